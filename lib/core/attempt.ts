@@ -1,0 +1,40 @@
+import type { FinishedState, Outcome } from './record.js';
+
+/** The outcome of an attempt that is to be kept. */
+export interface FinalOutcome {
+  readonly state: FinishedState;
+  readonly outcome: Outcome;
+  /** Milliseconds from completion. */
+  readonly retentionMs: number;
+}
+
+/** What the attempt's own caller is to be told once its outcome has been handed to the store. */
+export type Settlement =
+  /** Its own outcome. */
+  | { readonly kind: 'own' }
+  /** Another attempt's, which stands in the record: all callers see one outcome. */
+  | { readonly kind: 'other'; readonly state: FinishedState; readonly outcome: Outcome }
+  /** Another attempt is running and has not ended in time: in progress, come back later. */
+  | { readonly kind: 'in_progress' }
+  /** The outcome could not be stored in time and `onSaveFailure` is `'error'`: store unavailable. */
+  | { readonly kind: 'unsaved' };
+
+/** One try to run an operation that the engine has let through. It must be ended by one of its two methods. */
+export interface Attempt {
+  /** 1 for the first attempt of its key. */
+  readonly number: number;
+  /** An earlier attempt of this key ended unknown: it may have had its effect. */
+  readonly isTakeover: boolean;
+  /** Only grows per record key, below 2^53; 0 in an unprotected run. */
+  readonly fencingToken: number;
+  /** False when the store could not be reached and `onStoreUnavailable` is `'execute'`. */
+  readonly isProtected: boolean;
+  /** Aborted once the attempt may no longer count on its lease; its reason is a `LeaseLossReason`. */
+  readonly signal: AbortSignal;
+  /** Stores the outcome; resolves when the answer may leave, and says which one. Never rejects. */
+  complete(final: FinalOutcome): Promise<Settlement>;
+  /** Lets the operation run again at once. Never rejects: a release that fails ends with the lease. */
+  release(): Promise<void>;
+  /** Raises `response_diverged`: the operation succeeded, what goes out says otherwise. */
+  responseDiverged(): void;
+}

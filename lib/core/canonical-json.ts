@@ -1,0 +1,59 @@
+import { configure } from 'safe-stable-stringify';
+import { IdempotencyError } from './errors.js';
+
+/** Containers inside containers that a compared value may have (CONTRACT C35). */
+export const MAX_CONTENT_DEPTH = 1000;
+
+/** The content has no canonical form: a number that is not finite, or nesting beyond {@link MAX_CONTENT_DEPTH}. */
+export class ContentNotComparableError extends IdempotencyError {
+  override readonly name = 'ContentNotComparableError';
+  readonly code = 'idempotency_content_invalid';
+}
+
+// `strict` throws where JSON would write null for a number that is not finite: null is another content.
+const stringify = configure({ strict: true, maximumDepth: MAX_CONTENT_DEPTH });
+
+/**
+ * A JSON value as text that is equal exactly for equal values: members in a fixed order, no spacing, one
+ * spelling per number (binary64) and per character (RFC 8785 in spirit). `undefined` gives the empty text.
+ *
+ * @throws {@link ContentNotComparableError}
+ */
+export function canonicalJson(value: unknown): string {
+  const text = attempt(value) ?? '';
+  // What lies too deep is replaced by one of these texts, which a shallow value may hold as well.
+  if ((text.includes('"[Object]"') || text.includes('"[Array]"')) && isTooDeep(value)) {
+    throw new ContentNotComparableError(
+      `The content is nested more than ${String(MAX_CONTENT_DEPTH)} levels deep.`,
+    );
+  }
+  return text;
+}
+
+function attempt(value: unknown): string | undefined {
+  try {
+    return stringify(value);
+  } catch (error) {
+    throw new ContentNotComparableError(
+      'The content holds something that JSON cannot express: a number that is not finite, a BigInt, a function, a symbol or a circle.',
+      { cause: error },
+    );
+  }
+}
+
+function isTooDeep(value: unknown): boolean {
+  let level = [value].filter(isContainer);
+  for (let depth = 0; level.length > 0; depth += 1) {
+    if (depth === MAX_CONTENT_DEPTH) return level.some((container) => !isEmpty(container));
+    level = level.flatMap((container): unknown[] => Object.values(container)).filter(isContainer);
+  }
+  return false;
+}
+
+function isContainer(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+function isEmpty(container: object): boolean {
+  return Object.keys(container).length === 0;
+}

@@ -1,0 +1,72 @@
+/** Stable codes of every error that this library throws or answers with. */
+export type IdempotencyErrorCode =
+  | 'idempotency_key_missing'
+  | 'idempotency_key_invalid'
+  | 'idempotency_caller_unknown'
+  | 'idempotency_key_reused'
+  | 'idempotency_in_progress'
+  | 'idempotency_response_not_kept'
+  | 'idempotency_outcome_unknown'
+  | 'idempotency_content_invalid'
+  | 'idempotency_shutting_down'
+  | 'idempotency_store_unavailable'
+  | 'idempotency_store_outcome_unknown'
+  | 'idempotency_store_misconfigured'
+  | 'idempotency_options_invalid'
+  | 'idempotency_value_not_storable'
+  | 'idempotency_no_context';
+
+/**
+ * Base of the library's errors. Tell them apart by `code`: it is stable, while `instanceof` fails across
+ * two installed copies of the package. A message never holds a key, a caller or a body.
+ */
+export abstract class IdempotencyError extends Error {
+  abstract override readonly name: string;
+  abstract readonly code: IdempotencyErrorCode;
+}
+
+/** Whether `error` comes from this library, in whichever copy of it. */
+export function isIdempotencyError(error: unknown): error is IdempotencyError {
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    typeof error.code === 'string' &&
+    error.code.startsWith('idempotency_')
+  );
+}
+
+/** An option or a decorated handler cannot work; stops the start. */
+export class IdempotencyOptionsError extends IdempotencyError {
+  override readonly name = 'IdempotencyOptionsError';
+  readonly code = 'idempotency_options_invalid';
+}
+
+/** The store did not execute the command: it may be sent again at any time. */
+export class StoreUnavailableError extends IdempotencyError {
+  override readonly name = 'StoreUnavailableError';
+  readonly code = 'idempotency_store_unavailable';
+}
+
+/** The store did not answer: the command may have been executed, or may still be. */
+export class StoreOutcomeUnknownError extends IdempotencyError {
+  override readonly name = 'StoreOutcomeUnknownError';
+  readonly code = 'idempotency_store_outcome_unknown';
+}
+
+/** The store refuses the command and will go on refusing it until its set-up is mended. */
+export class StoreConfigurationError extends IdempotencyError {
+  override readonly name = 'StoreConfigurationError';
+  readonly code = 'idempotency_store_misconfigured';
+}
+
+/** A value that the outcome would have to hold cannot be written down without loss. */
+export class ValueNotStorableError extends IdempotencyError {
+  override readonly name = 'ValueNotStorableError';
+  readonly code = 'idempotency_value_not_storable';
+}
+
+/** The context of an idempotent operation was asked for outside of one. */
+export class NoIdempotencyContextError extends IdempotencyError {
+  override readonly name = 'NoIdempotencyContextError';
+  readonly code = 'idempotency_no_context';
+}

@@ -1,0 +1,135 @@
+import type { FinishedState, RecordKey } from './record.js';
+
+interface EventBase {
+  /** The operation's stable name. */
+  readonly operation: string;
+  /** The digest that a store looks up: it says nothing of the key or the caller, but ties events together. */
+  readonly recordKey: RecordKey;
+}
+
+/** The attempt that an event is about. */
+export interface AttemptSubject extends EventBase {
+  readonly attempt: number;
+  /** 0 in an unprotected run. */
+  readonly fencingToken: number;
+}
+
+/** Why a request was not executed and got no stored outcome. */
+export type RejectionReason =
+  'mismatch' | 'in_progress' | 'outcome_unknown' | 'store_unavailable' | 'shutting_down';
+
+/** Why an attempt may no longer count on its lease. */
+export type LeaseLossReason =
+  /** Another attempt has the record. */
+  | 'lost'
+  /** The record vanished from the store. */
+  | 'gone'
+  /** The attempt ran into its hard deadline. */
+  | 'max_execution'
+  /** No extension was confirmed in time. */
+  | 'expired';
+
+/** Everything that happens to an idempotent operation, as it is told to subscribers. */
+export type IdempotencyEvent =
+  | (AttemptSubject & { readonly type: 'acquired' })
+  /** An earlier attempt's lease ran out: its fate is unknown, this one runs. */
+  | (AttemptSubject & { readonly type: 'takeover' })
+  | (EventBase & { readonly type: 'replayed'; readonly state: FinishedState })
+  /** A duplicate waited for the attempt in progress. */
+  | (EventBase & { readonly type: 'waited'; readonly waitedMs: number })
+  | (EventBase & { readonly type: 'rejected'; readonly reason: RejectionReason })
+  | (AttemptSubject & {
+      readonly type: 'completed';
+      readonly state: FinishedState;
+      /** Whether the lease was over, or the answer had already left, when the outcome was stored. */
+      readonly late: boolean;
+      readonly durationMs: number;
+    })
+  | (AttemptSubject & { readonly type: 'released'; readonly durationMs: number })
+  /** The attempt has used half of `maxExecutionMs`. */
+  | (AttemptSubject & { readonly type: 'slow_attempt'; readonly elapsedMs: number })
+  | (AttemptSubject & { readonly type: 'lease_lost'; readonly reason: LeaseLossReason })
+  /** Another attempt's success stands in place of this one's. */
+  | (AttemptSubject & { readonly type: 'superseded' })
+  /** Attempts of one key ended differently: a kept failure stands, or this one's success could not be stored. */
+  | (AttemptSubject & { readonly type: 'outcome_diverged' })
+  /** The operation succeeded, what went out afterwards says otherwise; it is kept, for a repetition would repeat the effect. */
+  | (AttemptSubject & { readonly type: 'response_diverged' })
+  /** The record vanished under a live holder. */
+  | (AttemptSubject & { readonly type: 'record_lost' })
+  /** The outcome is not stored yet; saving goes on in the background. */
+  | (AttemptSubject & { readonly type: 'save_delayed' })
+  /** The outcome was not stored, and is not going to be. */
+  | (AttemptSubject & { readonly type: 'save_failed' })
+  /** The operation runs without a record, as `onStoreUnavailable: 'execute'` allows. */
+  | (AttemptSubject & { readonly type: 'unprotected' })
+  | (EventBase & { readonly type: 'store_unavailable'; readonly error: Error });
+
+/** The names of all events. */
+export type IdempotencyEventType = IdempotencyEvent['type'];
+
+/** Events that someone should look at: they are logged unless a subscriber takes that over. */
+export const CRITICAL_EVENTS: ReadonlySet<IdempotencyEventType> = new Set<IdempotencyEventType>([
+  'record_lost',
+  'superseded',
+  'outcome_diverged',
+  'save_delayed',
+  'save_failed',
+  'store_unavailable',
+  'unprotected',
+]);
+
+/** Told of every event, in the order of subscription, synchronously. */
+export type IdempotencyEventListener = (event: IdempotencyEvent) => void;
+
+export interface SubscribeOptions {
+  /**
+   * This subscriber reports critical events itself: the library no longer logs them.
+   * @defaultValue false
+   */
+  readonly replacesLog?: boolean;
+}
+
+/** Where to learn what happens; injectable. A subscriber's error never reaches a request. */
+export class IdempotencyEvents {
+  private readonly listeners = new Map<IdempotencyEventListener, boolean>();
+  private reporter: IdempotencyEventReporter = SILENT;
+
+  /** @returns a function that ends the subscription. */
+  subscribe(listener: IdempotencyEventListener, options: SubscribeOptions = {}): () => void {
+    this.listeners.set(listener, options.replacesLog ?? false);
+    return () => {
+      this.listeners.delete(listener);
+    };
+  }
+
+  /** @internal Names who logs critical events and subscribers' errors. */
+  reportTo(reporter: IdempotencyEventReporter): void {
+    this.reporter = reporter;
+  }
+
+  /** @internal */
+  emit(event: IdempotencyEvent): void {
+    let logged = false;
+    for (const [listener, replacesLog] of this.listeners) {
+      logged ||= replacesLog;
+      try {
+        listener(event);
+      } catch (error) {
+        this.reporter.subscriberFailed(event, error);
+      }
+    }
+    if (!logged && CRITICAL_EVENTS.has(event.type)) this.reporter.critical(event);
+  }
+}
+
+/** @internal */
+export interface IdempotencyEventReporter {
+  critical(event: IdempotencyEvent): void;
+  subscriberFailed(event: IdempotencyEvent, error: unknown): void;
+}
+
+const SILENT: IdempotencyEventReporter = {
+  critical: () => undefined,
+  subscriberFailed: () => undefined,
+};

@@ -1,0 +1,85 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Attempt } from './attempt.js';
+import type { Claim } from './claim.js';
+import { NoIdempotencyContextError } from './errors.js';
+import type { Scope } from './record-key.js';
+
+/** What an operation may want to know about its own attempt. */
+export interface IdempotencyContext {
+  /** The operation's stable name. */
+  readonly operation: string;
+  /** Whose key it is. */
+  readonly scope: Scope;
+  /** The idempotency key as the client chose it. */
+  readonly key: string;
+  /** 1 for the first attempt of this key. */
+  readonly attempt: number;
+  /**
+   * An earlier attempt of this key ended unknown: it may have had its effect, so look before repeating
+   * it (ask the payment provider, say).
+   */
+  readonly isTakeover: boolean;
+  /** False in a run without a record, as `onStoreUnavailable: 'execute'` allows. */
+  readonly isProtected: boolean;
+  /**
+   * A number below 2^53 that only grows per record key, to fence own writes with
+   * (`UPDATE … WHERE fence < $1`); 0 in an unprotected run.
+   */
+  readonly fencingToken: number;
+  /**
+   * Aborted once this attempt may no longer count on its lease; pass it on to `fetch` and the like. Its
+   * reason is `'lost'`, `'gone'`, `'expired'` or `'max_execution'`.
+   */
+  readonly signal: AbortSignal;
+}
+
+/** One run of an operation, as everything below it can find it. */
+export class RunningOperation {
+  /** Whether the operation itself was reached, past pipes and inner interceptors (CONTRACT C88). */
+  entered = false;
+
+  constructor(
+    readonly context: IdempotencyContext,
+    /** The caller wants one value, the last: an Observable need not outlive its subscriber for it. */
+    readonly lastValueOnly: boolean,
+  ) {}
+}
+
+/** @internal */
+export const runningOperation = new AsyncLocalStorage<RunningOperation>();
+
+/** The context of the idempotent operation that the calling code runs in, or `undefined` outside of one. */
+export function currentIdempotencyContext(): IdempotencyContext | undefined {
+  return runningOperation.getStore()?.context;
+}
+
+/**
+ * The context of the idempotent operation that the calling code runs in.
+ *
+ * @throws {@link NoIdempotencyContextError} outside of one.
+ */
+export function requireIdempotencyContext(): IdempotencyContext {
+  const context = currentIdempotencyContext();
+  if (context === undefined) {
+    throw new NoIdempotencyContextError(
+      'There is no idempotent operation here: the code was not called from a handler with @Idempotent() or from IdempotencyService.run(), or the request came without a key.',
+    );
+  }
+  return context;
+}
+
+/** The context that `attempt` of `claim` runs in. */
+export function contextOf({ operation, scope, key }: Claim, attempt: Attempt): IdempotencyContext {
+  return {
+    operation,
+    scope,
+    key,
+    attempt: attempt.number,
+    isTakeover: attempt.isTakeover,
+    isProtected: attempt.isProtected,
+    fencingToken: attempt.fencingToken,
+    get signal() {
+      return attempt.signal;
+    },
+  };
+}

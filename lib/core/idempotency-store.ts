@@ -1,0 +1,191 @@
+import type {
+  FinishedState,
+  Fingerprint,
+  Lease,
+  Outcome,
+  OwnerToken,
+  RecordKey,
+  RecordState,
+} from './record.js';
+
+/**
+ * The port between the protocol and a database, and the injection token of the store in use.
+ *
+ * Each method is one atomic step on one record, judged by the store's own clock. A reply is a value,
+ * discriminated by `kind`; an exception means that the store gave no reply:
+ *
+ * - {@link StoreUnavailableError}: the step did not happen.
+ * - {@link StoreOutcomeUnknownError}: it may have happened, or may still happen.
+ * - {@link StoreConfigurationError}: it can never happen until somebody mends the set-up.
+ *
+ * A store sends a command again by itself, with the same arguments, for as long as its `timeoutMs`
+ * lasts: every step is idempotent for its owner. An own store proves itself with the conformance kit in
+ * `nestjs-idempotency/testing`.
+ */
+export abstract class IdempotencyStore {
+  /**
+   * Called once when the application starts, before the first command.
+   *
+   * @returns what an operator should know about the server's set-up; empty when all is well. A server
+   * that cannot be reached is a warning, not an error: it may be back before the first request.
+   * @throws {@link StoreConfigurationError} when the store can never work as it is set up.
+   */
+  open(): Promise<readonly StoreWarning[]> {
+    return Promise.resolve([]);
+  }
+
+  /** Asks for the right to run the operation. */
+  abstract begin(command: Begin): Promise<BeginReply>;
+
+  /** Prolongs the lease of a running attempt. */
+  abstract extend(lease: Lease, command: Extend): Promise<ExtendReply>;
+
+  /** Stores the outcome, once and for all. */
+  abstract complete(lease: Lease, command: Complete): Promise<CompleteReply>;
+
+  /** Lets the operation run again at once; never deletes an outcome. */
+  abstract release(lease: Lease, command: Release): Promise<ReleaseReply>;
+
+  /** Reads the record, from the primary, without changing it; `undefined` when there is none. */
+  abstract inspect(recordKey: RecordKey, command: Inspect): Promise<IdempotencyRecord | undefined>;
+
+  /** Closes what the store opened itself, and nothing else. */
+  abstract close(): Promise<void>;
+}
+
+/** Something about the server's set-up that weakens what the library promises. */
+export interface StoreWarning {
+  /** Stable, in snake case. */
+  readonly code: string;
+  /** What was found and what to do about it. */
+  readonly message: string;
+}
+
+interface TimedCommand {
+  /** Milliseconds that the command may take with all its resends. */
+  readonly timeoutMs: number;
+}
+
+export interface Begin extends TimedCommand {
+  readonly recordKey: RecordKey;
+  readonly token: OwnerToken;
+  readonly fingerprint: Fingerprint;
+  /** Milliseconds that the right to run lasts unless it is extended. */
+  readonly leaseMs: number;
+  /** Milliseconds after which no extension helps: a hung attempt loses its key. */
+  readonly maxExecutionMs: number;
+  /** Milliseconds that a record in progress is kept from now: the retention and {@link maxExecutionMs}. */
+  readonly recordRetentionMs: number;
+  /** The last millisecond of the store's clock at which acquiring still makes sense; 0 for no limit. */
+  readonly notAfter: number;
+  /** What to do about another attempt whose lease is over: take over, or say `abandoned`. */
+  readonly onExpiredLease: 'takeover' | 'deny';
+  /**
+   * Where the record comes from (operation, scope, key), for operations that can be recovered from
+   * outside: opaque text without white space, returned by inspect while the record is in progress.
+   */
+  readonly origin?: string | undefined;
+}
+
+export interface Extend extends TimedCommand {
+  readonly leaseMs: number;
+  /** As in {@link Begin.recordRetentionMs}. */
+  readonly recordRetentionMs: number;
+}
+
+export interface Complete extends TimedCommand {
+  readonly state: FinishedState;
+  readonly outcome: Outcome;
+  /** Milliseconds that the outcome can be replayed from now. */
+  readonly retentionMs: number;
+  /** Written with the outcome when the record is gone, or was released by another attempt. */
+  readonly fingerprint: Fingerprint;
+  /** When there is no record any more: write the outcome back, or only say so. */
+  readonly whenGone: 'restore' | 'report';
+}
+
+export interface Release extends TimedCommand {
+  /** Milliseconds that the tombstone is kept. */
+  readonly tombstoneMs: number;
+}
+
+export type Inspect = TimedCommand;
+
+/** The counters of an attempt that may run. */
+export interface Acquisition {
+  readonly fence: number;
+  /** The store's clock in milliseconds. */
+  readonly now: number;
+  /** 1 for the first. */
+  readonly attempt: number;
+  readonly takeovers: number;
+}
+
+export type BeginReply =
+  /** The attempt may run. */
+  | ({ readonly kind: 'acquired' } & Acquisition)
+  /** It had been acquired by an earlier copy of this very command. */
+  | ({ readonly kind: 'owned' } & Acquisition)
+  /** It may run; the lease of an earlier attempt ran out, whose fate is unknown. */
+  | ({ readonly kind: 'takeover' } & Acquisition)
+  | { readonly kind: 'in_progress'; readonly leaseLeftMs: number }
+  /** The lease of another attempt is over and the command forbids to take over. */
+  | {
+      readonly kind: 'abandoned';
+      readonly fence: number;
+      readonly overMs: number;
+      readonly attempt: number;
+      readonly takeovers: number;
+    }
+  | { readonly kind: FinishedState; readonly outcome: Outcome; readonly retentionLeftMs: number }
+  /** The record belongs to a request with another content. */
+  | { readonly kind: 'mismatch' }
+  /** A delayed copy of an attempt that was already released. */
+  | { readonly kind: 'stale_begin' }
+  /** The command came after its `notAfter`. */
+  | { readonly kind: 'late'; readonly now: number };
+
+export interface ExtendReply {
+  readonly kind:
+    | 'ok'
+    /** The lease was over, but nobody took it. */
+    | 'revived'
+    | 'max_execution'
+    /** Another attempt has the record. */
+    | 'lost'
+    /** There is no record. */
+    | 'gone'
+    /** It is this attempt's own, and it is finished or released. */
+    | 'not_in_progress';
+}
+
+export type CompleteReply =
+  /** `ok_late`: stored although the lease was over, or after another attempt had let go. */
+  | { readonly kind: 'ok' | 'ok_late' }
+  /** An earlier copy of this command stored it. */
+  | { readonly kind: 'already' }
+  /** Another attempt's outcome stands; it is the one that counts. */
+  | { readonly kind: 'superseded'; readonly state: FinishedState; readonly outcome: Outcome }
+  | { readonly kind: 'lost'; readonly state: 'in_progress' | 'released'; readonly fence: number }
+  | { readonly kind: 'restored' | 'gone' };
+
+export interface ReleaseReply {
+  readonly kind: 'ok' | 'already' | 'not_in_progress' | 'lost' | 'gone';
+}
+
+/** A record as inspect shows it: durations from now instead of instants of the store's clock. */
+export interface IdempotencyRecord {
+  readonly state: RecordState;
+  readonly fence: number;
+  readonly attempt: number;
+  readonly takeovers: number;
+  readonly fingerprint: Fingerprint;
+  /** Milliseconds until the record ceases to exist. */
+  readonly retentionLeftMs: number;
+  /** Milliseconds, negative once the lease is over; only while in progress. */
+  readonly leaseLeftMs?: number;
+  /** Only while in progress, and only if begin carried one. */
+  readonly origin?: string;
+  /** Only once finished. */
+  readonly outcome?: Outcome;
+}

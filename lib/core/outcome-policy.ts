@@ -1,0 +1,20 @@
+import type { OutcomeSummary } from './options.js';
+
+/**
+ * Decides whether an outcome is kept and replayed, or released so that the operation may run again at
+ * once. It must be pure: it may be asked twice about one attempt.
+ */
+export type OutcomePolicy = (summary: OutcomeSummary) => boolean;
+
+/** Statuses that ask the caller to come back, or that the layers in front of the operation give. */
+const COME_BACK = new Set([401, 403, 408, 412, 425, 429]);
+
+/** The default on HTTP (CONTRACT, decision 8): 2xx, 3xx and the 4xx that are an answer to this very request. */
+export function keepAnswers({ status = 200 }: OutcomeSummary): boolean {
+  return status < 500 && !COME_BACK.has(status);
+}
+
+/** The default of plain calls: whatever returned is kept, whatever was thrown is not. */
+export function keepSuccesses({ error }: OutcomeSummary): boolean {
+  return error === undefined;
+}

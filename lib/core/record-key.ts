@@ -1,0 +1,51 @@
+import { hash } from 'node:crypto';
+import { IdempotencyOptionsError } from './errors.js';
+import type { RecordKey } from './record.js';
+
+/** One part of a scope, such as a tenant or a user: a string, or an integer that JavaScript holds exactly. */
+export type ScopePart = string | number;
+
+/** Whose key it is: one part or several, the most general first (tenant, then user). */
+export type Scope = readonly ScopePart[];
+
+/** Whether `value` can be a part of a scope: a string that is not empty, or a safe integer. */
+export function isScopePart(value: unknown): value is ScopePart {
+  return typeof value === 'string' ? value !== '' : Number.isSafeInteger(value);
+}
+
+/** What a record key is made of. */
+export interface RecordIdentity {
+  readonly scope: Scope;
+  /** Left out where a key is unique over all operations of its scope. */
+  readonly operation?: string | undefined;
+  readonly key: string;
+}
+
+/**
+ * Derives the record key. Every part carries its type and length, so no choice of scope, operation and
+ * key yields the digest of another triple (CONTRACT C17, C24), and neither stands in it readably.
+ *
+ * @throws {@link IdempotencyOptionsError} when the scope is empty or a part of it is not a
+ * {@link ScopePart}.
+ */
+export function recordKey({ scope, operation, key }: RecordIdentity): RecordKey {
+  if (scope.length === 0 || !scope.every(isScopePart)) {
+    throw new IdempotencyOptionsError(
+      'The scope of an idempotent operation must hold one part or more, each a string that is not empty or a safe integer. Check the option "scope".',
+    );
+  }
+  let text = operation === undefined ? 'p' : `o${encode(operation)}`;
+  text += `${String(scope.length)};`;
+  for (const part of scope) text += encode(part);
+  return hash('sha256', text + encode(key), 'base64url') as RecordKey;
+}
+
+function encode(part: ScopePart): string {
+  if (typeof part === 'number') return tagged('n', String(part));
+  // UTF-8 turns every lone surrogate into the same replacement character: JSON keeps them apart.
+  return part.isWellFormed() ? tagged('s', part) : tagged('j', JSON.stringify(part));
+}
+
+function tagged(tag: string, text: string): string {
+  return `${tag}${String(text.length)}:${text}`;
+}
