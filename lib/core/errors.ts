@@ -14,6 +14,7 @@ export type IdempotencyErrorCode =
   | 'idempotency_store_misconfigured'
   | 'idempotency_options_invalid'
   | 'idempotency_value_not_storable'
+  | 'idempotency_failure_replayed'
   | 'idempotency_no_context';
 
 /**
@@ -69,4 +70,34 @@ export class ValueNotStorableError extends IdempotencyError {
 export class NoIdempotencyContextError extends IdempotencyError {
   override readonly name = 'NoIdempotencyContextError';
   readonly code = 'idempotency_no_context';
+}
+
+/** An operation was not run, and there is no outcome to replay either. */
+export class OperationRejectedError extends IdempotencyError {
+  override readonly name = 'OperationRejectedError';
+
+  /** @param retryAfterMs - `undefined` where a repetition cannot help. */
+  constructor(
+    message: string,
+    readonly code: IdempotencyErrorCode,
+    readonly retryAfterMs: number | undefined,
+  ) {
+    super(message);
+  }
+
+  /** Whether the same call with the same key may end otherwise later. */
+  get retryable(): boolean {
+    return this.retryAfterMs !== undefined;
+  }
+}
+
+/** The operation failed the first time, and that failure was kept. */
+export class FailureReplayedError extends IdempotencyError {
+  override readonly name = 'FailureReplayedError';
+  readonly code = 'idempotency_failure_replayed';
+
+  /** @param failure - name and message of what the operation threw. */
+  constructor(readonly failure: { readonly name: string; readonly message: string }) {
+    super('The operation failed the first time; its failure was kept and is replayed.');
+  }
 }

@@ -5,7 +5,7 @@ import type { RecordKey } from './record.js';
 /** One part of a scope, such as a tenant or a user: a string, or an integer that JavaScript holds exactly. */
 export type ScopePart = string | number;
 
-/** Whose key it is: one part or several, the most general first (tenant, then user). */
+/** Whose key it is: one part or several, the most general first (tenant, then user). None: everybody's. */
 export type Scope = readonly ScopePart[];
 
 /** Whether `value` can be a part of a scope: a string that is not empty, or a safe integer. */
@@ -25,13 +25,12 @@ export interface RecordIdentity {
  * Derives the record key. Every part carries its type and length, so no choice of scope, operation and
  * key yields the digest of another triple (CONTRACT C17, C24), and neither stands in it readably.
  *
- * @throws {@link IdempotencyOptionsError} when the scope is empty or a part of it is not a
- * {@link ScopePart}.
+ * @throws {@link IdempotencyOptionsError} when a part of the scope is not a {@link ScopePart}.
  */
 export function recordKey({ scope, operation, key }: RecordIdentity): RecordKey {
-  if (scope.length === 0 || !scope.every(isScopePart)) {
+  if (!scope.every(isScopePart)) {
     throw new IdempotencyOptionsError(
-      'The scope of an idempotent operation must hold one part or more, each a string that is not empty or a safe integer. Check the option "scope".',
+      'Each part of the scope of an idempotent operation must be a string that is not empty or a safe integer. Check the option "scope".',
     );
   }
   let text = operation === undefined ? 'p' : `o${encode(operation)}`;

@@ -61,7 +61,7 @@ export function begin(
   const leaseLeftMs = clamped.leaseUntil - now;
   if (leaseLeftMs > 0) return { reply: { kind: 'in_progress', leaseLeftMs }, record: clamped };
   if (command.onExpiredLease === 'deny') {
-    const overMs = -leaseLeftMs;
+    const overMs = now - clamped.leaseUntil;
     return { reply: { kind: 'abandoned', fence, overMs, attempt, takeovers }, record: stored };
   }
   return acquire(record, command, nowUs, {

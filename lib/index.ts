@@ -1,0 +1,93 @@
+// The protocol's engine and its lease keeper are not exported: what a user may rely on is the port, the
+// events and the options; the engine behind them changes freely.
+export { IdempotencyModule } from './nest/idempotency.module.js';
+export { Idempotent } from './nest/idempotent.decorator.js';
+export { IdempotencyContext } from './nest/idempotency-context.decorator.js';
+export { IdempotencyService, type IdempotentCall } from './nest/idempotency.service.js';
+export { IdempotencyInterceptor } from './nest/idempotency.interceptor.js';
+export type {
+  IdempotencyModuleOptions,
+  IdempotencyOptions,
+  IdempotencyOptionsFactory,
+} from './nest/idempotency-options.js';
+export {
+  currentIdempotencyContext,
+  requireIdempotencyContext,
+  type IdempotencyContext as IdempotencyContextInfo,
+} from './core/idempotency-context.js';
+export {
+  IdempotencyEvents,
+  CRITICAL_EVENTS,
+  type AttemptSubject,
+  type IdempotencyEvent,
+  type IdempotencyEventListener,
+  type IdempotencyEventType,
+  type LeaseLossReason,
+  type RejectionReason,
+  type SubscribeOptions,
+} from './core/events.js';
+export {
+  IdempotencyStore,
+  type Acquisition,
+  type Begin,
+  type BeginReply,
+  type Complete,
+  type CompleteReply,
+  type Extend,
+  type ExtendReply,
+  type IdempotencyRecord,
+  type Inspect,
+  type Release,
+  type ReleaseReply,
+  type StoreWarning,
+} from './core/idempotency-store.js';
+export {
+  UNKNOWN_FENCE,
+  type FinishedState,
+  type Fingerprint,
+  type Lease,
+  type Outcome,
+  type OwnerToken,
+  type RecordKey,
+  type RecordState,
+} from './core/record.js';
+export { recordKey, type RecordIdentity, type Scope, type ScopePart } from './core/record-key.js';
+export type { EngineOptions, OutcomeSummary, ProtocolOptions } from './core/options.js';
+export { keepAnswers, keepSuccesses, type OutcomePolicy } from './core/outcome-policy.js';
+export {
+  FailureReplayedError,
+  IdempotencyError,
+  IdempotencyOptionsError,
+  NoIdempotencyContextError,
+  OperationRejectedError,
+  StoreConfigurationError,
+  StoreOutcomeUnknownError,
+  StoreUnavailableError,
+  ValueNotStorableError,
+  isIdempotencyError,
+  type IdempotencyErrorCode,
+} from './core/errors.js';
+export { ContentNotComparableError } from './core/canonical-json.js';
+export {
+  CallerUnknownProblem,
+  ContentInvalidProblem,
+  IdempotencyProblem,
+  InProgressProblem,
+  KeyInvalidProblem,
+  KeyMissingProblem,
+  KeyReusedProblem,
+  OutcomeUnknownProblem,
+  PROBLEM_TYPE_BASE,
+  ResponseNotKeptProblem,
+  ShuttingDownProblem,
+  StoreUnavailableProblem,
+  type ProblemDocument,
+} from './transports/http/problem.js';
+export type {
+  FingerprintOption,
+  FingerprintSelection,
+  HttpOptions,
+  ScopeAnswer,
+} from './transports/http/http-options.js';
+export type { KeySyntax } from './transports/http/idempotency-key.js';
+export type { RequestContent } from './transports/http/request-content.js';

@@ -1,0 +1,61 @@
+import {
+  Injectable,
+  Logger,
+  type BeforeApplicationShutdown,
+  type OnApplicationShutdown,
+  type OnModuleInit,
+} from '@nestjs/common';
+import { HttpAdapterHost } from '@nestjs/core';
+import { IdempotencyEngine } from '../core/idempotency-engine.js';
+import { IdempotencyEvents } from '../core/events.js';
+import { IdempotencyStore } from '../core/idempotency-store.js';
+import { addRecordingHook, type FastifyInstance } from '../transports/http/fastify-recorder.js';
+import { LogReporter } from './log-reporter.js';
+import { RouteRegistry } from './route-registry.js';
+
+/** Starts and ends the layer with the application. */
+@Injectable()
+export class IdempotencyLifecycle
+  implements OnModuleInit, BeforeApplicationShutdown, OnApplicationShutdown
+{
+  private readonly logger = new Logger('Idempotency');
+
+  constructor(
+    private readonly host: HttpAdapterHost,
+    private readonly routes: RouteRegistry,
+    private readonly store: IdempotencyStore,
+    private readonly engine: IdempotencyEngine,
+    events: IdempotencyEvents,
+  ) {
+    events.reportTo(new LogReporter(this.logger));
+    // As early as there is an adapter: the hook has to stand before those of the application.
+    host.init$.subscribe(() => {
+      this.hookIntoFastify();
+    });
+  }
+
+  async onModuleInit(): Promise<void> {
+    this.routes.resolveAll();
+    for (const { code, message } of await this.store.open()) {
+      this.logger.warn(`${message} [${code}]`);
+    }
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    const running = await this.engine.drain();
+    if (running > 0) {
+      this.logger.warn(
+        `${String(running)} operations were still running when "shutdownTimeoutMs" was over: their keys come free with their leases.`,
+      );
+    }
+  }
+
+  async onApplicationShutdown(): Promise<void> {
+    await this.store.close();
+  }
+
+  private hookIntoFastify(): void {
+    const adapter = this.host.httpAdapter;
+    if (adapter.getType() === 'fastify') addRecordingHook(adapter.getInstance<FastifyInstance>());
+  }
+}

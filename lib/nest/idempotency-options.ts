@@ -1,0 +1,92 @@
+import type { IdempotencyStore } from '../core/idempotency-store.js';
+import { checkNames, fail } from '../core/option-checks.js';
+import {
+  checkEngineOptions,
+  checkProtocolOptions,
+  ENGINE_DEFAULTS,
+  PROTOCOL_DEFAULTS,
+  type EngineOptions,
+  type ProtocolOptions,
+  type ResolvedProtocolOptions,
+} from '../core/options.js';
+import {
+  checkHttpOptions,
+  HTTP_DEFAULTS,
+  type HttpOptions,
+  type ResolvedHttpOptions,
+} from '../transports/http/http-options.js';
+
+/** Options of one operation; those given to the module are the defaults of all. */
+export interface IdempotencyOptions extends ProtocolOptions, HttpOptions {}
+
+/** Options of {@link IdempotencyModule.forRoot}. */
+export interface IdempotencyModuleOptions
+  extends Omit<IdempotencyOptions, 'operation'>, EngineOptions {
+  /** Where the records are: `redisStore(…)`, `memoryStore()`, or a store of your own. */
+  readonly store: IdempotencyStore;
+}
+
+/** What `useClass` and `useExisting` of {@link IdempotencyModule.forRootAsync} want. */
+export interface IdempotencyOptionsFactory {
+  createIdempotencyOptions(): Promise<IdempotencyModuleOptions> | IdempotencyModuleOptions;
+}
+
+/** The options of one operation, complete and checked. */
+export interface ResolvedOptions {
+  readonly protocol: ResolvedProtocolOptions;
+  readonly http: ResolvedHttpOptions;
+}
+
+const ENGINE_NAMES = Object.keys(ENGINE_DEFAULTS);
+const PROTOCOL_NAMES = Object.keys(PROTOCOL_DEFAULTS);
+const HTTP_NAMES = [...Object.keys(HTTP_DEFAULTS), 'scope', 'operation', 'replayHeaders'];
+const OPERATION_NAMES = new Set([...PROTOCOL_NAMES, ...HTTP_NAMES]);
+const MODULE_NAMES = new Set([...OPERATION_NAMES, ...ENGINE_NAMES, 'store']);
+MODULE_NAMES.delete('operation');
+
+/** @throws {@link IdempotencyOptionsError} naming option, range and value. */
+export function resolveEngineOptions(options: IdempotencyModuleOptions): Required<EngineOptions> {
+  checkNames('IdempotencyModule', options, MODULE_NAMES);
+  if (typeof (options.store as Partial<IdempotencyStore> | undefined)?.begin !== 'function') {
+    fail(
+      'store',
+      'an IdempotencyStore, such as redisStore({ url }) or memoryStore()',
+      options.store,
+    );
+  }
+  const resolved = { ...ENGINE_DEFAULTS, ...given(options, ENGINE_NAMES) };
+  checkEngineOptions(resolved);
+  return Object.freeze(resolved);
+}
+
+/**
+ * Merges defaults, the module's options and the operation's own, the later ones first.
+ *
+ * @param layers - from the general to the particular: module, class, method.
+ * @throws {@link IdempotencyOptionsError} naming option, range and value.
+ */
+export function resolveOptions(
+  module: IdempotencyModuleOptions,
+  ...layers: readonly IdempotencyOptions[]
+): ResolvedOptions {
+  for (const layer of layers) checkNames('@Idempotent()', layer, OPERATION_NAMES);
+  const all = [module, ...layers];
+  const protocol = Object.assign(
+    { ...PROTOCOL_DEFAULTS },
+    ...all.map((layer) => given(layer, PROTOCOL_NAMES)),
+  ) as ResolvedProtocolOptions;
+  const http = Object.assign(
+    { ...HTTP_DEFAULTS },
+    ...all.map((layer) => given(layer, HTTP_NAMES)),
+  ) as ResolvedHttpOptions;
+  checkProtocolOptions(protocol);
+  checkHttpOptions(http);
+  return Object.freeze({ protocol: Object.freeze(protocol), http: Object.freeze(http) });
+}
+
+/** The named options that have a value: `undefined` means the default, also in a spread configuration. */
+function given(options: object, names: readonly string[]): object {
+  return Object.fromEntries(
+    Object.entries(options).filter(([name, value]) => value !== undefined && names.includes(name)),
+  );
+}

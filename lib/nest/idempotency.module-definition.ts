@@ -1,0 +1,25 @@
+import { ConfigurableModuleBuilder } from '@nestjs/common';
+import type { IdempotencyModuleOptions } from './idempotency-options.js';
+
+/** What the module takes besides its options. */
+export interface IdempotencyModuleExtras {
+  /**
+   * Whether every module of the application sees the providers without importing this one.
+   * @defaultValue true
+   */
+  isGlobal?: boolean;
+}
+
+export const {
+  ConfigurableModuleClass,
+  MODULE_OPTIONS_TOKEN: IDEMPOTENCY_MODULE_OPTIONS,
+  OPTIONS_TYPE,
+  ASYNC_OPTIONS_TYPE,
+} = new ConfigurableModuleBuilder<IdempotencyModuleOptions>({ moduleName: 'Idempotency' })
+  .setClassMethodName('forRoot')
+  .setFactoryMethodName('createIdempotencyOptions')
+  .setExtras<IdempotencyModuleExtras>({ isGlobal: true }, (definition, { isGlobal }) => ({
+    ...definition,
+    global: isGlobal ?? true,
+  }))
+  .build();

@@ -1,0 +1,54 @@
+import { Module } from '@nestjs/common';
+import { DiscoveryModule } from '@nestjs/core';
+import { IdempotencyEvents } from '../core/events.js';
+import { IdempotencyEngine } from '../core/idempotency-engine.js';
+import { IdempotencyStore } from '../core/idempotency-store.js';
+import { CallTransport } from '../transports/call/call-transport.js';
+import { HttpTransport } from '../transports/http/http-transport.js';
+import { IdempotencyLifecycle } from './idempotency-lifecycle.js';
+import { resolveEngineOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
+import {
+  ConfigurableModuleClass,
+  IDEMPOTENCY_MODULE_OPTIONS,
+} from './idempotency.module-definition.js';
+import { IdempotencyService } from './idempotency.service.js';
+import { RouteRegistry } from './route-registry.js';
+
+/**
+ * Makes operations safe to repeat: import it once, with `forRoot` or `forRootAsync`, and put
+ * `@Idempotent()` on the routes that must not run twice. Global unless `isGlobal` is false.
+ *
+ * @throws {@link IdempotencyOptionsError} at the start, for options that cannot work.
+ */
+@Module({
+  imports: [DiscoveryModule],
+  providers: [
+    IdempotencyLifecycle,
+    IdempotencyService,
+    RouteRegistry,
+    { provide: IdempotencyEvents, useFactory: () => new IdempotencyEvents() },
+    {
+      provide: IdempotencyEngine,
+      inject: [IDEMPOTENCY_MODULE_OPTIONS, IdempotencyEvents],
+      useFactory: (options: IdempotencyModuleOptions, events: IdempotencyEvents) =>
+        new IdempotencyEngine(options.store, events, resolveEngineOptions(options)),
+    },
+    {
+      provide: IdempotencyStore,
+      inject: [IdempotencyEngine],
+      useFactory: (engine: IdempotencyEngine) => engine.store,
+    },
+    {
+      provide: HttpTransport,
+      inject: [IdempotencyEngine],
+      useFactory: (engine: IdempotencyEngine) => new HttpTransport(engine),
+    },
+    {
+      provide: CallTransport,
+      inject: [IdempotencyEngine],
+      useFactory: (engine: IdempotencyEngine) => new CallTransport(engine),
+    },
+  ],
+  exports: [IdempotencyStore, IdempotencyService, IdempotencyEvents, HttpTransport, RouteRegistry],
+})
+export class IdempotencyModule extends ConfigurableModuleClass {}

@@ -1,0 +1,25 @@
+import type { IdempotencyOptions } from './idempotency-options.js';
+
+const OPTIONS = 'nestjs-idempotency:options';
+
+/** Notes what `@Idempotent()` was given on a controller or a method. */
+export function setIdempotentOptions(target: object, options: IdempotencyOptions): void {
+  Reflect.defineMetadata(OPTIONS, options, target);
+}
+
+/** What `@Idempotent()` was given, or `undefined` where it does not stand. */
+export function idempotentOptions(target: object): IdempotencyOptions | undefined {
+  return Reflect.getMetadata(OPTIONS, target) as IdempotencyOptions | undefined;
+}
+
+const REPORTS_ENTRY = 'nestjs-idempotency:reports-entry';
+
+/** Notes that a method says when it is reached. */
+export function markReportingEntry(method: object): void {
+  Reflect.defineMetadata(REPORTS_ENTRY, true, method);
+}
+
+/** Whether a method says when it is reached; one that `@Idempotent()` has not seen does not. */
+export function reportsEntry(method: object): boolean {
+  return Reflect.hasMetadata(REPORTS_ENTRY, method);
+}

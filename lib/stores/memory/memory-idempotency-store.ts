@@ -1,0 +1,163 @@
+import { StoreUnavailableError } from '../../core/errors.js';
+import {
+  IdempotencyStore,
+  type Begin,
+  type BeginReply,
+  type Complete,
+  type CompleteReply,
+  type Extend,
+  type ExtendReply,
+  type IdempotencyRecord,
+  type Release,
+  type ReleaseReply,
+  type StoreWarning,
+} from '../../core/idempotency-store.js';
+import * as transitions from '../../core/record-transitions.js';
+import type { Lease, Outcome, RecordKey, StoredRecord } from '../../core/record.js';
+import { ExpiryQueue } from './expiry-queue.js';
+import {
+  resolveMemoryStoreOptions,
+  type MemoryStoreOptions,
+  type ResolvedMemoryStoreOptions,
+} from './memory-store-options.js';
+
+/** Expired records that leave with one command: more than one command can add, so that none pile up. */
+const SWEPT_PER_COMMAND = 16;
+
+/**
+ * Keeps the records in this process: for development, for tests, and for a service that is one process and
+ * may forget everything when it ends.
+ *
+ * Every step is synchronous, so the `timeoutMs` of a command never passes. Expired records leave with the
+ * commands that follow; there is no timer.
+ */
+export class MemoryIdempotencyStore extends IdempotencyStore {
+  private readonly options: ResolvedMemoryStoreOptions;
+  private readonly records = new Map<RecordKey, StoredRecord>();
+  private readonly expiry = new ExpiryQueue<RecordKey>();
+  private closed = false;
+
+  /** @throws `IdempotencyOptionsError` when an option is out of its range. */
+  constructor(options: MemoryStoreOptions = {}) {
+    super();
+    this.options = resolveMemoryStoreOptions(options);
+  }
+
+  override open(): Promise<readonly StoreWarning[]> {
+    if (process.env.NODE_ENV !== 'production') return Promise.resolve([]);
+    return Promise.resolve([
+      {
+        code: 'memory_store_in_production',
+        message:
+          'THE MEMORY STORE RUNS IN PRODUCTION: a second process does not see its records, and a restart forgets them all, so operations will run twice. Pass a store that outlives the process, such as redisStore().',
+      },
+    ]);
+  }
+
+  begin(command: Begin): Promise<BeginReply> {
+    return this.step(({ now, nowUs }) => {
+      const { recordKey } = command;
+      const stored = this.records.get(recordKey);
+      const { reply, record } = transitions.begin(stored, command, nowUs);
+      if (stored === undefined && record !== undefined) this.makeRoom(now);
+      this.write(recordKey, stored, record);
+      return 'outcome' in reply ? { ...reply, outcome: copyOf(reply.outcome) } : reply;
+    });
+  }
+
+  extend(lease: Lease, command: Extend): Promise<ExtendReply> {
+    return this.step(({ nowUs }) => {
+      const stored = this.records.get(lease.recordKey);
+      const { reply, record } = transitions.extend(stored, lease, command, nowUs);
+      this.write(lease.recordKey, stored, record);
+      return reply;
+    });
+  }
+
+  complete(lease: Lease, command: Complete): Promise<CompleteReply> {
+    return this.step(({ nowUs }) => {
+      const stored = this.records.get(lease.recordKey);
+      const own = { ...command, outcome: copyOf(command.outcome) };
+      const { reply, record } = transitions.complete(stored, lease, own, nowUs);
+      this.write(lease.recordKey, stored, record);
+      return 'outcome' in reply ? { ...reply, outcome: copyOf(reply.outcome) } : reply;
+    });
+  }
+
+  release(lease: Lease, command: Release): Promise<ReleaseReply> {
+    return this.step(({ nowUs }) => {
+      const stored = this.records.get(lease.recordKey);
+      const { reply, record } = transitions.release(stored, lease, command, nowUs);
+      this.write(lease.recordKey, stored, record);
+      return reply;
+    });
+  }
+
+  inspect(recordKey: RecordKey): Promise<IdempotencyRecord | undefined> {
+    return this.step(({ nowUs }) => {
+      const record = transitions.inspect(this.records.get(recordKey), nowUs);
+      return record?.outcome ? { ...record, outcome: copyOf(record.outcome) } : record;
+    });
+  }
+
+  /** Forgets every record; what is asked of the store afterwards fails with `StoreUnavailableError`. */
+  close(): Promise<void> {
+    this.closed = true;
+    this.records.clear();
+    this.expiry.clear();
+    return Promise.resolve();
+  }
+
+  /** Records held at this moment, among them expired ones that no command has swept yet. */
+  get size(): number {
+    return this.records.size;
+  }
+
+  private step<Reply>(run: (clock: { now: number; nowUs: number }) => Reply): Promise<Reply> {
+    return new Promise((resolve) => {
+      if (this.closed) throw new StoreUnavailableError('The memory store is closed.');
+      const now = Math.floor(this.options.now());
+      const reply = run({ now, nowUs: now * 1000 });
+      // Last, so that an expired record still hands its fence on to the attempt that follows it.
+      this.sweep(now);
+      resolve(reply);
+    });
+  }
+
+  private write(
+    recordKey: RecordKey,
+    stored: StoredRecord | undefined,
+    record: StoredRecord | undefined,
+  ): void {
+    if (record === undefined || record === stored) return;
+    this.records.set(recordKey, record);
+    this.expiry.set(recordKey, record.expiresAt);
+  }
+
+  private makeRoom(now: number): void {
+    if (this.records.size >= this.options.maxRecords) this.sweep(now);
+    if (this.records.size >= this.options.maxRecords) {
+      throw new StoreUnavailableError(
+        `The memory store holds ${this.records.size} live records, its "maxRecords" is ${this.options.maxRecords}. Raise it, or shorten "retentionMs".`,
+      );
+    }
+  }
+
+  private sweep(now: number): void {
+    for (let swept = 0; swept < SWEPT_PER_COMMAND; swept += 1) {
+      const expired = this.expiry.takeExpired(now);
+      if (expired === undefined) return;
+      this.records.delete(expired);
+    }
+  }
+}
+
+/** A store in this process. See {@link MemoryIdempotencyStore}. */
+export function memoryStore(options: MemoryStoreOptions = {}): MemoryIdempotencyStore {
+  return new MemoryIdempotencyStore(options);
+}
+
+/** A caller may reuse its buffer, and must not be able to change the record through the one it got. */
+function copyOf({ header, body }: Outcome): Outcome {
+  return { header, body: new Uint8Array(body) };
+}

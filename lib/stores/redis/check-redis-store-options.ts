@@ -1,0 +1,42 @@
+import { IdempotencyOptionsError } from '../../core/errors.js';
+import { checkedKeyPrefix } from './key-prefix.js';
+
+const OWN_CONNECTION = ['url', 'connection', 'onConnectionError'];
+const ALL = ['client', ...OWN_CONNECTION, 'keyPrefix'];
+
+/** @throws {@link IdempotencyOptionsError} naming the option, what it may be and what it is. */
+export function checkRedisStoreOptions(options: Readonly<Record<string, unknown>>): void {
+  const given = Object.keys(options).filter((name) => options[name] !== undefined);
+  const unknownName = given.find((name) => !ALL.includes(name));
+  if (unknownName !== undefined) {
+    fail(`there is no option ${JSON.stringify(unknownName)}, only ${ALL.join(', ')}.`);
+  }
+  checkedKeyPrefix(options.keyPrefix);
+  if (options.client !== undefined) {
+    const besides = given.find((name) => OWN_CONNECTION.includes(name));
+    if (besides !== undefined) fail(`client has its own connection: leave out ${besides}.`);
+    return;
+  }
+  const { url, connection, onConnectionError } = options;
+  if (url === undefined && connection === undefined)
+    fail('one of client, url, connection is needed.');
+  if (url !== undefined) checkUrl(url);
+  if (connection !== undefined && (typeof connection !== 'object' || connection === null)) {
+    fail(`connection must be an object of ioredis options, not ${JSON.stringify(connection)}.`);
+  }
+  if (onConnectionError !== undefined && typeof onConnectionError !== 'function') {
+    fail(`onConnectionError must be a function, not ${JSON.stringify(onConnectionError)}.`);
+  }
+}
+
+function checkUrl(url: unknown): void {
+  if (typeof url === 'string' && /^rediss?:\/\/./.test(url)) return;
+  // The rest may hold a password.
+  const scheme = typeof url === 'string' ? /^[a-z+.-]*:/i.exec(url)?.[0] : undefined;
+  const found = scheme === undefined ? `a ${typeof url} without a scheme` : JSON.stringify(scheme);
+  fail(`url must begin with redis:// or rediss://; it is ${found}.`);
+}
+
+function fail(message: string): never {
+  throw new IdempotencyOptionsError(`redisStore: ${message}`);
+}

@@ -1,0 +1,48 @@
+import { errorMonitor } from 'node:events';
+import type { RedisClient } from './redis-client.js';
+
+/** Why a command is not even sent. */
+export interface Obstacle {
+  readonly reason: 'not_connected' | 'closed';
+  /** What the connection last failed of, if anything. */
+  readonly error: Error | undefined;
+}
+
+/**
+ * Knows whether a client is connected, only by looking.
+ *
+ * A command that is given to a client without a connection lands in its offline queue and is executed at
+ * some later time, which nobody waits for: so it is held back. And who only sees "not connected" cannot
+ * tell a server that is down from a password that is wrong.
+ */
+export class ConnectionWatch {
+  private lastError: Error | undefined;
+  private closed = false;
+
+  constructor(private readonly client: RedisClient) {
+    client.on(errorMonitor, this.onError);
+    client.on('ready', this.onReady);
+  }
+
+  get obstacle(): Obstacle | undefined {
+    const { status } = this.client;
+    if (this.closed || status === 'end') return { reason: 'closed', error: this.lastError };
+    // A client that waits for its first command connects when it gets one.
+    if (status === 'ready' || status === 'wait') return undefined;
+    return { reason: 'not_connected', error: this.lastError };
+  }
+
+  close(): void {
+    this.closed = true;
+    this.client.off(errorMonitor, this.onError);
+    this.client.off('ready', this.onReady);
+  }
+
+  private readonly onError = (error: Error & { lastNodeError?: Error }): void => {
+    this.lastError = error.lastNodeError ?? error;
+  };
+
+  private readonly onReady = (): void => {
+    this.lastError = undefined;
+  };
+}

@@ -1,0 +1,85 @@
+import { types } from 'node:util';
+
+/** What the failure of one send says about the command. */
+export type SendFailure =
+  /** Not executed, and soon it may be: send it again. */
+  | 'not_executed'
+  /** Not executed, and not for as long as the server is short of something. */
+  | 'refused'
+  /** It may have been executed, or may still be. */
+  | 'unknown'
+  /** Not executed, and not before somebody mends the set-up. */
+  | 'misconfigured'
+  /** The server does not know the script's SHA-1. */
+  | 'script_missing';
+
+const BY_CODE: Readonly<Record<string, SendFailure>> = {
+  NOSCRIPT: 'script_missing',
+
+  LOADING: 'not_executed',
+  CLUSTERDOWN: 'not_executed',
+  TRYAGAIN: 'not_executed',
+  MASTERDOWN: 'not_executed',
+  BUSY: 'not_executed',
+  UNKILLABLE: 'not_executed',
+  NOREPLICAS: 'not_executed',
+  MOVED: 'not_executed',
+  ASK: 'not_executed',
+  READONLY: 'not_executed',
+
+  OOM: 'refused',
+  MISCONF: 'refused',
+
+  WRONGTYPE: 'misconfigured',
+  UNKNOWNRECORD: 'misconfigured',
+  NOAUTH: 'misconfigured',
+  WRONGPASS: 'misconfigured',
+  NOPERM: 'misconfigured',
+  DENIED: 'misconfigured',
+  ERR: 'misconfigured',
+};
+
+export function classifyFailure(error: unknown): SendFailure {
+  if (!types.isNativeError(error)) return 'unknown';
+  if (isReply(error)) return BY_CODE[replyCode(error.message)] ?? 'unknown';
+  // Whatever ioredis rejects because it may not queue was never sent. Its other errors may come after
+  // the send, also "Connection is closed." and those that tell of a redirection.
+  return error.message.includes('enableOfflineQueue options is false') ? 'not_executed' : 'unknown';
+}
+
+/** Whether the server itself answered with this error. By name: the class is ioredis' own. */
+function isReply(error: Error): boolean {
+  return error.name === 'ReplyError';
+}
+
+function replyCode(message: string): string {
+  if (message.includes('max number of clients')) return 'TRYAGAIN';
+  // Before Redis 7, what stops a script comes as "ERR Error running script (…): @user_script: 5: -OOM …".
+  const inScript = /^ERR Error running script .*@user_script: ?\d+: -?([A-Z]+) /s.exec(message);
+  return inScript?.[1] ?? message.split(' ', 1)[0] ?? '';
+}
+
+const REMEDIES: Readonly<Record<string, string>> = {
+  WRONGTYPE: 'Other data stands under the key prefix: choose another keyPrefix.',
+  UNKNOWNRECORD:
+    'Another version of this library, or other software, wrote it: choose another keyPrefix, or update every instance.',
+  NOAUTH: 'Give the connection a password.',
+  WRONGPASS: 'Check the user name and the password.',
+  NOPERM:
+    'The user needs EVALSHA, EVAL, TIME, GET, SET and PEXPIREAT on the keys of the key prefix, and should have INFO.',
+  OOM: 'Raise maxmemory.',
+};
+
+/** The failure in words. Never the error itself: ioredis adds the command's arguments to it, tokens and bodies. */
+export function describeFailure(error: unknown): string {
+  if (!types.isNativeError(error)) return String(error);
+  const text = error.message.replace(/, with args beginning with.*/s, '');
+  const reason = text === '' ? errorCode(error) : text;
+  const remedy = isReply(error) ? REMEDIES[replyCode(error.message)] : undefined;
+  return remedy === undefined ? reason : `${reason.replace(/\.?$/, '.')} ${remedy}`;
+}
+
+/** A failed connection to a name with several addresses is an AggregateError without a message. */
+function errorCode(error: Error): string {
+  return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
+}

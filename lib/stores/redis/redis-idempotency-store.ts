@@ -1,0 +1,153 @@
+import { IdempotencyOptionsError } from '../../core/errors.js';
+import {
+  IdempotencyStore,
+  type Begin,
+  type BeginReply,
+  type Complete,
+  type CompleteReply,
+  type Extend,
+  type ExtendReply,
+  type IdempotencyRecord,
+  type Inspect,
+  type Release,
+  type ReleaseReply,
+  type StoreWarning,
+} from '../../core/idempotency-store.js';
+import type { Lease, RecordKey } from '../../core/record.js';
+import { parseBeginReply } from './begin-reply.js';
+import { ConnectionWatch } from './connection-watch.js';
+import { parseInspectReply } from './inspect-reply.js';
+import { checkedKeyPrefix } from './key-prefix.js';
+import { loadScripts, type LuaScripts } from './lua-scripts.js';
+import { asBuffer, headerLine, originWord } from './record-text.js';
+import {
+  isBinaryRedisClient,
+  type BinaryRedisClient,
+  type RedisClient,
+  type ScriptArgument,
+} from './redis-client.js';
+import { ScriptRunner } from './script-runner.js';
+import { parseCompleteReply, parseExtendReply, parseReleaseReply } from './settle-replies.js';
+import { checkServer } from './start-checks.js';
+
+export interface RedisIdempotencyStoreOptions {
+  /** The connection; it stays its owner's. */
+  readonly client: RedisClient;
+
+  /**
+   * First part of every key, see {@link RedisStoreOptions.keyPrefix}.
+   *
+   * @defaultValue `'idem'`
+   */
+  readonly keyPrefix?: string | undefined;
+
+  /** @internal */
+  readonly scripts?: LuaScripts;
+
+  /**
+   * What close does besides, for a connection that is the store's own.
+   *
+   * @internal
+   */
+  readonly closeConnection?: () => Promise<void>;
+}
+
+/** Version of the key's form; that of the record's form stands in the record. */
+const KEY_VERSION = '1';
+
+/**
+ * Keeps each record in one Redis key and takes each step by one script, in one round trip.
+ *
+ * Made by {@link redisStore}; the class is there for those who wire it up themselves.
+ */
+export class RedisIdempotencyStore extends IdempotencyStore {
+  private readonly client: BinaryRedisClient;
+  private readonly scripts: LuaScripts;
+  private readonly watch: ConnectionWatch;
+  private readonly runner: ScriptRunner;
+  private readonly keyStart: string;
+  private readonly closeConnection: (() => Promise<void>) | undefined;
+
+  /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
+  constructor(options: RedisIdempotencyStoreOptions) {
+    super();
+    const { client, keyPrefix, scripts, closeConnection } = options;
+    if (!isBinaryRedisClient(client)) {
+      throw new IdempotencyOptionsError('client must be a Redis or Cluster of ioredis 5 or 6.');
+    }
+    this.client = client;
+    this.keyStart = `${checkedKeyPrefix(keyPrefix)}:${KEY_VERSION}:`;
+    this.scripts = scripts ?? loadScripts();
+    this.watch = new ConnectionWatch(client);
+    this.runner = new ScriptRunner(client, this.watch);
+    this.closeConnection = closeConnection;
+  }
+
+  override open(): Promise<readonly StoreWarning[]> {
+    return checkServer(this.client, this.watch);
+  }
+
+  override async begin(command: Begin): Promise<BeginReply> {
+    const args = [
+      command.token,
+      command.fingerprint,
+      String(command.leaseMs),
+      String(command.maxExecutionMs),
+      String(command.recordRetentionMs),
+      String(command.notAfter),
+      command.onExpiredLease,
+      originWord(command.origin),
+    ];
+    return parseBeginReply(await this.run('begin', command.recordKey, args, command.timeoutMs));
+  }
+
+  override async extend(lease: Lease, command: Extend): Promise<ExtendReply> {
+    const args = [
+      lease.token,
+      String(lease.fence),
+      String(command.leaseMs),
+      String(command.recordRetentionMs),
+    ];
+    return parseExtendReply(await this.run('extend', lease.recordKey, args, command.timeoutMs));
+  }
+
+  override async complete(lease: Lease, command: Complete): Promise<CompleteReply> {
+    const args = [
+      lease.token,
+      String(lease.fence),
+      command.state === 'completed' ? 'c' : 'f',
+      String(command.retentionMs),
+      command.fingerprint,
+      command.whenGone,
+      headerLine(command.outcome.header),
+      asBuffer(command.outcome.body),
+    ];
+    return parseCompleteReply(await this.run('complete', lease.recordKey, args, command.timeoutMs));
+  }
+
+  override async release(lease: Lease, command: Release): Promise<ReleaseReply> {
+    const args = [lease.token, String(lease.fence), String(command.tombstoneMs)];
+    return parseReleaseReply(await this.run('release', lease.recordKey, args, command.timeoutMs));
+  }
+
+  override async inspect(
+    recordKey: RecordKey,
+    command: Inspect,
+  ): Promise<IdempotencyRecord | undefined> {
+    return parseInspectReply(await this.run('inspect', recordKey, [], command.timeoutMs));
+  }
+
+  override async close(): Promise<void> {
+    this.watch.close();
+    await this.closeConnection?.();
+  }
+
+  private run(
+    step: keyof LuaScripts,
+    recordKey: RecordKey,
+    args: readonly ScriptArgument[],
+    timeoutMs: number,
+  ): ReturnType<ScriptRunner['run']> {
+    return this.runner.run(this.scripts[step], this.keyStart + recordKey, args, timeoutMs);
+  }
+}

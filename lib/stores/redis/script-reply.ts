@@ -1,0 +1,40 @@
+import { StoreConfigurationError } from '../../core/errors.js';
+import type { Outcome } from '../../core/record.js';
+
+/**
+ * Fields of a script's reply, the first naming its kind. Text comes as bytes, and so do numbers that a
+ * script has as text; the others come as numbers, or as strings where the client is set so.
+ */
+export type ScriptReply = readonly ReplyField[];
+
+type ReplyField = Buffer | string | number;
+
+export function kindOf(reply: ScriptReply): string {
+  return textAt(reply, 0);
+}
+
+export function textAt(reply: ScriptReply, index: number): string {
+  return fieldAt(reply, index).toString();
+}
+
+export function numberAt(reply: ScriptReply, index: number): number {
+  return Number(textAt(reply, index));
+}
+
+/** An outcome takes two fields: its header, then its bytes. */
+export function outcomeAt(reply: ScriptReply, index: number): Outcome {
+  return { header: textAt(reply, index), body: fieldAt(reply, index + 1) as Buffer };
+}
+
+export function unknownReply(reply: ScriptReply): StoreConfigurationError {
+  return new StoreConfigurationError(
+    `Redis gave a reply that no script of this version gives: ${kindOf(reply).slice(0, 40)}`,
+  );
+}
+
+function fieldAt(reply: ScriptReply, index: number): ReplyField {
+  const field = reply[index];
+  if (field === undefined)
+    throw new StoreConfigurationError('Redis gave a reply with a field missing');
+  return field;
+}

@@ -1,0 +1,88 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import {
+  StoreConfigurationError,
+  StoreOutcomeUnknownError,
+  StoreUnavailableError,
+} from '../../core/errors.js';
+import type { ConnectionWatch } from './connection-watch.js';
+import { classifyFailure, describeFailure, type SendFailure } from './error-classification.js';
+
+const FIRST_PAUSE_MS = 5;
+const LONGEST_PAUSE_MS = 50;
+/** With less time left, one more copy would only turn "not executed" into "unknown". */
+const LEAST_TIME_FOR_A_COPY_MS = 20;
+
+/**
+ * Sends a command until it is answered, for as long as `timeoutMs` lasts.
+ *
+ * One send may take all the time that is left: a second copy would wait behind it on the same connection.
+ * The next copy goes out when the connection, or the server, has rejected the one before.
+ *
+ * @throws {@link StoreUnavailableError} no copy was executed.
+ * @throws {@link StoreOutcomeUnknownError} a copy may have been executed, or may still be.
+ * @throws {@link StoreConfigurationError} the server refuses it.
+ */
+export async function sendWithinBudget<Reply>(
+  watch: ConnectionWatch,
+  timeoutMs: number,
+  send: () => Promise<Reply>,
+): Promise<Reply> {
+  const deadline = performance.now() + timeoutMs;
+  let mayHaveRun = false;
+  for (let copy = 0; ; copy += 1) {
+    const obstacle = watch.obstacle;
+    let failure: SendFailure;
+    let cause: string;
+    if (obstacle === undefined) {
+      try {
+        return await orNoReply(deadline - performance.now(), send);
+      } catch (error) {
+        failure = classifyFailure(error);
+        cause = describeFailure(error);
+      }
+    } else {
+      failure = obstacle.reason === 'closed' ? 'refused' : connectionFailure(obstacle.error);
+      cause = describeObstacle(obstacle.reason, obstacle.error);
+    }
+
+    if (failure === 'misconfigured') throw new StoreConfigurationError(cause);
+    mayHaveRun ||= failure === 'unknown';
+    const pauseMs = jittered(Math.min(FIRST_PAUSE_MS * 2 ** copy, LONGEST_PAUSE_MS));
+    const leftMs = deadline - performance.now() - pauseMs;
+    if (failure === 'refused' || leftMs < LEAST_TIME_FOR_A_COPY_MS) {
+      throw mayHaveRun
+        ? new StoreOutcomeUnknownError(`Redis may have executed the command: ${cause}`)
+        : new StoreUnavailableError(`Redis did not execute the command: ${cause}`);
+    }
+    await pause(pauseMs);
+  }
+}
+
+class NoReplyError extends Error {
+  override readonly name = 'NoReplyError';
+}
+
+function orNoReply<Reply>(ms: number, send: () => Promise<Reply>): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const giveUp = () => reject(new NoReplyError('no reply in time'));
+    // After a blocked event loop timers come before input: a reply that is already here is read first.
+    const timer = setTimeout(() => setImmediate(giveUp), ms);
+    void send()
+      .then(resolve, reject)
+      .then(() => clearTimeout(timer));
+  });
+}
+
+/** What was never sent was not executed; but a password that is wrong will not be right in a moment. */
+function connectionFailure(error: Error | undefined): SendFailure {
+  return classifyFailure(error) === 'misconfigured' ? 'misconfigured' : 'not_executed';
+}
+
+function describeObstacle(reason: 'not_connected' | 'closed', error: Error | undefined): string {
+  const state = reason === 'closed' ? 'the connection is closed' : 'there is no connection';
+  return error === undefined ? state : `${state} (${describeFailure(error)})`;
+}
+
+function jittered(ms: number): number {
+  return ms * (0.5 + Math.random() / 2);
+}

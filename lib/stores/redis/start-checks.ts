@@ -1,0 +1,92 @@
+import { types } from 'node:util';
+import { isIdempotencyError, StoreConfigurationError } from '../../core/errors.js';
+import type { StoreWarning } from '../../core/idempotency-store.js';
+import type { ConnectionWatch } from './connection-watch.js';
+import type { RedisClient } from './redis-client.js';
+import { sendWithinBudget } from './send-within-budget.js';
+
+/** The start does not wait longer than this for a server that is not there. */
+const START_CHECK_TIMEOUT_MS = 2_000;
+
+/** The first version that has `SET … PXAT`. */
+const OLDEST_VERSION = [6, 2] as const;
+
+/** Asks the server about its set-up; in a cluster, one of its primaries. */
+export async function checkServer(
+  client: RedisClient,
+  watch: ConnectionWatch,
+): Promise<readonly StoreWarning[]> {
+  let info: string | undefined;
+  try {
+    info = await sendWithinBudget(watch, START_CHECK_TIMEOUT_MS, () => readInfo(client));
+  } catch (error) {
+    if (!isIdempotencyError(error) || error instanceof StoreConfigurationError) throw error;
+    return [{ code: 'redis_unreachable', message: `Redis cannot be reached. ${error.message}` }];
+  }
+  return info === undefined ? [NOT_CHECKED] : judge(fieldsOf(info));
+}
+
+const NOT_CHECKED: StoreWarning = {
+  code: 'redis_not_checked',
+  message:
+    'This user may not run INFO, so that the set-up of Redis was not checked: see to it that maxmemory-policy is noeviction.',
+};
+
+async function readInfo(client: RedisClient): Promise<string | undefined> {
+  try {
+    return await client.info();
+  } catch (error) {
+    // Managed servers may refuse it.
+    if (types.isNativeError(error) && /^(NOPERM|ERR unknown command)/.test(error.message)) {
+      return undefined;
+    }
+    throw error;
+  }
+}
+
+function fieldsOf(info: string): ReadonlyMap<string, string> {
+  return new Map(
+    info.split('\r\n').flatMap((line) => {
+      const colon = line.indexOf(':');
+      return colon > 0 ? [[line.slice(0, colon), line.slice(colon + 1)] as const] : [];
+    }),
+  );
+}
+
+/** What INFO does not say is taken to be in order. */
+function judge(info: ReadonlyMap<string, string>): StoreWarning[] {
+  const version = info.get('redis_version');
+  if (version !== undefined && isOlder(version)) {
+    throw new StoreConfigurationError(
+      `Redis ${version} is too old: the store needs ${OLDEST_VERSION.join('.')} or newer.`,
+    );
+  }
+  const warnings: StoreWarning[] = [];
+  const policy = info.get('maxmemory_policy') ?? 'noeviction';
+  if (policy !== 'noeviction') {
+    warnings.push({
+      code: 'redis_may_evict',
+      message: `maxmemory-policy is ${policy}: short of memory, Redis would forget outcomes, and the operations would run again. Set it to noeviction.`,
+    });
+  }
+  if (info.get('aof_enabled') === '0') {
+    warnings.push({
+      code: 'redis_not_durable',
+      message:
+        'appendonly is off: a restart of Redis loses the outcomes since its last snapshot, and the operations would run again. Set it to yes.',
+    });
+  }
+  if (info.get('role') === 'slave') {
+    warnings.push({
+      code: 'redis_is_replica',
+      message: 'The connection leads to a replica, which refuses to write. Connect to the primary.',
+    });
+  }
+  return warnings;
+}
+
+function isOlder(version: string): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const [oldestMajor, oldestMinor] = OLDEST_VERSION;
+  return major < oldestMajor || (major === oldestMajor && minor < oldestMinor);
+}

@@ -1,0 +1,136 @@
+import assert from 'node:assert/strict';
+import { casesOf } from '../conformance-case.js';
+import {
+  FAILURE,
+  LEASE_MS,
+  MAX_EXECUTION_MS,
+  RECORD_RETENTION_MS,
+  RETENTION_MS,
+  SUCCESS,
+  assertOutcome,
+  newFingerprint,
+} from '../test-record.js';
+
+export const beginRepeats = casesOf('begin', (it) => {
+  it('says owned to the copy of a command whose reply was lost, with the same fence', async (record) => {
+    const attempt = await record.begun();
+    const reply = await record.begin(attempt);
+    assert.equal(reply.kind, 'owned');
+    assert.equal(reply.fence, attempt.fence);
+    assert.equal(reply.attempt, 1);
+    assert.equal(reply.takeovers, 0);
+  });
+
+  it('says owned after notAfter too, and under deny: nothing is acquired', async (record) => {
+    const attempt = await record.begun();
+    const reply = await record.begin(attempt, { notAfter: 1, onExpiredLease: 'deny' });
+    assert.equal(reply.kind, 'owned');
+  });
+
+  it.timed('renews lease and retention of its owner', async (record, clock) => {
+    const attempt = await record.begun();
+    await clock.step(7_000);
+    const reply = await record.begin(attempt, { leaseMs: 5_000 });
+    assert.equal(reply.kind, 'owned');
+    assert.equal(reply.now, await clock.now());
+    const { leaseLeftMs, retentionLeftMs } = await record.present();
+    assert.equal(leaseLeftMs, 5_000);
+    assert.equal(retentionLeftMs, RECORD_RETENTION_MS);
+  });
+
+  it.timed('says owned although the lease is over, when nobody took it', async (record, clock) => {
+    const attempt = await record.begun();
+    await clock.step(LEASE_MS + 1);
+    assert.equal((await record.begin(attempt)).kind, 'owned');
+    assert.equal((await record.present()).leaseLeftMs, LEASE_MS);
+  });
+
+  it.timed('moves the hard deadline for no repetition', async (record, clock) => {
+    const attempt = await record.begun();
+    await clock.step(MAX_EXECUTION_MS - 1_000);
+    assert.equal((await record.begin(attempt)).kind, 'owned');
+    assert.equal((await record.present()).leaseLeftMs, 1_000);
+    await clock.step(2_000);
+    assert.equal((await record.begin(attempt)).kind, 'owned');
+    assert.equal((await record.present()).leaseLeftMs, -1_000);
+  });
+
+  it('says mismatch to another request while the first runs', async (record) => {
+    await record.begun();
+    const how = { fingerprint: newFingerprint(), notAfter: 1 };
+    const reply = await record.unchangedBy(() => record.begin(record.attempt(), how));
+    assert.deepEqual(reply, { kind: 'mismatch' });
+  });
+
+  it('says mismatch to its own owner when the fingerprint differs', async (record) => {
+    const attempt = await record.begun();
+    const fingerprint = newFingerprint();
+    const reply = await record.unchangedBy(() => record.begin(attempt, { fingerprint }));
+    assert.equal(reply.kind, 'mismatch');
+  });
+
+  it('says mismatch for a finished record, to its owner and to others', async (record) => {
+    const owner = await record.completed();
+    for (const attempt of [owner, record.attempt()]) {
+      const fingerprint = newFingerprint();
+      const reply = await record.unchangedBy(() => record.begin(attempt, { fingerprint }));
+      assert.deepEqual(reply, { kind: 'mismatch' });
+    }
+  });
+
+  it('says in_progress while another attempt runs', async (record) => {
+    await record.begun();
+    const reply = await record.unchangedBy(() => record.begin(record.attempt()));
+    assert.equal(reply.kind, 'in_progress');
+    assert.ok(reply.leaseLeftMs > 0 && reply.leaseLeftMs <= LEASE_MS, `${reply.leaseLeftMs} ms`);
+  });
+
+  it('says in_progress after notAfter too, and under deny: nothing is acquired', async (record) => {
+    await record.begun();
+    const how = { notAfter: 1, onExpiredLease: 'deny' } as const;
+    const reply = await record.unchangedBy(() => record.begin(record.attempt(), how));
+    assert.equal(reply.kind, 'in_progress');
+  });
+
+  it.timed('tells exactly how long the lease of the other attempt lasts', async (record, clock) => {
+    await record.begun();
+    await clock.step(3_000);
+    const reply = await record.unchangedBy(() => record.begin(record.attempt()));
+    assert.deepEqual(reply, { kind: 'in_progress', leaseLeftMs: LEASE_MS - 3_000 });
+  });
+
+  it('answers with the outcome of a success, to its owner and to others', async (record) => {
+    const owner = await record.completed();
+    for (const attempt of [owner, record.attempt()]) {
+      const reply = await record.unchangedBy(() => record.begin(attempt));
+      assert.equal(reply.kind, 'completed');
+      assertOutcome(reply.outcome, SUCCESS);
+    }
+  });
+
+  it('answers with the outcome of a failure that is kept', async (record) => {
+    await record.completed({ state: 'failed', outcome: FAILURE });
+    const reply = await record.unchangedBy(() => record.begin(record.attempt()));
+    assert.equal(reply.kind, 'failed');
+    assertOutcome(reply.outcome, FAILURE);
+  });
+
+  it('answers with the outcome after notAfter too: nothing is acquired', async (record) => {
+    await record.completed();
+    const reply = await record.unchangedBy(() => record.begin(record.attempt(), { notAfter: 1 }));
+    assert.equal(reply.kind, 'completed');
+  });
+
+  it.timed(
+    'prolongs no outcome by answering with it, and tells how long it is kept',
+    async (record, clock) => {
+      await record.completed();
+      for (const passed of [1_000, 2_000, 3_000]) {
+        await clock.step(1_000);
+        const reply = await record.begin(record.attempt());
+        assert.equal(reply.kind, 'completed');
+        assert.equal(reply.retentionLeftMs, RETENTION_MS - passed);
+      }
+    },
+  );
+});

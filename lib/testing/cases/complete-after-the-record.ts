@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict';
+import { casesOf } from '../conformance-case.js';
+import {
+  FAILURE,
+  OTHER_SUCCESS,
+  RETENTION_MS,
+  SUCCESS,
+  assertOutcome,
+  newFingerprint,
+} from '../test-record.js';
+
+/** The record was released, lost or expired before its outcome came. */
+export const completeAfterTheRecord = casesOf('complete', (it) => {
+  it('accepts the late success of another attempt than the one that released', async (record) => {
+    const released = await record.released();
+    const late = { ...record.attempt(), fence: released.fence - 1 };
+    const fingerprint = newFingerprint();
+    assert.deepEqual(await record.complete(late, { fingerprint }), { kind: 'ok_late' });
+    const shown = await record.present();
+    assert.equal(shown.state, 'completed');
+    assert.equal(shown.fence, released.fence);
+    assert.equal(shown.attempt, 1);
+    assert.equal(shown.takeovers, 0);
+    assert.equal(shown.fingerprint, fingerprint);
+    assertOutcome(shown.outcome, SUCCESS);
+    assert.equal((await record.complete(late)).kind, 'already');
+    assert.equal((await record.complete(released)).kind, 'superseded');
+  });
+
+  it("takes the caller's fence then, where it is the higher one", async (record) => {
+    const released = await record.released();
+    const late = { ...record.attempt(), fence: released.fence + 7 };
+    assert.equal((await record.complete(late)).kind, 'ok_late');
+    assert.equal((await record.present()).fence, released.fence + 7);
+  });
+
+  it('takes the fence of the record then, where the caller knows none', async (record) => {
+    const released = await record.released();
+    assert.equal((await record.complete(record.attempt())).kind, 'ok_late');
+    assert.equal((await record.present()).fence, released.fence);
+  });
+
+  it('refuses the late failure of another attempt: it could bury an effect', async (record) => {
+    const { fence } = await record.released();
+    const late = record.attempt();
+    const how = { state: 'failed', outcome: FAILURE, whenGone: 'restore' } as const;
+    const reply = await record.unchangedBy(() => record.complete(late, how));
+    assert.deepEqual(reply, { kind: 'lost', state: 'released', fence });
+  });
+
+  it('refuses any outcome of the attempt that released', async (record) => {
+    const attempt = await record.released();
+    const lost = { kind: 'lost', state: 'released', fence: attempt.fence } as const;
+    for (const fence of [attempt.fence, 0]) {
+      for (const state of ['completed', 'failed'] as const) {
+        const how = { state, whenGone: 'restore' } as const;
+        const late = { ...attempt, fence };
+        assert.deepEqual(await record.unchangedBy(() => record.complete(late, how)), lost);
+      }
+    }
+  });
+
+  it('says gone when there is no record and it is to report, and creates none', async (record) => {
+    assert.deepEqual(await record.complete(record.attempt()), { kind: 'gone' });
+    assert.equal(await record.inspect(), undefined);
+  });
+
+  it("writes the outcome back when there is no record and it is to restore, with the caller's fence", async (record) => {
+    const attempt = { ...record.attempt(), fence: 4_711 };
+    const reply = await record.complete(attempt, { whenGone: 'restore' });
+    assert.deepEqual(reply, { kind: 'restored' });
+    const shown = await record.present();
+    assert.equal(shown.state, 'completed');
+    assert.equal(shown.fence, 4_711);
+    assert.equal(shown.attempt, 1);
+    assert.equal(shown.takeovers, 0);
+    assert.equal(shown.fingerprint, record.fingerprint);
+    assertOutcome(shown.outcome, SUCCESS);
+  });
+
+  it('replays what was restored, and refuses another request on it', async (record) => {
+    await record.complete(record.attempt(), { whenGone: 'restore' });
+    assert.equal((await record.begin(record.attempt())).kind, 'completed');
+    const fingerprint = newFingerprint();
+    assert.equal((await record.begin(record.attempt(), { fingerprint })).kind, 'mismatch');
+  });
+
+  it('restores a failure as a failure', async (record) => {
+    const how = { state: 'failed', outcome: FAILURE, whenGone: 'restore' } as const;
+    assert.equal((await record.complete(record.attempt(), how)).kind, 'restored');
+    assert.equal((await record.begin(record.attempt())).kind, 'failed');
+  });
+
+  it('restores once: already to its owner, superseded to another', async (record) => {
+    const attempt = record.attempt();
+    const how = { whenGone: 'restore' } as const;
+    assert.equal((await record.complete(attempt, how)).kind, 'restored');
+    assert.equal((await record.unchangedBy(() => record.complete(attempt, how))).kind, 'already');
+    const other = { outcome: OTHER_SUCCESS, whenGone: 'restore' } as const;
+    const reply = await record.unchangedBy(() => record.complete(record.attempt(), other));
+    assert.equal(reply.kind, 'superseded');
+    assertOutcome(reply.outcome, SUCCESS);
+  });
+
+  it.timed(
+    "gives a restored outcome the clock's microseconds where the caller knows no fence",
+    async (record, clock) => {
+      const now = await clock.now();
+      await record.complete(record.attempt(), { whenGone: 'restore' });
+      const { fence, retentionLeftMs } = await record.present();
+      assert.equal(Math.floor(fence / 1000), now);
+      assert.equal(retentionLeftMs, RETENTION_MS);
+    },
+  );
+
+  it.timed('treats an expired outcome as gone', async (record, clock) => {
+    const attempt = await record.completed();
+    await clock.step(RETENTION_MS);
+    assert.equal((await record.complete(attempt)).kind, 'gone');
+    assert.equal(await record.inspect(), undefined);
+  });
+
+  it.timed(
+    'restores over an expired outcome, with a fence no lower than its own',
+    async (record, clock) => {
+      await record.completed();
+      await clock.step(RETENTION_MS);
+      const attempt = { ...record.attempt(), fence: (await clock.now()) * 1000 };
+      const how = { outcome: OTHER_SUCCESS, whenGone: 'restore' } as const;
+      assert.equal((await record.complete(attempt, how)).kind, 'restored');
+      const shown = await record.present();
+      assert.equal(shown.fence, attempt.fence);
+      assertOutcome(shown.outcome, OTHER_SUCCESS);
+    },
+  );
+
+  it.timed('gives the attempt after a restored outcome a higher fence', async (record, clock) => {
+    const restored = { ...record.attempt(), fence: (await clock.now()) * 1000 };
+    await record.complete(restored, { whenGone: 'restore' });
+    await clock.step(RETENTION_MS);
+    assert.ok((await record.begun()).fence > restored.fence);
+  });
+});

@@ -1,0 +1,171 @@
+import assert from 'node:assert/strict';
+import { casesOf } from '../conformance-case.js';
+import {
+  FAILURE,
+  LEASE_MS,
+  MAX_EXECUTION_MS,
+  OTHER_SUCCESS,
+  RETENTION_MS,
+  SUCCESS,
+  assertOutcome,
+  newFingerprint,
+} from '../test-record.js';
+
+export const complete = casesOf('complete', (it) => {
+  it('stores the outcome of a success, with fence and counters as they were', async (record) => {
+    const attempt = await record.begun({ origin: 'here' });
+    assert.deepEqual(await record.complete(attempt), { kind: 'ok' });
+    const shown = await record.present();
+    assert.equal(shown.state, 'completed');
+    assert.equal(shown.fence, attempt.fence);
+    assert.equal(shown.attempt, 1);
+    assert.equal(shown.takeovers, 0);
+    assert.equal(shown.leaseLeftMs, undefined);
+    assert.equal(shown.origin, undefined);
+    assertOutcome(shown.outcome, SUCCESS);
+  });
+
+  it('stores the outcome of a failure', async (record) => {
+    const attempt = await record.begun();
+    assert.equal(
+      (await record.complete(attempt, { state: 'failed', outcome: FAILURE })).kind,
+      'ok',
+    );
+    const shown = await record.present();
+    assert.equal(shown.state, 'failed');
+    assertOutcome(shown.outcome, FAILURE);
+  });
+
+  it('keeps the fingerprint that the attempt began with', async (record) => {
+    const attempt = await record.begun();
+    const fingerprint = newFingerprint();
+    assert.equal((await record.complete(attempt, { fingerprint, whenGone: 'restore' })).kind, 'ok');
+    assert.equal((await record.present()).fingerprint, record.fingerprint);
+    assert.equal((await record.begin(record.attempt(), { fingerprint })).kind, 'mismatch');
+  });
+
+  it('asks for the owner token alone when the fence is 0', async (record) => {
+    const attempt = await record.begun();
+    assert.equal((await record.complete({ ...attempt, fence: 0 })).kind, 'ok');
+    assert.equal((await record.present()).fence, attempt.fence);
+  });
+
+  it('says lost, with the fence that counts, to its own token with another fence', async (record) => {
+    const attempt = await record.begun();
+    for (const fence of [attempt.fence - 1, attempt.fence + 1]) {
+      const reply = await record.unchangedBy(() => record.complete({ ...attempt, fence }));
+      assert.deepEqual(reply, { kind: 'lost', state: 'in_progress', fence: attempt.fence });
+    }
+  });
+
+  it('says lost to another token while the owner runs, restore or not', async (record) => {
+    const { fence } = await record.begun();
+    for (const whenGone of ['restore', 'report'] as const) {
+      const other = { ...record.attempt(), fence };
+      const reply = await record.unchangedBy(() => record.complete(other, { whenGone }));
+      assert.deepEqual(reply, { kind: 'lost', state: 'in_progress', fence });
+    }
+  });
+
+  it('says already to a copy of the command, whatever its fence', async (record) => {
+    const attempt = await record.completed();
+    for (const fence of [attempt.fence, attempt.fence + 1, 0]) {
+      const reply = await record.unchangedBy(() => record.complete({ ...attempt, fence }));
+      assert.deepEqual(reply, { kind: 'already' });
+    }
+  });
+
+  it('never changes an outcome that is stored, not even for its owner', async (record) => {
+    const attempt = await record.completed();
+    const how = { state: 'failed', outcome: FAILURE, retentionMs: 1, whenGone: 'restore' } as const;
+    assert.equal((await record.unchangedBy(() => record.complete(attempt, how))).kind, 'already');
+  });
+
+  it('says already to a copy of a failure that is kept', async (record) => {
+    const how = { state: 'failed', outcome: FAILURE } as const;
+    const attempt = await record.completed(how);
+    assert.equal((await record.unchangedBy(() => record.complete(attempt, how))).kind, 'already');
+  });
+
+  it('hands the outcome that counts to whom it was not', async (record) => {
+    await record.completed();
+    const how = { outcome: OTHER_SUCCESS, whenGone: 'restore' } as const;
+    const reply = await record.unchangedBy(() => record.complete(record.attempt(), how));
+    assert.equal(reply.kind, 'superseded');
+    assert.equal(reply.state, 'completed');
+    assertOutcome(reply.outcome, SUCCESS);
+  });
+
+  it('hands over a kept failure just so: a success does not replace it', async (record) => {
+    await record.completed({ state: 'failed', outcome: FAILURE });
+    const reply = await record.unchangedBy(() => record.complete(record.attempt()));
+    assert.equal(reply.kind, 'superseded');
+    assert.equal(reply.state, 'failed');
+    assertOutcome(reply.outcome, FAILURE);
+  });
+
+  it('stores one of fifty concurrent outcomes and hands it to the others', async (record) => {
+    const attempts = Array.from({ length: 50 }, () => record.attempt());
+    const replies = await Promise.all(
+      attempts.map((attempt) => record.complete(attempt, { whenGone: 'restore' })),
+    );
+    assert.equal(replies.filter(({ kind }) => kind === 'restored').length, 1);
+    assert.equal(replies.filter(({ kind }) => kind === 'superseded').length, 49);
+  });
+
+  it.timed('counts the retention from the completion', async (record, clock) => {
+    const attempt = await record.begun();
+    await clock.step(5_000);
+    await record.complete(attempt, { retentionMs: 20_000 });
+    assert.equal((await record.present()).retentionLeftMs, 20_000);
+    await clock.step(19_999);
+    assert.equal((await record.begin(record.attempt())).kind, 'completed');
+    await clock.step(1);
+    assert.equal(await record.inspect(), undefined);
+  });
+
+  it.timed('prolongs nothing by saying already', async (record, clock) => {
+    const attempt = await record.completed();
+    await clock.step(1_000);
+    assert.equal((await record.complete(attempt)).kind, 'already');
+    assert.equal((await record.present()).retentionLeftMs, RETENTION_MS - 1_000);
+  });
+
+  it.timed(
+    'says ok_late from the very end of the lease on, when nobody took it',
+    async (record, clock) => {
+      const neighbour = record.neighbour();
+      const inTime = await neighbour.begun();
+      const late = await record.begun();
+      await clock.step(LEASE_MS - 1);
+      assert.equal((await neighbour.complete(inTime)).kind, 'ok');
+      await clock.step(1);
+      assert.deepEqual(await record.complete(late), { kind: 'ok_late' });
+      assertOutcome((await record.present()).outcome, SUCCESS);
+    },
+  );
+
+  it.timed(
+    'says ok_late past the hard deadline too: the effect did happen',
+    async (record, clock) => {
+      const attempt = await record.begun();
+      await clock.step(MAX_EXECUTION_MS + 1);
+      assert.equal((await record.complete(attempt)).kind, 'ok_late');
+    },
+  );
+
+  it.timed(
+    'keeps the counters of a takeover, and hands its outcome to the first owner',
+    async (record, clock) => {
+      const first = await record.begun();
+      await clock.step(LEASE_MS);
+      const second = await record.begun();
+      assert.equal((await record.complete(second, { outcome: OTHER_SUCCESS })).kind, 'ok');
+      const { attempt, takeovers } = await record.present();
+      assert.deepEqual({ attempt, takeovers }, { attempt: 2, takeovers: 1 });
+      const reply = await record.unchangedBy(() => record.complete(first));
+      assert.equal(reply.kind, 'superseded');
+      assertOutcome(reply.outcome, OTHER_SUCCESS);
+    },
+  );
+});

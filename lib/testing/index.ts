@@ -1,0 +1,4 @@
+export { describeStoreConformance, storeConformanceCases } from './store-conformance.js';
+export type { StoreUnderTest, TestRunner } from './store-conformance.js';
+export type { StoreConformanceCase, StoreOperation } from './conformance-case.js';
+export type { SteppableClock, StoreHarness } from './store-harness.js';

@@ -1,0 +1,94 @@
+import { beginAcquires } from './cases/begin-acquires.js';
+import { beginRepeats } from './cases/begin-repeats.js';
+import { beginTakesOver } from './cases/begin-takes-over.js';
+import { clockStepsBack } from './cases/clock-steps-back.js';
+import { completeAfterTheRecord } from './cases/complete-after-the-record.js';
+import { complete } from './cases/complete.js';
+import { extend } from './cases/extend.js';
+import { inspect } from './cases/inspect.js';
+import { outcomeBytes } from './cases/outcome-bytes.js';
+import { release } from './cases/release.js';
+import type { StoreConformanceCase } from './conformance-case.js';
+import type { StoreHarness } from './store-harness.js';
+
+/** Everything that a store must do, for a runner of one's own. */
+export const storeConformanceCases: readonly StoreConformanceCase[] = [
+  ...beginAcquires,
+  ...beginRepeats,
+  ...beginTakesOver,
+  ...clockStepsBack,
+  ...extend,
+  ...complete,
+  ...completeAfterTheRecord,
+  ...release,
+  ...inspect,
+  ...outcomeBytes,
+];
+
+/** What the kit asks of a test runner: Jest, Vitest, Mocha and node:test have it. */
+export interface TestRunner {
+  describe(name: string, define: () => void): unknown;
+  it: RegisterTest;
+  /**
+   * The runner's `it.skip`: the cases that need a steppable clock then appear in the report of a store
+   * that has none. Left out, they are not registered there.
+   */
+  readonly skip?: RegisterTest;
+}
+
+type RegisterTest = (name: string, run: () => Promise<void>) => unknown;
+
+export interface StoreUnderTest {
+  readonly name: string;
+  /** Called for every case. */
+  create(): StoreHarness | Promise<StoreHarness>;
+  /**
+   * Whether `create` hands out a clock. Without one the cases whose `needsClock` is true are left out:
+   * everything that is about durations, boundaries and takeovers then remains unproved.
+   *
+   * @defaultValue true
+   */
+  readonly hasSteppableClock?: boolean;
+}
+
+/**
+ * Registers the cases as tests, one group for each operation.
+ *
+ * @example
+ * ```ts
+ * describeStoreConformance({ describe, it, skip: it.skip }, {
+ *   name: 'MyStore',
+ *   create: () => {
+ *     let now = Date.now();
+ *     const store = new MyStore({ now: () => now });
+ *     const clock = { now: () => now, step: (ms: number) => void (now += ms) };
+ *     return { store, clock, dispose: () => store.close() };
+ *   },
+ * });
+ * ```
+ */
+export function describeStoreConformance(runner: TestRunner, store: StoreUnderTest): void {
+  const { it, skip } = runner;
+  const { hasSteppableClock = true } = store;
+  const operations = new Set(storeConformanceCases.map(({ operation }) => operation));
+  runner.describe(`${store.name} conforms`, () => {
+    for (const operation of operations) {
+      runner.describe(operation, () => {
+        for (const each of storeConformanceCases) {
+          if (each.operation !== operation) continue;
+          const register = each.needsClock && !hasSteppableClock ? skip : it;
+          register?.(each.name, () => runCase(each, store));
+        }
+      });
+    }
+  });
+}
+
+async function runCase(each: StoreConformanceCase, store: StoreUnderTest): Promise<void> {
+  const harness = await store.create();
+  try {
+    await each.run(harness);
+  } finally {
+    await harness.dispose?.();
+  }
+}

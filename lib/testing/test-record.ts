@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict';
+import { randomBytes } from 'node:crypto';
+import type {
+  Begin,
+  BeginReply,
+  Complete,
+  CompleteReply,
+  Extend,
+  ExtendReply,
+  IdempotencyRecord,
+  IdempotencyStore,
+  Release,
+  ReleaseReply,
+} from '../core/idempotency-store.js';
+import { newOwnerToken } from '../core/owner-token.js';
+import type { Fingerprint, Lease, Outcome, RecordKey } from '../core/record.js';
+import type { StoreHarness } from './store-harness.js';
+
+export const LEASE_MS = 10_000;
+export const MAX_EXECUTION_MS = 60_000;
+export const RETENTION_MS = 3_600_000;
+export const RECORD_RETENTION_MS = RETENTION_MS + MAX_EXECUTION_MS;
+export const TOMBSTONE_MS = 1_800_000;
+/** Far above what a healthy store needs: that a store keeps to its time is not the kit's subject. */
+const TIMEOUT_MS = 30_000;
+
+export const SUCCESS = outcome('{"status":201}', 'charged');
+export const OTHER_SUCCESS = outcome('{"status":200}', 'charged by another');
+export const FAILURE = outcome('{"status":402}', 'card declined');
+
+/** Drives one record of the store under test; what a case does not name has the defaults above. */
+export class TestRecord {
+  readonly key = randomBytes(32).toString('base64url') as RecordKey;
+  readonly fingerprint = newFingerprint();
+  readonly store: IdempotencyStore;
+  private readonly hasSteppableClock: boolean;
+
+  constructor(private readonly harness: StoreHarness) {
+    this.store = harness.store;
+    this.hasSteppableClock = harness.clock !== undefined;
+  }
+
+  /** Another record in the same store. */
+  neighbour(): TestRecord {
+    return new TestRecord(this.harness);
+  }
+
+  /** An attempt that has not begun: its fence is unknown. */
+  attempt(): Lease {
+    return { recordKey: this.key, token: newOwnerToken(), fence: 0 };
+  }
+
+  /** An attempt that has begun; the fence is the one that the store gave it. */
+  async begun(how: Partial<Begin> = {}): Promise<Lease> {
+    const attempt = this.attempt();
+    const reply = await this.begin(attempt, how);
+    assert.ok('now' in reply && 'fence' in reply, `begin answered ${reply.kind}`);
+    return { ...attempt, fence: reply.fence };
+  }
+
+  /** An attempt whose success is stored. */
+  async completed(how: Partial<Complete> = {}): Promise<Lease> {
+    const attempt = await this.begun();
+    assert.equal((await this.complete(attempt, how)).kind, 'ok');
+    return attempt;
+  }
+
+  /** An attempt that let go. */
+  async released(): Promise<Lease> {
+    const attempt = await this.begun();
+    assert.equal((await this.release(attempt)).kind, 'ok');
+    return attempt;
+  }
+
+  begin({ recordKey, token }: Lease, how: Partial<Begin> = {}): Promise<BeginReply> {
+    return this.store.begin({
+      recordKey,
+      token,
+      fingerprint: this.fingerprint,
+      leaseMs: LEASE_MS,
+      maxExecutionMs: MAX_EXECUTION_MS,
+      recordRetentionMs: RECORD_RETENTION_MS,
+      notAfter: 0,
+      onExpiredLease: 'takeover',
+      timeoutMs: TIMEOUT_MS,
+      ...how,
+    });
+  }
+
+  extend(lease: Lease, how: Partial<Extend> = {}): Promise<ExtendReply> {
+    return this.store.extend(lease, {
+      leaseMs: LEASE_MS,
+      recordRetentionMs: RECORD_RETENTION_MS,
+      timeoutMs: TIMEOUT_MS,
+      ...how,
+    });
+  }
+
+  complete(lease: Lease, how: Partial<Complete> = {}): Promise<CompleteReply> {
+    return this.store.complete(lease, {
+      state: 'completed',
+      outcome: SUCCESS,
+      retentionMs: RETENTION_MS,
+      fingerprint: this.fingerprint,
+      whenGone: 'report',
+      timeoutMs: TIMEOUT_MS,
+      ...how,
+    });
+  }
+
+  release(lease: Lease, how: Partial<Release> = {}): Promise<ReleaseReply> {
+    return this.store.release(lease, { tombstoneMs: TOMBSTONE_MS, timeoutMs: TIMEOUT_MS, ...how });
+  }
+
+  inspect(): Promise<IdempotencyRecord | undefined> {
+    return this.store.inspect(this.key, { timeoutMs: TIMEOUT_MS });
+  }
+
+  /** The record; there must be one. */
+  async present(): Promise<IdempotencyRecord> {
+    const record = await this.inspect();
+    assert.ok(record, 'there is no record');
+    return record;
+  }
+
+  /** Asserts that `step` leaves the record exactly as it is, and hands on what the store replied. */
+  async unchangedBy<Reply>(step: () => Promise<Reply>): Promise<Reply> {
+    const before = this.comparable(await this.inspect());
+    const reply = await step();
+    assert.deepEqual(this.comparable(await this.inspect()), before);
+    return reply;
+  }
+
+  /** Durations shrink by themselves where the clock runs. */
+  private comparable(record: IdempotencyRecord | undefined): unknown {
+    if (record === undefined) return undefined;
+    const { outcome: kept, retentionLeftMs, leaseLeftMs, ...rest } = record;
+    const timed = this.hasSteppableClock ? { retentionLeftMs, leaseLeftMs } : {};
+    return { ...rest, ...timed, outcome: kept === undefined ? undefined : readable(kept) };
+  }
+}
+
+export function outcome(header: string, body: string | Uint8Array): Outcome {
+  return { header, body: new Uint8Array(Buffer.from(body)) };
+}
+
+/** Compares header and bytes, whichever subclass of Uint8Array holds them. */
+export function assertOutcome(actual: Outcome | undefined, expected: Outcome): void {
+  assert.ok(actual, 'there is no outcome');
+  assert.equal(actual.header, expected.header);
+  assert.equal(actual.body.length, expected.body.length, 'length of the body');
+  assert.ok(Buffer.from(expected.body).equals(actual.body), 'the bytes of the body differ');
+}
+
+export function newFingerprint(): Fingerprint {
+  return randomBytes(32).toString('base64url') as Fingerprint;
+}
+
+/** How many replies there are of each kind. */
+export function tally(replies: readonly { kind: string }[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { kind } of replies) counts[kind] = (counts[kind] ?? 0) + 1;
+  return counts;
+}
+
+function readable({ header, body }: Outcome): { header: string; body: string } {
+  return { header, body: Buffer.from(body).toString('base64') };
+}

@@ -1,0 +1,166 @@
+import type { Attempt, Settlement } from '../../core/attempt.js';
+import { canonicalJson } from '../../core/canonical-json.js';
+import type { Claim } from '../../core/claim.js';
+import { OperationRejectedError, type IdempotencyErrorCode } from '../../core/errors.js';
+import type { RejectionReason } from '../../core/events.js';
+import { fingerprint } from '../../core/fingerprint.js';
+import {
+  contextOf,
+  RunningOperation,
+  runningOperation,
+  type IdempotencyContext,
+} from '../../core/idempotency-context.js';
+import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
+import { finishedRetentionMs, type ResolvedProtocolOptions } from '../../core/options.js';
+import type { OutcomePolicy } from '../../core/outcome-policy.js';
+import type { FinishedState, Outcome } from '../../core/record.js';
+import { recordKey, type Scope } from '../../core/record-key.js';
+import { decodeOutcome, encodeFailure, encodeValue, VALUE_NOT_KEPT } from './call-outcome.js';
+
+/** One call of an operation that comes in by no transport of its own. */
+export interface Call {
+  readonly operation: string;
+  readonly key: string;
+  readonly scope: Scope;
+  /** What the operation is about: another payload under the same key is a mismatch. */
+  readonly payload: unknown;
+  readonly keep: OutcomePolicy;
+  readonly options: ResolvedProtocolOptions;
+}
+
+const REJECTIONS: Record<
+  RejectionReason,
+  { code: IdempotencyErrorCode; retryable: boolean; text: string }
+> = {
+  mismatch: {
+    code: 'idempotency_key_reused',
+    retryable: false,
+    text: 'The key was used for another payload.',
+  },
+  in_progress: {
+    code: 'idempotency_in_progress',
+    retryable: true,
+    text: 'A call with this key is in progress.',
+  },
+  outcome_unknown: {
+    code: 'idempotency_outcome_unknown',
+    retryable: false,
+    text: 'The first call with this key ended unknown, and "onTakeover" forbids to run it again.',
+  },
+  store_unavailable: {
+    code: 'idempotency_store_unavailable',
+    retryable: true,
+    text: 'The idempotency store is unavailable.',
+  },
+  shutting_down: {
+    code: 'idempotency_shutting_down',
+    retryable: true,
+    text: 'The process is shutting down.',
+  },
+};
+
+/** Protects plain calls: value in, value out. */
+export class CallTransport {
+  constructor(private readonly engine: IdempotencyEngine) {}
+
+  /**
+   * Runs `operation`, or returns the value that its first run returned.
+   *
+   * @throws {@link OperationRejectedError} when it did not run and there is no outcome.
+   * @throws {@link FailureReplayedError} when its first failure was kept.
+   */
+  async run(call: Call, operation: (context: IdempotencyContext) => unknown): Promise<unknown> {
+    const claim = claimOf(call);
+    const decision = await this.engine.begin(claim);
+    switch (decision.kind) {
+      case 'run':
+        return execute(call, claim, decision.attempt, operation);
+      case 'replay':
+        return decodeOutcome(decision.outcome);
+      case 'reject':
+        throw rejection(decision.reason, call.options);
+    }
+  }
+}
+
+function claimOf({ operation, key, scope, payload, options }: Call): Claim {
+  return {
+    recordKey: recordKey({ scope, operation, key }),
+    fingerprint: fingerprint([operation, canonicalJson(payload)]),
+    operation,
+    scope,
+    key,
+    options,
+  };
+}
+
+async function execute(
+  call: Call,
+  claim: Claim,
+  attempt: Attempt,
+  operation: (context: IdempotencyContext) => unknown,
+): Promise<unknown> {
+  const context = contextOf(claim, attempt);
+  let value: unknown;
+  try {
+    value = await runningOperation.run(new RunningOperation(context, false), () =>
+      operation(context),
+    );
+  } catch (error) {
+    return fail(call, attempt, error);
+  }
+  if (!call.keep({})) {
+    await attempt.release();
+    return value;
+  }
+  let outcome: Outcome;
+  try {
+    outcome = encodeValue(value);
+  } catch (error) {
+    // Done is done: a repetition must not run it again, even if there is nothing to replay.
+    await complete(call, attempt, 'completed', VALUE_NOT_KEPT, {});
+    throw error;
+  }
+  return answer(call, await complete(call, attempt, 'completed', outcome, {}), outcome);
+}
+
+async function fail(call: Call, attempt: Attempt, error: unknown): Promise<unknown> {
+  if (!call.keep({ error })) {
+    await attempt.release();
+    throw error;
+  }
+  const outcome = encodeFailure(error);
+  const settlement = await complete(call, attempt, 'failed', outcome, { error });
+  if (settlement.kind === 'own') throw error;
+  return answer(call, settlement, outcome);
+}
+
+function complete(
+  { options }: Call,
+  attempt: Attempt,
+  state: FinishedState,
+  outcome: Outcome,
+  summary: { error?: unknown },
+): Promise<Settlement> {
+  const retentionMs = finishedRetentionMs(options, { ...summary, state });
+  return attempt.complete({ state, outcome, retentionMs });
+}
+
+/** The first caller gets what later ones get: the value as it was stored, not as it was returned. */
+function answer({ options }: Call, settlement: Settlement, own: Outcome): unknown {
+  switch (settlement.kind) {
+    case 'own':
+      return decodeOutcome(own);
+    case 'other':
+      return decodeOutcome(settlement.outcome);
+    case 'in_progress':
+      throw rejection('in_progress', options);
+    case 'unsaved':
+      throw rejection('store_unavailable', options);
+  }
+}
+
+function rejection(reason: RejectionReason, { retryAfterMs }: ResolvedProtocolOptions) {
+  const { code, retryable, text } = REJECTIONS[reason];
+  return new OperationRejectedError(text, code, retryable ? retryAfterMs : undefined);
+}

@@ -1,0 +1,23 @@
+import type { OutgoingHttpHeaders } from 'node:http';
+import type { HttpAnswer } from './http-answer.js';
+
+/** What is to go over the wire in place of the answer that was made; `undefined` leaves it as it is. */
+export type Replacement = HttpAnswer | undefined;
+
+/** Decides what becomes of the answer that a recorder holds. */
+export interface AnswerSink {
+  /** The header fields that were there before the handler ran: a replacement leaves them alone. */
+  readonly headersBefore: OutgoingHttpHeaders;
+  /** Bytes of a body that are held; more means {@link outgrown}. */
+  readonly maxHeldBytes: number;
+  /** Whether an answer that begins now is none of the handler's and passes unheld. */
+  isFromOutside(): boolean;
+  /** Such an answer has begun. */
+  passFromOutside(): void;
+  /** The answer is complete, with all its header fields; resolves when it may leave. */
+  answered(answer: HttpAnswer): Promise<Replacement>;
+  /** The answer is larger than what is held; resolves when its beginning may leave. */
+  outgrown(status: number): Promise<Replacement>;
+  /** The source of the answer failed: what is there is not the whole of it. */
+  answerBroke(): void;
+}

@@ -1,0 +1,57 @@
+/**
+ * The members of a body that count: those under `include` (all where it is `undefined`), less those
+ * under `exclude`. A dotted path goes through arrays: `items.sku` means the sku of every item.
+ */
+export function selectMembers(
+  body: unknown,
+  include: readonly string[] | undefined,
+  exclude: readonly string[],
+): unknown {
+  const included = include === undefined ? body : pick(body, include.map(segments));
+  return exclude.length === 0 ? included : omit(included, exclude.map(segments));
+}
+
+type Path = readonly string[];
+
+function segments(path: string): Path {
+  return path.split('.');
+}
+
+function pick(value: unknown, paths: readonly Path[]): unknown {
+  if (paths.some((path) => path.length === 0)) return value;
+  if (Array.isArray(value)) return value.map((item) => pick(item, paths));
+  if (!isObject(value)) return undefined;
+  return rebuild(value, (name, member) => {
+    const below = under(paths, name);
+    return below.length === 0 ? undefined : pick(member, below);
+  });
+}
+
+function omit(value: unknown, paths: readonly Path[]): unknown {
+  if (paths.some((path) => path.length === 0)) return undefined;
+  if (paths.length === 0) return value;
+  if (Array.isArray(value)) return value.map((item) => omit(item, paths));
+  if (!isObject(value)) return value;
+  return rebuild(value, (name, member) => omit(member, under(paths, name)));
+}
+
+function under(paths: readonly Path[], name: string): Path[] {
+  return paths.filter((path) => path[0] === name).map((path) => path.slice(1));
+}
+
+function rebuild(
+  value: Record<string, unknown>,
+  member: (name: string, value: unknown) => unknown,
+): Record<string, unknown> {
+  // No prototype: a member called __proto__ stays a member.
+  const rebuilt = Object.create(null) as Record<string, unknown>;
+  for (const name of Object.keys(value)) {
+    const kept = member(name, value[name]);
+    if (kept !== undefined) rebuilt[name] = kept;
+  }
+  return rebuilt;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}

@@ -1,0 +1,98 @@
+import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { AnswerSink } from './answer-sink.js';
+import { FastifyRecorder, type FastifyReply } from './fastify-recorder.js';
+import { RawRecorder } from './raw-recorder.js';
+import type { PlatformRequest } from './request-content.js';
+
+/** What Express and Fastify do differently about one request and its response, and nothing else. */
+export interface HttpExchange {
+  readonly request: PlatformRequest;
+  /** Name, value, name, value, as they came. */
+  readonly rawHeaders: readonly string[];
+  readonly rawResponse: ServerResponse;
+  /** The status as it is set now. */
+  status(): number;
+  headers(): OutgoingHttpHeaders;
+  setHeader(name: string, value: string): void;
+  /** Holds the answer until `sink` has decided about it. */
+  record(sink: AnswerSink): void;
+  /** Ends an answer that no handler is going to make. */
+  end(): void;
+}
+
+/** @param request - Nest's: Express' or Fastify's. */
+export function httpExchange(request: unknown, response: unknown): HttpExchange {
+  return isFastify(response)
+    ? new FastifyExchange(request as PlatformRequest & { raw: IncomingMessage }, response)
+    : new ExpressExchange(request as PlatformRequest & IncomingMessage, response as ServerResponse);
+}
+
+function isFastify(response: unknown): response is FastifyReply & { send(): unknown } {
+  return typeof response === 'object' && response !== null && 'raw' in response;
+}
+
+class ExpressExchange implements HttpExchange {
+  constructor(
+    readonly request: PlatformRequest & IncomingMessage,
+    readonly rawResponse: ServerResponse,
+  ) {}
+
+  get rawHeaders(): readonly string[] {
+    return this.request.rawHeaders;
+  }
+
+  status(): number {
+    return this.rawResponse.statusCode;
+  }
+
+  headers(): OutgoingHttpHeaders {
+    return this.rawResponse.getHeaders();
+  }
+
+  setHeader(name: string, value: string): void {
+    this.rawResponse.setHeader(name, value);
+  }
+
+  record(sink: AnswerSink): void {
+    new RawRecorder(this.rawResponse, sink);
+  }
+
+  end(): void {
+    this.rawResponse.end();
+  }
+}
+
+class FastifyExchange implements HttpExchange {
+  constructor(
+    readonly request: PlatformRequest & { raw: IncomingMessage },
+    private readonly reply: FastifyReply & { send(): unknown },
+  ) {}
+
+  get rawHeaders(): readonly string[] {
+    return this.request.raw.rawHeaders;
+  }
+
+  get rawResponse(): ServerResponse {
+    return this.reply.raw;
+  }
+
+  status(): number {
+    return this.reply.statusCode;
+  }
+
+  headers(): OutgoingHttpHeaders {
+    return this.reply.getHeaders();
+  }
+
+  setHeader(name: string, value: string): void {
+    this.reply.header(name, value);
+  }
+
+  record(sink: AnswerSink): void {
+    new FastifyRecorder(this.reply, sink);
+  }
+
+  end(): void {
+    this.reply.send();
+  }
+}

@@ -1,0 +1,55 @@
+import type { OutgoingHttpHeaders } from 'node:http';
+import type { AnswerSink, Replacement } from './answer-sink.js';
+import type { HttpAnswer } from './http-answer.js';
+
+/**
+ * Puts a stored answer in place of whatever the pipeline makes of the replay: outer interceptors and
+ * filters run as ever, but the bytes that leave are the stored ones.
+ */
+export class HttpReplay implements AnswerSink {
+  readonly maxHeldBytes = 0;
+
+  constructor(
+    private readonly answer: HttpAnswer,
+    readonly headersBefore: OutgoingHttpHeaders,
+  ) {}
+
+  isFromOutside(): boolean {
+    return false;
+  }
+
+  passFromOutside(): void {
+    // There is no outside: whoever answers, the stored answer leaves.
+  }
+
+  answerBroke(): void {
+    // Nothing of it is used.
+  }
+
+  answered(): Promise<Replacement> {
+    return Promise.resolve(this.answer);
+  }
+
+  outgrown(): Promise<Replacement> {
+    return Promise.resolve(this.answer);
+  }
+
+  /** What the replayed operation "returns" to outer interceptors: the body if it is JSON, else nothing. */
+  get value(): unknown {
+    const { headers, body } = this.answer;
+    if (body.length === 0 || !JSON_TYPE.test(String(headers['content-type']))) return undefined;
+    try {
+      const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
+      return JSON.parse(text) as unknown;
+    } catch {
+      return undefined;
+    }
+  }
+}
+
+/** A stored answer with the header that says so (CONTRACT C73). */
+export function markedReplay(answer: HttpAnswer, replayHeader: string): HttpAnswer {
+  return { ...answer, headers: { ...answer.headers, [replayHeader]: 'true' } };
+}
+
+const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\b/i;

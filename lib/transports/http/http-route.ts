@@ -1,0 +1,90 @@
+import type { Type } from '@nestjs/common';
+import {
+  HEADERS_METADATA,
+  RESPONSE_PASSTHROUGH_METADATA,
+  ROUTE_ARGS_METADATA,
+  SSE_METADATA,
+} from '@nestjs/common/constants.js';
+import { IdempotencyOptionsError } from '../../core/errors.js';
+import type { ResolvedProtocolOptions } from '../../core/options.js';
+import type { ResolvedHttpOptions } from './http-options.js';
+import type { ProblemContext } from './problem.js';
+import type { ReplayHeaders } from './replay-headers.js';
+import { requestFingerprint, type RequestFingerprint } from './request-fingerprint.js';
+
+/** A handler of a controller, as Nest's contexts give it; only looked at, never called. */
+// eslint-disable-next-line @typescript-eslint/no-unsafe-function-type -- Nest's own type of it
+export type Handler = Function;
+
+/** Everything about a protected route that does not change from request to request. */
+export interface HttpRoute {
+  /** The operation's stable name. */
+  readonly operation: string;
+  readonly options: ResolvedHttpOptions;
+  readonly protocol: ResolvedProtocolOptions;
+  /** The handler takes the response into its own hands: `@Res()` or `@Next()` without passthrough. */
+  readonly isNative: boolean;
+  /** Names of the route's `@Header` fields, in lower case: Nest sets them before any interceptor runs. */
+  readonly routeHeaders: ReadonlySet<string>;
+  readonly replayHeaders: ReplayHeaders;
+  /** Name of the key's field in lower case; `undefined` where a function finds the key. */
+  readonly keyField: string | undefined;
+  readonly fingerprint: RequestFingerprint;
+  readonly problems: ProblemContext;
+}
+
+/** Nest's `RouteParamtypes` of `@Res()` and `@Next()`, which are part of the metadata's keys. */
+const RESPONSE_PARAMETERS = /^[12]:/;
+
+/**
+ * Reads what Nest knows about a route.
+ *
+ * @throws {@link IdempotencyOptionsError} for a route that cannot be protected.
+ */
+export function httpRoute(
+  controller: Type,
+  handler: Handler,
+  options: ResolvedHttpOptions,
+  protocol: ResolvedProtocolOptions,
+): HttpRoute {
+  const operation = options.operation ?? `${controller.name}.${handler.name}`;
+  if (Reflect.getMetadata(SSE_METADATA, handler) !== undefined) {
+    throw new IdempotencyOptionsError(
+      `${operation} is an @Sse() route: an endless stream has no outcome that could be replayed. Remove @Idempotent() from it.`,
+    );
+  }
+  const { key, replayHeaders, problemTypeBase } = options;
+  return Object.freeze({
+    operation,
+    options,
+    protocol,
+    isNative: isNative(controller, handler.name),
+    routeHeaders: routeHeaders(handler),
+    replayHeaders:
+      replayHeaders === undefined
+        ? 'all'
+        : new Set(replayHeaders.map((name) => name.toLowerCase())),
+    keyField: typeof key === 'string' ? key.toLowerCase() : undefined,
+    fingerprint: requestFingerprint(operation, options.fingerprint),
+    problems: { typeBase: problemTypeBase, retryAfterMs: protocol.retryAfterMs },
+  });
+}
+
+function isNative(controller: Type, method: string): boolean {
+  const parameters = Reflect.getMetadata(ROUTE_ARGS_METADATA, controller, method) as
+    object | undefined;
+  const passthrough: unknown = Reflect.getMetadata(
+    RESPONSE_PASSTHROUGH_METADATA,
+    controller,
+    method,
+  );
+  return (
+    passthrough !== true &&
+    Object.keys(parameters ?? {}).some((parameter) => RESPONSE_PARAMETERS.test(parameter))
+  );
+}
+
+function routeHeaders(handler: Handler): ReadonlySet<string> {
+  const headers = Reflect.getMetadata(HEADERS_METADATA, handler) as { name: string }[] | undefined;
+  return new Set((headers ?? []).map(({ name }) => name.toLowerCase()));
+}

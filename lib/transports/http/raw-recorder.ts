@@ -1,0 +1,207 @@
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { AnswerSink } from './answer-sink.js';
+import type { HttpAnswer } from './http-answer.js';
+import {
+  headersSentError,
+  ResponseShadow,
+  type Chunk,
+  type HeaderFields,
+  type ResponseRecorder,
+} from './response-shadow.js';
+
+/**
+ * - `recording`: writes are kept, nothing leaves.
+ * - `held`: the answer is complete and being decided; what still comes is ignored.
+ * - `outgrowing`: it is larger than what may be held; being decided.
+ * - `open`: the response has its own methods back.
+ * - `discarding`: another answer was sent; what still comes is thrown away.
+ */
+type Phase = 'recording' | 'held' | 'outgrowing' | 'open' | 'discarding';
+
+/**
+ * Holds what a pipeline writes to a raw response until its fate is decided, then sends it, or another
+ * answer in its place. It sees what every layer above wrote: serializers, filters, `@Res()`, pipes.
+ */
+export class RawRecorder implements ResponseRecorder {
+  private readonly shadow: ResponseShadow;
+  private phase: Phase = 'recording';
+  private headWritten = false;
+  private ended = false;
+  private chunks: Uint8Array[] = [];
+  private heldBytes = 0;
+  private endCallback: (() => void) | undefined;
+
+  constructor(
+    private readonly response: ServerResponse,
+    private readonly sink: AnswerSink,
+  ) {
+    this.shadow = new ResponseShadow(response, this);
+  }
+
+  /** Gives the response its own methods back and forgets what was held. */
+  uninstall(): void {
+    if (this.phase === 'open') return;
+    this.phase = 'open';
+    this.chunks = [];
+    this.shadow.remove();
+  }
+
+  get isHeadersSent(): boolean {
+    return this.headWritten || this.phase !== 'recording';
+  }
+
+  get isEnded(): boolean {
+    return this.ended;
+  }
+
+  writeHead(status: number, reason: string | undefined, fields: HeaderFields | undefined): void {
+    const { response } = this;
+    if (this.passes()) {
+      const args = [status, reason, fields].filter((argument) => argument !== undefined);
+      response.writeHead(...(args as [number]));
+      return;
+    }
+    if (this.isHeadersSent) throw headersSentError('write');
+    response.statusCode = status;
+    if (reason !== undefined) response.statusMessage = reason;
+    setFields(response, fields);
+    this.headWritten = true;
+  }
+
+  flushHeaders(): void {
+    if (this.passes()) this.response.flushHeaders();
+    else this.headWritten = true;
+  }
+
+  write(
+    chunk: Chunk,
+    encoding: BufferEncoding | undefined,
+    callback: ((error?: Error | null) => void) | undefined,
+  ): boolean {
+    if (this.passes()) return this.response.write(chunk, encoding ?? 'utf8', callback);
+    if (callback !== undefined) process.nextTick(callback);
+    if (this.ended || this.phase === 'discarding') return true;
+    this.headWritten = true;
+    this.hold(chunk, encoding);
+    if (this.phase === 'recording' && this.heldBytes > this.sink.maxHeldBytes) void this.outgrow();
+    return this.phase === 'recording';
+  }
+
+  end(
+    chunk: Chunk | undefined,
+    encoding: BufferEncoding | undefined,
+    callback: (() => void) | undefined,
+  ): void {
+    if (this.passes()) {
+      if (chunk === undefined) this.response.end(callback);
+      else this.response.end(chunk, encoding ?? 'utf8', callback);
+      return;
+    }
+    if (this.ended || this.phase === 'discarding') return;
+    this.ended = true;
+    this.endCallback = callback;
+    if (chunk !== undefined) this.hold(chunk, encoding);
+    if (this.phase === 'recording') void this.decide();
+  }
+
+  /** Whether this call goes straight to the response: it is open, or the answer comes from outside. */
+  private passes(): boolean {
+    if (this.phase === 'recording' && this.sink.isFromOutside()) {
+      this.sink.passFromOutside();
+      this.uninstall();
+    }
+    return this.phase === 'open';
+  }
+
+  private hold(chunk: Chunk, encoding: BufferEncoding | undefined): void {
+    const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk;
+    this.chunks.push(bytes);
+    this.heldBytes += bytes.length;
+  }
+
+  private async decide(): Promise<void> {
+    this.phase = 'held';
+    const { response, sink, endCallback } = this;
+    const { statusCode, statusMessage } = response;
+    const headers = response.getHeaders();
+    const body = joined(this.chunks);
+    if (isCutShort(headers['content-length'], body)) sink.answerBroke();
+    const replacement = await sink.answered({ status: statusCode, headers, body });
+    this.uninstall();
+    if (replacement !== undefined) {
+      sendInstead(response, replacement, sink, endCallback);
+      return;
+    }
+    Object.assign(response, { statusCode, statusMessage });
+    sendBody(response, body, endCallback);
+  }
+
+  private async outgrow(): Promise<void> {
+    this.phase = 'outgrowing';
+    const { response, sink } = this;
+    const replacement = await sink.outgrown(response.statusCode);
+    const { chunks, ended, endCallback } = this;
+    this.uninstall();
+    if (replacement === undefined) {
+      for (const chunk of chunks) response.write(chunk);
+      if (ended) response.end(endCallback);
+    } else {
+      sendInstead(response, replacement, sink, endCallback);
+      this.phase = 'discarding';
+      new ResponseShadow(response, this);
+    }
+    // The source was told to wait for this.
+    if (!response.writableNeedDrain) response.emit('drain');
+  }
+}
+
+function joined(chunks: readonly Uint8Array[]): Uint8Array {
+  const [only, ...others] = chunks;
+  return only !== undefined && others.length === 0 ? only : Buffer.concat(chunks);
+}
+
+/** A source that failed midway may still have had its end called. */
+function isCutShort(contentLength: unknown, body: Uint8Array): boolean {
+  return contentLength !== undefined && Number(contentLength) !== body.length;
+}
+
+/** Sends another answer on a response to which nothing has been written. */
+function sendInstead(
+  response: ServerResponse,
+  { status, headers, body }: HttpAnswer,
+  { headersBefore }: AnswerSink,
+  callback: (() => void) | undefined,
+): void {
+  for (const name of response.getHeaderNames()) {
+    const before = headersBefore[name];
+    if (before === undefined) response.removeHeader(name);
+    else response.setHeader(name, before);
+  }
+  setFields(response, headers);
+  response.statusCode = status;
+  response.statusMessage = '';
+  sendBody(response, body, callback);
+}
+
+function sendBody(
+  response: ServerResponse,
+  body: Uint8Array,
+  callback: (() => void) | undefined,
+): void {
+  if (body.length === 0) response.end(callback);
+  else response.end(body, callback);
+}
+
+function setFields(response: ServerResponse, fields: HeaderFields = {}): void {
+  if (!Array.isArray(fields)) {
+    for (const [name, value] of Object.entries(fields as OutgoingHttpHeaders)) {
+      if (value !== undefined) response.setHeader(name, value);
+    }
+    return;
+  }
+  // As Node does it: they replace what was there, and may repeat a name among themselves.
+  const flat = (fields as readonly unknown[]).flat().map(String);
+  for (let i = 0; i + 1 < flat.length; i += 2) response.removeHeader(flat[i] ?? '');
+  for (let i = 0; i + 1 < flat.length; i += 2)
+    response.appendHeader(flat[i] ?? '', flat[i + 1] ?? '');
+}

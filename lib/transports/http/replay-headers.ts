@@ -1,0 +1,65 @@
+import type { OutgoingHttpHeaders } from 'node:http';
+
+/**
+ * Fields that belong to one exchange and not to the outcome (CONTRACT C64–C67): made anew for every
+ * answer, or dangerous to repeat.
+ */
+const PER_EXCHANGE = new Set([
+  // Framing and connection (RFC 9110 §7.6.1, RFC 9112 §6).
+  'connection',
+  'content-length',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  // Said of this very message.
+  'age',
+  'date',
+  'server',
+  'server-timing',
+  'via',
+  // Of the session and the caller's rights.
+  'proxy-authenticate',
+  'set-cookie',
+  'www-authenticate',
+  // Tracing.
+  'request-id',
+  'traceparent',
+  'tracestate',
+  'x-correlation-id',
+  'x-request-id',
+  'x-trace-id',
+]);
+
+const PER_EXCHANGE_FAMILIES = ['access-control-', 'ratelimit', 'x-ratelimit-'];
+
+/** Whether a field may be replayed; `name` in lower case. */
+export function isReplayable(name: string): boolean {
+  return (
+    !PER_EXCHANGE.has(name) && !PER_EXCHANGE_FAMILIES.some((family) => name.startsWith(family))
+  );
+}
+
+/** Which of the handler's replayable fields are stored: all, or a choice of the user's. */
+export type ReplayHeaders = 'all' | ReadonlySet<string>;
+
+/**
+ * The fields that the handler and its pipeline added: those that differ from what was there before, and
+ * the route's own `@Header` ones, which Nest sets before any interceptor runs.
+ */
+export function addedHeaders(
+  before: OutgoingHttpHeaders,
+  after: OutgoingHttpHeaders,
+  routeHeaders: ReadonlySet<string>,
+  chosen: ReplayHeaders,
+): OutgoingHttpHeaders {
+  const added: OutgoingHttpHeaders = {};
+  for (const name of Object.keys(after)) {
+    const value = after[name];
+    const own = value !== before[name] || routeHeaders.has(name);
+    if (own && isReplayable(name) && (chosen === 'all' || chosen.has(name))) added[name] = value;
+  }
+  return added;
+}

@@ -1,0 +1,96 @@
+--[[
+Asks for the right to run the operation: absent, released or abandoned -> in progress.
+
+KEYS[1]  the record
+
+ARGV[1]  owner token
+ARGV[2]  fingerprint
+ARGV[3]  lease, ms
+ARGV[4]  max execution, ms
+ARGV[5]  retention of the record in progress, ms
+ARGV[6]  notAfter, ms of this server's clock; 0 = no limit
+ARGV[7]  another attempt's lease is over: 'takeover' or 'deny'
+ARGV[8]  origin, or '-'
+
+Replies
+  acquired, fence, now (ms), attempt, takeovers
+  takeover, fence, now (ms), attempt, takeovers
+  owned, fence, now (ms), attempt, takeovers    an earlier copy of this command acquired it; lease renewed
+  in_progress, ms left of another attempt's lease
+  abandoned, fence, ms since that lease was over, attempt, takeovers
+  completed | failed, retention left (ms), outcome header, outcome body
+  mismatch                                      the record has another fingerprint
+  stale_begin                                   a delayed copy of an attempt that was released
+  late, now (ms)                                past notAfter
+  error UNKNOWNRECORD                           the value is of no known format; left as it is
+
+The first write is a SET: without memory Redis refuses it, and so the whole step.
+
+A record is a line of text, then the outcome; instants in ms of this server's clock:
+  1 p <fence> <lease until> <lease ms> <deadline> <expires at> <attempt> <takeovers> <token> <fingerprint> <origin>\n
+  1 c|f <fence> <expires at> <attempt> <takeovers> <token> <fingerprint>\n<outcome header>\n<outcome body>
+  1 r <fence> <expires at> <attempt> <takeovers> <token> <fingerprint>\n
+in progress, completed or failed, released. The leading 1 is the version of the format.
+]]
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+
+-- Reading the record: the same lines in every script.
+local value = redis.call('GET', KEYS[1])
+local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
+if value then
+  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
+    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\n$')
+  if not state then
+    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
+      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\n()')
+  end
+  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
+  if tonumber(expiresAt) <= now then state = nil end
+end
+
+local function write()
+  local at = string.format('%.0f', expiresAt)
+  local line = string.format('1 p %s %.0f %.0f %.0f %s %.0f %.0f %s %s %s\n',
+    fence, leaseUntil, leaseMs, deadline, at, attempt, takeovers, token, fingerprint, origin)
+  redis.call('SET', KEYS[1], line, 'PXAT', at)
+end
+
+local kind = 'acquired'
+local mine = token == ARGV[1]
+if not state then
+  attempt, takeovers = 1, 0
+elseif state == 'r' then
+  if mine then return { 'stale_begin' } end
+  attempt = attempt + 1
+elseif fingerprint ~= ARGV[2] then
+  return { 'mismatch' }
+elseif state ~= 'p' then
+  local header, bodyAt = string.match(value, '^([^\n]*)\n()', rest)
+  return { state == 'c' and 'completed' or 'failed', expiresAt - now, header, string.sub(value, bodyAt) }
+elseif mine then
+  leaseUntil, leaseMs, expiresAt = math.min(now + ARGV[3], deadline), ARGV[3], now + ARGV[5]
+  write()
+  return { 'owned', fence, now, attempt, takeovers }
+else
+  -- A lease further ahead than its own length: the clock stepped back.
+  local clamped = math.min(leaseUntil, now + leaseMs)
+  if clamped > now then
+    if clamped < tonumber(leaseUntil) then
+      leaseUntil = clamped
+      write()
+    end
+    return { 'in_progress', clamped - now }
+  end
+  if ARGV[7] == 'deny' then return { 'abandoned', fence, now - clamped, attempt, takeovers } end
+  kind, attempt, takeovers = 'takeover', attempt + 1, takeovers + 1
+end
+
+if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return { 'late', now } end
+fence = string.format('%.0f', math.max((fence or 0) + 1, nowUs))
+token, fingerprint, leaseMs, origin = ARGV[1], ARGV[2], ARGV[3], ARGV[8]
+deadline, expiresAt = now + ARGV[4], now + ARGV[5]
+leaseUntil = math.min(now + leaseMs, deadline)
+write()
+return { kind, fence, now, attempt, takeovers }

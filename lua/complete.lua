@@ -1,0 +1,71 @@
+--[[
+Stores the outcome, once and for all: in progress -> completed or failed.
+
+KEYS[1]  the record
+
+ARGV[1]  owner token
+ARGV[2]  fence, or 0 to compare the token alone
+ARGV[3]  'c' completed or 'f' failed
+ARGV[4]  retention of the outcome, ms
+ARGV[5]  fingerprint, for a record that is gone or was released
+ARGV[6]  when the record is gone: 'restore' or 'report'
+ARGV[7]  outcome header, one line
+ARGV[8]  outcome body
+
+Replies
+  ok                                               stored
+  ok_late                                          stored, though the lease was over or another attempt let go
+  already                                          an earlier copy of this command stored it
+  superseded, completed | failed, header, body     another attempt's outcome stands
+  lost, in_progress | released, fence              another attempt has the record
+  restored                                         there was no record; written back
+  gone                                             there is no record
+  error UNKNOWNRECORD                              the value is of no known format; left as it is
+
+The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
+]]
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+
+-- Reading the record: the same lines in every script.
+local value = redis.call('GET', KEYS[1])
+local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
+if value then
+  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
+    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\n$')
+  if not state then
+    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
+      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\n()')
+  end
+  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
+  if tonumber(expiresAt) <= now then state = nil end
+end
+
+local kind = 'ok'
+local mine = token == ARGV[1]
+if not state then
+  if ARGV[6] == 'report' then return { 'gone' } end
+  local own = ARGV[2] == '0' and nowUs or tonumber(ARGV[2])
+  kind, fence = 'restored', string.format('%.0f', math.max(fence or 0, own))
+  attempt, takeovers, fingerprint = 1, 0, ARGV[5]
+elseif state == 'p' then
+  if not mine or (ARGV[2] ~= '0' and fence ~= ARGV[2]) then return { 'lost', 'in_progress', fence } end
+  if now >= tonumber(leaseUntil) then kind = 'ok_late' end
+elseif state == 'r' then
+  if mine or ARGV[3] == 'f' then return { 'lost', 'released', fence } end
+  kind, fence, fingerprint = 'ok_late', string.format('%.0f', math.max(fence, ARGV[2])), ARGV[5]
+elseif mine then
+  -- Changes nothing, yet gives WAIT after a resend something to wait for.
+  redis.call('PEXPIREAT', KEYS[1], expiresAt)
+  return { 'already' }
+else
+  local header, bodyAt = string.match(value, '^([^\n]*)\n()', rest)
+  return { 'superseded', state == 'c' and 'completed' or 'failed', header, string.sub(value, bodyAt) }
+end
+
+local at = string.format('%.0f', now + ARGV[4])
+local line = string.format('1 %s %s %s %s %s %s %s\n', ARGV[3], fence, at, attempt, takeovers, ARGV[1], fingerprint)
+redis.call('PEXPIREAT', KEYS[1], at)
+redis.call('SET', KEYS[1], line .. ARGV[7] .. '\n' .. ARGV[8], 'PXAT', at)
+return { kind }

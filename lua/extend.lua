@@ -1,0 +1,51 @@
+--[[
+Prolongs the lease of a running attempt, never beyond its hard deadline.
+
+KEYS[1]  the record
+
+ARGV[1]  owner token
+ARGV[2]  fence, or 0 to compare the token alone
+ARGV[3]  lease, ms
+ARGV[4]  retention of the record in progress, ms
+
+Replies
+  ok                   the lease runs from now
+  revived              the same, though it had been over
+  max_execution        the hard deadline has passed; nothing changed
+  lost                 another attempt has the record
+  gone                 there is no record
+  not_in_progress      it is this attempt's own, finished or released
+  error UNKNOWNRECORD  the value is of no known format; left as it is
+
+The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
+]]
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+
+-- Reading the record: the same lines in every script.
+local value = redis.call('GET', KEYS[1])
+local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
+if value then
+  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
+    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\n$')
+  if not state then
+    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
+      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\n()')
+  end
+  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
+  if tonumber(expiresAt) <= now then state = nil end
+end
+
+if not state then return { 'gone' } end
+local mine = token == ARGV[1]
+if state ~= 'p' then return { mine and 'not_in_progress' or 'lost' } end
+if not mine or (ARGV[2] ~= '0' and fence ~= ARGV[2]) then return { 'lost' } end
+if now >= tonumber(deadline) then return { 'max_execution' } end
+
+local at = string.format('%.0f', now + ARGV[4])
+local line = string.format('1 p %s %.0f %.0f %s %s %s %s %s %s %s\n',
+  fence, math.min(now + ARGV[3], deadline), ARGV[3], deadline, at, attempt, takeovers, token, fingerprint, origin)
+redis.call('PEXPIREAT', KEYS[1], at)
+redis.call('SET', KEYS[1], line, 'PXAT', at)
+return { now >= tonumber(leaseUntil) and 'revived' or 'ok' }

@@ -1,0 +1,40 @@
+--[[
+Shows the record without changing it.
+
+KEYS[1]  the record
+
+Replies
+  absent
+  in_progress, fence, attempt, takeovers, fingerprint, retention left (ms), lease left (ms; negative: over), origin or '-'
+  completed | failed, fence, attempt, takeovers, fingerprint, retention left (ms), outcome header, outcome body
+  released, fence, attempt, takeovers, fingerprint, retention left (ms)
+  error UNKNOWNRECORD  the value is of no known format
+]]
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+
+-- Reading the record: the same lines in every script.
+local value = redis.call('GET', KEYS[1])
+local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
+if value then
+  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
+    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\n$')
+  if not state then
+    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
+      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\n()')
+  end
+  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
+  if tonumber(expiresAt) <= now then state = nil end
+end
+
+if not state then return { 'absent' } end
+local left = expiresAt - now
+if state == 'p' then
+  local leaseLeft = math.min(leaseUntil, now + leaseMs) - now
+  return { 'in_progress', fence, attempt, takeovers, fingerprint, left, leaseLeft, origin }
+end
+if state == 'r' then return { 'released', fence, attempt, takeovers, fingerprint, left } end
+local header, bodyAt = string.match(value, '^([^\n]*)\n()', rest)
+local name = state == 'c' and 'completed' or 'failed'
+return { name, fence, attempt, takeovers, fingerprint, left, header, string.sub(value, bodyAt) }

@@ -1,0 +1,47 @@
+--[[
+Lets the operation run again at once: in progress -> released. Never deletes an outcome.
+
+KEYS[1]  the record
+
+ARGV[1]  owner token
+ARGV[2]  fence, or 0 to compare the token alone
+ARGV[3]  how long the tombstone is kept, ms
+
+Replies
+  ok                   released
+  already              an earlier copy of this command released it
+  not_in_progress      this attempt's outcome is stored
+  lost                 another attempt has the record
+  gone                 there is no record
+  error UNKNOWNRECORD  the value is of no known format; left as it is
+
+The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
+]]
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+
+-- Reading the record: the same lines in every script.
+local value = redis.call('GET', KEYS[1])
+local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
+if value then
+  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
+    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\n$')
+  if not state then
+    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
+      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\n()')
+  end
+  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
+  if tonumber(expiresAt) <= now then state = nil end
+end
+
+if not state then return { 'gone' } end
+if token ~= ARGV[1] then return { 'lost' } end
+if state ~= 'p' then return { state == 'r' and 'already' or 'not_in_progress' } end
+if ARGV[2] ~= '0' and fence ~= ARGV[2] then return { 'lost' } end
+
+local at = string.format('%.0f', now + ARGV[3])
+local line = string.format('1 r %s %s %s %s %s %s\n', fence, at, attempt, takeovers, token, fingerprint)
+redis.call('PEXPIREAT', KEYS[1], at)
+redis.call('SET', KEYS[1], line, 'PXAT', at)
+return { 'ok' }
