@@ -52,7 +52,7 @@ end
 
 local function write()
   local at = string.format('%.0f', expiresAt)
-  local line = string.format('1 p %s %.0f %.0f %.0f %s %.0f %.0f %s %s %s\n',
+  local line = string.format('1 p %s %.0f %s %.0f %s %s %s %s %s %s\n',
     fence, leaseUntil, leaseMs, deadline, at, attempt, takeovers, token, fingerprint, origin)
   redis.call('SET', KEYS[1], line, 'PXAT', at)
 end

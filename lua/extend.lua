@@ -44,7 +44,7 @@ if not mine or (ARGV[2] ~= '0' and fence ~= ARGV[2]) then return { 'lost' } end
 if now >= tonumber(deadline) then return { 'max_execution' } end
 
 local at = string.format('%.0f', now + ARGV[4])
-local line = string.format('1 p %s %.0f %.0f %s %s %s %s %s %s %s\n',
+local line = string.format('1 p %s %.0f %s %s %s %s %s %s %s %s\n',
   fence, math.min(now + ARGV[3], deadline), ARGV[3], deadline, at, attempt, takeovers, token, fingerprint, origin)
 redis.call('PEXPIREAT', KEYS[1], at)
 redis.call('SET', KEYS[1], line, 'PXAT', at)

@@ -33,16 +33,26 @@ export interface IdempotencyContext {
   readonly signal: AbortSignal;
 }
 
+/** How far the operation itself has come, whatever the layers around it say meanwhile. */
+export type OperationProgress = 'not_entered' | 'running' | 'returned' | 'threw';
+
 /** One run of an operation, as everything below it can find it. */
 export class RunningOperation {
-  /** Whether the operation itself was reached, past pipes and inner interceptors (CONTRACT C88). */
-  entered = false;
+  /** `not_entered` until it is reached, past pipes and inner interceptors (CONTRACT C88). */
+  progress: OperationProgress = 'not_entered';
+  /** Called when the operation returns or throws. */
+  onSettled: (() => void) | undefined;
 
   constructor(
     readonly context: IdempotencyContext,
     /** The caller wants one value, the last: an Observable need not outlive its subscriber for it. */
     readonly lastValueOnly: boolean,
   ) {}
+
+  settle(progress: 'returned' | 'threw'): void {
+    this.progress = progress;
+    this.onSettled?.();
+  }
 }
 
 /** @internal */

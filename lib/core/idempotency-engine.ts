@@ -41,7 +41,6 @@ export class IdempotencyEngine implements AttemptHost {
   private readonly running = new Set<Attempt>();
   private waiters = 0;
   private stopping = false;
-  /** @internal */
   abandoned = false;
 
   constructor(
@@ -78,7 +77,6 @@ export class IdempotencyEngine implements AttemptHost {
     return this.running.size;
   }
 
-  /** @internal */
   ended(attempt: Attempt): void {
     this.running.delete(attempt);
   }

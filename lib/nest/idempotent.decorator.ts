@@ -2,7 +2,7 @@ import { UseInterceptors } from '@nestjs/common';
 import { METHOD_METADATA } from '@nestjs/common/constants.js';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { IdempotencyOptionsError } from '../core/errors.js';
-import { runningOperation } from '../core/idempotency-context.js';
+import { runningOperation, type RunningOperation } from '../core/idempotency-context.js';
 import type { IdempotencyOptions } from './idempotency-options.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
 import { markReportingEntry, setIdempotentOptions } from './idempotent.metadata.js';
@@ -73,19 +73,21 @@ function routeNames(prototype: object): Set<string> {
 }
 
 /**
- * Notes on the running operation that the method itself was reached: pipes and inner interceptors run
- * before it, inside the same stream, and fail like it (CONTRACT C88). What HTTP makes of an Observable, its
- * last value, is awaited here: Nest drops an Observable when the client leaves, and its outcome with it.
+ * Tells the running operation when the method itself is reached, and when it settles: pipes and inner
+ * interceptors fail like it (CONTRACT C88), or give up before it (C60c), inside the same stream.
  */
 function reportingEntry(method: Method): Method {
   const entered: Method = function (...args) {
     const operation = runningOperation.getStore();
     // A protected method called by another one is a plain call.
-    if (operation === undefined || operation.entered) return method.apply(this, args);
-    operation.entered = true;
-    const result = method.apply(this, args);
-    if (!operation.lastValueOnly) return result;
-    return result instanceof Promise ? result.then(lastValue) : lastValue(result);
+    if (operation?.progress !== 'not_entered') return method.apply(this, args);
+    operation.progress = 'running';
+    try {
+      return settling(operation, method.apply(this, args));
+    } catch (error) {
+      operation.settle('threw');
+      throw error;
+    }
   };
   for (const key of Reflect.getOwnMetadataKeys(method) as unknown[]) {
     Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, method), entered);
@@ -97,6 +99,27 @@ function reportingEntry(method: Method): Method {
   });
 }
 
-function lastValue(value: unknown): unknown {
-  return isObservable(value) ? lastValueFrom(value) : value;
+/**
+ * What HTTP makes of an Observable, its last value, is awaited here: Nest drops an Observable when the
+ * client leaves, and its outcome with it.
+ */
+function settling(operation: RunningOperation, result: unknown): unknown {
+  if (isObservable(result) && operation.lastValueOnly) {
+    return settling(operation, lastValueFrom(result));
+  }
+  if (!(result instanceof Promise)) {
+    operation.settle('returned');
+    return result;
+  }
+  return result.then(
+    (value: unknown) => {
+      if (isObservable(value) && operation.lastValueOnly) return settling(operation, value);
+      operation.settle('returned');
+      return value;
+    },
+    (error: unknown) => {
+      operation.settle('threw');
+      throw error;
+    },
+  );
 }

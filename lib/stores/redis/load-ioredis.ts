@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { types } from 'node:util';
 import { IdempotencyOptionsError } from '../../core/errors.js';
-import type { OwnRedisClient } from './redis-client.js';
+import type { OwnRedisClient } from './binary-client.js';
 
 export type RedisConstructor = new (...args: (string | object)[]) => OwnRedisClient;
 

@@ -1,5 +1,5 @@
 import { loadIoredis } from './load-ioredis.js';
-import type { OwnRedisClient } from './redis-client.js';
+import type { OwnRedisClient } from './binary-client.js';
 import type { OwnConnectionOptions } from './redis-store-options.js';
 
 export interface OwnConnection {

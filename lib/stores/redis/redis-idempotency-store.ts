@@ -15,17 +15,17 @@ import {
 } from '../../core/idempotency-store.js';
 import type { Lease, RecordKey } from '../../core/record.js';
 import { parseBeginReply } from './begin-reply.js';
+import {
+  isBinaryRedisClient,
+  type BinaryRedisClient,
+  type ScriptArgument,
+} from './binary-client.js';
 import { ConnectionWatch } from './connection-watch.js';
 import { parseInspectReply } from './inspect-reply.js';
 import { checkedKeyPrefix } from './key-prefix.js';
 import { loadScripts, type LuaScripts } from './lua-scripts.js';
 import { asBuffer, headerLine, originWord } from './record-text.js';
-import {
-  isBinaryRedisClient,
-  type BinaryRedisClient,
-  type RedisClient,
-  type ScriptArgument,
-} from './redis-client.js';
+import type { RedisClient } from './redis-client.js';
 import { ScriptRunner } from './script-runner.js';
 import { parseCompleteReply, parseExtendReply, parseReleaseReply } from './settle-replies.js';
 import { checkServer } from './start-checks.js';

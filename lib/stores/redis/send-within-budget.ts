@@ -28,6 +28,7 @@ export async function sendWithinBudget<Reply>(
   send: () => Promise<Reply>,
 ): Promise<Reply> {
   const deadline = performance.now() + timeoutMs;
+  let leftMs = timeoutMs;
   let mayHaveRun = false;
   for (let copy = 0; ; copy += 1) {
     const obstacle = watch.obstacle;
@@ -35,7 +36,7 @@ export async function sendWithinBudget<Reply>(
     let cause: string;
     if (obstacle === undefined) {
       try {
-        return await orNoReply(deadline - performance.now(), send);
+        return await orNoReply(leftMs, send);
       } catch (error) {
         failure = classifyFailure(error);
         cause = describeFailure(error);
@@ -48,7 +49,7 @@ export async function sendWithinBudget<Reply>(
     if (failure === 'misconfigured') throw new StoreConfigurationError(cause);
     mayHaveRun ||= failure === 'unknown';
     const pauseMs = jittered(Math.min(FIRST_PAUSE_MS * 2 ** copy, LONGEST_PAUSE_MS));
-    const leftMs = deadline - performance.now() - pauseMs;
+    leftMs = deadline - performance.now() - pauseMs;
     if (failure === 'refused' || leftMs < LEAST_TIME_FOR_A_COPY_MS) {
       throw mayHaveRun
         ? new StoreOutcomeUnknownError(`Redis may have executed the command: ${cause}`)
@@ -67,9 +68,13 @@ function orNoReply<Reply>(ms: number, send: () => Promise<Reply>): Promise<Reply
     const giveUp = () => reject(new NoReplyError('no reply in time'));
     // After a blocked event loop timers come before input: a reply that is already here is read first.
     const timer = setTimeout(() => setImmediate(giveUp), ms);
-    void send()
-      .then(resolve, reject)
-      .then(() => clearTimeout(timer));
+    const inTime =
+      <Value>(settle: (value: Value) => void) =>
+      (value: Value) => {
+        clearTimeout(timer);
+        settle(value);
+      };
+    send().then(inTime(resolve), inTime(reject));
   });
 }
 

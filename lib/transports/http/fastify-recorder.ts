@@ -13,16 +13,13 @@ export interface FastifyReply {
   removeHeader(name: string): unknown;
 }
 
+type HookDone = (error: Error | null, payload?: unknown) => void;
+
 /** What is needed of a Fastify instance. */
 export interface FastifyInstance {
   addHook(
     name: 'onSend',
-    hook: (
-      request: unknown,
-      reply: FastifyReply,
-      payload: unknown,
-      done: (error: Error | null, payload?: unknown) => void,
-    ) => void,
+    hook: (request: unknown, reply: FastifyReply, payload: unknown, done: HookDone) => void,
   ): unknown;
 }
 
@@ -37,19 +34,16 @@ type RecordedReply = FastifyReply & { [RECORDER]?: FastifyRecorder | undefined }
 export function addRecordingHook(instance: FastifyInstance): void {
   instance.addHook('onSend', (_request, reply: RecordedReply, payload, done) => {
     const recorder = reply[RECORDER];
-    if (recorder === undefined) {
-      done(null, payload);
-      return;
-    }
-    recorder.onSend(payload).then(
-      (decided) => {
-        done(null, decided);
-      },
-      (error: unknown) => {
-        done(error instanceof Error ? error : new Error('The answer failed.', { cause: error }));
-      },
-    );
+    if (recorder === undefined) done(null, payload);
+    else recorder.onSend(payload, done);
   });
+}
+
+/** What is to be sent once the answer has been decided. */
+interface Decided {
+  readonly status: number;
+  readonly headers: OutgoingHttpHeaders;
+  readonly payload: unknown;
 }
 
 /**
@@ -67,30 +61,54 @@ export class FastifyRecorder {
     reply[RECORDER] = this;
   }
 
-  /** @returns the payload that is to be sent. */
-  async onSend(payload: unknown): Promise<unknown> {
-    const { reply, sink } = this;
-    reply[RECORDER] = undefined;
-    this.raw.uninstall();
-    if (sink.isFromOutside()) {
-      sink.passFromOutside();
-      return payload;
+  onSend(payload: unknown, done: HookDone): void {
+    const { reply, raw, sink } = this;
+    if (!isSendable(payload)) {
+      // Fastify refuses it after its hooks, and comes back with the answer that says so.
+      done(null, payload);
+      return;
     }
+    reply[RECORDER] = undefined;
+    if (sink.isFromOutside()) {
+      raw.uninstall();
+      sink.passFromOutside();
+      done(null, payload);
+      return;
+    }
+    // Fastify sends a second time when the handler settles and the response looks untouched, and so do
+    // filters: it looks ended until the very step in which it is sent.
+    raw.close();
+    this.decide(payload).then(
+      (decided) => {
+        raw.uninstall();
+        this.apply(decided);
+        done(null, decided.payload);
+      },
+      (error: unknown) => {
+        raw.uninstall();
+        done(error instanceof Error ? error : new Error('The answer failed.', { cause: error }));
+      },
+    );
+  }
+
+  private async decide(payload: unknown): Promise<Decided> {
+    const { reply, sink } = this;
     if (payload instanceof Response) this.adopt(payload);
     const held = await hold(payload, sink.maxHeldBytes);
+    const status = reply.statusCode;
+    const headers = reply.getHeaders();
     if (held.kind === 'outgrown') {
-      const replacement = await sink.outgrown(reply.statusCode);
-      if (replacement === undefined) return held.whole;
+      const replacement = await sink.outgrown(status);
+      if (replacement === undefined) return { status, headers, payload: held.whole };
       held.whole.destroy();
-      return this.replace(replacement);
+      return this.inPlaceOf(replacement);
     }
     if (held.kind === 'broken') sink.answerBroke();
     const body = held.kind === 'complete' ? held.body : Buffer.alloc(0);
-    const { statusCode: status } = reply;
-    const replacement = await sink.answered({ status, headers: reply.getHeaders(), body });
-    if (replacement !== undefined) return this.replace(replacement);
+    const replacement = await sink.answered({ status, headers, body });
+    if (replacement !== undefined) return this.inPlaceOf(replacement);
     if (held.kind === 'broken') throw held.error;
-    return isBytes(payload) || payload === undefined || payload === null ? payload : body;
+    return { status, headers, payload: isSentAsItIs(payload) ? payload : body };
   }
 
   /** What Fastify does with a web response after its hooks. */
@@ -99,18 +117,30 @@ export class FastifyRecorder {
     for (const [name, value] of response.headers) this.reply.header(name, value);
   }
 
-  private replace({ status, headers, body }: HttpAnswer): unknown {
-    const { reply, sink } = this;
-    for (const name of Object.keys(reply.getHeaders())) {
-      const before = sink.headersBefore[name];
-      reply.removeHeader(name);
-      if (before !== undefined) reply.header(name, before);
-    }
-    for (const [name, value] of Object.entries(headers)) reply.header(name, value);
+  private inPlaceOf({ status, headers, body }: HttpAnswer): Decided {
+    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    return {
+      status,
+      headers: { ...this.sink.headersBefore, ...headers },
+      // `undefined` would leave the payload that is to be replaced.
+      payload: bytes.length === 0 ? null : bytes,
+    };
+  }
+
+  /** Sets status and header fields, whatever has been set since they were read. */
+  private apply({ status, headers }: Decided): void {
+    const { reply } = this;
+    const present = reply.getHeaders();
     reply.statusCode = status;
-    return body.length === 0
-      ? undefined
-      : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    for (const name of Object.keys(present)) {
+      if (headers[name] === undefined) reply.removeHeader(name);
+    }
+    for (const [name, value] of Object.entries(headers)) {
+      if (present[name.toLowerCase()] !== value) {
+        reply.removeHeader(name);
+        reply.header(name, value);
+      }
+    }
   }
 }
 
@@ -150,14 +180,28 @@ function rejoined(chunks: readonly Uint8Array[], rest: Readable): Readable {
   return whole;
 }
 
-/** Fastify sends Node's streams, the web's, and web responses. */
+/** Strings, bytes, nothing; Node's streams, the web's, and web responses. */
+function isSendable(payload: unknown): boolean {
+  return isSentAsItIs(payload) || isStream(payload) || payload instanceof Response;
+}
+
+function isSentAsItIs(payload: unknown): boolean {
+  return (
+    payload === undefined ||
+    payload === null ||
+    typeof payload === 'string' ||
+    payload instanceof Uint8Array
+  );
+}
+
+function isStream(payload: unknown): boolean {
+  if (payload instanceof Readable || payload instanceof ReadableStream) return true;
+  return typeof (payload as NodeJS.ReadableStream).pipe === 'function';
+}
+
 function toReadable(payload: unknown): Readable {
   if (payload instanceof Readable) return payload;
   if (payload instanceof Response) return toReadable(payload.body ?? Readable.from([]));
   if (payload instanceof ReadableStream) return Readable.fromWeb(payload as never);
   return new Readable().wrap(payload as NodeJS.ReadableStream);
-}
-
-function isBytes(payload: unknown): boolean {
-  return typeof payload === 'string' || payload instanceof Uint8Array;
 }

@@ -46,14 +46,16 @@ export class HttpRun implements AnswerSink {
   }
 
   /** The handler's stream completed; `status` is the one set at this instant. */
-  handlerReturned(status: number): void {
+  streamCompleted(status: number): void {
+    if (this.isHandlerBehind()) return;
     // An answer from outside has overwritten the status, which then says nothing of the handler.
     const kept = this.answeredFromOutside || this.route.options.keep({ status });
     this.handlerSettled({ kind: 'returned', kept });
   }
 
-  handlerThrew(error: unknown): void {
-    this.handlerSettled({ kind: 'threw', error });
+  /** The handler's stream failed. */
+  streamFailed(error: unknown): void {
+    if (!this.isHandlerBehind()) this.handlerSettled({ kind: 'threw', error });
   }
 
   /** The source of a streamed answer failed: what goes out is not the whole of it. */
@@ -72,7 +74,7 @@ export class HttpRun implements AnswerSink {
    * an ordinary handler goes on. Such an answer passes unrecorded (CONTRACT C60c).
    */
   isFromOutside(): boolean {
-    return !this.route.isNative && this.handlerEnd === undefined;
+    return this.answeredFromOutside || (!this.route.isNative && this.handlerEnd === undefined);
   }
 
   /** An answer from outside has begun. */
@@ -103,6 +105,23 @@ export class HttpRun implements AnswerSink {
     this.passFromOutside();
     if (this.handlerEnd !== undefined) this.settleWithoutAnswer(this.handlerEnd);
     return undefined;
+  }
+
+  /**
+   * Whether an interceptor inside of the layer gave up on a handler that goes on (a timeout bound on
+   * the route, say): then the stream says nothing of the handler, and is followed by an answer from outside.
+   */
+  private isHandlerBehind(): boolean {
+    const { operation } = this;
+    if (operation.progress !== 'running') return false;
+    this.answeredFromOutside = true;
+    operation.onSettled = () => {
+      const returned = operation.progress === 'returned';
+      this.handlerSettled(
+        returned ? { kind: 'returned', kept: true } : { kind: 'threw', error: undefined },
+      );
+    };
+    return true;
   }
 
   private handlerSettled(end: HandlerEnd): void {
@@ -138,7 +157,8 @@ export class HttpRun implements AnswerSink {
     }
     if (end?.kind === 'threw') {
       // Pipes and inner interceptors fail like a handler, but the operation has not begun (C88).
-      return this.operation.entered && keep({ status, error: end.error }) ? state : undefined;
+      const entered = this.operation.progress !== 'not_entered';
+      return entered && keep({ status, error: end.error }) ? state : undefined;
     }
     return keep({ status }) ? state : undefined;
   }

@@ -208,11 +208,11 @@ function run(
         subscriber.next(value);
       },
       error: (error) => {
-        httpRun.handlerThrew(error);
+        httpRun.streamFailed(error);
         subscriber.error(error);
       },
       complete: () => {
-        httpRun.handlerReturned(exchange.status());
+        httpRun.streamCompleted(exchange.status());
         subscriber.complete();
       },
     });

@@ -38,6 +38,12 @@ export class RawRecorder implements ResponseRecorder {
     this.shadow = new ResponseShadow(response, this);
   }
 
+  /** The answer is held elsewhere: the response looks ended, and takes no more, until `uninstall`. */
+  close(): void {
+    this.phase = 'held';
+    this.ended = true;
+  }
+
   /** Gives the response its own methods back and forgets what was held. */
   uninstall(): void {
     if (this.phase === 'open') return;
@@ -61,6 +67,7 @@ export class RawRecorder implements ResponseRecorder {
       response.writeHead(...(args as [number]));
       return;
     }
+    if (this.ended) return;
     if (this.isHeadersSent) throw headersSentError('write');
     response.statusCode = status;
     if (reason !== undefined) response.statusMessage = reason;

@@ -118,15 +118,17 @@ const METHODS = {
   },
 
   setHeader(this: ShadowedResponse, ...args: Parameters<ServerResponse['setHeader']>) {
-    return headerMethod(this, 'setHeader', 'set').apply(this, args);
+    if (takesHeaders(this, 'set')) this[SHADOW].under('setHeader').apply(this, args);
+    return this;
   },
 
   appendHeader(this: ShadowedResponse, ...args: Parameters<ServerResponse['appendHeader']>) {
-    return headerMethod(this, 'appendHeader', 'append').apply(this, args);
+    if (takesHeaders(this, 'append')) this[SHADOW].under('appendHeader').apply(this, args);
+    return this;
   },
 
   removeHeader(this: ShadowedResponse, ...args: Parameters<ServerResponse['removeHeader']>) {
-    headerMethod(this, 'removeHeader', 'remove').apply(this, args);
+    if (takesHeaders(this, 'remove')) this[SHADOW].under('removeHeader').apply(this, args);
   },
 };
 
@@ -154,14 +156,14 @@ function sorted([chunk, encoding, callback]: WriteArguments) {
   return { chunk: bytes, encoding, callback };
 }
 
-function headerMethod<Name extends 'setHeader' | 'appendHeader' | 'removeHeader'>(
-  response: ShadowedResponse,
-  name: Name,
-  verb: string,
-): Shadowed[Name] {
-  const shadow = response[SHADOW];
-  if (shadow.recorder.isHeadersSent) throw headersSentError(verb);
-  return shadow.under(name);
+/**
+ * Once the answer is complete, what still comes is ignored and not refused: an error of whoever answers
+ * a second time would have Express destroy the connection before the first answer has left.
+ */
+function takesHeaders(response: ShadowedResponse, verb: string): boolean {
+  const { recorder } = response[SHADOW];
+  if (recorder.isHeadersSent && !recorder.isEnded) throw headersSentError(verb);
+  return !recorder.isEnded;
 }
 
 /** What Node throws at those who come too late. */

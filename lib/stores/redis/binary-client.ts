@@ -1,0 +1,27 @@
+import type { RedisClient } from './redis-client.js';
+
+export type ScriptArgument = string | Buffer;
+
+/**
+ * The variants that leave a reply as bytes. Every ioredis client has them and no declaration of ioredis
+ * says so; the declared `callBuffer` loses the command's name under auto-pipelining.
+ */
+export interface BinaryRedisClient extends RedisClient {
+  evalshaBuffer(sha1: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
+  evalBuffer(script: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
+}
+
+/** What opening and closing a connection needs besides. */
+export interface OwnRedisClient extends BinaryRedisClient {
+  once(event: string, listener: () => void): unknown;
+  quit(): Promise<unknown>;
+  disconnect(): void;
+}
+
+const METHODS = ['evalshaBuffer', 'evalBuffer', 'info', 'on', 'off'] as const;
+
+export function isBinaryRedisClient(client: unknown): client is BinaryRedisClient {
+  if (typeof client !== 'object' || client === null) return false;
+  const methods = client as Record<string, unknown>;
+  return METHODS.every((method) => typeof methods[method] === 'function');
+}
