@@ -108,7 +108,10 @@ export class FastifyRecorder {
     const replacement = await sink.answered({ status, headers, body });
     if (replacement !== undefined) return this.inPlaceOf(replacement);
     if (held.kind === 'broken') throw held.error;
-    return { status, headers, payload: isSentAsItIs(payload) ? payload : body };
+    if (isSentAsItIs(payload)) return { status, headers, payload };
+    // To bytes Fastify adds a length, which may not stand beside a coding (RFC 9112 §6.2).
+    const isChunked = headers['transfer-encoding'] !== undefined;
+    return { status, headers, payload: isChunked ? Readable.from([body]) : body };
   }
 
   /** What Fastify does with a web response after its hooks. */

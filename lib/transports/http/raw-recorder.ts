@@ -185,6 +185,8 @@ function sendInstead(
     else response.setHeader(name, before);
   }
   setFields(response, headers);
+  // Node adds none of its own once one was removed.
+  if (status !== 204 && status !== 304) response.setHeader('Content-Length', body.length);
   response.statusCode = status;
   response.statusMessage = '';
   sendBody(response, body, callback);
