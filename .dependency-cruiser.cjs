@@ -1,0 +1,126 @@
+const { join } = require('node:path');
+
+/**
+ * The arrows between the folders of the library: nest → transports → core ← stores.
+ *
+ * test/unit/architecture.test.ts breaks each of them once and expects this file to notice.
+ *
+ * @type {import('dependency-cruiser').IConfiguration}
+ */
+module.exports = {
+  forbidden: [
+    {
+      name: 'no-circle',
+      comment: 'Two files that need each other are one thing in two places.',
+      severity: 'error',
+      from: {},
+      to: { circular: true },
+    },
+    {
+      name: 'nothing-unresolvable',
+      comment: 'An import that cannot be found cannot be judged either.',
+      severity: 'error',
+      from: {},
+      // The package's own name leads to dist, which is there after a build only.
+      to: { couldNotResolve: true, pathNot: '^nestjs-idempotency(/|$)' },
+    },
+    {
+      name: 'core-knows-core-only',
+      comment: 'The protocol runs without Nest, without a database, without a transport.',
+      severity: 'error',
+      from: { path: '^lib/core/' },
+      to: {
+        pathNot: ['^lib/core/', '^node_modules/safe-stable-stringify/'],
+        dependencyTypesNot: ['core'],
+      },
+    },
+    {
+      name: 'store-knows-core-and-itself',
+      comment: 'A store is one folder: no other store, no transport, no Nest.',
+      severity: 'error',
+      from: { path: '^lib/stores/([^/]+)/' },
+      to: { path: ['^lib/', '^node_modules/@nestjs/'], pathNot: ['^lib/core/', '^lib/stores/$1/'] },
+    },
+    {
+      name: 'memory-needs-no-driver',
+      severity: 'error',
+      from: { path: '^lib/stores/memory/' },
+      to: { path: '^node_modules/' },
+    },
+    {
+      name: 'redis-needs-ioredis-only',
+      severity: 'error',
+      from: { path: '^lib/stores/redis/' },
+      to: { path: '^node_modules/', pathNot: '^node_modules/ioredis/' },
+    },
+    {
+      name: 'transport-knows-core-and-itself',
+      severity: 'error',
+      from: { path: '^lib/transports/([^/]+)/' },
+      to: { path: '^lib/', pathNot: ['^lib/core/', '^lib/transports/$1/'] },
+    },
+    {
+      name: 'transport-needs-nest-and-rxjs-only',
+      comment: 'Both HTTP platforms are driven through what Nest and Node offer.',
+      severity: 'error',
+      from: { path: '^lib/transports/' },
+      to: {
+        path: '^node_modules/',
+        pathNot: ['^node_modules/@nestjs/(common|core)/', '^node_modules/rxjs/'],
+      },
+    },
+    {
+      name: 'nest-knows-transports-and-core',
+      comment: 'The user passes a store; the module never picks one.',
+      severity: 'error',
+      from: { path: '^lib/nest/' },
+      to: { path: '^lib/', pathNot: ['^lib/(core|nest|transports)/'] },
+    },
+    {
+      name: 'nest-needs-nest-and-rxjs-only',
+      severity: 'error',
+      from: { path: '^lib/nest/' },
+      to: {
+        path: '^node_modules/',
+        pathNot: ['^node_modules/@nestjs/(common|core)/', '^node_modules/(rxjs|reflect-metadata)/'],
+      },
+    },
+    {
+      name: 'testing-knows-core-only',
+      comment: 'The conformance kit runs under the test runner of whoever wrote the store.',
+      severity: 'error',
+      from: { path: '^lib/testing/' },
+      to: { path: ['^lib/', '^node_modules/'], pathNot: ['^lib/(core|testing)/'] },
+    },
+    {
+      name: 'index-without-stores',
+      comment: 'Who uses one store loads no other: each has an entry of its own.',
+      severity: 'error',
+      from: { path: '^lib/index\\.ts$' },
+      to: { path: '^lib/(stores|testing)/' },
+    },
+    {
+      name: 'lib-stands-alone',
+      severity: 'error',
+      from: { path: '^lib/' },
+      to: { path: ['^(test|sample-app|dist)/', '^nestjs-idempotency(/|$)'] },
+    },
+    {
+      name: 'sample-app-uses-the-public-entries',
+      comment: 'It is written as its reader would write it.',
+      severity: 'error',
+      from: { path: '^sample-app/' },
+      to: { path: '^(lib|test)/', pathNot: '^lib/(index|testing/index|stores/[^/]+/index)\\.ts$' },
+    },
+  ],
+  options: {
+    doNotFollow: { path: '(^|/)(node_modules|dist)/' },
+    // A circle of types is a circle.
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: join(__dirname, 'test/tsconfig.json') },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'require', 'node', 'default', 'types'],
+    },
+  },
+};

@@ -1,0 +1,82 @@
+import { createNodeResolver, importX } from 'eslint-plugin-import-x';
+import { defineConfig, globalIgnores } from 'eslint/config';
+import tseslint from 'typescript-eslint';
+import { injectedClassIsAValue } from './eslint-rules/injected-class-is-a-value.js';
+
+export default defineConfig(
+  globalIgnores(['**/dist/', '**/node_modules/', 'coverage/']),
+  { linterOptions: { reportUnusedDisableDirectives: 'error' } },
+  {
+    files: ['**/*.ts'],
+    extends: [tseslint.configs.strictTypeChecked, tseslint.configs.stylisticTypeChecked],
+    plugins: {
+      'import-x': importX,
+      local: { rules: { 'injected-class-is-a-value': injectedClassIsAValue } },
+    },
+    languageOptions: {
+      parserOptions: {
+        // The one project that holds lib, tests and the sample app.
+        project: ['test/tsconfig.json'],
+        tsconfigRootDir: import.meta.dirname,
+      },
+    },
+    settings: {
+      // Without these two, no-cycle reads no TypeScript and finds nothing, silently.
+      'import-x/parsers': { '@typescript-eslint/parser': ['.ts'] },
+      'import-x/extensions': ['.ts', '.js'],
+      // An import of './x.js' means x.ts.
+      'import-x/resolver-next': [createNodeResolver({ extensionAlias: { '.js': ['.ts', '.js'] } })],
+    },
+    rules: {
+      'import-x/no-cycle': 'error',
+      'import-x/no-duplicates': 'error',
+      'import-x/no-default-export': 'error',
+      eqeqeq: 'error',
+
+      // A number in a message is meant to be there.
+      '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
+      '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
+      // A Nest module is often nothing but its decorator.
+      '@typescript-eslint/no-extraneous-class': ['error', { allowWithDecorator: true }],
+      // Nest declares the types of its option objects as classes.
+      '@typescript-eslint/no-unsafe-class-instance-assignment': 'off',
+      '@typescript-eslint/switch-exhaustiveness-check': [
+        'error',
+        { considerDefaultExhaustiveForUnions: true },
+      ],
+      // An unused parameter may be what a decorator or an interface asks for; the underscore says so.
+      '@typescript-eslint/no-unused-vars': [
+        'error',
+        { argsIgnorePattern: '^_', ignoreRestSiblings: true },
+      ],
+      // Therefore never consistent-type-imports, which would break injections one by one.
+      'local/injected-class-is-a-value': 'error',
+    },
+  },
+  {
+    files: ['lib/**/*.ts'],
+    rules: {
+      // The declaration files are the documentation: a return type is written, not inferred.
+      '@typescript-eslint/explicit-module-boundary-types': 'error',
+      // A library does not write to its host's console, and does not end its process.
+      'no-console': 'error',
+      'no-restricted-properties': ['error', { object: 'process', property: 'exit' }],
+    },
+  },
+  {
+    files: ['test/**/*.ts'],
+    rules: {
+      // What came over the wire is `any`: looking at it is what the assertion does.
+      '@typescript-eslint/no-explicit-any': 'off',
+      '@typescript-eslint/no-unsafe-argument': 'off',
+      '@typescript-eslint/no-unsafe-assignment': 'off',
+      '@typescript-eslint/no-unsafe-call': 'off',
+      '@typescript-eslint/no-unsafe-member-access': 'off',
+      '@typescript-eslint/no-unsafe-return': 'off',
+      // An element that is not there fails the test at the next step anyway.
+      '@typescript-eslint/no-non-null-assertion': 'off',
+      // Handlers under test are async because handlers are.
+      '@typescript-eslint/require-await': 'off',
+    },
+  },
+);

@@ -1,0 +1,42 @@
+/**
+ * Run with NODE_OPTIONS=--experimental-vm-modules: package and tests are ES modules.
+ *
+ * @type {import('jest').Config}
+ */
+export default {
+  testEnvironment: 'node',
+  roots: ['<rootDir>/test'],
+  testMatch: ['<rootDir>/test/**/*.test.ts'],
+  testTimeout: 30_000,
+  maxWorkers: 2,
+  extensionsToTreatAsEsm: ['.ts'],
+  moduleNameMapper: {
+    // Tests and the sample app are written against the package's name, and run its sources.
+    '^nestjs-idempotency$': '<rootDir>/lib/index.ts',
+    '^nestjs-idempotency/testing$': '<rootDir>/lib/testing/index.ts',
+    '^nestjs-idempotency/(memory|redis)$': '<rootDir>/lib/stores/$1/index.ts',
+    '^(\\.{1,2}/.*)\\.js$': '$1',
+  },
+  // light-my-request and @fastify/static require() these two, which are ES modules only. Node 20's real
+  // require() can load them, Jest's cannot: hence as CommonJS.
+  transformIgnorePatterns: ['/node_modules/(?!(.*/)?(cookie|content-disposition)/)'],
+  transform: {
+    '/node_modules/(.*/)?(cookie|content-disposition)/.+\\.js$': [
+      '@swc/jest',
+      { jsc: { target: 'es2022' }, module: { type: 'commonjs' } },
+    ],
+    '\\.ts$': [
+      '@swc/jest',
+      {
+        jsc: {
+          target: 'es2022',
+          parser: { syntax: 'typescript', decorators: true },
+          transform: { legacyDecorator: true, decoratorMetadata: true, verbatimModuleSyntax: true },
+          keepClassNames: true,
+        },
+        module: { type: 'es6' },
+        sourceMaps: 'inline',
+      },
+    ],
+  },
+};

@@ -1,0 +1,28 @@
+import { Module, ValidationPipe } from '@nestjs/common';
+import { ConfigModule, ConfigService } from '@nestjs/config';
+import { APP_PIPE } from '@nestjs/core';
+import { IdempotencyModule } from 'nestjs-idempotency';
+import { validateEnvironment } from './config/environment.js';
+import { idempotencyOptions } from './config/idempotency.js';
+import { IdempotencyLog } from './idempotency-log.js';
+import { PaymentsModule } from './payments/payments.module.js';
+
+@Module({
+  imports: [
+    ConfigModule.forRoot({ isGlobal: true, validate: validateEnvironment }),
+    IdempotencyModule.forRootAsync({ inject: [ConfigService], useFactory: idempotencyOptions }),
+    PaymentsModule,
+  ],
+  providers: [
+    IdempotencyLog,
+    {
+      provide: APP_PIPE,
+      useValue: new ValidationPipe({
+        whitelist: true,
+        forbidNonWhitelisted: true,
+        transform: true,
+      }),
+    },
+  ],
+})
+export class AppModule {}

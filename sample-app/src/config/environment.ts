@@ -1,0 +1,75 @@
+import { plainToInstance, Type } from 'class-transformer';
+import {
+  IsIn,
+  IsInt,
+  IsOptional,
+  IsString,
+  Matches,
+  Max,
+  Min,
+  validateSync,
+} from 'class-validator';
+
+export type Platform = 'express' | 'fastify';
+
+/** Everything that can be set from outside, with its default. */
+export class Environment {
+  /** Where the idempotency records live. */
+  @IsIn(['memory', 'redis'])
+  STORE: 'memory' | 'redis' = 'memory';
+
+  @IsOptional()
+  @Matches(/^rediss?:\/\//, { message: 'REDIS_URL must look like redis://127.0.0.1:6379' })
+  REDIS_URL?: string;
+
+  /** 0 takes any free port. */
+  @Type(() => Number)
+  @IsInt()
+  @Min(0)
+  @Max(65_535)
+  PORT = 3000;
+
+  @IsIn(['express', 'fastify'])
+  PLATFORM: Platform = 'express';
+
+  /** The file of the ledger; without it the ledger is kept in memory, or with Redis in the temporary folder. */
+  @IsOptional()
+  @IsString()
+  LEDGER_FILE?: string;
+
+  /** How long the payment provider takes. */
+  @Type(() => Number)
+  @IsInt()
+  @Min(0)
+  PROVIDER_DELAY_MS = 1000;
+
+  /** How long a key stays locked after the process that worked on it has died. */
+  @Type(() => Number)
+  @IsInt()
+  @Min(100)
+  LEASE_MS = 10_000;
+
+  /** How long a payment may hang before its key is given free. */
+  @Type(() => Number)
+  @IsInt()
+  @Min(1000)
+  MAX_EXECUTION_MS = 60_000;
+}
+
+/** @throws Error that names every variable which is wrong. */
+export function validateEnvironment(variables: Record<string, unknown>): Environment {
+  const environment = plainToInstance(Environment, {
+    ...variables,
+    STORE: variables.STORE ?? (variables.REDIS_URL === undefined ? 'memory' : 'redis'),
+  });
+  const problems = validateSync(environment).flatMap(({ constraints }) =>
+    Object.values(constraints ?? {}),
+  );
+  if (environment.STORE === 'redis' && environment.REDIS_URL === undefined) {
+    problems.push('STORE=redis needs REDIS_URL, for example redis://127.0.0.1:6379');
+  }
+  if (problems.length > 0) {
+    throw new Error(`The environment is not valid: ${problems.join('; ')}`);
+  }
+  return environment;
+}

@@ -1,0 +1,12 @@
+import type { INestApplication } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+import { AppModule } from './app.module.js';
+import type { Platform } from './config/environment.js';
+
+/** The same application on either platform, not yet listening. */
+export function createApp(platform: Platform): Promise<INestApplication> {
+  const adapter = platform === 'fastify' ? new FastifyAdapter() : new ExpressAdapter();
+  return NestFactory.create(AppModule, adapter, { logger: ['error', 'warn'] });
+}

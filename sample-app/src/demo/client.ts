@@ -1,0 +1,59 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { ApiProcess } from './api-process.js';
+
+const MIN_PAUSE_MS = 200;
+
+export interface PaymentRequest {
+  readonly user: 'alice' | 'bob';
+  readonly key: string;
+  readonly amount: number;
+  /** Tells the payments apart in the ledger. */
+  readonly description: string;
+}
+
+export interface Answer {
+  /** `undefined` where the connection broke before an answer came. */
+  readonly status: number | undefined;
+  readonly replayed: boolean;
+  readonly body: string;
+  readonly retryAfterMs: number;
+}
+
+/** Sends the request once. */
+export async function pay(api: ApiProcess, request: PaymentRequest): Promise<Answer> {
+  const { user, key, amount, description } = request;
+  try {
+    const response = await fetch(`${api.url}/payments`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${user}-demo-token`,
+        'idempotency-key': key,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({ amount, currency: 'EUR', description }),
+    });
+    return {
+      status: response.status,
+      replayed: response.headers.get('idempotent-replayed') === 'true',
+      body: await response.text(),
+      retryAfterMs: Number(response.headers.get('retry-after')) * 1000,
+    };
+  } catch {
+    return { status: undefined, replayed: false, body: '', retryAfterMs: 0 };
+  }
+}
+
+/** Sends the request until it gets a final answer, as a good client does; tells all answers. */
+export async function payPatiently(api: ApiProcess, request: PaymentRequest): Promise<Answer[]> {
+  const answers: Answer[] = [];
+  for (;;) {
+    const answer = await pay(api, request);
+    answers.push(answer);
+    if (isFinal(answer)) return answers;
+    await sleep(Math.max(answer.retryAfterMs, MIN_PAUSE_MS));
+  }
+}
+
+function isFinal({ status }: Answer): boolean {
+  return status !== undefined && status !== 409 && status < 500;
+}

@@ -1,0 +1,67 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { accessSync, constants } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { delimiter, join } from 'node:path';
+
+export interface RedisServer {
+  readonly url: string;
+  readonly version: string;
+  stop(): Promise<void>;
+}
+
+/** @throws Error that says how to install redis-server where there is none. */
+export async function startRedisServer(folder: string): Promise<RedisServer> {
+  const binary = findRedisServer();
+  const port = await freePort();
+  const child = spawn(
+    binary,
+    ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  );
+  const exited = once(child, 'exit');
+  const version = await new Promise<string>((resolve, reject) => {
+    let log = '';
+    child.stdout.on('data', (chunk: Buffer) => {
+      log += chunk.toString();
+      if (log.includes('Ready to accept connections')) {
+        resolve(/version=([\d.]+)/.exec(log)?.[1] ?? '');
+      }
+    });
+    void exited.then(() => {
+      reject(new Error(`redis-server did not start:\n${log}`));
+    });
+  });
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    version,
+    stop: async () => {
+      child.kill();
+      await exited;
+    },
+  };
+}
+
+function findRedisServer(): string {
+  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
+    const candidate = join(folder, 'redis-server');
+    try {
+      accessSync(candidate, constants.X_OK);
+      return candidate;
+    } catch {
+      continue;
+    }
+  }
+  throw new Error(
+    'The demo needs redis-server, which is not on the PATH. On Debian and Ubuntu: apt-get install redis-server',
+  );
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}

@@ -1,0 +1,70 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Observation, Play, Scenario } from './scenario.js';
+import { scenarios } from './scenarios/index.js';
+import { LEASE_MS, PROVIDER_DELAY_MS, Stage } from './stage.js';
+import { type Row, tableHead, tableRow } from './table.js';
+
+const TIME_LIMIT_MS = 15_000;
+
+/** Plays all scenarios and prints a row for each. */
+export async function runDemo(): Promise<boolean> {
+  const startedAt = performance.now();
+  const stage = await Stage.set();
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.once(signal, () => void stage.clear().finally(() => process.exit(1)));
+  }
+  try {
+    const apis: Play['apis'] = [await stage.startApi(), await stage.startApi()];
+    console.log(introduction(stage, apis));
+    console.log(tableHead());
+    const play: Play = { stage, apis, firstBodies: new Map() };
+    let allWell = true;
+    for (const scenario of scenarios) {
+      const row = await perform(scenario, play);
+      console.log(tableRow(row));
+      allWell &&= row.failures.length === 0;
+    }
+    const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+    console.log(`\n${allWell ? 'All is well' : 'Something is wrong'}, after ${seconds} s.`);
+    return allWell;
+  } finally {
+    await stage.clear();
+  }
+}
+
+/** The charges are counted in the ledger's file: neither the library nor the API has a say in it. */
+async function perform(scenario: Scenario, play: Play): Promise<Row> {
+  const before = play.stage.ledger.charges().length;
+  const { answers, claims } = await observe(scenario, play);
+  const added = play.stage.ledger.charges().slice(before);
+  const failures = Object.entries(claims)
+    .filter(([, holds]) => !holds)
+    .map(([claim]) => claim);
+  if (added.length !== scenario.charges) failures.push(`${scenario.charges} in the ledger`);
+  const paid = new Set(added.map(({ userId, description }) => `${userId}: ${description}`));
+  if (paid.size !== added.length) failures.push('one charge for each payment');
+  return { scenario, answers, charges: added.length, failures };
+}
+
+/** A scenario that fails or never ends is a bad verdict, not the end of the demo. */
+async function observe(scenario: Scenario, play: Play): Promise<Observation> {
+  const abandon = new AbortController();
+  const tooLong = sleep(TIME_LIMIT_MS, 'it ends in time', { signal: abandon.signal });
+  try {
+    const observation = await Promise.race([scenario.play(play), tooLong]);
+    if (typeof observation !== 'string') return observation;
+    return { answers: [], claims: { [observation]: false } };
+  } catch (error) {
+    return { answers: [], claims: { [`it goes through: ${String(error)}`]: false } };
+  } finally {
+    abandon.abort();
+  }
+}
+
+function introduction({ redis }: Stage, apis: Play['apis']): string {
+  const [delay, lease] = [PROVIDER_DELAY_MS / 1000, LEASE_MS / 1000];
+  return `
+Two processes of the payments API, ${apis.map(({ url }) => url).join(' and ')}, share one Redis ${redis.version}.
+Every scenario but the last uses both. A charge takes ${delay} s, a lease lasts ${lease} s. Charges are counted in the ledger's file.
+`;
+}

@@ -1,0 +1,23 @@
+import { magicAmounts } from '../../provider/magic-amounts.js';
+import { pay } from '../client.js';
+import { newPayment } from '../payments.js';
+import type { Play, Scenario } from '../scenario.js';
+
+export const declinedCard: Scenario = {
+  title: 'a declined card, asked again',
+  charges: 0,
+  moral: 'a refusal is an answer, too',
+  async play({ apis }: Play) {
+    const payment = newPayment('declined', magicAmounts.declined);
+    const first = await pay(apis[0], payment);
+    const second = await pay(apis[1], payment);
+    return {
+      answers: [first, second],
+      claims: {
+        'the card is declined': first.status === 402 && !first.replayed,
+        'the refusal is replayed':
+          second.status === 402 && second.replayed && second.body === first.body,
+      },
+    };
+  },
+};

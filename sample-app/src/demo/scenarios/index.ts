@@ -1,0 +1,21 @@
+import type { Scenario } from '../scenario.js';
+import { anotherBody } from './another-body.js';
+import { anotherUser } from './another-user.js';
+import { concurrentDuplicates } from './concurrent-duplicates.js';
+import { declinedCard } from './declined-card.js';
+import { everybodyRetries } from './everybody-retries.js';
+import { frozenProcess } from './frozen-process.js';
+import { killedProcess } from './killed-process.js';
+import { storeDown } from './store-down.js';
+
+/** In the order of play: later ones build on the payments of earlier ones, and the last takes Redis away. */
+export const scenarios: readonly Scenario[] = [
+  concurrentDuplicates,
+  everybodyRetries,
+  anotherBody,
+  anotherUser,
+  declinedCard,
+  killedProcess,
+  frozenProcess,
+  storeDown,
+];

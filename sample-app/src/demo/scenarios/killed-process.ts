@@ -1,0 +1,35 @@
+import { pay, payPatiently } from '../client.js';
+import { newPayment } from '../payments.js';
+import type { Play, Scenario } from '../scenario.js';
+
+/**
+ * Kills a process that has charged one card without having heard of it, and is about to charge another.
+ * The one who takes over knows neither which is which nor that there is a difference: he asks the provider.
+ */
+export const killedProcess: Scenario = {
+  title: 'kill -9 in the middle of two charges',
+  charges: 2,
+  moral: 'taken over when the lease ended',
+  async play({ stage, apis: [victim, heir] }: Play) {
+    const charged = newPayment('killed after the charge');
+    const uncharged = newPayment('killed before the charge');
+    const acquired = victim.reported('acquired');
+
+    const first = pay(victim, charged);
+    await stage.ledger.untilCharged(charged.description);
+    const second = pay(victim, uncharged);
+    await victim.untilReported('acquired', acquired + 2);
+    await victim.kill();
+
+    const cutOff = await Promise.all([first, second]);
+    const retries = await Promise.all([charged, uncharged].map((it) => payPatiently(heir, it)));
+    return {
+      answers: [...cutOff, ...retries.flat()],
+      claims: {
+        'both clients are cut off': cutOff.every(({ status }) => status === undefined),
+        'both retries end well': retries.every((answers) => answers.at(-1)?.status === 201),
+        'both takeovers are reported': heir.reported('takeover') === 2,
+      },
+    };
+  },
+};

@@ -1,0 +1,58 @@
+import { rmSync } from 'node:fs';
+import { mkdtemp, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ApiProcess } from './api-process.js';
+import { LedgerFile } from './ledger-file.js';
+import { type RedisServer, startRedisServer } from './redis-server.js';
+
+export const PROVIDER_DELAY_MS = 1000;
+export const LEASE_MS = 3000;
+
+/** One Redis, API processes on it, one ledger for all of them. */
+export class Stage {
+  readonly #processes: ApiProcess[] = [];
+  #cleared = false;
+
+  private constructor(
+    private readonly folder: string,
+    private readonly ledgerPath: string,
+    readonly redis: RedisServer,
+    readonly ledger: LedgerFile,
+  ) {}
+
+  static async set(): Promise<Stage> {
+    const folder = await mkdtemp(join(tmpdir(), 'nestjs-idempotency-demo-'));
+    const ledgerPath = join(folder, 'ledger.jsonl');
+    await writeFile(ledgerPath, '');
+    try {
+      const redis = await startRedisServer(folder);
+      return new Stage(folder, ledgerPath, redis, new LedgerFile(ledgerPath));
+    } catch (error) {
+      rmSync(folder, { recursive: true });
+      throw error;
+    }
+  }
+
+  async startApi(): Promise<ApiProcess> {
+    if (this.#cleared) throw new Error('The demo is over');
+    const api = new ApiProcess({
+      STORE: 'redis',
+      REDIS_URL: this.redis.url,
+      LEDGER_FILE: this.ledgerPath,
+      PROVIDER_DELAY_MS: String(PROVIDER_DELAY_MS),
+      LEASE_MS: String(LEASE_MS),
+    });
+    this.#processes.push(api);
+    await api.untilListening();
+    return api;
+  }
+
+  /** Ends every process, also while a scenario is still at it. */
+  async clear(): Promise<void> {
+    this.#cleared = true;
+    await Promise.all(this.#processes.map((api) => api.kill()));
+    await this.redis.stop();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}

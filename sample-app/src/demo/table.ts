@@ -1,0 +1,56 @@
+import type { Answer } from './client.js';
+import type { Scenario } from './scenario.js';
+
+export interface Row {
+  readonly scenario: Scenario;
+  readonly answers: readonly Answer[];
+  /** How many charges it added to the ledger. */
+  readonly charges: number;
+  /** What did not hold. */
+  readonly failures: readonly string[];
+}
+
+const columns = [
+  { title: 'scenario', width: 44 },
+  { title: 'answers', width: 24 },
+  { title: 'replays', width: 7 },
+  { title: 'charges', width: 7 },
+  { title: 'verdict', width: 36 },
+];
+
+export function tableHead(): string {
+  const titles = line(columns.map(({ title }) => title));
+  return `${titles}\n${line(columns.map(({ width }) => '─'.repeat(width)))}`;
+}
+
+export function tableRow({ scenario, answers, charges, failures }: Row): string {
+  const verdict = failures.length === 0 ? `✓ ${scenario.moral}` : `✗ not: ${failures.join('; ')}`;
+  const replays = answers.filter(({ replayed }) => replayed).length;
+  return line([
+    scenario.title,
+    byStatus(answers),
+    String(replays).padStart(7),
+    String(charges).padStart(7),
+    verdict,
+  ]);
+}
+
+/** As in "20×201, 180×409"; a connection that broke counts as "cut off". */
+function byStatus(answers: readonly Answer[]): string {
+  const counts = new Map<string, number>();
+  for (const { status } of answers) {
+    const name = status === undefined ? 'cut off' : String(status);
+    counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return [...counts]
+    .sort(([a], [b]) => a.localeCompare(b))
+    .map(([name, count]) => `${count}×${name}`)
+    .join(', ');
+}
+
+function line(cells: readonly string[]): string {
+  return cells
+    .map((cell, index) => cell.padEnd(columns[index]?.width ?? 0))
+    .join('  ')
+    .trimEnd();
+}

@@ -1,0 +1,35 @@
+import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
+import { type IdempotencyEvent, IdempotencyEvents } from 'nestjs-idempotency';
+
+/** The everyday events; whatever else happens deserves a second look. */
+const everyday: ReadonlySet<IdempotencyEvent['type']> = new Set([
+  'acquired',
+  'replayed',
+  'waited',
+  'rejected',
+  'completed',
+  'released',
+]);
+
+/** A line for everything that happens to a key: the place to count it for a dashboard instead. */
+@Injectable()
+export class IdempotencyLog implements OnModuleInit {
+  private readonly logger = new Logger('Idempotency');
+
+  constructor(private readonly events: IdempotencyEvents) {}
+
+  onModuleInit(): void {
+    this.events.subscribe((event) => this.#write(event), { replacesLog: true });
+  }
+
+  #write({ type, operation, recordKey, ...details }: IdempotencyEvent): void {
+    const facts = Object.entries(details).map(([name, value]) => `${name}=${readable(value)}`);
+    const line = [type, operation, recordKey.slice(0, 8), ...facts].join(' ');
+    if (everyday.has(type)) this.logger.log(line);
+    else this.logger.warn(line);
+  }
+}
+
+function readable(value: unknown): string {
+  return String(typeof value === 'number' ? Math.round(value) : value);
+}

@@ -1,0 +1,10 @@
+import { createApp } from './create-app.js';
+import { validateEnvironment } from './config/environment.js';
+import { welcome } from './welcome.js';
+
+const environment = validateEnvironment(process.env);
+const app = await createApp(environment.PLATFORM);
+app.enableShutdownHooks();
+await app.listen(environment.PORT, '127.0.0.1');
+app.useLogger(['error', 'warn', 'log']);
+console.log(welcome(await app.getUrl(), environment));

@@ -1,0 +1,41 @@
+import { Body, Controller, Get, Param, Post, UseGuards } from '@nestjs/common';
+import { Idempotent, IdempotencyContext, type IdempotencyContextInfo } from 'nestjs-idempotency';
+import { BearerTokenGuard } from '../auth/bearer-token.guard.js';
+import { CurrentUser } from '../auth/current-user.decorator.js';
+import type { User } from '../auth/user.js';
+import { CreatePaymentDto } from './create-payment.dto.js';
+import { CreateRefundDto } from './create-refund.dto.js';
+import { PaymentsService } from './payments.service.js';
+import type { PaymentView, RefundView } from './views.js';
+
+@Controller('payments')
+@UseGuards(BearerTokenGuard)
+export class PaymentsController {
+  constructor(private readonly payments: PaymentsService) {}
+
+  @Post()
+  @Idempotent({ operation: 'payments.create' })
+  create(
+    @Body() order: CreatePaymentDto,
+    @CurrentUser() user: User,
+    @IdempotencyContext() context: IdempotencyContextInfo,
+  ): Promise<PaymentView> {
+    return this.payments.create(order, user, context);
+  }
+
+  @Get(':id')
+  find(@Param('id') id: string, @CurrentUser() user: User): PaymentView {
+    return this.payments.find(id, user);
+  }
+
+  @Post(':id/refunds')
+  @Idempotent({ operation: 'payments.refund' })
+  refund(
+    @Param('id') id: string,
+    @Body() order: CreateRefundDto,
+    @CurrentUser() user: User,
+    @IdempotencyContext() context: IdempotencyContextInfo,
+  ): Promise<RefundView> {
+    return this.payments.refund(id, order, user, context);
+  }
+}

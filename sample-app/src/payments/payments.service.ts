@@ -1,0 +1,59 @@
+import { createHash } from 'node:crypto';
+import { Injectable, NotFoundException } from '@nestjs/common';
+import type { IdempotencyContextInfo } from 'nestjs-idempotency';
+import type { User } from '../auth/user.js';
+import type { Charge } from '../ledger/ledger.js';
+import { PaymentProvider } from '../provider/payment-provider.js';
+import type { CreatePaymentDto } from './create-payment.dto.js';
+import type { CreateRefundDto } from './create-refund.dto.js';
+import { paymentView, type PaymentView, refundView, type RefundView } from './views.js';
+
+@Injectable()
+export class PaymentsService {
+  constructor(private readonly provider: PaymentProvider) {}
+
+  async create(
+    { amount, currency, description }: CreatePaymentDto,
+    user: User,
+    context: IdempotencyContextInfo,
+  ): Promise<PaymentView> {
+    const { attempt, fencingToken, signal } = context;
+    const reference = referenceFor(user, context);
+    // An attempt before this one crashed, hung or failed: it may have charged the card all the same.
+    const earlier = attempt > 1 ? this.provider.findCharge(reference) : undefined;
+    const order = { reference, userId: user.id, amount, currency, description, fencingToken };
+    const charge = earlier ?? (await this.provider.charge(order, signal));
+    return paymentView(charge, this.provider.refunded(charge.id));
+  }
+
+  find(id: string, user: User): PaymentView {
+    const charge = this.#chargeOf(user, id);
+    return paymentView(charge, this.provider.refunded(id));
+  }
+
+  async refund(
+    chargeId: string,
+    { amount }: CreateRefundDto,
+    user: User,
+    context: IdempotencyContextInfo,
+  ): Promise<RefundView> {
+    const { attempt, fencingToken, signal } = context;
+    const reference = referenceFor(user, context);
+    const earlier = attempt > 1 ? this.provider.findRefund(reference) : undefined;
+    this.#chargeOf(user, chargeId);
+    const order = { reference, userId: user.id, chargeId, amount, fencingToken };
+    return refundView(earlier ?? (await this.provider.refund(order, signal)));
+  }
+
+  #chargeOf(user: User, id: string): Charge {
+    const charge = this.provider.getCharge(id);
+    if (charge?.userId !== user.id) throw new NotFoundException('There is no such payment');
+    return charge;
+  }
+}
+
+/** The provider's own reference: every attempt at one operation arrives at the same one. */
+function referenceFor(user: User, { operation, key }: IdempotencyContextInfo): string {
+  const identity = JSON.stringify([user.id, operation, key]);
+  return createHash('sha256').update(identity).digest('hex').slice(0, 32);
+}

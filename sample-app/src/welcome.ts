@@ -1,0 +1,32 @@
+import { randomUUID } from 'node:crypto';
+import type { Environment } from './config/environment.js';
+
+/** What `npm start` prints: where the API listens, and three requests to paste. */
+export function welcome(url: string, { PLATFORM, STORE }: Environment): string {
+  const key = `order-${randomUUID()}`;
+  const pay = (token: string) =>
+    [
+      `curl -i ${url}/payments`,
+      `-H 'Authorization: Bearer ${token}'`,
+      `-H 'Idempotency-Key: ${key}'`,
+      `-H 'Content-Type: application/json'`,
+      `-d '{"amount":4999,"currency":"EUR"}'`,
+    ].join(' ');
+  return `
+Payments API on ${url} (${PLATFORM}, idempotency records in ${STORE === 'redis' ? 'Redis' : 'memory'})
+
+1. Pay 49.99 EUR as Alice. The provider takes a moment:
+
+${pay('alice-demo-token')}
+
+2. The same again: the stored answer at once, marked "Idempotent-Replayed: true". Alice paid once:
+
+${pay('alice-demo-token')}
+
+3. Bob with the same key: a payment of his own:
+
+${pay('bob-demo-token')}
+
+The amounts 4020, 5000 and 9999 make the provider refuse, fail and hang: see sample-app/README.md.
+`;
+}

@@ -1,0 +1,62 @@
+import { Redis } from 'ioredis';
+import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import type { StoreUnderTest } from 'nestjs-idempotency/testing';
+import { loadScripts } from '../../lib/stores/redis/lua-scripts.js';
+import { withClock } from '../support/injected-clock.js';
+import { startRedis } from '../support/redis-server.js';
+
+// A list of seconds and microseconds, as TIME answers.
+const CLOCK_KEY = 'clock-of-the-conformance-kit';
+const scripts = loadScripts((text) =>
+  withClock(text, `redis.call('LRANGE', '${CLOCK_KEY}', 0, 1)`),
+);
+// Far ahead of any real clock: Redis itself expires nothing while the kit steps this one.
+const START_MS = 2_500_000_000_000;
+
+let started: Promise<{ client: Redis; stop: () => Promise<void> }> | undefined;
+
+export const redisUnderTest: StoreUnderTest = {
+  name: 'RedisIdempotencyStore',
+  create: async () => {
+    const { client } = await (started ??= start());
+    let now = START_MS;
+    const set = async (ms: number) => {
+      now = ms;
+      const time = [Math.floor(now / 1000), (now % 1000) * 1000 + 517];
+      await client
+        .multi()
+        .del(CLOCK_KEY)
+        .rpush(CLOCK_KEY, ...time)
+        .exec();
+    };
+    await set(now);
+    const store = new RedisIdempotencyStore({ client, scripts });
+    const clock = { now: () => now, step: (ms: number) => set(now + ms) };
+    return { store, clock, dispose: () => store.close() };
+  },
+};
+
+/** The scripts as they are shipped: whatever does not ask for a clock that stands still. */
+export const redisOnItsOwnClock: StoreUnderTest = {
+  name: "RedisIdempotencyStore on the server's own clock",
+  hasSteppableClock: false,
+  create: async () => {
+    const { client } = await (started ??= start());
+    const store = new RedisIdempotencyStore({ client });
+    return { store, dispose: () => store.close() };
+  },
+};
+
+export async function stopRedis(): Promise<void> {
+  await (await started)?.stop();
+}
+
+async function start(): Promise<{ client: Redis; stop: () => Promise<void> }> {
+  const server = await startRedis();
+  const client = new Redis(server.url);
+  const stop = async () => {
+    client.disconnect();
+    await server.stop();
+  };
+  return { client, stop };
+}

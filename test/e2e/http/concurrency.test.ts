@@ -1,0 +1,478 @@
+import {
+  Controller,
+  HttpException,
+  InternalServerErrorException,
+  Post,
+  Res,
+  StreamableFile,
+  UseInterceptors,
+  type CallHandler,
+  type ExecutionContext,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { Readable } from 'node:stream';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Idempotent } from 'nestjs-idempotency';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { defer, from, merge, mergeMap, take, throwError, type Observable } from 'rxjs';
+import { combinations, platforms, useStores } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import type { RawResponse } from '../../support/http/raw-response.js';
+import type { Reply } from '../../support/http/reply.js';
+import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+
+/** What a timeout interceptor does, with the scenario in place of the timer, for requests that ask for it. */
+class TimeoutInterceptor implements NestInterceptor {
+  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    const request = context.switchToHttp().getRequest<{ headers: Record<string, string> }>();
+    const status = request.headers['x-timeout-status'];
+    if (status === undefined) return next.handle();
+    const timeout = from(scenarioOf(request).timeout.pass()).pipe(
+      mergeMap(() => throwError(() => new HttpException('too slow', Number(status)))),
+    );
+    return merge(next.handle(), timeout).pipe(take(1));
+  }
+}
+
+@Controller()
+class ConcurrencyController {
+  @Post('things')
+  @Idempotent()
+  async create(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
+    return { execution };
+  }
+
+  @Post('patient')
+  @Idempotent({ retryAfterMs: 2_500 })
+  async patient(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('waiting')
+  @Idempotent({ whenInProgress: 'wait' })
+  async waiting(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
+    return { execution };
+  }
+
+  @Post('waiting-briefly')
+  @Idempotent({ whenInProgress: 'wait', waitTimeoutMs: 50 })
+  async waitingBriefly(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('short-lease')
+  @Idempotent({ leaseMs: 150 })
+  async shortLease(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('observable')
+  @Idempotent()
+  observable(@InScenario() scenario: Scenario) {
+    return defer(async () => ({ execution: await scenario.run() }));
+  }
+
+  @Post('stream')
+  @Idempotent()
+  stream(@InScenario() scenario: Scenario) {
+    return new StreamableFile(
+      Readable.from(
+        (async function* () {
+          yield 'execution ';
+          yield String(await scenario.run());
+        })(),
+      ),
+    );
+  }
+
+  @Post('native')
+  @Idempotent()
+  async native(@InScenario() scenario: Scenario, @Res() reply: Reply) {
+    const execution = await scenario.run();
+    reply.status(201).send({ execution });
+  }
+
+  @Post('endless-stream')
+  @Idempotent()
+  async endlessStream(@InScenario() scenario: Scenario) {
+    await scenario.run();
+    return new StreamableFile(
+      Readable.from(
+        (function* () {
+          for (;;) yield Buffer.alloc(65_536, 'x');
+        })(),
+      ),
+    );
+  }
+
+  // Decorators apply from the bottom: what stands below @Idempotent() is outside of it.
+  @Post('impatient')
+  @Idempotent()
+  @UseInterceptors(TimeoutInterceptor)
+  async timedOutOutside(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
+    return { execution };
+  }
+
+  @Post('impatient-inside')
+  @UseInterceptors(TimeoutInterceptor)
+  @Idempotent()
+  timedOutInside(@InScenario() scenario: Scenario) {
+    return this.timedOutOutside(scenario);
+  }
+
+  @Post('impatient-observable')
+  @Idempotent()
+  timedOutObservable(@InScenario() scenario: Scenario) {
+    return defer(() => this.timedOutOutside(scenario));
+  }
+}
+
+const stores = useStores();
+
+describe.each(combinations)('at the same time on $platform with $store', ({ platform, store }) => {
+  let app: TestApp;
+  let impatientApp: TestApp;
+  let crowdedApp: TestApp;
+
+  beforeAll(async () => {
+    app = await startApp({
+      platform,
+      store: stores.fresh(store),
+      controllers: [ConcurrencyController],
+    });
+    impatientApp = await startApp({
+      platform,
+      store: stores.fresh(store),
+      controllers: [ConcurrencyController],
+      configure: (nest) => nest.useGlobalInterceptors(new TimeoutInterceptor()),
+    });
+    crowdedApp = await startApp({
+      platform,
+      store: stores.fresh(store),
+      controllers: [ConcurrencyController],
+      options: { maxWaiters: 1 },
+    });
+  });
+
+  afterAll(async () => {
+    for (const each of [app, impatientApp, crowdedApp]) await each.close();
+  });
+
+  /** Starts a request and returns once its handler runs, held at the scenario's gate. */
+  async function startHeld(scenario: Scenario, path: string, headers: [string, string][] = []) {
+    scenario.gate.close();
+    const pending = scenario.start('POST', path, { headers });
+    await scenario.started.reached(1);
+    return pending;
+  }
+
+  /** Whoever comes now is told to come back, while the one execution is still held. */
+  async function expectLocked(scenario: Scenario, path: string) {
+    const retry = scenario.start('POST', path);
+    await Promise.race([retry.response, scenario.started.reached(2)]);
+    expect(scenario.executions).toBe(1);
+    expectProblem(await retry.response, 'in-progress');
+  }
+
+  it('C49 thirty identical requests at once have one effect and one result', async () => {
+    const scenario = app.scenario();
+    const all = await Promise.all(Array.from({ length: 30 }, () => scenario.post('/things')));
+    expect(scenario.executions).toBe(1);
+    const firsts = all.filter(({ status, replayed }) => status === 201 && !replayed);
+    expect(firsts).toHaveLength(1);
+    for (const response of all.filter((one) => one !== firsts[0])) {
+      if (response.replayed) expectReplay(response, firsts[0]!);
+      else expectProblem(response, 'in-progress');
+    }
+  });
+
+  it('C50 a duplicate gets 409 at once while the first runs', async () => {
+    const scenario = app.scenario();
+    const first = await startHeld(scenario, '/things');
+    for (let times = 0; times < 3; times += 1) {
+      await expectLocked(scenario, '/things');
+    }
+    expect(first.answered).toBe(false);
+    scenario.gate.open();
+    expect((await first.response).json).toEqual({ execution: 1 });
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('C51 the 409 says after how many whole seconds to come back', async () => {
+    const scenario = app.scenario();
+    const first = await startHeld(scenario, '/patient');
+    expectProblem(await scenario.post('/patient'), 'in-progress', '3');
+    scenario.gate.open();
+    await first.response;
+  });
+
+  it('C52 the key replays the result, never the 409', async () => {
+    const scenario = app.scenario();
+    const pending = await startHeld(scenario, '/things');
+    expect((await scenario.post('/things')).status).toBe(409);
+    scenario.gate.open();
+    const first = await pending.response;
+    expectReplay(await scenario.post('/things'), first);
+    expectReplay(await scenario.post('/things'), first);
+  });
+
+  it('C53 mismatch wins over in flight', async () => {
+    const scenario = app.scenario();
+    const pending = await startHeld(scenario, '/things');
+    expectProblem(await scenario.post('/things', { json: { other: true } }), 'key-reused');
+    scenario.gate.open();
+    const first = await pending.response;
+    expectReplay(await scenario.post('/things'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('C54 other keys and other callers do not wait', async () => {
+    const held = app.scenario();
+    const pending = await startHeld(held, '/things');
+    const free = app.scenario();
+    expect((await free.post('/things')).status).toBe(201);
+    expect((await free.post('/things', { as: 'bob', key: held.key })).status).toBe(201);
+    expect(pending.answered).toBe(false);
+    held.gate.open();
+    await pending.response;
+  });
+
+  it("C55 with whenInProgress: 'wait' duplicates get the result, marked", async () => {
+    const scenario = app.scenario();
+    const pending = await startHeld(scenario, '/waiting');
+    const duplicates = [scenario.start('POST', '/waiting'), scenario.start('POST', '/waiting')];
+    await scenario.arrived.reached(3);
+    await app.scenario().post('/things');
+    expect(duplicates.map(({ answered }) => answered)).toEqual([false, false]);
+    scenario.gate.open();
+    const first = await pending.response;
+    for (const { response } of duplicates) expectReplay(await response, first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('C55 waiting is bounded, then 409', async () => {
+    const scenario = app.scenario();
+    const pending = await startHeld(scenario, '/waiting-briefly');
+    await expectLocked(scenario, '/waiting-briefly');
+    expect(pending.answered).toBe(false);
+    scenario.gate.open();
+    const first = await pending.response;
+    expectReplay(await scenario.post('/waiting-briefly'), first);
+  });
+
+  it('C55 only maxWaiters may wait, one more gets 409', async () => {
+    const scenario = crowdedApp.scenario();
+    const pending = await startHeld(scenario, '/waiting');
+    const duplicates = [scenario.start('POST', '/waiting'), scenario.start('POST', '/waiting')];
+    const refused = await Promise.race(duplicates.map(({ response }) => response));
+    expectProblem(refused, 'in-progress');
+    scenario.gate.open();
+    const answers = await Promise.all(duplicates.map(({ response }) => response));
+    expectReplay(
+      answers.find((answer) => answer !== refused)!,
+      await pending.response,
+    );
+  });
+
+  it('C55 a mismatch does not wait', async () => {
+    const scenario = app.scenario();
+    const pending = await startHeld(scenario, '/waiting');
+    expectProblem(await scenario.post('/waiting', { json: { other: true } }), 'key-reused');
+    scenario.gate.open();
+    await pending.response;
+  });
+
+  it('C55 who waited for an attempt that was released begins again', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['fail', 'succeed'];
+    const pending = await startHeld(scenario, '/waiting');
+    const duplicate = scenario.start('POST', '/waiting');
+    await scenario.arrived.reached(2);
+    await app.scenario().post('/things');
+    scenario.gate.open();
+    expect((await pending.response).status).toBe(500);
+    expect(await duplicate.response).toMatchObject({
+      status: 201,
+      replayed: false,
+      json: { execution: 2 },
+    });
+    expectReplay(await scenario.post('/waiting'), await duplicate.response);
+    expect(scenario.executions).toBe(2);
+  });
+
+  it('C56 a handler four times longer than its lease keeps its key', async () => {
+    const scenario = app.scenario();
+    const began = performance.now();
+    const pending = await startHeld(scenario, '/short-lease');
+    do await expectLocked(scenario, '/short-lease');
+    while (performance.now() - began < 4 * 150);
+    scenario.gate.open();
+    const first = await pending.response;
+    expect(first.status).toBe(201);
+    expectReplay(await scenario.post('/short-lease'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it.each(['/things', '/native'])(
+    'C57 a client that leaves while the handler of %s runs finds the result later',
+    async (path) => {
+      const scenario = app.scenario();
+      const pending = await startHeld(scenario, path);
+      pending.abandon();
+      await scenario.disconnected.reached(1);
+      scenario.gate.open();
+      const found = await untilSettled(scenario, path);
+      expect(found).toMatchObject({ status: 201, replayed: true, json: { execution: 1 } });
+      expect(scenario.executions).toBe(1);
+    },
+  );
+
+  it.each(['/observable', '/stream'])(
+    'C57 a client that leaves %s has no second effect when it comes back',
+    async (path) => {
+      const scenario = app.scenario();
+      const pending = await startHeld(scenario, path);
+      pending.abandon();
+      await scenario.disconnected.reached(1);
+      expect((await scenario.post(path)).status).toBe(409);
+      scenario.gate.open();
+      const found = await untilSettled(scenario, path);
+      if (found.replayed) expect(found.text).toContain('1');
+      else expectProblem(found, 'response-not-kept');
+      expect(scenario.executions).toBe(1);
+    },
+  );
+
+  it('C57 a client that leaves in the middle of a streamed answer has no second effect', async () => {
+    const scenario = app.scenario();
+    const pending = scenario.start('POST', '/endless-stream');
+    await pending.firstBytes();
+    pending.abandon();
+    await scenario.disconnected.reached(1);
+    expectProblem(await untilSettled(scenario, '/endless-stream'), 'response-not-kept');
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('C58 a client that comes back too early gets 409', async () => {
+    const scenario = app.scenario();
+    const pending = await startHeld(scenario, '/things');
+    pending.abandon();
+    await scenario.disconnected.reached(1);
+    await expectLocked(scenario, '/things');
+    scenario.gate.open();
+    expect((await untilSettled(scenario, '/things')).replayed).toBe(true);
+  });
+
+  it('C59 who has the response replays it at once: never 409', async () => {
+    for (let times = 0; times < 40; times += 1) {
+      const scenario = app.scenario();
+      const [first, second] = await scenario.postOnOneConnection('/things', [{}, {}]);
+      expectReplay(second!, first!);
+    }
+  });
+
+  describe.each([
+    ['globally, around a promise', '/things', () => impatientApp],
+    ['globally, around an Observable', '/impatient-observable', () => impatientApp],
+    ['on the route, outside of the layer', '/impatient', () => app],
+    ['on the route, inside of the layer', '/impatient-inside', () => app],
+  ])('a timeout bound %s', (_, path, appOf) => {
+    it.each([503, 408])(
+      'C60c answers %d, the key stays locked, success is never repeated',
+      async (status) => {
+        const scenario = appOf().scenario();
+        scenario.timeout.close();
+        const pending = await startHeld(scenario, path, [['X-Timeout-Status', String(status)]]);
+        scenario.timeout.open();
+        expect(await pending.response).toMatchObject({ status, replayed: false });
+        await expectLocked(scenario, path);
+        scenario.gate.open();
+        expectProblem(await untilSettled(scenario, path), 'response-not-kept');
+        expect(scenario.executions).toBe(1);
+      },
+    );
+
+    it('C60c answers 503, and a handler that fails afterwards frees the key', async () => {
+      const scenario = appOf().scenario();
+      scenario.plan = ['fail', 'succeed'];
+      scenario.timeout.close();
+      const pending = await startHeld(scenario, path, [['X-Timeout-Status', '503']]);
+      scenario.timeout.open();
+      expect((await pending.response).status).toBe(503);
+      await expectLocked(scenario, path);
+      scenario.gate.open();
+      const second = await untilSettled(scenario, path);
+      expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
+      expectReplay(await scenario.post(path), second);
+    });
+  });
+});
+
+/** Retries as a client does that is told 409 in progress, until the key says something else. */
+async function untilSettled(scenario: Scenario, path: string): Promise<RawResponse> {
+  for (;;) {
+    const response = await scenario.post(path);
+    const running = response.status === 409 && response.json.code === 'idempotency_in_progress';
+    if (!running) return response;
+  }
+}
+
+describe.each(platforms)('two processes on one Redis, both on %s', (platform) => {
+  let apps: TestApp[];
+
+  beforeAll(async () => {
+    const start = () =>
+      startApp({
+        platform,
+        store: redisStore({ url: stores.redis.url, keyPrefix: `shared-${platform}` }),
+        controllers: [ConcurrencyController],
+      });
+    apps = [await start(), await start()];
+  });
+
+  afterAll(async () => {
+    for (const app of apps) await app.close();
+  });
+
+  /** A story of its own in each process: their effects are counted apart. */
+  function scenarios() {
+    const [one, other] = apps.map((app) => app.scenario());
+    return { one: one!, other: other! };
+  }
+
+  it('C60 they execute once, and either replays', async () => {
+    const { one, other } = scenarios();
+    const { key } = one;
+    const all = await Promise.all(
+      Array.from({ length: 30 }, (_, index) =>
+        (index % 2 === 0 ? one : other).post('/things', { key }),
+      ),
+    );
+    expect(one.executions + other.executions).toBe(1);
+    const first = all.find(({ status, replayed }) => status === 201 && !replayed)!;
+    expectReplay(await one.post('/things', { key }), first);
+    expectReplay(await other.post('/things', { key }), first);
+  });
+
+  it('C60 they see each other’s attempts and payloads', async () => {
+    const { one, other } = scenarios();
+    const { key } = one;
+    one.gate.close();
+    const pending = one.start('POST', '/things', { key });
+    await one.started.reached(1);
+    expectProblem(await other.post('/things', { key }), 'in-progress');
+    expectProblem(await other.post('/things', { key, json: { other: true } }), 'key-reused');
+    one.gate.open();
+    const first = await pending.response;
+    expectReplay(await other.post('/things', { key }), first);
+    expect(other.executions).toBe(0);
+  });
+});

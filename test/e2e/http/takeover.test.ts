@@ -1,0 +1,92 @@
+import { Controller, Post } from '@nestjs/common';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { currentIdempotencyContext, Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { platforms } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+
+const LEASE_MS = 60_000;
+
+/** Its first execution is held at the gate; whoever comes later passes. */
+async function holdTheFirst(scenario: Scenario): Promise<{ execution: number }> {
+  const execution = scenario.started.add();
+  scenario.notes.push({ ...currentIdempotencyContext() });
+  if (execution === 1) await scenario.gate.pass();
+  return { execution };
+}
+
+@Controller()
+class TakeoverController {
+  @Post('runs-again')
+  @Idempotent({ leaseMs: LEASE_MS })
+  runsAgain(@InScenario() scenario: Scenario) {
+    return holdTheFirst(scenario);
+  }
+
+  @Post('never-repeats')
+  @Idempotent({ leaseMs: LEASE_MS, onTakeover: 'reject' })
+  neverRepeats(@InScenario() scenario: Scenario) {
+    return holdTheFirst(scenario);
+  }
+}
+
+describe.each(platforms)('a lease that ran out on %s, by the store’s clock', (platform) => {
+  let now = Date.UTC(2026, 0, 1);
+  let app: TestApp;
+
+  beforeAll(async () => {
+    app = await startApp({
+      platform,
+      store: memoryStore({ now: () => now }),
+      controllers: [TakeoverController],
+    });
+  });
+
+  afterAll(() => app.close());
+
+  async function outliveTheLease(path: string) {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const pending = scenario.start('POST', path);
+    await scenario.started.reached(1);
+    now += LEASE_MS - 1;
+    expectProblem(await scenario.post(path), 'in-progress');
+    now += 1;
+    return { scenario, pending };
+  }
+
+  it('C60a the key is free again, and the next attempt knows that it takes over', async () => {
+    const { scenario, pending } = await outliveTheLease('/runs-again');
+    const second = await scenario.post('/runs-again');
+    expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
+    const [first, taker] = scenario.notes;
+    expect(first).toMatchObject({ attempt: 1, isTakeover: false });
+    expect(taker).toMatchObject({ attempt: 2, isTakeover: true });
+    expect(taker.fencingToken).toBeGreaterThan(first.fencingToken);
+    scenario.gate.open();
+    await pending.response;
+  });
+
+  it('C60b the late owner overwrites nothing, and its client gets the outcome that stands', async () => {
+    const { scenario, pending } = await outliveTheLease('/runs-again');
+    const second = await scenario.post('/runs-again');
+    scenario.gate.open();
+    const late = await pending.response;
+    expect(late).toMatchObject({ status: 201, json: { execution: 2 } });
+    expectReplay(await scenario.post('/runs-again'), second);
+    expect(scenario.executions).toBe(2);
+  });
+
+  it("C60a with onTakeover: 'reject' nothing runs again, and the late owner may still complete", async () => {
+    const { scenario, pending } = await outliveTheLease('/never-repeats');
+    expectProblem(await scenario.post('/never-repeats'), 'outcome-unknown');
+    scenario.gate.open();
+    const first = await pending.response;
+    expect(first).toMatchObject({ status: 201, replayed: false, json: { execution: 1 } });
+    expectReplay(await scenario.post('/never-repeats'), first);
+    expect(scenario.executions).toBe(1);
+  });
+});

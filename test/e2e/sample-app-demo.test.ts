@@ -1,0 +1,25 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { text } from 'node:stream/consumers';
+import { describe, expect, it } from '@jest/globals';
+import { scenarios } from '../../sample-app/src/demo/scenarios/index.js';
+import { typescriptNodeOptions } from '../support/typescript/node-options.js';
+
+const DEMO = fileURLToPath(new URL('../../sample-app/src/demo.ts', import.meta.url));
+
+describe('npm run demo', () => {
+  it('finds every scenario well', async () => {
+    const demo = spawn(process.execPath, [...typescriptNodeOptions, DEMO], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      timeout: 60_000,
+    });
+    const [output, [exitCode]] = await Promise.all([text(demo.stdout), once(demo, 'exit')]);
+
+    expect(output).not.toContain('✗');
+    for (const { title, moral } of scenarios) {
+      expect(output).toMatch(new RegExp(`^${title} .* ✓ ${moral}$`, 'm'));
+    }
+    expect(exitCode).toBe(0);
+  }, 70_000);
+});

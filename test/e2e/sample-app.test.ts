@@ -1,0 +1,196 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { INestApplication } from '@nestjs/common';
+import { Ledger } from '../../sample-app/src/ledger/ledger.js';
+
+// The app reads its settings when it is imported.
+process.env.STORE = 'memory';
+process.env.PROVIDER_DELAY_MS = '20';
+const { createApp } = await import('../../sample-app/src/create-app.js');
+
+const order = { amount: 4999, currency: 'EUR' };
+
+interface Request {
+  path?: string;
+  token?: string;
+  key?: string;
+  body?: object;
+}
+
+describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform) => {
+  let app: INestApplication;
+  let url: string;
+
+  beforeAll(async () => {
+    app = await createApp(platform);
+    await app.listen(0, '127.0.0.1');
+    url = await app.getUrl();
+  });
+
+  afterAll(() => app.close());
+
+  async function post({
+    path = '/payments',
+    token = 'alice-demo-token',
+    key,
+    body = order,
+  }: Request) {
+    const response = await fetch(url + path, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${token}`,
+        'content-type': 'application/json',
+        ...(key === undefined ? {} : { 'idempotency-key': key }),
+      },
+      body: JSON.stringify(body),
+    });
+    const text = await response.text();
+    return {
+      status: response.status,
+      type: response.headers.get('content-type'),
+      isReplay: response.headers.get('idempotent-replayed') === 'true',
+      text,
+      json: JSON.parse(text) as Record<string, unknown>,
+    };
+  }
+
+  async function get(path: string, token: string) {
+    const response = await fetch(url + path, { headers: { authorization: `Bearer ${token}` } });
+    return { status: response.status, json: (await response.json()) as Record<string, unknown> };
+  }
+
+  /** How many movements of money happen while `action` runs. */
+  async function movementsDuring(action: () => Promise<unknown>): Promise<number> {
+    const ledger = app.get(Ledger);
+    const before = ledger.entries().length;
+    await action();
+    return ledger.entries().length - before;
+  }
+
+  it('charges once and answers the repetition with the first answer', async () => {
+    const key = randomUUID();
+    const charges = await movementsDuring(async () => {
+      const first = await post({ key });
+      const second = await post({ key });
+
+      expect(first).toMatchObject({ status: 201, isReplay: false, json: order });
+      expect(second).toEqual({ ...first, isReplay: true });
+    });
+    expect(charges).toBe(1);
+  });
+
+  it('charges once when ten copies arrive at once', async () => {
+    const key = randomUUID();
+    const charges = await movementsDuring(async () => {
+      const answers = await Promise.all(Array.from({ length: 10 }, () => post({ key })));
+
+      const executed = answers.filter(({ status, isReplay }) => status === 201 && !isReplay);
+      expect(executed).toHaveLength(1);
+      const others = answers.filter((answer) => answer !== executed[0]);
+      expect(others.every(({ status, isReplay }) => status === 409 || isReplay)).toBe(true);
+    });
+    expect(charges).toBe(1);
+  });
+
+  it('gives another user with the same key a payment of his own', async () => {
+    const key = randomUUID();
+    const charges = await movementsDuring(async () => {
+      const alice = await post({ key });
+      const bob = await post({ key, token: 'bob-demo-token' });
+
+      expect(bob).toMatchObject({ status: 201, isReplay: false });
+      expect(bob.json.id).not.toBe(alice.json.id);
+    });
+    expect(charges).toBe(2);
+  });
+
+  it('shows a payment to its owner only', async () => {
+    const { json: payment } = await post({ key: randomUUID() });
+    const path = `/payments/${String(payment.id)}`;
+
+    expect(await get(path, 'alice-demo-token')).toEqual({ status: 200, json: payment });
+    expect(await get(path, 'bob-demo-token')).toMatchObject({ status: 404 });
+  });
+
+  it('refuses a key that was used for another amount', async () => {
+    const key = randomUUID();
+    await post({ key });
+    const charges = await movementsDuring(async () => {
+      const refused = await post({ key, body: { ...order, amount: 1 } });
+
+      expect(refused).toMatchObject({
+        status: 422,
+        type: expect.stringContaining('application/problem+json'),
+        json: { code: 'idempotency_key_reused' },
+      });
+    });
+    expect(charges).toBe(0);
+  });
+
+  it('takes the corrected body with the key of an invalid one', async () => {
+    const key = randomUUID();
+    const charges = await movementsDuring(async () => {
+      expect(await post({ key, body: { ...order, amount: -1 } })).toMatchObject({ status: 400 });
+      expect(await post({ key })).toMatchObject({ status: 201, isReplay: false });
+    });
+    expect(charges).toBe(1);
+  });
+
+  it('leaves the key unused when the token is wrong', async () => {
+    const key = randomUUID();
+    expect(await post({ key, token: 'stolen' })).toMatchObject({ status: 401 });
+    expect(await post({ key })).toMatchObject({ status: 201, isReplay: false });
+  });
+
+  it('wants a key', async () => {
+    const charges = await movementsDuring(async () => {
+      expect(await post({})).toMatchObject({
+        status: 400,
+        json: { code: 'idempotency_key_missing' },
+      });
+    });
+    expect(charges).toBe(0);
+  });
+
+  it('replays a declined card', async () => {
+    const request = { key: randomUUID(), body: { ...order, amount: 4020 } };
+    const charges = await movementsDuring(async () => {
+      const first = await post(request);
+      const second = await post(request);
+
+      expect(first).toMatchObject({
+        status: 402,
+        isReplay: false,
+        json: { code: 'card_declined' },
+      });
+      expect(second).toEqual({ ...first, isReplay: true });
+    });
+    expect(charges).toBe(0);
+  });
+
+  it('asks the provider again after it was down', async () => {
+    const request = { key: randomUUID(), body: { ...order, amount: 5000 } };
+    const first = await post(request);
+    const second = await post(request);
+
+    expect(first).toMatchObject({ status: 503, isReplay: false, json: { code: 'provider_down' } });
+    expect(second).toEqual(first);
+  });
+
+  it('refunds once, and no more than was paid', async () => {
+    const { json: payment } = await post({ key: randomUUID() });
+    const path = `/payments/${String(payment.id)}`;
+    const refund = { path: `${path}/refunds`, key: randomUUID(), body: { amount: 4000 } };
+    const refunds = await movementsDuring(async () => {
+      const first = await post(refund);
+      const second = await post(refund);
+      const tooMuch = await post({ ...refund, key: randomUUID() });
+
+      expect(first).toMatchObject({ status: 201, json: { paymentId: payment.id } });
+      expect(second).toEqual({ ...first, isReplay: true });
+      expect(tooMuch).toMatchObject({ status: 400, json: { message: 'Only 999 can be refunded' } });
+    });
+    expect(refunds).toBe(1);
+    expect(await get(path, 'alice-demo-token')).toMatchObject({ json: { refunded: 4000 } });
+  });
+});

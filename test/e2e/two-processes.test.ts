@@ -1,0 +1,104 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { Agent, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { ApiProcess } from '../../sample-app/src/demo/api-process.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { typescriptNodeOptions } from '../support/typescript/node-options.js';
+
+const KEYS = 500;
+const COPIES_AT_ONCE = 10;
+const COPIES_LATER = 10;
+const KEYS_AT_ONCE = 10;
+
+interface Answer {
+  readonly status: number | undefined;
+  readonly isReplay: boolean;
+  readonly body: string;
+}
+
+describe('two processes on one Redis', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'idempotency-two-processes-'));
+  const ledger = join(folder, 'ledger.jsonl');
+  const agent = new Agent({ keepAlive: true });
+  let redis: RedisServer | undefined;
+  let apis: ApiProcess[] = [];
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    const settings = {
+      STORE: 'redis',
+      REDIS_URL: redis.url,
+      LEDGER_FILE: ledger,
+      PROVIDER_DELAY_MS: '20',
+    };
+    apis = ['express', 'fastify'].map(
+      (PLATFORM) => new ApiProcess({ ...settings, PLATFORM }, typescriptNodeOptions),
+    );
+    await Promise.all(apis.map((api) => api.untilListening()));
+  }, 20_000);
+
+  afterAll(async () => {
+    agent.destroy();
+    await Promise.all(apis.map((api) => api.kill()));
+    await redis?.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  function pay(copy: number, key: string, description: string): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const { url } = apis[copy % apis.length]!;
+      const headers = {
+        authorization: 'Bearer alice-demo-token',
+        'idempotency-key': key,
+        'content-type': 'application/json',
+      };
+      request(`${url}/payments`, { method: 'POST', agent, headers }, (response) => {
+        const { statusCode: status, headers: answered } = response;
+        const isReplay = answered['idempotent-replayed'] === 'true';
+        text(response).then((body) => resolve({ status, isReplay, body }), reject);
+      })
+        .once('error', reject)
+        .end(JSON.stringify({ amount: 4999, currency: 'EUR', description }));
+    });
+  }
+
+  /** All copies of one payment: half of them at once, the others when those are answered. */
+  async function payTwentyTimes(description: string): Promise<Answer[][]> {
+    const key = randomUUID();
+    const send = (copies: number) =>
+      Promise.all(Array.from({ length: copies }, (_, copy) => pay(copy, key, description)));
+    return [await send(COPIES_AT_ONCE), await send(COPIES_LATER)];
+  }
+
+  it('execute 500 payments of 10,000 requests, and give every key one body', async () => {
+    const waiting = Array.from({ length: KEYS }, (_, index) => `payment ${index + 1}`);
+    const answered: Answer[][][] = [];
+    const worker = async () => {
+      for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+        answered.push(await payTwentyTimes(next));
+      }
+    };
+    await Promise.all(Array.from({ length: KEYS_AT_ONCE }, worker));
+
+    const charges = readFileSync(ledger, 'utf8').trimEnd().split('\n');
+    const descriptions = charges.map((line) => JSON.parse(line).description as string);
+    expect(descriptions).toHaveLength(KEYS);
+    expect(new Set(descriptions).size).toBe(KEYS);
+
+    expect(answered).toHaveLength(KEYS);
+    for (const [atOnce = [], later = []] of answered) {
+      const executed = atOnce.filter(({ status, isReplay }) => status === 201 && !isReplay);
+      expect(executed).toHaveLength(1);
+      const [first] = executed;
+      const replay = { status: 201, isReplay: true, body: first?.body };
+      for (const answer of atOnce) {
+        if (answer !== first && answer.status !== 409) expect(answer).toEqual(replay);
+      }
+      expect(later).toEqual(Array(COPIES_LATER).fill(replay));
+    }
+  }, 90_000);
+});

@@ -1,0 +1,77 @@
+import type { StoredRecord } from '../../../lib/core/record.js';
+import type { Fields } from './redis-encoding.js';
+import type { Step } from './step.js';
+
+/** Every reply of every operation, and the situations that a reply does not show. */
+const MUST_OCCUR = [
+  ...['acquired', 'owned', 'takeover', 'in_progress', 'abandoned', 'completed', 'failed'],
+  ...['mismatch', 'stale_begin', 'late'],
+]
+  .map((reply) => `begin ${reply}`)
+  .concat(
+    ['ok', 'revived', 'max_execution', 'lost', 'gone', 'not_in_progress'].map((r) => `extend ${r}`),
+    ['ok', 'ok_late', 'already', 'restored', 'gone'].map((reply) => `complete ${reply}`),
+    ['superseded completed', 'superseded failed'].map((reply) => `complete ${reply}`),
+    ['lost in_progress', 'lost released'].map((reply) => `complete ${reply}`),
+    ['ok', 'already', 'not_in_progress', 'lost', 'gone'].map((reply) => `release ${reply}`),
+    ['absent', 'in_progress', 'completed', 'failed', 'released'].map((r) => `inspect ${r}`),
+    ['begin in_progress, lease clamped', 'begin acquired over an expired record'],
+    ['begin acquired after a release', 'begin late instead of a takeover'],
+    ['complete ok_late after a release', 'complete restored over an expired record'],
+    ['a fence of previous + 1', 'a command with fence 0'],
+  );
+
+/** Counts what occurred, so that a generator that has gone blind is noticed. */
+export class Coverage {
+  private readonly counts = new Map<string, number>(MUST_OCCUR.map((name) => [name, 0]));
+
+  readonly watch = (step: Step, reply: Fields, before: StoredRecord | undefined): void => {
+    const [kind = '', detail = ''] = reply;
+    const detailed = kind === 'superseded' || (kind === 'lost' && detail !== '');
+    this.count(`${step.operation} ${detailed ? `${kind} ${detail}` : kind}`);
+    if ('lease' in step && step.lease.fence === 0) this.count('a command with fence 0');
+    if (before !== undefined) this.watchRecord(step, kind, Number(detail), before);
+  };
+
+  /** What occurred less than `times` times, with how often it did. */
+  missing(times: number): Record<string, number> {
+    return Object.fromEntries([...this.counts].filter(([, count]) => count < times));
+  }
+
+  toString(): string {
+    return [...this.counts]
+      .map(([name, count]) => `${String(count).padStart(9)}  ${name}`)
+      .join('\n');
+  }
+
+  private watchRecord(step: Step, kind: string, detail: number, before: StoredRecord): void {
+    const now = Math.floor(step.nowUs / 1000);
+    const expired = before.expiresAt <= now;
+    if (expired) {
+      if (kind === 'acquired') this.count('begin acquired over an expired record');
+      if (kind === 'restored') this.count('complete restored over an expired record');
+    }
+    if (before.state === 'released' && !expired) {
+      if (kind === 'acquired') this.count('begin acquired after a release');
+      if (kind === 'ok_late') this.count('complete ok_late after a release');
+    }
+    if (before.state === 'in_progress' && !expired) {
+      if (kind === 'late') this.count('begin late instead of a takeover');
+      if (
+        step.operation === 'begin' &&
+        kind === 'in_progress' &&
+        before.leaseUntil > now + detail
+      ) {
+        this.count('begin in_progress, lease clamped');
+      }
+    }
+    const acquiring = kind === 'acquired' || kind === 'takeover';
+    if (acquiring && detail === before.fence + 1 && detail !== step.nowUs) {
+      this.count('a fence of previous + 1');
+    }
+  }
+
+  private count(name: string): void {
+    this.counts.set(name, (this.counts.get(name) ?? 0) + 1);
+  }
+}

@@ -1,0 +1,163 @@
+import type { Fingerprint, Outcome, OwnerToken, StoredRecord } from '../../../lib/core/record.js';
+import { Random } from './random.js';
+import { expected } from './reference.js';
+import type { Command, OwnLease, Step } from './step.js';
+
+// Far ahead of any real clock: Redis itself expires nothing while a test runs.
+const START_MS = 2_500_000_000_000;
+const HOUR_MS = 3_600_000;
+const TOKENS = ['k1-Zx_9', '-', 'Q'] as OwnerToken[];
+const FINGERPRINTS = ['fA_', '-', 'other'] as Fingerprint[];
+const ORIGINS = [undefined, undefined, 'eyJrIjoiMSJ9', '-x'];
+const DURATIONS = [1, 2, 10, 1_000, 10_000, 60_000];
+const HEADERS = ['', '{"status":201}', '"Zoë" — 😀 \\n %s', '1 c 1 2 3'];
+const BODIES = ['', '\n', 'plain', '\0\r\n\xff\xfe', '1 p 9 9 9 9 9 9 9 a b c\n'];
+
+/**
+ * A random life of one record. It is aimed: the reference is asked where the record stands, so that
+ * boundaries are hit exactly, and fences are the right ones or wrong in an interesting way.
+ */
+export function generateSequence(seed: number): Step[] {
+  return new SequenceGenerator(new Random(seed)).steps();
+}
+
+class SequenceGenerator {
+  private nowUs: number;
+  private record: StoredRecord | undefined;
+  /** Every fence that a token was ever given. */
+  private readonly fences = new Map<OwnerToken, number[]>(TOKENS.map((token) => [token, []]));
+  private readonly sent: Command[] = [];
+
+  constructor(private readonly random: Random) {
+    this.nowUs = START_MS * 1000 + random.integer(0, HOUR_MS * 1000);
+  }
+
+  steps(): Step[] {
+    const length = this.random.integer(6, 18);
+    return Array.from({ length }, () => this.step());
+  }
+
+  private step(): Step {
+    this.moveClock();
+    const command = this.nextCommand();
+    this.sent.push(command);
+    const step: Step = { ...command, nowUs: this.nowUs };
+    this.record = expected(this.record, step).record;
+    if (this.record !== undefined) this.fences.get(this.record.token)?.push(this.record.fence);
+    return step;
+  }
+
+  private moveClock(): void {
+    const { random } = this;
+    const dice = random.fraction();
+    if (dice < 0.3) return;
+    if (dice < 0.45) this.nowUs += random.integer(1, 2_500);
+    else if (dice < 0.75) this.landOnBoundary();
+    else if (dice < 0.88) this.nowUs += random.integer(1, 2 * random.pick(DURATIONS)) * 1000;
+    else if (dice < 0.97) this.nowUs -= random.integer(1, 2 * random.pick(DURATIONS)) * 1000;
+    else this.nowUs += random.pick([-HOUR_MS, HOUR_MS, 3 * HOUR_MS]) * 1000;
+  }
+
+  private landOnBoundary(): void {
+    const { random, record } = this;
+    if (record === undefined) return;
+    const boundaries = [record.expiresAt];
+    if (record.state === 'in_progress') {
+      const { leaseUntil, leaseMs, deadline } = record;
+      // The last two are where the clamp of a lease that lies too far ahead begins.
+      boundaries.push(leaseUntil, leaseUntil, deadline, leaseUntil - leaseMs, leaseUntil - leaseMs);
+    }
+    const aside = random.pick([-1_000, -1, 0, 0, 0, 1, 999, 1_000]);
+    this.nowUs = random.pick(boundaries) * 1000 + aside;
+  }
+
+  private nextCommand(): Command {
+    const { random } = this;
+    const dice = random.fraction();
+    const latest = this.sent.at(-1);
+    // A resend after a lost reply, or a copy that was delayed somewhere.
+    if (dice < 0.08 && latest !== undefined) return latest;
+    if (dice < 0.18 && latest !== undefined) return random.pick(this.sent);
+    if (dice < 0.48) return this.begin();
+    if (dice < 0.61) return this.extend();
+    if (dice < 0.76) return this.complete();
+    if (dice < 0.89) return this.release();
+    if (dice < 0.97) return { operation: 'inspect' };
+    return { operation: 'lose' };
+  }
+
+  private begin(): Command {
+    const { random } = this;
+    const maxExecutionMs = this.duration();
+    const now = Math.floor(this.nowUs / 1000);
+    return {
+      operation: 'begin',
+      command: {
+        token: random.pick(TOKENS),
+        fingerprint: this.fingerprint(),
+        leaseMs: this.duration(),
+        maxExecutionMs,
+        recordRetentionMs: this.duration() + (random.chance(0.8) ? maxExecutionMs : 0),
+        notAfter: random.chance(0.75) ? 0 : now + random.pick([-10_000, -1, 0, 1, 10_000]),
+        onExpiredLease: random.chance(0.3) ? 'deny' : 'takeover',
+        origin: random.pick(ORIGINS),
+      },
+    };
+  }
+
+  private extend(): Command {
+    const command = { leaseMs: this.duration(), recordRetentionMs: this.duration() };
+    return { operation: 'extend', lease: this.lease(), command };
+  }
+
+  private complete(): Command {
+    const { random } = this;
+    return {
+      operation: 'complete',
+      lease: this.lease(),
+      command: {
+        state: random.chance(0.7) ? 'completed' : 'failed',
+        outcome: this.outcome(),
+        retentionMs: this.duration(),
+        fingerprint: this.fingerprint(),
+        whenGone: random.chance(0.5) ? 'restore' : 'report',
+      },
+    };
+  }
+
+  private release(): Command {
+    return {
+      operation: 'release',
+      lease: this.lease(),
+      command: { tombstoneMs: this.duration() },
+    };
+  }
+
+  private lease(): OwnLease {
+    const { random, record } = this;
+    const owner = record !== undefined && random.chance(0.6) ? record.token : random.pick(TOKENS);
+    const own = this.fences.get(owner) ?? [];
+    const dice = random.fraction();
+    let fence = own.at(-1) ?? 0;
+    if (dice < 0.12) fence = 0;
+    else if (dice < 0.2) fence = own[0] ?? 1;
+    else if (dice < 0.3) fence = record?.fence ?? this.nowUs;
+    else if (dice < 0.38) fence = Math.max(1, (record?.fence ?? this.nowUs) + random.pick([-1, 1]));
+    return { token: owner, fence };
+  }
+
+  private fingerprint(): Fingerprint {
+    return this.random.chance(0.85) ? FINGERPRINTS[0]! : this.random.pick(FINGERPRINTS);
+  }
+
+  private outcome(): Outcome {
+    const { random } = this;
+    const body = Buffer.from(random.pick(BODIES), 'latin1');
+    return { header: random.pick(HEADERS), body };
+  }
+
+  private duration(): number {
+    const { random } = this;
+    return random.chance(0.5) ? random.pick(DURATIONS) : random.integer(1, random.pick(DURATIONS));
+  }
+}

@@ -1,0 +1,74 @@
+import type {
+  BeginReply,
+  CompleteReply,
+  ExtendReply,
+  IdempotencyRecord,
+  ReleaseReply,
+} from '../../../lib/core/idempotency-store.js';
+import type { Outcome, StoredRecord } from '../../../lib/core/record.js';
+
+/**
+ * Replies and records of the reference in the form that the headers of the Lua files describe, written
+ * from those headers and not with the store's own code. Bytes stand as latin1, one character each.
+ */
+export type Fields = readonly string[];
+
+type Reply = BeginReply | ExtendReply | CompleteReply | ReleaseReply;
+
+export function encodeReply(reply: Reply): Fields {
+  switch (reply.kind) {
+    case 'acquired':
+    case 'owned':
+    case 'takeover':
+      return fields(reply.kind, reply.fence, reply.now, reply.attempt, reply.takeovers);
+    case 'in_progress':
+      return fields(reply.kind, reply.leaseLeftMs);
+    case 'abandoned':
+      return fields(reply.kind, reply.fence, reply.overMs, reply.attempt, reply.takeovers);
+    case 'completed':
+    case 'failed':
+      return fields(reply.kind, reply.retentionLeftMs, ...encodeOutcome(reply.outcome));
+    case 'late':
+      return fields(reply.kind, reply.now);
+    case 'superseded':
+      return fields(reply.kind, reply.state, ...encodeOutcome(reply.outcome));
+    case 'lost':
+      return 'state' in reply ? fields(reply.kind, reply.state, reply.fence) : [reply.kind];
+    default:
+      return [reply.kind];
+  }
+}
+
+export function encodeInspection(record: IdempotencyRecord | undefined): Fields {
+  if (record === undefined) return ['absent'];
+  const { state, fence, attempt, takeovers, fingerprint, retentionLeftMs } = record;
+  const common = fields(state, fence, attempt, takeovers, fingerprint, retentionLeftMs);
+  if (record.outcome !== undefined) return [...common, ...encodeOutcome(record.outcome)];
+  if (record.leaseLeftMs === undefined) return common;
+  return [...common, String(record.leaseLeftMs), record.origin ?? '-'];
+}
+
+export function encodeRecord(record: StoredRecord): string {
+  const { fence, expiresAt, attempt, takeovers, token, fingerprint } = record;
+  const tail = fields(expiresAt, attempt, takeovers, token, fingerprint);
+  switch (record.state) {
+    case 'in_progress': {
+      const { leaseUntil, leaseMs, deadline, origin } = record;
+      return `${fields('1 p', fence, leaseUntil, leaseMs, deadline, ...tail, origin ?? '-').join(' ')}\n`;
+    }
+    case 'released':
+      return `${fields('1 r', fence, ...tail).join(' ')}\n`;
+    default: {
+      const line = fields(record.state === 'completed' ? '1 c' : '1 f', fence, ...tail).join(' ');
+      return [line, ...encodeOutcome(record.outcome)].join('\n');
+    }
+  }
+}
+
+function encodeOutcome({ header, body }: Outcome): Fields {
+  return [Buffer.from(header).toString('latin1'), Buffer.from(body).toString('latin1')];
+}
+
+function fields(...values: (string | number)[]): Fields {
+  return values.map(String);
+}

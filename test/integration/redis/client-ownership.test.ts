@@ -1,0 +1,169 @@
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { RedisIdempotencyStore, redisStore } from 'nestjs-idempotency/redis';
+import { StoreUnavailableError } from '../../../lib/core/errors.js';
+import { freePort } from '../../support/free-port.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startSilentServer } from './support/canned-server.js';
+import { beginCommand } from './support/commands.js';
+import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
+import { RestartableRedis } from './support/restartable-redis.js';
+import { until } from './support/until.js';
+
+let server: RedisServer;
+
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterAll(() => server.stop());
+
+function openSockets(): number {
+  return process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length;
+}
+
+describe('A connection that the store opens', () => {
+  it('is not opened before it is needed', async () => {
+    const admin = userClient(server.url);
+    const store = ownStore(server.url);
+    expect(await admin.client('LIST')).not.toContain('name=nestjs-idempotency');
+    await store.begin(beginCommand());
+    expect(await admin.client('LIST')).toContain('name=nestjs-idempotency');
+  });
+
+  it('may have another name', async () => {
+    const admin = userClient(server.url);
+    const store = ownStore(server.url, { connection: { connectionName: 'payments' } });
+    await store.begin(beginCommand());
+    expect(await admin.client('LIST')).toContain('name=payments');
+  });
+
+  it('is closed with the store, and commands are unavailable then', async () => {
+    const admin = userClient(server.url);
+    await admin.ping();
+    const before = openSockets();
+    const store = ownStore(server.url);
+    await store.begin(beginCommand());
+    expect(openSockets()).toBe(before + 1);
+    await store.close();
+    await until(() => openSockets() === before);
+    expect(await admin.client('LIST')).not.toContain('name=nestjs-idempotency');
+    await expect(store.begin(beginCommand())).rejects.toThrow(StoreUnavailableError);
+    expect(openSockets()).toBe(before);
+  });
+
+  it('closes twice, and without ever having been opened', async () => {
+    const store = ownStore(server.url);
+    await store.close();
+    await store.close();
+  });
+
+  it('closes while nobody listens, and does not come back', async () => {
+    const store = ownStore(`redis://127.0.0.1:${await freePort()}`);
+    await expect(store.begin(beginCommand({ timeoutMs: 100 }))).rejects.toThrow();
+    const before = openSockets();
+    await store.close();
+    await until(() => openSockets() <= before);
+  });
+
+  it.each(['before', 'after'])('closes %s a silent server made it give up', async (when) => {
+    const silent = closeAfterTest(await startSilentServer());
+    const before = openSockets();
+    const store = ownStore(silent.url, { connection: { socketTimeout: 100 } });
+    const timeoutMs = when === 'before' ? 50 : 250;
+    await expect(store.begin(beginCommand({ timeoutMs }))).rejects.toThrow();
+    const started = performance.now();
+    await store.close();
+    expect(performance.now() - started).toBeLessThan(1_000);
+    await until(() => openSockets() === before);
+  });
+
+  it('closes within little more than a second while the server is paused', async () => {
+    const paused = closeAfterTest(await startRedis());
+    const store = ownStore(paused.url);
+    await store.begin(beginCommand());
+    paused.kill('SIGSTOP');
+    try {
+      const started = performance.now();
+      await store.close();
+      expect(performance.now() - started).toBeLessThan(2_000);
+    } finally {
+      paused.kill('SIGCONT');
+    }
+  });
+
+  it('reports the first failure of an outage, and of the next one, and no more', async () => {
+    const redis = closeAfterTest(await RestartableRedis.onFreePort());
+    const errors: Error[] = [];
+    const store = ownStore(redis.url, { onConnectionError: (error) => errors.push(error) });
+    for (const outage of [1, 2]) {
+      redis.start();
+      await userClient(redis.url).ping();
+      expect((await store.begin(beginCommand({ timeoutMs: 10_000 }))).kind).toBe('acquired');
+      await redis.die();
+      await until(() => errors.length >= outage);
+      // Time enough for several attempts to reconnect.
+      await expect(store.begin(beginCommand({ timeoutMs: 300 }))).rejects.toThrow();
+      expect(errors).toHaveLength(outage);
+    }
+    expect(errors[1]).toMatchObject({ code: 'ECONNREFUSED' });
+  });
+
+  it('warns through the process where nobody listens for failures', async () => {
+    const warn = jest.spyOn(process, 'emitWarning').mockReturnValue(undefined);
+    try {
+      const store = redisStore({ url: `redis://127.0.0.1:${await freePort()}` });
+      await expect(store.begin(beginCommand({ timeoutMs: 200 }))).rejects.toThrow();
+      await store.close();
+      expect(warn.mock.calls).toEqual([
+        [
+          expect.stringContaining('ECONNREFUSED'),
+          { type: 'IdempotencyWarning', code: 'IDEMPOTENCY_REDIS_CONNECTION' },
+        ],
+      ]);
+    } finally {
+      warn.mockRestore();
+    }
+  });
+});
+
+describe("A client that is the application's own", () => {
+  it('stays open and as it was when the store closes', async () => {
+    const client = userClient(server.url);
+    await client.ping();
+    const options = asPlain(client.options);
+    const listeners = client.eventNames().map((name) => client.listenerCount(name));
+    const store = new RedisIdempotencyStore({ client });
+    await store.begin(beginCommand());
+    await store.close();
+    expect(await client.ping()).toBe('PONG');
+    expect(asPlain(client.options)).toEqual(options);
+    expect(client.eventNames().map((name) => client.listenerCount(name))).toEqual(listeners);
+  });
+
+  it('is taken by redisStore as well', async () => {
+    const client = userClient(server.url, { keyPrefix: 'app:' });
+    const store = redisStore({ client, keyPrefix: 'pay' });
+    const command = beginCommand();
+    await store.begin(command);
+    expect(await client.exists(`pay:1:${command.recordKey}`)).toBe(1);
+    await store.close();
+    expect(client.status).toBe('ready');
+  });
+
+  it('connects at the first command where it is lazy', async () => {
+    const client = userClient(server.url, { lazyConnect: true, enableOfflineQueue: false });
+    const store = new RedisIdempotencyStore({ client });
+    expect((await store.begin(beginCommand())).kind).toBe('acquired');
+  });
+
+  it('may pipeline by itself', async () => {
+    const client = userClient(server.url, { enableAutoPipelining: true });
+    const store = new RedisIdempotencyStore({ client });
+    const begins = Array.from({ length: 50 }, () => store.begin(beginCommand()));
+    const kinds = (await Promise.all(begins)).map(({ kind }) => kind);
+    expect(kinds).toEqual(Array(50).fill('acquired'));
+  });
+
+  function asPlain(value: object): unknown {
+    return JSON.parse(JSON.stringify(value));
+  }
+});

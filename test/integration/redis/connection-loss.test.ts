@@ -1,0 +1,205 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { StoreOutcomeUnknownError, StoreUnavailableError } from '../../../lib/core/errors.js';
+import { freePort } from '../../support/free-port.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startScriptedServer, startSilentServer } from './support/canned-server.js';
+import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
+import { during } from './support/during.js';
+import { FaultProxy } from './support/fault-proxy.js';
+import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
+import { RestartableRedis } from './support/restartable-redis.js';
+import { until } from './support/until.js';
+
+const BUDGET_MS = 200;
+/** Two busy cores may wake a timer late. */
+const TOLERANCE_MS = 100;
+
+let server: RedisServer;
+
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterAll(() => server.stop());
+
+async function expectAnswerInTime(begin: () => Promise<unknown>, error: new () => Error) {
+  const started = performance.now();
+  await expect(begin()).rejects.toThrow(error);
+  expect(performance.now() - started).toBeLessThan(BUDGET_MS + TOLERANCE_MS);
+}
+
+describe('Without a connection, a begin is unavailable within its time budget', () => {
+  const inTime = () => beginCommand({ timeoutMs: BUDGET_MS });
+
+  it('where nobody listens', async () => {
+    const url = `redis://127.0.0.1:${await freePort()}`;
+    const own = ownStore(url);
+    await expectAnswerInTime(() => own.begin(inTime()), StoreUnavailableError);
+    const users = new RedisIdempotencyStore({ client: userClient(url) });
+    await expectAnswerInTime(() => users.begin(inTime()), StoreUnavailableError);
+  });
+
+  it('where somebody accepts and never says a word', async () => {
+    const { url } = closeAfterTest(await startSilentServer());
+    const own = ownStore(url);
+    await expectAnswerInTime(() => own.begin(inTime()), StoreUnavailableError);
+    const users = new RedisIdempotencyStore({ client: userClient(url) });
+    await expectAnswerInTime(() => users.begin(inTime()), StoreUnavailableError);
+  });
+
+  it('where there is no such host, with the reason', async () => {
+    const store = ownStore('redis://nowhere.invalid');
+    await expect(store.begin(beginCommand({ timeoutMs: 1_000 }))).rejects.toThrow(
+      /there is no connection \(.*nowhere\.invalid/,
+    );
+  });
+
+  it('and is not executed once the connection is there', async () => {
+    const redis = closeAfterTest(await RestartableRedis.onFreePort());
+    const client = userClient(redis.url);
+    const store = new RedisIdempotencyStore({ client });
+    await expect(store.begin(inTime())).rejects.toThrow(StoreUnavailableError);
+    redis.start();
+    await until(() => client.status === 'ready');
+    expect(await client.dbsize()).toBe(0);
+  });
+
+  it('at once when the client was closed', async () => {
+    const client = userClient(server.url);
+    await client.quit();
+    const store = new RedisIdempotencyStore({ client });
+    const started = performance.now();
+    await expect(store.begin(beginCommand({ timeoutMs: 5_000 }))).rejects.toThrow(
+      StoreUnavailableError,
+    );
+    expect(performance.now() - started).toBeLessThan(1_000);
+  });
+});
+
+describe('When a server stops answering', () => {
+  it('the outcome of a begin is unknown within its time budget, and it was executed', async () => {
+    const paused = closeAfterTest(await startRedis());
+    const store = new RedisIdempotencyStore({ client: userClient(paused.url) });
+    await store.begin(beginCommand());
+    const command = beginCommand({ timeoutMs: BUDGET_MS });
+    paused.kill('SIGSTOP');
+    try {
+      await expectAnswerInTime(() => store.begin(command), StoreOutcomeUnknownError);
+    } finally {
+      paused.kill('SIGCONT');
+    }
+    const again = await store.begin({ ...command, timeoutMs: 2_000 });
+    expect(again).toMatchObject({ kind: 'owned', attempt: 1 });
+  });
+
+  it('the own connection is replaced, and the command answered over the new one', async () => {
+    const proxy = closeAfterTest(await FaultProxy.start(server.port));
+    const store = ownStore(proxy.url, { connection: { socketTimeout: 100 } });
+    const first = beginCommand();
+    await store.begin(first);
+    proxy.silenceOpenConnections();
+    const command = beginCommand({ timeoutMs: 5_000 });
+    expect((await store.begin(command)).kind).toBe('owned');
+    expect(proxy.connections).toBe(2);
+  });
+
+  it('a dead connection costs at most socketTimeout by default a second', async () => {
+    const proxy = closeAfterTest(await FaultProxy.start(server.port));
+    const store = ownStore(proxy.url);
+    await store.begin(beginCommand());
+    proxy.silenceOpenConnections();
+    const started = performance.now();
+    let failures = 0;
+    const begins = () =>
+      store.begin(beginCommand({ timeoutMs: BUDGET_MS })).then(({ kind }) => kind);
+    while ((await begins().catch(() => 'no reply')) !== 'acquired' && failures < 20) failures += 1;
+    expect(failures).toBeGreaterThan(0);
+    expect(performance.now() - started).toBeLessThan(2_000);
+  });
+});
+
+describe('When a connection breaks', () => {
+  it('after a begin was executed, its resend says owned', async () => {
+    const proxy = closeAfterTest(await FaultProxy.start(server.port));
+    const store = ownStore(proxy.url);
+    await store.begin(beginCommand());
+    proxy.cutAtNextReply();
+    const reply = await store.begin(beginCommand());
+    expect(reply).toMatchObject({ kind: 'owned', attempt: 1, takeovers: 0 });
+  });
+
+  it('after a complete was executed, its resend says already', async () => {
+    const proxy = closeAfterTest(await FaultProxy.start(server.port));
+    const store = ownStore(proxy.url);
+    const begin = beginCommand();
+    const reply = await store.begin(begin);
+    const lease = leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
+    await store.complete({ ...lease, fence: 1 }, completeCommand());
+    proxy.cutAtNextReply();
+    expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'already' });
+  });
+
+  it('and the resend fails as well, the outcome is unknown though the last copy was refused', async () => {
+    const cut = closeAfterTest(await startScriptedServer([]));
+    const client = userClient(cut.url, { protocol: 2, maxRetriesPerRequest: 0 });
+    const store = new RedisIdempotencyStore({ client });
+    await until(() => client.status === 'ready');
+    const attempt = store.begin(beginCommand({ timeoutMs: BUDGET_MS }));
+    await delay(20);
+    await cut.stop();
+    await expect(attempt).rejects.toThrow(StoreOutcomeUnknownError);
+    await expect(attempt).rejects.toThrow(/there is no connection/);
+  });
+
+  it('again and again under load, every attempt is acquired once and completed', async () => {
+    const store = ownStore(server.url);
+    const admin = userClient(server.url);
+    const attempts = Array.from({ length: 200 }, async (_, i) => {
+      await delay(i * 2);
+      const begin = beginCommand({ timeoutMs: 10_000 });
+      const acquired = await store.begin(begin);
+      if (acquired.kind !== 'acquired' && acquired.kind !== 'owned') return acquired.kind;
+      expect(acquired.attempt).toBe(1);
+      const lease = leaseOf(begin, acquired.fence);
+      const completed = await store.complete(lease, completeCommand({ timeoutMs: 10_000 }));
+      return completed.kind;
+    });
+    const kinds = await during(Promise.all(attempts), async () => {
+      await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      await delay(20);
+    });
+    for (const kind of kinds) expect(['ok', 'already']).toContain(kind);
+  });
+
+  it('because the server died, the next command works once it is back', async () => {
+    const redis = closeAfterTest(await RestartableRedis.onFreePort());
+    redis.start();
+    const own = ownStore(redis.url);
+    const users = new RedisIdempotencyStore({ client: userClient(redis.url) });
+    for (const store of [own, users]) {
+      expect((await store.begin(beginCommand({ timeoutMs: 5_000 }))).kind).toBe('acquired');
+    }
+    await redis.die();
+    for (const store of [own, users]) {
+      await expect(store.begin(beginCommand({ timeoutMs: 50 }))).rejects.toThrow();
+    }
+    redis.start();
+    for (const store of [own, users]) {
+      expect((await store.begin(beginCommand({ timeoutMs: 10_000 }))).kind).toBe('acquired');
+    }
+  });
+});
+
+describe('A blocked event loop', () => {
+  it('does not make a reply unknown that is already there', async () => {
+    const store = new RedisIdempotencyStore({ client: userClient(server.url) });
+    await store.begin(beginCommand());
+    const attempt = store.begin(beginCommand({ timeoutMs: 50 }));
+    const blockedUntil = performance.now() + 150;
+    setImmediate(() => {
+      while (performance.now() < blockedUntil);
+    });
+    expect((await attempt).kind).toBe('acquired');
+  });
+});

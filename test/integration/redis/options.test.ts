@@ -1,0 +1,86 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { describe, expect, it } from '@jest/globals';
+import { RedisIdempotencyStore, redisStore } from 'nestjs-idempotency/redis';
+import { IdempotencyOptionsError } from '../../../lib/core/errors.js';
+import { loadIoredis } from '../../../lib/stores/redis/load-ioredis.js';
+import { closeAfterTest, userClient } from './support/fixture.js';
+
+const url = 'redis://127.0.0.1:1';
+
+function messageOf(options: object): string {
+  try {
+    redisStore(options);
+  } catch (error) {
+    expect(error).toBeInstanceOf(IdempotencyOptionsError);
+    return (error as Error).message;
+  }
+  throw new Error('redisStore took it');
+}
+
+describe('redisStore refuses', () => {
+  it('no connection at all', () => {
+    expect(messageOf({})).toMatch(/client, url, connection/);
+  });
+
+  it('an option that it does not have', () => {
+    expect(messageOf({ url, keyprefix: 'x' })).toMatch(/"keyprefix".*keyPrefix/);
+  });
+
+  it.each(['', 'a b', 'a{b}', 'é', 'x'.repeat(65), 7, null])('the key prefix %j', (keyPrefix) => {
+    const message = messageOf({ url, keyPrefix });
+    expect(message).toMatch(/keyPrefix must be 1 to 64/);
+    expect(message).toContain(JSON.stringify(keyPrefix));
+  });
+
+  it.each(['http://host', 'localhost:6379', 'redis://', 7])('the URL %j', (bad) => {
+    expect(messageOf({ url: bad })).toMatch(/url must begin with redis:\/\/ or rediss:\/\//);
+  });
+
+  it('a URL without telling its password', () => {
+    expect(messageOf({ url: 'user:secret@host' })).not.toContain('secret');
+    expect(messageOf({ url: 'http://user:secret@host' })).not.toContain('secret');
+  });
+
+  it.each(['url', 'connection', 'onConnectionError'])('%s beside a client', (name) => {
+    const client = userClient(url, { lazyConnect: true });
+    expect(messageOf({ client, [name]: name })).toContain(name);
+  });
+
+  it('a client of another library', () => {
+    expect(messageOf({ client: { evalSha: () => undefined } })).toMatch(
+      /client must be .* ioredis/,
+    );
+  });
+
+  it('a connection that is no object, and a listener that is no function', () => {
+    expect(messageOf({ connection: 'x' })).toMatch(/connection must be an object/);
+    expect(messageOf({ url, onConnectionError: true })).toMatch(/must be a function, not true/);
+  });
+});
+
+describe('redisStore takes', () => {
+  it.each([
+    { url },
+    { url: 'rediss://user:pw@127.0.0.1:1/2' },
+    { connection: { sentinels: [{ host: '127.0.0.1', port: 1 }], name: 'primary' } },
+    { url, keyPrefix: 'a:b-c_d|~!z'.padEnd(64, 'x') },
+    { url, keyPrefix: undefined },
+  ])('%j', async (options) => {
+    const store = redisStore(options);
+    expect(store).toBeInstanceOf(RedisIdempotencyStore);
+    await store.close();
+  });
+});
+
+describe('Without ioredis', () => {
+  it('the message says what to install', () => {
+    const dir = mkdtempSync(join(tmpdir(), 'idempotency-no-ioredis-'));
+    closeAfterTest({ stop: async () => rmSync(dir, { recursive: true }) });
+    const elsewhere = pathToFileURL(join(dir, 'index.js')).href;
+    expect(() => loadIoredis(elsewhere)).toThrow(IdempotencyOptionsError);
+    expect(() => loadIoredis(elsewhere)).toThrow(/npm install ioredis/);
+  });
+});

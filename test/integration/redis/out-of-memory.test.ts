@@ -1,0 +1,118 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Redis } from 'ioredis';
+import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { StoreUnavailableError } from '../../../lib/core/errors.js';
+import type { Lease } from '../../../lib/core/record.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import {
+  beginCommand,
+  completeCommand,
+  extendCommand,
+  leaseOf,
+  newRecordKey,
+  newToken,
+  releaseCommand,
+} from './support/commands.js';
+import { userClient } from './support/fixture.js';
+
+let server: RedisServer;
+let client: Redis;
+let store: RedisIdempotencyStore;
+let lease: Lease;
+
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterAll(() => server.stop());
+
+/** A running attempt on a server that has just run out of memory. */
+beforeEach(async () => {
+  client = userClient(server.url);
+  store = new RedisIdempotencyStore({ client });
+  await client.config('SET', 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
+  const begin = beginCommand();
+  const reply = await store.begin(begin);
+  lease = leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
+});
+
+async function useUpMemory(): Promise<void> {
+  await client.config('SET', 'maxmemory', '1');
+  await expect(client.set('x', 'y')).rejects.toThrow('OOM');
+}
+
+describe('Without memory', () => {
+  it('begin is refused and nothing changes', async () => {
+    await useUpMemory();
+    const size = await client.dbsize();
+    await expect(store.begin(beginCommand())).rejects.toThrow(StoreUnavailableError);
+    expect(await client.dbsize()).toBe(size);
+  });
+
+  it('begin on a released record is refused and the tombstone stays', async () => {
+    await store.release(lease, releaseCommand());
+    const key = `idem:1:${lease.recordKey}`;
+    const tombstone = [await client.get(key), await client.pexpiretime(key)];
+    await useUpMemory();
+    await expect(store.begin(beginCommand({ recordKey: lease.recordKey }))).rejects.toThrow(
+      StoreUnavailableError,
+    );
+    expect([await client.get(key), await client.pexpiretime(key)]).toEqual(tombstone);
+  });
+
+  it('a refusal is answered at once, not after the time budget', async () => {
+    await useUpMemory();
+    const started = performance.now();
+    await expect(store.begin(beginCommand({ timeoutMs: 5_000 }))).rejects.toThrow('maxmemory');
+    expect(performance.now() - started).toBeLessThan(1_000);
+  });
+
+  it('a running attempt extends its lease and completes', async () => {
+    await useUpMemory();
+    expect(await store.extend(lease, extendCommand())).toEqual({ kind: 'ok' });
+    expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
+    expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'already' });
+  });
+
+  it('a running attempt releases', async () => {
+    await useUpMemory();
+    expect(await store.release(lease, releaseCommand())).toEqual({ kind: 'ok' });
+  });
+
+  it('a duplicate still gets its replay', async () => {
+    await store.complete(lease, completeCommand());
+    await useUpMemory();
+    const replay = await store.begin(beginCommand({ recordKey: lease.recordKey }));
+    expect(replay.kind).toBe('completed');
+  });
+
+  it('an outcome whose record is gone is restored', async () => {
+    await useUpMemory();
+    const gone = { recordKey: newRecordKey(), token: newToken(), fence: 0 };
+    const command = completeCommand({ whenGone: 'restore' });
+    expect(await store.complete(gone, command)).toEqual({ kind: 'restored' });
+    expect(await store.complete(gone, command)).toEqual({ kind: 'already' });
+  });
+
+  it('an outcome is accepted after another attempt released', async () => {
+    await store.release(lease, releaseCommand());
+    await useUpMemory();
+    const other = { ...lease, token: newToken() };
+    expect(await store.complete(other, completeCommand())).toEqual({ kind: 'ok_late' });
+  });
+});
+
+describe('complete said already', () => {
+  it('after a write, so that WAIT has something to wait for, with the same expiry', async () => {
+    await store.complete(lease, completeCommand());
+    const expiry = await client.pexpiretime(`idem:1:${lease.recordKey}`);
+    const dirty = await changesSinceSave();
+    expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'already' });
+    expect(await changesSinceSave()).toBe(dirty + 1);
+    expect(await client.pexpiretime(`idem:1:${lease.recordKey}`)).toBe(expiry);
+  });
+
+  async function changesSinceSave(): Promise<number> {
+    const [, count] = /rdb_changes_since_last_save:(\d+)/.exec(await client.info('persistence'))!;
+    return Number(count);
+  }
+});

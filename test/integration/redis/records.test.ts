@@ -1,0 +1,188 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Redis } from 'ioredis';
+import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { ValueNotStorableError } from '../../../lib/core/errors.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import {
+  beginCommand,
+  completeCommand,
+  extendCommand,
+  FINGERPRINT,
+  leaseOf,
+  newToken,
+  releaseCommand,
+  TIMEOUT_MS,
+} from './support/commands.js';
+import { userClient } from './support/fixture.js';
+
+let server: RedisServer;
+let client: Redis;
+let store: RedisIdempotencyStore;
+
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterAll(() => server.stop());
+beforeEach(() => {
+  client = userClient(server.url);
+  store = new RedisIdempotencyStore({ client });
+});
+
+async function acquire(changes = {}) {
+  const begin = beginCommand(changes);
+  const reply = await store.begin(begin);
+  if (reply.kind !== 'acquired') throw new Error(`not acquired: ${reply.kind}`);
+  return { begin, reply, lease: leaseOf(begin, reply.fence), key: `idem:1:${begin.recordKey}` };
+}
+
+describe('A record in Redis', () => {
+  it('is one key that redis-cli shows as one line of text while it is in progress', async () => {
+    const { begin, reply, key } = await acquire({ origin: 'orders.create' });
+    const { fence, now } = reply;
+    const expiresAt = now + begin.recordRetentionMs;
+    expect(await client.get(key)).toBe(
+      `1 p ${fence} ${now + 10_000} 10000 ${now + begin.maxExecutionMs} ${expiresAt} 1 0 ${begin.token} ${FINGERPRINT} orders.create\n`,
+    );
+    expect(await client.pexpiretime(key)).toBe(expiresAt);
+  });
+
+  it('is a line, the header and the bytes once it is completed', async () => {
+    const { begin, lease, key } = await acquire();
+    await store.complete(lease, completeCommand());
+    const expiresAt = await client.pexpiretime(key);
+    expect(await client.get(key)).toBe(
+      `1 c ${lease.fence} ${expiresAt} 1 0 ${begin.token} ${FINGERPRINT}\n{"status":201}\n{"id":1}`,
+    );
+  });
+
+  it('is a tombstone of one line once it is released', async () => {
+    const { begin, lease, key } = await acquire();
+    await store.release(lease, releaseCommand());
+    const expiresAt = await client.pexpiretime(key);
+    expect(await client.get(key)).toBe(
+      `1 r ${lease.fence} ${expiresAt} 1 0 ${begin.token} ${FINGERPRINT}\n`,
+    );
+  });
+
+  it('has a fence that is the server time in microseconds, exactly', async () => {
+    const before = await client.time();
+    const { reply } = await acquire();
+    const after = await client.time();
+    const micros = ([s, us]: number[]) => Number(s) * 1e6 + Number(us);
+    expect(reply.fence).toBeGreaterThan(micros(before));
+    expect(reply.fence).toBeLessThan(micros(after));
+  });
+
+  it('takes at most 552 bytes for a 59-byte key, a header of 91 and a body of 200 bytes', async () => {
+    store = new RedisIdempotencyStore({ client, keyPrefix: 'a'.repeat(13) });
+    const { begin, lease } = await acquire();
+    const outcome = { header: 'h'.repeat(91), body: Buffer.alloc(200, 'b') };
+    await store.complete(lease, completeCommand({ outcome }));
+    const key = `${'a'.repeat(13)}:1:${begin.recordKey}`;
+    expect(key).toHaveLength(59);
+    expect(await client.memory('USAGE', key)).toBeLessThanOrEqual(552);
+  });
+});
+
+describe('An outcome', () => {
+  const everyByte = Buffer.from(Array.from({ length: 256 }, (_, i) => i));
+  const outcomes = [
+    ['no bytes', '{"status":204}', Buffer.alloc(0)],
+    ['one line feed', '{"status":200}', Buffer.from('\n')],
+    ['what looks like a record', 'x', Buffer.from('1 p 1 2 3 4 5 6 7 a b c\n')],
+    ['every byte', '{"status":200}', everyByte],
+    ['a header beyond ASCII', 'Grüße, 你好 🎉\r\t', everyByte],
+    ['an empty header', '', Buffer.from('body')],
+    ['1 MB', '{"status":200}', Buffer.alloc(1_000_000, everyByte)],
+    ['5 MB', '{"status":200}', Buffer.alloc(5_000_000, everyByte)],
+  ] as const;
+
+  it.each(outcomes)('of %s is replayed as it was given', async (_what, header, body) => {
+    const { begin, lease } = await acquire();
+    await store.complete(lease, completeCommand({ outcome: { header, body } }));
+    const replay = await store.begin(beginCommand({ recordKey: begin.recordKey }));
+    if (replay.kind !== 'completed') throw new Error(replay.kind);
+    expect(replay.outcome.header).toBe(header);
+    expect(body.equals(replay.outcome.body)).toBe(true);
+    const record = await store.inspect(begin.recordKey, { timeoutMs: TIMEOUT_MS });
+    expect(body.equals(record!.outcome!.body)).toBe(true);
+  });
+
+  it('may be any Uint8Array, also a part of a larger one', async () => {
+    const { begin, lease } = await acquire();
+    const body = new Uint8Array([9, 9, 1, 2, 3, 9]).subarray(2, 5);
+    await store.complete(lease, completeCommand({ outcome: { header: '', body } }));
+    const replay = await store.begin(beginCommand({ recordKey: begin.recordKey }));
+    expect(replay).toMatchObject({ kind: 'completed', outcome: { body: Buffer.from([1, 2, 3]) } });
+  });
+
+  it('with a header of two lines is refused before it tears a record apart', async () => {
+    const { lease, key } = await acquire();
+    const outcome = { header: 'a\nb', body: Buffer.alloc(0) };
+    await expect(store.complete(lease, completeCommand({ outcome }))).rejects.toThrow(
+      ValueNotStorableError,
+    );
+    expect(await client.get(key)).toMatch(/^1 p /);
+  });
+
+  it('of another attempt comes whole with superseded', async () => {
+    const { begin, lease } = await acquire();
+    const outcome = { header: 'first', body: everyByte };
+    await store.complete(lease, completeCommand({ state: 'failed', outcome }));
+    const late = { ...leaseOf(begin, lease.fence), token: newToken() };
+    expect(await store.complete(late, completeCommand())).toEqual({
+      kind: 'superseded',
+      state: 'failed',
+      outcome,
+    });
+  });
+});
+
+describe('An origin', () => {
+  it.each(['two words', 'line\nfeed', '', '-'])('of %j is refused', async (origin) => {
+    await expect(store.begin(beginCommand({ origin }))).rejects.toThrow(ValueNotStorableError);
+  });
+});
+
+describe('After the warm-up', () => {
+  it('each operation is one EVALSHA', async () => {
+    const steps = async () => {
+      const { begin, lease } = await acquire();
+      await store.extend(lease, extendCommand());
+      await store.complete(lease, completeCommand());
+      await store.release(lease, releaseCommand());
+      await store.inspect(begin.recordKey, { timeoutMs: TIMEOUT_MS });
+    };
+    await steps();
+    await client.config('RESETSTAT');
+    await steps();
+    const calls = Object.fromEntries(
+      [...(await client.info('commandstats')).matchAll(/cmdstat_(\w+):calls=(\d+)/g)].map(
+        ([, name, count]) => [name, Number(count)],
+      ),
+    );
+    // What the scripts call themselves: TIME and GET in each of the five, SET once in begin, PEXPIREAT and
+    // SET in extend and complete.
+    expect(calls).toEqual({
+      evalsha: 5,
+      time: 5,
+      get: 5,
+      set: 3,
+      pexpireat: 2,
+    });
+  });
+
+  it('a client that turns numbers into strings gets the same replies', async () => {
+    store = new RedisIdempotencyStore({ client: userClient(server.url, { stringNumbers: true }) });
+    const { begin, reply } = await acquire();
+    expect(reply).toEqual({
+      kind: 'acquired',
+      fence: expect.any(Number),
+      now: expect.any(Number),
+      attempt: 1,
+      takeovers: 0,
+    });
+    const other = await store.begin(beginCommand({ recordKey: begin.recordKey }));
+    expect(other).toEqual({ kind: 'in_progress', leaseLeftMs: expect.any(Number) });
+  });
+});

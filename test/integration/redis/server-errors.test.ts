@@ -1,0 +1,283 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import { describe, expect, it } from '@jest/globals';
+import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import {
+  StoreConfigurationError,
+  StoreOutcomeUnknownError,
+  StoreUnavailableError,
+} from '../../../lib/core/errors.js';
+import { startRedis } from '../../support/redis-server.js';
+import { startScriptedServer } from './support/canned-server.js';
+import {
+  beginCommand,
+  completeCommand,
+  extendCommand,
+  leaseOf,
+  releaseCommand,
+  TIMEOUT_MS,
+} from './support/commands.js';
+import { during } from './support/during.js';
+import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
+import { RestartableRedis } from './support/restartable-redis.js';
+import { until } from './support/until.js';
+
+async function setUp(...args: string[]) {
+  const server = closeAfterTest(await startRedis({ args }));
+  const client = userClient(server.url);
+  return { server, client, store: new RedisIdempotencyStore({ client }) };
+}
+
+describe('While the server does not execute', () => {
+  const noMaster = ['REPLICAOF', '127.0.0.1', '1'];
+  const states = [
+    {
+      code: 'NOREPLICAS',
+      ailing: [['CONFIG', 'SET', 'min-replicas-to-write', '1']],
+      healing: ['CONFIG', 'SET', 'min-replicas-to-write', '0'],
+    },
+    { code: 'READONLY', ailing: [noMaster], healing: ['REPLICAOF', 'NO', 'ONE'] },
+    {
+      code: 'MASTERDOWN',
+      ailing: [['CONFIG', 'SET', 'replica-serve-stale-data', 'no'], noMaster],
+      healing: ['REPLICAOF', 'NO', 'ONE'],
+    },
+    {
+      code: 'CLUSTERDOWN',
+      args: ['--cluster-enabled', 'yes'],
+      ailing: [],
+      healing: ['CLUSTER', 'ADDSLOTSRANGE', '0', '16383'],
+    },
+  ];
+
+  describe.each(states)('and says $code', ({ code, args = [], ailing, healing }) => {
+    async function setUpAiling() {
+      const { store, client } = await setUp(...args);
+      for (const [command, ...rest] of ailing) await client.call(command!, ...rest);
+      return { store, client };
+    }
+
+    it('a begin that runs out of time is unavailable', async () => {
+      const { store } = await setUpAiling();
+      const attempt = store.begin(beginCommand({ timeoutMs: 300 }));
+      await expect(attempt).rejects.toThrow(StoreUnavailableError);
+      await expect(attempt).rejects.toThrow(code);
+    });
+
+    it('a begin is sent again until the server does', async () => {
+      const { store, client } = await setUpAiling();
+      const attempt = store.begin(beginCommand({ timeoutMs: 10_000 }));
+      await until(async () => (await client.info('errorstats')).includes(code));
+      await client.call(healing[0]!, ...healing.slice(1));
+      expect((await attempt).kind).toBe('acquired');
+    });
+  });
+
+  it('and says BUSY, a begin is sent again until the long script is over', async () => {
+    const { server, store } = await setUp('--busy-reply-threshold', '20');
+    const other = userClient(server.url);
+    const longScript = other.eval('for i = 1, 6e7 do end return 1', 0);
+    const impatient = store.begin(beginCommand({ timeoutMs: 150 }));
+    const patient = store.begin(beginCommand({ timeoutMs: 20_000 }));
+    await expect(impatient).rejects.toThrow(StoreUnavailableError);
+    await expect(impatient).rejects.toThrow('BUSY');
+    expect((await patient).kind).toBe('acquired');
+    expect(await longScript).toBe(1);
+  });
+
+  it('and says LOADING, a begin is sent again until the data is there', async () => {
+    const server = closeAfterTest(await RestartableRedis.onFreePort());
+    const dir = mkdtempSync(join(tmpdir(), 'idempotency-loading-'));
+    closeAfterTest({ stop: async () => rmSync(dir, { recursive: true }) });
+    server.start('--dir', dir, '--rdbcompression', 'no');
+    const writer = userClient(server.url);
+    const fields = Array.from({ length: 2_000 }, (_, i) => [`key:${i}`, 'x'.repeat(100)] as const);
+    await writer.mset(...fields.flat());
+    await writer.save();
+    writer.disconnect();
+    await server.die();
+    // 2,000 keys at half a millisecond each.
+    const slowly = ['--key-load-delay', '500', '--loading-process-events-interval-bytes', '1024'];
+    server.start('--dir', dir, ...slowly);
+
+    const client = userClient(server.url, { enableReadyCheck: false });
+    await until(() => client.status === 'ready');
+    const store = new RedisIdempotencyStore({ client });
+    const impatient = store.begin(beginCommand({ timeoutMs: 50 }));
+    await expect(impatient).rejects.toThrow(StoreUnavailableError);
+    await expect(impatient).rejects.toThrow('LOADING');
+    expect((await store.begin(beginCommand({ timeoutMs: 10_000 }))).kind).toBe('acquired');
+  });
+
+  // What a single server cannot be brought to say, said by one that speaks the protocol and nothing else.
+  const acquired = '*5\r\n$8\r\nacquired\r\n$1\r\n7\r\n:1\r\n:1\r\n:0';
+  it.each([
+    '-TRYAGAIN Multiple keys request during rehashing of slot',
+    '-ASK 3999 127.0.0.1:6381',
+    '-UNKILLABLE Sorry the script already executed write commands',
+    '-ERR max number of clients reached',
+    "-ERR Error running script (call to f_abc): @user_script:5: @user_script: 5: -READONLY You can't write against a read only replica. ",
+  ])('and says %s, a begin is sent again', async (error) => {
+    const server = closeAfterTest(await startScriptedServer([error, error, acquired]));
+    const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
+    const command = beginCommand({ timeoutMs: 2_000 });
+    expect(await store.begin(command)).toMatchObject({ kind: 'acquired', fence: 7 });
+  });
+
+  it.each([
+    "-ERR Error running script (call to f_abc): @user_script:5: @user_script: 5: -OOM command not allowed when used memory > 'maxmemory'.",
+    '-MISCONF Redis is configured to save RDB snapshots, but it is currently not able to persist on disk.',
+  ])('and says %s, a begin is unavailable at once', async (error) => {
+    const server = closeAfterTest(await startScriptedServer([error, acquired]));
+    const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
+    await expect(store.begin(beginCommand())).rejects.toThrow(StoreUnavailableError);
+  });
+
+  it('and says what nobody knows, the outcome is unknown', async () => {
+    const odd = Array.from({ length: 100 }, () => '-PROXYERROR upstream went away');
+    const server = closeAfterTest(await startScriptedServer(odd));
+    const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
+    await expect(store.begin(beginCommand({ timeoutMs: 100 }))).rejects.toThrow(
+      StoreOutcomeUnknownError,
+    );
+  });
+});
+
+describe('When the connection leads to a replica', () => {
+  it('the own connection reconnects, and finds the primary that it became', async () => {
+    const primary = closeAfterTest(await startRedis());
+    const replica = closeAfterTest(
+      await startRedis({ args: ['--replicaof', '127.0.0.1', String(primary.port)] }),
+    );
+    const admin = userClient(replica.url);
+    const store = ownStore(replica.url);
+    const attempt = store.begin(beginCommand({ timeoutMs: 10_000 }));
+    const connections = async () =>
+      Number(/total_connections_received:(\d+)/.exec(await admin.info('stats'))![1]);
+    const before = await connections();
+    await until(async () => (await connections()) > before + 1);
+    await admin.replicaof('NO', 'ONE');
+    expect((await attempt).kind).toBe('acquired');
+  });
+});
+
+describe('A set-up that cannot work stops with a configuration error', () => {
+  it('when the key holds another type', async () => {
+    const { client, store } = await setUp();
+    const command = beginCommand();
+    await client.lpush(`idem:1:${command.recordKey}`, 'x');
+    await expect(store.begin(command)).rejects.toThrow(StoreConfigurationError);
+    expect(await client.lrange(`idem:1:${command.recordKey}`, 0, -1)).toEqual(['x']);
+  });
+
+  it.each([
+    ['of a later version', '2 p 1 2 3\n'],
+    ['of other software', 'hello'],
+    ['that is empty', ''],
+    ['that was cut off', '1 p 1700000000000000 1700'],
+    ['of an unknown state', '1 x 5 99999999999999 1 0 t f\n'],
+  ])('when the key holds a value %s, which stays as it is', async (_what, value) => {
+    const { client, store } = await setUp();
+    const command = beginCommand();
+    const key = `idem:1:${command.recordKey}`;
+    await client.set(key, value);
+    const lease = leaseOf(command, 0);
+    const complete = completeCommand({ whenGone: 'restore' });
+    for (const step of [
+      () => store.begin(command),
+      () => store.extend(lease, extendCommand()),
+      () => store.complete(lease, complete),
+      () => store.release(lease, releaseCommand()),
+      () => store.inspect(command.recordKey, { timeoutMs: TIMEOUT_MS }),
+    ]) {
+      await expect(step()).rejects.toThrow(StoreConfigurationError);
+    }
+    expect(await client.get(key)).toBe(value);
+    expect(await client.pttl(key)).toBe(-1);
+  });
+
+  it('when there is no password, on a connection of either kind', async () => {
+    const server = closeAfterTest(await startRedis());
+    await userClient(server.url).config('SET', 'requirepass', 'secret');
+    const stores = [
+      ownStore(server.url),
+      new RedisIdempotencyStore({ client: userClient(server.url) }),
+      ownStore(server.url.replace('redis://', 'redis://:wrong@')),
+    ];
+    for (const store of stores) {
+      await expect(store.begin(beginCommand())).rejects.toThrow(StoreConfigurationError);
+      await expect(store.open()).rejects.toThrow(StoreConfigurationError);
+    }
+    const rightOne = ownStore(server.url.replace('redis://', 'redis://:secret@'));
+    expect((await rightOne.begin(beginCommand())).kind).toBe('acquired');
+  });
+
+  it('when the user may not do what the scripts do', async () => {
+    const { server, client } = await setUp();
+    await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~idem:*', '+@all', '-set');
+    const store = ownStore(server.url.replace('redis://', 'redis://app:pw@'));
+    await expect(store.begin(beginCommand())).rejects.toThrow(StoreConfigurationError);
+  });
+
+  it('when the user may not touch the key prefix', async () => {
+    const { server, client } = await setUp();
+    await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~other:*', '+@all');
+    const store = ownStore(server.url.replace('redis://', 'redis://app:pw@'));
+    await expect(store.begin(beginCommand())).rejects.toThrow(/NOPERM.*EVALSHA, EVAL, TIME/);
+  });
+
+  it('but a user with just the commands named works', async () => {
+    const { server, client } = await setUp();
+    const commands = ['+evalsha', '+eval', '+time', '+get', '+set', '+pexpireat', '+info'];
+    await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~idem:*', '-@all', ...commands);
+    const store = ownStore(server.url.replace('redis://', 'redis://app:pw@'));
+    const begin = beginCommand();
+    const reply = await store.begin(begin);
+    const lease = leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
+    expect(await store.extend(lease, extendCommand())).toEqual({ kind: 'ok' });
+    expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
+    expect(await store.open()).toEqual([expect.objectContaining({ code: 'redis_not_durable' })]);
+  });
+});
+
+describe('An error', () => {
+  it('never carries the token, the fingerprint or the body', async () => {
+    const { client, store } = await setUp();
+    const command = beginCommand();
+    await client.lpush(`idem:1:${command.recordKey}`, 'x');
+    const outcome = { header: 'private header', body: Buffer.from('private body') };
+    const complete = completeCommand({ outcome });
+    const error = await store.complete(leaseOf(command, 1), complete).catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(StoreConfigurationError);
+    expect(inspect(error, { depth: 10, showHidden: true })).not.toMatch(
+      new RegExp(`private|${command.token}|${command.fingerprint}`),
+    );
+  });
+});
+
+describe('Scripts that the server has forgotten', () => {
+  it('are sent again as text', async () => {
+    const { client, store } = await setUp();
+    const begin = beginCommand();
+    const reply = await store.begin(begin);
+    await client.script('FLUSH');
+    const lease = leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
+    expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
+  });
+
+  it('do not matter, even if they are flushed all the time', async () => {
+    const { server, client } = await setUp();
+    const store = ownStore(server.url);
+    const attempts = Array.from({ length: 300 }, async () => {
+      const begin = beginCommand({ timeoutMs: 10_000 });
+      const reply = await store.begin(begin);
+      if (reply.kind !== 'acquired') return reply.kind;
+      return (await store.complete(leaseOf(begin, reply.fence), completeCommand())).kind;
+    });
+    const kinds = await during(Promise.all(attempts), () => client.script('FLUSH'));
+    expect(kinds).toEqual(Array(300).fill('ok'));
+    expect(await client.info('errorstats')).toContain('NOSCRIPT');
+  });
+});

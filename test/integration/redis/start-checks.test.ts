@@ -1,0 +1,88 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Redis } from 'ioredis';
+import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { StoreConfigurationError } from '../../../lib/core/errors.js';
+import { freePort } from '../../support/free-port.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startInfoServer } from './support/canned-server.js';
+import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
+
+let server: RedisServer;
+let client: Redis;
+
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterAll(() => server.stop());
+beforeEach(async () => {
+  client = userClient(server.url);
+  await client.config('SET', 'appendonly', 'yes', 'maxmemory-policy', 'noeviction');
+});
+
+async function warningsOf(store: RedisIdempotencyStore) {
+  return (await store.open()).map(({ code }) => code);
+}
+
+describe('At the start', () => {
+  it('nothing is said about a server that neither evicts nor forgets', async () => {
+    expect(await ownStore(server.url).open()).toEqual([]);
+    expect(await new RedisIdempotencyStore({ client }).open()).toEqual([]);
+  });
+
+  it.each(['volatile-lru', 'allkeys-random', 'volatile-ttl'])(
+    'the eviction policy %s is warned of, by name and with the remedy',
+    async (policy) => {
+      await client.config('SET', 'maxmemory-policy', policy);
+      const [warning] = await ownStore(server.url).open();
+      expect(warning).toMatchObject({ code: 'redis_may_evict' });
+      expect(warning!.message).toContain(policy);
+      expect(warning!.message).toContain('noeviction');
+    },
+  );
+
+  it('missing durability is warned of', async () => {
+    await client.config('SET', 'appendonly', 'no');
+    expect(await warningsOf(ownStore(server.url))).toEqual(['redis_not_durable']);
+  });
+
+  it('a replica is warned of', async () => {
+    await client.replicaof('127.0.0.1', '1');
+    try {
+      expect(await warningsOf(ownStore(server.url))).toEqual(['redis_is_replica']);
+    } finally {
+      await client.replicaof('NO', 'ONE');
+    }
+  });
+
+  it('a server that is not there is warned of, and does not stop the start', async () => {
+    const store = ownStore(`redis://127.0.0.1:${await freePort()}`);
+    const started = performance.now();
+    expect(await warningsOf(store)).toEqual(['redis_unreachable']);
+    expect(performance.now() - started).toBeLessThan(3_000);
+  });
+
+  it('a server that refuses INFO is tolerated', async () => {
+    await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~*', '+@all', '-info');
+    const managed = userClient(server.url, {
+      username: 'app',
+      password: 'pw',
+      enableReadyCheck: false,
+    });
+    expect(await warningsOf(new RedisIdempotencyStore({ client: managed }))).toEqual([
+      'redis_not_checked',
+    ]);
+  });
+
+  it.each(['6.0.16', '5.0.7'])('Redis %s is too old, and stops it', async (version) => {
+    const old = closeAfterTest(await startInfoServer(`redis_version:${version}\r\n`));
+    const store = new RedisIdempotencyStore({ client: userClient(old.url, { protocol: 2 }) });
+    await expect(store.open()).rejects.toThrow(StoreConfigurationError);
+    await expect(store.open()).rejects.toThrow(version);
+  });
+
+  it.each(['6.2.0', '7.2.4', '8.0.1', '10.0.0'])('Redis %s will do', async (version) => {
+    const fresh = closeAfterTest(await startInfoServer(`redis_version:${version}\r\n`));
+    const store = new RedisIdempotencyStore({ client: userClient(fresh.url, { protocol: 2 }) });
+    expect(await store.open()).toEqual([]);
+  });
+});

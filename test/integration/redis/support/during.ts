@@ -1,0 +1,13 @@
+/** Disturbs again and again for as long as `work` takes. */
+export async function during<T>(work: Promise<T>, disturb: () => Promise<unknown>): Promise<T> {
+  const end = new AbortController();
+  const disturbing = (async () => {
+    while (!end.signal.aborted) await disturb();
+  })();
+  try {
+    return await work;
+  } finally {
+    end.abort();
+    await disturbing;
+  }
+}

@@ -1,0 +1,88 @@
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { cp, mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { promisify } from 'node:util';
+import { outsideEnvironment } from '../support/packed-package.js';
+import { projectRoot } from '../support/project-root.js';
+
+const run = promisify(execFile);
+
+export interface ConsumerAppOptions {
+  readonly root: string;
+  readonly tarball: string;
+  readonly type: 'commonjs' | 'module';
+  readonly dependencies: Readonly<Record<string, string>>;
+}
+
+/** A new project that has installed the tarball from scratch. */
+export class ConsumerApp {
+  private constructor(private readonly root: string) {}
+
+  static async install(options: ConsumerAppOptions): Promise<ConsumerApp> {
+    const { root, tarball, type, dependencies } = options;
+    await mkdir(root);
+    await cp(join(projectRoot, 'test/package/consumer'), root, { recursive: true });
+    const manifest = {
+      name: 'consumer',
+      private: true,
+      type,
+      dependencies: { ...dependencies, 'nestjs-idempotency': `file:${tarball}` },
+    };
+    await writeFile(join(root, 'package.json'), JSON.stringify(manifest));
+    const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--no-package-lock'];
+    await run('npm', ['install', ...flags, '--ignore-scripts', '--loglevel', 'error'], {
+      cwd: root,
+      env: outsideEnvironment(),
+    });
+    return new ConsumerApp(root);
+  }
+
+  /** Compiles main.ts; rejects with what the compiler has to say. */
+  async compile(): Promise<void> {
+    const tsc = join(projectRoot, 'node_modules/typescript/bin/tsc');
+    try {
+      await run(process.execPath, [tsc, '-p', this.root], { cwd: this.root });
+    } catch (error) {
+      throw new Error((error as { stdout: string }).stdout, { cause: error });
+    }
+  }
+
+  /** Runs `script` in the project, as its own kind of module, and returns what it prints. */
+  async print(script: string): Promise<string> {
+    const { stdout } = await run(process.execPath, ['--eval', script], {
+      cwd: this.root,
+      env: outsideEnvironment(),
+    });
+    return stdout.trim();
+  }
+
+  /** Starts the compiled main.js and waits until it listens. */
+  async start(environment: NodeJS.ProcessEnv = {}): Promise<RunningApp> {
+    const child = spawn(process.execPath, ['main.js'], {
+      cwd: this.root,
+      env: { ...outsideEnvironment(), ...environment },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let log = '';
+    child.stderr.on('data', (chunk: Buffer) => (log += chunk.toString()));
+    for await (const line of createInterface(child.stdout)) {
+      log += `${line}\n`;
+      const [, url] = /^listening on (.*)$/.exec(line) ?? [];
+      if (url === undefined) continue;
+      const stop = async () => {
+        const ended = once(child, 'close');
+        child.kill('SIGTERM');
+        await ended;
+      };
+      return { url, stop };
+    }
+    throw new Error(`The application ended before it listened:\n${log}`);
+  }
+}
+
+export interface RunningApp {
+  readonly url: string;
+  stop(): Promise<void>;
+}

@@ -1,0 +1,52 @@
+/**
+ * An application as a user of the package has it. The test compiles this one file twice, in a folder of its
+ * own: as CommonJS on Nest 11 and as an ES module on Nest 12.
+ */
+import 'reflect-metadata';
+import { Body, Controller, Get, Module, Post } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { IdempotencyModule, IdempotencyStore, Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { redisStore } from 'nestjs-idempotency/redis';
+
+const { REDIS_URL: url } = process.env;
+
+@Controller('charges')
+class ChargesController {
+  private charges = 0;
+
+  // By its class alone: works only if application and package hold one and the same class.
+  constructor(private readonly store: IdempotencyStore) {}
+
+  @Post()
+  @Idempotent()
+  charge(@Body() { amount }: { amount: number }): { charge: number; amount: number } {
+    this.charges += 1;
+    return { charge: this.charges, amount };
+  }
+
+  @Get()
+  summary(): { charges: number; store: string } {
+    return { charges: this.charges, store: this.store.constructor.name };
+  }
+}
+
+@Module({
+  imports: [
+    IdempotencyModule.forRoot({
+      store: url === undefined ? memoryStore() : redisStore({ url }),
+      scope: () => 'tester',
+    }),
+  ],
+  controllers: [ChargesController],
+})
+class AppModule {}
+
+async function main(): Promise<void> {
+  const app = await NestFactory.create(AppModule, { logger: ['error', 'warn'] });
+  app.enableShutdownHooks();
+  await app.listen(0, '127.0.0.1');
+  console.log(`listening on ${await app.getUrl()}`);
+}
+
+void main();

@@ -1,0 +1,19 @@
+/** Open from the start; once closed, everybody waits until the test opens it again. */
+export class Gate {
+  #passage: Promise<void> = Promise.resolve();
+  #open: () => void = () => undefined;
+
+  close(): void {
+    this.#passage = new Promise((resolve) => {
+      this.#open = resolve;
+    });
+  }
+
+  open(): void {
+    this.#open();
+  }
+
+  pass(): Promise<void> {
+    return this.#passage;
+  }
+}

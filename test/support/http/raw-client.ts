@@ -1,0 +1,110 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { parseResponse, type RawResponse } from './raw-response.js';
+
+export interface RawRequest {
+  readonly method: string;
+  readonly path: string;
+  /** Header lines exactly as they go out: each character is one byte. */
+  readonly lines: readonly (readonly [name: string, value: string])[];
+  readonly body?: Buffer | undefined;
+}
+
+/** A request under way on a connection of its own. */
+export interface PendingRequest {
+  readonly response: Promise<RawResponse>;
+  /** Leaves as a client does whose process died: the socket is reset. */
+  abandon(): void;
+  /** Whether the response is there already. */
+  readonly answered: boolean;
+  /** Stops reading once the first bytes of the answer are here, so that the server meets back pressure. */
+  firstBytes(): Promise<void>;
+}
+
+/** Sends one request on a connection of its own and reads until the server closes it. */
+export function sendRaw(port: number, request: RawRequest): PendingRequest {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+  let answered = false;
+  const response = readToEnd(socket).then((bytes) => {
+    const parsed = parseResponse(bytes, request.method);
+    if (parsed === undefined) {
+      throw new Error(
+        `the connection ended after ${bytes.length} bytes: ${bytes.toString('latin1', 0, 500)}`,
+      );
+    }
+    if (parsed.length !== bytes.length) {
+      throw new Error(
+        `${bytes.length - parsed.length} bytes too many: ${bytes.toString('latin1', parsed.length)}`,
+      );
+    }
+    answered = true;
+    return parsed.response;
+  });
+  // Who abandons a request does not wait for its response.
+  response.catch(() => undefined);
+  socket.write(encode(request, port, 'close'));
+  return {
+    response,
+    abandon: () => void socket.resetAndDestroy(),
+    get answered() {
+      return answered;
+    },
+    firstBytes: async () => {
+      await once(socket, 'data');
+      socket.pause();
+    },
+  };
+}
+
+/** A connection that is kept alive: one exchange after the other, each response framed by itself. */
+export class KeepAliveConnection {
+  readonly #socket: Socket;
+  #received = Buffer.alloc(0);
+
+  constructor(readonly port: number) {
+    this.#socket = connect({ port, host: '127.0.0.1', noDelay: true });
+  }
+
+  async exchange(request: RawRequest): Promise<RawResponse> {
+    this.#socket.write(encode(request, this.port, 'keep-alive'));
+    for (;;) {
+      const parsed = parseResponse(this.#received, request.method);
+      if (parsed !== undefined) {
+        this.#received = this.#received.subarray(parsed.length);
+        if (this.#received.length > 0) throw new Error('the server sent more than one response');
+        return parsed.response;
+      }
+      const [chunk] = (await once(this.#socket, 'data')) as [Buffer];
+      this.#received = Buffer.concat([this.#received, chunk]);
+    }
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+}
+
+function encode(request: RawRequest, port: number, connection: string): Buffer {
+  const lines: (readonly [string, string])[] = [
+    ['Host', `127.0.0.1:${port}`],
+    ['Connection', connection],
+    ...request.lines,
+  ];
+  const named = new Set(request.lines.map(([name]) => name.toLowerCase()));
+  const kept = lines.filter(([name], index) => index > 1 || !named.has(name.toLowerCase()));
+  if (request.body !== undefined) kept.push(['Content-Length', String(request.body.length)]);
+  const head = [
+    `${request.method} ${request.path} HTTP/1.1`,
+    ...kept.map(([name, value]) => `${name}: ${value}`),
+  ].join('\r\n');
+  return Buffer.concat([Buffer.from(`${head}\r\n\r\n`, 'latin1'), request.body ?? Buffer.alloc(0)]);
+}
+
+function readToEnd(socket: Socket): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    socket.on('data', (chunk: Buffer) => chunks.push(chunk));
+    socket.once('error', reject);
+    socket.once('close', () => resolve(Buffer.concat(chunks)));
+  });
+}

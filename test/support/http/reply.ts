@@ -1,0 +1,22 @@
+import type { ServerResponse } from 'node:http';
+
+/** What Express' response and Fastify's reply have in common. */
+export interface Reply {
+  status(code: number): this;
+  header(name: string, value: string | readonly string[]): this;
+  send(body?: unknown): this;
+}
+
+export type ExpressResponse = Omit<ServerResponse, 'status'> &
+  Reply & {
+    json(body: unknown): ExpressResponse;
+    sendStatus(status: number): ExpressResponse;
+    redirect(status: number, url: string): void;
+    append(name: string, value: string): ExpressResponse;
+  };
+
+export interface FastifyReply extends Reply, PromiseLike<unknown> {
+  readonly raw: ServerResponse;
+  hijack(): this;
+  redirect(url: string, status: number): this;
+}

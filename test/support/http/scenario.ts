@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto';
+import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
+import { Gate } from './gate.js';
+import {
+  sendRaw,
+  KeepAliveConnection,
+  type PendingRequest,
+  type RawRequest,
+} from './raw-client.js';
+import type { RawResponse } from './raw-response.js';
+import { Tally } from './tally.js';
+
+const SCENARIO_HEADER = 'x-scenario';
+const running = new Map<string, Scenario>();
+
+export interface Sending {
+  /** The header's value as it goes out; several for several lines, `null` for none. */
+  readonly key?: string | readonly string[] | null;
+  /** The name of the header that carries it. */
+  readonly keyHeader?: string;
+  /** The bearer token, `null` for none. */
+  readonly as?: string | null;
+  readonly json?: unknown;
+  /** A body that is no JSON, or JSON in a spelling of its own. */
+  readonly body?: string | Buffer;
+  readonly type?: string;
+  readonly headers?: readonly (readonly [name: string, value: string])[];
+}
+
+/**
+ * One test's own story: a key of its own, a count of the effects that the application under test had on
+ * its behalf, and a gate in front of them. It is known to the handlers by a header that the library does not read.
+ */
+export class Scenario {
+  readonly id = randomUUID();
+  readonly key = randomUUID();
+  /** Requests that came as far as the guards. */
+  readonly arrived = new Tally();
+  /** The effects: how often a handler ran, whatever anybody says about it. */
+  readonly started = new Tally();
+  /** Executions that came through the gate. */
+  readonly passed = new Tally();
+  /** Connections of the scenario's requests that are gone, as the server sees it. */
+  readonly disconnected = new Tally();
+  readonly gate = new Gate();
+  /** Fires what an outer interceptor of the test waits for, in place of a timer. */
+  readonly timeout = new Gate();
+  /** Users who have lost the right to call. */
+  readonly forbidden = new Set<unknown>();
+  /** What a handler does at its first, second, … execution; it succeeds where nothing is planned. */
+  plan: readonly string[] = [];
+  /** Whatever a handler wants to show the test. */
+  readonly notes: any[] = [];
+
+  constructor(private readonly port: number) {
+    running.set(this.id, this);
+  }
+
+  get executions(): number {
+    return this.started.count;
+  }
+
+  /** The effect. @returns its number, so that no two executions give the same answer. */
+  async run(): Promise<number> {
+    const execution = this.started.add();
+    await this.gate.pass();
+    this.passed.add();
+    return execution;
+  }
+
+  planned(execution: number): string {
+    return this.plan[execution - 1] ?? 'succeed';
+  }
+
+  post(path: string, sending: Sending = {}): Promise<RawResponse> {
+    return this.send('POST', path, sending);
+  }
+
+  send(method: string, path: string, sending: Sending = {}): Promise<RawResponse> {
+    return this.start(method, path, sending).response;
+  }
+
+  /** Sends without waiting for the answer. */
+  start(method: string, path: string, sending: Sending = {}): PendingRequest {
+    return sendRaw(this.port, this.request(method, path, sending));
+  }
+
+  /** Several posts, one after the other, on one connection. */
+  async postOnOneConnection(path: string, sendings: readonly Sending[]): Promise<RawResponse[]> {
+    const connection = new KeepAliveConnection(this.port);
+    const responses: RawResponse[] = [];
+    for (const sending of sendings) {
+      responses.push(await connection.exchange(this.request('POST', path, sending)));
+    }
+    connection.close();
+    return responses;
+  }
+
+  private request(method: string, path: string, sending: Sending): RawRequest {
+    const {
+      key = this.key,
+      keyHeader = 'Idempotency-Key',
+      as = 'alice',
+      json,
+      body,
+      type,
+    } = sending;
+    const lines: (readonly [string, string])[] = [[SCENARIO_HEADER, this.id]];
+    if (as !== null) lines.push(['Authorization', `Bearer ${as}`]);
+    const keys = key === null ? [] : typeof key === 'string' ? [key] : key;
+    for (const value of keys) lines.push([keyHeader, value]);
+    const text = json === undefined ? body : JSON.stringify(json);
+    if (text !== undefined) lines.push(['Content-Type', type ?? 'application/json']);
+    lines.push(...(sending.headers ?? []));
+    return { method, path, lines, body: text === undefined ? undefined : Buffer.from(text) };
+  }
+}
+
+export function scenarioOf(request: { headers: Record<string, unknown> }): Scenario {
+  const scenario = running.get(String(request.headers[SCENARIO_HEADER]));
+  if (scenario === undefined) throw new Error('the request belongs to no scenario');
+  return scenario;
+}
+
+/** The scenario that the request belongs to. */
+export const InScenario = createParamDecorator((_: unknown, context: ExecutionContext) =>
+  scenarioOf(context.switchToHttp().getRequest()),
+);

@@ -1,0 +1,78 @@
+import type { AddressInfo } from 'node:net';
+import { Module, type INestApplication, type Type } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { IdempotencyModule, type IdempotencyModuleOptions } from 'nestjs-idempotency';
+import { CallersGuard } from './callers.guard.js';
+import type { Platform } from './combinations.js';
+import { Scenario } from './scenario.js';
+
+export interface StartAppOptions {
+  readonly platform: Platform;
+  readonly controllers: Type[];
+  readonly store: IdempotencyModuleOptions['store'];
+  /** The module's other options. */
+  readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
+  readonly rawBody?: boolean;
+  /** Adds what an application adds: pipes, filters, interceptors, middleware. */
+  readonly configure?: (app: INestApplication) => void;
+}
+
+export interface TestApp {
+  readonly nest: INestApplication;
+  readonly port: number;
+  scenario(): Scenario;
+  close(): Promise<void>;
+}
+
+@Module({})
+class AppModule {}
+
+/** A listening Nest application on a free port of 127.0.0.1. */
+export async function startApp(start: StartAppOptions): Promise<TestApp> {
+  const module = {
+    module: AppModule,
+    imports: [IdempotencyModule.forRoot({ store: start.store, ...start.options })],
+    controllers: start.controllers,
+  };
+  const settings = { logger: false, abortOnError: false, rawBody: start.rawBody ?? false } as const;
+  let nest: INestApplication;
+  if (start.platform === 'express') {
+    const app = await NestFactory.create<NestExpressApplication>(
+      module,
+      new ExpressAdapter(),
+      settings,
+    );
+    app.useBodyParser('text', { type: 'text/plain' });
+    app.useBodyParser('raw', { type: 'application/octet-stream' });
+    nest = app;
+  } else {
+    const app = await NestFactory.create<NestFastifyApplication>(
+      module,
+      new FastifyAdapter(),
+      settings,
+    );
+    app.useBodyParser('application/octet-stream');
+    nest = app;
+  }
+  nest.useGlobalGuards(new CallersGuard());
+  start.configure?.(nest);
+  await nest.listen(0, '127.0.0.1');
+  const { port } = nest.getHttpServer().address() as AddressInfo;
+  const scenarios: Scenario[] = [];
+  return {
+    nest,
+    port,
+    scenario: () => {
+      const scenario = new Scenario(port);
+      scenarios.push(scenario);
+      return scenario;
+    },
+    close: () => {
+      // A test that failed may have left a handler at its gate, and the shutdown waits for handlers.
+      for (const { gate } of scenarios) gate.open();
+      return nest.close();
+    },
+  };
+}

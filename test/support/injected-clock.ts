@@ -1,0 +1,13 @@
+const SERVER_TIME = "redis.call('TIME')";
+
+/**
+ * The script with another clock: `time` is a Lua expression for a table of seconds and microseconds, as
+ * `TIME` gives them.
+ */
+export function withClock(script: string, time: string): string {
+  const [before, after, ...more] = script.split(SERVER_TIME);
+  if (before === undefined || after === undefined || more.length > 0) {
+    throw new Error(`A script must read the clock exactly once, by ${SERVER_TIME}`);
+  }
+  return before + time + after;
+}

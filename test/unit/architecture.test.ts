@@ -1,0 +1,277 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { brokenArrows, lintFindings, plant, type Tree } from '../support/lint-planted-tree.js';
+import { projectRoot } from '../support/project-root.js';
+
+/** Each import that an arrow forbids, and the rule that has to name it. */
+const forbidden: readonly { from: string; imports: string; reaches: string; rule: string }[] = [
+  {
+    from: 'lib/core/engine.ts',
+    imports: '@nestjs/common',
+    reaches: 'node_modules/@nestjs/common/index.js',
+    rule: 'core-knows-core-only',
+  },
+  {
+    from: 'lib/core/engine-two.ts',
+    imports: '../stores/memory/index.js',
+    reaches: 'lib/stores/memory/index.ts',
+    rule: 'core-knows-core-only',
+  },
+  {
+    from: 'lib/core/engine-three.ts',
+    imports: '../nest/module.js',
+    reaches: 'lib/nest/module.ts',
+    rule: 'core-knows-core-only',
+  },
+  {
+    from: 'lib/stores/redis/other-store.ts',
+    imports: '../memory/index.js',
+    reaches: 'lib/stores/memory/index.ts',
+    rule: 'store-knows-core-and-itself',
+  },
+  {
+    from: 'lib/stores/redis/transport.ts',
+    imports: '../../transports/http/index.js',
+    reaches: 'lib/transports/http/index.ts',
+    rule: 'store-knows-core-and-itself',
+  },
+  {
+    from: 'lib/stores/redis/injection.ts',
+    imports: '@nestjs/common',
+    reaches: 'node_modules/@nestjs/common/index.js',
+    rule: 'store-knows-core-and-itself',
+  },
+  {
+    from: 'lib/stores/redis/other-driver.ts',
+    imports: 'pg',
+    reaches: 'node_modules/pg/index.js',
+    rule: 'redis-needs-ioredis-only',
+  },
+  {
+    from: 'lib/stores/memory/driver.ts',
+    imports: 'ioredis',
+    reaches: 'node_modules/ioredis/index.js',
+    rule: 'memory-needs-no-driver',
+  },
+  {
+    from: 'lib/transports/http/store.ts',
+    imports: '../../stores/redis/index.js',
+    reaches: 'lib/stores/redis/index.ts',
+    rule: 'transport-knows-core-and-itself',
+  },
+  {
+    from: 'lib/transports/http/module.ts',
+    imports: '../../nest/module.js',
+    reaches: 'lib/nest/module.ts',
+    rule: 'transport-knows-core-and-itself',
+  },
+  {
+    from: 'lib/transports/http/neighbour.ts',
+    imports: '../message/index.js',
+    reaches: 'lib/transports/message/index.ts',
+    rule: 'transport-knows-core-and-itself',
+  },
+  {
+    from: 'lib/transports/http/driver.ts',
+    imports: 'ioredis',
+    reaches: 'node_modules/ioredis/index.js',
+    rule: 'transport-needs-nest-and-rxjs-only',
+  },
+  {
+    from: 'lib/nest/store.ts',
+    imports: '../stores/redis/index.js',
+    reaches: 'lib/stores/redis/index.ts',
+    rule: 'nest-knows-transports-and-core',
+  },
+  {
+    from: 'lib/nest/kit.ts',
+    imports: '../testing/index.js',
+    reaches: 'lib/testing/index.ts',
+    rule: 'nest-knows-transports-and-core',
+  },
+  {
+    from: 'lib/nest/driver.ts',
+    imports: 'ioredis',
+    reaches: 'node_modules/ioredis/index.js',
+    rule: 'nest-needs-nest-and-rxjs-only',
+  },
+  {
+    from: 'lib/testing/store.ts',
+    imports: '../stores/memory/index.js',
+    reaches: 'lib/stores/memory/index.ts',
+    rule: 'testing-knows-core-only',
+  },
+  {
+    from: 'lib/testing/nest.ts',
+    imports: '@nestjs/common',
+    reaches: 'node_modules/@nestjs/common/index.js',
+    rule: 'testing-knows-core-only',
+  },
+  {
+    from: 'lib/index.ts',
+    imports: './stores/memory/index.js',
+    reaches: 'lib/stores/memory/index.ts',
+    rule: 'index-without-stores',
+  },
+  {
+    from: 'lib/nest/test-helper.ts',
+    imports: '../../test/support/helper.js',
+    reaches: 'test/support/helper.ts',
+    rule: 'lib-stands-alone',
+  },
+  {
+    from: 'lib/nest/sample.ts',
+    imports: '../../sample-app/src/main.js',
+    reaches: 'sample-app/src/main.ts',
+    rule: 'lib-stands-alone',
+  },
+  {
+    from: 'lib/nest/own-name.ts',
+    imports: 'nestjs-idempotency/redis',
+    reaches: 'nestjs-idempotency/redis',
+    rule: 'lib-stands-alone',
+  },
+  {
+    from: 'sample-app/src/internals.ts',
+    imports: '../../lib/core/record.js',
+    reaches: 'lib/core/record.ts',
+    rule: 'sample-app-uses-the-public-entries',
+  },
+  {
+    from: 'lib/nest/typo.ts',
+    imports: './no-such-file.js',
+    reaches: './no-such-file.js',
+    rule: 'nothing-unresolvable',
+  },
+];
+
+const packages = ['@nestjs/common', 'ioredis', 'pg', 'rxjs', 'safe-stable-stringify'];
+
+/** Everything that the arrows allow, one import of each kind. */
+const sound: Tree = {
+  ...Object.fromEntries(
+    packages.flatMap((name) => [
+      [`node_modules/${name}/package.json`, JSON.stringify({ name, main: 'index.js' })],
+      [`node_modules/${name}/index.js`, 'exports.x = 1;\n'],
+    ]),
+  ),
+  'lib/core/record.ts': 'export const x = 1;\n',
+  'lib/core/store.ts': `export { x } from './record.js';
+export { createHash } from 'node:crypto';
+export { stringify } from 'safe-stable-stringify';
+`,
+  'lib/stores/memory/index.ts': `export { x } from '../../core/record.js';\n`,
+  'lib/stores/redis/index.ts': `export { x } from '../../core/record.js';
+export { y } from './driver.js';
+`,
+  'lib/stores/redis/driver.ts': `export { x as y } from 'ioredis';\n`,
+  'lib/transports/message/index.ts': `export { x } from '../../core/record.js';\n`,
+  'lib/transports/http/index.ts': `export { x } from '../../core/record.js';
+export { x as y } from '@nestjs/common';
+export { x as z } from 'rxjs';
+`,
+  'lib/nest/module.ts': `export { x } from '../core/record.js';
+export { y } from '../transports/http/index.js';
+export { x as z } from '@nestjs/common';
+`,
+  'lib/testing/index.ts': `export { x } from '../core/record.js';\n`,
+  'lib/index.ts': `export { x } from './core/record.js';
+export { y } from './nest/module.js';
+`,
+  'sample-app/src/main.ts': `export { x } from 'nestjs-idempotency';
+export { y } from 'nestjs-idempotency/redis';
+`,
+  'test/support/helper.ts': `export { x } from '../../lib/core/record.js';\n`,
+};
+
+const imports = (specifier: string) => `export * from '${specifier}';\n`;
+const importsTypes = (specifier: string) => `import type {} from '${specifier}';\n`;
+
+describe('the arrows between the folders', () => {
+  describe('on a tree that breaks each of them', () => {
+    const circle: Tree = {
+      'lib/core/chicken.ts': `import { egg } from './egg.js';\nexport const chicken = () => egg;\n`,
+      'lib/core/egg.ts': `import { chicken } from './chicken.js';\nexport const egg = () => chicken;\n`,
+      'lib/core/head.ts': `import type { Tail } from './tail.js';\nexport type Head = Tail[];\n`,
+      'lib/core/tail.ts': `import type { Head } from './head.js';\nexport type Tail = Head[];\n`,
+    };
+    const broken = forbidden.map(({ from, imports: specifier }) => [
+      from,
+      (sound[from] ?? '') + imports(specifier),
+    ]);
+    const brokenByType: Tree = {
+      'lib/nest/store-type.ts': importsTypes('../stores/redis/index.js'),
+      'lib/core/nest-type.ts': importsTypes('@nestjs/common'),
+    };
+    let tree: Awaited<ReturnType<typeof plant>>;
+    let found: string[];
+
+    beforeAll(async () => {
+      tree = await plant({ ...sound, ...Object.fromEntries(broken), ...circle, ...brokenByType });
+      found = await brokenArrows(tree.root);
+    });
+    afterAll(() => tree.remove());
+
+    it.each(forbidden)('$rule stops $from from importing $imports', ({ rule, from, reaches }) => {
+      expect(found).toContain(`${rule}: ${from} → ${reaches}`);
+    });
+
+    it('stops an import of types like any other', () => {
+      expect(found).toContain(
+        'nest-knows-transports-and-core: lib/nest/store-type.ts → lib/stores/redis/index.ts',
+      );
+      expect(found).toContain(
+        'core-knows-core-only: lib/core/nest-type.ts → node_modules/@nestjs/common/index.js',
+      );
+    });
+
+    it('stops a circle, of values and of types', () => {
+      expect(found).toContain('no-circle: lib/core/chicken.ts → lib/core/egg.ts');
+      expect(found).toContain('no-circle: lib/core/head.ts → lib/core/tail.ts');
+    });
+  });
+
+  it('allow what the design draws', async () => {
+    const tree = await plant(sound);
+    try {
+      expect(await brokenArrows(tree.root)).toEqual([]);
+    } finally {
+      await tree.remove();
+    }
+  });
+
+  it('hold in this project', async () => {
+    expect(await brokenArrows(projectRoot)).toEqual([]);
+  });
+});
+
+describe('ESLint', () => {
+  it('sees circles, and injected classes that are imported as types', async () => {
+    const service = (importOfLedger: string) => `import { Injectable } from './injectable.js';
+${importOfLedger}
+
+@Injectable()
+export class Service {
+  constructor(readonly ledger: Ledger) {}
+}
+`;
+    const tree = await plant({
+      'lib/chicken.ts': `import { egg } from './egg.js';\nexport const chicken = (): unknown => egg;\n`,
+      'lib/egg.ts': `import { chicken } from './chicken.js';\nexport const egg = (): unknown => chicken;\n`,
+      'lib/injectable.ts': `export const Injectable = (): ClassDecorator => () => undefined;\n`,
+      'lib/ledger.ts': `export class Ledger {\n  readonly charges = 0;\n}\n`,
+      'lib/service.ts': service(`import { Ledger } from './ledger.js';`),
+      'lib/type-service.ts': service(`import type { Ledger } from './ledger.js';`),
+      'lib/inline-type-service.ts': service(`import { type Ledger } from './ledger.js';`),
+    });
+    try {
+      expect((await lintFindings(tree.root)).sort()).toEqual([
+        'import-x/no-cycle: lib/chicken.ts',
+        'import-x/no-cycle: lib/egg.ts',
+        'local/injected-class-is-a-value: lib/inline-type-service.ts',
+        'local/injected-class-is-a-value: lib/type-service.ts',
+      ]);
+    } finally {
+      await tree.remove();
+    }
+  });
+});

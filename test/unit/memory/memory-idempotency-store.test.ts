@@ -1,0 +1,233 @@
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Begin, Complete } from '../../../lib/core/idempotency-store.js';
+import { StoreUnavailableError } from '../../../lib/core/errors.js';
+import type { Fingerprint, Lease, OwnerToken, RecordKey } from '../../../lib/core/record.js';
+import {
+  MemoryIdempotencyStore,
+  memoryStore,
+  type MemoryStoreOptions,
+} from 'nestjs-idempotency/memory';
+
+const RETENTION_MS = 60_000;
+const timeoutMs = 500;
+const fingerprint = 'fingerprint' as Fingerprint;
+let now: number;
+
+beforeEach(() => {
+  now = 1_900_000_000_000;
+});
+
+describe('maxRecords', () => {
+  it('refuses a key that has no record yet, and leaves no trace of it', async () => {
+    const store = await filled(3);
+    await expect(store.begin(begin('another'))).rejects.toThrow(StoreUnavailableError);
+    await expect(store.begin(begin('another'))).rejects.toThrow('"maxRecords" is 3');
+    expect(store.size).toBe(3);
+    expect(await store.inspect('another' as RecordKey)).toBeUndefined();
+  });
+
+  it('goes on serving the keys that have a record', async () => {
+    const store = await filled(3);
+    expect((await store.begin(begin('record 0'))).kind).toBe('owned');
+    expect((await store.begin(begin('record 0', 'other'))).kind).toBe('in_progress');
+    const extended = { leaseMs: 1_000, recordRetentionMs: RETENTION_MS, timeoutMs };
+    expect((await store.extend(lease('record 0'), extended)).kind).toBe('ok');
+    expect((await store.complete(lease('record 0'), complete())).kind).toBe('ok');
+    expect((await store.begin(begin('record 0', 'other'))).kind).toBe('completed');
+    const released = { tombstoneMs: 1_000, timeoutMs };
+    expect((await store.release(lease('record 1'), released)).kind).toBe('ok');
+    expect((await store.begin(begin('record 1', 'other'))).kind).toBe('acquired');
+  });
+
+  it('stores the outcome of what has run, although there is no record and no room', async () => {
+    const store = await filled(3);
+    const { kind } = await store.complete(lease('lost'), complete({ whenGone: 'restore' }));
+    expect(kind).toBe('restored');
+    expect((await store.begin(begin('lost', 'other'))).kind).toBe('completed');
+    expect(store.size).toBe(4);
+  });
+
+  it('gives the room of expired records away', async () => {
+    const store = await filled(3);
+    now += RETENTION_MS;
+    expect((await store.begin(begin('another'))).kind).toBe('acquired');
+    expect(store.size).toBe(1);
+  });
+
+  it('does not take a renewed record for an expired one', async () => {
+    const store = await filled(1);
+    now += RETENTION_MS - 1;
+    await store.begin(begin('record 0'));
+    now += RETENTION_MS - 1;
+    await expect(store.begin(begin('another'))).rejects.toThrow(StoreUnavailableError);
+    expect((await store.inspect('record 0' as RecordKey))?.retentionLeftMs).toBe(1);
+  });
+
+  it('is no matter to a begin that is too late anyway', async () => {
+    const store = await filled(1);
+    const reply = await store.begin({ ...begin('another'), notAfter: now - 1 });
+    expect(reply).toEqual({ kind: 'late', now });
+  });
+});
+
+describe('expired records', () => {
+  it('leave with the commands that follow, a few with each, and the live ones stay', async () => {
+    const store = await filled(100, { maxRecords: 1_000 });
+    now += RETENTION_MS - 1;
+    await store.begin(begin('live'));
+    now += 1;
+    const sizes = [];
+    while (store.size > 1) {
+      const before = store.size;
+      await store.inspect('nothing' as RecordKey);
+      sizes.push(before - store.size);
+    }
+    expect(Math.max(...sizes)).toBeLessThan(20);
+    expect((await store.inspect('live' as RecordKey))?.state).toBe('in_progress');
+  });
+
+  it('do not pile up while keys come and go', async () => {
+    const store = memoryStore({ now: () => now });
+    let most = 0;
+    for (let index = 0; index < 5_000; index += 1) {
+      now += RETENTION_MS / 100;
+      await store.begin(begin(`record ${index}`));
+      most = Math.max(most, store.size);
+    }
+    // A hundred are alive at any time.
+    expect(most).toBeLessThanOrEqual(101);
+  });
+
+  it('still hand their fence on where the clock has fallen behind it', async () => {
+    const store = memoryStore({ now: () => now });
+    const fence = now * 1000 + 5_000_000;
+    await store.complete({ ...lease('key'), fence }, complete({ whenGone: 'restore' }));
+    now += RETENTION_MS;
+    const reply = await store.begin(begin('key', 'other'));
+    expect(reply).toMatchObject({ kind: 'acquired', fence: Math.max(fence + 1, now * 1000) });
+  });
+
+  it('need no timer', async () => {
+    const timers = () =>
+      process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+    const before = timers();
+    const store = await filled(10);
+    expect(timers()).toBe(before);
+    await store.close();
+  });
+});
+
+describe('the clock', () => {
+  it("is the process' own by default", async () => {
+    const earliest = Date.now();
+    const reply = await memoryStore().begin(begin('key'));
+    expect(reply).toMatchObject({ kind: 'acquired', now: expect.any(Number) });
+    const told = 'now' in reply ? reply.now : Number.NaN;
+    expect(told).toBeGreaterThanOrEqual(earliest);
+    expect(told).toBeLessThanOrEqual(Date.now());
+  });
+
+  it('may count fractions of a millisecond', async () => {
+    const store = memoryStore({ now: () => 1_234.75 });
+    const reply = await store.begin(begin('key'));
+    expect(reply).toMatchObject({ now: 1_234, fence: 1_234_000 });
+  });
+});
+
+describe('open', () => {
+  const { NODE_ENV } = process.env;
+  afterEach(() => {
+    process.env.NODE_ENV = NODE_ENV;
+  });
+
+  it('warns loudly in production', async () => {
+    process.env.NODE_ENV = 'production';
+    const warnings = await memoryStore().open();
+    expect(warnings.map(({ code }) => code)).toEqual(['memory_store_in_production']);
+    expect(warnings[0]?.message).toMatch(/^THE MEMORY STORE RUNS IN PRODUCTION/);
+  });
+
+  it('has nothing to say elsewhere', async () => {
+    process.env.NODE_ENV = 'development';
+    expect(await memoryStore().open()).toEqual([]);
+  });
+});
+
+describe('close', () => {
+  it('forgets every record, and every command fails afterwards', async () => {
+    const store = await filled(2);
+    await store.close();
+    await store.close();
+    expect(store.size).toBe(0);
+    const extend = { leaseMs: 1, recordRetentionMs: 1, timeoutMs };
+    const commands = [
+      () => store.begin(begin('record 0')),
+      () => store.extend(lease('record 0'), extend),
+      () => store.complete(lease('record 0'), complete()),
+      () => store.release(lease('record 0'), { tombstoneMs: 1, timeoutMs }),
+      () => store.inspect('record 0' as RecordKey),
+    ];
+    for (const command of commands) {
+      await expect(command()).rejects.toThrow(StoreUnavailableError);
+    }
+  });
+});
+
+describe('options', () => {
+  it.each([
+    [{ maxRecords: 0 }, '"maxRecords" must be an integer from 1 to 9007199254740991, but it is 0'],
+    [{ maxRecords: 1.5 }, '"maxRecords" must be an integer'],
+    [{ maxRecords: Number.NaN }, '"maxRecords" must be an integer'],
+    [{ maxRecords: '10' }, '"maxRecords" must be an integer'],
+    [{ now: 5 }, '"now" must be a function, but it is 5'],
+    [{ maxRecord: 5 }, '"maxRecord" is not an option of memoryStore'],
+  ])('that cannot work stop the start: %j', (options, message) => {
+    const create = () => memoryStore(options as MemoryStoreOptions);
+    expect(create).toThrow(message);
+    expect(create).toThrow(expect.objectContaining({ code: 'idempotency_options_invalid' }));
+  });
+
+  it('left undefined have their defaults', () => {
+    const store = memoryStore({ maxRecords: undefined, now: undefined });
+    expect(store).toBeInstanceOf(MemoryIdempotencyStore);
+  });
+});
+
+async function filled(
+  records: number,
+  options: MemoryStoreOptions = { maxRecords: records },
+): Promise<MemoryIdempotencyStore> {
+  const store = memoryStore({ now: () => now, ...options });
+  for (let index = 0; index < records; index += 1) await store.begin(begin(`record ${index}`));
+  return store;
+}
+
+function begin(key: string, token = 'owner'): Begin {
+  return {
+    recordKey: key as RecordKey,
+    token: token as OwnerToken,
+    fingerprint,
+    leaseMs: RETENTION_MS,
+    maxExecutionMs: RETENTION_MS,
+    recordRetentionMs: RETENTION_MS,
+    notAfter: 0,
+    onExpiredLease: 'takeover',
+    timeoutMs,
+  };
+}
+
+function lease(key: string): Lease {
+  return { recordKey: key as RecordKey, token: 'owner' as OwnerToken, fence: 0 };
+}
+
+function complete(how: Partial<Complete> = {}): Complete {
+  return {
+    state: 'completed',
+    outcome: { header: '', body: new Uint8Array() },
+    retentionMs: RETENTION_MS,
+    fingerprint,
+    whenGone: 'report',
+    timeoutMs,
+    ...how,
+  };
+}
