@@ -2,7 +2,7 @@ import type { OutcomeSummary } from './options.js';
 
 /**
  * Decides whether an outcome is kept and replayed, or released so that the operation may run again at
- * once. It must be pure: it may be asked twice about one attempt.
+ * once. It must be pure: it may be asked twice about one attempt. One that throws counts as the default.
  */
 export type OutcomePolicy = (summary: OutcomeSummary) => boolean;
 
@@ -17,4 +17,20 @@ export function keepAnswers({ status = 200 }: OutcomeSummary): boolean {
 /** The default of plain calls: whatever returned is kept, whatever was thrown is not. */
 export function keepSuccesses({ error }: OutcomeSummary): boolean {
   return error === undefined;
+}
+
+/**
+ * Asks a policy, and the default in its place when it throws: the operation has had its effect by then,
+ * and an attempt that nobody ends would keep its key until the hard deadline.
+ */
+export function asksToKeep(
+  policy: OutcomePolicy,
+  byDefault: OutcomePolicy,
+  summary: OutcomeSummary,
+): boolean {
+  try {
+    return policy(summary);
+  } catch {
+    return byDefault(summary);
+  }
 }

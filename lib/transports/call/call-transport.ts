@@ -12,7 +12,7 @@ import {
 } from '../../core/idempotency-context.js';
 import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../../core/options.js';
-import type { OutcomePolicy } from '../../core/outcome-policy.js';
+import { asksToKeep, keepSuccesses, type OutcomePolicy } from '../../core/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record.js';
 import { recordKey, type Scope } from '../../core/record-key.js';
 import { decodeOutcome, encodeFailure, encodeValue, VALUE_NOT_KEPT } from './call-outcome.js';
@@ -109,7 +109,7 @@ async function execute(
   } catch (error) {
     return fail(call, attempt, error);
   }
-  if (!call.keep({})) {
+  if (!asksToKeep(call.keep, keepSuccesses, {})) {
     await attempt.release();
     return value;
   }
@@ -125,7 +125,7 @@ async function execute(
 }
 
 async function fail(call: Call, attempt: Attempt, error: unknown): Promise<unknown> {
-  if (!call.keep({ error })) {
+  if (!asksToKeep(call.keep, keepSuccesses, { error })) {
     await attempt.release();
     throw error;
   }

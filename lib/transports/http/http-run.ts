@@ -2,6 +2,7 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import type { Attempt, Settlement } from '../../core/attempt.js';
 import type { RunningOperation } from '../../core/idempotency-context.js';
 import { finishedRetentionMs, type OutcomeSummary } from '../../core/options.js';
+import { asksToKeep, keepAnswers } from '../../core/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record.js';
 import type { AnswerSink, Replacement } from './answer-sink.js';
 import { decodeAnswer, encodeAnswer, RESPONSE_NOT_KEPT, type HttpAnswer } from './http-answer.js';
@@ -49,7 +50,7 @@ export class HttpRun implements AnswerSink {
   streamCompleted(status: number): void {
     if (this.isHandlerBehind()) return;
     // An answer from outside has overwritten the status, which then says nothing of the handler.
-    const kept = this.answeredFromOutside || this.route.options.keep({ status });
+    const kept = this.answeredFromOutside || this.keeps({ status });
     this.handlerSettled({ kind: 'returned', kept });
   }
 
@@ -148,19 +149,22 @@ export class HttpRun implements AnswerSink {
 
   /** @returns the state to keep the attempt's end in, or `undefined` to release it. */
   private verdictOn(status: number): FinishedState | undefined {
-    const { keep } = this.route.options;
     const state = status >= 400 ? 'failed' : 'completed';
     const end = this.handlerEnd;
     if (!this.route.isNative && end?.kind === 'returned' && end.kept) {
-      if (!keep({ status })) this.attempt.responseDiverged();
+      if (!this.keeps({ status })) this.attempt.responseDiverged();
       return state;
     }
     if (end?.kind === 'threw') {
       // Pipes and inner interceptors fail like a handler, but the operation has not begun (C88).
       const entered = this.operation.progress !== 'not_entered';
-      return entered && keep({ status, error: end.error }) ? state : undefined;
+      return entered && this.keeps({ status, error: end.error }) ? state : undefined;
     }
-    return keep({ status }) ? state : undefined;
+    return this.keeps({ status }) ? state : undefined;
+  }
+
+  private keeps(summary: OutcomeSummary): boolean {
+    return asksToKeep(this.route.options.keep, keepAnswers, summary);
   }
 
   private storedPartOf({ status, headers, body }: HttpAnswer): HttpAnswer {

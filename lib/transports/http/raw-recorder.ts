@@ -179,6 +179,7 @@ function sendInstead(
   { headersBefore }: AnswerSink,
   callback: (() => void) | undefined,
 ): void {
+  const { sendDate } = response;
   for (const name of response.getHeaderNames()) {
     const before = headersBefore[name];
     if (before === undefined) response.removeHeader(name);
@@ -187,6 +188,8 @@ function sendInstead(
   setFields(response, headers);
   // Node adds none of its own once one was removed.
   if (status !== 204 && status !== 304) response.setHeader('Content-Length', body.length);
+  // Taking away a Date of the handler's turns off Node's own.
+  response.sendDate = sendDate;
   response.statusCode = status;
   response.statusMessage = '';
   sendBody(response, body, callback);
