@@ -1,7 +1,7 @@
 import { configure } from 'safe-stable-stringify';
 import { IdempotencyError } from './errors.js';
 
-/** Containers inside containers that a compared value may have (CONTRACT C35). */
+/** Containers inside containers that a compared value may have (contract C35). */
 export const MAX_CONTENT_DEPTH = 1000;
 
 /** The content has no canonical form: a number that is not finite, or nesting beyond {@link MAX_CONTENT_DEPTH}. */

@@ -38,7 +38,7 @@ export type OperationProgress = 'not_entered' | 'running' | 'returned' | 'threw'
 
 /** One run of an operation, as everything below it can find it. */
 export class RunningOperation {
-  /** `not_entered` until it is reached, past pipes and inner interceptors (CONTRACT C88). */
+  /** `not_entered` until it is reached, past pipes and inner interceptors (contract C88). */
   progress: OperationProgress = 'not_entered';
   /** Called when the operation returns or throws. */
   onSettled: (() => void) | undefined;

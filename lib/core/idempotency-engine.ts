@@ -149,7 +149,7 @@ export class IdempotencyEngine implements AttemptHost {
     return { kind: 'run', attempt };
   }
 
-  /** A reply that took most of the lease has to be followed by an extension that works (PROTOCOL, rule 1). */
+  /** A reply that took most of the lease has to be followed by an extension that works (protocol, rule 1). */
   private async isUsable(claim: Claim, lease: Lease, sentAt: number): Promise<boolean> {
     const { leaseMs, maxExecutionMs, commandTimeoutMs } = claim.options;
     if (monotonicNow() - sentAt < (leaseMs * 2) / 3) return true;

@@ -15,7 +15,7 @@ export interface LeaseObserver {
 const HEARTBEATS_PER_LEASE = 3;
 
 /**
- * Keeps one attempt's lease alive while its operation runs (PROTOCOL, rules 1 and 2): a heartbeat at a
+ * Keeps one attempt's lease alive while its operation runs (protocol, rules 1 and 2): a heartbeat at a
  * third of the lease, one in flight, none beyond the hard deadline. The lease counts from the instant
  * **before** the command that won it was sent, by the monotonic clock. One timer, never a reason for the
  * process to stay alive.

@@ -26,7 +26,7 @@ export interface ProtocolOptions {
   readonly maxExecutionMs?: number;
   /**
    * How long an outcome can be replayed, counted from completion and not prolonged by replays
-   * (CONTRACT C80–C82a). 1 to 31 536 000 000 (a year). A function of the outcome may shorten it, for a
+   * (contract C80–C82a). 1 to 31 536 000 000 (a year). A function of the outcome may shorten it, for a
    * kept failure say; records in progress are then kept for the default, and so is an outcome for
    * which it throws or returns no retention.
    * @defaultValue 86_400_000
@@ -34,7 +34,7 @@ export interface ProtocolOptions {
   readonly retentionMs?: number | ((outcome: OutcomeSummary & { state: FinishedState }) => number);
   /**
    * What a duplicate of an operation in progress gets: `'reject'`, a 409 with Retry-After at once, or
-   * `'wait'`, the first one's outcome as soon as it is there (CONTRACT C50, C55).
+   * `'wait'`, the first one's outcome as soon as it is there (contract C50, C55).
    * @defaultValue 'reject'
    */
   readonly whenInProgress?: 'reject' | 'wait';
@@ -58,7 +58,7 @@ export interface ProtocolOptions {
   readonly onTakeover?: 'run' | 'reject';
   /**
    * What to do when the store cannot be reached before the operation started: `'reject'` with 503
-   * (CONTRACT C87), or `'execute'` without protection, marked by the event `unprotected` and, on HTTP,
+   * (contract C87), or `'execute'` without protection, marked by the event `unprotected` and, on HTTP,
    * by the header `Idempotency-Status: unprotected`.
    * @defaultValue 'reject'
    */
@@ -71,7 +71,7 @@ export interface ProtocolOptions {
   /**
    * What to answer when the operation is done and its outcome could not be stored within
    * `saveTimeoutMs`: `'respond'` with the real outcome, for a client that has its answer does not
-   * retry, or `'error'`, a 503. Both go on saving in the background (CONTRACT C87a).
+   * retry, or `'error'`, a 503. Both go on saving in the background (contract C87a).
    * @defaultValue 'respond'
    */
   readonly onSaveFailure?: 'respond' | 'error';

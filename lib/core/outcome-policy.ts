@@ -9,7 +9,7 @@ export type OutcomePolicy = (summary: OutcomeSummary) => boolean;
 /** Statuses that ask the caller to come back, or that the layers in front of the operation give. */
 const COME_BACK = new Set([401, 403, 408, 412, 425, 429]);
 
-/** The default on HTTP (CONTRACT, decision 8): 2xx, 3xx and the 4xx that are an answer to this very request. */
+/** The default on HTTP (contract, decision 8): 2xx, 3xx and the 4xx that are an answer to this very request. */
 export function keepAnswers({ status = 200 }: OutcomeSummary): boolean {
   return status < 500 && !COME_BACK.has(status);
 }

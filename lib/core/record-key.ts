@@ -23,7 +23,7 @@ export interface RecordIdentity {
 
 /**
  * Derives the record key. Every part carries its type and length, so no choice of scope, operation and
- * key yields the digest of another triple (CONTRACT C17, C24), and neither stands in it readably.
+ * key yields the digest of another triple (contract C17, C24), and neither stands in it readably.
  *
  * @throws {@link IdempotencyOptionsError} when a part of the scope is not a {@link ScopePart}.
  */

@@ -1,6 +1,6 @@
 /**
  * What this process knows of the store's clock: its distance from the own monotonic clock, taken anew
- * from every reply that carries the time (PROTOCOL, rule 0). Neither process' wall clock takes part.
+ * from every reply that carries the time (protocol, rule 0). Neither process' wall clock takes part.
  */
 export class ServerClock {
   private offset: number | undefined;

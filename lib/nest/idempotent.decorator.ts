@@ -74,7 +74,7 @@ function routeNames(prototype: object): Set<string> {
 
 /**
  * Tells the running operation when the method itself is reached, and when it settles: pipes and inner
- * interceptors fail like it (CONTRACT C88), or give up before it (C60c), inside the same stream.
+ * interceptors fail like it (contract C88), or give up before it (C60c), inside the same stream.
  */
 function reportingEntry(method: Method): Method {
   const entered: Method = function (...args) {

@@ -20,7 +20,7 @@ interface HttpOutcomeHeader {
 
 const NOTHING = new Uint8Array();
 
-/** "It is done, the response was not kept": replayed as 409 (CONTRACT C70a, C87d). */
+/** "It is done, the response was not kept": replayed as 409 (contract C70a, C87d). */
 export const RESPONSE_NOT_KEPT: Outcome = Object.freeze({
   header: JSON.stringify({ http: FORMAT } satisfies HttpOutcomeHeader),
   body: NOTHING,

@@ -50,7 +50,7 @@ export interface HttpOptions {
   readonly enabled?: boolean | ((context: ExecutionContext) => boolean);
   /**
    * Whose key it is: one part or several (tenant, user). The same key of another scope is another key
-   * (CONTRACT C22–C31a).
+   * (contract C22–C31a).
    * @defaultValue `request.user.id ?? request.user.sub`, a string or safe integer
    */
   readonly scope?: (context: ExecutionContext) => ScopeAnswer | Promise<ScopeAnswer>;
@@ -68,7 +68,7 @@ export interface HttpOptions {
   readonly operation?: string;
   /**
    * Over what a key is unique: the operation, or all operations of the principal, where a second
-   * operation under the same key is a mismatch (CONTRACT C41).
+   * operation under the same key is a mismatch (contract C41).
    * @defaultValue 'operation'
    */
   readonly keyScope?: 'operation' | 'principal';
@@ -78,7 +78,7 @@ export interface HttpOptions {
    */
   readonly key?: string | ((context: ExecutionContext) => string | undefined);
   /**
-   * Whether a request without a key is refused with 400, or runs unprotected (CONTRACT C18, C19).
+   * Whether a request without a key is refused with 400, or runs unprotected (contract C18, C19).
    * @defaultValue true
    */
   readonly required?: boolean;
@@ -102,12 +102,12 @@ export interface HttpOptions {
   readonly keep?: OutcomePolicy;
   /**
    * `false` keeps only the fact that it was done; a repetition is answered 409 "response not kept"
-   * (CONTRACT C87d).
+   * (contract C87d).
    * @defaultValue true
    */
   readonly storeBody?: boolean;
   /**
-   * Bytes of a body that are stored; a larger one is sent, and kept as "response not kept" (CONTRACT
+   * Bytes of a body that are stored; a larger one is sent, and kept as "response not kept" (contract
    * C70a). 0 to 67 108 864.
    * @defaultValue 1_048_576
    */
@@ -119,7 +119,7 @@ export interface HttpOptions {
   readonly replayHeader?: string;
   /**
    * Names of the handler's headers that a replay repeats. Fields of one exchange (`Date`,
-   * `Set-Cookie`, `X-Request-Id` …, CONTRACT C64–C67) are never repeated.
+   * `Set-Cookie`, `X-Request-Id` …, contract C64–C67) are never repeated.
    * @defaultValue all that the handler added
    */
   readonly replayHeaders?: readonly string[];

@@ -47,7 +47,7 @@ export class HttpReplay implements AnswerSink {
   }
 }
 
-/** A stored answer with the header that says so (CONTRACT C73). */
+/** A stored answer with the header that says so (contract C73). */
 export function markedReplay(answer: HttpAnswer, replayHeader: string): HttpAnswer {
   return { ...answer, headers: { ...answer.headers, [replayHeader]: 'true' } };
 }

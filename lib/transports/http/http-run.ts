@@ -25,7 +25,7 @@ const NO_ANSWER_GRACE_MS = 1_000;
 /**
  * One attempt on HTTP, from the handler's start to the last byte. It sees both ends: the handler's stream
  * says whether the operation succeeded, the wire says what the client got, and together they decide what
- * is stored (PROTOCOL, rule 3; CONTRACT, "What this demands", 4). The record is settled exactly once.
+ * is stored (protocol, rule 3; contract, "The answer and its record"). The record is settled exactly once.
  */
 export class HttpRun implements AnswerSink {
   private handlerEnd: HandlerEnd | undefined;
@@ -72,7 +72,7 @@ export class HttpRun implements AnswerSink {
 
   /**
    * Whether an answer that begins now comes from outside the handler: from an outer timeout, say, while
-   * an ordinary handler goes on. Such an answer passes unrecorded (CONTRACT C60c).
+   * an ordinary handler goes on. Such an answer passes unrecorded (contract C60c).
    */
   isFromOutside(): boolean {
     return this.answeredFromOutside || (!this.route.isNative && this.handlerEnd === undefined);

@@ -31,7 +31,7 @@ import {
 import { contentOf } from './request-content.js';
 import { requestScope } from './request-scope.js';
 
-/** Safe methods have no effect that could happen twice (RFC 9110 §9.2.1): the key is ignored (CONTRACT C21). */
+/** Safe methods have no effect that could happen twice (RFC 9110 §9.2.1): the key is ignored (contract C21). */
 const UNPROTECTED_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 
 const PROBLEMS: Record<RejectionReason, new (context: ProblemContext) => IdempotencyProblem> = {
@@ -197,7 +197,7 @@ function run(
   });
   return new Observable((subscriber) => {
     // A subscription of its own, without teardown: neither an outer timeout nor a client that leaves
-    // ends the handler, whose outcome is still to be stored (CONTRACT C57).
+    // ends the handler, whose outcome is still to be stored (contract C57).
     defer(() => runningOperation.run(operation, () => next.handle())).subscribe({
       next: (value) => {
         if (value instanceof StreamableFile) {

@@ -16,7 +16,7 @@ const PARAMETER_VALUE =
 
 /**
  * Reads the key from its field's value: a structured-field String (RFC 9651), and in `lenient` mode bare
- * text as well; `"k"` and `k` are the same key (CONTRACT C01–C17).
+ * text as well; `"k"` and `k` are the same key (contract C01–C17).
  *
  * @param value - one field line, without white space around it.
  * @param maxLength - of the decoded key.
@@ -57,7 +57,7 @@ function areParameters(text: string): boolean {
 
 /**
  * All lines of one header field as they came. Node joins repeated lines in `headers`, so that two keys
- * would pass for one (CONTRACT C07); `rawHeaders` is there on HTTP/2 too.
+ * would pass for one (contract C07); `rawHeaders` is there on HTTP/2 too.
  *
  * @param name - in lower case.
  */

@@ -21,7 +21,7 @@ export interface ProblemDocument {
   readonly retryable: boolean;
 }
 
-/** What distinguishes one problem from the others (CONTRACT, "Answers of the layer itself"). */
+/** What distinguishes one problem from the others (contract, "Answers of the layer itself"). */
 interface ProblemKind {
   readonly slug: string;
   readonly status: number;
@@ -76,7 +76,7 @@ export abstract class IdempotencyProblem extends HttpException {
   }
 }
 
-/** 400: the route needs an `Idempotency-Key` and there is none (CONTRACT C18). */
+/** 400: the route needs an `Idempotency-Key` and there is none (contract C18). */
 export class KeyMissingProblem extends IdempotencyProblem {
   override readonly name = 'KeyMissingProblem';
   constructor(context: ProblemContext) {
@@ -95,7 +95,7 @@ export class KeyMissingProblem extends IdempotencyProblem {
   }
 }
 
-/** 400: the key is malformed, given twice, or too long (CONTRACT C06–C14). */
+/** 400: the key is malformed, given twice, or too long (contract C06–C14). */
 export class KeyInvalidProblem extends IdempotencyProblem {
   override readonly name = 'KeyInvalidProblem';
   constructor(context: ProblemContext) {
@@ -113,7 +113,7 @@ export class KeyInvalidProblem extends IdempotencyProblem {
   }
 }
 
-/** 400: nobody knows whose key it is (CONTRACT C30). */
+/** 400: nobody knows whose key it is (contract C30). */
 export class CallerUnknownProblem extends IdempotencyProblem {
   override readonly name = 'CallerUnknownProblem';
   constructor(context: ProblemContext) {
@@ -131,7 +131,7 @@ export class CallerUnknownProblem extends IdempotencyProblem {
   }
 }
 
-/** 422: the key was used for another content (CONTRACT C31–C41). */
+/** 422: the key was used for another content (contract C31–C41). */
 export class KeyReusedProblem extends IdempotencyProblem {
   override readonly name = 'KeyReusedProblem';
   constructor(context: ProblemContext) {
@@ -149,7 +149,7 @@ export class KeyReusedProblem extends IdempotencyProblem {
   }
 }
 
-/** 409: the first request is still being processed (CONTRACT C50). */
+/** 409: the first request is still being processed (contract C50). */
 export class InProgressProblem extends IdempotencyProblem {
   override readonly name = 'InProgressProblem';
   constructor(context: ProblemContext) {
@@ -167,7 +167,7 @@ export class InProgressProblem extends IdempotencyProblem {
   }
 }
 
-/** 409: done, but what it answered was not kept (CONTRACT C70a). */
+/** 409: done, but what it answered was not kept (contract C70a). */
 export class ResponseNotKeptProblem extends IdempotencyProblem {
   override readonly name = 'ResponseNotKeptProblem';
   constructor(context: ProblemContext) {
@@ -204,7 +204,7 @@ export class OutcomeUnknownProblem extends IdempotencyProblem {
   }
 }
 
-/** 400: the content has no canonical form, so a repetition could not be told from another request (CONTRACT C35). */
+/** 400: the content has no canonical form, so a repetition could not be told from another request (contract C35). */
 export class ContentInvalidProblem extends IdempotencyProblem {
   override readonly name = 'ContentInvalidProblem';
   constructor(context: ProblemContext) {
@@ -241,7 +241,7 @@ export class ShuttingDownProblem extends IdempotencyProblem {
   }
 }
 
-/** 503: the store cannot be reached, so nothing was executed, or its outcome could not be stored (CONTRACT C87). */
+/** 503: the store cannot be reached, so nothing was executed, or its outcome could not be stored (contract C87). */
 export class StoreUnavailableProblem extends IdempotencyProblem {
   override readonly name = 'StoreUnavailableProblem';
   constructor(context: ProblemContext) {

@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 
 /**
- * Fields that belong to one exchange and not to the outcome (CONTRACT C64–C67): made anew for every
+ * Fields that belong to one exchange and not to the outcome (contract C64–C67): made anew for every
  * answer, or dangerous to repeat.
  */
 const PER_EXCHANGE = new Set([

@@ -14,7 +14,7 @@ export type RequestFingerprint = (
 ) => Fingerprint;
 
 /**
- * Chooses once per route how its requests are compared (CONTRACT C31–C48). The operation's name is part
+ * Chooses once per route how its requests are compared (contract C31–C48). The operation's name is part
  * of every fingerprint, so that with `keyScope: 'principal'` another route is another content.
  *
  * The function that is returned throws {@link ContentNotComparableError} for content that has no
@@ -50,7 +50,7 @@ function ofContent(
   return fingerprint(fields.length === 0 ? parts : [...parts, ...fields]);
 }
 
-/** The query as a multiset by name: only the order of equal names counts (CONTRACT C38, C39). */
+/** The query as a multiset by name: only the order of equal names counts (contract C38, C39). */
 function canonicalQuery(query: string): string {
   if (query === '') return '';
   const members = new URLSearchParams(query);

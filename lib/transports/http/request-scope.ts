@@ -4,7 +4,7 @@ import type { ResolvedHttpOptions, ScopeAnswer } from './http-options.js';
 import type { PlatformRequest } from './request-content.js';
 
 /**
- * Whose key it is, or `undefined` when nobody can say: then nobody's record may be touched (CONTRACT
+ * Whose key it is, or `undefined` when nobody can say: then nobody's record may be touched (contract
  * C22–C31a). A part that is missing makes the whole scope unknown, for two callers could share the rest.
  */
 export async function requestScope(
