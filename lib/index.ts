@@ -2,6 +2,7 @@
 // events and the options; the engine behind them changes freely.
 export { IdempotencyModule } from './nest/idempotency.module.js';
 export { Idempotent } from './nest/idempotent.decorator.js';
+// A decorator and a type, which an application imports by one name.
 export { IdempotencyContext } from './nest/idempotency-context.decorator.js';
 export { IdempotencyService, type IdempotentCall } from './nest/idempotency.service.js';
 export { IdempotencyInterceptor } from './nest/idempotency.interceptor.js';
@@ -13,7 +14,6 @@ export type {
 export {
   currentIdempotencyContext,
   requireIdempotencyContext,
-  type IdempotencyContext as IdempotencyContextInfo,
 } from './core/idempotency-context.js';
 export {
   IdempotencyEvents,

@@ -48,6 +48,7 @@ export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'released'; readonly durationMs: number })
   /** The attempt has used half of `maxExecutionMs`. */
   | (AttemptSubject & { readonly type: 'slow_attempt'; readonly elapsedMs: number })
+  /** May come twice for one attempt: once it is `expired`, and once another one is known to have it. */
   | (AttemptSubject & { readonly type: 'lease_lost'; readonly reason: LeaseLossReason })
   /** Another attempt's success stands in place of this one's. */
   | (AttemptSubject & { readonly type: 'superseded' })

@@ -34,6 +34,8 @@ describe('two processes on one Redis', () => {
       REDIS_URL: redis.url,
       LEDGER_FILE: ledger,
       PROVIDER_DELAY_MS: '20',
+      // A machine that is busy with other tests is not to be mistaken for a Redis that is down.
+      COMMAND_TIMEOUT_MS: '5000',
     };
     apis = ['express', 'fastify'].map(
       (PLATFORM) => new ApiProcess({ ...settings, PLATFORM }, typescriptNodeOptions),

@@ -54,6 +54,12 @@ export class Environment {
   @IsInt()
   @Min(1000)
   MAX_EXECUTION_MS = 60_000;
+
+  /** How long the store may take to answer before it counts as down. */
+  @Type(() => Number)
+  @IsInt()
+  @Min(1)
+  COMMAND_TIMEOUT_MS = 500;
 }
 
 /** @throws Error that names every variable which is wrong. */

@@ -13,5 +13,6 @@ export function idempotencyOptions(config: ConfigService<Environment, true>) {
         : memoryStore(),
     leaseMs: config.get('LEASE_MS', { infer: true }),
     maxExecutionMs: config.get('MAX_EXECUTION_MS', { infer: true }),
+    commandTimeoutMs: config.get('COMMAND_TIMEOUT_MS', { infer: true }),
   };
 }

@@ -51,7 +51,6 @@ export class ApiProcess {
     while (this.reported(event) < times) await this.#nextLine();
   }
 
-  dump() { return this.#log; }
   signal(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
   }

@@ -9,6 +9,9 @@ import { type RedisServer, startRedisServer } from './redis-server.js';
 export const PROVIDER_DELAY_MS = 1000;
 export const LEASE_MS = 3000;
 
+/** A slow machine under 200 requests at once is not to be mistaken for a Redis that is down. */
+const COMMAND_TIMEOUT_MS = 2000;
+
 /** One Redis, API processes on it, one ledger for all of them. */
 export class Stage {
   readonly #processes: ApiProcess[] = [];
@@ -42,6 +45,7 @@ export class Stage {
       LEDGER_FILE: this.ledgerPath,
       PROVIDER_DELAY_MS: String(PROVIDER_DELAY_MS),
       LEASE_MS: String(LEASE_MS),
+      COMMAND_TIMEOUT_MS: String(COMMAND_TIMEOUT_MS),
     });
     this.#processes.push(api);
     await api.untilListening();

@@ -1,5 +1,5 @@
 import { Body, Controller, Get, Param, Post, UseGuards } from '@nestjs/common';
-import { Idempotent, IdempotencyContext, type IdempotencyContextInfo } from 'nestjs-idempotency';
+import { Idempotent, IdempotencyContext } from 'nestjs-idempotency';
 import { BearerTokenGuard } from '../auth/bearer-token.guard.js';
 import { CurrentUser } from '../auth/current-user.decorator.js';
 import type { User } from '../auth/user.js';
@@ -18,7 +18,7 @@ export class PaymentsController {
   create(
     @Body() order: CreatePaymentDto,
     @CurrentUser() user: User,
-    @IdempotencyContext() context: IdempotencyContextInfo,
+    @IdempotencyContext() context: IdempotencyContext,
   ): Promise<PaymentView> {
     return this.payments.create(order, user, context);
   }
@@ -34,7 +34,7 @@ export class PaymentsController {
     @Param('id') id: string,
     @Body() order: CreateRefundDto,
     @CurrentUser() user: User,
-    @IdempotencyContext() context: IdempotencyContextInfo,
+    @IdempotencyContext() context: IdempotencyContext,
   ): Promise<RefundView> {
     return this.payments.refund(id, order, user, context);
   }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Injectable, NotFoundException } from '@nestjs/common';
-import type { IdempotencyContextInfo } from 'nestjs-idempotency';
+import type { IdempotencyContext } from 'nestjs-idempotency';
 import type { User } from '../auth/user.js';
 import type { Charge } from '../ledger/ledger.js';
 import { PaymentProvider } from '../provider/payment-provider.js';
@@ -15,7 +15,7 @@ export class PaymentsService {
   async create(
     { amount, currency, description }: CreatePaymentDto,
     user: User,
-    context: IdempotencyContextInfo,
+    context: IdempotencyContext,
   ): Promise<PaymentView> {
     const { attempt, fencingToken, signal } = context;
     const reference = referenceFor(user, context);
@@ -35,7 +35,7 @@ export class PaymentsService {
     chargeId: string,
     { amount }: CreateRefundDto,
     user: User,
-    context: IdempotencyContextInfo,
+    context: IdempotencyContext,
   ): Promise<RefundView> {
     const { attempt, fencingToken, signal } = context;
     const reference = referenceFor(user, context);
@@ -53,7 +53,7 @@ export class PaymentsService {
 }
 
 /** The provider's own reference: every attempt at one operation arrives at the same one. */
-function referenceFor(user: User, { operation, key }: IdempotencyContextInfo): string {
+function referenceFor(user: User, { operation, key }: IdempotencyContext): string {
   const identity = JSON.stringify([user.id, operation, key]);
   return createHash('sha256').update(identity).digest('hex').slice(0, 32);
 }

@@ -14,12 +14,7 @@ import {
 } from '@nestjs/common';
 import { HttpAdapterHost, Reflector } from '@nestjs/core';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import {
-  currentIdempotencyContext,
-  IdempotencyContext,
-  Idempotent,
-  type IdempotencyContextInfo,
-} from 'nestjs-idempotency';
+import { currentIdempotencyContext, IdempotencyContext, Idempotent } from 'nestjs-idempotency';
 import { map, tap, type Observable } from 'rxjs';
 import {
   AnswersController,
@@ -99,7 +94,7 @@ class InterceptedController {
   @Idempotent({ operation: 'payments.create' })
   async context(
     @InScenario() scenario: Scenario,
-    @IdempotencyContext() context: IdempotencyContextInfo,
+    @IdempotencyContext() context: IdempotencyContext,
   ) {
     const execution = await scenario.run();
     scenario.notes.push(context, currentIdempotencyContext());

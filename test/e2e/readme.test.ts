@@ -1,0 +1,198 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { transform } from '@swc/core';
+import { Redis } from 'ioredis';
+import { keepAnswers } from 'nestjs-idempotency';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { PROTOCOL_DEFAULTS, ENGINE_DEFAULTS } from '../../lib/core/options.js';
+import { fingerprint } from '../../lib/core/fingerprint.js';
+import { newOwnerToken } from '../../lib/core/owner-token.js';
+import { recordKey } from '../../lib/core/record-key.js';
+import { encodeAnswer } from '../../lib/transports/http/http-answer.js';
+import { HTTP_DEFAULTS } from '../../lib/transports/http/http-options.js';
+import { freePort } from '../support/free-port.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+
+const root = fileURLToPath(new URL('../..', import.meta.url));
+let readme: string;
+
+beforeAll(async () => {
+  readme = await readFile(join(root, 'README.md'), 'utf8');
+});
+
+describe('the twenty lines of the README', () => {
+  let folder: string;
+  let app: ChildProcess;
+  let url: string;
+
+  beforeAll(async () => {
+    const [, code = ''] = /```ts\n(.*?)```/s.exec(readme) ?? [];
+    const { code: javascript } = await transform(code, {
+      filename: 'main.ts',
+      jsc: {
+        parser: { syntax: 'typescript', decorators: true },
+        transform: { legacyDecorator: true, decoratorMetadata: true },
+        target: 'es2022',
+      },
+      module: { type: 'es6' },
+    });
+    // Inside the project, where the package finds itself by its own name.
+    folder = await mkdtemp(join(root, 'test/.tmp-readme-'));
+    await writeFile(join(folder, 'main.mjs'), javascript);
+    const port = await freePort();
+    url = `http://127.0.0.1:${String(port)}/payments`;
+    app = spawn(process.execPath, [join(folder, 'main.mjs')], {
+      env: { ...process.env, NODE_OPTIONS: '', PORT: String(port) },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    await new Promise<void>((resolve, reject) => {
+      app.once('exit', (code) => reject(new Error(`it ended with ${String(code)}`)));
+      app.stdout?.on('data', (text: Buffer) => {
+        if (text.includes('successfully started')) resolve();
+      });
+    });
+  });
+
+  afterAll(async () => {
+    app.kill('SIGKILL');
+    await rm(folder, { recursive: true, force: true });
+  });
+
+  it('charge once for two requests with one key', async () => {
+    const headers = { 'Idempotency-Key': 'k-1' };
+    const send = () =>
+      fetch(url, { method: 'POST', headers, body: new URLSearchParams({ amount: '1200' }) });
+    const first = await send();
+    const second = await send();
+    expect(first.headers.get('idempotent-replayed')).toBeNull();
+    expect(second.headers.get('idempotent-replayed')).toBe('true');
+    expect(await first.text()).toBe('{"charge":1,"amount":"1200"}');
+    expect(await second.text()).toBe('{"charge":1,"amount":"1200"}');
+  });
+});
+
+describe('the table of options in the README', () => {
+  const rows = () =>
+    [...readme.matchAll(/^\| `(\w+)` +\| (.*?) +\|/gm)].map(([, name = '', text = '']) => ({
+      name,
+      text,
+    }));
+
+  it('names every option there is, and no other', () => {
+    const names = [
+      'store',
+      'scope',
+      'operation',
+      'replayHeaders',
+      ...Object.keys({ ...PROTOCOL_DEFAULTS, ...ENGINE_DEFAULTS, ...HTTP_DEFAULTS }),
+    ];
+    expect(
+      rows()
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual(names.sort());
+  });
+
+  it('tells the defaults as they are', () => {
+    const defaults: Record<string, unknown> = {
+      ...PROTOCOL_DEFAULTS,
+      ...ENGINE_DEFAULTS,
+      ...HTTP_DEFAULTS,
+    };
+    for (const { name, text } of rows()) {
+      const told = /^`(.*)`$/.exec(text)?.[1];
+      const value = defaults[name];
+      if (told === undefined || value === undefined) continue;
+      const shown = typeof value === 'string' ? `'${value}'` : String(value);
+      expect({ name, told }).toEqual({ name, told: shown });
+    }
+  });
+
+  it('tells which statuses are not kept', () => {
+    const text = rows().find(({ name }) => name === 'keep')?.text ?? '';
+    const [, released = ''] = /4xx but (.*)/.exec(text) ?? [];
+    const statuses = Array.from({ length: 100 }, (_, i) => 400 + i);
+    expect(released.split(' ').map(Number)).toEqual(
+      statuses.filter((status) => !keepAnswers({ status })),
+    );
+  });
+});
+
+describe('the memory that the README tells of', () => {
+  let server: RedisServer;
+  let client: Redis;
+
+  beforeAll(async () => {
+    server = await startRedis();
+    client = new Redis(server.url);
+  });
+
+  afterAll(async () => {
+    client.disconnect();
+    await server.stop();
+  });
+
+  const bytes = async (key: string) => Number(await client.call('MEMORY', 'USAGE', key));
+
+  /** Bytes of a record while running and when done, for an answer with as many bytes of body. */
+  async function measured(bodyBytes: number): Promise<{ running: number; done: number }> {
+    const store = redisStore({ client });
+    const key = recordKey({ scope: ['u'], operation: 'o', key: String(bodyBytes) });
+    const token = newOwnerToken();
+    const print = fingerprint(['']);
+    const timeoutMs = 1_000;
+    const reply = await store.begin({
+      recordKey: key,
+      token,
+      fingerprint: print,
+      leaseMs: 10_000,
+      maxExecutionMs: 300_000,
+      recordRetentionMs: 86_700_000,
+      notAfter: 0,
+      onExpiredLease: 'takeover',
+      timeoutMs,
+    });
+    if (reply.kind !== 'acquired') throw new Error(reply.kind);
+    const running = await bytes(`idem:1:${key}`);
+    const answer = {
+      status: 201,
+      headers: {
+        'content-type': 'application/json; charset=utf-8',
+        etag: 'W/"22-abcdefghijklmnopqrstuvwxyz0"',
+        location: '/payments/123456',
+      },
+      body: Buffer.alloc(bodyBytes, 'x'),
+    };
+    const outcome = encodeAnswer(answer);
+    expect(outcome.header).toHaveLength(160);
+    await store.complete(
+      { recordKey: key, token, fence: reply.fence },
+      {
+        state: 'completed',
+        outcome,
+        retentionMs: 86_400_000,
+        fingerprint: print,
+        whenGone: 'restore',
+        timeoutMs,
+      },
+    );
+    return { running, done: await bytes(`idem:1:${key}`) };
+  }
+
+  it('is what a record takes, and stays below the formula', async () => {
+    const isMeasuredVersion = (await client.info('server')).includes('redis_version:7.0');
+    const rows = [...readme.matchAll(/^ *\| +([\d,]+) B \| +([\d,]+) B \| +([\d,]+) B \|/gm)];
+    expect(rows.length).toBeGreaterThanOrEqual(4);
+    for (const row of rows) {
+      const [body = 0, running = 0, done = 0] = row
+        .slice(1)
+        .map((text) => Number(text.replace(',', '')));
+      const real = await measured(body);
+      expect(real.done).toBeLessThanOrEqual(1.25 * (body + 160) + 350);
+      if (isMeasuredVersion) expect({ body, ...real }).toEqual({ body, running, done });
+    }
+  });
+});
