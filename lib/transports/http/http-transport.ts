@@ -1,25 +1,19 @@
 import { StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs/common';
 import { defer, Observable, of } from 'rxjs';
 import type { Attempt } from '../../core/attempt.js';
-import { ContentNotComparableError } from '../../core/canonical-json.js';
 import type { Claim } from '../../core/claim.js';
 import type { RejectionReason } from '../../core/events.js';
 import { contextOf, RunningOperation, runningOperation } from '../../core/idempotency-context.js';
 import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
-import type { Fingerprint, Outcome } from '../../core/record.js';
-import { recordKey, type Scope } from '../../core/record-key.js';
+import type { Outcome } from '../../core/record.js';
 import { decodeAnswer } from './http-answer.js';
+import { httpClaim } from './http-claim.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
 import { HttpReplay, markedReplay } from './http-replay.js';
 import type { HttpRoute } from './http-route.js';
 import { HttpRun } from './http-run.js';
-import { fieldLines, parseKey } from './idempotency-key.js';
 import {
-  CallerUnknownProblem,
-  ContentInvalidProblem,
   InProgressProblem,
-  KeyInvalidProblem,
-  KeyMissingProblem,
   KeyReusedProblem,
   OutcomeUnknownProblem,
   ResponseNotKeptProblem,
@@ -28,8 +22,7 @@ import {
   type IdempotencyProblem,
   type ProblemContext,
 } from './problem.js';
-import { contentOf } from './request-content.js';
-import { requestScope } from './request-scope.js';
+import { refuse } from './refusal.js';
 
 /** Safe methods have no effect that could happen twice (RFC 9110 §9.2.1): the key is ignored (contract C21). */
 const UNPROTECTED_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
@@ -69,7 +62,7 @@ export class HttpTransport {
     const { enabled } = route.options;
     if (!(typeof enabled === 'function' ? enabled(context) : enabled)) return next.handle();
     underWay.add(request);
-    const claim = await this.claim(context, exchange, route);
+    const claim = await httpClaim(context, exchange, route);
     if (claim === undefined) return next.handle();
     const decision = await this.engine.begin(claim);
     switch (decision.kind) {
@@ -81,103 +74,6 @@ export class HttpTransport {
         return refuse(exchange, new PROBLEMS[decision.reason](route.problems));
     }
   }
-
-  /** What the request claims, or `undefined` where it runs unprotected by the route's own wish. */
-  private async claim(
-    context: ExecutionContext,
-    exchange: HttpExchange,
-    route: HttpRoute,
-  ): Promise<Claim | undefined> {
-    const { options, operation, protocol } = route;
-    const key = keyOf(context, exchange, route);
-    if (key === undefined) return undefined;
-    const scope =
-      (await requestScope(context, exchange.request, options.scope)) ??
-      anonymousScope(exchange, route);
-    if (scope === undefined) return undefined;
-    return {
-      recordKey: recordKey({
-        scope,
-        operation: options.keyScope === 'operation' ? operation : undefined,
-        key,
-      }),
-      fingerprint: fingerprintOf(context, exchange, route),
-      operation,
-      scope,
-      key,
-      options: protocol,
-    };
-  }
-}
-
-function keyOf(
-  context: ExecutionContext,
-  exchange: HttpExchange,
-  { options, keyField, problems }: HttpRoute,
-): string | undefined {
-  const key =
-    keyField === undefined
-      ? chosenKey(context, options)
-      : keyInField(fieldLines(exchange.rawHeaders, keyField), options);
-  if (key === false) return refuse(exchange, new KeyInvalidProblem(problems));
-  if (key === undefined && options.required)
-    return refuse(exchange, new KeyMissingProblem(problems));
-  return key;
-}
-
-function keyInField(
-  lines: readonly string[],
-  { keySyntax, maxKeyLength }: HttpRoute['options'],
-): string | false | undefined {
-  const [line, ...others] = lines;
-  if (line === undefined) return undefined;
-  // Two lines make a list, and an Item is not one (RFC 9651 §4.2), even if they are equal.
-  return others.length === 0 && parseKey(line.trim(), keySyntax, maxKeyLength);
-}
-
-function chosenKey(
-  context: ExecutionContext,
-  { key, maxKeyLength }: HttpRoute['options'],
-): string | false | undefined {
-  const chosen: unknown = typeof key === 'function' ? key(context) : undefined;
-  if (chosen === undefined) return undefined;
-  const isKey = typeof chosen === 'string' && chosen !== '' && chosen.length <= maxKeyLength;
-  return isKey && chosen;
-}
-
-function anonymousScope(
-  exchange: HttpExchange,
-  { options, problems }: HttpRoute,
-): Scope | undefined {
-  switch (options.anonymous) {
-    case 'reject':
-      return refuse(exchange, new CallerUnknownProblem(problems));
-    case 'ignore':
-      return undefined;
-    case 'shared':
-      return [];
-  }
-}
-
-function fingerprintOf(
-  context: ExecutionContext,
-  exchange: HttpExchange,
-  { fingerprint, problems }: HttpRoute,
-): Fingerprint {
-  try {
-    return fingerprint(contentOf(exchange.request), context);
-  } catch (error) {
-    if (!(error instanceof ContentNotComparableError)) throw error;
-    const problem = new ContentInvalidProblem(problems);
-    problem.cause = error;
-    return refuse(exchange, problem);
-  }
-}
-
-/** Nest's own filter writes `application/json` unless a media type is set already. */
-function refuse(exchange: HttpExchange, problem: IdempotencyProblem): never {
-  for (const [name, value] of Object.entries(problem.headers)) exchange.setHeader(name, value);
-  throw problem;
 }
 
 function run(

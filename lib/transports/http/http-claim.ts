@@ -1,0 +1,113 @@
+import type { ExecutionContext } from '@nestjs/common';
+import { ContentNotComparableError } from '../../core/canonical-json.js';
+import type { Claim } from '../../core/claim.js';
+import type { Fingerprint } from '../../core/record.js';
+import { recordKey, type Scope } from '../../core/record-key.js';
+import type { HttpExchange } from './http-exchange.js';
+import type { HttpRoute } from './http-route.js';
+import { fieldLines, parseKey } from './idempotency-key.js';
+import {
+  CallerUnknownProblem,
+  ContentInvalidProblem,
+  KeyInvalidProblem,
+  KeyMissingProblem,
+} from './problem.js';
+import { refuse } from './refusal.js';
+import { contentOf } from './request-content.js';
+import { requestScope } from './request-scope.js';
+
+/**
+ * What the request claims, or `undefined` where it runs unprotected by the route's own wish. The checks
+ * come in this order: key missing, key malformed, caller unknown, content that cannot be compared.
+ *
+ * @throws {@link IdempotencyProblem} where one of them fails.
+ */
+export async function httpClaim(
+  context: ExecutionContext,
+  exchange: HttpExchange,
+  route: HttpRoute,
+): Promise<Claim | undefined> {
+  const { options, operation, protocol } = route;
+  const key = keyOf(context, exchange, route);
+  if (key === undefined) return undefined;
+  const scope =
+    (await requestScope(context, exchange.request, options.scope)) ??
+    anonymousScope(exchange, route);
+  if (scope === undefined) return undefined;
+  return {
+    recordKey: recordKey({
+      scope,
+      operation: options.keyScope === 'operation' ? operation : undefined,
+      key,
+    }),
+    fingerprint: fingerprintOf(context, exchange, route),
+    operation,
+    scope,
+    key,
+    options: protocol,
+  };
+}
+
+function keyOf(
+  context: ExecutionContext,
+  exchange: HttpExchange,
+  { options, keyField, problems }: HttpRoute,
+): string | undefined {
+  const key =
+    keyField === undefined
+      ? chosenKey(context, options)
+      : keyInField(fieldLines(exchange.rawHeaders, keyField), options);
+  if (key === false) return refuse(exchange, new KeyInvalidProblem(problems));
+  if (key === undefined && options.required)
+    return refuse(exchange, new KeyMissingProblem(problems));
+  return key;
+}
+
+function keyInField(
+  lines: readonly string[],
+  { keySyntax, maxKeyLength }: HttpRoute['options'],
+): string | false | undefined {
+  const [line, ...others] = lines;
+  if (line === undefined) return undefined;
+  // Two lines make a list, and an Item is not one (RFC 9651 §4.2), even if they are equal.
+  return others.length === 0 && parseKey(line.trim(), keySyntax, maxKeyLength);
+}
+
+function chosenKey(
+  context: ExecutionContext,
+  { key, maxKeyLength }: HttpRoute['options'],
+): string | false | undefined {
+  const chosen: unknown = typeof key === 'function' ? key(context) : undefined;
+  if (chosen === undefined) return undefined;
+  const isKey = typeof chosen === 'string' && chosen !== '' && chosen.length <= maxKeyLength;
+  return isKey && chosen;
+}
+
+function anonymousScope(
+  exchange: HttpExchange,
+  { options, problems }: HttpRoute,
+): Scope | undefined {
+  switch (options.anonymous) {
+    case 'reject':
+      return refuse(exchange, new CallerUnknownProblem(problems));
+    case 'ignore':
+      return undefined;
+    case 'shared':
+      return [];
+  }
+}
+
+function fingerprintOf(
+  context: ExecutionContext,
+  exchange: HttpExchange,
+  { fingerprint, problems }: HttpRoute,
+): Fingerprint {
+  try {
+    return fingerprint(contentOf(exchange.request), context);
+  } catch (error) {
+    if (!(error instanceof ContentNotComparableError)) throw error;
+    const problem = new ContentInvalidProblem(problems);
+    problem.cause = error;
+    return refuse(exchange, problem);
+  }
+}
