@@ -22,12 +22,16 @@ const stringify = configure({ strict: true, maximumDepth: MAX_CONTENT_DEPTH });
 export function canonicalJson(value: unknown): string {
   const text = attempt(value) ?? '';
   // What lies too deep is replaced by one of these texts, which a shallow value may hold as well.
-  if ((text.includes('"[Object]"') || text.includes('"[Array]"')) && isTooDeep(value)) {
-    throw new ContentNotComparableError(
-      `The content is nested more than ${String(MAX_CONTENT_DEPTH)} levels deep.`,
-    );
-  }
+  if (text.includes('"[Object]"') || text.includes('"[Array]"')) checkDepth(value);
   return text;
+}
+
+/** @throws {@link ContentNotComparableError} when `value` is nested beyond {@link MAX_CONTENT_DEPTH}. */
+export function checkDepth(value: unknown): void {
+  if (!isTooDeep(value)) return;
+  throw new ContentNotComparableError(
+    `The content is nested more than ${String(MAX_CONTENT_DEPTH)} levels deep.`,
+  );
 }
 
 function attempt(value: unknown): string | undefined {

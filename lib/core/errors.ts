@@ -36,6 +36,11 @@ export function isIdempotencyError(error: unknown): error is IdempotencyError {
   );
 }
 
+/** Whether `error` is the library's own with this code, in whichever copy of it. */
+export function hasCode(error: unknown, code: IdempotencyErrorCode): boolean {
+  return isIdempotencyError(error) && error.code === code;
+}
+
 /** An option or a decorated handler cannot work; stops the start. */
 export class IdempotencyOptionsError extends IdempotencyError {
   override readonly name = 'IdempotencyOptionsError';

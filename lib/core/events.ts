@@ -46,6 +46,8 @@ export type IdempotencyEvent =
       readonly durationMs: number;
     })
   | (AttemptSubject & { readonly type: 'released'; readonly durationMs: number })
+  /** The store has not confirmed that the attempt let go: its key comes free with its lease. */
+  | (AttemptSubject & { readonly type: 'release_failed' })
   /** The attempt has used half of `maxExecutionMs`. */
   | (AttemptSubject & { readonly type: 'slow_attempt'; readonly elapsedMs: number })
   /** May come twice for one attempt: once it is `expired`, and once another one is known to have it. */
@@ -80,8 +82,8 @@ export const CRITICAL_EVENTS: ReadonlySet<IdempotencyEventType> = new Set<Idempo
   'unprotected',
 ]);
 
-/** Told of every event, in the order of subscription, synchronously. */
-export type IdempotencyEventListener = (event: IdempotencyEvent) => void;
+/** Told of every event, in the order of subscription; a promise that it returns is not waited for. */
+export type IdempotencyEventListener = (event: IdempotencyEvent) => unknown;
 
 export interface SubscribeOptions {
   /**
@@ -93,14 +95,15 @@ export interface SubscribeOptions {
 
 /** Where to learn what happens; injectable. A subscriber's error never reaches a request. */
 export class IdempotencyEvents {
-  private readonly listeners = new Map<IdempotencyEventListener, boolean>();
+  private readonly subscriptions = new Set<Subscription>();
   private reporter: IdempotencyEventReporter = SILENT;
 
   /** @returns a function that ends the subscription. */
   subscribe(listener: IdempotencyEventListener, options: SubscribeOptions = {}): () => void {
-    this.listeners.set(listener, options.replacesLog ?? false);
+    const subscription = { listener, replacesLog: options.replacesLog ?? false };
+    this.subscriptions.add(subscription);
     return () => {
-      this.listeners.delete(listener);
+      this.subscriptions.delete(subscription);
     };
   }
 
@@ -109,19 +112,47 @@ export class IdempotencyEvents {
     this.reporter = reporter;
   }
 
-  /** @internal */
+  /** @internal Never throws. */
   emit(event: IdempotencyEvent): void {
     let logged = false;
-    for (const [listener, replacesLog] of this.listeners) {
+    for (const { listener, replacesLog } of this.subscriptions) {
       logged ||= replacesLog;
-      try {
-        listener(event);
-      } catch (error) {
-        this.reporter.subscriberFailed(event, error);
-      }
+      this.tell(listener, event);
     }
-    if (!logged && CRITICAL_EVENTS.has(event.type)) this.reporter.critical(event);
+    if (!logged && CRITICAL_EVENTS.has(event.type)) {
+      this.report((reporter) => {
+        reporter.critical(event);
+      });
+    }
   }
+
+  private tell(listener: IdempotencyEventListener, event: IdempotencyEvent): void {
+    const failed = (error: unknown) => {
+      this.report((reporter) => {
+        reporter.subscriberFailed(event, error);
+      });
+    };
+    try {
+      const told = listener(event);
+      if (told instanceof Promise) told.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  /** A logger that fails must not fail a request. */
+  private report(tell: (reporter: IdempotencyEventReporter) => void): void {
+    try {
+      tell(this.reporter);
+    } catch {
+      // There is nobody left to tell.
+    }
+  }
+}
+
+interface Subscription {
+  readonly listener: IdempotencyEventListener;
+  readonly replacesLog: boolean;
 }
 
 /** @internal */

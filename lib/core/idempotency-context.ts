@@ -28,30 +28,60 @@ export interface IdempotencyContext {
   readonly fencingToken: number;
   /**
    * Aborted once this attempt may no longer count on its lease; pass it on to `fetch` and the like. Its
-   * reason is `'lost'`, `'gone'`, `'expired'` or `'max_execution'`.
+   * reason is `'lost'`, `'gone'`, `'expired'` or `'max_execution'`. In an unprotected run it is a time-out of
+   * `maxExecutionMs`.
    */
   readonly signal: AbortSignal;
 }
 
-/** How far the operation itself has come, whatever the layers around it say meanwhile. */
-export type OperationProgress = 'not_entered' | 'running' | 'returned' | 'threw';
-
-/** One run of an operation, as everything below it can find it. */
+/**
+ * One run of an operation, as everything below it can find it. It is entered more than once where an
+ * interceptor retries, and goes on where one gives up on it, whatever their stream says meanwhile.
+ */
 export class RunningOperation {
-  /** `not_entered` until it is reached, past pipes and inner interceptors (contract C88). */
-  progress: OperationProgress = 'not_entered';
-  /** Called when the operation returns or throws. */
-  onSettled: (() => void) | undefined;
+  private active = 0;
+  private entries = 0;
+  private returned = 0;
+  private idleListeners: (() => void)[] = [];
 
   constructor(
     readonly context: IdempotencyContext,
-    /** The caller wants one value, the last: an Observable need not outlive its subscriber for it. */
-    readonly lastValueOnly: boolean,
+    /** The method that is the operation, where it reports its own entry. */
+    readonly handler?: unknown,
   ) {}
 
-  settle(progress: 'returned' | 'threw'): void {
-    this.progress = progress;
-    this.onSettled?.();
+  /** Whether the operation itself was reached, past pipes and inner interceptors (contract C88). */
+  get isEntered(): boolean {
+    return this.entries > 0;
+  }
+
+  get isActive(): boolean {
+    return this.active > 0;
+  }
+
+  /** Whether it returned, at least once. */
+  get hasReturned(): boolean {
+    return this.returned > 0;
+  }
+
+  enter(): void {
+    this.entries += 1;
+    this.active += 1;
+  }
+
+  leave(how: 'returned' | 'threw'): void {
+    this.active -= 1;
+    if (how === 'returned') this.returned += 1;
+    if (this.active > 0) return;
+    const listeners = this.idleListeners;
+    this.idleListeners = [];
+    for (const listener of listeners) listener();
+  }
+
+  /** Calls `listener` as soon as nothing of the operation is running, now if nothing is. */
+  whenIdle(listener: () => void): void {
+    if (this.active === 0) listener();
+    else this.idleListeners.push(listener);
   }
 }
 

@@ -1,19 +1,14 @@
+import type { AttemptHost } from './attempt-host.js';
 import type { Attempt } from './attempt.js';
 import type { Claim } from './claim.js';
-import { StoreConfigurationError, StoreUnavailableError } from './errors.js';
+import { hasCode, StoreUnavailableError } from './errors.js';
 import type { IdempotencyEvents, RejectionReason } from './events.js';
 import type { Acquisition, BeginReply, IdempotencyStore } from './idempotency-store.js';
-import { LeasedAttempt, type AttemptHost } from './leased-attempt.js';
+import { LeasedAttempt } from './leased-attempt.js';
 import { unfinishedRetentionMs, type EngineOptions } from './options.js';
 import { newOwnerToken } from './owner-token.js';
 import { jitteredPause, monotonicNow } from './pause.js';
-import {
-  UNKNOWN_FENCE,
-  type FinishedState,
-  type Lease,
-  type Outcome,
-  type OwnerToken,
-} from './record.js';
+import { UNKNOWN_FENCE, type FinishedState, type Outcome, type OwnerToken } from './record.js';
 import { ServerClock } from './server-clock.js';
 import { UnprotectedAttempt } from './unprotected-attempt.js';
 
@@ -37,11 +32,14 @@ const DRAIN_PAUSE_MS = 20;
  * serves all transports of a process.
  */
 export class IdempotencyEngine implements AttemptHost {
+  /** Over once the shutdown no longer waits. */
+  readonly patience = { isOver: false };
   private readonly clock = new ServerClock();
   private readonly running = new Set<Attempt>();
+  /** Begins, and releases of begins that nobody waits for, which are on their way. */
+  private underWay = 0;
   private waiters = 0;
   private stopping = false;
-  abandoned = false;
 
   constructor(
     readonly store: IdempotencyStore,
@@ -51,16 +49,7 @@ export class IdempotencyEngine implements AttemptHost {
 
   /** Asks the store what is to be done with the request; waits for the attempt in progress if it should. */
   async begin(claim: Claim): Promise<Decision> {
-    const token = newOwnerToken();
-    const decision = await this.beginOnce(claim, token);
-    if (
-      decision.kind === 'reject' &&
-      decision.reason === 'in_progress' &&
-      claim.options.whenInProgress === 'wait'
-    ) {
-      return this.tell(claim, await this.wait(claim, token));
-    }
-    return this.tell(claim, decision);
+    return this.tell(claim, await this.tracked(this.decide(claim)));
   }
 
   /**
@@ -72,26 +61,36 @@ export class IdempotencyEngine implements AttemptHost {
   async drain(): Promise<number> {
     this.stopping = true;
     const giveUpAt = monotonicNow() + this.options.shutdownTimeoutMs;
-    while (this.running.size > 0 && monotonicNow() < giveUpAt) await jitteredPause(DRAIN_PAUSE_MS);
-    this.abandoned = true;
+    while (this.isBusy() && monotonicNow() < giveUpAt) await jitteredPause(DRAIN_PAUSE_MS);
+    this.patience.isOver = true;
     return this.running.size;
   }
 
+  /** @internal */
   ended(attempt: Attempt): void {
     this.running.delete(attempt);
   }
 
-  private async beginOnce(claim: Claim, token: OwnerToken): Promise<Decision> {
-    if (this.stopping) return rejected('shutting_down');
-    const sentAt = monotonicNow();
-    let reply: BeginReply;
+  private async decide(claim: Claim): Promise<Decision> {
+    const token = newOwnerToken();
+    let decision: Decision;
     try {
-      reply = await this.send(claim, token);
-      // The server's clock may have jumped since it was last seen, with a failover say: once more.
-      if (reply.kind === 'late') reply = await this.send(claim, token);
+      decision = await this.beginOnce(claim, token);
     } catch (error) {
       return this.withoutStore(claim, token, error);
     }
+    return isInProgress(decision) && claim.options.whenInProgress === 'wait'
+      ? this.wait(claim, token)
+      : decision;
+  }
+
+  /** @throws whatever kept the store from answering. */
+  private async beginOnce(claim: Claim, token: OwnerToken): Promise<Decision> {
+    if (this.stopping) return rejected('shutting_down');
+    const sentAt = monotonicNow();
+    let reply = await this.send(claim, token);
+    // The server's clock may have jumped since it was last seen, with a failover say: once more.
+    if (reply.kind === 'late') reply = await this.send(claim, token);
     switch (reply.kind) {
       case 'acquired':
       case 'owned':
@@ -106,8 +105,13 @@ export class IdempotencyEngine implements AttemptHost {
       case 'abandoned':
         return rejected('outcome_unknown');
       case 'late':
+        throw new StoreUnavailableError(
+          'The store received the command after its time, twice: its clock is unsteady, or the way to it takes longer than "commandTimeoutMs".',
+        );
       case 'stale_begin':
-        return rejected('store_unavailable');
+        throw new StoreUnavailableError('The attempt was released before its begin was answered.');
+      default:
+        throw new TypeError('The store gave no reply that begin knows.');
     }
   }
 
@@ -141,57 +145,40 @@ export class IdempotencyEngine implements AttemptHost {
     // A takeover whose reply was lost is told as one when its resend says `owned`.
     const tookOver = reply.kind === 'takeover' || (reply.kind === 'owned' && reply.takeovers > 0);
     this.announce(tookOver ? 'takeover' : 'acquired', claim, attempt);
-    const usable = await this.isUsable(claim, lease, sentAt);
-    if (!usable || this.isStopping()) {
-      await attempt.release();
-      return rejected(usable ? 'shutting_down' : 'store_unavailable');
-    }
-    return { kind: 'run', attempt };
-  }
-
-  /** A reply that took most of the lease has to be followed by an extension that works (protocol, rule 1). */
-  private async isUsable(claim: Claim, lease: Lease, sentAt: number): Promise<boolean> {
-    const { leaseMs, maxExecutionMs, commandTimeoutMs } = claim.options;
-    if (monotonicNow() - sentAt < (leaseMs * 2) / 3) return true;
-    try {
-      const { kind } = await this.store.extend(lease, {
-        leaseMs,
-        recordRetentionMs: unfinishedRetentionMs(claim.options) + maxExecutionMs,
-        timeoutMs: commandTimeoutMs,
-      });
-      return kind === 'ok';
-    } catch {
-      return false;
-    }
+    const isUsable = await attempt.start();
+    if (isUsable && !this.isStopping()) return { kind: 'run', attempt };
+    await attempt.release();
+    if (isUsable) return rejected('shutting_down');
+    throw new StoreUnavailableError(
+      'The reply to begin took most of the lease, and the lease could not be extended.',
+    );
   }
 
   private withoutStore(claim: Claim, token: OwnerToken, cause: unknown): Decision {
     const error = cause instanceof Error ? cause : new Error('The store failed.', { cause });
     const { operation, recordKey, options } = claim;
     this.events.emit({ type: 'store_unavailable', operation, recordKey, error });
-    if (options.onStoreUnavailable === 'execute' && !(error instanceof StoreConfigurationError)) {
+    const wasNotExecuted = hasCode(error, 'idempotency_store_unavailable');
+    // Nothing but an outage: a wrong password, or a store's own mistake, must not switch protection off.
+    const isOutage = wasNotExecuted || hasCode(error, 'idempotency_store_outcome_unknown');
+    if (isOutage && options.onStoreUnavailable === 'execute') {
       const attempt = new UnprotectedAttempt(this, claim, token);
       this.running.add(attempt);
       this.announce('unprotected', claim, attempt);
       return { kind: 'run', attempt };
     }
-    // It may have been acquired, or may still be: without this the key would be blocked for a lease.
-    if (!(error instanceof StoreUnavailableError)) void this.letGo(claim, token);
+    if (!wasNotExecuted) this.letGo(claim, token);
     return rejected('store_unavailable');
   }
 
-  private async letGo({ recordKey, options }: Claim, token: OwnerToken): Promise<void> {
-    try {
-      await this.store.release(
-        { recordKey, token, fence: UNKNOWN_FENCE },
-        {
-          tombstoneMs: unfinishedRetentionMs(options),
-          timeoutMs: options.commandTimeoutMs,
-        },
-      );
-    } catch {
-      // The best there was to try; the lease ends by itself.
-    }
+  /** Releases what a begin without a reply may have acquired, or the key would be blocked for a lease. */
+  private letGo({ recordKey, options }: Claim, token: OwnerToken): void {
+    const lease = { recordKey, token, fence: UNKNOWN_FENCE };
+    const tombstoneMs = unfinishedRetentionMs(options);
+    const timeoutMs = options.commandTimeoutMs;
+    const released = async () => this.store.release(lease, { tombstoneMs, timeoutMs });
+    // It was the best there was to try; otherwise the lease ends by itself.
+    this.tracked(released()).catch(() => undefined);
   }
 
   private async wait(claim: Claim, token: OwnerToken): Promise<Decision> {
@@ -199,26 +186,32 @@ export class IdempotencyEngine implements AttemptHost {
     const startedAt = monotonicNow();
     const giveUpAt = startedAt + claim.options.waitTimeoutMs;
     let decision: Decision = rejected('in_progress');
+    let isUnsure = false;
     this.waiters += 1;
-    try {
-      for (
-        let pauseMs = WAIT_PAUSE_MS;
-        decision.kind === 'reject' && decision.reason === 'in_progress';
-        pauseMs = Math.min(pauseMs * 1.5, WAIT_PAUSE_MAX_MS)
-      ) {
-        const leftMs = giveUpAt - monotonicNow();
-        if (leftMs <= 0) return decision;
-        await jitteredPause(Math.min(pauseMs, leftMs));
+    for (
+      let pauseMs = WAIT_PAUSE_MS, leftMs = giveUpAt - startedAt;
+      isInProgress(decision) && leftMs > 0;
+      pauseMs = Math.min(pauseMs * 1.5, WAIT_PAUSE_MAX_MS), leftMs = giveUpAt - monotonicNow()
+    ) {
+      await jitteredPause(Math.min(pauseMs, leftMs));
+      try {
         // An attempt of its own may come out of it, if the one in progress let go or died.
         decision = await this.beginOnce(claim, token);
+      } catch (error) {
+        // The other one is in progress for all that is known: look again, and never run beside it.
+        isUnsure ||= !hasCode(error, 'idempotency_store_unavailable');
       }
-      return decision;
-    } finally {
-      this.waiters -= 1;
-      const { operation, recordKey } = claim;
-      const waitedMs = monotonicNow() - startedAt;
-      this.events.emit({ type: 'waited', operation, recordKey, waitedMs });
     }
+    this.waiters -= 1;
+    if (isUnsure && isInProgress(decision)) this.letGo(claim, token);
+    const { operation, recordKey } = claim;
+    this.events.emit({
+      type: 'waited',
+      operation,
+      recordKey,
+      waitedMs: monotonicNow() - startedAt,
+    });
+    return decision;
   }
 
   private announce(
@@ -239,10 +232,27 @@ export class IdempotencyEngine implements AttemptHost {
     return decision;
   }
 
+  private async tracked<Result>(work: Promise<Result>): Promise<Result> {
+    this.underWay += 1;
+    try {
+      return await work;
+    } finally {
+      this.underWay -= 1;
+    }
+  }
+
+  private isBusy(): boolean {
+    return this.running.size > 0 || this.underWay > 0;
+  }
+
   /** Read anew after an await, which the compiler does not expect to change a field. */
   private isStopping(): boolean {
     return this.stopping;
   }
+}
+
+function isInProgress(decision: Decision): boolean {
+  return decision.kind === 'reject' && decision.reason === 'in_progress';
 }
 
 function rejected(reason: RejectionReason): Decision {

@@ -14,6 +14,15 @@ export interface LeaseObserver {
 /** How many heartbeats fit into a lease: two may fail before it runs out. */
 const HEARTBEATS_PER_LEASE = 3;
 
+/** The part of a lease that one heartbeat may take: one without a reply leaves time for two more. */
+const HEARTBEAT_TIMEOUT_PART = 1 / 4;
+
+/** The part of a lease after which the next heartbeat follows one that failed. */
+const RETRY_PART = 1 / 12;
+
+/** A begin whose reply took more of the lease than this has to be confirmed (protocol, rule 1). */
+const UNCONFIRMED_PART = 2 / 3;
+
 /**
  * Keeps one attempt's lease alive while its operation runs (protocol, rules 1 and 2): a heartbeat at a
  * third of the lease, one in flight, none beyond the hard deadline. The lease counts from the instant
@@ -27,7 +36,7 @@ export class LeaseKeeper {
   private heartbeatAt: number;
   private slowAt: number;
   private inFlight = false;
-  private beating = true;
+  private stopped = false;
   private loss: LeaseLossReason | undefined;
   private abortion: AbortController | undefined;
 
@@ -41,9 +50,8 @@ export class LeaseKeeper {
   ) {
     this.deadlineAt = startedAt + options.maxExecutionMs;
     this.slowAt = startedAt + options.maxExecutionMs / 2;
-    this.leaseOverAt = Math.min(startedAt + options.leaseMs, this.deadlineAt);
-    this.heartbeatAt = startedAt + options.leaseMs / HEARTBEATS_PER_LEASE;
-    this.arm();
+    this.leaseOverAt = this.leaseEndFrom(startedAt);
+    this.heartbeatAt = this.heartbeatAfter(startedAt);
   }
 
   /** Aborted, with the {@link LeaseLossReason} as its reason, once the lease no longer counts. */
@@ -59,15 +67,49 @@ export class LeaseKeeper {
     return this.deadlineAt;
   }
 
+  /**
+   * Begins to watch over the lease.
+   *
+   * @returns whether the operation may start: a begin whose reply took most of the lease has to be
+   * followed by an extension that works (protocol, rule 1).
+   */
+  async start(): Promise<boolean> {
+    if (monotonicNow() - this.startedAt >= this.options.leaseMs * UNCONFIRMED_PART) {
+      const sentAt = monotonicNow();
+      try {
+        const { kind } = await this.extend();
+        if (kind !== 'ok') return false;
+      } catch {
+        return false;
+      }
+      this.renewed(sentAt);
+    }
+    this.arm();
+    return true;
+  }
+
   /** Ends heartbeats and watch; the attempt is settled. */
   stop(): void {
-    this.beating = false;
+    this.stopped = true;
     clearTimeout(this.timer);
     this.timer = undefined;
   }
 
+  private leaseEndFrom(sentAt: number): number {
+    return Math.min(sentAt + this.options.leaseMs, this.deadlineAt);
+  }
+
+  private heartbeatAfter(sentAt: number): number {
+    return sentAt + this.options.leaseMs / HEARTBEATS_PER_LEASE;
+  }
+
+  private renewed(sentAt: number): void {
+    this.leaseOverAt = this.leaseEndFrom(sentAt);
+    this.heartbeatAt = this.heartbeatAfter(sentAt);
+  }
+
   private arm(): void {
-    if (!this.beating) return;
+    if (this.stopped) return;
     const next = Math.min(
       this.inFlight ? Infinity : this.heartbeatAt,
       this.loss === undefined ? this.leaseOverAt : Infinity,
@@ -91,52 +133,67 @@ export class LeaseKeeper {
       this.stop();
       return;
     }
-    // Nobody may have taken it yet: go on with the heartbeat, so that nobody does while the operation runs.
-    if (now >= this.leaseOverAt) this.lose('expired');
+    if (now >= this.leaseOverAt) {
+      // After a blocked event loop timers come before input: a reply that is already here is read first.
+      if (this.inFlight) setImmediate(judge, this);
+      else this.judgeExpiry();
+    }
+    // Also once it is over: nobody may have taken it yet, and nobody shall while the operation runs.
     if (now >= this.heartbeatAt && !this.inFlight) void this.beat(now);
     this.arm();
+  }
+
+  /** @internal */
+  judgeExpiry(): void {
+    if (!this.stopped && monotonicNow() >= this.leaseOverAt) this.lose('expired');
   }
 
   private async beat(sentAt: number): Promise<void> {
     this.inFlight = true;
     try {
-      const { leaseMs, maxExecutionMs, commandTimeoutMs } = this.options;
-      const reply = await this.store.extend(this.lease, {
-        leaseMs,
-        recordRetentionMs: unfinishedRetentionMs(this.options) + maxExecutionMs,
-        timeoutMs: commandTimeoutMs,
-      });
-      this.accept(reply, sentAt);
+      this.accept(await this.extend(), sentAt);
     } catch {
       // The next heartbeat is the retry: sooner than usual, for the lease is running out.
-      this.heartbeatAt = monotonicNow() + this.options.leaseMs / (HEARTBEATS_PER_LEASE * 4);
+      this.heartbeatAt = monotonicNow() + this.options.leaseMs * RETRY_PART;
     } finally {
       this.inFlight = false;
       this.arm();
     }
   }
 
+  private async extend(): Promise<ExtendReply> {
+    const { leaseMs, maxExecutionMs, commandTimeoutMs } = this.options;
+    return this.store.extend(this.lease, {
+      leaseMs,
+      recordRetentionMs: unfinishedRetentionMs(this.options) + maxExecutionMs,
+      timeoutMs: Math.min(commandTimeoutMs, Math.ceil(leaseMs * HEARTBEAT_TIMEOUT_PART)),
+    });
+  }
+
   private accept({ kind }: ExtendReply, sentAt: number): void {
     switch (kind) {
       case 'ok':
       case 'revived':
-        this.leaseOverAt = Math.min(sentAt + this.options.leaseMs, this.deadlineAt);
-        this.heartbeatAt = sentAt + this.options.leaseMs / HEARTBEATS_PER_LEASE;
+        this.renewed(sentAt);
         return;
       case 'not_in_progress':
         // The attempt's own complete or release has been executed, though its reply may still be out.
         this.stop();
         return;
-      default:
+      case 'lost':
+      case 'gone':
+      case 'max_execution':
         // A heartbeat answered after the attempt was settled has nothing to tell any more.
-        if (this.beating) this.lose(kind);
+        if (!this.stopped) this.lose(kind);
         this.stop();
+        return;
+      default:
+        throw new TypeError('The store gave no reply that extend knows.');
     }
   }
 
   private lose(reason: LeaseLossReason): void {
-    if (this.loss !== undefined && this.loss !== 'expired') return;
-    if (this.loss === reason) return;
+    if (this.loss === reason || (this.loss !== undefined && this.loss !== 'expired')) return;
     this.loss = reason;
     this.abortion?.abort(reason);
     this.observer.leaseLost(reason);
@@ -145,4 +202,8 @@ export class LeaseKeeper {
 
 function wake(keeper: LeaseKeeper): void {
   keeper.onTimer();
+}
+
+function judge(keeper: LeaseKeeper): void {
+  keeper.judgeExpiry();
 }

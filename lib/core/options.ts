@@ -39,7 +39,8 @@ export interface ProtocolOptions {
    */
   readonly whenInProgress?: 'reject' | 'wait';
   /**
-   * How long a duplicate waits at the most before it is rejected after all. 1 to 3 600 000.
+   * How long a duplicate waits at the most before it is rejected after all, and how long an attempt that
+   * has lost its record waits for the one that has it. 1 to 3 600 000.
    * @defaultValue 10_000
    */
   readonly waitTimeoutMs?: number;
@@ -64,7 +65,8 @@ export interface ProtocolOptions {
    */
   readonly onStoreUnavailable?: 'reject' | 'execute';
   /**
-   * The time one store operation may take with all its resends. 1 to 60 000.
+   * The time one store operation may take with all its resends; a heartbeat takes at most a quarter of
+   * its lease. 1 to 60 000.
    * @defaultValue 500
    */
   readonly commandTimeoutMs?: number;
@@ -76,7 +78,7 @@ export interface ProtocolOptions {
    */
   readonly onSaveFailure?: 'respond' | 'error';
   /**
-   * How long an answer waits for its outcome to be stored. 1 to 60 000.
+   * How long an answer waits for its outcome to be stored, or for its key to be released. 1 to 60 000.
    * @defaultValue 1_000
    */
   readonly saveTimeoutMs?: number;

@@ -15,12 +15,13 @@ export function keepAnswers({ status = 200 }: OutcomeSummary): boolean {
 }
 
 /** The default of plain calls: whatever returned is kept, whatever was thrown is not. */
-export function keepSuccesses({ error }: OutcomeSummary): boolean {
-  return error === undefined;
+export function keepSuccesses(summary: OutcomeSummary): boolean {
+  // By presence: what was thrown may be `undefined`.
+  return !('error' in summary);
 }
 
 /**
- * Asks a policy, and the default in its place when it throws: the operation has had its effect by then,
+ * Asks a policy, and the default in its place when it throws or answers with a promise: the operation has had its effect by then,
  * and an attempt that nobody ends would keep its key until the hard deadline.
  */
 export function asksToKeep(
@@ -29,8 +30,10 @@ export function asksToKeep(
   summary: OutcomeSummary,
 ): boolean {
   try {
-    return policy(summary);
+    const answer: unknown = policy(summary);
+    if (typeof answer === 'boolean') return answer;
   } catch {
-    return byDefault(summary);
+    // As if it had said nothing.
   }
+  return byDefault(summary);
 }

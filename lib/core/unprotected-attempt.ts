@@ -1,12 +1,11 @@
+import type { AttemptHost } from './attempt-host.js';
 import type { Attempt, FinalOutcome, Settlement } from './attempt.js';
 import type { Claim } from './claim.js';
 import type { AttemptSubject } from './events.js';
 import type { CompleteReply } from './idempotency-store.js';
-import type { AttemptHost } from './leased-attempt.js';
-import { jitteredPause, monotonicNow } from './pause.js';
+import { OutcomeWriter } from './outcome-writer.js';
+import { monotonicNow } from './pause.js';
 import { UNKNOWN_FENCE, type OwnerToken } from './record.js';
-
-const RETRY_PAUSE_MS = 100;
 
 /**
  * An attempt that runs without a lease, for `onStoreUnavailable: 'execute'`. Its outcome is offered to
@@ -18,6 +17,7 @@ export class UnprotectedAttempt implements Attempt {
   readonly fencingToken = UNKNOWN_FENCE;
   readonly isProtected = false;
   private readonly subject: AttemptSubject;
+  private readonly writer: OutcomeWriter;
   private readonly startedAt = monotonicNow();
   private deadline: AbortSignal | undefined;
 
@@ -25,14 +25,18 @@ export class UnprotectedAttempt implements Attempt {
   constructor(
     private readonly host: AttemptHost,
     private readonly claim: Claim,
-    private readonly token: OwnerToken,
+    token: OwnerToken,
   ) {
     const { operation, recordKey } = claim;
     this.subject = { operation, recordKey, attempt: 1, fencingToken: UNKNOWN_FENCE };
+    const lease = { recordKey, token, fence: UNKNOWN_FENCE };
+    this.writer = new OutcomeWriter(host.store, claim, lease, host.patience);
   }
 
   get signal(): AbortSignal {
-    this.deadline ??= AbortSignal.timeout(this.claim.options.maxExecutionMs);
+    const elapsedMs = monotonicNow() - this.startedAt;
+    const leftMs = Math.max(0, Math.ceil(this.claim.options.maxExecutionMs - elapsedMs));
+    this.deadline ??= AbortSignal.timeout(leftMs);
     return this.deadline;
   }
 
@@ -41,8 +45,11 @@ export class UnprotectedAttempt implements Attempt {
     return Promise.resolve({ kind: 'own' });
   }
 
+  /** A begin that was executed after all would block the key for its lease. */
   release(): Promise<void> {
-    void this.releaseLater();
+    void this.writer.release(monotonicNow()).then(() => {
+      this.host.ended(this);
+    });
     return Promise.resolve();
   }
 
@@ -50,33 +57,13 @@ export class UnprotectedAttempt implements Attempt {
     this.host.events.emit({ type: 'response_diverged', ...this.subject });
   }
 
-  private get lease() {
-    return { recordKey: this.claim.recordKey, token: this.token, fence: UNKNOWN_FENCE };
-  }
-
-  private async saveLater({ state, outcome, retentionMs }: FinalOutcome): Promise<void> {
-    const { fingerprint, options } = this.claim;
-    const giveUpAt = monotonicNow() + options.leaseMs;
-    let reply: CompleteReply | undefined;
-    while (reply === undefined && monotonicNow() < giveUpAt && !this.host.abandoned) {
-      try {
-        reply = await this.host.store.complete(this.lease, {
-          state,
-          outcome,
-          retentionMs,
-          fingerprint,
-          whenGone: 'restore',
-          timeoutMs: options.commandTimeoutMs,
-        });
-      } catch {
-        await jitteredPause(RETRY_PAUSE_MS);
-      }
-    }
-    this.report(reply, state);
+  private async saveLater(final: FinalOutcome): Promise<void> {
+    const giveUpAt = monotonicNow() + this.claim.options.leaseMs;
+    this.report(await this.writer.completeOnceFree(final, giveUpAt), final);
     this.host.ended(this);
   }
 
-  private report(reply: CompleteReply | undefined, state: FinalOutcome['state']): void {
+  private report(reply: CompleteReply | undefined, { state }: FinalOutcome): void {
     const { events } = this.host;
     switch (reply?.kind) {
       case undefined:
@@ -95,19 +82,5 @@ export class UnprotectedAttempt implements Attempt {
         events.emit({ type: 'completed', ...this.subject, state, late: true, durationMs });
       }
     }
-  }
-
-  private async releaseLater(): Promise<void> {
-    const { leaseMs, commandTimeoutMs } = this.claim.options;
-    try {
-      // A begin that was executed after all would block the key for its lease.
-      await this.host.store.release(this.lease, {
-        tombstoneMs: leaseMs,
-        timeoutMs: commandTimeoutMs,
-      });
-    } catch {
-      // The lease, if there is one, ends by itself.
-    }
-    this.host.ended(this);
   }
 }

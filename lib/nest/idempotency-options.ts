@@ -48,10 +48,11 @@ MODULE_NAMES.delete('operation');
 export function resolveEngineOptions(options: IdempotencyModuleOptions): Required<EngineOptions> {
   checkNames('IdempotencyModule', options, MODULE_NAMES);
   if (typeof (options.store as Partial<IdempotencyStore> | undefined)?.begin !== 'function') {
+    // Its type only: it may be a URL with a password.
     fail(
       'store',
       'an IdempotencyStore, such as redisStore({ url }) or memoryStore()',
-      options.store,
+      typeof options.store,
     );
   }
   const resolved = { ...ENGINE_DEFAULTS, ...given(options, ENGINE_NAMES) };

@@ -17,7 +17,7 @@ export class IdempotencyInterceptor implements NestInterceptor {
     private readonly routes: RouteRegistry,
   ) {}
 
-  intercept(context: ExecutionContext, next: CallHandler): Promise<Observable<unknown>> {
+  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     if (context.getType() !== 'http') {
       throw new IdempotencyOptionsError(
         `@Idempotent() on ${context.getClass().name} met a request of type "${context.getType()}": only HTTP is supported. Use IdempotencyService.run() there.`,

@@ -50,6 +50,7 @@ export class IdempotencyService {
    * for another payload, outcome unknown, store unavailable, shutting down.
    * @throws {@link ValueNotStorableError} when it was run and JSON has no text for its value.
    * @throws {@link FailureReplayedError} when `keep` had kept the failure of the first run.
+   * @throws {@link ContentNotComparableError} for a payload that JSON cannot express.
    * @throws {@link IdempotencyOptionsError} for a call that is not well-formed.
    */
   async run<Value>(
@@ -61,21 +62,26 @@ export class IdempotencyService {
     checkText('operation', name);
     checkText('key', key);
     checkFunction('keep', keep);
-    const parts = typeof scope === 'object' ? scope : [scope];
+    const parts: readonly unknown[] = Array.isArray(scope) ? scope : [scope];
     if (parts.length === 0 || !parts.every(isScopePart)) {
-      fail('scope', 'one part or several, each a text that is not empty or a safe integer', scope);
+      fail(
+        'scope',
+        'one part or several, each a text that is not empty or a safe integer',
+        typeof scope,
+      );
     }
-    const { protocol: options } = resolveOptions(this.defaults, own);
+    const { protocol: options, http } = resolveOptions(this.defaults, own);
+    const { maxStoredBytes } = http;
     const value = await this.calls.run(
-      { operation: name, key, scope: parts, payload, keep, options },
+      { operation: name, key, scope: parts, payload, keep, maxStoredBytes, options },
       operation,
     );
     return value as Value;
   }
 }
 
+/** Not the value itself: a key or a caller does not belong into a message. */
 function checkText(option: string, value: unknown): void {
-  // Not the value itself: a key does not belong into a message.
   if (typeof value !== 'string' || value === '')
     fail(option, 'a text that is not empty', typeof value);
 }

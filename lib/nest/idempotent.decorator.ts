@@ -5,7 +5,7 @@ import { IdempotencyOptionsError } from '../core/errors.js';
 import { runningOperation, type RunningOperation } from '../core/idempotency-context.js';
 import type { IdempotencyOptions } from './idempotency-options.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
-import { markReportingEntry, setIdempotentOptions } from './idempotent.metadata.js';
+import { markReportingEntry, reportsEntry, setIdempotentOptions } from './idempotent.metadata.js';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
@@ -39,18 +39,25 @@ function protectMethod(
       `@Idempotent() stands on ${String(name)}, which is no method. Put it on a route's method or on a controller.`,
     );
   }
-  descriptor.value = reportingEntry(descriptor.value as Method);
-  setIdempotentOptions(descriptor.value as Method, options);
+  const method = reportingEntry(descriptor.value as Method);
+  descriptor.value = method;
+  setIdempotentOptions(method, options);
   UseInterceptors(IdempotencyInterceptor)(prototype, name, descriptor);
 }
 
+/**
+ * Protects every route by itself, those aside that have a decorator of their own. The interceptor then
+ * stands inside the method's other interceptors, which the answer has to pass before it is recorded.
+ */
 function protectClass(controller: new () => unknown, options: IdempotencyOptions): void {
   setIdempotentOptions(controller, options);
-  UseInterceptors(IdempotencyInterceptor)(controller);
   const prototype = controller.prototype as Record<string, unknown>;
   for (const name of routeNames(prototype)) {
-    const value = reportingEntry(prototype[name] as Method);
-    Object.defineProperty(prototype, name, { value, writable: true, configurable: true });
+    const method = prototype[name] as Method;
+    if (reportsEntry(method)) continue;
+    const descriptor = { value: reportingEntry(method), writable: true, configurable: true };
+    UseInterceptors(IdempotencyInterceptor)(prototype, name, descriptor);
+    Object.defineProperty(prototype, name, descriptor);
   }
 }
 
@@ -74,26 +81,26 @@ function routeNames(prototype: object): Set<string> {
 
 /**
  * Tells the running operation when the method itself is reached, and when it settles: pipes and inner
- * interceptors fail like it (contract C88), or give up before it (C60c), inside the same stream.
+ * interceptors fail like it (contract C88), give up before it (C60c) or repeat it, inside one stream.
  */
 function reportingEntry(method: Method): Method {
-  const entered: Method = function (...args) {
+  const reporting: Method = function (...args) {
     const operation = runningOperation.getStore();
-    // A protected method called by another one is a plain call.
-    if (operation?.progress !== 'not_entered') return method.apply(this, args);
-    operation.progress = 'running';
+    // Called by other code than the route's own pipeline, it is a plain method.
+    if (operation?.handler !== reporting) return method.apply(this, args);
+    operation.enter();
     try {
-      return settling(operation, method.apply(this, args));
+      return leaving(operation, method.apply(this, args));
     } catch (error) {
-      operation.settle('threw');
+      operation.leave('threw');
       throw error;
     }
   };
   for (const key of Reflect.getOwnMetadataKeys(method) as unknown[]) {
-    Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, method), entered);
+    Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, method), reporting);
   }
-  markReportingEntry(entered);
-  return Object.defineProperties(entered, {
+  markReportingEntry(reporting);
+  return Object.defineProperties(reporting, {
     name: { value: method.name, configurable: true },
     length: { value: method.length, configurable: true },
   });
@@ -103,23 +110,26 @@ function reportingEntry(method: Method): Method {
  * What HTTP makes of an Observable, its last value, is awaited here: Nest drops an Observable when the
  * client leaves, and its outcome with it.
  */
-function settling(operation: RunningOperation, result: unknown): unknown {
-  if (isObservable(result) && operation.lastValueOnly) {
-    return settling(operation, lastValueFrom(result));
-  }
-  if (!(result instanceof Promise)) {
-    operation.settle('returned');
+function leaving(operation: RunningOperation, result: unknown): unknown {
+  if (isObservable(result)) return leaving(operation, lastValueFrom(result));
+  if (!isThenable(result)) {
+    operation.leave('returned');
     return result;
   }
-  return result.then(
-    (value: unknown) => {
-      if (isObservable(value) && operation.lastValueOnly) return settling(operation, value);
-      operation.settle('returned');
+  return Promise.resolve(result).then(
+    (value) => {
+      if (isObservable(value)) return leaving(operation, value);
+      operation.leave('returned');
       return value;
     },
     (error: unknown) => {
-      operation.settle('threw');
+      operation.leave('threw');
       throw error;
     },
   );
+}
+
+/** Promises of other realms and lazy query builders, too: Nest awaits them all. */
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof (value as PromiseLike<unknown> | null | undefined)?.then === 'function';
 }

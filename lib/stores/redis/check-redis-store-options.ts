@@ -22,10 +22,10 @@ export function checkRedisStoreOptions(options: Readonly<Record<string, unknown>
     fail('one of client, url, connection is needed.');
   if (url !== undefined) checkUrl(url);
   if (connection !== undefined && (typeof connection !== 'object' || connection === null)) {
-    fail(`connection must be an object of ioredis options, not ${JSON.stringify(connection)}.`);
+    fail(`connection must be an object of ioredis options, but it is a ${typeof connection}.`);
   }
   if (onConnectionError !== undefined && typeof onConnectionError !== 'function') {
-    fail(`onConnectionError must be a function, not ${JSON.stringify(onConnectionError)}.`);
+    fail(`onConnectionError must be a function, but it is a ${typeof onConnectionError}.`);
   }
 }
 

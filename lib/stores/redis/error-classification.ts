@@ -52,7 +52,8 @@ function isReply(error: Error): boolean {
   return error.name === 'ReplyError';
 }
 
-function replyCode(message: string): string {
+/** The first word of an error reply, also of one that stopped a script. */
+export function replyCode(message: string): string {
   if (message.includes('max number of clients')) return 'TRYAGAIN';
   // Before Redis 7, what stops a script comes as "ERR Error running script (…): @user_script: 5: -OOM …".
   const inScript = /^ERR Error running script .*@user_script: ?\d+: -?([A-Z]+) /s.exec(message);

@@ -1,3 +1,4 @@
+import { replyCode } from './error-classification.js';
 import { loadIoredis } from './load-ioredis.js';
 import type { OwnRedisClient } from './binary-client.js';
 import type { OwnConnectionOptions } from './redis-store-options.js';
@@ -22,7 +23,7 @@ const DEFAULTS = {
   disconnectTimeout: 200,
   retryStrategy: (times: number) =>
     Math.min(25 * 2 ** times, LONGEST_RECONNECT_PAUSE_MS) * (0.75 + Math.random() / 4),
-  reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
+  reconnectOnError: (error: Error) => replyCode(error.message) === 'READONLY',
 };
 
 export function openConnection(options: OwnConnectionOptions): OwnConnection {

@@ -4,6 +4,7 @@
  */
 export interface RedisClient {
   readonly status: string;
+  // Called in the forms that ioredis does not declare, with bytes in and out; these tell them from others.
   evalsha(sha1: string, numkeys: number, ...args: string[]): Promise<unknown>;
   eval(script: string, numkeys: number, ...args: string[]): Promise<unknown>;
   info(): Promise<string>;

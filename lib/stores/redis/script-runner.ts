@@ -18,16 +18,20 @@ export class ScriptRunner {
     args: readonly ScriptArgument[],
     timeoutMs: number,
   ): Promise<ScriptReply> {
-    return sendWithinBudget(this.watch, timeoutMs, () => this.send(script, key, args));
+    return sendWithinBudget(this.watch, timeoutMs, (isGivenUp) =>
+      this.send(script, key, args, isGivenUp),
+    );
   }
 
   private send(
     { sha1, text }: LuaScript,
     key: string,
     args: readonly ScriptArgument[],
+    isGivenUp: () => boolean,
   ): Promise<ScriptReply> {
     return this.client.evalshaBuffer(sha1, 1, key, ...args).catch((error: unknown) => {
-      if (classifyFailure(error) !== 'script_missing') throw error;
+      // Too late, the text would be executed for nobody.
+      if (isGivenUp() || classifyFailure(error) !== 'script_missing') throw error;
       // The text goes with the call: a flush in between, however often, cannot make it fail again.
       return this.client.evalBuffer(text, 1, key, ...args);
     }) as Promise<ScriptReply>;

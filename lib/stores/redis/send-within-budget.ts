@@ -1,9 +1,9 @@
-import { setTimeout as pause } from 'node:timers/promises';
 import {
   StoreConfigurationError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
 } from '../../core/errors.js';
+import { jitteredPause } from '../../core/pause.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import { classifyFailure, describeFailure, type SendFailure } from './error-classification.js';
 
@@ -25,7 +25,7 @@ const LEAST_TIME_FOR_A_COPY_MS = 20;
 export async function sendWithinBudget<Reply>(
   watch: ConnectionWatch,
   timeoutMs: number,
-  send: () => Promise<Reply>,
+  send: (isGivenUp: () => boolean) => Promise<Reply>,
 ): Promise<Reply> {
   const deadline = performance.now() + timeoutMs;
   let leftMs = timeoutMs;
@@ -48,14 +48,14 @@ export async function sendWithinBudget<Reply>(
 
     if (failure === 'misconfigured') throw new StoreConfigurationError(cause);
     mayHaveRun ||= failure === 'unknown';
-    const pauseMs = jittered(Math.min(FIRST_PAUSE_MS * 2 ** copy, LONGEST_PAUSE_MS));
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** copy, LONGEST_PAUSE_MS);
     leftMs = deadline - performance.now() - pauseMs;
     if (failure === 'refused' || leftMs < LEAST_TIME_FOR_A_COPY_MS) {
       throw mayHaveRun
         ? new StoreOutcomeUnknownError(`Redis may have executed the command: ${cause}`)
         : new StoreUnavailableError(`Redis did not execute the command: ${cause}`);
     }
-    await pause(pauseMs);
+    await jitteredPause(pauseMs);
   }
 }
 
@@ -63,9 +63,16 @@ class NoReplyError extends Error {
   override readonly name = 'NoReplyError';
 }
 
-function orNoReply<Reply>(ms: number, send: () => Promise<Reply>): Promise<Reply> {
+function orNoReply<Reply>(
+  ms: number,
+  send: (isGivenUp: () => boolean) => Promise<Reply>,
+): Promise<Reply> {
   return new Promise((resolve, reject) => {
-    const giveUp = () => reject(new NoReplyError('no reply in time'));
+    let isGivenUp = false;
+    const giveUp = () => {
+      isGivenUp = true;
+      reject(new NoReplyError('no reply in time'));
+    };
     // After a blocked event loop timers come before input: a reply that is already here is read first.
     const timer = setTimeout(() => setImmediate(giveUp), ms);
     const inTime =
@@ -74,7 +81,7 @@ function orNoReply<Reply>(ms: number, send: () => Promise<Reply>): Promise<Reply
         clearTimeout(timer);
         settle(value);
       };
-    send().then(inTime(resolve), inTime(reject));
+    send(() => isGivenUp).then(inTime(resolve), inTime(reject));
   });
 }
 
@@ -86,8 +93,4 @@ function connectionFailure(error: Error | undefined): SendFailure {
 function describeObstacle(reason: 'not_connected' | 'closed', error: Error | undefined): string {
   const state = reason === 'closed' ? 'the connection is closed' : 'there is no connection';
   return error === undefined ? state : `${state} (${describeFailure(error)})`;
-}
-
-function jittered(ms: number): number {
-  return ms * (0.5 + Math.random() / 2);
 }

@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { isIdempotencyError, StoreConfigurationError } from '../../core/errors.js';
+import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/errors.js';
 import type { StoreWarning } from '../../core/idempotency-store.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import type { RedisClient } from './redis-client.js';
@@ -20,7 +20,8 @@ export async function checkServer(
   try {
     info = await sendWithinBudget(watch, START_CHECK_TIMEOUT_MS, () => readInfo(client));
   } catch (error) {
-    if (!isIdempotencyError(error) || error instanceof StoreConfigurationError) throw error;
+    if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
+      throw error;
     return [{ code: 'redis_unreachable', message: `Redis cannot be reached. ${error.message}` }];
   }
   return info === undefined ? [NOT_CHECKED] : judge(fieldsOf(info));

@@ -23,30 +23,27 @@ function outcome(kind: CallOutcomeHeader['kind'], body = ''): Outcome {
 /** "It is done, its value was not kept." */
 export const VALUE_NOT_KEPT = outcome('not_kept');
 
-/**
- * A returned value as JSON.
- *
- * @throws {@link ValueNotStorableError} when JSON has no text for it.
- */
-export function encodeValue(value: unknown): Outcome {
+/** A returned value as JSON, or why JSON has no text for it. */
+export function encodeValue(value: unknown): Outcome | ValueNotStorableError {
   if (value === undefined) return outcome('undefined');
   // Typed as if it always answered with a text; it does not for functions and symbols.
   const stringify: (value: unknown) => string | undefined = JSON.stringify;
-  let text: string | undefined;
   try {
-    text = stringify(value);
+    const text = stringify(value);
+    return text === undefined ? notStorable(undefined) : outcome('value', text);
   } catch (error) {
-    throw notStorable(error);
+    return notStorable(error);
   }
-  if (text === undefined) throw notStorable(undefined);
-  return outcome('value', text);
 }
 
-/** What is replayed of a failure: its name and message. */
+/** What is replayed of a failure: its name and message, as far as they are text. */
 export function encodeFailure(error: unknown): Outcome {
-  const { name, message } =
-    error instanceof Error ? error : { name: 'Error', message: String(error) };
-  return outcome('failure', JSON.stringify({ name, message }));
+  const { name, message } = (error ?? {}) as { name?: unknown; message?: unknown };
+  const failure = {
+    name: typeof name === 'string' ? name : 'Error',
+    message: typeof message === 'string' ? message : typeof error === 'string' ? error : '',
+  };
+  return outcome('failure', JSON.stringify(failure));
 }
 
 /**

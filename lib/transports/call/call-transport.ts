@@ -1,7 +1,11 @@
 import type { Attempt, Settlement } from '../../core/attempt.js';
 import { canonicalJson } from '../../core/canonical-json.js';
 import type { Claim } from '../../core/claim.js';
-import { OperationRejectedError, type IdempotencyErrorCode } from '../../core/errors.js';
+import {
+  OperationRejectedError,
+  ValueNotStorableError,
+  type IdempotencyErrorCode,
+} from '../../core/errors.js';
 import type { RejectionReason } from '../../core/events.js';
 import { fingerprint } from '../../core/fingerprint.js';
 import {
@@ -25,6 +29,8 @@ export interface Call {
   /** What the operation is about: another payload under the same key is a mismatch. */
   readonly payload: unknown;
   readonly keep: OutcomePolicy;
+  /** A larger value is returned, and kept as "value not kept". */
+  readonly maxStoredBytes: number;
   readonly options: ResolvedProtocolOptions;
 }
 
@@ -103,9 +109,7 @@ async function execute(
   const context = contextOf(claim, attempt);
   let value: unknown;
   try {
-    value = await runningOperation.run(new RunningOperation(context, false), () =>
-      operation(context),
-    );
+    value = await runningOperation.run(new RunningOperation(context), () => operation(context));
   } catch (error) {
     return fail(call, attempt, error);
   }
@@ -113,15 +117,13 @@ async function execute(
     await attempt.release();
     return value;
   }
-  let outcome: Outcome;
-  try {
-    outcome = encodeValue(value);
-  } catch (error) {
-    // Done is done: a repetition must not run it again, even if there is nothing to replay.
-    await complete(call, attempt, 'completed', VALUE_NOT_KEPT, {});
-    throw error;
-  }
-  return answer(call, await complete(call, attempt, 'completed', outcome, {}), outcome);
+  const encoded = encodeValue(value);
+  // Done is done: a repetition must not run it again, even if there is nothing to replay.
+  const outcome = encoded instanceof ValueNotStorableError ? VALUE_NOT_KEPT : encoded;
+  const kept = outcome.body.length > call.maxStoredBytes ? VALUE_NOT_KEPT : outcome;
+  const settlement = await complete(call, attempt, 'completed', kept, {});
+  if (settlement.kind === 'own' && encoded instanceof ValueNotStorableError) throw encoded;
+  return answer(call, settlement, outcome);
 }
 
 async function fail(call: Call, attempt: Attempt, error: unknown): Promise<unknown> {

@@ -2,7 +2,7 @@ import { PassThrough, pipeline, Readable } from 'node:stream';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { AnswerSink } from './answer-sink.js';
 import type { HttpAnswer } from './http-answer.js';
-import { RawRecorder } from './raw-recorder.js';
+import { RawRecorder, sendOrFail } from './raw-recorder.js';
 
 /** What is needed of Fastify's reply. */
 export interface FastifyReply {
@@ -61,6 +61,10 @@ export class FastifyRecorder {
     reply[RECORDER] = this;
   }
 
+  get hasBegun(): boolean {
+    return this.raw.isHeadersSent;
+  }
+
   onSend(payload: unknown, done: HookDone): void {
     const { reply, raw, sink } = this;
     if (!isSendable(payload)) {
@@ -81,12 +85,18 @@ export class FastifyRecorder {
     this.decide(payload).then(
       (decided) => {
         raw.uninstall();
-        this.apply(decided);
-        done(null, decided.payload);
+        sendOrFail(reply.raw, () => {
+          this.apply(decided);
+          done(null, decided.payload);
+        });
       },
       (error: unknown) => {
         raw.uninstall();
-        done(error instanceof Error ? error : new Error('The answer failed.', { cause: error }));
+        const cause =
+          error instanceof Error ? error : new Error('The answer failed.', { cause: error });
+        sendOrFail(reply.raw, () => {
+          done(cause);
+        });
       },
     );
   }
@@ -164,7 +174,10 @@ async function holdStream(source: Readable, maxHeldBytes: number): Promise<Held>
   let heldBytes = 0;
   try {
     for await (const chunk of source.iterator({ destroyOnReturn: false })) {
-      const bytes = typeof chunk === 'string' ? Buffer.from(chunk) : (chunk as Uint8Array);
+      const bytes: unknown = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
+      if (!(bytes instanceof Uint8Array)) {
+        throw new TypeError('A stream that is sent must give strings or bytes');
+      }
       chunks.push(bytes);
       heldBytes += bytes.length;
       if (heldBytes > maxHeldBytes) return { kind: 'outgrown', whole: rejoined(chunks, source) };

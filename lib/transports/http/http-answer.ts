@@ -36,6 +36,10 @@ export function encodeAnswer({ status, headers, body }: HttpAnswer): Outcome {
 
 /** The stored answer, or `undefined` where it was not kept or is in a format that this version does not know. */
 export function decodeAnswer({ header, body }: Outcome): HttpAnswer | undefined {
-  const { http, status, headers = {} } = JSON.parse(header) as Partial<HttpOutcomeHeader>;
-  return http === FORMAT && status !== undefined ? { status, headers, body } : undefined;
+  try {
+    const { http, status, headers = {} } = JSON.parse(header) as Partial<HttpOutcomeHeader>;
+    return http === FORMAT && status !== undefined ? { status, headers, body } : undefined;
+  } catch {
+    return undefined;
+  }
 }

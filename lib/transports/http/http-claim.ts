@@ -1,4 +1,4 @@
-import type { ExecutionContext } from '@nestjs/common';
+import { Logger, type ExecutionContext } from '@nestjs/common';
 import { ContentNotComparableError } from '../../core/canonical-json.js';
 import type { Claim } from '../../core/claim.js';
 import type { Fingerprint } from '../../core/record.js';
@@ -100,14 +100,24 @@ function anonymousScope(
 function fingerprintOf(
   context: ExecutionContext,
   exchange: HttpExchange,
-  { fingerprint, problems }: HttpRoute,
+  { fingerprint, operation, problems }: HttpRoute,
 ): Fingerprint {
   try {
     return fingerprint(contentOf(exchange.request), context);
   } catch (error) {
     if (!(error instanceof ContentNotComparableError)) throw error;
-    const problem = new ContentInvalidProblem(problems);
-    problem.cause = error;
-    return refuse(exchange, problem);
+    tellOnce(operation, error);
+    return refuse(exchange, new ContentInvalidProblem(problems));
   }
+}
+
+const logger = new Logger('Idempotency');
+const told = new Set<string>();
+
+/** The remedy, for whoever runs the service: as often as not the set-up is at fault and not the client. */
+function tellOnce(operation: string, { message }: Error): void {
+  const line = `${operation}: ${message}`;
+  if (told.has(line)) return;
+  told.add(line);
+  logger.warn(line);
 }

@@ -14,8 +14,12 @@ export interface HttpExchange {
   status(): number;
   headers(): OutgoingHttpHeaders;
   setHeader(name: string, value: string): void;
-  /** Holds the answer until `sink` has decided about it. */
-  record(sink: AnswerSink): void;
+  /**
+   * Holds the answer until `sink` has decided about it.
+   *
+   * @returns a function that tells whether some of the answer has been written.
+   */
+  record(sink: AnswerSink): () => boolean;
   /** Ends an answer that no handler is going to make. */
   end(): void;
 }
@@ -46,15 +50,16 @@ class ExpressExchange implements HttpExchange {
   }
 
   headers(): OutgoingHttpHeaders {
-    return this.rawResponse.getHeaders();
+    return copied(this.rawResponse.getHeaders());
   }
 
   setHeader(name: string, value: string): void {
     this.rawResponse.setHeader(name, value);
   }
 
-  record(sink: AnswerSink): void {
-    new RawRecorder(this.rawResponse, sink);
+  record(sink: AnswerSink): () => boolean {
+    const recorder = new RawRecorder(this.rawResponse, sink);
+    return () => recorder.isHeadersSent;
   }
 
   end(): void {
@@ -81,18 +86,28 @@ class FastifyExchange implements HttpExchange {
   }
 
   headers(): OutgoingHttpHeaders {
-    return this.reply.getHeaders();
+    return copied(this.reply.getHeaders());
   }
 
   setHeader(name: string, value: string): void {
     this.reply.header(name, value);
   }
 
-  record(sink: AnswerSink): void {
-    new FastifyRecorder(this.reply, sink);
+  record(sink: AnswerSink): () => boolean {
+    const recorder = new FastifyRecorder(this.reply, sink);
+    return () => recorder.hasBegun;
   }
 
   end(): void {
     this.reply.send();
   }
+}
+
+/** Lists apart: appending to a field changes the very list that Node hands out. */
+function copied(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
+  const copy: OutgoingHttpHeaders = {};
+  for (const [name, value] of Object.entries(headers)) {
+    copy[name] = Array.isArray(value) ? [...value] : value;
+  }
+  return copy;
 }

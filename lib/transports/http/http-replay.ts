@@ -8,6 +8,8 @@ import type { HttpAnswer } from './http-answer.js';
  */
 export class HttpReplay implements AnswerSink {
   readonly maxHeldBytes = 0;
+  /** Whether it has been put in place: an outer interceptor may ask for it more than once. */
+  isStarted = false;
 
   constructor(
     private readonly answer: HttpAnswer,

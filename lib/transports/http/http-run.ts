@@ -11,10 +11,10 @@ import { markedReplay } from './http-replay.js';
 import { InProgressProblem, ResponseNotKeptProblem, StoreUnavailableProblem } from './problem.js';
 import { addedHeaders } from './replay-headers.js';
 
-/** How the handler ended. */
-type HandlerEnd =
-  | { readonly kind: 'returned'; readonly kept: boolean }
-  | { readonly kind: 'threw'; readonly error: unknown };
+/** How the handler's stream ended, as it is seen where the layer stands. */
+type StreamEnd =
+  | { readonly kind: 'completed'; readonly status: number; readonly isKept: boolean }
+  | { readonly kind: 'failed'; readonly error: unknown };
 
 /**
  * How long a client may be gone, the handler settled, and no answer made, before it counts as certain
@@ -25,20 +25,36 @@ const NO_ANSWER_GRACE_MS = 1_000;
 /**
  * One attempt on HTTP, from the handler's start to the last byte. It sees both ends: the handler's stream
  * says whether the operation succeeded, the wire says what the client got, and together they decide what
- * is stored (protocol, rule 3; contract, "The answer and its record"). The record is settled exactly once.
+ * is stored (protocol, rule 3; contract, "The answer and its record"):
+ *
+ * | the answer begins | and the handler | the record |
+ * |---|---|---|
+ * | after its stream completed with a kept status | | is kept, whatever the wire says by then |
+ * | after its stream completed otherwise | | by the policy, of the wire's status |
+ * | after its stream failed | was entered | by the policy, of the wire's status and the error |
+ * | | was not entered | is released |
+ * | by a native handler | | by the policy, of the wire's status |
+ * | before its stream ended, or while it runs on | returns later | is kept as "response not kept" |
+ * | | throws later | is released |
+ *
+ * A record is released only when nothing of the handler is running any more.
  */
 export class HttpRun implements AnswerSink {
-  private handlerEnd: HandlerEnd | undefined;
-  private settled = false;
-  private answeredFromOutside = false;
-  private clientGone = false;
-  private broken = false;
+  private streamEnd: StreamEnd | undefined;
+  private isSettled = false;
+  private latestStream = 0;
+  /** Something no longer waits for the handler, and answers in its place. */
+  private isGivenUp = false;
+  /** An answer that is not the handler's has begun to leave. */
+  private hasPassed = false;
+  private isClientGone = false;
+  private isBroken = false;
   private grace: NodeJS.Timeout | undefined;
 
   constructor(
     private readonly attempt: Attempt,
     private readonly route: HttpRoute,
-    private readonly operation: RunningOperation,
+    readonly operation: RunningOperation,
     readonly headersBefore: OutgoingHttpHeaders,
   ) {}
 
@@ -46,125 +62,159 @@ export class HttpRun implements AnswerSink {
     return this.route.options.maxStoredBytes;
   }
 
+  get isStarted(): boolean {
+    return this.latestStream > 0;
+  }
+
+  /**
+   * The handler's stream begins, or begins again because an outer interceptor retries.
+   *
+   * @returns the number of the stream: what an older one says no longer counts.
+   */
+  streamStarted(): number {
+    this.streamEnd = undefined;
+    this.isGivenUp = false;
+    this.latestStream += 1;
+    return this.latestStream;
+  }
+
   /** The handler's stream completed; `status` is the one set at this instant. */
-  streamCompleted(status: number): void {
-    if (this.isHandlerBehind()) return;
-    // An answer from outside has overwritten the status, which then says nothing of the handler.
-    const kept = this.answeredFromOutside || this.keeps({ status });
-    this.handlerSettled({ kind: 'returned', kept });
+  streamCompleted(stream: number, status: number): void {
+    const { operation } = this;
+    const isBehind = operation.isActive && !operation.hasReturned;
+    this.streamEnded(
+      stream,
+      { kind: 'completed', status, isKept: this.keeps({ status }) },
+      isBehind,
+    );
   }
 
   /** The handler's stream failed. */
-  streamFailed(error: unknown): void {
-    if (!this.isHandlerBehind()) this.handlerSettled({ kind: 'threw', error });
+  streamFailed(stream: number, error: unknown): void {
+    this.streamEnded(stream, { kind: 'failed', error }, this.operation.isActive);
   }
 
-  /** The source of a streamed answer failed: what goes out is not the whole of it. */
+  /** An outer interceptor stopped listening before anything came. */
+  streamAbandoned(stream: number): void {
+    if (stream === this.latestStream && this.streamEnd === undefined) this.isGivenUp = true;
+  }
+
+  /** Nobody waits for it any more, and the handler was not called. */
+  async abandon(): Promise<void> {
+    if (this.settles()) await this.attempt.release();
+  }
+
   answerBroke(): void {
-    this.broken = true;
+    this.isBroken = true;
   }
 
-  /** The connection was closed before an answer was complete. */
-  clientLeft(): void {
-    this.clientGone = true;
+  /**
+   * The connection was closed.
+   *
+   * @param hasBegun - whether some of the answer had been written.
+   */
+  clientLeft(hasBegun: boolean): void {
+    // A native handler that has written nothing may answer at any time: it says so itself.
+    this.isClientGone = hasBegun || !this.route.isNative;
     this.awaitAnswerOfGoneClient();
   }
 
-  /**
-   * Whether an answer that begins now comes from outside the handler: from an outer timeout, say, while
-   * an ordinary handler goes on. Such an answer passes unrecorded (contract C60c).
-   */
   isFromOutside(): boolean {
-    return this.answeredFromOutside || (!this.route.isNative && this.handlerEnd === undefined);
+    if (this.hasPassed || this.isGivenUp) return true;
+    return !this.route.isNative && this.streamEnd === undefined;
   }
 
-  /** An answer from outside has begun. */
   passFromOutside(): void {
-    this.answeredFromOutside = true;
+    this.hasPassed = true;
+    this.settleBehindAnswer();
   }
 
-  /** The answer is complete: settles the record, and says what may leave. */
   async answered(answer: HttpAnswer): Promise<Replacement> {
-    if (!this.settle()) return undefined;
-    const { options } = this.route;
-    const verdict = this.verdictOn(answer.status);
-    if (verdict === undefined) return this.release();
-    const whole = options.storeBody && !this.broken && answer.body.length <= options.maxStoredBytes;
-    const outcome = whole ? encodeAnswer(this.storedPartOf(answer)) : RESPONSE_NOT_KEPT;
-    return this.complete(verdict, answer.status, outcome);
+    const state = this.verdictOn(answer.status);
+    if (state === undefined) return this.releaseOnceIdle();
+    if (!this.settles()) return undefined;
+    return this.complete(state, answer.status, this.outcomeOf(answer));
   }
 
-  /**
-   * The answer has outgrown what may be stored, and not all of it is there. Settles the record as
-   * "response not kept" before the first byte leaves, if it is to be kept at all.
-   */
   async outgrown(status: number): Promise<Replacement> {
-    const verdict = this.verdictOn(status);
-    if (verdict !== undefined) {
-      return this.settle() ? this.complete(verdict, status, RESPONSE_NOT_KEPT) : undefined;
-    }
-    this.passFromOutside();
-    if (this.handlerEnd !== undefined) this.settleWithoutAnswer(this.handlerEnd);
-    return undefined;
+    const state = this.verdictOn(status);
+    if (state === undefined) return this.releaseOnceIdle();
+    return this.settles() ? this.complete(state, status, RESPONSE_NOT_KEPT) : undefined;
   }
 
-  /**
-   * Whether an interceptor inside of the layer gave up on a handler that goes on (a timeout bound on
-   * the route, say): then the stream says nothing of the handler, and is followed by an answer from outside.
-   */
-  private isHandlerBehind(): boolean {
+  /** @param isBehind - the handler goes on: an interceptor inside of the layer gave up on it. */
+  private streamEnded(stream: number, end: StreamEnd, isBehind: boolean): void {
+    if (stream !== this.latestStream) return;
+    this.streamEnd = end;
+    this.isGivenUp ||= isBehind;
+    this.settleBehindAnswer();
+    this.awaitAnswerOfGoneClient();
+  }
+
+  /** Nothing of the handler's answer is there to be kept: how it ends decides, once it has ended. */
+  private settleBehindAnswer(): void {
+    if (!(this.hasPassed || this.isGivenUp) || this.streamEnd === undefined) return;
     const { operation } = this;
-    if (operation.progress !== 'running') return false;
-    this.answeredFromOutside = true;
-    operation.onSettled = () => {
-      const returned = operation.progress === 'returned';
-      this.handlerSettled(
-        returned ? { kind: 'returned', kept: true } : { kind: 'threw', error: undefined },
-      );
-    };
-    return true;
-  }
-
-  private handlerSettled(end: HandlerEnd): void {
-    this.handlerEnd = end;
-    if (this.answeredFromOutside) this.settleWithoutAnswer(end);
-    else this.awaitAnswerOfGoneClient();
+    const end = this.streamEnd;
+    operation.whenIdle(() => {
+      // The stream's status is not asked: the answer from outside has overwritten it.
+      const hasSucceeded = operation.isEntered ? operation.hasReturned : end.kind === 'completed';
+      if (end === this.streamEnd) this.settleWithoutAnswer(hasSucceeded);
+    });
   }
 
   private awaitAnswerOfGoneClient(): void {
-    const end = this.handlerEnd;
-    if (!this.clientGone || end === undefined || this.settled) return;
-    this.grace ??= setTimeout(() => {
-      this.settleWithoutAnswer(end);
+    const end = this.streamEnd;
+    if (!this.isClientGone || end === undefined || this.isSettled) return;
+    clearTimeout(this.grace);
+    this.grace = setTimeout(() => {
+      this.settleWithoutAnswer(end.kind === 'completed' && end.isKept);
     }, NO_ANSWER_GRACE_MS);
+    this.grace.unref();
   }
 
-  /** No bytes to store: a success is kept as such all the same, for a repetition would repeat it. */
-  private settleWithoutAnswer(end: HandlerEnd): void {
-    if (!this.settle()) return;
-    if (end.kind === 'returned' && end.kept)
-      void this.complete('completed', 200, RESPONSE_NOT_KEPT);
-    else void this.release();
+  /** A success without bytes is kept all the same, for a repetition would repeat it. */
+  private settleWithoutAnswer(hasSucceeded: boolean): void {
+    if (!this.settles()) return;
+    if (hasSucceeded) void this.complete('completed', this.lastStatus(), RESPONSE_NOT_KEPT);
+    else void this.attempt.release();
+  }
+
+  private lastStatus(): number {
+    return this.streamEnd?.kind === 'completed' ? this.streamEnd.status : 200;
   }
 
   /** @returns the state to keep the attempt's end in, or `undefined` to release it. */
   private verdictOn(status: number): FinishedState | undefined {
     const state = status >= 400 ? 'failed' : 'completed';
-    const end = this.handlerEnd;
-    if (!this.route.isNative && end?.kind === 'returned' && end.kept) {
-      if (!this.keeps({ status })) this.attempt.responseDiverged();
+    const end = this.streamEnd;
+    const { isEntered } = this.operation;
+    if (end?.kind === 'failed') {
+      // Pipes and inner interceptors fail like a handler, but the operation has not begun (C88).
+      return isEntered && this.keeps({ status, error: end.error }) ? state : undefined;
+    }
+    const isKept = this.keeps({ status });
+    if (!this.route.isNative && isEntered && end?.isKept === true) {
+      if (!isKept) this.attempt.responseDiverged();
       return state;
     }
-    if (end?.kind === 'threw') {
-      // Pipes and inner interceptors fail like a handler, but the operation has not begun (C88).
-      const entered = this.operation.progress !== 'not_entered';
-      return entered && this.keeps({ status, error: end.error }) ? state : undefined;
-    }
-    return this.keeps({ status }) ? state : undefined;
+    return isKept ? state : undefined;
   }
 
   private keeps(summary: OutcomeSummary): boolean {
     return asksToKeep(this.route.options.keep, keepAnswers, summary);
+  }
+
+  private outcomeOf(answer: HttpAnswer): Outcome {
+    const { storeBody, maxStoredBytes } = this.route.options;
+    const isWhole = storeBody && !this.isBroken && answer.body.length <= maxStoredBytes;
+    if (!isWhole) return RESPONSE_NOT_KEPT;
+    try {
+      return encodeAnswer(this.storedPartOf(answer));
+    } catch {
+      // Whatever cannot be written down: the effect has happened, and is not to happen again.
+      return RESPONSE_NOT_KEPT;
+    }
   }
 
   private storedPartOf({ status, headers, body }: HttpAnswer): HttpAnswer {
@@ -181,13 +231,19 @@ export class HttpRun implements AnswerSink {
     status: number,
     outcome: Outcome,
   ): Promise<Replacement> {
-    const summary: OutcomeSummary = { status };
-    const retentionMs = finishedRetentionMs(this.route.protocol, { ...summary, state });
+    const retentionMs = finishedRetentionMs(this.route.protocol, { status, state });
     return this.replacementFor(await this.attempt.complete({ state, outcome, retentionMs }));
   }
 
-  private async release(): Promise<Replacement> {
-    await this.attempt.release();
+  /** The answer waits for the release, so that a retry at once finds the key free; not for the handler. */
+  private async releaseOnceIdle(): Promise<Replacement> {
+    if (!this.operation.isActive) {
+      if (this.settles()) await this.attempt.release();
+      return undefined;
+    }
+    this.operation.whenIdle(() => {
+      if (this.settles()) void this.attempt.release();
+    });
     return undefined;
   }
 
@@ -209,11 +265,11 @@ export class HttpRun implements AnswerSink {
     }
   }
 
-  /** @returns whether this call is the one that settles. */
-  private settle(): boolean {
+  /** @returns whether this call is the one that settles the attempt; the others have come too late. */
+  private settles(): boolean {
     clearTimeout(this.grace);
-    const first = !this.settled;
-    this.settled = true;
-    return first;
+    const isFirst = !this.isSettled;
+    this.isSettled = true;
+    return isFirst;
   }
 }

@@ -1,11 +1,9 @@
 import { StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs/common';
-import { defer, Observable, of } from 'rxjs';
-import type { Attempt } from '../../core/attempt.js';
-import type { Claim } from '../../core/claim.js';
+import { defer, Observable, type Subscriber } from 'rxjs';
+import { IdempotencyOptionsError } from '../../core/errors.js';
 import type { RejectionReason } from '../../core/events.js';
 import { contextOf, RunningOperation, runningOperation } from '../../core/idempotency-context.js';
 import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
-import type { Outcome } from '../../core/record.js';
 import { decodeAnswer } from './http-answer.js';
 import { httpClaim } from './http-claim.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
@@ -38,93 +36,190 @@ const PROBLEMS: Record<RejectionReason, new (context: ProblemContext) => Idempot
 /** A run without a record says so (`onStoreUnavailable: 'execute'`). */
 const STATUS_HEADER = 'Idempotency-Status';
 
-/** Requests that are being dealt with: decorating class and method must not protect them twice. */
-const underWay = new WeakSet();
+/** What becomes of a request; a refusal is thrown. */
+type Course =
+  | { readonly kind: 'unprotected' }
+  | { readonly kind: 'run'; readonly run: HttpRun }
+  | { readonly kind: 'replay'; readonly replay: HttpReplay };
+
+/** A request whose course is decided, or about to be: once, however often it is subscribed to. */
+interface Undertaking {
+  readonly course: Promise<Course>;
+  /** Subscribers that have not been told yet. */
+  waiting: number;
+}
 
 /** Protects HTTP routes, on Express and Fastify alike. */
 export class HttpTransport {
+  private readonly undertakings = new WeakMap<object, Undertaking>();
+
   constructor(private readonly engine: IdempotencyEngine) {}
 
   /**
-   * Runs the handler, or answers in its place.
+   * Runs the handler, or answers in its place. Nothing is begun before the stream is subscribed to, and
+   * what an outer interceptor repeats (`retry`) stays within the course that was decided first.
    *
-   * @throws {@link IdempotencyProblem} where the layer itself refuses the request.
+   * The stream fails with an {@link IdempotencyProblem} where the layer itself refuses the request.
    */
-  async intercept(
-    context: ExecutionContext,
-    next: CallHandler,
-    route: HttpRoute,
-  ): Promise<Observable<unknown>> {
+  intercept(context: ExecutionContext, next: CallHandler, route: HttpRoute): Observable<unknown> {
     const http = context.switchToHttp();
     const exchange = httpExchange(http.getRequest(), http.getResponse());
-    const { request } = exchange;
-    if (UNPROTECTED_METHODS.has(request.method) || underWay.has(request)) return next.handle();
-    const { enabled } = route.options;
-    if (!(typeof enabled === 'function' ? enabled(context) : enabled)) return next.handle();
-    underWay.add(request);
+    if (UNPROTECTED_METHODS.has(exchange.request.method)) return next.handle();
+    return new Observable((subscriber) => {
+      const undertaking = this.undertaking(context, exchange, route);
+      undertaking.waiting += 1;
+      undertaking.course.then(
+        (course) => {
+          undertaking.waiting -= 1;
+          if (!subscriber.closed) follow(course, next, exchange, route, subscriber);
+          else if (undertaking.waiting === 0) this.abandon(course, exchange);
+        },
+        (error: unknown) => {
+          subscriber.error(error);
+        },
+      );
+    });
+  }
+
+  private undertaking(
+    context: ExecutionContext,
+    exchange: HttpExchange,
+    route: HttpRoute,
+  ): Undertaking {
+    const known = this.undertakings.get(exchange.request);
+    if (known !== undefined) return known;
+    const course = this.decide(context, exchange, route);
+    const undertaking = { course, waiting: 0 };
+    this.undertakings.set(exchange.request, undertaking);
+    return undertaking;
+  }
+
+  private async decide(
+    context: ExecutionContext,
+    exchange: HttpExchange,
+    route: HttpRoute,
+  ): Promise<Course> {
+    if (!isEnabled(context, route)) return { kind: 'unprotected' };
     const claim = await httpClaim(context, exchange, route);
-    if (claim === undefined) return next.handle();
+    if (claim === undefined) return { kind: 'unprotected' };
     const decision = await this.engine.begin(claim);
     switch (decision.kind) {
-      case 'run':
-        return run(next, exchange, route, claim, decision.attempt);
-      case 'replay':
-        return replay(exchange, route, decision.outcome);
+      case 'run': {
+        const { attempt } = decision;
+        if (!attempt.isProtected) exchange.setHeader(STATUS_HEADER, 'unprotected');
+        const operation = new RunningOperation(contextOf(claim, attempt), context.getHandler());
+        const run = new HttpRun(attempt, route, operation, exchange.headers());
+        return { kind: 'run', run };
+      }
+      case 'replay': {
+        const answer = decodeAnswer(decision.outcome);
+        if (answer === undefined) {
+          return refuse(exchange, new ResponseNotKeptProblem(route.problems));
+        }
+        const marked = markedReplay(answer, route.options.replayHeader);
+        return { kind: 'replay', replay: new HttpReplay(marked, exchange.headers()) };
+      }
       case 'reject':
         return refuse(exchange, new PROBLEMS[decision.reason](route.problems));
     }
   }
+
+  /** An outer timeout may have answered while the store was asked: a handler not yet called is not called. */
+  private abandon(course: Course, { request }: HttpExchange): void {
+    if (course.kind !== 'run' || course.run.isStarted) return;
+    this.undertakings.delete(request);
+    void course.run.abandon();
+  }
 }
 
-function run(
+function isEnabled(context: ExecutionContext, { options, operation }: HttpRoute): boolean {
+  const { enabled } = options;
+  const answer: unknown = typeof enabled === 'function' ? enabled(context) : enabled;
+  if (typeof answer === 'boolean') return answer;
+  throw new IdempotencyOptionsError(
+    `The function given as the option "enabled" of ${operation} must answer true or false, at once.`,
+  );
+}
+
+function follow(
+  course: Course,
   next: CallHandler,
   exchange: HttpExchange,
-  route: HttpRoute,
-  claim: Claim,
-  attempt: Attempt,
-): Observable<unknown> {
-  if (!attempt.isProtected) exchange.setHeader(STATUS_HEADER, 'unprotected');
-  const operation = new RunningOperation(contextOf(claim, attempt), true);
-  const httpRun = new HttpRun(attempt, route, operation, exchange.headers());
-  exchange.record(httpRun);
+  { isNative }: HttpRoute,
+  subscriber: Subscriber<unknown>,
+): void {
+  switch (course.kind) {
+    case 'unprotected':
+      next.handle().subscribe(subscriber);
+      return;
+    case 'replay': {
+      const { replay } = course;
+      if (!replay.isStarted) {
+        replay.isStarted = true;
+        exchange.record(replay);
+        // A handler with the response in its own hands would have ended it itself.
+        if (isNative) exchange.end();
+      }
+      subscriber.next(replay.value);
+      subscriber.complete();
+      return;
+    }
+    case 'run':
+      runHandler(course.run, next, exchange, subscriber);
+  }
+}
+
+function runHandler(
+  run: HttpRun,
+  next: CallHandler,
+  exchange: HttpExchange,
+  subscriber: Subscriber<unknown>,
+): void {
   const { rawResponse } = exchange;
-  rawResponse.once('close', () => {
-    if (!rawResponse.writableFinished) httpRun.clientLeft();
+  if (!run.isStarted) {
+    if (rawResponse.headersSent) {
+      // Somebody has answered while the store was asked, and nobody would see what the handler says.
+      void run.abandon();
+      subscriber.complete();
+      return;
+    }
+    const written = exchange.record(run);
+    const onClose = () => {
+      if (!rawResponse.writableFinished) run.clientLeft(written());
+    };
+    if (rawResponse.destroyed) onClose();
+    else rawResponse.once('close', onClose);
+  }
+  const stream = run.streamStarted();
+  let hasEmitted = false;
+  subscriber.add(() => {
+    if (!hasEmitted) run.streamAbandoned(stream);
   });
-  return new Observable((subscriber) => {
-    // A subscription of its own, without teardown: neither an outer timeout nor a client that leaves
-    // ends the handler, whose outcome is still to be stored (contract C57).
-    defer(() => runningOperation.run(operation, () => next.handle())).subscribe({
+  const { operation } = run;
+  // A subscription of its own, without teardown: neither an outer timeout nor a client that leaves ends
+  // the handler, whose outcome is still to be stored (contract C57). Inside of the operation's context,
+  // for inner interceptors may call the handler as late as they like.
+  runningOperation.run(operation, () =>
+    defer(() => next.handle()).subscribe({
       next: (value) => {
+        hasEmitted = true;
         if (value instanceof StreamableFile) {
           value.getStream().once('error', () => {
-            httpRun.answerBroke();
+            run.answerBroke();
           });
         }
         subscriber.next(value);
       },
       error: (error) => {
-        httpRun.streamFailed(error);
+        hasEmitted = true;
+        run.streamFailed(stream, error);
         subscriber.error(error);
       },
       complete: () => {
-        httpRun.streamCompleted(exchange.status());
+        hasEmitted = true;
+        run.streamCompleted(stream, exchange.status());
         subscriber.complete();
       },
-    });
-  });
-}
-
-function replay(
-  exchange: HttpExchange,
-  { options, isNative, problems }: HttpRoute,
-  outcome: Outcome,
-): Observable<unknown> {
-  const answer = decodeAnswer(outcome);
-  if (answer === undefined) return refuse(exchange, new ResponseNotKeptProblem(problems));
-  const httpReplay = new HttpReplay(markedReplay(answer, options.replayHeader), exchange.headers());
-  exchange.record(httpReplay);
-  // A handler with the response in its own hands would have ended it itself.
-  if (isNative) exchange.end();
-  return of(httpReplay.value);
+    }),
+  );
 }

@@ -2,6 +2,7 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { AnswerSink } from './answer-sink.js';
 import type { HttpAnswer } from './http-answer.js';
 import {
+  checkStatusLine,
   headersSentError,
   ResponseShadow,
   type Chunk,
@@ -23,7 +24,7 @@ type Phase = 'recording' | 'held' | 'outgrowing' | 'open' | 'discarding';
  * answer in its place. It sees what every layer above wrote: serializers, filters, `@Res()`, pipes.
  */
 export class RawRecorder implements ResponseRecorder {
-  private readonly shadow: ResponseShadow;
+  private shadow: ResponseShadow;
   private phase: Phase = 'recording';
   private headWritten = false;
   private ended = false;
@@ -64,11 +65,12 @@ export class RawRecorder implements ResponseRecorder {
     const { response } = this;
     if (this.passes()) {
       const args = [status, reason, fields].filter((argument) => argument !== undefined);
-      response.writeHead(...(args as [number]));
+      this.shadow.under('writeHead').apply(response, args as [number]);
       return;
     }
     if (this.ended) return;
     if (this.isHeadersSent) throw headersSentError('write');
+    checkStatusLine(status, reason);
     response.statusCode = status;
     if (reason !== undefined) response.statusMessage = reason;
     setFields(response, fields);
@@ -76,7 +78,7 @@ export class RawRecorder implements ResponseRecorder {
   }
 
   flushHeaders(): void {
-    if (this.passes()) this.response.flushHeaders();
+    if (this.passes()) this.shadow.under('flushHeaders').call(this.response);
     else this.headWritten = true;
   }
 
@@ -85,13 +87,17 @@ export class RawRecorder implements ResponseRecorder {
     encoding: BufferEncoding | undefined,
     callback: ((error?: Error | null) => void) | undefined,
   ): boolean {
-    if (this.passes()) return this.response.write(chunk, encoding ?? 'utf8', callback);
+    if (this.passes()) {
+      return this.shadow.under('write').call(this.response, chunk, encoding ?? 'utf8', callback);
+    }
     if (callback !== undefined) process.nextTick(callback);
     if (this.ended || this.phase === 'discarding') return true;
     this.headWritten = true;
     this.hold(chunk, encoding);
     if (this.phase === 'recording' && this.heldBytes > this.sink.maxHeldBytes) void this.outgrow();
-    return this.phase === 'recording';
+    // Never asks to wait: `drain` may be listened for elsewhere than on the response (compression), and
+    // what comes while the store is asked is bounded by the time that the store has.
+    return true;
   }
 
   end(
@@ -100,11 +106,15 @@ export class RawRecorder implements ResponseRecorder {
     callback: (() => void) | undefined,
   ): void {
     if (this.passes()) {
-      if (chunk === undefined) this.response.end(callback);
-      else this.response.end(chunk, encoding ?? 'utf8', callback);
+      const args = chunk === undefined ? [callback] : [chunk, encoding ?? 'utf8', callback];
+      Reflect.apply(this.shadow.under('end'), this.response, args);
       return;
     }
-    if (this.ended || this.phase === 'discarding') return;
+    if (this.ended || this.phase === 'discarding') {
+      if (callback !== undefined) process.nextTick(callback);
+      return;
+    }
+    checkStatusLine(this.response.statusCode, this.response.statusMessage);
     this.ended = true;
     this.endCallback = callback;
     if (chunk !== undefined) this.hold(chunk, encoding);
@@ -135,12 +145,14 @@ export class RawRecorder implements ResponseRecorder {
     if (isCutShort(headers['content-length'], body)) sink.answerBroke();
     const replacement = await sink.answered({ status: statusCode, headers, body });
     this.uninstall();
-    if (replacement !== undefined) {
-      sendInstead(response, replacement, sink, endCallback);
-      return;
-    }
-    Object.assign(response, { statusCode, statusMessage });
-    sendBody(response, body, endCallback);
+    sendOrFail(response, () => {
+      if (replacement === undefined) {
+        Object.assign(response, { statusCode, statusMessage });
+        sendBody(response, body, endCallback);
+      } else {
+        sendInstead(response, replacement, sink, endCallback);
+      }
+    });
   }
 
   private async outgrow(): Promise<void> {
@@ -149,16 +161,42 @@ export class RawRecorder implements ResponseRecorder {
     const replacement = await sink.outgrown(response.statusCode);
     const { chunks, ended, endCallback } = this;
     this.uninstall();
-    if (replacement === undefined) {
-      for (const chunk of chunks) response.write(chunk);
-      if (ended) response.end(endCallback);
-    } else {
-      sendInstead(response, replacement, sink, endCallback);
-      this.phase = 'discarding';
-      new ResponseShadow(response, this);
-    }
-    // The source was told to wait for this.
-    if (!response.writableNeedDrain) response.emit('drain');
+    sendOrFail(response, () => {
+      if (replacement === undefined) {
+        for (const chunk of chunks) response.write(chunk);
+        if (ended) response.end(endCallback);
+      } else {
+        sendInstead(response, replacement, sink, endCallback);
+        this.phase = 'discarding';
+        this.shadow = new ResponseShadow(response, this);
+      }
+    });
+  }
+}
+
+/**
+ * Sends what was held. What throws now has no caller left who could answer otherwise: an invalid status
+ * of a replay, or somebody's listener to the header fields.
+ */
+export function sendOrFail(response: ServerResponse, send: () => void): void {
+  try {
+    send();
+  } catch {
+    fail(response);
+  }
+}
+
+function fail(response: ServerResponse): void {
+  try {
+    if (response.headersSent) throw new Error('Too late to say so.');
+    for (const name of response.getHeaderNames()) response.removeHeader(name);
+    // What others have laid over it threw, as like as not.
+    Reflect.deleteProperty(response, 'writeHead');
+    response.statusCode = 500;
+    response.statusMessage = '';
+    response.end();
+  } catch {
+    response.destroy();
   }
 }
 

@@ -22,7 +22,9 @@ const PER_EXCHANGE = new Set([
   'via',
   // Of the session and the caller's rights.
   'proxy-authenticate',
+  'clear-site-data',
   'set-cookie',
+  'set-cookie2',
   'www-authenticate',
   // Tracing.
   'request-id',
@@ -33,7 +35,7 @@ const PER_EXCHANGE = new Set([
   'x-trace-id',
 ]);
 
-const PER_EXCHANGE_FAMILIES = ['access-control-', 'ratelimit', 'x-ratelimit-'];
+const PER_EXCHANGE_FAMILIES = ['access-control-', 'ratelimit', 'x-ratelimit-', 'x-rate-limit-'];
 
 /** Whether a field may be replayed; `name` in lower case. */
 export function isReplayable(name: string): boolean {
@@ -58,8 +60,22 @@ export function addedHeaders(
   const added: OutgoingHttpHeaders = {};
   for (const name of Object.keys(after)) {
     const value = after[name];
-    const own = value !== before[name] || routeHeaders.has(name);
-    if (own && isReplayable(name) && (chosen === 'all' || chosen.has(name))) added[name] = value;
+    const isOwn = !isSame(value, before[name]) || routeHeaders.has(name);
+    if (isOwn && isReplayable(name) && (chosen === 'all' || chosen.has(name))) {
+      added[name] = asText(value);
+    }
   }
   return added;
+}
+
+type FieldValue = OutgoingHttpHeaders[string];
+
+function isSame(a: FieldValue, b: FieldValue): boolean {
+  if (!Array.isArray(a) || !Array.isArray(b)) return a === b;
+  return a.length === b.length && a.every((line, i) => line === b[i]);
+}
+
+/** As it goes over the wire: Node takes anything that has a text, JSON does not. */
+function asText(value: unknown): string | string[] {
+  return Array.isArray(value) ? value.map(String) : String(value);
 }

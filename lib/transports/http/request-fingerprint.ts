@@ -1,5 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { canonicalJson, ContentNotComparableError } from '../../core/canonical-json.js';
+import { canonicalJson, checkDepth, ContentNotComparableError } from '../../core/canonical-json.js';
 import { IdempotencyOptionsError } from '../../core/errors.js';
 import { fingerprint, NO_FINGERPRINT } from '../../core/fingerprint.js';
 import type { Fingerprint } from '../../core/record.js';
@@ -35,6 +35,7 @@ export function requestFingerprint(
   const { include, exclude = [], headers = [] } = option;
   const names = headers.map((name) => name.toLowerCase()).sort();
   return (content) => {
+    checkDepth(content.body);
     const body = selectMembers(content.body, include, exclude);
     return ofContent(operation, content, bodyText(content, body), fieldsOf(content, names));
   };
@@ -62,6 +63,11 @@ function bodyText(content: RequestContent, body: unknown): string | Uint8Array {
   if (hasUnreadBody(content)) {
     throw new ContentNotComparableError(
       'The request has a body that nothing has parsed before the interceptors run. Register a parser for its media type, or give a function as the option "fingerprint".',
+    );
+  }
+  if (content.mediaType.startsWith('multipart/')) {
+    throw new ContentNotComparableError(
+      'The files of a multipart request are not part of its parsed body. Give a function as the option "fingerprint" that answers with what counts of them.',
     );
   }
   return bytesOrJson(body);

@@ -46,39 +46,52 @@ type Shadowed = Pick<ServerResponse, (typeof NAMES)[number]>;
  */
 export class ResponseShadow {
   /** Methods that middleware had put on the response before; the others are inherited. */
-  private readonly covered: Partial<Shadowed> = {};
+  private readonly covered: PropertyDescriptorMap = {};
+  private isRemoved = false;
 
   constructor(
     private readonly response: ServerResponse,
     readonly recorder: ResponseRecorder,
   ) {
-    const shadowed = response as ShadowedResponse;
     for (const name of NAMES) {
       const own = Object.getOwnPropertyDescriptor(response, name);
-      if (own !== undefined) Object.defineProperty(this.covered, name, own);
+      if (own !== undefined) this.covered[name] = own;
     }
-    shadowed[SHADOW] = this;
+    (response as ShadowedResponse)[SHADOW] = this;
     Object.assign(response, METHODS);
     Object.defineProperties(response, STATE);
   }
 
-  /** Gives the response back what it had. */
+  /** Whether calls go to the recorder. */
+  get isActive(): boolean {
+    return !this.isRemoved;
+  }
+
+  /**
+   * Gives the response back what it had. What others have laid over it meanwhile stays, and reaches what
+   * lies under the shadow through it.
+   */
   remove(): void {
     const { response } = this;
+    this.isRemoved = true;
     for (const name of NAMES) {
-      const covered = Object.getOwnPropertyDescriptor(this.covered, name);
+      if (Object.getOwnPropertyDescriptor(response, name)?.value !== OURS[name]) continue;
+      const covered = this.covered[name];
       if (covered === undefined) Reflect.deleteProperty(response, name);
       else Object.defineProperty(response, name, covered);
     }
-    for (const name of [...Object.keys(STATE), SHADOW]) Reflect.deleteProperty(response, name);
+    for (const name of Object.keys(STATE)) Reflect.deleteProperty(response, name);
   }
 
   /** The method that lies under the shadow. */
   under<Name extends keyof Shadowed>(name: Name): Shadowed[Name] {
     const inherited = Object.getPrototypeOf(this.response) as Shadowed;
-    return this.covered[name] ?? inherited[name];
+    const covered = this.covered[name] as TypedPropertyDescriptor<Shadowed[Name]> | undefined;
+    return covered?.value ?? inherited[name];
   }
 }
+
+type HeadArguments = [status: number, reason?: string | HeaderFields, fields?: HeaderFields];
 
 type WriteArguments = [
   chunk?: Chunk | (() => void),
@@ -87,14 +100,12 @@ type WriteArguments = [
 ];
 
 const METHODS = {
-  writeHead(
-    this: ShadowedResponse,
-    status: number,
-    reason?: string | HeaderFields,
-    fields?: HeaderFields,
-  ) {
+  writeHead(this: ShadowedResponse, ...args: HeadArguments) {
+    const shadow = this[SHADOW];
+    if (!shadow.isActive) return Reflect.apply(shadow.under('writeHead'), this, args) as unknown;
+    const [status, reason, fields] = args;
     const isText = typeof reason === 'string';
-    this[SHADOW].recorder.writeHead(
+    shadow.recorder.writeHead(
       status,
       isText ? reason : undefined,
       fields ?? (isText ? undefined : reason),
@@ -103,17 +114,24 @@ const METHODS = {
   },
 
   flushHeaders(this: ShadowedResponse) {
-    this[SHADOW].recorder.flushHeaders();
+    const shadow = this[SHADOW];
+    if (shadow.isActive) shadow.recorder.flushHeaders();
+    else shadow.under('flushHeaders').call(this);
   },
 
   write(this: ShadowedResponse, ...args: WriteArguments) {
+    const shadow = this[SHADOW];
+    if (!shadow.isActive) return Reflect.apply(shadow.under('write'), this, args) as unknown;
     const { chunk, encoding, callback } = sorted(args);
-    return this[SHADOW].recorder.write(chunk ?? '', encoding, callback);
+    return shadow.recorder.write(checkedChunk(chunk), encoding, callback);
   },
 
   end(this: ShadowedResponse, ...args: WriteArguments) {
+    const shadow = this[SHADOW];
+    if (!shadow.isActive) return Reflect.apply(shadow.under('end'), this, args) as unknown;
     const { chunk, encoding, callback } = sorted(args);
-    this[SHADOW].recorder.end(chunk, encoding, callback);
+    const bytes = chunk === undefined ? undefined : checkedChunk(chunk);
+    shadow.recorder.end(bytes, encoding, callback);
     return this;
   },
 
@@ -131,6 +149,8 @@ const METHODS = {
     if (takesHeaders(this, 'remove')) this[SHADOW].under('removeHeader').apply(this, args);
   },
 };
+
+const OURS: Readonly<Record<string, unknown>> = METHODS;
 
 // While an answer is held nothing has been sent, yet whoever looks must see that it has: a filter would
 // answer a second time, for an error thrown after the answer.
@@ -161,10 +181,36 @@ function sorted([chunk, encoding, callback]: WriteArguments) {
  * a second time would have Express destroy the connection before the first answer has left.
  */
 function takesHeaders(response: ShadowedResponse, verb: string): boolean {
-  const { recorder } = response[SHADOW];
+  const { recorder, isActive } = response[SHADOW];
+  if (!isActive) return true;
   if (recorder.isHeadersSent && !recorder.isEnded) throw headersSentError(verb);
   return !recorder.isEnded;
 }
+
+/** What Node throws where it is given what it cannot send: here, where the caller can still answer otherwise. */
+function checkedChunk(chunk: unknown): Chunk {
+  if (typeof chunk === 'string' || chunk instanceof Uint8Array) return chunk;
+  throw Object.assign(new TypeError('A chunk must be a string or a Uint8Array'), {
+    code: 'ERR_INVALID_ARG_TYPE',
+  });
+}
+
+/** As {@link checkedChunk}, of a status line. */
+export function checkStatusLine(status: number, reason: string | undefined): void {
+  if (!(Math.trunc(status) >= 100 && Math.trunc(status) <= 999)) {
+    throw Object.assign(new RangeError(`Invalid status code: ${String(status)}`), {
+      code: 'ERR_HTTP_INVALID_STATUS_CODE',
+    });
+  }
+  if (reason !== undefined && !REASON.test(reason)) {
+    throw Object.assign(new TypeError('Invalid character in statusMessage'), {
+      code: 'ERR_INVALID_CHAR',
+    });
+  }
+}
+
+/** RFC 9112 §4: printable ASCII, white space and what once was Latin-1. */
+const REASON = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /** What Node throws at those who come too late. */
 export function headersSentError(verb: string): Error {

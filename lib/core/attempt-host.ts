@@ -1,0 +1,13 @@
+import type { Attempt } from './attempt.js';
+import type { IdempotencyEvents } from './events.js';
+import type { IdempotencyStore } from './idempotency-store.js';
+import type { Patience } from './outcome-writer.js';
+
+/** What an attempt needs of the engine that let it through. */
+export interface AttemptHost {
+  readonly store: IdempotencyStore;
+  readonly events: IdempotencyEvents;
+  readonly patience: Patience;
+  /** The attempt is over, its last save included. */
+  ended(attempt: Attempt): void;
+}
