@@ -106,7 +106,7 @@ describe('the table of options in the README', () => {
       const told = /^`(.*)`$/.exec(text)?.[1];
       const value = defaults[name];
       if (told === undefined || value === undefined) continue;
-      const shown = typeof value === 'string' ? `'${value}'` : String(value);
+      const shown = typeof value === 'string' ? `'${value}'` : JSON.stringify(value);
       expect({ name, told }).toEqual({ name, told: shown });
     }
   });

@@ -22,6 +22,9 @@ export interface UserClientOptions extends KeyOptions {
    *
    * Worth setting there: `enableAutoPipelining: true` saves the server a third of its work under load.
    * Listen to its `error` event: the store then tells a refused password from a server that is down.
+   *
+   * Close it in `onApplicationShutdown`, not in `onModuleDestroy`: Nest calls that one before running
+   * operations are waited for, and their outcomes could no longer be stored.
    */
   readonly client: RedisClient;
   readonly url?: undefined;
