@@ -1,0 +1,111 @@
+import { abortable } from './abortable.js';
+import { fullJitterMs } from './backoff.js';
+import type { CallLimits } from './call-limits.js';
+import type { CallSettings } from './call-settings.js';
+import {
+  IdempotencyProblemError,
+  IdempotentFetchError,
+  type UnfinishedCall,
+  type UnfinishedCode,
+} from './errors.js';
+import type { IdempotentAnswer } from './idempotent-answer.js';
+import { RepeatableRequest } from './repeatable-request.js';
+import { retryAfterMs } from './retry-after.js';
+import { isSettled } from './settled.js';
+import { tryOnce, type TryOutcome } from './try-once.js';
+
+const WHY: Readonly<Record<UnfinishedCode, string>> = {
+  idempotency_fetch_aborted: 'The call was aborted',
+  idempotency_fetch_deadline: 'The deadline of the call is over',
+  idempotency_fetch_tries_exhausted: 'All tries are used up',
+};
+
+/** One call of `idempotentFetch`: its tries, and what is left of them when it ends without an answer. */
+export class IdempotentCall {
+  #tries = 0;
+  #lastResponse: Response | undefined;
+  /** Why the last try was not the last word: a problem, or what broke; nothing where an answer's status says it. */
+  #lastFailure: unknown;
+
+  constructor(
+    private readonly settings: CallSettings,
+    private readonly limits: CallLimits,
+  ) {}
+
+  async answerTo(input: string | URL | Request, init: RequestInit): Promise<IdempotentAnswer> {
+    const request = await this.#prepare(input, init);
+    const { signal } = this.limits;
+    const { fetch: send = fetch, tryTimeoutMs, maxTries } = this.settings;
+    for (;;) {
+      this.#tries += 1;
+      const outcome = await tryOnce((ofTry) => request.send(send, ofTry), signal, tryTimeoutMs);
+      const answer = this.#lastWord(outcome);
+      if (answer !== undefined) return answer;
+      if (this.limits.ended !== undefined) throw this.#unfinished();
+      if (this.#tries >= maxTries) throw this.#exhausted();
+      await this.limits.pause(this.#pauseMs(outcome));
+      if (signal.aborted) throw this.#unfinished();
+    }
+  }
+
+  async #prepare(input: string | URL | Request, init: RequestInit): Promise<RepeatableRequest> {
+    const { keyHeader, keyField, bufferStream } = this.settings;
+    const field = { name: keyHeader, value: keyField };
+    try {
+      const preparing = RepeatableRequest.of(input, init, field, bufferStream);
+      const request = await abortable(preparing, this.limits.signal);
+      // What another fetch makes of a URL is its own business.
+      if (this.settings.fetch === undefined) request.check();
+      return request;
+    } catch (error) {
+      throw this.limits.ended === undefined ? error : this.#unfinished();
+    }
+  }
+
+  /** The answer, if a repetition would not change it. */
+  #lastWord(outcome: TryOutcome): IdempotentAnswer | undefined {
+    if (outcome.kind === 'unanswered') {
+      // That the call was ended is no failure of the try.
+      if (this.limits.ended === undefined) this.#lastFailure = outcome.error;
+      return undefined;
+    }
+    const { response, problem } = outcome;
+    const replayed = response.headers.get(this.settings.replayHeader) === 'true';
+    this.#lastResponse = response;
+    this.#lastFailure = problem && new IdempotencyProblemError(problem, this.#state());
+    if (!isSettled({ status: response.status, replayed, problem }, this.settings)) return undefined;
+    if (this.#lastFailure !== undefined) throw this.#lastFailure as IdempotencyProblemError;
+    return { response, key: this.settings.key, replayed, tries: this.#tries };
+  }
+
+  #pauseMs(outcome: TryOutcome): number {
+    const asked = outcome.kind === 'answered' ? retryAfterMs(outcome.response.headers) : undefined;
+    return (asked ?? 0) + fullJitterMs(this.#tries, this.settings);
+  }
+
+  #unfinished(): IdempotentFetchError {
+    return this.limits.ended === 'aborted'
+      ? this.#error('idempotency_fetch_aborted', this.limits.signal.reason)
+      : this.#error('idempotency_fetch_deadline', this.#lastFailure);
+  }
+
+  #exhausted(): IdempotentFetchError {
+    return this.#lastFailure instanceof IdempotencyProblemError
+      ? this.#lastFailure
+      : this.#error('idempotency_fetch_tries_exhausted', this.#lastFailure);
+  }
+
+  #error(code: UnfinishedCode, cause: unknown): IdempotentFetchError {
+    const message = `${WHY[code]} and the operation's answer has not come, after ${this.#tries} requests. The same request with the same key finds out what became of it.`;
+    return new IdempotentFetchError(
+      message,
+      code,
+      this.#state(),
+      cause === undefined ? undefined : { cause },
+    );
+  }
+
+  #state(): UnfinishedCall {
+    return { key: this.settings.key, tries: this.#tries, response: this.#lastResponse };
+  }
+}

@@ -1,0 +1,11 @@
+export { idempotentFetch } from './idempotent-fetch.js';
+export type { IdempotentAnswer } from './idempotent-answer.js';
+export type { IdempotentFetchOptions } from './options.js';
+export { newIdempotencyKey } from './idempotency-key.js';
+export {
+  IdempotencyProblemError,
+  IdempotentFetchError,
+  type IdempotencyProblemCode,
+  type IdempotentFetchErrorCode,
+  type UnfinishedCode,
+} from './errors.js';

@@ -1,0 +1,181 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { transform } from '@swc/core';
+import { newIdempotencyKey } from 'nestjs-idempotency/client';
+import { CLIENT_DEFAULTS } from '../../../lib/client/call-settings.js';
+import { projectRoot } from '../../support/project-root.js';
+import { SamplePayments } from './sample-payments.js';
+
+const run = promisify(execFile);
+
+type Pay = (
+  order: { id: string; amount: number; currency: string },
+  token: string,
+) => Promise<string>;
+
+let page: string;
+/** Inside the project, where the package finds itself by its own name. */
+let folder: string;
+let api: SamplePayments;
+
+beforeAll(async () => {
+  page = await readFile(join(projectRoot, 'docs/client.md'), 'utf8');
+  folder = await mkdtemp(join(projectRoot, 'test/.tmp-client-'));
+  api = await SamplePayments.start('fastify', 5);
+});
+afterAll(async () => {
+  await api.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** The code under a heading of the page. */
+function example(heading: string): string {
+  const [, section = ''] = page.split(`\n## ${heading}\n`);
+  const [, code = ''] = /```ts\n(.*?)```/s.exec(section) ?? [];
+  return code;
+}
+
+async function chargesDuring(action: () => Promise<unknown>): Promise<number> {
+  const before = api.charges().length;
+  await action();
+  return api.charges().length - before;
+}
+
+describe('the example for Node', () => {
+  beforeAll(async () => {
+    const { code } = await transform(example('In Node'), {
+      jsc: { parser: { syntax: 'typescript' }, target: 'es2022' },
+      module: { type: 'es6' },
+    });
+    await writeFile(join(folder, 'job.mjs'), code);
+  });
+
+  const job = (key: string) =>
+    run(process.execPath, [join(folder, 'job.mjs')], {
+      env: { ...process.env, NODE_OPTIONS: '', ORDER_KEY: key, API_URL: api.proxy.url },
+    });
+
+  it('pays once, though an answer is lost and the job is started again', async () => {
+    const key = newIdempotencyKey();
+    const charges = await chargesDuring(async () => {
+      api.proxy.follow((exchange) => (exchange === 0 ? 'lose the answer' : 'none'));
+      expect((await job(key)).stdout).toMatch(/^201 \{[^]*\} \{ replayed: true, tries: 2 \}\n$/);
+      expect((await job(key)).stdout).toMatch(/^201 \{[^]*\} \{ replayed: true, tries: 1 \}\n$/);
+    });
+    expect(charges).toBe(1);
+  });
+});
+
+describe('the example for browsers', () => {
+  let pay: Pay;
+  const shown = new Map<string, string>();
+
+  beforeAll(async () => {
+    // What a page has and Node has not.
+    Object.assign(globalThis, {
+      location: { href: `${api.proxy.url}/checkout` },
+      sessionStorage: {
+        getItem: (name: string) => shown.get(name) ?? null,
+        setItem: (name: string, value: string) => void shown.set(name, value),
+        removeItem: (name: string) => void shown.delete(name),
+      },
+    });
+    await writeFile(join(folder, 'page.ts'), example('In the browser'));
+    ({ pay } = (await import(join(folder, 'page.ts'))) as { pay: Pay });
+  });
+
+  const order = (amount: number) => ({ id: newIdempotencyKey(), amount, currency: 'EUR' });
+  const token = 'alice-demo-token';
+
+  it('pays once, though an answer is lost and the page is loaded anew', async () => {
+    const bought = order(4_999);
+    const charges = await chargesDuring(async () => {
+      api.proxy.follow((exchange) => (exchange === 1 ? 'lose the answer' : 'none'));
+      expect(await pay(bought, token)).toBe('Paid.');
+      expect(await pay(bought, token)).toBe('Paid already.');
+    });
+    expect([charges, api.proxy.exchanges]).toEqual([1, 3]);
+  });
+
+  it('lets a refused customer try again', async () => {
+    api.proxy.follow(() => 'none');
+    const refused = order(4_020);
+    expect(await pay(refused, token)).toBe('Not paid (402). Try another card.');
+    expect(await pay({ ...refused, amount: 4_021 }, token)).toBe('Paid.');
+  });
+
+  it('does not pay another amount with the key of the first', async () => {
+    const bought = order(1_000);
+    expect(await pay(bought, token)).toBe('Paid.');
+    const charges = await chargesDuring(async () => {
+      expect(await pay({ ...bought, amount: 2_000 }, token)).toMatch(/^Please ask us .* different/);
+    });
+    expect(charges).toBe(0);
+  });
+
+  it('compiles, and the client with it, where there is nothing but a browser', async () => {
+    const compile = async (name: string, files: string[], options: object) => {
+      const config = {
+        compilerOptions: {
+          target: 'ES2022',
+          lib: ['ES2022', 'DOM'],
+          types: [],
+          module: 'esnext',
+          moduleResolution: 'bundler',
+          strict: true,
+          exactOptionalPropertyTypes: true,
+          ...options,
+        },
+        files,
+      };
+      await writeFile(join(folder, name), JSON.stringify(config));
+      const tsc = join(projectRoot, 'node_modules/typescript/bin/tsc');
+      const compiled = run(process.execPath, [tsc, '-p', join(folder, name)]);
+      return compiled.catch((error: unknown) => error as { stdout: string });
+    };
+    const rootDir = join(projectRoot, 'lib/client');
+    const entry = join(rootDir, 'index.ts');
+    const declarations = {
+      rootDir,
+      declaration: true,
+      emitDeclarationOnly: true,
+      outDir: 'client',
+    };
+    expect((await compile('client.json', [entry], declarations)).stdout).toBe('');
+
+    const paths = { 'nestjs-idempotency/client': ['./client/index.d.ts'] };
+    const user = { noEmit: true, skipLibCheck: false, paths };
+    expect((await compile('page.json', ['page.ts'], user)).stdout).toBe('');
+  }, 60_000);
+});
+
+describe('the options', () => {
+  const defaults = [
+    ['key', 'a new random UUID'],
+    ...Object.entries(CLIENT_DEFAULTS).map(([name, value]) => [
+      name,
+      typeof value === 'string' ? `\`'${value}'\`` : `\`${String(value)}\``,
+    ]),
+    ['fetch', 'the global `fetch`'],
+    ['random', '`Math.random`'],
+  ];
+
+  it('are all in the table, with their defaults', () => {
+    const [, section = ''] = page.split('\n## Options\n');
+    const [table = ''] = section.split('\n## ');
+    const options = [...table.matchAll(/^\| `(\w+)` +\| (.*?) +\|/gm)].map(([, ...cells]) => cells);
+    expect(options).toEqual(defaults);
+  });
+
+  it('have these defaults where they are typed, too', async () => {
+    const source = await readFile(join(projectRoot, 'lib/client/options.ts'), 'utf8');
+    const typed = [...source.matchAll(/@defaultValue (.+)\n +\*\/\n +readonly (\w+)\?/g)];
+    const plain = (told = '') => told.replaceAll('`', '');
+    expect(typed.map(([, told, name]) => [name, plain(told)])).toEqual(
+      defaults.map(([name, told]) => [name, plain(told)]),
+    );
+  });
+});

@@ -1,0 +1,113 @@
+import { randomInt } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { newIdempotencyKey, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
+import type { Fault } from '../../support/fault-proxy.js';
+import { Random } from '../../integration/differential/random.js';
+import { forEachNumber, type Paid, SamplePayments } from './sample-payments.js';
+
+/** CLIENT_PAYMENTS says how many payments, CLIENT_SEED replays the faults of a run. */
+const wanted = process.env.CLIENT_PAYMENTS;
+const payments = Number(wanted ?? 50);
+const seed = Number(process.env.CLIENT_SEED ?? randomInt(2 ** 31));
+const AT_A_TIME = 10;
+
+const patience: IdempotentFetchOptions = {
+  backoffBaseMs: 2,
+  backoffCapMs: 20,
+  maxTries: 50,
+  tryTimeoutMs: 10_000,
+};
+
+if (wanted !== undefined) jest.setTimeout(600_000);
+
+describe.each(['express', 'fastify'] as const)('payments to the sample app on %s', (platform) => {
+  let api: SamplePayments;
+
+  beforeAll(async () => {
+    api = await SamplePayments.start(platform, 5);
+  });
+  afterAll(() => api.stop());
+
+  /** Makes all payments, each of its own amount, while `fault` spoils the way. */
+  async function payAll(fault: (random: number) => Fault, pay = api.pay.bind(api)) {
+    const random = new Random(seed);
+    const befell = new Map<string, number>();
+    api.proxy.follow(() => {
+      const drawn = fault(random.fraction());
+      const name = typeof drawn === 'string' ? drawn : 'delay';
+      befell.set(name, (befell.get(name) ?? 0) + 1);
+      return drawn;
+    });
+    const before = api.charges().length;
+    const paid = await forEachNumber(payments, AT_A_TIME, (number) =>
+      pay(1_000 + number, patience),
+    );
+    const charges = api.charges().slice(before);
+    if (wanted !== undefined) {
+      console.log(
+        `${platform}, seed ${seed}: ${paid.length} payments in ${api.proxy.exchanges} requests, ${charges.length} charges; ${[...befell].map(([name, times]) => `${name}: ${times}`).join(', ')}`,
+      );
+    }
+    return { paid, charges, befell };
+  }
+
+  /** Each customer has paid what he wanted to, once, and was told so. */
+  function expectOneChargeEach({ paid, charges }: Awaited<ReturnType<typeof payAll>>) {
+    expect({ seed, charges: charges.length }).toEqual({ seed, charges: payments });
+    const told = paid.map(({ response, payment }) => [response.status, payment.id, payment.amount]);
+    const chargeOf = new Map(charges.map((charge) => [charge.amount, charge.id]));
+    expect(told).toEqual(paid.map((_, index) => [201, chargeOf.get(1_001 + index), 1_001 + index]));
+  }
+
+  it('charge once each while 30 % of the answers are lost', async () => {
+    const run = await payAll((random) => (random < 0.3 ? 'lose the answer' : 'none'));
+    expectOneChargeEach(run);
+    const lost = run.befell.get('lose the answer') ?? 0;
+    expect({ seed, lost }).not.toEqual({ seed, lost: 0 });
+    expect(api.proxy.exchanges).toBe(payments + lost);
+    expect(run.paid.reduce((sum, { tries }) => sum + tries, 0)).toBe(payments + lost);
+    expect(run.paid.map(({ replayed }) => replayed)).toEqual(
+      run.paid.map(({ tries }) => tries > 1),
+    );
+  });
+
+  it('charge once each whatever else befalls requests and answers', async () => {
+    const faults: readonly Fault[] = [
+      'lose the answer',
+      'break off the answer',
+      'lose the request',
+      'unavailable',
+      { delayMs: 30 },
+    ];
+    const run = await payAll((random) => faults[Math.floor(random * 10)] ?? 'none');
+    expectOneChargeEach(run);
+    expect(run.befell.size).toBeGreaterThan(2);
+  });
+
+  it('charge once where an answer never comes', async () => {
+    api.proxy.follow((exchange) => (exchange === 0 ? 'answer nothing' : 'none'));
+    const before = api.charges().length;
+    expect(await api.pay(1_000, { ...patience, tryTimeoutMs: 1_000 })).toMatchObject({
+      replayed: true,
+      payment: { amount: 1_000 },
+    });
+    expect(api.charges()).toHaveLength(before + 1);
+  });
+
+  it('charge more than once when a careless client makes a new key for every try', async () => {
+    const careless = async (amount: number): Promise<Paid> => {
+      for (;;) {
+        try {
+          return await api.pay(amount, { key: newIdempotencyKey(), maxTries: 1 });
+        } catch {
+          continue;
+        }
+      }
+    };
+    const { charges, befell } = await payAll(
+      (random) => (random < 0.3 ? 'lose the answer' : 'none'),
+      careless,
+    );
+    expect(charges.length).toBe(payments + (befell.get('lose the answer') ?? 0));
+  });
+});

@@ -1,0 +1,72 @@
+import type { INestApplication } from '@nestjs/common';
+import {
+  idempotentFetch,
+  type IdempotentAnswer,
+  type IdempotentFetchOptions,
+} from 'nestjs-idempotency/client';
+import { Ledger, type LedgerEntry } from '../../../sample-app/src/ledger/ledger.js';
+import { FaultProxy } from '../../support/fault-proxy.js';
+
+/** The sample app behind the fault proxy. */
+export class SamplePayments {
+  private constructor(
+    readonly proxy: FaultProxy,
+    private readonly app: INestApplication,
+  ) {}
+
+  static async start(
+    platform: 'express' | 'fastify',
+    providerDelayMs: number,
+  ): Promise<SamplePayments> {
+    // The app reads its settings when it is imported.
+    process.env.STORE = 'memory';
+    process.env.PROVIDER_DELAY_MS = String(providerDelayMs);
+    const { createApp } = await import('../../../sample-app/src/create-app.js');
+    const app = await createApp(platform);
+    await app.listen(0, '127.0.0.1');
+    return new SamplePayments(await FaultProxy.start(await app.getUrl()), app);
+  }
+
+  async stop(): Promise<void> {
+    await this.proxy.stop();
+    await this.app.close();
+  }
+
+  /** Everything that was ever charged. */
+  charges(): readonly LedgerEntry[] {
+    return this.app.get(Ledger).entries();
+  }
+
+  async pay(amount: number, options: IdempotentFetchOptions): Promise<Paid> {
+    const init = {
+      method: 'POST',
+      headers: { authorization: 'Bearer alice-demo-token', 'content-type': 'application/json' },
+      body: JSON.stringify({ amount, currency: 'EUR' }),
+    };
+    const answer = await idempotentFetch(`${this.proxy.url}/payments`, init, options);
+    return { ...answer, payment: (await answer.response.json()) as Paid['payment'] };
+  }
+}
+
+export interface Paid extends IdempotentAnswer {
+  readonly payment: { readonly id: string; readonly amount: number };
+}
+
+/** Runs `work` on the numbers from 1 to `count`, so many at a time; tells the results in their order. */
+export async function forEachNumber<T>(
+  count: number,
+  atATime: number,
+  work: (number: number) => Promise<T>,
+): Promise<T[]> {
+  const results: T[] = [];
+  let next = 0;
+  const worker = async () => {
+    while (next < count) {
+      const index = next;
+      next += 1;
+      results[index] = await work(index + 1);
+    }
+  };
+  await Promise.all(Array.from({ length: atATime }, worker));
+  return results;
+}

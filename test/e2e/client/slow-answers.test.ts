@@ -1,0 +1,49 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { newIdempotencyKey } from 'nestjs-idempotency/client';
+import { SamplePayments } from './sample-payments.js';
+
+describe('a payment that takes a second', () => {
+  let api: SamplePayments;
+
+  beforeAll(async () => {
+    api = await SamplePayments.start('express', 1_000);
+  });
+  afterAll(() => api.stop());
+
+  it('is charged once for two clicks: the second finds it in progress, and then done', async () => {
+    const key = newIdempotencyKey();
+    const clicks = await Promise.all([api.pay(1_000, { key }), api.pay(1_000, { key })]);
+    const [first, second] = clicks.sort((a, b) => a.tries - b.tries);
+    expect(first).toMatchObject({ replayed: false, tries: 1 });
+    expect(second).toMatchObject({ replayed: true, payment: first.payment });
+    expect(second.tries).toBeGreaterThan(1);
+    expect(api.charges()).toHaveLength(1);
+  });
+
+  it('is carried on with its key by a later call, after the deadline of the first', async () => {
+    const before = api.charges().length;
+    api.proxy.follow(() => 'answer nothing');
+    const first = api.pay(3_000, { deadlineMs: 400 });
+    const error = await first.catch((reason: unknown) => reason as { code: string; key: string });
+    expect(error).toMatchObject({ code: 'idempotency_fetch_deadline', tries: 1 });
+
+    api.proxy.follow(() => 'none');
+    const { key } = error as { key: string };
+    expect(await api.pay(3_000, { key })).toMatchObject({
+      replayed: true,
+      payment: { amount: 3_000 },
+    });
+    expect(api.charges()).toHaveLength(before + 1);
+  });
+
+  it('is refused when another amount comes with its key', async () => {
+    const { key } = await api.pay(4_000, {});
+    await expect(api.pay(4_001, { key })).rejects.toMatchObject({
+      name: 'IdempotencyProblemError',
+      code: 'idempotency_key_reused',
+      status: 422,
+      retryable: false,
+      tries: 1,
+    });
+  });
+});

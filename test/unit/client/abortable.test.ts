@@ -1,0 +1,23 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, it } from '@jest/globals';
+import { abortable } from '../../../lib/client/abortable.js';
+
+describe('abortable work', () => {
+  it.each([
+    ['is done', () => Promise.resolve(1)],
+    ['fails', () => Promise.reject(new Error('broken'))],
+  ])('leaves no listener behind when it %s', async (_, work) => {
+    const { signal } = new AbortController();
+    const result = abortable(work(), signal);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    await Promise.allSettled([result]);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+  });
+
+  it('rejects with the reason, however long it would take', async () => {
+    const controller = new AbortController();
+    const result = abortable(new Promise(() => undefined), controller.signal);
+    controller.abort(new Error('enough'));
+    await expect(result).rejects.toThrow('enough');
+  });
+});

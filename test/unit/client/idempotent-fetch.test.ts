@@ -1,0 +1,253 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  idempotentFetch,
+  IdempotencyProblemError,
+  IdempotentFetchError,
+  type IdempotentFetchOptions,
+} from 'nestjs-idempotency/client';
+import { problem, ScriptedServer, type Step } from '../../support/scripted-server.js';
+
+const created: Step = { status: 201, headers: { 'x-charge': '1' }, body: '{"charge":1}' };
+const replay: Step = { ...created, headers: { 'idempotent-replayed': 'true' } };
+
+let server: ScriptedServer;
+
+beforeAll(async () => {
+  server = await ScriptedServer.start();
+});
+afterAll(() => server.stop());
+
+function pay(options: IdempotentFetchOptions = {}) {
+  const init = { method: 'POST', body: '{"amount":1200}' };
+  return idempotentFetch(server.url, init, { backoffBaseMs: 1, backoffCapMs: 1, ...options });
+}
+
+async function failure(call: Promise<unknown>): Promise<IdempotentFetchError> {
+  const error: unknown = await call.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  if (!(error instanceof IdempotentFetchError)) throw new Error('It did not fail as expected');
+  return error;
+}
+
+describe('the answer', () => {
+  it('is the first one where that comes, and says so', async () => {
+    server.play(created);
+    const { response, key, replayed, tries } = await pay();
+    expect([response.status, response.headers.get('x-charge')]).toEqual([201, '1']);
+    expect([response.url, await response.json()]).toEqual([server.url, { charge: 1 }]);
+    expect({ replayed, tries }).toEqual({ replayed: false, tries: 1 });
+    expect(server.requests[0]!.headers['idempotency-key']).toBe(`"${key}"`);
+  });
+
+  it('tells a replay by the marker, under the name that the API gives it', async () => {
+    server.play(replay);
+    expect((await pay()).replayed).toBe(true);
+    expect((await pay({ replayHeader: 'X-Replayed' })).replayed).toBe(false);
+    server.play({ status: 201, headers: { 'x-replayed': 'true' } });
+    expect((await pay({ replayHeader: 'X-Replayed' })).replayed).toBe(true);
+  });
+
+  it('may have no body', async () => {
+    server.play({ status: 204 });
+    const { response } = await pay();
+    expect([response.status, await response.text()]).toEqual([204, '']);
+  });
+
+  it('may be large', async () => {
+    const body = Buffer.alloc(3_000_000, 'large ');
+    server.play({ status: 200, body });
+    const { response } = await pay();
+    expect(body.equals(Buffer.from(await response.arrayBuffer()))).toBe(true);
+  });
+});
+
+describe('the key', () => {
+  it('is new for every call, and one for all tries of it', async () => {
+    server.play('hang up', problem(409, 'in-progress', '0'), created);
+    const first = await pay();
+    const second = await pay();
+    expect(server.requests.map(({ headers }) => headers['idempotency-key'])).toEqual([
+      `"${first.key}"`,
+      `"${first.key}"`,
+      `"${first.key}"`,
+      `"${second.key}"`,
+    ]);
+    expect(first.key).not.toBe(second.key);
+  });
+
+  it('is the given one, as a structured field, under the name that the API gives it', async () => {
+    server.play(created);
+    const { key } = await pay({ key: 'order "7"', keyHeader: 'X-Once' });
+    expect(key).toBe('order "7"');
+    expect(server.requests[0]!.headers['x-once']).toBe('"order \\"7\\""');
+  });
+
+  it('goes on with an operation that an earlier call did not finish', async () => {
+    server.play('hang up');
+    const { key } = await failure(pay({ maxTries: 2 }));
+    server.play(replay);
+    const answer = await pay({ key });
+    expect(answer).toMatchObject({ key, replayed: true, tries: 1 });
+    expect(server.requests[0]!.headers['idempotency-key']).toBe(`"${key}"`);
+  });
+});
+
+describe('a try', () => {
+  it.each<[string, Step]>([
+    ['whose connection breaks', 'hang up'],
+    ['whose answer breaks off in the body', 'break off in the body'],
+    ['that finds the first one in progress', problem(409, 'in-progress', '0')],
+    ['that finds the store unreachable', problem(503, 'store-unavailable', '0')],
+    ['that finds the process shutting down', problem(503, 'shutting-down', '0')],
+    ["that gets a gateway's 503", { status: 503, body: 'no upstream' }],
+    ['that gets 408', { status: 408, headers: { connection: 'close' } }],
+    ['that gets 425', { status: 425 }],
+    ['that gets 429', { status: 429, headers: { 'retry-after': '0' } }],
+    ['that gets 500', { status: 500 }],
+    ['that gets 502', { status: 502 }],
+    ['that gets 504', { status: 504 }],
+    ["that gets a gateway's own 520", { status: 520 }],
+  ])('%s is followed by another one', async (_, step) => {
+    server.play(step, step, replay);
+    expect(await pay()).toMatchObject({ response: { status: 201 }, replayed: true, tries: 3 });
+    expect(server.requests).toHaveLength(3);
+    expect(new Set(server.requests.map(({ body }) => body.toString()))).toEqual(
+      new Set(['{"amount":1200}']),
+    );
+  });
+
+  it.each([200, 204, 400, 401, 402, 403, 404, 409, 410, 412, 422, 451, 501, 505])(
+    'that gets %i from the operation is the last one',
+    async (status) => {
+      server.play({ status }, created);
+      expect(await pay()).toMatchObject({ response: { status }, replayed: false, tries: 1 });
+      expect(server.requests).toHaveLength(1);
+    },
+  );
+
+  it.each([500, 503, 408, 429])('that gets a replayed %i is the last one', async (status) => {
+    server.play({ status, headers: { 'idempotent-replayed': 'true' } }, created);
+    expect(await pay()).toMatchObject({ response: { status }, replayed: true, tries: 1 });
+  });
+
+  it.each([500, 502, 504])(
+    'that gets %i is the last one where 5xx are not wanted',
+    async (status) => {
+      server.play({ status }, created);
+      expect(await pay({ retryServerErrors: false })).toMatchObject({ response: { status } });
+      expect(server.requests).toHaveLength(1);
+    },
+  );
+
+  it('that gets 503 is followed by another one even then', async () => {
+    server.play({ status: 503 }, created);
+    expect(await pay({ retryServerErrors: false })).toMatchObject({ tries: 2 });
+  });
+
+  it.each([425, 429])('that gets %i is the last one where that is not wanted', async (status) => {
+    server.play({ status }, created);
+    expect(await pay({ retryThrottled: false })).toMatchObject({ response: { status }, tries: 1 });
+  });
+
+  it("that gets a problem document of the operation's own is the last one", async () => {
+    const headers = { 'content-type': 'application/problem+json' };
+    const body = JSON.stringify({ type: 'about:blank', status: 409, code: 'seat_taken' });
+    server.play({ status: 409, headers, body }, created);
+    const { response } = await pay();
+    expect(await response.json()).toMatchObject({ code: 'seat_taken' });
+  });
+
+  it('that succeeds is the last one, whatever its document says', async () => {
+    server.play({ ...problem(409, 'in-progress', '0'), status: 200 });
+    expect(await pay()).toMatchObject({ response: { status: 200 }, tries: 1 });
+  });
+
+  it.each(['', 'no JSON', 'null', '7', '[]', '{"code":7}'])(
+    'that gets a document which says nothing is the last one: %j',
+    async (body) => {
+      server.play({ status: 409, headers: { 'content-type': 'application/problem+json' }, body });
+      const { response } = await pay();
+      expect(await response.text()).toBe(body);
+    },
+  );
+});
+
+describe("the idempotency layer's refusal", () => {
+  it.each([
+    [400, 'key-missing'],
+    [400, 'key-invalid'],
+    [400, 'caller-unknown'],
+    [400, 'content-invalid'],
+    [409, 'response-not-kept'],
+    [409, 'outcome-unknown'],
+    [422, 'key-reused'],
+  ])('%i %s is thrown after one try', async (status, slug) => {
+    server.play(problem(status, slug), created);
+    const error = await failure(pay({ key: 'order-7' }));
+    expect(error).toBeInstanceOf(IdempotencyProblemError);
+    expect(error).toMatchObject({
+      name: 'IdempotencyProblemError',
+      message: `${status} The title of ${slug}`,
+      code: `idempotency_${slug.replaceAll('-', '_')}`,
+      status,
+      retryable: false,
+      type: `https://example.com/problems/${slug}`,
+      title: `The title of ${slug}`,
+      detail: `What to do about ${slug}.`,
+      key: 'order-7',
+      tries: 1,
+    });
+    expect(await error.response!.json()).toMatchObject({ status });
+  });
+
+  it.each([
+    [409, 'in-progress'],
+    [503, 'store-unavailable'],
+    [503, 'shutting-down'],
+  ])('%i %s is thrown when all tries got it', async (status, slug) => {
+    server.play(problem(status, slug, '0'));
+    const error = await failure(pay({ maxTries: 3 }));
+    expect(error).toBeInstanceOf(IdempotencyProblemError);
+    expect(error).toMatchObject({ status, retryable: true, tries: 3 });
+    expect(server.requests).toHaveLength(3);
+  });
+});
+
+describe('the last try', () => {
+  it('throws what broke it, with the key', async () => {
+    server.play('hang up');
+    const error = await failure(pay({ key: 'order-7', maxTries: 2 }));
+    expect(error).toMatchObject({
+      name: 'IdempotentFetchError',
+      code: 'idempotency_fetch_tries_exhausted',
+      cause: { message: 'fetch failed' },
+      retryable: true,
+      key: 'order-7',
+      tries: 2,
+    });
+    expect(error.response).toBeUndefined();
+  });
+
+  it('throws the answer that was not the last word, to be read', async () => {
+    server.play({ status: 502, body: 'bad gateway' });
+    const error = await failure(pay({ maxTries: 2 }));
+    expect(error).toMatchObject({ code: 'idempotency_fetch_tries_exhausted', tries: 2 });
+    expect([error.response!.status, await error.response!.text()]).toEqual([502, 'bad gateway']);
+    expect(error).not.toHaveProperty('cause');
+  });
+});
+
+describe('an error', () => {
+  it('shows neither key nor response where it is printed', async () => {
+    const { inspect } = await import('node:util');
+    for (const step of [problem(422, 'key-reused'), { status: 502, body: 'secret' }]) {
+      server.play(step);
+      const error = await failure(pay({ key: 'order-7', maxTries: 1 }));
+      const shown = inspect(error, { depth: 10 }) + JSON.stringify(error) + String(error);
+      expect(shown).toContain('idempotency_');
+      expect(shown).not.toMatch(/order-7|Response \{|secret/);
+    }
+  });
+});

@@ -1,0 +1,253 @@
+import { getEventListeners } from 'node:events';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  idempotentFetch,
+  IdempotencyProblemError,
+  type IdempotentFetchError,
+  type IdempotentFetchOptions,
+} from 'nestjs-idempotency/client';
+import { problem, ScriptedServer } from '../../support/scripted-server.js';
+import { drivenClock } from './driven-clock.js';
+
+const created = { status: 201 };
+const unlimited = { deadlineMs: Infinity, tryTimeoutMs: Infinity };
+
+let server: ScriptedServer;
+
+beforeAll(async () => {
+  server = await ScriptedServer.start();
+});
+afterAll(() => server.stop());
+beforeEach(() => drivenClock.take());
+afterEach(() => drivenClock.giveBack());
+
+function pay(options: IdempotentFetchOptions, signal?: AbortSignal) {
+  const init = { method: 'POST', body: '{}', ...(signal && { signal }) };
+  return idempotentFetch(server.url, init, { key: 'order-7', random: () => 0.5, ...options });
+}
+
+const failure = (call: Promise<unknown>) =>
+  call.then(
+    () => Promise.reject(new Error('It did not fail')),
+    (error: unknown) => error as IdempotentFetchError,
+  );
+
+describe('a pause', () => {
+  /** Milliseconds of the pause that follows. */
+  async function pausedFor(ms: number): Promise<void> {
+    await drivenClock.untilTimers(1);
+    drivenClock.advance(ms - 1);
+    expect(drivenClock.timers()).toBe(1);
+    drivenClock.advance(1);
+    expect(drivenClock.timers()).toBe(0);
+  }
+
+  it('is drawn from a step that doubles up to the cap', async () => {
+    server.play(...Array.from({ length: 6 }, () => ({ status: 503 })), created);
+    const options = { ...unlimited, backoffBaseMs: 200, backoffCapMs: 2_000 };
+    const call = pay(options);
+    for (const ms of [100, 200, 400, 800, 1_000, 1_000]) await pausedFor(ms);
+    expect(await call).toMatchObject({ tries: 7 });
+  });
+
+  it.each([
+    ['503', { status: 503, headers: { 'retry-after': '3' } }],
+    ['429', { status: 429, headers: { 'retry-after': '3' } }],
+    ['425', { status: 425, headers: { 'retry-after': '3' } }],
+    ['500', { status: 500, headers: { 'retry-after': '3' } }],
+    ['409 in progress', problem(409, 'in-progress', '3')],
+  ])('of what Retry-After asks for comes on top, with %s', async (_, step) => {
+    server.play(step, created);
+    const call = pay({ ...unlimited, backoffBaseMs: 200 });
+    await pausedFor(3_100);
+    expect(await call).toMatchObject({ tries: 2 });
+  });
+
+  it('lasts until the date that Retry-After names', async () => {
+    const date = 'Sun, 06 Nov 1994 08:49:07 GMT';
+    const headers = { date, 'retry-after': 'Sun, 06 Nov 1994 08:49:12 GMT' };
+    server.play({ status: 503, headers }, created);
+    const call = pay({ ...unlimited, random: () => 0 });
+    await pausedFor(5_000);
+    expect(await call).toMatchObject({ tries: 2 });
+  });
+});
+
+describe('the deadline', () => {
+  it('ends a request', async () => {
+    server.play('stay silent');
+    const call = failure(pay({ deadlineMs: 5_000, tryTimeoutMs: Infinity }));
+    await server.received(1);
+    drivenClock.advance(4_999);
+    expect(drivenClock.timers()).toBe(1);
+    drivenClock.advance(1);
+    const error = await call;
+    expect(error).toMatchObject({
+      name: 'IdempotentFetchError',
+      code: 'idempotency_fetch_deadline',
+      key: 'order-7',
+      tries: 1,
+      retryable: true,
+    });
+    expect(error.response).toBeUndefined();
+    expect(drivenClock.timers()).toBe(0);
+  });
+
+  it('ends the call before a pause that would not fit, and tells the last answer', async () => {
+    server.play(problem(409, 'in-progress', '5'));
+    const error = await failure(pay({ deadlineMs: 5_000 }));
+    expect(error).toMatchObject({ code: 'idempotency_fetch_deadline', key: 'order-7', tries: 1 });
+    expect(error.cause).toBeInstanceOf(IdempotencyProblemError);
+    expect(error.cause).toMatchObject({ code: 'idempotency_in_progress' });
+    expect(error.response!.status).toBe(409);
+    expect(drivenClock.timers()).toBe(0);
+  });
+
+  it('is for all tries and pauses together', async () => {
+    server.play('hang up', 'stay silent');
+    const options = { deadlineMs: 5_000, tryTimeoutMs: Infinity, backoffBaseMs: 4_000 };
+    const call = failure(pay(options));
+    await drivenClock.untilTimers(2);
+    drivenClock.advance(2_000);
+    await server.received(2);
+    drivenClock.advance(2_999);
+    expect(drivenClock.timers()).toBe(1);
+    drivenClock.advance(1);
+    expect(await call).toMatchObject({
+      code: 'idempotency_fetch_deadline',
+      tries: 2,
+      cause: { message: 'fetch failed' },
+    });
+  });
+
+  it('ends the reading of a stream', async () => {
+    const body = new ReadableStream();
+    const init = { method: 'POST', body, duplex: 'half' } as RequestInit;
+    const call = failure(
+      idempotentFetch(server.url, init, { deadlineMs: 5_000, bufferStream: true }),
+    );
+    drivenClock.advance(5_000);
+    expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline', tries: 0 });
+  });
+
+  it('is a minute, where nothing else is said', async () => {
+    server.play('stay silent');
+    const call = failure(pay({ tryTimeoutMs: Infinity }));
+    await server.received(1);
+    drivenClock.advance(59_999);
+    expect(drivenClock.timers()).toBe(1);
+    drivenClock.advance(1);
+    expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline' });
+  });
+});
+
+describe('the limit of one try', () => {
+  it('makes a try that takes longer a lost one', async () => {
+    server.play('stay silent', created);
+    const call = pay({ deadlineMs: Infinity, tryTimeoutMs: 700, backoffBaseMs: 1 });
+    await server.received(1);
+    drivenClock.advance(699);
+    expect(server.requests).toHaveLength(1);
+    drivenClock.advance(1);
+    expect(drivenClock.timers()).toBe(0);
+    await drivenClock.untilTimers(1);
+    drivenClock.advance(1);
+    expect(await call).toMatchObject({ tries: 2 });
+  });
+
+  it('is what the last try ends with', async () => {
+    server.play('stay silent');
+    const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1 }));
+    await server.received(1);
+    drivenClock.advance(700);
+    expect(await call).toMatchObject({
+      code: 'idempotency_fetch_tries_exhausted',
+      cause: { name: 'TimeoutError', message: 'No answer within 700 ms.' },
+    });
+  });
+
+  it('holds for a fetch that does not heed its signal', async () => {
+    const deaf = () => new Promise<Response>(() => undefined);
+    const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1, fetch: deaf }));
+    await drivenClock.untilTimers(2);
+    drivenClock.advance(700);
+    expect(await call).toMatchObject({ cause: { name: 'TimeoutError' } });
+  });
+});
+
+describe("the caller's signal", () => {
+  const reason = new Error('The page was left');
+
+  it('ends a request', async () => {
+    server.play('stay silent');
+    const controller = new AbortController();
+    const call = failure(pay(unlimited, controller.signal));
+    await server.received(1);
+    controller.abort(reason);
+    const error = await call;
+    expect(error).toMatchObject({
+      name: 'IdempotentFetchError',
+      code: 'idempotency_fetch_aborted',
+      key: 'order-7',
+      tries: 1,
+      retryable: true,
+    });
+    expect(error.cause).toBe(reason);
+  });
+
+  it('ends a pause', async () => {
+    server.play({ status: 503, headers: { 'retry-after': '30' } });
+    const controller = new AbortController();
+    const call = failure(pay(unlimited, controller.signal));
+    await drivenClock.untilTimers(1);
+    controller.abort(reason);
+    const error = await call;
+    expect(error).toMatchObject({ code: 'idempotency_fetch_aborted', tries: 1 });
+    expect([error.cause, error.response!.status]).toEqual([reason, 503]);
+    expect(drivenClock.timers()).toBe(0);
+  });
+
+  it('that was aborted before lets nothing be sent', async () => {
+    server.play(created);
+    const error = await failure(pay(unlimited, AbortSignal.abort(reason)));
+    expect(error).toMatchObject({ code: 'idempotency_fetch_aborted', tries: 0, key: 'order-7' });
+    expect(server.requests).toHaveLength(0);
+  });
+
+  it('may be that of a Request', async () => {
+    server.play('stay silent');
+    const controller = new AbortController();
+    const request = new Request(server.url, { method: 'POST', signal: controller.signal });
+    const call = failure(idempotentFetch(request, {}, unlimited));
+    await server.received(1);
+    controller.abort(reason);
+    expect(await call).toMatchObject({ code: 'idempotency_fetch_aborted', cause: reason });
+  });
+
+  it('does not blur that the deadline came first', async () => {
+    server.play('stay silent');
+    const controller = new AbortController();
+    const call = failure(pay({ deadlineMs: 5_000 }, controller.signal));
+    await server.received(1);
+    drivenClock.advance(5_000);
+    controller.abort(reason);
+    expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline' });
+  });
+
+  it('of a Request does not count where the caller says null', async () => {
+    server.play(created);
+    const request = new Request(server.url, { method: 'POST', signal: AbortSignal.abort(reason) });
+    expect(await idempotentFetch(request, { signal: null }, unlimited)).toMatchObject({ tries: 1 });
+  });
+
+  it('is left alone when the call is over', async () => {
+    server.play({ status: 503 }, created);
+    const { signal } = new AbortController();
+    const call = pay({ ...unlimited, backoffBaseMs: 1 }, signal);
+    expect(getEventListeners(signal, 'abort')).toHaveLength(1);
+    await drivenClock.untilTimers(1);
+    drivenClock.advance(1);
+    await call;
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+  });
+});
