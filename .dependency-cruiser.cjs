@@ -86,6 +86,37 @@ module.exports = {
       },
     },
     {
+      name: 'swagger-knows-what-it-documents',
+      comment:
+        'It reads what the module knows of its routes, and what the transport answers on them.',
+      severity: 'error',
+      from: { path: '^lib/swagger/' },
+      to: { path: '^lib/', pathNot: ['^lib/(core|nest|swagger)/', '^lib/transports/http/'] },
+    },
+    {
+      name: 'swagger-needs-nest-only',
+      severity: 'error',
+      from: { path: '^lib/swagger/' },
+      to: {
+        path: '^node_modules/',
+        pathNot: '^node_modules/@nestjs/(common|core|swagger)/',
+      },
+    },
+    {
+      name: 'only-swagger-needs-swagger',
+      comment: 'Who documents nothing installs nothing for it.',
+      severity: 'error',
+      from: { path: '^lib/', pathNot: '^lib/swagger/' },
+      to: { path: ['^lib/swagger/', '^node_modules/@nestjs/swagger/'] },
+    },
+    {
+      name: 'client-knows-itself-only',
+      comment: 'It runs in browsers, where there is neither Node nor Nest.',
+      severity: 'error',
+      from: { path: '^lib/client/' },
+      to: { pathNot: '^lib/client/' },
+    },
+    {
       name: 'testing-knows-core-only',
       comment: 'The conformance kit runs under the test runner of whoever wrote the store.',
       severity: 'error',
@@ -110,7 +141,10 @@ module.exports = {
       comment: 'It is written as its reader would write it.',
       severity: 'error',
       from: { path: '^sample-app/' },
-      to: { path: '^(lib|test)/', pathNot: '^lib/(index|testing/index|stores/[^/]+/index)\\.ts$' },
+      to: {
+        path: '^(lib|test)/',
+        pathNot: '^lib/(index|(client|swagger|testing)/index|stores/[^/]+/index)\\.ts$',
+      },
     },
   ],
   options: {

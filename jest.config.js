@@ -13,7 +13,7 @@ export default {
   moduleNameMapper: {
     // Tests and the sample app are written against the package's name, and run its sources.
     '^nestjs-idempotency$': '<rootDir>/lib/index.ts',
-    '^nestjs-idempotency/testing$': '<rootDir>/lib/testing/index.ts',
+    '^nestjs-idempotency/(client|swagger|testing)$': '<rootDir>/lib/$1/index.ts',
     '^nestjs-idempotency/(memory|redis)$': '<rootDir>/lib/stores/$1/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },

@@ -83,6 +83,7 @@ export {
   StoreUnavailableProblem,
   type ProblemDocument,
 } from './transports/http/problem.js';
+export { EXPOSED_HEADERS } from './transports/http/exposed-headers.js';
 export type {
   FingerprintOption,
   FingerprintSelection,

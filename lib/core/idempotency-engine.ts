@@ -66,7 +66,6 @@ export class IdempotencyEngine implements AttemptHost {
     return this.running.size;
   }
 
-  /** @internal */
   ended(attempt: Attempt): void {
     this.running.delete(attempt);
   }

@@ -27,6 +27,8 @@ ${pay('alice-demo-token')}
 
 ${pay('bob-demo-token')}
 
+The API's documentation: ${url}/docs
+
 The amounts 4020, 5000 and 9999 make the provider refuse, fail and hang: see sample-app/README.md.
 `;
 }

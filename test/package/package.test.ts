@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { OpenAPIObject } from '@nestjs/swagger';
 import { packPackage, type PackedPackage } from '../support/packed-package.js';
 import { projectRoot } from '../support/project-root.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
@@ -57,6 +58,7 @@ describe.each([
       '@nestjs/common': '11.2.10',
       '@nestjs/core': '11.2.10',
       '@nestjs/platform-express': '11.2.10',
+      '@nestjs/swagger': '11.0.0',
       ioredis: '5.9.2',
     },
     // require() of an ES module, as every CommonJS application does it.
@@ -71,6 +73,7 @@ describe.each([
       '@nestjs/common': '12.5.1',
       '@nestjs/core': '12.5.1',
       '@nestjs/platform-express': '12.5.1',
+      '@nestjs/swagger': '12.0.2',
     },
     load: (entry: string) => `import('${entry}')`,
     hasDriver: false,
@@ -98,7 +101,9 @@ describe.each([
     ['nestjs-idempotency', 'IdempotencyModule'],
     ['nestjs-idempotency/memory', 'memoryStore'],
     ['nestjs-idempotency/redis', 'redisStore'],
+    ['nestjs-idempotency/swagger', 'documentIdempotency'],
     ['nestjs-idempotency/testing', 'describeStoreConformance'],
+    ['nestjs-idempotency/client', 'idempotentFetch'],
   ])('loads %s', async (entry, name) => {
     const script = `${load(entry)}.then((entry) => console.log(typeof entry.${name}))`;
     expect(await app.print(script)).toBe('function');
@@ -108,6 +113,19 @@ describe.each([
     const running = await app.start();
     try {
       await expectOneChargeForTwoRequests(running, 'MemoryIdempotencyStore');
+    } finally {
+      await running.stop();
+    }
+  });
+
+  it('documents what is idempotent', async () => {
+    const running = await app.start();
+    try {
+      const document = (await (await fetch(`${running.url}/docs-json`)).json()) as OpenAPIObject;
+      const { post, get } = document.paths['/charges']!;
+      expect(Object.keys(post!.responses)).toEqual(['201', '400', '409', '422', '503']);
+      expect(post!.parameters).toMatchObject([{ name: 'Idempotency-Key', in: 'header' }]);
+      expect(get).toMatchObject({ parameters: [], responses: { 200: {} } });
     } finally {
       await running.stop();
     }

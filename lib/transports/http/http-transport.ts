@@ -4,6 +4,7 @@ import { IdempotencyOptionsError } from '../../core/errors.js';
 import type { RejectionReason } from '../../core/events.js';
 import { contextOf, RunningOperation, runningOperation } from '../../core/idempotency-context.js';
 import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
+import { STATUS_HEADER } from './exposed-headers.js';
 import { decodeAnswer } from './http-answer.js';
 import { httpClaim } from './http-claim.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
@@ -21,9 +22,7 @@ import {
   type ProblemContext,
 } from './problem.js';
 import { refuse } from './refusal.js';
-
-/** Safe methods have no effect that could happen twice (RFC 9110 §9.2.1): the key is ignored (contract C21). */
-const UNPROTECTED_METHODS = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
+import { isUnprotectedMethod } from './unprotected-methods.js';
 
 const PROBLEMS: Record<RejectionReason, new (context: ProblemContext) => IdempotencyProblem> = {
   mismatch: KeyReusedProblem,
@@ -32,9 +31,6 @@ const PROBLEMS: Record<RejectionReason, new (context: ProblemContext) => Idempot
   store_unavailable: StoreUnavailableProblem,
   shutting_down: ShuttingDownProblem,
 };
-
-/** A run without a record says so (`onStoreUnavailable: 'execute'`). */
-const STATUS_HEADER = 'Idempotency-Status';
 
 /** What becomes of a request; a refusal is thrown. */
 type Course =
@@ -64,7 +60,7 @@ export class HttpTransport {
   intercept(context: ExecutionContext, next: CallHandler, route: HttpRoute): Observable<unknown> {
     const http = context.switchToHttp();
     const exchange = httpExchange(http.getRequest(), http.getResponse());
-    if (UNPROTECTED_METHODS.has(exchange.request.method)) return next.handle();
+    if (isUnprotectedMethod(exchange.request.method)) return next.handle();
     return new Observable((subscriber) => {
       const undertaking = this.undertaking(context, exchange, route);
       undertaking.waiting += 1;

@@ -1,4 +1,5 @@
 import { Body, Controller, Get, Param, Post, UseGuards } from '@nestjs/common';
+import { ApiBearerAuth, ApiCreatedResponse, ApiOkResponse } from '@nestjs/swagger';
 import { Idempotent, IdempotencyContext } from 'nestjs-idempotency';
 import { BearerTokenGuard } from '../auth/bearer-token.guard.js';
 import { CurrentUser } from '../auth/current-user.decorator.js';
@@ -6,15 +7,17 @@ import type { User } from '../auth/user.js';
 import { CreatePaymentDto } from './create-payment.dto.js';
 import { CreateRefundDto } from './create-refund.dto.js';
 import { PaymentsService } from './payments.service.js';
-import type { PaymentView, RefundView } from './views.js';
+import { PaymentView, RefundView } from './views.js';
 
 @Controller('payments')
+@ApiBearerAuth()
 @UseGuards(BearerTokenGuard)
 export class PaymentsController {
   constructor(private readonly payments: PaymentsService) {}
 
   @Post()
   @Idempotent({ operation: 'payments.create' })
+  @ApiCreatedResponse({ type: PaymentView })
   create(
     @Body() order: CreatePaymentDto,
     @CurrentUser() user: User,
@@ -24,12 +27,14 @@ export class PaymentsController {
   }
 
   @Get(':id')
+  @ApiOkResponse({ type: PaymentView })
   find(@Param('id') id: string, @CurrentUser() user: User): PaymentView {
     return this.payments.find(id, user);
   }
 
   @Post(':id/refunds')
   @Idempotent({ operation: 'payments.refund' })
+  @ApiCreatedResponse({ type: RefundView })
   refund(
     @Param('id') id: string,
     @Body() order: CreateRefundDto,

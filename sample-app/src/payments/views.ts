@@ -1,20 +1,39 @@
+import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import type { Charge, Refund } from '../ledger/ledger.js';
 
 /** A payment as the API shows it: what the ledger knows, less what is nobody's business. */
-export interface PaymentView {
-  readonly id: string;
-  readonly amount: number;
-  readonly currency: string;
+export class PaymentView {
+  @ApiProperty()
+  readonly id!: string;
+
+  @ApiProperty({ type: 'integer' })
+  readonly amount!: number;
+
+  @ApiProperty()
+  readonly currency!: string;
+
+  @ApiPropertyOptional({ type: String })
   readonly description: string | undefined;
-  readonly refunded: number;
-  readonly createdAt: string;
+
+  @ApiProperty({ type: 'integer' })
+  readonly refunded!: number;
+
+  @ApiProperty({ format: 'date-time' })
+  readonly createdAt!: string;
 }
 
-export interface RefundView {
-  readonly id: string;
-  readonly paymentId: string;
-  readonly amount: number;
-  readonly createdAt: string;
+export class RefundView {
+  @ApiProperty()
+  readonly id!: string;
+
+  @ApiProperty()
+  readonly paymentId!: string;
+
+  @ApiProperty({ type: 'integer' })
+  readonly amount!: number;
+
+  @ApiProperty({ format: 'date-time' })
+  readonly createdAt!: string;
 }
 
 export function paymentView(charge: Charge, refunded: number): PaymentView {

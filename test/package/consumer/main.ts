@@ -5,9 +5,11 @@
 import 'reflect-metadata';
 import { Body, Controller, Get, Module, Post } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { IdempotencyModule, IdempotencyStore, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { documentIdempotency } from 'nestjs-idempotency/swagger';
 
 const { REDIS_URL: url } = process.env;
 
@@ -45,6 +47,9 @@ class AppModule {}
 async function main(): Promise<void> {
   const app = await NestFactory.create(AppModule, { logger: ['error', 'warn'] });
   app.enableShutdownHooks();
+  const config = new DocumentBuilder().build();
+  const document = documentIdempotency(app, () => SwaggerModule.createDocument(app, config));
+  SwaggerModule.setup('docs', app, document);
   await app.listen(0, '127.0.0.1');
   console.log(`listening on ${await app.getUrl()}`);
 }

@@ -1,0 +1,62 @@
+import type { INestApplicationContext } from '@nestjs/common';
+import type { OpenAPIObject } from '@nestjs/swagger';
+import type { HttpRoute } from '../transports/http/http-route.js';
+import { isUnprotectedMethod } from '../transports/http/unprotected-methods.js';
+import { completeOperation } from './complete-operation.js';
+import type { Operation, PathItem } from './open-api.js';
+import { PROBLEM_SCHEMA, PROBLEM_SCHEMA_NAME } from './problem-schema.js';
+import { MARK, RouteMarks } from './route-marks.js';
+
+type MarkedOperation = Operation & { [MARK]: unknown };
+
+/**
+ * Documents what `@Idempotent()` adds to routes: the header with the key, the marker of a replay, and the
+ * problem answers. What an application documents itself stays as it is.
+ *
+ * @param create - makes the document at once; it is called once.
+ * @returns a copy of the document with the protected operations completed.
+ * @throws {@link IdempotencyOptionsError} for a route that could not be protected either.
+ * @example
+ * ```ts
+ * const document = documentIdempotency(app, () => SwaggerModule.createDocument(app, config));
+ * ```
+ */
+export function documentIdempotency(
+  app: INestApplicationContext,
+  create: () => OpenAPIObject,
+): OpenAPIObject {
+  const marks = new RouteMarks(app);
+  const document = marks.during(create);
+  const documented = new Set<HttpRoute>();
+
+  const completed = (items: Readonly<Record<string, PathItem>>) =>
+    mapValues(items, (item) =>
+      mapValues(item, (value: unknown, method) => {
+        if (!isMarked(value)) return value;
+        const { [MARK]: mark, ...operation } = value;
+        const route = marks.routeOf(mark);
+        if (route === undefined || isUnprotectedMethod(method.toUpperCase())) return operation;
+        documented.add(route);
+        return completeOperation(operation, route);
+      }),
+    );
+
+  const paths = completed(document.paths);
+  const { webhooks } = document as { webhooks?: Record<string, PathItem> };
+  const copy = webhooks === undefined ? { paths } : { paths, webhooks: completed(webhooks) };
+  if (documented.size === 0) return { ...document, ...copy };
+  const schemas = { [PROBLEM_SCHEMA_NAME]: PROBLEM_SCHEMA, ...document.components?.schemas };
+  return { ...document, ...copy, components: { ...document.components, schemas } };
+}
+
+function isMarked(value: unknown): value is MarkedOperation {
+  return typeof value === 'object' && value !== null && MARK in value;
+}
+
+function mapValues<Item extends object>(
+  item: Item,
+  change: (value: Item[keyof Item], name: string) => unknown,
+): Item {
+  const entries = Object.entries(item) as [string, Item[keyof Item]][];
+  return Object.fromEntries(entries.map(([name, value]) => [name, change(value, name)])) as Item;
+}

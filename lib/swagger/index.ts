@@ -1,0 +1,1 @@
+export { documentIdempotency } from './document-idempotency.js';

@@ -1,0 +1,59 @@
+import {
+  isReference,
+  type Headers,
+  type Parameter,
+  type Reference,
+  type Response,
+} from './open-api.js';
+
+type OwnParameter = Exclude<Parameter, Reference>;
+type OwnResponse = Exclude<Response, Reference>;
+
+/** Adds a header's parameter; one of that name is completed where the application left something open. */
+export function mergeParameter(theirs: readonly Parameter[], ours: OwnParameter): Parameter[] {
+  const isSame = (parameter: Parameter) =>
+    !isReference(parameter) &&
+    parameter.in === 'header' &&
+    parameter.name.toLowerCase() === ours.name.toLowerCase();
+  if (!theirs.some(isSame)) return [...theirs, ours];
+  return theirs.map((parameter) => {
+    if (!isSame(parameter)) return parameter;
+    const own = parameter as OwnParameter;
+    // Schema and content exclude each other.
+    if (own.content !== undefined) {
+      const { schema, ...rest } = ours;
+      return { ...rest, ...own };
+    }
+    return { ...ours, ...own, schema: mergeSchema(ours.schema, own.schema) };
+  });
+}
+
+function mergeSchema(
+  ours: OwnParameter['schema'],
+  theirs: OwnParameter['schema'],
+): NonNullable<OwnParameter['schema']> {
+  return theirs !== undefined && isReference(theirs) ? theirs : { ...ours, ...theirs };
+}
+
+/**
+ * Adds headers and media types to a response that the application has documented, for the layer's answers
+ * come besides its own. What it says of the same header or media type stays.
+ */
+export function mergeResponse(ours: OwnResponse, theirs: Response | undefined): Response {
+  if (theirs === undefined) return ours;
+  if (isReference(theirs)) return theirs;
+  const merged = { ...ours, ...theirs };
+  // Where nothing is said, Swagger writes an empty description.
+  if (theirs.description === '') merged.description = ours.description;
+  const headers = mergeHeaders(ours.headers, theirs.headers);
+  if (headers !== undefined) merged.headers = headers;
+  if (ours.content !== undefined) merged.content = { ...ours.content, ...theirs.content };
+  return merged;
+}
+
+function mergeHeaders(ours: Headers | undefined, theirs: Headers | undefined): Headers | undefined {
+  if (ours === undefined || theirs === undefined) return theirs ?? ours;
+  const named = new Set(Object.keys(theirs).map((name) => name.toLowerCase()));
+  const added = Object.entries(ours).filter(([name]) => !named.has(name.toLowerCase()));
+  return { ...Object.fromEntries(added), ...theirs };
+}

@@ -1,0 +1,98 @@
+import type { INestApplicationContext, Type } from '@nestjs/common';
+import { METHOD_METADATA } from '@nestjs/common/constants.js';
+import { DiscoveryService, MetadataScanner } from '@nestjs/core';
+import { reportsEntry } from '../nest/idempotent.metadata.js';
+import { RouteRegistry } from '../nest/route-registry.js';
+import type { Handler, HttpRoute } from '../transports/http/http-route.js';
+
+/** What `@ApiExtension()` writes to a handler, and `SwaggerModule` into each of the handler's operations. */
+const EXTENSIONS = 'swagger/apiExtension';
+
+/** The extension that a protected route's operations carry while their document is made. */
+export const MARK = 'x-nestjs-idempotency';
+
+type Prototype = Record<string, Handler>;
+
+/** A protected method of one controller, be it its own or inherited. */
+interface ProtectedMethod {
+  readonly prototype: Prototype;
+  readonly name: string;
+  readonly handler: Handler;
+  readonly route: HttpRoute;
+}
+
+/**
+ * Protected routes whose operations can be found in a document. Paths are not compared: prefixes,
+ * versions, aliases and the modules' own paths are what Swagger makes of them, and it hands the mark
+ * through to every operation of a handler.
+ */
+export class RouteMarks {
+  private readonly methods: readonly ProtectedMethod[];
+  private readonly routes: ReadonlyMap<unknown, HttpRoute>;
+
+  constructor(app: INestApplicationContext) {
+    this.methods = [...protectedMethods(app)];
+    // Two operations of the same name stop the start.
+    this.routes = new Map(this.methods.map(({ route }) => [route.operation, route]));
+  }
+
+  /** The marks are there while `action` runs, and gone after it. */
+  during<Result>(action: () => Result): Result {
+    const unmark: (() => void)[] = [];
+    try {
+      for (const method of this.methods) unmark.push(putMark(method));
+      return action();
+    } finally {
+      for (const undo of unmark) undo();
+    }
+  }
+
+  /** @param mark - what an operation of the document has under {@link MARK}. */
+  routeOf(mark: unknown): HttpRoute | undefined {
+    return this.routes.get(mark);
+  }
+}
+
+function* protectedMethods(app: INestApplicationContext): Generator<ProtectedMethod> {
+  const registry = app.get(RouteRegistry, { strict: false });
+  const scanner = new MetadataScanner();
+  for (const { metatype } of app.get(DiscoveryService, { strict: false }).getControllers()) {
+    if (typeof metatype !== 'function') continue;
+    const controller = metatype as Type;
+    const prototype = controller.prototype as Prototype;
+    for (const name of scanner.getAllMethodNames(prototype)) {
+      const handler = prototype[name];
+      if (handler === undefined || !Reflect.hasMetadata(METHOD_METADATA, handler)) continue;
+      if (!reportsEntry(handler)) continue;
+      const route = registry.of(controller, handler);
+      if (route.options.enabled !== false) yield { prototype, name, handler, route };
+    }
+  }
+}
+
+/**
+ * Puts a marked copy in the method's place: controllers that inherit a method share it, but not its options.
+ *
+ * @returns what puts the method back.
+ */
+function putMark({ prototype, name, handler, route }: ProtectedMethod): () => void {
+  const own = Object.getOwnPropertyDescriptor(prototype, name);
+  const copy = markedCopy(handler, route.operation);
+  Object.defineProperty(prototype, name, { value: copy, writable: true, configurable: true });
+  return () => {
+    if (own === undefined) Reflect.deleteProperty(prototype, name);
+    else Object.defineProperty(prototype, name, own);
+  };
+}
+
+function markedCopy(handler: Handler, mark: string): Handler {
+  const copy = function (this: unknown, ...args: unknown[]): unknown {
+    return Reflect.apply(handler, this, args) as unknown;
+  };
+  for (const key of Reflect.getOwnMetadataKeys(handler) as unknown[]) {
+    Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, handler), copy);
+  }
+  const extensions = Reflect.getOwnMetadata(EXTENSIONS, handler) as object | undefined;
+  Reflect.defineMetadata(EXTENSIONS, { ...extensions, [MARK]: mark }, copy);
+  return Object.defineProperty(copy, 'name', { value: handler.name, configurable: true });
+}

@@ -1,0 +1,111 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Body, Controller, Post } from '@nestjs/common';
+import type { OpenAPIObject } from '@nestjs/swagger';
+import { Idempotent, StoreUnavailableError, type BeginReply } from 'nestjs-idempotency';
+import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
+import { Public } from '../../support/http/callers.guard.js';
+import { platforms } from '../../support/http/combinations.js';
+import type { RawResponse } from '../../support/http/raw-response.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { documentOf, operationOf } from './support/document.js';
+
+const pages = 'https://errors.example.com';
+
+@Controller('orders')
+class OrdersController {
+  @Post()
+  @Public()
+  @Idempotent({ problemTypeBase: pages, retryAfterMs: 4_000 })
+  async create(@InScenario() scenario: Scenario, @Body() _: unknown) {
+    return { order: await scenario.run() };
+  }
+}
+
+/** Nobody answers. */
+class SilentStore extends MemoryIdempotencyStore {
+  override begin(): Promise<BeginReply> {
+    return Promise.reject(new StoreUnavailableError('planned'));
+  }
+}
+
+describe.each(platforms)('what the document says of the answers on %s', (platform) => {
+  let app: TestApp;
+  let deaf: TestApp;
+  let document: OpenAPIObject;
+
+  beforeAll(async () => {
+    const start = { platform, controllers: [OrdersController] };
+    app = await startApp({ ...start, store: memoryStore() });
+    deaf = await startApp({ ...start, store: new SilentStore() });
+    document = documentOf(app.nest);
+  });
+  afterAll(() => Promise.all([app.close(), deaf.close()]));
+
+  /** The answer is, to the letter, one that the document has. */
+  function expectDocumented(answer: RawResponse, code: string): void {
+    const documented = operationOf(document, '/orders').responses[answer.status];
+    const { schema, examples } = documented.content['application/problem+json'];
+    expect(answer.header('content-type')).toContain('application/problem+json');
+    expect(answer.json).toEqual(examples[code].value);
+    const { required, properties } = document.components!.schemas![
+      schema.$ref.split('/').pop()
+    ] as any;
+    expect(Object.keys(answer.json).sort()).toEqual([...required].sort());
+    expect(Object.keys(properties).sort()).toEqual([...required].sort());
+    for (const [member, value] of Object.entries(answer.json)) {
+      const { type } = properties[member];
+      expect([member, typeof value]).toEqual([member, type === 'integer' ? 'number' : type]);
+    }
+    const { retryable } = answer.json;
+    expect(answer.header('retry-after')).toBe(
+      retryable ? String(documented.headers['Retry-After'].example) : undefined,
+    );
+  }
+
+  it.each([
+    ['idempotency_key_missing', { key: null }],
+    ['idempotency_key_invalid', { key: ['a', 'b'] }],
+    ['idempotency_key_invalid', { key: 'k'.repeat(256) }],
+    ['idempotency_caller_unknown', { as: null }],
+    ['idempotency_content_invalid', { body: '{"amount":1e400}' }],
+  ])('is what a 400 with %s is', async (code, sending) => {
+    expectDocumented(await app.scenario().post('/orders', sending), code);
+  });
+
+  it('is what 409, 422 and a replay are', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const first = scenario.start('POST', '/orders', { json: { amount: 1 } });
+    await scenario.started.reached(1);
+    const duplicate = await scenario.post('/orders', { json: { amount: 1 } });
+    expectDocumented(duplicate, 'idempotency_in_progress');
+    const other = await scenario.post('/orders', { json: { amount: 2 } });
+    expectDocumented(other, 'idempotency_key_reused');
+    scenario.gate.open();
+
+    const marker = operationOf(document, '/orders').responses[201].headers['Idempotent-Replayed'];
+    expect((await first.response).header('idempotent-replayed')).toBeUndefined();
+    const replay = await scenario.post('/orders', { json: { amount: 1 } });
+    expect(replay.status).toBe(201);
+    expect(marker.schema.enum).toEqual([replay.header('idempotent-replayed')]);
+  });
+
+  it('is what a 503 is', async () => {
+    expectDocumented(await deaf.scenario().post('/orders'), 'idempotency_store_unavailable');
+  });
+
+  it('has limits of the length that the route holds to', async () => {
+    const { minLength, maxLength }: { minLength: number; maxLength: number } = operationOf(
+      document,
+      '/orders',
+    ).parameters[0].schema;
+    const lengths = [minLength - 1, minLength, maxLength, maxLength + 1];
+    const statuses: number[] = [];
+    for (const length of lengths) {
+      const answer = await app.scenario().post('/orders', { key: 'k'.repeat(length) });
+      statuses.push(answer.status);
+    }
+    expect(statuses).toEqual([400, 201, 201, 400]);
+  });
+});
