@@ -1,5 +1,6 @@
 import { createHash, hash } from 'node:crypto';
 import type { Fingerprint } from './record.js';
+import { tagged } from './tagged-text.js';
 
 /**
  * 128 of SHA-256's 256 bits. Only the owner of a key can aim at a collision, and only against himself:
@@ -22,22 +23,17 @@ function isText(part: string | Uint8Array): part is string {
 // One call over one string beats a hash object: a request's content is mostly text.
 function hashText(parts: readonly string[]): string {
   let text = '';
-  for (const part of parts) text += `s${String(part.length)}:${wellFormed(part)}`;
+  for (const part of parts) text += tagged(part);
   return hash('sha256', text, 'base64url');
 }
 
 function hashMixed(parts: readonly (string | Uint8Array)[]): string {
   const digest = createHash('sha256');
   for (const part of parts) {
-    if (isText(part)) digest.update(`s${String(part.length)}:${wellFormed(part)}`);
+    if (isText(part)) digest.update(tagged(part));
     else digest.update(`b${String(part.length)}:`).update(part);
   }
   return digest.digest('base64url');
-}
-
-/** UTF-8 turns every lone surrogate into the same character; their escapes tell them apart. */
-function wellFormed(text: string): string {
-  return text.isWellFormed() ? text : JSON.stringify(text);
 }
 
 function shorten(digest: string): Fingerprint {

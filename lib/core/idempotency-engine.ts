@@ -108,7 +108,10 @@ export class IdempotencyEngine implements AttemptHost {
           'The store received the command after its time, twice: its clock is unsteady, or the way to it takes longer than "commandTimeoutMs".',
         );
       case 'stale_begin':
-        throw new StoreUnavailableError('The attempt was released before its begin was answered.');
+        return this.letDown(
+          claim,
+          new StoreUnavailableError('The attempt was released before its begin was answered.'),
+        );
       default:
         throw new TypeError('The store gave no reply that begin knows.');
     }
@@ -148,26 +151,35 @@ export class IdempotencyEngine implements AttemptHost {
     if (isUsable && !this.isStopping()) return { kind: 'run', attempt };
     await attempt.release();
     if (isUsable) return rejected('shutting_down');
-    throw new StoreUnavailableError(
-      'The reply to begin took most of the lease, and the lease could not be extended.',
+    return this.letDown(
+      claim,
+      new StoreUnavailableError(
+        'The reply to begin took most of the lease, and the lease could not be extended.',
+      ),
     );
+  }
+
+  /** The store answered, too late to be of use: the attempt is over, with or without fail-open. */
+  private letDown({ operation, recordKey }: Claim, error: Error): Decision {
+    this.events.emit({ type: 'store_unavailable', operation, recordKey, error });
+    return rejected('store_unavailable');
   }
 
   private withoutStore(claim: Claim, token: OwnerToken, cause: unknown): Decision {
     const error = cause instanceof Error ? cause : new Error('The store failed.', { cause });
-    const { operation, recordKey, options } = claim;
-    this.events.emit({ type: 'store_unavailable', operation, recordKey, error });
+    const { options } = claim;
+    const decision = this.letDown(claim, error);
     const wasNotExecuted = hasCode(error, 'idempotency_store_unavailable');
     // Nothing but an outage: a wrong password, or a store's own mistake, must not switch protection off.
     const isOutage = wasNotExecuted || hasCode(error, 'idempotency_store_outcome_unknown');
-    if (isOutage && options.onStoreUnavailable === 'execute') {
+    if (isOutage && options.onStoreUnavailable === 'execute' && !this.isStopping()) {
       const attempt = new UnprotectedAttempt(this, claim, token);
       this.running.add(attempt);
       this.announce('unprotected', claim, attempt);
       return { kind: 'run', attempt };
     }
     if (!wasNotExecuted) this.letGo(claim, token);
-    return rejected('store_unavailable');
+    return decision;
   }
 
   /** Releases what a begin without a reply may have acquired, or the key would be blocked for a lease. */

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import { IdempotencyOptionsError } from './errors.js';
 import type { RecordKey } from './record.js';
+import { tagged, taggedInteger } from './tagged-text.js';
 
 /** One part of a scope, such as a tenant or a user: a string, or an integer that JavaScript holds exactly. */
 export type ScopePart = string | number;
@@ -40,11 +41,5 @@ export function recordKey({ scope, operation, key }: RecordIdentity): RecordKey 
 }
 
 function encode(part: ScopePart): string {
-  if (typeof part === 'number') return tagged('n', String(part));
-  // UTF-8 turns every lone surrogate into the same replacement character: JSON keeps them apart.
-  return part.isWellFormed() ? tagged('s', part) : tagged('j', JSON.stringify(part));
-}
-
-function tagged(tag: string, text: string): string {
-  return `${tag}${String(text.length)}:${text}`;
+  return typeof part === 'number' ? taggedInteger(part) : tagged(part);
 }

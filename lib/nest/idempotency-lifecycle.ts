@@ -55,7 +55,8 @@ export class IdempotencyLifecycle
   }
 
   private hookIntoFastify(): void {
-    const adapter = this.host.httpAdapter;
-    if (adapter.getType() === 'fastify') addRecordingHook(adapter.getInstance<FastifyInstance>());
+    // None in an application without HTTP.
+    const adapter = this.host.httpAdapter as HttpAdapterHost['httpAdapter'] | undefined;
+    if (adapter?.getType() === 'fastify') addRecordingHook(adapter.getInstance<FastifyInstance>());
   }
 }

@@ -55,6 +55,8 @@ export function resolveEngineOptions(options: IdempotencyModuleOptions): Require
       typeof options.store,
     );
   }
+  // Also where no route is protected yet: calls and lazy-loaded modules have these defaults, too.
+  resolveOptions(options);
   const resolved = { ...ENGINE_DEFAULTS, ...given(options, ENGINE_NAMES) };
   checkEngineOptions(resolved);
   return Object.freeze(resolved);

@@ -70,7 +70,12 @@ function keyInField(
   const [line, ...others] = lines;
   if (line === undefined) return undefined;
   // Two lines make a list, and an Item is not one (RFC 9651 §4.2), even if they are equal.
-  return others.length === 0 && parseKey(line.trim(), keySyntax, maxKeyLength);
+  return others.length === 0 && parseKey(withoutOws(line), keySyntax, maxKeyLength);
+}
+
+/** Spaces and tabs alone (RFC 9110 §5.6.3): `trim` takes others, which are not allowed in a key, for none. */
+function withoutOws(line: string): string {
+  return line.replace(/^[ \t]+|[ \t]+$/g, '');
 }
 
 function chosenKey(

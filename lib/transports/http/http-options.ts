@@ -182,7 +182,7 @@ export function checkHttpOptions(options: ResolvedHttpOptions): void {
 }
 
 function checkFingerprint(option: FingerprintOption): void {
-  if (typeof option !== 'object') {
+  if (typeof option !== 'object' || (option as object | null) === null) {
     checkChoice('fingerprint', option, ['canonical', 'bytes', false], 'orFunction');
     return;
   }

@@ -9,10 +9,17 @@ const BARE_KEY = /^[!#-+\--:<-[\]-~]+$/;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** sf-string (RFC 9651 §3.3.3) and, behind it, parameters (§3.1.2). */
 const STRING_ITEM = /^"((?:[ !#-[\]-~]|\\["\\])*)"(.*)$/;
-const PARAMETER_KEY = /^;[ ]*([a-z*][a-z0-9_\-.*]*)/;
-/** A bare item as a parameter's value: string, token, byte sequence, date, number or boolean. */
-const PARAMETER_VALUE =
-  /^=(?:"(?:[ !#-[\]-~]|\\["\\])*"|[A-Za-z*][!#$%&'*+\-.^_`|~0-9A-Za-z:/]*|:[A-Za-z0-9+/]*={0,2}:|@-?[0-9]{1,15}(?![0-9.])|-?(?:[0-9]{1,12}\.[0-9]{1,3}|[0-9]{1,15})(?![0-9.])|\?[01])/;
+const PARAMETER_NAME = /^;[ ]*[a-z*][a-z0-9_\-.*]*/;
+/** The bare items of RFC 9651 §3.3: a parameter has one of them as its value. */
+const BARE_ITEMS = [
+  /^"(?:[ !#-[\]-~]|\\["\\])*"/, // String
+  /^[A-Za-z*][!#$%&'*+\-.^_`|~0-9A-Za-z:/]*/, // Token
+  /^:(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?:/, // Byte Sequence
+  /^@-?[0-9]{1,15}(?![0-9.])/, // Date
+  /^-?(?:[0-9]{1,12}\.[0-9]{1,3}|[0-9]{1,15})(?![0-9.])/, // Decimal and Integer
+  /^\?[01]/, // Boolean
+  /^%"(?:[ !#$&-~]|%[0-9a-f]{2})*"/, // Display String
+];
 
 /**
  * Reads the key from its field's value: a structured-field String (RFC 9651), and in `lenient` mode bare
@@ -44,15 +51,33 @@ function stringItem(value: string): ParsedKey {
 function areParameters(text: string): boolean {
   let rest = text;
   while (rest !== '') {
-    const key = PARAMETER_KEY.exec(rest);
-    if (key === null) return false;
-    rest = rest.slice(key[0].length);
+    const name = PARAMETER_NAME.exec(rest)?.[0];
+    if (name === undefined) return false;
+    rest = rest.slice(name.length);
     if (!rest.startsWith('=')) continue;
-    const parameter = PARAMETER_VALUE.exec(rest);
-    if (parameter === null) return false;
-    rest = rest.slice(parameter[0].length);
+    const item = bareItem(rest.slice(1));
+    if (item === undefined) return false;
+    rest = rest.slice(1 + item.length);
   }
   return true;
+}
+
+function bareItem(text: string): string | undefined {
+  for (const pattern of BARE_ITEMS) {
+    const item = pattern.exec(text)?.[0];
+    if (item !== undefined) return item.startsWith('%') && !isUtf8(item) ? undefined : item;
+  }
+  return undefined;
+}
+
+/** The escapes of a Display String are those of UTF-8 (RFC 9651 §4.2.10). */
+function isUtf8(displayString: string): boolean {
+  try {
+    decodeURIComponent(displayString.slice(1));
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**

@@ -1,0 +1,302 @@
+import { createHook } from 'node:async_hooks';
+import type { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
+import { Controller, HttpCode, Module, Post, Res, type INestApplication } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { IdempotencyModule, Idempotent } from 'nestjs-idempotency';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { platforms, type Platform } from '../support/http/combinations.js';
+import { Gate } from '../support/http/gate.js';
+import { KeepAliveConnection } from '../support/http/raw-client.js';
+import type { RawResponse } from '../support/http/raw-response.js';
+import type { Reply } from '../support/http/reply.js';
+import { Tally } from '../support/http/tally.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+
+/** DESIGN's budget for one record: key of 59 B, body of 200 B, own headers of 68 B. */
+const KEY_PREFIX = 'memory-budget';
+const KEY_BYTES = 59;
+const BODY_BYTES = 200;
+const HEADER_BYTES = 68;
+const RECORD_BYTES_AT_MOST = 552;
+
+const CONNECTIONS = 4;
+const REQUESTS = 2_000;
+
+const gate = new Gate();
+const started = new Tally();
+
+@Controller()
+@Idempotent({ anonymous: 'shared' })
+class Payments {
+  @Post('payments')
+  pay() {
+    return { id: 'x'.repeat(BODY_BYTES - '{"id":""}'.length) };
+  }
+
+  @Post('budget')
+  budget(@Res({ passthrough: true }) reply: Reply) {
+    // With Content-Type, which the platform adds, 68 bytes of names and values.
+    reply.header('location', '/payments/1234567');
+    return this.pay();
+  }
+
+  @Post('held')
+  async held() {
+    started.add();
+    await gate.pass();
+    return { held: true };
+  }
+
+  @Post('declined')
+  @HttpCode(503)
+  declined() {
+    return { code: 'down' };
+  }
+}
+
+@Module({})
+class AppModule {}
+
+async function start(platform: Platform, store: ReturnType<typeof redisStore>) {
+  const module = {
+    module: AppModule,
+    imports: [IdempotencyModule.forRoot({ store, commandTimeoutMs: 5_000 })],
+    controllers: [Payments],
+  };
+  const settings = { logger: false, abortOnError: false } as const;
+  let app: INestApplication;
+  if (platform === 'express') {
+    const express = await NestFactory.create<NestExpressApplication>(
+      module,
+      new ExpressAdapter(),
+      settings,
+    );
+    // An ETag would be a header more than the budget speaks of.
+    express.disable('etag');
+    app = express;
+  } else {
+    app = await NestFactory.create<NestFastifyApplication>(module, new FastifyAdapter(), settings);
+  }
+  await app.listen(0, '127.0.0.1');
+  return { app, port: (app.getHttpServer().address() as { port: number }).port };
+}
+
+/** What clients send to the server, as the server sees it: what scripts do inside of it does not count. */
+class SentCommands {
+  private readonly seen: string[] = [];
+  private readonly marks = new Tally();
+
+  private constructor(
+    private readonly monitor: Redis,
+    private readonly client: Redis,
+  ) {
+    monitor.on('monitor', (_time: string, args: string[], source: string) => {
+      const [command = ''] = args;
+      if (source === 'lua') return;
+      if (command.toLowerCase() === 'echo') this.marks.add();
+      else this.seen.push(command.toLowerCase());
+    });
+  }
+
+  static async to(redis: RedisServer): Promise<SentCommands> {
+    const client = new Redis(redis.url);
+    return new SentCommands(await client.monitor(), client);
+  }
+
+  /** The commands that `work` made clients send, in the server's order. */
+  async during(work: () => Promise<unknown>): Promise<string[]> {
+    await this.upToHere();
+    this.seen.length = 0;
+    await work();
+    await this.upToHere();
+    return [...this.seen];
+  }
+
+  stop(): void {
+    this.monitor.disconnect();
+    this.client.disconnect();
+  }
+
+  private async upToHere(): Promise<void> {
+    const mark = this.marks.count + 1;
+    await this.client.echo(String(mark));
+    await this.marks.reached(mark);
+  }
+}
+
+let keys = 0;
+const newKey = () => `key-${(keys += 1)}`;
+
+describe.each(platforms)('on %s with Redis', (platform) => {
+  let redis: RedisServer;
+  let client: Redis;
+  let app: INestApplication;
+  let port: number;
+  let commands: SentCommands;
+  const connections: KeepAliveConnection[] = [];
+  const sockets: Socket[] = [];
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    client = new Redis(redis.url);
+    ({ app, port } = await start(platform, redisStore({ client, keyPrefix: KEY_PREFIX })));
+    (app.getHttpServer() as EventEmitter).on('connection', (socket: Socket) =>
+      sockets.push(socket),
+    );
+    connections.push(...Array.from({ length: CONNECTIONS }, () => new KeepAliveConnection(port)));
+    commands = await SentCommands.to(redis);
+    // The first call of each script brings its text along.
+    for (const path of ['/payments', '/declined']) {
+      const key = newKey();
+      await post(path, key);
+      await post(path, key);
+    }
+  });
+
+  afterAll(async () => {
+    gate.open();
+    for (const connection of connections) connection.close();
+    commands.stop();
+    await app.close();
+    client.disconnect();
+    await redis.stop();
+  });
+
+  function post(path: string, key: string, body = '{"amount":1}', connection = 0) {
+    const lines = [
+      ['Idempotency-Key', key],
+      ['Content-Type', 'application/json'],
+    ] as const;
+    const request = { method: 'POST', path, lines, body: Buffer.from(body) };
+    return connections[connection]!.exchange(request);
+  }
+
+  async function expectStatus(answer: Promise<RawResponse>, status: number, replayed = false) {
+    const response = await answer;
+    expect({ status: response.status, replayed: response.replayed }).toEqual({ status, replayed });
+  }
+
+  describe('the client sends', () => {
+    it('2 commands for a first request', async () => {
+      const sent = await commands.during(() => expectStatus(post('/payments', newKey()), 201));
+      expect(sent).toEqual(['evalsha', 'evalsha']);
+    });
+
+    it('1 command for a replay', async () => {
+      const key = newKey();
+      await post('/payments', key);
+      const sent = await commands.during(() => expectStatus(post('/payments', key), 201, true));
+      expect(sent).toEqual(['evalsha']);
+    });
+
+    it('1 command for a conflict', async () => {
+      const key = newKey();
+      gate.close();
+      const running = started.count;
+      const first = post('/held', key, undefined, 1);
+      await started.reached(running + 1);
+      const sent = await commands.during(() => expectStatus(post('/held', key), 409));
+      expect(sent).toEqual(['evalsha']);
+      gate.open();
+      await expectStatus(first, 201);
+    });
+
+    it('1 command for a mismatch, of a finished request and of a running one', async () => {
+      const key = newKey();
+      gate.close();
+      const running = started.count;
+      const first = post('/held', key, undefined, 1);
+      await started.reached(running + 1);
+      const mismatch = () => expectStatus(post('/held', key, '{"amount":2}'), 422);
+      expect(await commands.during(mismatch)).toEqual(['evalsha']);
+      gate.open();
+      await expectStatus(first, 201);
+      expect(await commands.during(mismatch)).toEqual(['evalsha']);
+    });
+
+    it('2 commands for a request that is released', async () => {
+      const sent = await commands.during(() => expectStatus(post('/declined', newKey()), 503));
+      expect(sent).toEqual(['evalsha', 'evalsha']);
+    });
+
+    it('none for a request without a valid key', async () => {
+      const sent = await commands.during(() => expectStatus(post('/payments', '"'), 400));
+      expect(sent).toEqual([]);
+    });
+  });
+
+  it(`a record of the budget takes at most ${RECORD_BYTES_AT_MOST} B of Redis' memory`, async () => {
+    await client.flushdb();
+    await expectStatus(post('/budget', newKey()), 201);
+    const [name = ''] = await client.keys('*');
+    expect(name).toHaveLength(KEY_BYTES);
+    expect(name).toMatch(new RegExp(`^${KEY_PREFIX}:1:`));
+    const [, header = '', body = ''] = (await client.get(name))!.split('\n');
+    const { headers } = JSON.parse(header) as { headers: Record<string, string> };
+    expect(Object.entries(headers).flat().join('')).toHaveLength(HEADER_BYTES);
+    expect(body).toHaveLength(BODY_BYTES);
+    const bytes = await client.memory('USAGE', name);
+    process.stdout.write(`${platform}: MEMORY USAGE of a record of the budget: ${bytes} B\n`);
+    expect(bytes).toBeLessThanOrEqual(RECORD_BYTES_AT_MOST);
+  });
+
+  it(`${REQUESTS} requests over ${CONNECTIONS} connections leave no listener and no timer behind`, async () => {
+    const live = new Set<number>();
+    let created = 0;
+    const timers = createHook({
+      init: (id, type) => {
+        // Those of Node and of the platform come and go as they like.
+        if (type !== 'Timeout' || !new Error().stack?.includes('/lib/core/')) return;
+        created += 1;
+        live.add(id);
+      },
+      destroy: (id) => void live.delete(id),
+    }).enable();
+
+    /** First requests, replays and refusals, on every connection at once. */
+    const load = (requests: number) =>
+      Promise.all(
+        connections.map(async (_, connection) => {
+          for (let sent = 0; sent < requests / CONNECTIONS; sent += 4) {
+            const key = newKey();
+            await expectStatus(post('/payments', key, undefined, connection), 201);
+            await expectStatus(post('/payments', key, undefined, connection), 201, true);
+            await expectStatus(post('/payments', key, '{"amount":2}', connection), 422);
+            await expectStatus(post('/declined', key, undefined, connection), 503);
+          }
+        }),
+      );
+    const listeners = async () => {
+      // What a request leaves for the next turns of the event loop is no growth.
+      await new Promise(setImmediate);
+      const emitters = { process, server: app.getHttpServer(), client, stream: client.stream };
+      return {
+        ...Object.fromEntries(
+          Object.entries(emitters).map(([name, emitter]) => [name, listenersOf(emitter)]),
+        ),
+        sockets: sockets.map(listenersOf),
+      };
+    };
+
+    await load(REQUESTS / 10);
+    const before = await listeners();
+    await load(REQUESTS);
+    expect(await listeners()).toEqual(before);
+    expect(sockets).toHaveLength(CONNECTIONS);
+    timers.disable();
+    // One per attempt: every second request, and none of them is left.
+    expect(created).toBeGreaterThanOrEqual(REQUESTS / 2);
+    expect(live.size).toBe(0);
+  });
+});
+
+/** How many listeners there are per event. */
+function listenersOf(emitter: EventEmitter): Record<string, number> {
+  const names = emitter.eventNames().map((name) => [String(name), emitter.listenerCount(name)]);
+  return Object.fromEntries(names.sort()) as Record<string, number>;
+}

@@ -1,0 +1,263 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import { StoreOutcomeUnknownError, type Begin } from 'nestjs-idempotency';
+import {
+  heldReply,
+  heldRequest,
+  lostReply,
+  lostRequest,
+  misconfigured,
+  unavailable,
+  type Fault,
+} from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { inFakeTime } from './support/in-fake-time.js';
+import { inWords, newClaim, success, type Worker } from './support/worker.js';
+
+const HOUR_MS = 3_600_000;
+const COMMAND_TIMEOUT_MS = 500;
+const STORE_UNAVAILABLE = { kind: 'reject', reason: 'store_unavailable' };
+
+const time = inFakeTime();
+
+const notAfters = (worker: Worker) =>
+  worker.store.sentOf('begin').map(({ command }) => (command as Begin).notAfter);
+
+describe('the limit of a begin', () => {
+  it('is none before the store’s clock is known, then commandTimeoutMs from now on that clock', async () => {
+    const worker = time.worker();
+    time.skewStore(HOUR_MS);
+    await worker.run(newClaim());
+    await time.pass(1_234);
+    await worker.run(newClaim());
+    const serverNow = Date.now() + HOUR_MS;
+    expect(notAfters(worker)).toEqual([0, serverNow + COMMAND_TIMEOUT_MS]);
+  });
+
+  it('does not follow the wall clock of the own process', async () => {
+    const worker = time.worker();
+    await worker.run(newClaim());
+    const [, limit] = [Date.now(), Date.now() + COMMAND_TIMEOUT_MS];
+    jest.setSystemTime(Date.now() - HOUR_MS);
+    time.skewStore(HOUR_MS);
+    await worker.run(newClaim());
+    expect(notAfters(worker)[1]).toBe(limit);
+  });
+
+  it('that a jump of the server’s clock has passed is taken anew, once: the same token runs', async () => {
+    const worker = time.worker();
+    await worker.run(newClaim());
+    time.skewStore(HOUR_MS);
+    const attempt = await worker.run(newClaim());
+    expect(attempt).toMatchObject({ number: 1, isTakeover: false });
+    const [, late, again] = worker.store.sentOf('begin');
+    expect(worker.store.sentOf('begin')).toHaveLength(3);
+    expect(again!.token).toBe(late!.token);
+    expect(notAfters(worker)[2]).toBe(Date.now() + HOUR_MS + COMMAND_TIMEOUT_MS);
+    await worker.run(newClaim());
+    expect(worker.store.sentOf('begin')).toHaveLength(4);
+  });
+
+  it('that is passed twice in a row ends the request: the caller does not wait for ever', async () => {
+    const worker = time.worker();
+    await worker.run(newClaim());
+    const jump: Fault = (execute) => {
+      time.skewStore(HOUR_MS);
+      return execute();
+    };
+    worker.store.next('begin', jump, jump);
+    const request = newClaim();
+    expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
+    expect(worker.store.sentOf('begin')).toHaveLength(3);
+    expect(await time.worker().run(request)).toMatchObject({ number: 1 });
+  });
+
+  it('is no matter when the server’s clock stepped back', async () => {
+    const worker = time.worker();
+    await worker.run(newClaim());
+    time.skewStore(-HOUR_MS);
+    expect(await worker.run(newClaim())).toMatchObject({ number: 1 });
+    expect(worker.store.sentOf('begin')).toHaveLength(2);
+  });
+
+  it('keeps a copy that comes after its caller has given up from acquiring anything', async () => {
+    const worker = time.worker();
+    await worker.run(newClaim());
+    const gate = new Gate();
+    gate.close();
+    let delayed: Promise<unknown> | undefined;
+    // Whoever waits for the reply gives up, the command itself is still under way.
+    const stuck: Fault = async (execute) => {
+      delayed = heldRequest(gate)(execute);
+      await time.pass(COMMAND_TIMEOUT_MS);
+      throw new StoreOutcomeUnknownError('planned: no reply in time');
+    };
+    worker.store.next('begin', stuck);
+    const request = newClaim();
+    expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
+    await time.pass(1);
+    gate.open();
+    expect(await delayed).toMatchObject({ kind: 'late' });
+    expect(await time.worker().run(request)).toMatchObject({ number: 1 });
+  });
+});
+
+describe('a begin whose fate is unknown', () => {
+  it.each([
+    ['was executed', lostReply, 2],
+    ['was not executed', lostRequest, 1],
+  ])('and that %s is given up, and its key is free at once', async (_, fault, number) => {
+    const worker = time.worker();
+    const request = newClaim();
+    worker.store.next('begin', fault);
+    expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
+    await time.pass(0);
+    const [begun] = worker.store.sentOf('begin');
+    expect(worker.store.sentOf('release')).toMatchObject([{ token: begun!.token, fence: 0 }]);
+    expect(worker.events).toMatchObject([
+      { type: 'store_unavailable', error: { code: 'idempotency_store_outcome_unknown' } },
+      { type: 'rejected', reason: 'store_unavailable' },
+    ]);
+    expect(await time.worker().run(request)).toMatchObject({ number, isTakeover: false });
+  });
+
+  it('does not make its caller wait for the release', async () => {
+    const worker = time.worker();
+    const gate = new Gate();
+    gate.close();
+    worker.store.next('begin', lostReply);
+    worker.store.next('release', heldRequest(gate));
+    expect(await worker.begin(newClaim())).toEqual(STORE_UNAVAILABLE);
+    gate.open();
+  });
+
+  it('costs no more than its lease when the release is lost, too', async () => {
+    const worker = time.worker();
+    const request = newClaim({ leaseMs: 1_000 });
+    worker.store.next('begin', lostReply);
+    worker.store.next('release', unavailable);
+    expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
+    const other = time.worker();
+    expect(await other.begin(request)).toEqual({ kind: 'reject', reason: 'in_progress' });
+    await time.pass(1_000);
+    expect(await other.run(request)).toMatchObject({ number: 2, isTakeover: true });
+  });
+
+  it('never touches what another attempt holds or has finished', async () => {
+    const owner = time.worker();
+    const [running, finished] = [newClaim(), newClaim()];
+    const attempt = await owner.run(running);
+    await (await owner.run(finished)).complete(success('paid'));
+    const worker = time.worker();
+    worker.store.always(lostReply, 'begin');
+    for (const request of [running, finished]) {
+      expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
+    }
+    await time.pass(0);
+    expect(worker.store.sentOf('release')).toHaveLength(2);
+    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+    expect(owner.told).not.toContain('superseded');
+    for (const request of [running, finished]) {
+      expect(inWords(await owner.begin(request))).toMatchObject({ outcome: 'paid' });
+    }
+  });
+});
+
+describe('a begin that was not executed', () => {
+  it('ends the request, and there is nothing to release', async () => {
+    const worker = time.worker();
+    worker.store.next('begin', unavailable);
+    expect(await worker.begin(newClaim())).toEqual(STORE_UNAVAILABLE);
+    await time.pass(0);
+    expect(worker.store.sent.map(({ step }) => step)).toEqual(['begin']);
+    expect(worker.told).toEqual(['store_unavailable', 'rejected']);
+  });
+
+  it('because of the set-up says so in its event', async () => {
+    const worker = time.worker();
+    worker.store.next('begin', misconfigured);
+    expect(await worker.begin(newClaim())).toEqual(STORE_UNAVAILABLE);
+    expect(worker.events[0]).toMatchObject({
+      type: 'store_unavailable',
+      error: { code: 'idempotency_store_misconfigured' },
+    });
+  });
+});
+
+describe('a begin that was answered late', () => {
+  const LEASE_MS = 900;
+  const OPTIONS = { leaseMs: LEASE_MS, commandTimeoutMs: 10_000 };
+
+  /** Begins, and lets the reply or the request take `ms`. */
+  async function delayed(worker: Worker, ms: number, held: (gate: Gate) => Fault) {
+    const gate = new Gate();
+    gate.close();
+    worker.store.next('begin', held(gate));
+    const request = newClaim(OPTIONS);
+    const decision = worker.begin(request);
+    await time.pass(ms);
+    gate.open();
+    return { request, decision: await decision };
+  }
+
+  it('but in the first two thirds of its lease runs without more ado', async () => {
+    const worker = time.worker();
+    const { decision } = await delayed(worker, (2 / 3) * LEASE_MS - 1, heldReply);
+    expect(decision.kind).toBe('run');
+    expect(worker.store.sent.map(({ step }) => step)).toEqual(['begin']);
+  });
+
+  it('in the last third of its lease extends it first, and then runs', async () => {
+    const worker = time.worker();
+    const { decision, request } = await delayed(worker, (2 / 3) * LEASE_MS, heldReply);
+    expect(decision.kind).toBe('run');
+    expect(worker.store.sentOf('extend')[0]).toMatchObject({ command: { leaseMs: LEASE_MS } });
+    await time.pass(LEASE_MS - 1);
+    expect(await time.worker().begin(request)).toEqual({ kind: 'reject', reason: 'in_progress' });
+  });
+
+  it.each([
+    ['cannot be extended', unavailable],
+    ['is extended without anybody learning of it', lostReply],
+  ])('does not run when its lease %s, and the key is free', async (_, fault) => {
+    const worker = time.worker();
+    worker.store.next('extend', fault);
+    const { decision, request } = await delayed(worker, (2 / 3) * LEASE_MS, heldReply);
+    expect(decision).toEqual(STORE_UNAVAILABLE);
+    expect(worker.told).toEqual(['acquired', 'released', 'store_unavailable', 'rejected']);
+    expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
+  });
+
+  it('does not run when its lease was over meanwhile, although nobody took it', async () => {
+    const worker = time.worker();
+    const { decision, request } = await delayed(worker, LEASE_MS, heldReply);
+    expect(decision).toEqual(STORE_UNAVAILABLE);
+    expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
+  });
+
+  it('does not run when another one took over meanwhile, and leaves it alone', async () => {
+    const worker = time.worker();
+    const gate = new Gate();
+    gate.close();
+    worker.store.next('begin', heldReply(gate));
+    const request = newClaim(OPTIONS);
+    const decision = worker.begin(request);
+    await time.pass(LEASE_MS);
+    const taker = await time.worker().run(request);
+    gate.open();
+    expect(await decision).toEqual(STORE_UNAVAILABLE);
+    expect(await taker.complete(success('paid'))).toEqual({ kind: 'own' });
+  });
+
+  it('counts its lease from the extension that made it usable', async () => {
+    const worker = time.worker();
+    // The request took longer than a lease, so the lease at the store is a fresh one.
+    const { decision } = await delayed(worker, 2 * LEASE_MS, heldRequest);
+    expect(worker.store.sentOf('extend')).toHaveLength(1);
+    if (decision.kind !== 'run') throw new Error('it was extended and must run');
+    const { signal } = decision.attempt;
+    await time.pass(LEASE_MS / 3);
+    expect(signal.aborted).toBe(false);
+    expect(worker.told).toEqual(['acquired']);
+    expect(await decision.attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+  });
+});

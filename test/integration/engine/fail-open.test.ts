@@ -1,0 +1,230 @@
+import { once } from 'node:events';
+import { describe, expect, it, jest } from '@jest/globals';
+import { heldReply, lostReply, misconfigured, unavailable } from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { inFakeTime } from './support/in-fake-time.js';
+import {
+  failure,
+  inWords,
+  newClaim,
+  success,
+  withOptions,
+  withOtherPayload,
+} from './support/worker.js';
+
+const LEASE_MS = 3_000;
+const OPTIONS = { onStoreUnavailable: 'execute', leaseMs: LEASE_MS } as const;
+
+describe("with onStoreUnavailable: 'execute'", () => {
+  const time = inFakeTime();
+
+  it('an operation runs without a record while the store is down, and everybody is told', async () => {
+    const worker = time.worker();
+    worker.store.always(unavailable, 'begin');
+    const attempt = await worker.run(newClaim(OPTIONS));
+    expect(attempt).toMatchObject({
+      number: 1,
+      isTakeover: false,
+      isProtected: false,
+      fencingToken: 0,
+    });
+    expect(attempt.signal.aborted).toBe(false);
+    expect(worker.events).toMatchObject([
+      { type: 'store_unavailable' },
+      { type: 'unprotected', attempt: 1, fencingToken: 0 },
+    ]);
+  });
+
+  it('the answer does not wait for the store, and the outcome is stored once that is back', async () => {
+    const worker = time.worker();
+    const request = newClaim(OPTIONS);
+    worker.store.always(unavailable, 'begin', 'complete');
+    const attempt = await worker.run(request);
+    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+    expect(time.elapsed).toBe(0);
+    await time.pass(LEASE_MS / 2);
+    worker.store.heal();
+    await time.pass(1_000);
+    expect(worker.told).toEqual(['store_unavailable', 'unprotected', 'completed']);
+    expect(worker.eventsOf('completed')).toMatchObject([{ late: true }]);
+    expect(inWords(await time.worker().begin(request))).toEqual({
+      kind: 'replay',
+      state: 'completed',
+      outcome: 'paid',
+    });
+  });
+
+  it('it is offered to the store until one lease after the answer, then given up with an event', async () => {
+    const worker = time.worker();
+    worker.store.always(unavailable, 'begin', 'complete');
+    const attempt = await worker.run(newClaim(OPTIONS));
+    await time.pass(10_000);
+    await attempt.complete(success('paid'));
+    await time.pass(LEASE_MS - 100);
+    expect(worker.told).not.toContain('save_failed');
+    await time.pass(200);
+    expect(worker.told).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  it('a begin that was executed after all is completed by its own token, and not released before', async () => {
+    const worker = time.worker();
+    const request = newClaim(OPTIONS);
+    worker.store.next('begin', lostReply);
+    const attempt = await worker.run(request);
+    await time.pass(0);
+    expect(worker.store.sent.map(({ step }) => step)).toEqual(['begin']);
+    const other = time.worker();
+    expect(await other.begin(request)).toEqual({ kind: 'reject', reason: 'in_progress' });
+    await attempt.complete(success('paid'));
+    await time.pass(0);
+    const [begun] = worker.store.sentOf('begin');
+    expect(worker.store.sentOf('complete')).toMatchObject([
+      { token: begun!.token, fence: 0, command: { whenGone: 'restore' } },
+    ]);
+    expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
+  });
+
+  it('a failed run frees a record that was acquired after all', async () => {
+    const worker = time.worker();
+    const request = newClaim(OPTIONS);
+    worker.store.next('begin', lostReply);
+    const attempt = await worker.run(request);
+    await attempt.release();
+    await time.pass(0);
+    expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
+  });
+
+  it.each([
+    ['a success', success('the other’s'), 'superseded'],
+    ['a failure', failure('declined'), 'outcome_diverged'],
+  ])('another attempt’s outcome stands, and that is told: %s', async (_, final, event) => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim(OPTIONS);
+    worker.store.next('begin', unavailable);
+    const attempt = await worker.run(request);
+    await (await other.run(request)).complete(final);
+    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+    await time.pass(0);
+    expect(worker.told.at(-1)).toBe(event);
+    expect(inWords(await worker.begin(request))).toMatchObject({ state: final.state });
+  });
+
+  it('another attempt that is running goes on, and that is told', async () => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim(OPTIONS);
+    worker.store.next('begin', unavailable);
+    const attempt = await worker.run(request);
+    const running = await other.run(request);
+    await attempt.complete(success('paid'));
+    await time.pass(LEASE_MS - 1);
+    expect(worker.told.at(-1)).toBe('unprotected');
+    await time.pass(100);
+    expect(worker.told.at(-1)).toBe('outcome_diverged');
+    expect(await running.complete(success('paid twice'))).toEqual({ kind: 'own' });
+  });
+
+  it('its outcome is stored when another attempt lets go', async () => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim(OPTIONS);
+    worker.store.next('begin', unavailable);
+    const attempt = await worker.run(request);
+    const running = await other.run(request);
+    await attempt.complete(success('paid'));
+    await running.release();
+    await time.pass(LEASE_MS);
+    expect(worker.told.at(-1)).toBe('completed');
+    expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
+  });
+
+  it('nothing runs when the set-up is at fault', async () => {
+    const worker = time.worker();
+    worker.store.next('begin', misconfigured);
+    const decision = await worker.begin(newClaim(OPTIONS));
+    expect(decision).toEqual({ kind: 'reject', reason: 'store_unavailable' });
+    expect(worker.told).toEqual(['store_unavailable', 'rejected']);
+  });
+
+  it('nothing runs that the store itself decides: in progress, mismatch, done, outcome unknown', async () => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    expect(await other.begin(request)).toMatchObject({ reason: 'in_progress' });
+    expect(await other.begin(withOtherPayload(request))).toMatchObject({ reason: 'mismatch' });
+    worker.store.always(unavailable, 'extend');
+    await time.pass(2 * LEASE_MS);
+    const never = withOptions(request, { onTakeover: 'reject' });
+    expect(await other.begin(never)).toMatchObject({ reason: 'outcome_unknown' });
+    await attempt.complete(success('paid'));
+    expect(await other.begin(request)).toMatchObject({ kind: 'replay' });
+  });
+
+  it('a begin that was let go because its reply came too late does not run without its record', async () => {
+    const worker = time.worker();
+    const gate = new Gate();
+    gate.close();
+    worker.store.next('begin', heldReply(gate));
+    const request = newClaim(OPTIONS);
+    const beginning = worker.begin(request);
+    await time.pass(LEASE_MS);
+    gate.open();
+    const decision = await beginning;
+    if (decision.kind === 'run') {
+      // Its outcome has to find a place then: a repetition must not run it again.
+      await decision.attempt.complete(success('paid'));
+      await time.pass(LEASE_MS);
+      expect(inWords(await time.worker().begin(request)).outcome).toBe('paid');
+    } else {
+      expect(decision).toEqual({ kind: 'reject', reason: 'store_unavailable' });
+    }
+  });
+
+  it('a request that finds the process at its end does not run either', async () => {
+    const worker = time.worker();
+    const gate = new Gate();
+    gate.close();
+    worker.store.next('begin', async (execute) => {
+      await gate.pass();
+      return unavailable(execute);
+    });
+    const decision = worker.begin(newClaim(OPTIONS));
+    const drained = worker.engine.drain();
+    gate.open();
+    expect((await decision).kind).toBe('reject');
+    await time.pass(100);
+    expect(await drained).toBe(0);
+  });
+
+  it('the shutdown waits for the run and for its outcome', async () => {
+    const worker = time.worker();
+    worker.store.next('begin', unavailable);
+    const attempt = await worker.run(newClaim(OPTIONS));
+    const gate = new Gate();
+    gate.close();
+    worker.store.next('complete', heldReply(gate));
+    let running: number | undefined;
+    void worker.engine.drain().then((left) => (running = left));
+    await time.pass(1_000);
+    await attempt.complete(success('paid'));
+    await time.pass(1_000);
+    expect(running).toBeUndefined();
+    gate.open();
+    await time.pass(100);
+    expect(running).toBe(0);
+  });
+});
+
+describe('the signal of an unprotected run', () => {
+  const time = inFakeTime();
+
+  it('is a time-out at the hard deadline, counted from the start, whenever it is asked for', async () => {
+    const worker = time.worker();
+    worker.store.next('begin', unavailable);
+    const attempt = await worker.run(newClaim({ ...OPTIONS, maxExecutionMs: 10_000 }));
+    await time.pass(10_000);
+    // The timer is Node's own and cannot be faked: from the start on, it would take ten seconds.
+    const { signal } = attempt;
+    if (!signal.aborted) await once(signal, 'abort');
+    expect((signal.reason as Error).name).toBe('TimeoutError');
+  }, 2_000);
+});

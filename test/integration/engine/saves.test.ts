@@ -1,0 +1,273 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import { lostReply, lostRequest, misconfigured, unavailable } from '../../support/faulty-store.js';
+import { inFakeTime } from './support/in-fake-time.js';
+import { failure, inWords, newClaim, success, withOptions } from './support/worker.js';
+
+const SAVE_TIMEOUT_MS = 1_000;
+const LEASE_MS = 3_000;
+const MAX_EXECUTION_MS = 60_000;
+const OPTIONS = {
+  leaseMs: LEASE_MS,
+  maxExecutionMs: MAX_EXECUTION_MS,
+  saveTimeoutMs: SAVE_TIMEOUT_MS,
+};
+
+describe('saving an outcome', () => {
+  const time = inFakeTime();
+
+  /** Resolves to what was settled, and when. */
+  function timed<Result>(settling: Promise<Result>) {
+    return settling.then((settlement) => ({ settlement, at: time.elapsed }));
+  }
+
+  it.each([
+    ['the request', lostRequest],
+    ['the reply', lostReply],
+  ])('is tried again when %s was lost, and the answer waits for it', async (_, fault) => {
+    const worker = time.worker();
+    const attempt = await worker.run(newClaim(OPTIONS));
+    worker.store.next('complete', fault, unavailable);
+    const settled = timed(attempt.complete(success('paid')));
+    await time.pass(SAVE_TIMEOUT_MS);
+    const { settlement, at } = await settled;
+    expect(settlement).toEqual({ kind: 'own' });
+    expect(at).toBeGreaterThan(0);
+    expect(worker.told).toEqual(['acquired', 'completed']);
+    expect(worker.eventsOf('completed')).toMatchObject([{ late: false }]);
+  });
+
+  it('is the same command every time', async () => {
+    const worker = time.worker();
+    const attempt = await worker.run(newClaim(OPTIONS));
+    worker.store.next('complete', unavailable, lostRequest);
+    void attempt.complete(success('paid'));
+    await time.pass(SAVE_TIMEOUT_MS);
+    const [first, ...copies] = worker.store.sentOf('complete');
+    expect(copies).toHaveLength(2);
+    for (const { token, fence, command } of copies) {
+      expect({ token, fence }).toEqual({ token: first!.token, fence: first!.fence });
+      expect(command).toMatchObject({ ...first!.command, timeoutMs: expect.any(Number) });
+    }
+  });
+
+  it('never gives the store more time than the answer has left', async () => {
+    const worker = time.worker();
+    const attempt = await worker.run(newClaim({ ...OPTIONS, commandTimeoutMs: 700 }));
+    worker.store.always(unavailable, 'complete');
+    void attempt.complete(success('paid'));
+    await time.pass(SAVE_TIMEOUT_MS - 1);
+    const [first, ...later] = worker.store.sentOf('complete');
+    expect(first!.command.timeoutMs).toBe(700);
+    expect(later.length).toBeGreaterThan(1);
+    for (const { at, command } of later) {
+      const left = SAVE_TIMEOUT_MS - (at - first!.at);
+      expect(command.timeoutMs).toBe(Math.ceil(Math.min(700, left)));
+    }
+  });
+
+  describe('while the store is down', () => {
+    it("answers with the outcome once saveTimeoutMs is over, as onSaveFailure: 'respond' says", async () => {
+      const worker = time.worker();
+      const attempt = await worker.run(newClaim(OPTIONS));
+      worker.store.always(unavailable, 'complete');
+      const settled = timed(attempt.complete(success('paid')));
+      await time.pass(SAVE_TIMEOUT_MS - 1);
+      expect(worker.told).toEqual(['acquired']);
+      await time.pass(2);
+      expect(worker.told).toEqual(['acquired', 'save_delayed']);
+      expect((await settled).settlement).toEqual({ kind: 'own' });
+    });
+
+    it("answers that it is not saved, as onSaveFailure: 'error' says", async () => {
+      const worker = time.worker();
+      const attempt = await worker.run(newClaim({ ...OPTIONS, onSaveFailure: 'error' }));
+      worker.store.always(unavailable, 'complete');
+      const settled = timed(attempt.complete(success('paid')));
+      await time.pass(SAVE_TIMEOUT_MS + 1);
+      expect((await settled).settlement).toEqual({ kind: 'unsaved' });
+      expect(worker.told).toEqual(['acquired', 'save_delayed']);
+    });
+
+    it('does so for an error that no repetition mends, too: the effect has happened', async () => {
+      const worker = time.worker();
+      const attempt = await worker.run(newClaim(OPTIONS));
+      worker.store.next('complete', misconfigured);
+      const settled = timed(attempt.complete(success('paid')));
+      await time.pass(SAVE_TIMEOUT_MS);
+      expect((await settled).settlement).toEqual({ kind: 'own' });
+      expect(worker.told).toEqual(['acquired', 'completed']);
+    });
+  });
+
+  describe.each(['respond', 'error'] as const)(
+    'goes on in the background with %s',
+    (onSaveFailure) => {
+      async function unsaved() {
+        const worker = time.worker();
+        const request = newClaim({ ...OPTIONS, onSaveFailure });
+        const attempt = await worker.run(request);
+        worker.store.always(unavailable, 'complete');
+        void attempt.complete(success('paid'));
+        await time.pass(SAVE_TIMEOUT_MS + 1);
+        return { worker, request };
+      }
+
+      it('until the store is back', async () => {
+        const { worker, request } = await unsaved();
+        await time.pass(5 * LEASE_MS);
+        expect(worker.told).toEqual(['acquired', 'save_delayed']);
+        worker.store.heal();
+        await time.pass(LEASE_MS);
+        expect(worker.told).toEqual(['acquired', 'save_delayed', 'completed']);
+        expect(worker.eventsOf('completed')).toMatchObject([{ late: true }]);
+        expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
+        expect(jest.getTimerCount()).toBe(0);
+      });
+
+      it('with heartbeats on, so that nobody runs it again', async () => {
+        const { request } = await unsaved();
+        const other = time.worker();
+        for (let leases = 0; leases < 5; leases += 1) {
+          await time.pass(LEASE_MS);
+          expect(await other.begin(request)).toEqual({ kind: 'reject', reason: 'in_progress' });
+        }
+      });
+
+      it('until the hard deadline, and says then that it is given up', async () => {
+        const { worker, request } = await unsaved();
+        await time.pass(MAX_EXECUTION_MS - time.elapsed - 1);
+        expect(worker.told).not.toContain('save_failed');
+        await time.pass(2_000);
+        expect(worker.told).toContain('save_failed');
+        expect(jest.getTimerCount()).toBe(0);
+        expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: true });
+      });
+
+      it('until the shutdown no longer waits', async () => {
+        const { worker } = await unsaved();
+        const drained = timed(worker.engine.drain());
+        await time.pass(9_900);
+        expect(worker.told).not.toContain('save_failed');
+        await time.pass(2_000);
+        expect((await drained).settlement).toBe(1);
+        expect(worker.told).toContain('save_failed');
+        const { length } = worker.store.sent;
+        await time.pass(MAX_EXECUTION_MS);
+        expect(worker.store.sent).toHaveLength(length);
+      });
+
+      it('until it finds another attempt’s outcome', async () => {
+        const { worker, request } = await unsaved();
+        // The heartbeats fail as well: the lease runs out, and another process takes over.
+        worker.store.always(unavailable, 'complete', 'extend');
+        await time.pass(2 * LEASE_MS);
+        const taker = await time.worker().run(request);
+        expect(taker.isTakeover).toBe(true);
+        await taker.complete(success('paid twice'));
+        worker.store.heal();
+        await time.pass(LEASE_MS);
+        expect(worker.told.at(-1)).toBe('superseded');
+        expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid twice' });
+        expect(jest.getTimerCount()).toBe(0);
+      });
+    },
+  );
+
+  it('keeps the lease while it waits for the first confirmation', async () => {
+    const worker = time.worker();
+    const request = newClaim({ ...OPTIONS, leaseMs: 300 });
+    const attempt = await worker.run(request);
+    worker.store.always(unavailable, 'complete');
+    void attempt.complete(success('paid'));
+    await time.pass(900);
+    expect(await time.worker().begin(request)).toEqual({ kind: 'reject', reason: 'in_progress' });
+  });
+
+  it('sends nothing more once it is confirmed', async () => {
+    const worker = time.worker();
+    const attempt = await worker.run(newClaim(OPTIONS));
+    await attempt.complete(failure('declined'));
+    expect(jest.getTimerCount()).toBe(0);
+    expect(worker.store.sent.map(({ step }) => step)).toEqual(['begin', 'complete']);
+  });
+});
+
+describe('waiting for the attempt that has taken over', () => {
+  const time = inFakeTime();
+
+  async function overtaken(waitTimeoutMs: number) {
+    const late = time.worker();
+    const request = newClaim({ ...OPTIONS, waitTimeoutMs });
+    const attempt = await late.run(request);
+    late.store.always(unavailable, 'extend');
+    await time.pass(LEASE_MS + 1);
+    late.store.heal();
+    const taker = await time.worker().run(request);
+    const startedAt = time.elapsed;
+    const settled = attempt
+      .complete(success('the late one’s'))
+      .then((settlement) => ({ settlement, after: time.elapsed - startedAt }));
+    return { settled, taker };
+  }
+
+  it.each([10_000, 1_700, 60])('ends after %d ms, as waitTimeoutMs says', async (waitTimeoutMs) => {
+    const { settled } = await overtaken(waitTimeoutMs);
+    await time.pass(2 * waitTimeoutMs + 2_000);
+    const { settlement, after } = await settled;
+    expect(settlement).toEqual({ kind: 'in_progress' });
+    expect(after).toBeGreaterThanOrEqual(waitTimeoutMs);
+    // One command and one timer later, no more.
+    expect(after).toBeLessThanOrEqual(waitTimeoutMs + 5);
+  });
+
+  it('answers with an outcome that comes in its last half second', async () => {
+    // Every pause three quarters of its length: one of them would end after the deadline.
+    const random = jest.spyOn(Math, 'random').mockReturnValue(0.5);
+    const { settled, taker } = await overtaken(10_000);
+    await time.pass(9_500);
+    await taker.complete(success('the taker’s'));
+    await time.pass(5_000);
+    random.mockRestore();
+    expect(inWords((await settled).settlement)).toMatchObject({ outcome: 'the taker’s' });
+  });
+});
+
+describe('releasing a record', () => {
+  const time = inFakeTime();
+
+  it.each([
+    ['the request', lostRequest],
+    ['the reply', lostReply],
+  ])('is tried again when %s was lost', async (_, fault) => {
+    const worker = time.worker();
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    worker.store.next('release', unavailable, fault);
+    const released = attempt.release();
+    await time.pass(SAVE_TIMEOUT_MS);
+    await released;
+    expect(worker.told).toEqual(['acquired', 'released']);
+    expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
+  });
+
+  it('that the store does not confirm holds nobody longer than saveTimeoutMs; the lease ends by itself', async () => {
+    const worker = time.worker();
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    worker.store.always(unavailable, 'release');
+    const released = attempt.release();
+    await time.pass(SAVE_TIMEOUT_MS + 1);
+    await released;
+    expect(worker.told).toEqual(['acquired', 'release_failed']);
+    expect(jest.getTimerCount()).toBe(0);
+    await time.pass(LEASE_MS);
+    expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: true });
+  });
+
+  it('keeps the tombstone for the retention', async () => {
+    const worker = time.worker();
+    const attempt = await worker.run(withOptions(newClaim(OPTIONS), { retentionMs: 1_234 }));
+    await attempt.release();
+    expect(worker.store.sentOf('release')).toMatchObject([{ command: { tombstoneMs: 1_234 } }]);
+  });
+});

@@ -1,0 +1,255 @@
+import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { memoryUnderTest } from '../../conformance/memory-under-test.js';
+import { redisUnderTest, stopRedis } from '../../conformance/redis-under-test.js';
+import { until } from '../redis/support/until.js';
+import {
+  failure,
+  inWords,
+  newClaim,
+  RETENTION_MS,
+  success,
+  withOptions,
+  withOtherPayload,
+  Worker,
+} from './support/worker.js';
+
+const LEASE_MS = 60_000;
+/** Long enough for whatever the other attempt does meanwhile; nobody waits for its end. */
+const AS_LONG_AS_IT_TAKES = 20_000;
+
+afterAll(stopRedis);
+
+/**
+ * The second table of the protocol. Leases and retentions end by the store's clock, which these tests
+ * drive; two workers are two engines.
+ */
+describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTest) => {
+  let harness: Awaited<ReturnType<typeof underTest.create>>;
+  let passTime: (ms: number) => Promise<void> | void;
+  let one: Worker;
+  let other: Worker;
+  const claim = () => newClaim({ leaseMs: LEASE_MS, waitTimeoutMs: AS_LONG_AS_IT_TAKES });
+
+  beforeEach(async () => {
+    harness = await underTest.create();
+    const { clock } = harness;
+    if (clock === undefined) throw new Error('these tests drive the clock');
+    passTime = (ms) => clock.step(ms);
+    one = new Worker(harness.store);
+    other = new Worker(harness.store);
+  });
+  afterEach(() => harness.dispose?.());
+
+  /** The first attempt outlives its lease, the second one takes over. */
+  async function overtaken(request = claim()) {
+    const late = await one.run(request);
+    await passTime(LEASE_MS);
+    const taker = await other.run(request);
+    return { request, late, taker };
+  }
+
+  describe('whose request is the first', () => {
+    it('runs, and its outcome is replayed to every repetition', async () => {
+      const request = claim();
+      const attempt = await one.run(request);
+      expect(attempt).toMatchObject({ number: 1, isTakeover: false, isProtected: true });
+      expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+      for (const worker of [one, other, other]) {
+        const decision = await worker.begin(request);
+        expect(inWords(decision)).toEqual({ kind: 'replay', state: 'completed', outcome: 'paid' });
+      }
+      expect(one.told).toEqual(['acquired', 'completed', 'replayed']);
+      expect(other.told).toEqual(['replayed', 'replayed']);
+      expect(one.events[1]).toMatchObject({ state: 'completed', late: false, attempt: 1 });
+    });
+
+    it('that failed and is kept is replayed as a failure', async () => {
+      const request = claim();
+      const attempt = await one.run(request);
+      expect(await attempt.complete(failure('declined'))).toEqual({ kind: 'own' });
+      const decision = await other.begin(request);
+      expect(inWords(decision)).toEqual({ kind: 'replay', state: 'failed', outcome: 'declined' });
+      expect(other.events).toMatchObject([{ type: 'replayed', state: 'failed' }]);
+    });
+
+    it('that failed and is released may run again at once, as the next attempt', async () => {
+      const request = claim();
+      const first = await one.run(request);
+      await first.release();
+      const second = await other.run(request);
+      expect(second).toMatchObject({ number: 2, isTakeover: false });
+      expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
+      expect(one.told).toEqual(['acquired', 'released']);
+      expect(other.told).toEqual(['acquired']);
+    });
+  });
+
+  describe('that somebody else repeats meanwhile', () => {
+    it('is left alone: in progress, or a mismatch, which comes first', async () => {
+      const request = claim();
+      const attempt = await one.run(request);
+      expect(await other.begin(request)).toEqual({ kind: 'reject', reason: 'in_progress' });
+      expect(await other.begin(withOtherPayload(request))).toEqual({
+        kind: 'reject',
+        reason: 'mismatch',
+      });
+      expect(other.events).toMatchObject([
+        { type: 'rejected', reason: 'in_progress' },
+        { type: 'rejected', reason: 'mismatch' },
+      ]);
+      expect(other.store.sent.map(({ step }) => step)).toEqual(['begin', 'begin']);
+      expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+    });
+  });
+
+  describe('whose lease ran out', () => {
+    it('and that nobody took over stands after all', async () => {
+      const request = claim();
+      const attempt = await one.run(request);
+      await passTime(LEASE_MS + 1);
+      expect(await attempt.complete(success('late'))).toEqual({ kind: 'own' });
+      expect(one.eventsOf('completed')).toMatchObject([{ late: true, state: 'completed' }]);
+      expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'late' });
+    });
+
+    it('is taken over by the next one, which knows it', async () => {
+      const { late, taker } = await overtaken();
+      expect(taker).toMatchObject({ number: 2, isTakeover: true });
+      expect(taker.fencingToken).toBeGreaterThan(late.fencingToken);
+      expect(other.events).toMatchObject([
+        { type: 'takeover', attempt: 2, fencingToken: taker.fencingToken },
+      ]);
+      expect(await taker.complete(success('taken over'))).toEqual({ kind: 'own' });
+    });
+
+    it('answers with the success that stands in its place: superseded', async () => {
+      const { request, late, taker } = await overtaken();
+      await taker.complete(success('the taker’s'));
+      const settlement = await late.complete(success('the late one’s'));
+      expect(inWords(settlement)).toEqual({
+        kind: 'other',
+        state: 'completed',
+        outcome: 'the taker’s',
+      });
+      expect(one.told).toEqual(['acquired', 'superseded']);
+      expect(inWords(await one.begin(request))).toMatchObject({ outcome: 'the taker’s' });
+    });
+
+    it('answers with the failure that stands in its place, and says that outcomes diverged', async () => {
+      const { late, taker } = await overtaken();
+      await taker.complete(failure('declined'));
+      const settlement = await late.complete(success('paid'));
+      expect(inWords(settlement)).toEqual({ kind: 'other', state: 'failed', outcome: 'declined' });
+      expect(one.told).toEqual(['acquired', 'outcome_diverged']);
+    });
+
+    it('waits for the one that has taken over, and answers with its outcome', async () => {
+      const { late, taker } = await overtaken();
+      const settlement = late.complete(success('the late one’s'));
+      await until(() => one.store.sentOf('complete').length > 1);
+      await taker.complete(success('the taker’s'));
+      expect(inWords(await settlement)).toEqual({
+        kind: 'other',
+        state: 'completed',
+        outcome: 'the taker’s',
+      });
+      expect(one.told).toEqual(['acquired', 'superseded']);
+    });
+
+    it('stands after all when the one that has taken over lets go', async () => {
+      const { request, late, taker } = await overtaken();
+      const settlement = late.complete(success('the late one’s'));
+      await until(() => one.store.sentOf('complete').length > 1);
+      await taker.release();
+      expect(await settlement).toEqual({ kind: 'own' });
+      expect(one.told).toEqual(['acquired', 'completed']);
+      expect(one.eventsOf('completed')).toMatchObject([{ late: true }]);
+      expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'the late one’s' });
+    });
+
+    it('does not bury another’s effect under a failure: that is told, and the key is free', async () => {
+      const { request, late, taker } = await overtaken();
+      const settlement = late.complete(failure('declined'));
+      await until(() => one.store.sentOf('complete').length > 1);
+      await taker.release();
+      expect(await settlement).toEqual({ kind: 'own' });
+      expect(one.told).toEqual(['acquired', 'outcome_diverged']);
+      expect(await other.run(request)).toMatchObject({ number: 3 });
+    });
+
+    it('says that the key is in progress when the one that has taken over does not end', async () => {
+      const { late } = await overtaken(withOptions(claim(), { waitTimeoutMs: 150 }));
+      expect(await late.complete(success('the late one’s'))).toEqual({ kind: 'in_progress' });
+      expect(one.told).toEqual(['acquired', 'outcome_diverged']);
+    });
+
+    it('frees nothing that another attempt holds', async () => {
+      const { request, late, taker } = await overtaken();
+      await late.release();
+      expect(one.told).not.toContain('released');
+      expect(await one.begin(request)).toEqual({ kind: 'reject', reason: 'in_progress' });
+      expect(await taker.complete(success('paid'))).toEqual({ kind: 'own' });
+    });
+  });
+
+  describe('with onTakeover: reject', () => {
+    it('is never repeated: the outcome is unknown until the late owner tells it', async () => {
+      const request = withOptions(claim(), { onTakeover: 'reject' });
+      const late = await one.run(request);
+      await passTime(LEASE_MS);
+      const unknown = { kind: 'reject', reason: 'outcome_unknown' };
+      expect(await other.begin(request)).toEqual(unknown);
+      await passTime(100 * LEASE_MS);
+      expect(await other.begin(request)).toEqual(unknown);
+      expect(await late.complete(success('paid'))).toEqual({ kind: 'own' });
+      expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
+      expect(other.told).toEqual(['rejected', 'rejected', 'replayed']);
+    });
+  });
+
+  describe('whose record vanished', () => {
+    it('writes its outcome back, answers with it, and reports the loss', async () => {
+      const request = claim();
+      const attempt = await one.run(request);
+      await passTime(2 * RETENTION_MS);
+      expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+      expect(one.told).toEqual(['acquired', 'record_lost', 'completed']);
+      expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
+    });
+
+    it('learns of it at the next heartbeat: signal and events say so', async () => {
+      const attempt = await one.run(newClaim({ leaseMs: 900 }));
+      const { signal } = attempt;
+      await passTime(2 * RETENTION_MS);
+      await until(() => signal.aborted);
+      expect(signal.reason).toBe('gone');
+      expect(one.told).toEqual(['acquired', 'lease_lost', 'record_lost']);
+      expect(one.eventsOf('lease_lost')).toMatchObject([{ reason: 'gone' }]);
+    });
+  });
+
+  describe('that was taken over', () => {
+    it('learns of it at the next heartbeat', async () => {
+      const request = newClaim({ leaseMs: 900 });
+      const { signal } = await one.run(request);
+      await passTime(900);
+      await other.run(request);
+      await until(() => signal.aborted);
+      expect(signal.reason).toBe('lost');
+      expect(one.told).toEqual(['acquired', 'lease_lost']);
+    });
+  });
+
+  it('is told about under one operation and one record key, which is the digest', async () => {
+    const request = claim();
+    const { late, taker } = await overtaken(request);
+    await taker.complete(success('paid'));
+    await late.complete(success('paid'));
+    await other.begin(request);
+    const subjects = [...one.events, ...other.events].map(({ operation, recordKey }) =>
+      JSON.stringify([operation, recordKey]),
+    );
+    expect(new Set(subjects)).toEqual(new Set([JSON.stringify(['pay', request.recordKey])]));
+    expect(JSON.stringify([one.events, other.events])).not.toContain(request.key);
+  });
+});

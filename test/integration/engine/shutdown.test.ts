@@ -1,0 +1,172 @@
+import { describe, expect, it } from '@jest/globals';
+import { heldReply, heldRequest, unavailable } from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { inFakeTime } from './support/in-fake-time.js';
+import { inWords, newClaim, success, type Worker } from './support/worker.js';
+
+const SHUTDOWN_TIMEOUT_MS = 10_000;
+const SHUTTING_DOWN = { kind: 'reject', reason: 'shutting_down' };
+
+const time = inFakeTime();
+
+function drain(worker: Worker) {
+  const state: { left?: number; at?: number } = {};
+  void worker.engine.drain().then((left) => Object.assign(state, { left, at: time.elapsed }));
+  return state;
+}
+
+describe('a process that shuts down', () => {
+  it('with nothing to do is done at once', async () => {
+    const drained = drain(time.worker());
+    await time.pass(0);
+    expect(drained).toEqual({ left: 0, at: 0 });
+  });
+
+  it('begins nothing more, and does not bother the store', async () => {
+    const worker = time.worker();
+    drain(worker);
+    expect(await worker.begin(newClaim())).toEqual(SHUTTING_DOWN);
+    expect(worker.store.sent).toEqual([]);
+    expect(worker.events).toMatchObject([{ type: 'rejected', reason: 'shutting_down' }]);
+  });
+
+  it('waits for running operations with their heartbeats on, and stores their outcomes', async () => {
+    const worker = time.worker();
+    const request = newClaim({ leaseMs: 1_000 });
+    const attempt = await worker.run(request);
+    const drained = drain(worker);
+    await time.pass(5_000);
+    expect(drained).toEqual({});
+    expect(attempt.signal.aborted).toBe(false);
+    expect(await time.worker().begin(request)).toMatchObject({ reason: 'in_progress' });
+    await attempt.complete(success('paid'));
+    await time.pass(20);
+    expect(drained.left).toBe(0);
+    expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
+  });
+
+  it('waits for an operation that ends in a release, too', async () => {
+    const worker = time.worker();
+    const request = newClaim();
+    const attempt = await worker.run(request);
+    const gate = new Gate();
+    gate.close();
+    worker.store.next('release', heldReply(gate));
+    const drained = drain(worker);
+    void attempt.release();
+    await time.pass(200);
+    expect(drained).toEqual({});
+    gate.open();
+    await time.pass(20);
+    expect(drained.left).toBe(0);
+    expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
+  });
+
+  it('waits for outcomes that are being saved in the background', async () => {
+    const worker = time.worker();
+    const request = newClaim();
+    const attempt = await worker.run(request);
+    worker.store.always(unavailable, 'complete');
+    const settled = attempt.complete(success('paid'));
+    await time.pass(1_001);
+    expect(await settled).toEqual({ kind: 'own' });
+    const drained = drain(worker);
+    await time.pass(5_000);
+    expect(drained).toEqual({});
+    worker.store.heal();
+    await time.pass(1_020);
+    expect(drained.left).toBe(0);
+    expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
+  });
+
+  it('gives up after shutdownTimeoutMs and says how many are left: their keys go with their leases', async () => {
+    const worker = time.worker();
+    const requests = [newClaim(), newClaim(), newClaim()];
+    for (const request of requests) await worker.run(request);
+    const drained = drain(worker);
+    await time.pass(SHUTDOWN_TIMEOUT_MS - 1);
+    expect(drained).toEqual({});
+    await time.pass(25);
+    expect(drained.left).toBe(3);
+    expect(worker.store.sentOf('release')).toEqual([]);
+  });
+
+  it('waits for nobody where shutdownTimeoutMs is 0', async () => {
+    const worker = time.worker({ shutdownTimeoutMs: 0 });
+    await worker.run(newClaim());
+    const drained = drain(worker);
+    await time.pass(0);
+    expect(drained).toEqual({ left: 1, at: 0 });
+  });
+
+  it('stops waiting for the attempt that has taken over when it gives up', async () => {
+    const worker = time.worker({ shutdownTimeoutMs: 1_000 });
+    const request = newClaim({ leaseMs: 1_000, waitTimeoutMs: 60_000 });
+    const attempt = await worker.run(request);
+    worker.store.always(unavailable, 'extend');
+    await time.pass(1_000);
+    await time.worker().run(request);
+    let settlement: object | undefined;
+    void attempt.complete(success('paid')).then((result) => (settlement = result));
+    drain(worker);
+    await time.pass(2_100);
+    expect(settlement).toEqual({ kind: 'in_progress' });
+    expect(worker.told.at(-1)).toBe('outcome_diverged');
+  });
+});
+
+describe('a begin that is under way when the shutdown starts', () => {
+  it.each([
+    ['request', heldRequest],
+    ['reply', heldReply],
+  ])('does not run, and frees its key, however late its %s is', async (_, held) => {
+    const worker = time.worker();
+    const request = newClaim();
+    const gate = new Gate();
+    gate.close();
+    worker.store.next('begin', held(gate));
+    const decision = worker.begin(request);
+    const drained = drain(worker);
+    await time.pass(100);
+    gate.open();
+    expect(await decision).toEqual(SHUTTING_DOWN);
+    await time.pass(20);
+    expect(drained.left).toBe(0);
+    expect(worker.store.sentOf('release')).toHaveLength(1);
+    const other = await time.worker().begin(request);
+    expect(other).toMatchObject({ kind: 'run', attempt: { number: 2, isTakeover: false } });
+  });
+
+  it('is waited for, so that the store is not closed before it is released', async () => {
+    const worker = time.worker();
+    const gate = new Gate();
+    gate.close();
+    worker.store.next('begin', heldReply(gate));
+    const decision = worker.begin(newClaim());
+    const drained = drain(worker);
+    await time.pass(200);
+    expect(drained).toEqual({});
+    gate.open();
+    await decision;
+    await time.pass(20);
+    expect(drained.left).toBe(0);
+  });
+
+  it('does not run beside others that are waited for', async () => {
+    const worker = time.worker();
+    const running = await worker.run(newClaim());
+    const gate = new Gate();
+    gate.close();
+    worker.store.next('begin', heldReply(gate));
+    const request = newClaim();
+    const decision = worker.begin(request);
+    const drained = drain(worker);
+    gate.open();
+    expect(await decision).toEqual(SHUTTING_DOWN);
+    expect(worker.told).toEqual(['acquired', 'acquired', 'released', 'rejected']);
+    expect(await time.worker().run(request)).toMatchObject({ number: 2 });
+    await running.complete(success('paid'));
+    await time.pass(20);
+    expect(drained.left).toBe(0);
+  });
+});

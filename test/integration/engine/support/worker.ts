@@ -1,0 +1,103 @@
+import { randomUUID } from 'node:crypto';
+import {
+  IdempotencyEvents,
+  recordKey,
+  type IdempotencyEvent,
+  type IdempotencyEventType,
+  type IdempotencyStore,
+  type Outcome,
+} from 'nestjs-idempotency';
+import type { Attempt, FinalOutcome } from '../../../../lib/core/attempt.js';
+import type { Claim } from '../../../../lib/core/claim.js';
+import { fingerprint } from '../../../../lib/core/fingerprint.js';
+import { IdempotencyEngine, type Decision } from '../../../../lib/core/idempotency-engine.js';
+import {
+  ENGINE_DEFAULTS,
+  PROTOCOL_DEFAULTS,
+  type EngineOptions,
+  type ProtocolOptions,
+} from '../../../../lib/core/options.js';
+import { FaultyStore } from '../../../support/faulty-store.js';
+
+/** One process of an application: an engine of its own, its events, and its own way to the store. */
+export class Worker {
+  readonly store: FaultyStore;
+  readonly engine: IdempotencyEngine;
+  readonly events: IdempotencyEvent[] = [];
+
+  constructor(shared: IdempotencyStore, options: EngineOptions = {}) {
+    this.store = new FaultyStore(shared);
+    const events = new IdempotencyEvents();
+    events.subscribe((event) => void this.events.push(event));
+    this.engine = new IdempotencyEngine(this.store, events, { ...ENGINE_DEFAULTS, ...options });
+  }
+
+  /** The names of the events so far, in their order. */
+  get told(): IdempotencyEventType[] {
+    return this.events.map(({ type }) => type);
+  }
+
+  eventsOf<Type extends IdempotencyEventType>(
+    type: Type,
+  ): Extract<IdempotencyEvent, { type: Type }>[] {
+    return this.events.filter(
+      (event): event is Extract<IdempotencyEvent, { type: Type }> => event.type === type,
+    );
+  }
+
+  begin(claim: Claim): Promise<Decision> {
+    return this.engine.begin(claim);
+  }
+
+  /** Begins and expects to be let through. */
+  async run(claim: Claim): Promise<Attempt> {
+    const decision = await this.begin(claim);
+    if (decision.kind !== 'run') throw new Error(`did not run: ${JSON.stringify(decision)}`);
+    return decision.attempt;
+  }
+}
+
+/** A request with a key of its own. */
+export function newClaim(options: ProtocolOptions = {}): Claim {
+  const scope = ['alice'];
+  const key = randomUUID();
+  return {
+    recordKey: recordKey({ scope, operation: 'pay', key }),
+    fingerprint: fingerprint(['pay', 'the payload']),
+    operation: 'pay',
+    scope,
+    key,
+    options: { ...PROTOCOL_DEFAULTS, ...options },
+  };
+}
+
+/** The same key with another payload. */
+export function withOtherPayload(claim: Claim): Claim {
+  return { ...claim, fingerprint: fingerprint(['pay', 'another payload']) };
+}
+
+/** The same request on a route with other options. */
+export function withOptions(claim: Claim, options: ProtocolOptions): Claim {
+  return { ...claim, options: { ...claim.options, ...options } };
+}
+
+export function outcomeOf(text: string): Outcome {
+  return { header: '{"test":1}', body: Buffer.from(text) };
+}
+
+export function success(text: string): FinalOutcome {
+  return { state: 'completed', outcome: outcomeOf(text), retentionMs: RETENTION_MS };
+}
+
+export function failure(text: string): FinalOutcome {
+  return { state: 'failed', outcome: outcomeOf(text), retentionMs: RETENTION_MS };
+}
+
+export const RETENTION_MS = PROTOCOL_DEFAULTS.retentionMs as number;
+
+/** What a decision or a settlement says, its outcome as text. */
+export function inWords(result: object): Record<string, unknown> {
+  if (!('outcome' in result)) return { ...result };
+  const { body } = result.outcome as Outcome;
+  return { ...result, outcome: Buffer.from(body).toString() };
+}

@@ -1,0 +1,266 @@
+import { Body, Controller, Param, Post, Put } from '@nestjs/common';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { setImmediate } from 'node:timers/promises';
+import {
+  currentIdempotencyContext,
+  IdempotencyContext,
+  IdempotencyService,
+  Idempotent,
+  NoIdempotencyContextError,
+  requireIdempotencyContext,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+
+class Crud {
+  @Post()
+  async create(@InScenario() scenario: Scenario) {
+    scenario.notes.push(currentIdempotencyContext()?.operation);
+    return { execution: await scenario.run() };
+  }
+
+  @Put(':id')
+  async replace(@InScenario() scenario: Scenario, @Param('id') id: string) {
+    scenario.notes.push(currentIdempotencyContext()?.operation);
+    return { execution: await scenario.run(), id };
+  }
+}
+
+@Controller('orders')
+@Idempotent({ required: false, retryAfterMs: 7_000 })
+class Orders extends Crud {
+  @Post('own')
+  async own(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('strict')
+  @Idempotent({ required: true, operation: 'strict-order' })
+  async strict(@InScenario() scenario: Scenario) {
+    scenario.notes.push(currentIdempotencyContext()?.operation);
+    return { execution: await scenario.run() };
+  }
+
+  @Post('calls')
+  async calls(@InScenario() scenario: Scenario) {
+    const inner = await this.own(scenario);
+    return { outer: await scenario.run(), inner };
+  }
+
+  /** No route: nobody wraps it. */
+  total() {
+    return this.helper();
+  }
+
+  helper() {
+    return 7;
+  }
+}
+
+/** The same base class, without a word about idempotency. */
+@Controller('drafts')
+class Drafts extends Crud {}
+
+@Controller('orders-v2')
+@Idempotent({ required: false })
+class OrdersV2 extends Orders {
+  @Put(':id')
+  override async replace(@InScenario() scenario: Scenario, @Param('id') id: string) {
+    return super.replace(scenario, `v2-${id}`);
+  }
+
+  override async strict(scenario: Scenario) {
+    return super.strict(scenario);
+  }
+}
+
+describe('@Idempotent() on a class', () => {
+  let app: TestApp;
+
+  beforeAll(async () => {
+    app = await startApp({
+      platform: 'express',
+      store: memoryStore(),
+      controllers: [Orders, Drafts, OrdersV2],
+    });
+  });
+  afterAll(() => app.close());
+
+  it.each(['/orders', '/orders/own', '/orders-v2', '/orders-v2/own'])(
+    'protects its own and its inherited routes: POST %s',
+    async (path) => {
+      const scenario = app.scenario();
+      const first = await scenario.post(path);
+      expectReplay(await scenario.post(path), first);
+      expect(scenario.executions).toBe(1);
+    },
+  );
+
+  it('protects a route that a subclass overrides, once', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.send('PUT', '/orders-v2/1');
+    expect(first.json).toEqual({ execution: 1, id: 'v2-1' });
+    expectReplay(await scenario.send('PUT', '/orders-v2/1'), first);
+  });
+
+  it('leaves the base class and its other subclasses as they are', async () => {
+    const scenario = app.scenario();
+    const answers = [await scenario.post('/drafts'), await scenario.post('/drafts')];
+    expect(answers.map(({ json }) => json)).toEqual([{ execution: 1 }, { execution: 2 }]);
+    expect(scenario.notes).toEqual([undefined, undefined]);
+  });
+
+  it('names operations by the controller that serves them, not by the one that declares them', async () => {
+    const [orders, v2] = [app.scenario(), app.scenario()];
+    await orders.post('/orders');
+    await v2.post('/orders-v2');
+    expect([...orders.notes, ...v2.notes]).toEqual(['Orders.create', 'OrdersV2.create']);
+  });
+
+  it('gives its options to its routes, and a method’s own ones win', async () => {
+    const scenario = app.scenario();
+    expect((await scenario.post('/orders/own', { key: null })).status).toBe(201);
+    expectProblem(await scenario.post('/orders/strict', { key: null }), 'key-missing');
+    await scenario.post('/orders/strict');
+    expect(scenario.notes).toEqual(['strict-order']);
+
+    const held = app.scenario();
+    held.gate.close();
+    const pending = held.start('POST', '/orders/strict');
+    await held.started.reached(1);
+    expectProblem(await held.post('/orders/strict'), 'in-progress', '7');
+    held.gate.open();
+    await pending.response;
+  });
+
+  it('makes a plain call of a protected method that another one calls', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/orders/calls');
+    expect(first.json).toEqual({ outer: 2, inner: { execution: 1 } });
+    expectReplay(await scenario.post('/orders/calls'), first);
+  });
+
+  it('leaves its methods what they are: names, lengths and plain calls', async () => {
+    const orders = new Orders();
+    expect([orders.create.name, orders.create.length]).toEqual(['create', 1]);
+    expect([orders.replace.name, orders.replace.length]).toEqual(['replace', 2]);
+    expect(orders.total()).toBe(7);
+    const scenario = app.scenario();
+    expect(await orders.own(scenario)).toEqual({ execution: 1 });
+  });
+});
+
+/** Far below any handler. */
+class Mailer {
+  async send() {
+    await setImmediate();
+    await Promise.all([setImmediate(), new Promise((resolve) => setTimeout(resolve, 1))]);
+    return new Promise((resolve) => {
+      queueMicrotask(() => resolve(currentIdempotencyContext()));
+    });
+  }
+}
+
+@Controller()
+class ContextController {
+  private readonly mailer = new Mailer();
+
+  constructor(private readonly service: IdempotencyService) {}
+
+  @Post('context/:id')
+  @Idempotent({ scope: () => ['acme', 7] })
+  async context(
+    @IdempotencyContext() context: IdempotencyContext,
+    @InScenario() scenario: Scenario,
+    @Body() _body: unknown,
+  ) {
+    scenario.notes.push(context, await this.mailer.send(), requireIdempotencyContext());
+    return { execution: await scenario.run() };
+  }
+
+  @Post('optional')
+  @Idempotent({ required: false })
+  async optional(@InScenario() scenario: Scenario) {
+    scenario.notes.push(currentIdempotencyContext());
+    return { execution: await scenario.run() };
+  }
+
+  @Post('undecorated')
+  async undecorated(@IdempotencyContext() _context: IdempotencyContext) {
+    return 'not reached';
+  }
+
+  @Post('nested')
+  @Idempotent()
+  async nested(@InScenario() scenario: Scenario) {
+    const operation = () => currentIdempotencyContext()?.operation;
+    scenario.notes.push(operation());
+    const call = { operation: 'inner', key: scenario.key, scope: 'alice' };
+    scenario.notes.push(await this.service.run(call, operation), operation());
+    return { execution: await scenario.run() };
+  }
+}
+
+describe('the context of an operation', () => {
+  let app: TestApp;
+
+  beforeAll(async () => {
+    app = await startApp({
+      platform: 'express',
+      store: memoryStore(),
+      controllers: [ContextController],
+    });
+  });
+  afterAll(() => app.close());
+
+  it('is the same as a parameter and deep below the handler, with all there is to know', async () => {
+    const scenario = app.scenario();
+    await scenario.post('/context/1', { key: `"${scenario.key}"` });
+    const [parameter, below, required] = scenario.notes;
+    expect(below).toBe(parameter);
+    expect(required).toBe(parameter);
+    expect(parameter).toMatchObject({
+      key: scenario.key,
+      scope: ['acme', 7],
+      operation: 'ContextController.context',
+      attempt: 1,
+      isTakeover: false,
+      isProtected: true,
+    });
+    expect(Number.isSafeInteger(parameter.fencingToken)).toBe(true);
+    expect(parameter.fencingToken).toBeGreaterThan(0);
+    expect(parameter.signal).toBeInstanceOf(AbortSignal);
+    expect(parameter.signal.aborted).toBe(false);
+  });
+
+  it('belongs to its own request alone', async () => {
+    const scenarios = Array.from({ length: 10 }, () => app.scenario());
+    await Promise.all(scenarios.map((scenario) => scenario.post('/context/1')));
+    for (const { notes, key } of scenarios) {
+      expect(notes.map((context) => context.key)).toEqual([key, key, key]);
+    }
+  });
+
+  it('is not there without a key, nor outside of a request', async () => {
+    const scenario = app.scenario();
+    await scenario.post('/optional', { key: null });
+    await scenario.post('/optional');
+    expect(scenario.notes).toEqual([undefined, expect.objectContaining({ key: scenario.key })]);
+    expect(currentIdempotencyContext()).toBeUndefined();
+    expect(requireIdempotencyContext).toThrow(NoIdempotencyContextError);
+  });
+
+  it('as a parameter fails the request where there is none', async () => {
+    expect((await app.scenario().post('/undecorated')).status).toBe(500);
+  });
+
+  it('is that of the innermost operation, and the outer one’s again after it', async () => {
+    const scenario = app.scenario();
+    await scenario.post('/nested');
+    const outer = 'ContextController.nested';
+    expect(scenario.notes).toEqual([outer, 'inner', outer]);
+  });
+});

@@ -1,0 +1,245 @@
+import { Module } from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  jest,
+} from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { Redis } from 'ioredis';
+import {
+  IdempotencyEvents,
+  IdempotencyModule,
+  IdempotencyService,
+  type IdempotencyModuleOptions,
+  type RecordKey,
+  type StoreWarning,
+} from 'nestjs-idempotency';
+import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { LogReporter } from '../../../lib/nest/log-reporter.js';
+import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { LoggedLines } from './support/logged-lines.js';
+
+@Module({})
+class AppModule {}
+
+let app: TestingModule | undefined;
+
+afterEach(async () => {
+  await app?.close();
+  app = undefined;
+});
+
+async function start(options: IdempotencyModuleOptions, log = new LoggedLines()) {
+  app = await Test.createTestingModule({ imports: [IdempotencyModule.forRoot(options), AppModule] })
+    .setLogger(log)
+    .compile();
+  await app.init();
+  const service = app.get(IdempotencyService, { strict: false });
+  const events = app.get(IdempotencyEvents, { strict: false });
+  return { app, service, events, log };
+}
+
+const call = { operation: 'pay', key: 'the-secret-key', scope: 'the-secret-user' };
+
+describe('the start', () => {
+  it('logs what the store has to say, each with its code', async () => {
+    class Warning extends MemoryIdempotencyStore {
+      override open(): Promise<readonly StoreWarning[]> {
+        return Promise.resolve([
+          { code: 'evicts', message: 'Records may vanish.' },
+          { code: 'old', message: 'The server is old.' },
+        ]);
+      }
+    }
+    const { log } = await start({ store: new Warning() });
+    expect(log.own).toEqual([
+      'warn: Records may vanish. [evicts]',
+      'warn: The server is old. [old]',
+    ]);
+  });
+
+  it('logs nothing where all is well', async () => {
+    const { log } = await start({ store: memoryStore() });
+    expect(log.own).toEqual([]);
+  });
+});
+
+describe('the end', () => {
+  it('drains first, and closes the store then', async () => {
+    const store = new FaultyStore(memoryStore());
+    const { app, service } = await start({ store });
+    const gate = new Gate();
+    gate.close();
+    const running = service.run(call, async () => {
+      await gate.pass();
+      return { closed: store.closed };
+    });
+    const closed = app.close();
+    let refused: unknown;
+    while (refused === undefined) {
+      const another = { ...call, key: randomUUID() };
+      refused = await service.run(another, () => undefined).catch((error: unknown) => error);
+    }
+    expect(refused).toMatchObject({ code: 'idempotency_shutting_down', retryable: true });
+    expect(store.closed).toBe(false);
+    gate.open();
+    expect(await running).toEqual({ closed: false });
+    await closed;
+    expect(store.closed).toBe(true);
+    expect(store.sent.at(-1)).toMatchObject({ step: 'complete', token: store.sent[0]!.token });
+  });
+
+  it('does not wait for ever, and says what it left behind', async () => {
+    const store = new FaultyStore(memoryStore());
+    const { app, service, log } = await start({ store, shutdownTimeoutMs: 50 });
+    const gate = new Gate();
+    gate.close();
+    const running = service.run(call, () => gate.pass());
+    await app.close();
+    expect(store.closed).toBe(true);
+    expect(log.own).toEqual([
+      'warn: 1 operations were still running when "shutdownTimeoutMs" was over: their keys come free with their leases.',
+    ]);
+    gate.open();
+    await running;
+  });
+});
+
+describe('the log', () => {
+  const OPTIONS = { saveTimeoutMs: 20, commandTimeoutMs: 20, shutdownTimeoutMs: 0 };
+
+  async function storeIsDown(options: Partial<IdempotencyModuleOptions> = {}) {
+    const store = new FaultyStore(memoryStore());
+    const started = await start({ store, ...OPTIONS, ...options });
+    store.always(unavailable, 'begin');
+    return started;
+  }
+
+  const refused = (service: IdempotencyService) =>
+    expect(service.run(call, () => 1)).rejects.toMatchObject({
+      code: 'idempotency_store_unavailable',
+    });
+
+  it('has a critical event with its cause, and nobody’s key or name', async () => {
+    const { service, log } = await storeIsDown();
+    await refused(service);
+    expect(log.own).toEqual(['warn: store_unavailable in pay: planned: unavailable']);
+    expect(JSON.stringify(log.lines)).not.toContain('the-secret');
+  });
+
+  it('has every critical event', async () => {
+    const { service, log } = await storeIsDown({ onStoreUnavailable: 'execute' });
+    expect(await service.run(call, () => 1)).toBe(1);
+    expect(log.own).toEqual([
+      'warn: store_unavailable in pay: planned: unavailable',
+      expect.stringMatching(/^warn: unprotected in pay, record [\w-]{43}$/),
+    ]);
+  });
+
+  it('has nothing of what goes its ordinary way', async () => {
+    const { service, log } = await start({ store: memoryStore() });
+    await service.run(call, () => 1);
+    await service.run(call, () => 1);
+    await expect(service.run({ ...call, payload: 'another' }, () => 1)).rejects.toThrow();
+    expect(log.own).toEqual([]);
+  });
+
+  it('leaves critical events to a subscriber that replaces it', async () => {
+    const { service, events, log } = await storeIsDown();
+    const told: string[] = [];
+    const leave = events.subscribe(({ type }) => void told.push(type), { replacesLog: true });
+    await refused(service);
+    expect(told).toEqual(['store_unavailable', 'rejected']);
+    expect(log.own).toEqual([]);
+    leave();
+    await refused(service);
+    expect(log.own).toHaveLength(1);
+  });
+
+  it('keeps its critical events beside a subscriber that does not', async () => {
+    const { service, events, log } = await storeIsDown();
+    events.subscribe(() => undefined);
+    await refused(service);
+    expect(log.own).toHaveLength(1);
+  });
+
+  it('has the failure of a subscriber, which the operation does not notice', async () => {
+    const { service, events, log } = await start({ store: memoryStore() });
+    events.subscribe(() => {
+      throw new Error('a subscriber’s bug');
+    });
+    expect(await service.run(call, () => 1)).toBe(1);
+    expect(log.own).toEqual([
+      'error: A subscriber to events failed on "acquired".',
+      'error: A subscriber to events failed on "completed".',
+    ]);
+    expect(JSON.stringify(log.lines)).toContain('a subscriber’s bug');
+  });
+});
+
+describe('an outage in the log', () => {
+  beforeEach(() => void jest.useFakeTimers());
+  afterEach(() => void jest.useRealTimers());
+
+  it('is one line in ten seconds, which counts those that it stands for', () => {
+    const log = new LoggedLines();
+    const reporter = new LogReporter(log);
+    const outage = () =>
+      reporter.critical({
+        type: 'store_unavailable',
+        operation: 'pay',
+        recordKey: 'digest' as RecordKey,
+        error: new Error('down'),
+      });
+    for (let request = 0; request < 100; request += 1) outage();
+    jest.advanceTimersByTime(9_999);
+    outage();
+    jest.advanceTimersByTime(1);
+    outage();
+    outage();
+    jest.advanceTimersByTime(10_000);
+    outage();
+    expect(log.lines.map(({ message }) => message)).toEqual([
+      'store_unavailable in pay: down',
+      'store_unavailable in pay: down (and 100 more since the last line)',
+      'store_unavailable in pay: down (and 1 more since the last line)',
+    ]);
+  });
+});
+
+describe('a Redis connection', () => {
+  let redis: RedisServer;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+  });
+  afterAll(() => redis.stop());
+
+  it('that is the application’s stays open when the application ends', async () => {
+    const client = new Redis(redis.url);
+    const { app, service } = await start({ store: redisStore({ client }) });
+    await service.run(call, () => 1);
+    await app.close();
+    expect(await client.ping()).toBe('PONG');
+    client.disconnect();
+  });
+
+  it('that the store opened is closed with the application', async () => {
+    const observer = new Redis(redis.url);
+    const { app, service } = await start({ store: redisStore({ url: redis.url }) });
+    await service.run({ ...call, key: 'another' }, () => 1);
+    expect(await observer.client('LIST')).toContain('name=nestjs-idempotency');
+    await app.close();
+    expect(await observer.client('LIST')).not.toContain('name=nestjs-idempotency');
+    observer.disconnect();
+  });
+});

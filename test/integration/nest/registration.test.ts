@@ -1,0 +1,216 @@
+import {
+  Controller,
+  Injectable,
+  Module,
+  Post,
+  type DynamicModule,
+  type Type,
+} from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { setTimeout as nextMacrotask } from 'node:timers/promises';
+import { config } from 'rxjs';
+import {
+  Idempotent,
+  IdempotencyEvents,
+  IdempotencyModule,
+  IdempotencyService,
+  IdempotencyStore,
+  type IdempotencyModuleOptions,
+  type IdempotencyOptionsFactory,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+
+/** What an application injects. */
+@Injectable()
+class Ledger {
+  constructor(
+    readonly store: IdempotencyStore,
+    readonly service: IdempotencyService,
+    readonly events: IdempotencyEvents,
+  ) {}
+}
+
+@Module({ providers: [Ledger], exports: [Ledger] })
+class LedgerModule {}
+
+@Injectable()
+class Settings {
+  readonly store = memoryStore();
+}
+
+@Module({ providers: [Settings], exports: [Settings] })
+class SettingsModule {}
+
+@Injectable()
+class OptionsFromSettings implements IdempotencyOptionsFactory {
+  constructor(private readonly settings: Settings) {}
+
+  async createIdempotencyOptions(): Promise<IdempotencyModuleOptions> {
+    return { store: this.settings.store };
+  }
+}
+
+@Module({
+  imports: [SettingsModule],
+  providers: [OptionsFromSettings],
+  exports: [OptionsFromSettings],
+})
+class OptionsModule {}
+
+let started: TestingModule | undefined;
+let unhandled: unknown[];
+
+beforeEach(() => {
+  unhandled = [];
+  config.onUnhandledError = (error) => void unhandled.push(error);
+});
+
+afterEach(async () => {
+  await started?.close();
+  started = undefined;
+  config.onUnhandledError = null;
+});
+
+async function start(...imports: (DynamicModule | Type)[]): Promise<TestingModule> {
+  started = await Test.createTestingModule({ imports }).compile();
+  return await started.init();
+}
+
+/** The store, the service and the events are there, and they belong together. */
+async function expectToWork(app: TestingModule, store?: IdempotencyStore) {
+  const ledger = app.get(Ledger, { strict: false });
+  if (store !== undefined) expect(ledger.store).toBe(store);
+  const told: string[] = [];
+  ledger.events.subscribe(({ type }) => void told.push(type));
+  const call = { operation: 'pay', key: 'k', scope: 'alice' };
+  expect(await ledger.service.run(call, () => 'paid')).toBe('paid');
+  expect(await ledger.service.run(call, () => 'paid again')).toBe('paid');
+  expect(told).toEqual(['acquired', 'completed', 'replayed']);
+}
+
+describe('forRoot', () => {
+  it('gives every module the store, the service and the events', async () => {
+    const store = memoryStore();
+    const app = await start(IdempotencyModule.forRoot({ store }), LedgerModule);
+    await expectToWork(app, store);
+  });
+
+  it('works in an application without HTTP', async () => {
+    @Module({ imports: [IdempotencyModule.forRoot({ store: memoryStore() }), LedgerModule] })
+    class Worker {}
+    const context = await NestFactory.createApplicationContext(Worker, { logger: false });
+    const { service } = context.get(Ledger, { strict: false });
+    const call = { operation: 'send', key: 'mail-1', scope: 'mailer' };
+    expect(await service.run(call, () => 1)).toBe(1);
+    expect(await service.run(call, () => 2)).toBe(1);
+    await context.close();
+    // RxJS throws what a subscriber throws out of a timer: it would end the process.
+    await nextMacrotask();
+    expect(unhandled).toEqual([]);
+  });
+
+  it('of two applications in one process keeps their engines apart', async () => {
+    const one = await start(IdempotencyModule.forRoot({ store: memoryStore() }), LedgerModule);
+    const two = await Test.createTestingModule({
+      imports: [IdempotencyModule.forRoot({ store: memoryStore() }), LedgerModule],
+    }).compile();
+    const call = { operation: 'pay', key: 'k', scope: 'alice' };
+    const pay = (app: TestingModule, value: string) =>
+      app.get(Ledger, { strict: false }).service.run(call, () => value);
+    expect([await pay(one, 'one'), await pay(two, 'two')]).toEqual(['one', 'two']);
+    await two.close();
+    expect(await pay(one, 'again')).toBe('one');
+  });
+});
+
+describe('forRootAsync', () => {
+  it('takes a factory with what it injects', async () => {
+    const options = IdempotencyModule.forRootAsync({
+      imports: [SettingsModule],
+      inject: [Settings],
+      useFactory: async ({ store }: Settings) => ({ store }),
+    });
+    const app = await start(options, SettingsModule, LedgerModule);
+    await expectToWork(app, app.get(Settings, { strict: false }).store);
+  });
+
+  it('takes a factory without a promise and without dependencies', async () => {
+    const store = memoryStore();
+    const app = await start(
+      IdempotencyModule.forRootAsync({ useFactory: () => ({ store }) }),
+      LedgerModule,
+    );
+    await expectToWork(app, store);
+  });
+
+  it('takes a class, whose dependencies are injected', async () => {
+    const options = IdempotencyModule.forRootAsync({
+      imports: [SettingsModule],
+      useClass: OptionsFromSettings,
+    });
+    const app = await start(options, LedgerModule);
+    await expectToWork(app, app.get(Settings, { strict: false }).store);
+  });
+
+  it('takes a provider that exists', async () => {
+    const options = IdempotencyModule.forRootAsync({
+      imports: [OptionsModule],
+      useExisting: OptionsFromSettings,
+    });
+    const app = await start(options, LedgerModule);
+    await expectToWork(app, app.get(Settings, { strict: false }).store);
+  });
+
+  it('stops the start when the factory fails', async () => {
+    const options = IdempotencyModule.forRootAsync({
+      useFactory: () => Promise.reject(new Error('no configuration')),
+    });
+    await expect(start(options, LedgerModule)).rejects.toThrow('no configuration');
+  });
+});
+
+const store = memoryStore;
+const local: [string, () => DynamicModule][] = [
+  ['forRoot', () => IdempotencyModule.forRoot({ store: store(), isGlobal: false })],
+  [
+    'forRootAsync',
+    () =>
+      IdempotencyModule.forRootAsync({ useFactory: () => ({ store: store() }), isGlobal: false }),
+  ],
+];
+
+describe.each(local)('with isGlobal: false, %s', (_, local) => {
+  @Controller()
+  class Payments {
+    @Post()
+    @Idempotent()
+    pay() {
+      return 'paid';
+    }
+  }
+
+  it('serves the modules that import it', async () => {
+    const idempotency = local();
+    @Module({
+      imports: [idempotency],
+      controllers: [Payments],
+      providers: [Ledger],
+    })
+    class PaymentsModule {}
+    await expectToWork(await start(PaymentsModule));
+  });
+
+  it('serves no other module', async () => {
+    await expect(start(local(), LedgerModule)).rejects.toThrow(
+      /can't resolve dependencies of the Ledger/,
+    );
+  });
+
+  it('protects no route of another module: that stops the start', async () => {
+    @Module({ controllers: [Payments] })
+    class PaymentsModule {}
+    await expect(start(local(), PaymentsModule)).rejects.toThrow(/IdempotencyInterceptor/);
+  });
+});

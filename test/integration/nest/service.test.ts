@@ -1,0 +1,381 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { randomUUID } from 'node:crypto';
+import {
+  currentIdempotencyContext,
+  FailureReplayedError,
+  IdempotencyModule,
+  IdempotencyOptionsError,
+  IdempotencyService,
+  OperationRejectedError,
+  ValueNotStorableError,
+  type IdempotentCall,
+} from 'nestjs-idempotency';
+import { Gate } from '../../support/http/gate.js';
+import { useStores } from '../../support/http/combinations.js';
+import { Tally } from '../../support/http/tally.js';
+
+const stores = useStores();
+const call = (changes: Partial<IdempotentCall> = {}): IdempotentCall => ({
+  operation: 'pay',
+  key: randomUUID(),
+  scope: 'alice',
+  ...changes,
+});
+
+async function rejection(running: Promise<unknown>): Promise<any> {
+  return running.then(
+    (value) => {
+      throw new Error(`it returned ${String(value)}`);
+    },
+    (error: unknown) => error,
+  );
+}
+
+describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (kind) => {
+  let app: TestingModule;
+  let service: IdempotencyService;
+
+  beforeAll(async () => {
+    const store = stores.fresh(kind);
+    // A machine that is busy with other tests is not to be mistaken for a store that is down.
+    const options = { store, retryAfterMs: 3_000, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
+    app = await Test.createTestingModule({
+      imports: [IdempotencyModule.forRoot(options)],
+    }).compile();
+    await app.init();
+    service = app.get(IdempotencyService, { strict: false });
+  });
+  afterAll(() => app.close());
+
+  /** Runs the same call twice. @returns both values, and how often it was executed. */
+  async function twice(operation: () => unknown, request = call()) {
+    let executions = 0;
+    const counted = () => {
+      executions += 1;
+      return operation();
+    };
+    const values = [await service.run(request, counted), await service.run(request, counted)];
+    return { values, executions };
+  }
+
+  describe('gives every repetition what the first one returned:', () => {
+    it.each<[string, unknown]>([
+      ['an object', { id: 7, nested: { list: [1, null, 'ü€😀'] } }],
+      ['a text', 'paid'],
+      ['an empty text', ''],
+      ['0', 0],
+      ['false', false],
+      ['null', null],
+      ['undefined', undefined],
+      ['a lone surrogate', '\ud800'],
+      ['a member called __proto__', JSON.parse('{"__proto__":1}')],
+    ])('%s', async (_, value) => {
+      expect(await twice(() => value)).toEqual({ values: [value, value], executions: 1 });
+    });
+
+    it('what comes of a promise', async () => {
+      expect(await twice(() => Promise.resolve('paid'))).toEqual({
+        values: ['paid', 'paid'],
+        executions: 1,
+      });
+    });
+
+    it('a Date as a text, for the first caller too', async () => {
+      const at = new Date(0);
+      const stored = { at: '1970-01-01T00:00:00.000Z', list: [null] };
+      expect(await twice(() => ({ at, list: [undefined], not: undefined }))).toEqual({
+        values: [stored, stored],
+        executions: 1,
+      });
+    });
+
+    it('a value of its own, which no caller can change for another', async () => {
+      const request = call();
+      const value = { list: [1] };
+      const first = await service.run(request, () => value);
+      first.list.push(2);
+      expect(value).toEqual({ list: [1] });
+      expect(await service.run(request, () => value)).toEqual({ list: [1] });
+    });
+  });
+
+  describe('a value that cannot be stored', () => {
+    const circle: { self?: unknown } = {};
+    circle.self = circle;
+
+    it.each<[string, unknown]>([
+      ['a BigInt', 7n],
+      ['a BigInt deep inside', { list: [{ n: 7n }] }],
+      ['a function', () => 7],
+      ['a symbol', Symbol('s')],
+      ['a circle', circle],
+    ])('fails the first caller and is not made again: %s', async (_, value) => {
+      const request = call();
+      let executions = 0;
+      const operation = () => {
+        executions += 1;
+        return value;
+      };
+      expect(await rejection(service.run(request, operation))).toBeInstanceOf(
+        ValueNotStorableError,
+      );
+      const error = await rejection(service.run(request, operation));
+      expect(error).toBeInstanceOf(OperationRejectedError);
+      expect(error).toMatchObject({ code: 'idempotency_response_not_kept', retryable: false });
+      expect(executions).toBe(1);
+    });
+  });
+
+  describe('an operation that throws', () => {
+    it('fails its own caller with its own error, and runs again', async () => {
+      const request = call();
+      const bug = new Error('the provider is down');
+      const failing = () => Promise.reject(bug);
+      expect(await rejection(service.run(request, failing))).toBe(bug);
+      expect(await service.run(request, () => 'paid')).toBe('paid');
+      expect(await service.run(request, failing)).toBe('paid');
+    });
+
+    it('may throw before it returns a promise', async () => {
+      const request = call();
+      const bug = new TypeError('a bug');
+      const failing = () => {
+        throw bug;
+      };
+      expect(await rejection(service.run(request, failing))).toBe(bug);
+      expect(await service.run(request, () => 'paid')).toBe('paid');
+    });
+
+    it('and whose failure is kept fails every caller, the first with its own error', async () => {
+      class Declined extends Error {
+        override readonly name = 'Declined';
+      }
+      const request = call({ keep: () => true });
+      const declined = new Declined('no funds');
+      let executions = 0;
+      const failing = () => {
+        executions += 1;
+        throw declined;
+      };
+      expect(await rejection(service.run(request, failing))).toBe(declined);
+      const error = await rejection(service.run(request, failing));
+      expect(error).toBeInstanceOf(FailureReplayedError);
+      expect(error.failure).toEqual({ name: 'Declined', message: 'no funds' });
+      expect(executions).toBe(1);
+    });
+
+    it.each<[string, unknown]>([
+      ['a text', 'no funds'],
+      ['undefined', undefined],
+      ['an object without a prototype', Object.create(null)],
+      ['a symbol', Symbol('s')],
+      ['an error whose message is a BigInt', Object.assign(new Error(), { message: 1n })],
+    ])('may throw anything: %s', async (_, thrown) => {
+      const request = call({ keep: () => true });
+      const failing = () => {
+        throw thrown;
+      };
+      expect(await rejection(service.run(request, failing))).toBe(thrown);
+      const error = await rejection(service.run(request, failing));
+      expect(error).toBeInstanceOf(FailureReplayedError);
+      expect(error.failure).toEqual({ name: expect.any(String), message: expect.any(String) });
+    });
+  });
+
+  describe('keep', () => {
+    it('decides by what was thrown', async () => {
+      const keep: IdempotentCall['keep'] = ({ error }) => error instanceof RangeError;
+      const [kept, released] = [call({ keep }), call({ keep })];
+      const failing = (error: Error) => () => Promise.reject(error);
+      await rejection(service.run(kept, failing(new RangeError('kept'))));
+      await rejection(service.run(released, failing(new Error('released'))));
+      expect(await rejection(service.run(kept, () => 1))).toBeInstanceOf(FailureReplayedError);
+      expect(await service.run(released, () => 1)).toBe(1);
+    });
+
+    it('may let go of what was returned: the caller gets it as it is', async () => {
+      const request = call({ keep: () => false });
+      const at = new Date(0);
+      expect(await service.run(request, () => at)).toBe(at);
+      expect(await service.run(request, () => 'again')).toBe('again');
+    });
+
+    it('that throws counts as the default', async () => {
+      const keep = () => {
+        throw new Error('a bug in the policy');
+      };
+      const request = call({ keep });
+      const bug = new Error('the provider is down');
+      expect(await rejection(service.run(request, () => Promise.reject(bug)))).toBe(bug);
+      expect(await service.run(request, () => 'paid')).toBe('paid');
+      expect(await service.run(request, () => 'again')).toBe('paid');
+    });
+  });
+
+  describe('a repetition', () => {
+    it('with another payload is refused, and changes nothing', async () => {
+      const request = call({ payload: { amount: 1, currency: 'EUR' } });
+      await service.run(request, () => 'paid');
+      for (const payload of [{ amount: 2, currency: 'EUR' }, undefined, null, [], 'x']) {
+        const error = await rejection(service.run({ ...request, payload }, () => 'other'));
+        expect(error).toBeInstanceOf(OperationRejectedError);
+        expect(error).toMatchObject({ code: 'idempotency_key_reused', retryable: false });
+        expect(error.retryAfterMs).toBeUndefined();
+      }
+      const reordered = { ...request, payload: { currency: 'EUR', amount: 1 } };
+      expect(await service.run(reordered, () => 'other')).toBe('paid');
+    });
+
+    it.each<[string, Partial<IdempotentCall>]>([
+      ['key', { key: 'another' }],
+      ['operation', { operation: 'refund' }],
+      ['scope', { scope: 'bob' }],
+      ['tenant', { scope: ['acme', 'alice'] }],
+    ])('of another %s is none', async (_, changes) => {
+      const request = call();
+      expect(await service.run(request, () => 'one')).toBe('one');
+      const other = 'key' in changes ? { key: randomUUID() } : changes;
+      expect(await service.run({ ...request, ...other }, () => 'two')).toBe('two');
+    });
+
+    it('may give a scope of one part as it is or in an array', async () => {
+      const request = call();
+      await service.run(request, () => 'paid');
+      expect(await service.run({ ...request, scope: ['alice'] }, () => 'other')).toBe('paid');
+    });
+
+    it('while the first one runs is told to come back, as the module says', async () => {
+      const request = call();
+      const gate = new Gate();
+      gate.close();
+      const started = new Tally();
+      const first = service.run(request, async () => {
+        started.add();
+        await gate.pass();
+        return 'paid';
+      });
+      await started.reached(1);
+      const error = await rejection(service.run(request, () => 'other'));
+      expect(error).toBeInstanceOf(OperationRejectedError);
+      expect(error).toMatchObject({
+        code: 'idempotency_in_progress',
+        retryable: true,
+        retryAfterMs: 3_000,
+      });
+      gate.open();
+      expect(await first).toBe('paid');
+    });
+
+    it('may wait for the first one: many at once are one execution', async () => {
+      const request = call({ whenInProgress: 'wait' });
+      let executions = 0;
+      const operation = async () => {
+        executions += 1;
+        await new Promise(setImmediate);
+        return { execution: executions };
+      };
+      const runs = Array.from({ length: 30 }, () => service.run(request, operation));
+      const values = await Promise.all(runs);
+      expect(executions).toBe(1);
+      for (const value of values) expect(value).toEqual({ execution: 1 });
+    });
+
+    it('is rejected where the first one is not waited for: of many at once one runs', async () => {
+      const request = call();
+      const gate = new Gate();
+      gate.close();
+      const runs = Array.from({ length: 30 }, () =>
+        service.run(request, async () => {
+          await gate.pass();
+          return 'paid';
+        }),
+      );
+      const outcomes = runs.map((run) => run.catch((error: unknown) => error));
+      const refused = await Promise.race(outcomes);
+      expect(refused).toMatchObject({ code: 'idempotency_in_progress' });
+      gate.open();
+      const codes = (await Promise.all(outcomes)).filter((outcome) => outcome !== 'paid');
+      expect(codes).toHaveLength(29);
+      for (const error of codes) expect(error).toMatchObject({ code: 'idempotency_in_progress' });
+    });
+  });
+
+  describe('the operation', () => {
+    it('gets its context, and finds the same one below', async () => {
+      const request = call({ scope: ['acme', 7] });
+      let below: unknown;
+      const context = await new Promise<any>((resolve) => {
+        void service.run(request, async (given) => {
+          await new Promise(setImmediate);
+          below = currentIdempotencyContext();
+          resolve(given);
+        });
+      });
+      expect(below).toBe(context);
+      expect(context).toMatchObject({
+        operation: 'pay',
+        key: request.key,
+        scope: ['acme', 7],
+        attempt: 1,
+        isTakeover: false,
+        isProtected: true,
+      });
+      expect(context.fencingToken).toBeGreaterThan(0);
+      expect(context.signal.aborted).toBe(false);
+      expect(currentIdempotencyContext()).toBeUndefined();
+    });
+
+    it('is told which attempt it is', async () => {
+      const request = call();
+      const attempts: number[] = [];
+      const failing = ({ attempt }: { attempt: number }) => {
+        attempts.push(attempt);
+        throw new Error('again');
+      };
+      for (let attempt = 1; attempt <= 3; attempt += 1)
+        await rejection(service.run(request, failing));
+      expect(attempts).toEqual([1, 2, 3]);
+    });
+  });
+
+  describe('a call that is not well-formed', () => {
+    it.each<[string, unknown, string]>([
+      ['key', '', 'key'],
+      ['key', undefined, 'key'],
+      ['key', 7, 'key'],
+      ['operation', '', 'operation'],
+      ['operation', null, 'operation'],
+      ['scope', '', 'scope'],
+      ['scope', [], 'scope'],
+      ['scope', ['acme', ''], 'scope'],
+      ['scope', ['acme', undefined], 'scope'],
+      ['scope', 1.5, 'scope'],
+      ['scope', undefined, 'scope'],
+      ['scope', null, 'scope'],
+      ['scope', { tenant: 'acme' }, 'scope'],
+      ['keep', true, 'keep'],
+      ['leaseMs', 1, 'leaseMs'],
+      ['whenInProgress', 'queue', 'whenInProgress'],
+      ['ttl', 60, 'ttl'],
+      ['store', {}, 'store'],
+    ])('is refused by name, and not run: %s is %j', async (name, value, named) => {
+      let executions = 0;
+      const request = { ...call(), [name]: value };
+      const error = await rejection(service.run(request, () => (executions += 1)));
+      expect(error).toBeInstanceOf(IdempotencyOptionsError);
+      expect(error.message).toContain(`"${named}"`);
+      expect(executions).toBe(0);
+    });
+
+    it('does not show its key in the message', async () => {
+      const request = call({ key: 4_242 as unknown as string });
+      expect((await rejection(service.run(request, () => 1))).message).not.toContain('4242');
+    });
+
+    it('has a payload that JSON cannot express', async () => {
+      const error = await rejection(service.run(call({ payload: 7n }), () => 1));
+      expect(error).toMatchObject({ code: 'idempotency_content_invalid' });
+    });
+  });
+});

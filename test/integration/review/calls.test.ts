@@ -1,0 +1,174 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { FailureReplayedError, ValueNotStorableError, type Outcome } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { resolveEngineOptions } from '../../../lib/nest/idempotency-options.js';
+import { redisStore } from 'nestjs-idempotency/redis';
+import type { Fault } from '../../support/faulty-store.js';
+import { Caller, newCall } from './support/caller.js';
+
+const LEASE_MS = 1_000;
+
+let caller: Caller;
+beforeEach(() => {
+  jest.useFakeTimers();
+  caller = new Caller(memoryStore());
+});
+afterEach(() => void jest.useRealTimers());
+
+/** An operation that counts its executions. */
+function counted(operation: () => unknown) {
+  const executed = {
+    times: 0,
+    operation: () => {
+      executed.times += 1;
+      return operation();
+    },
+  };
+  return executed;
+}
+
+const answers =
+  (reply: unknown): Fault =>
+  <Reply>() =>
+    Promise.resolve(reply as Reply);
+
+/** No promise, but something that can be awaited, as query builders return it. */
+const thenable = (promise: Promise<unknown>) => ({
+  then: (...handlers: Parameters<Promise<unknown>['then']>) => promise.then(...handlers),
+});
+
+describe('an operation that throws undefined', () => {
+  it.each<[string, () => unknown]>([
+    ['at once', () => Promise.reject()],
+    ['later', () => Promise.resolve().then(() => Promise.reject())],
+    ['in a thenable', () => thenable(Promise.reject())],
+  ])('has failed, and may run again: %s', async (_, failing) => {
+    const call = newCall();
+    expect(await caller.refused(call, failing)).toBeUndefined();
+    expect(caller.told).toEqual(['acquired', 'released']);
+    expect(await caller.call(call, () => 'paid')).toBe('paid');
+  });
+});
+
+describe('a kept failure that is hard to write down', () => {
+  const unreadable = {
+    get message(): string {
+      throw new Error('planned: no message');
+    },
+  };
+  const revoked = Proxy.revocable({}, {});
+  revoked.revoke();
+
+  it.each<[string, unknown]>([
+    ['an object without a prototype', Object.create(null)],
+    ['an error whose message is a BigInt', Object.assign(new Error(), { message: 7n })],
+    ['an error whose message cannot be read', unreadable],
+    ['a proxy that was revoked', revoked.proxy],
+    ['null', null],
+    ['a circle', Object.assign(new Error('circle'), { cause: globalThis })],
+  ])('ends its attempt all the same: %s', async (_, thrown) => {
+    const call = newCall({ leaseMs: LEASE_MS }, () => true);
+    const failing = counted(() => {
+      throw thrown;
+    });
+    const refusal = await caller.refused(call, failing.operation);
+    expect(Object.is(refusal, thrown)).toBe(true);
+    expect(jest.getTimerCount()).toBe(0);
+    expect(await caller.refused(call, failing.operation)).toBeInstanceOf(FailureReplayedError);
+    expect(failing.times).toBe(1);
+    expect(caller.told).toEqual(['acquired', 'completed', 'replayed']);
+  });
+});
+
+describe('a value that cannot be stored', () => {
+  const notStorable = () => 7n;
+  const stored = (text: string): Outcome => ({
+    header: '{"call":1,"kind":"value"}',
+    body: Buffer.from(text),
+  });
+
+  it('gives way to the success of another attempt: all callers see one outcome', async () => {
+    const superseded = { kind: 'superseded', state: 'completed', outcome: stored('"theirs"') };
+    caller.store.next('complete', answers(superseded));
+    expect(await caller.call(newCall(), notStorable)).toBe('theirs');
+    expect(caller.told).toEqual(['acquired', 'superseded']);
+  });
+
+  it('fails its caller where it is the outcome', async () => {
+    expect(await caller.refused(newCall(), notStorable)).toBeInstanceOf(ValueNotStorableError);
+  });
+});
+
+describe('an operation that returns a thenable', () => {
+  it('is executed once, and keeps its lease until the thenable is settled', async () => {
+    const call = newCall({ leaseMs: LEASE_MS });
+    const slow = counted(() =>
+      thenable(new Promise((resolve) => setTimeout(resolve, 5 * LEASE_MS, 'paid'))),
+    );
+    const running = caller.call(call, slow.operation);
+    await jest.advanceTimersByTimeAsync(4 * LEASE_MS);
+    expect(await caller.refused(call, slow.operation)).toMatchObject({
+      code: 'idempotency_in_progress',
+    });
+    await jest.advanceTimersByTimeAsync(LEASE_MS);
+    expect(await running).toBe('paid');
+    expect(await caller.call(call, slow.operation)).toBe('paid');
+    expect(slow.times).toBe(1);
+  });
+
+  it('that throws when it is asked ends its attempt', async () => {
+    const call = newCall();
+    const broken = {
+      get then(): never {
+        throw new Error('planned: no then');
+      },
+    };
+    expect(await caller.refused(call, () => broken)).toMatchObject({ message: 'planned: no then' });
+    expect(caller.told).toEqual(['acquired', 'released']);
+  });
+});
+
+describe('an outcome that is not one of a call', () => {
+  it.each([
+    ['of HTTP', '{"http":1,"status":201,"headers":{}}'],
+    ['of a later format', '{"call":2,"kind":"value"}'],
+    ['of a kind that this version does not know', '{"call":1,"kind":"stream"}'],
+    ['that is no object', '"text"'],
+    ['that is null', 'null'],
+    ['that is no JSON', 'status=201'],
+    ['that is empty', ''],
+  ])('is done, and its value was not kept: a header %s', async (_, header) => {
+    const outcome: Outcome = { header, body: Buffer.from('"not mine"') };
+    caller.store.next('begin', answers({ kind: 'completed', outcome, retentionLeftMs: 1_000 }));
+    const executed = counted(() => 'paid');
+    expect(await caller.refused(newCall(), executed.operation)).toMatchObject({
+      code: 'idempotency_response_not_kept',
+      retryable: false,
+    });
+    expect(executed.times).toBe(0);
+  });
+});
+
+describe('an option that is wrong', () => {
+  const SECRET = 's3cret';
+  const URL_WITH_PASSWORD = `redis://:${SECRET}@127.0.0.1:6379`;
+  const messageOf = (action: () => unknown): string => {
+    try {
+      action();
+    } catch (error) {
+      return (error as Error).message;
+    }
+    throw new Error('it was taken');
+  };
+
+  it.each<[string, () => unknown]>([
+    ['the module’s store', () => resolveEngineOptions({ store: URL_WITH_PASSWORD as never })],
+    ['redisStore() itself', () => redisStore(URL_WITH_PASSWORD as never)],
+    ['connection', () => redisStore({ connection: URL_WITH_PASSWORD as never })],
+    ['a url of another scheme', () => redisStore({ url: URL_WITH_PASSWORD.replace('redis', 'http') })],
+    ['a url without a scheme', () => redisStore({ url: `:${SECRET}@127.0.0.1` })],
+    ['onConnectionError', () => redisStore({ url: 'redis://a', onConnectionError: SECRET as never })],
+  ])('does not show a password that was put there: %s', (_, action) => {
+    expect(messageOf(action)).not.toContain(SECRET);
+  });
+});

@@ -1,0 +1,303 @@
+import { describe, expect, it, jest } from '@jest/globals';
+import {
+  lostReply,
+  lostRequest,
+  misconfigured,
+  unavailable,
+  type Fault,
+} from '../../support/faulty-store.js';
+import { inFakeTime } from '../engine/support/in-fake-time.js';
+import { inWords, newClaim, success, withOptions } from '../engine/support/worker.js';
+
+const LEASE_MS = 3_000;
+const STORE_UNAVAILABLE = { kind: 'reject', reason: 'store_unavailable' };
+const IN_PROGRESS = { kind: 'reject', reason: 'in_progress' };
+
+const time = inFakeTime();
+
+/** What a store's author may forget: the command is executed, the reply is this. */
+const answers =
+  (reply: unknown): Fault =>
+  async <Reply>(execute: () => Promise<Reply>) => {
+    await execute();
+    return reply as Reply;
+  };
+
+const programmingError: Fault = () => {
+  throw new TypeError('planned: a bug in the store');
+};
+
+const rejectedProgrammingError: Fault = () =>
+  Promise.reject(new TypeError('planned: a bug in the store'));
+
+const throwsNoError: Fault = () =>
+  // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what a careless store does
+  Promise.reject('planned: not even an error');
+
+/** An error of the library as another installed copy of it raises it: of another class, with its code. */
+const ofAnotherCopy =
+  (code: string): Fault =>
+  () =>
+    Promise.reject(Object.assign(new Error(`planned: ${code}`), { code }));
+
+/** The same without the command being executed. */
+const notExecuted =
+  (fault: Fault): Fault =>
+  () =>
+    fault(() => Promise.resolve(undefined as never));
+
+const GARBAGE: [string, Fault][] = [
+  ['undefined', answers(undefined)],
+  ['null', answers(null)],
+  ['an empty object', answers({})],
+  ['a kind that does not exist', answers({ kind: 'zzz' })],
+  ['the name of a method of all objects', answers({ kind: 'toString' })],
+  ['a TypeError, rejected', rejectedProgrammingError],
+  ['a TypeError, thrown at once', programmingError],
+  ['something that is no error', throwsNoError],
+];
+
+/** What came of a promise so far. */
+function watched<Result extends object>(promise: Promise<Result>) {
+  const state: { result?: Result } = {};
+  void promise.then((result) => (state.result = result));
+  return state;
+}
+
+describe('a waiting duplicate', () => {
+  const OPTIONS = {
+    whenInProgress: 'wait',
+    waitTimeoutMs: 10_000,
+    leaseMs: LEASE_MS,
+    onStoreUnavailable: 'execute',
+  } as const;
+
+  it.each<[string, Fault]>([
+    ['is down', unavailable],
+    ['executes and does not answer', lostReply],
+    ['does not answer', lostRequest],
+    ['refuses its set-up', misconfigured],
+    ['has a bug', rejectedProgrammingError],
+  ])(
+    'never runs beside the one it waits for, though the store %s at every second look',
+    async (_, fault) => {
+      const [worker, other] = [time.worker(), time.worker()];
+      const request = newClaim(OPTIONS);
+      const attempt = await worker.run(request);
+      const none: Fault = (execute) => execute();
+      other.store.next('begin', none, ...Array.from({ length: 40 }, () => [fault, none]).flat());
+      const waiting = watched(other.begin(request));
+      await time.pass(5_000);
+      expect(other.store.sentOf('begin').length).toBeGreaterThan(10);
+      expect(waiting.result).toBeUndefined();
+      await attempt.complete(success('paid'));
+      await time.pass(1_000);
+      expect(inWords(waiting.result!)).toMatchObject({ kind: 'replay', outcome: 'paid' });
+      expect(other.told).toEqual(['waited', 'replayed']);
+    },
+  );
+
+  it('that may have acquired the key when the process ends lets it go', async () => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    const waiting = watched(other.begin(request));
+    await time.pass(1_000);
+    other.store.always(lostReply, 'begin');
+    await attempt.release();
+    await time.pass(250);
+    const drained = other.engine.drain();
+    await time.pass(250);
+    expect(waiting.result).toEqual({ kind: 'reject', reason: 'shutting_down' });
+    await time.pass(20);
+    expect(await drained).toBe(0);
+    const next = withOptions(request, { whenInProgress: 'reject' });
+    expect(await time.worker().begin(next)).toMatchObject({ kind: 'run' });
+  });
+
+  it('that had to let go of an unusable lease says so at once, and the key is free', async () => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim({ ...OPTIONS, commandTimeoutMs: 10_000 });
+    const attempt = await worker.run(request);
+    const waiting = watched(other.begin(request));
+    await time.pass(1_000);
+    const slowReply: Fault = async (execute) => {
+      const reply = await execute();
+      await new Promise((resolve) => setTimeout(resolve, LEASE_MS - 1));
+      return reply;
+    };
+    other.store.next('begin', slowReply);
+    other.store.next('extend', unavailable);
+    await attempt.release();
+    await time.pass(LEASE_MS + 250);
+    expect(waiting.result).toEqual(STORE_UNAVAILABLE);
+    expect(await time.worker().run(request)).toMatchObject({ number: 3, isTakeover: false });
+  });
+});
+
+describe("with onStoreUnavailable: 'execute'", () => {
+  const OPTIONS = { onStoreUnavailable: 'execute', leaseMs: LEASE_MS } as const;
+
+  it.each(GARBAGE)('nothing runs for a store that answers begin with %s', async (_, fault) => {
+    const worker = time.worker();
+    worker.store.always(fault, 'begin');
+    const request = newClaim(OPTIONS);
+    expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
+    expect(worker.told).toEqual(['store_unavailable', 'rejected']);
+    await time.pass(0);
+    // Whatever it was, it may have acquired the record.
+    expect(await time.worker().run(request)).toMatchObject({ isTakeover: false });
+  });
+
+  it.each([
+    ['idempotency_store_unavailable', 'run'],
+    ['idempotency_store_outcome_unknown', 'run'],
+    ['idempotency_store_misconfigured', 'reject'],
+    ['idempotency_options_invalid', 'reject'],
+    ['ECONNREFUSED', 'reject'],
+  ])('a store of another copy of the package that fails with %s: %s', async (code, kind) => {
+    const worker = time.worker();
+    worker.store.always(ofAnotherCopy(code), 'begin');
+    expect(await worker.begin(newClaim(OPTIONS))).toMatchObject({ kind });
+    expect(worker.eventsOf('store_unavailable')).toMatchObject([{ error: { code } }]);
+  });
+
+  it.each(GARBAGE)(
+    'an outcome is offered again in growing pauses to a store that answers with %s',
+    async (_, fault) => {
+      const worker = time.worker();
+      worker.store.always(unavailable, 'begin');
+      worker.store.always(notExecuted(fault), 'complete');
+      const attempt = await worker.run(newClaim(OPTIONS));
+      await attempt.complete(success('paid'));
+      await time.pass(LEASE_MS + 1_000);
+      expect(worker.store.sentOf('complete').length).toBeLessThan(20);
+      expect(worker.told).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
+      expect(jest.getTimerCount()).toBe(0);
+    },
+  );
+});
+
+describe('a store that answers with what the port does not know', () => {
+  const OPTIONS = { leaseMs: LEASE_MS, maxExecutionMs: 30_000, saveTimeoutMs: 1_000 };
+
+  it.each(GARBAGE)('has not stored the outcome: %s', async (_, fault) => {
+    const worker = time.worker();
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    worker.store.always(notExecuted(fault), 'complete');
+    const settled = attempt.complete(success('paid'));
+    await time.pass(5_000);
+    expect(await settled).toEqual({ kind: 'own' });
+    expect(worker.told).toEqual(['acquired', 'save_delayed']);
+    expect(worker.store.sentOf('complete').length).toBeLessThan(25);
+    worker.store.heal();
+    await time.pass(1_000);
+    expect(worker.told).toEqual(['acquired', 'save_delayed', 'completed']);
+    expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
+  });
+
+  it.each(GARBAGE)('has not released the record: %s', async (_, fault) => {
+    const worker = time.worker();
+    const attempt = await worker.run(newClaim(OPTIONS));
+    worker.store.always(notExecuted(fault), 'release');
+    const released = attempt.release();
+    await time.pass(1_001);
+    await released;
+    expect(worker.told).toEqual(['acquired', 'release_failed']);
+    expect(worker.store.sentOf('release').length).toBeLessThan(15);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  it.each(GARBAGE)('has not extended the lease: %s', async (_, fault) => {
+    const worker = time.worker();
+    const { signal } = await worker.run(newClaim(OPTIONS));
+    worker.store.always(notExecuted(fault), 'extend');
+    await time.pass(LEASE_MS - 1);
+    expect(signal.aborted).toBe(false);
+    await time.pass(1);
+    expect(signal.reason).toBe('expired');
+    expect(worker.store.sentOf('extend').length).toBeLessThan(12);
+  });
+});
+
+describe('a begin that gets no place in time', () => {
+  it('because the clock jumped twice says so in its event', async () => {
+    const worker = time.worker();
+    await worker.run(newClaim());
+    const jump: Fault = (execute) => {
+      time.skewStore(3_600_000);
+      return execute();
+    };
+    worker.store.next('begin', jump, jump);
+    expect(await worker.begin(newClaim())).toEqual(STORE_UNAVAILABLE);
+    expect(worker.events.slice(1)).toMatchObject([
+      {
+        type: 'store_unavailable',
+        error: {
+          code: 'idempotency_store_unavailable',
+          message: expect.stringContaining('commandTimeoutMs'),
+        },
+      },
+      { type: 'rejected', reason: 'store_unavailable' },
+    ]);
+  });
+
+  it('because it was released before it was answered says so in its event', async () => {
+    const worker = time.worker();
+    const request = newClaim();
+    const overtaken: Fault = async (execute) => {
+      await execute();
+      const token = worker.store.sentOf('begin').at(-1)!.token!;
+      const lease = { recordKey: request.recordKey, token, fence: 0 };
+      await worker.store.release(lease as never, { tombstoneMs: 60_000, timeoutMs: 500 });
+      return execute();
+    };
+    worker.store.next('begin', overtaken);
+    expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
+    expect(worker.events).toMatchObject([
+      {
+        type: 'store_unavailable',
+        error: { message: 'The attempt was released before its begin was answered.' },
+      },
+      { type: 'rejected', reason: 'store_unavailable' },
+    ]);
+    expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
+  });
+});
+
+describe('a heartbeat without a reply', () => {
+  it('does not cost the lease, though a command may take longer than the lease', async () => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim({ leaseMs: 900, commandTimeoutMs: 2_000 });
+    const attempt = await worker.run(request);
+    const { signal } = attempt;
+    const silent: Fault = async () => {
+      // As the port demands it: the store gives up after the command's own time.
+      const { timeoutMs } = worker.store.sentOf('extend').at(-1)!.command;
+      await new Promise((resolve) => setTimeout(resolve, timeoutMs));
+      return lostRequest(() => Promise.resolve(undefined as never));
+    };
+    worker.store.next('extend', silent);
+    for (let elapsed = 0; elapsed < 2_700; elapsed += 50) {
+      await time.pass(50);
+      expect(await other.begin(request)).toEqual(IN_PROGRESS);
+    }
+    expect(signal.aborted).toBe(false);
+    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+    expect(worker.told).toEqual(['acquired', 'completed']);
+  });
+});
+
+describe('a record that vanished', () => {
+  it('is reported once, by the heartbeat that finds it out or by the save', async () => {
+    const worker = time.worker();
+    const request = newClaim({ leaseMs: LEASE_MS });
+    const attempt = await worker.run(request);
+    worker.store.next('extend', answers({ kind: 'gone' }));
+    worker.store.next('complete', answers({ kind: 'restored' }));
+    await time.pass(LEASE_MS);
+    await attempt.complete(success('paid'));
+    expect(worker.told).toEqual(['acquired', 'lease_lost', 'record_lost', 'completed']);
+  });
+});

@@ -1,0 +1,163 @@
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { Redis } from 'ioredis';
+import type { IdempotencyEvent } from 'nestjs-idempotency';
+import { redisStore, RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { randomUUID } from 'node:crypto';
+import { loadScripts } from '../../../lib/stores/redis/lua-scripts.js';
+import type { Fault } from '../../support/faulty-store.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { newClaim, success, Worker } from '../engine/support/worker.js';
+import { beginCommand } from '../redis/support/commands.js';
+import { Caller, newCall } from './support/caller.js';
+
+let redis: RedisServer;
+let client: Redis;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  client = new Redis(redis.url);
+});
+
+afterAll(async () => {
+  client.disconnect();
+  await redis.stop();
+});
+
+const freshStore = () => new RedisIdempotencyStore({ client, keyPrefix: randomUUID() });
+
+const loadAll = async () => {
+  for (const { text } of Object.values(loadScripts())) await client.script('LOAD', text);
+};
+
+/** How many records there are in each state, by the letter that Redis has for it. */
+async function recordStates(keyPrefix: string): Promise<Record<string, number>> {
+  const states: Record<string, number> = {};
+  for (const key of await client.keys(`${keyPrefix}:*`)) {
+    const state = (await client.get(key))!.split(' ')[1]!;
+    states[state] = (states[state] ?? 0) + 1;
+  }
+  return states;
+}
+
+describe('a process that shuts down under a burst of requests', () => {
+  it.each([0, 1, 3, 10, 30])('%d ms after they came leaves no record in progress', async (ms) => {
+    const keyPrefix = randomUUID();
+    const store = redisStore({ url: redis.url, keyPrefix, onConnectionError: () => undefined });
+    await store.open();
+    const caller = new Caller(store);
+    let executions = 0;
+    const call = () =>
+      caller
+        .call(newCall({ commandTimeoutMs: 10_000, saveTimeoutMs: 10_000 }), () => (executions += 1))
+        .then(
+          () => 'done',
+          (error: { code: string }) => error.code,
+        );
+    const calls = Array.from({ length: 300 }, call);
+    await new Promise((resolve) => setTimeout(resolve, ms));
+    expect(await caller.engine.drain()).toBe(0);
+    await store.close();
+    const results = await Promise.all(calls);
+    const done = results.filter((result) => result === 'done').length;
+    expect(done).toBe(executions);
+    expect(new Set(results)).toEqual(
+      new Set([...(done > 0 ? ['done'] : []), ...(done < 300 ? ['idempotency_shutting_down'] : [])]),
+    );
+    const { c = 0, r = 0, ...others } = await recordStates(keyPrefix);
+    expect(others).toEqual({});
+    expect(c).toBe(done);
+    expect(r).toBeLessThanOrEqual(300 - done);
+  });
+});
+
+describe('a command whose script the server does not know', () => {
+  it('is not executed any more once its caller has given up', async () => {
+    const store = freshStore();
+    await client.script('FLUSH');
+    await client.config('RESETSTAT');
+    const command = beginCommand({ timeoutMs: 100 });
+    redis.kill('SIGSTOP');
+    try {
+      await expect(store.begin(command)).rejects.toMatchObject({
+        code: 'idempotency_store_outcome_unknown',
+      });
+    } finally {
+      redis.kill('SIGCONT');
+    }
+    // Sent after whatever the late refusal may have set off, on the same connection.
+    await client.ping();
+    await client.ping();
+    expect(await client.info('commandstats')).not.toContain('cmdstat_eval:');
+    expect(await store.inspect(command.recordKey, { timeoutMs: 5_000 })).toBeUndefined();
+  });
+});
+
+describe('a process whose event loop was blocked for longer than the lease', () => {
+  it('has not lost it when the reply to its heartbeat came meanwhile', async () => {
+    await loadAll();
+    const worker = new Worker(redisStore({ url: redis.url, keyPrefix: randomUUID() }));
+    await worker.store.open();
+    const attempt = await worker.run(newClaim({ leaseMs: 600, commandTimeoutMs: 5_000 }));
+    const { signal } = attempt;
+    const blocked = new Promise<void>((resolve) => {
+      const blocking: Fault = (execute) => {
+        const reply = execute();
+        // A turn later, for the client writes its commands at the end of one.
+        setImmediate(() =>
+          setImmediate(() => {
+            const end = performance.now() + 550;
+            while (performance.now() < end);
+            resolve();
+          }),
+        );
+        return reply;
+      };
+      worker.store.next('extend', blocking);
+    });
+    await blocked;
+    for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+    expect(signal.aborted).toBe(false);
+    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+    expect(worker.told).toEqual(['acquired', 'completed']);
+    await worker.store.close();
+  });
+});
+
+describe('a wrong password', () => {
+  // The test's own connection stays.
+  beforeAll(async () => {
+    await client.config('SET', 'requirepass', 'right');
+  });
+  afterAll(async () => {
+    await client.config('SET', 'requirepass', '');
+  });
+
+  async function eventsWith(open: typeof redisStore): Promise<IdempotencyEvent[]> {
+    const url = `redis://:wrong@127.0.0.1:${String(redis.port)}`;
+    const store = open({ url, onConnectionError: () => undefined });
+    const caller = new Caller(store);
+    let executions = 0;
+    const call = newCall({ onStoreUnavailable: 'execute', commandTimeoutMs: 5_000 });
+    const refusal = await caller.refused(call, () => (executions += 1));
+    expect(refusal).toMatchObject({ code: 'idempotency_store_unavailable' });
+    expect(executions).toBe(0);
+    await store.close();
+    return caller.events;
+  }
+
+  const told = [
+    { type: 'store_unavailable', error: { code: 'idempotency_store_misconfigured' } },
+    { type: 'rejected' },
+  ];
+
+  it("runs nothing, not even with onStoreUnavailable: 'execute'", async () => {
+    expect(await eventsWith(redisStore)).toMatchObject(told);
+  });
+
+  it('runs nothing either where the store is of another copy of the package', async () => {
+    jest.resetModules();
+    const another = await import('nestjs-idempotency/redis');
+    expect(another.RedisIdempotencyStore).not.toBe(RedisIdempotencyStore);
+    expect(await eventsWith(another.redisStore)).toMatchObject(told);
+  });
+});

@@ -1,0 +1,102 @@
+import { describe, expect, it } from '@jest/globals';
+import { IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { ENGINE_DEFAULTS } from '../../../lib/core/options.js';
+import { IdempotencyEngine } from '../../../lib/core/idempotency-engine.js';
+import { LogReporter } from '../../../lib/nest/log-reporter.js';
+import { CallTransport } from '../../../lib/transports/call/call-transport.js';
+import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { newCall } from './support/caller.js';
+
+const critical: IdempotencyEvent = {
+  type: 'store_unavailable',
+  operation: 'pay',
+  recordKey: 'digest' as never,
+  error: new Error('down'),
+};
+
+describe('a listener that was subscribed twice', () => {
+  it('is told twice, and once more after one of its subscriptions ended', () => {
+    const events = new IdempotencyEvents();
+    let told = 0;
+    const listener = () => void (told += 1);
+    const leave = events.subscribe(listener);
+    events.subscribe(listener);
+    events.emit(critical);
+    expect(told).toBe(2);
+    leave();
+    leave();
+    events.emit(critical);
+    expect(told).toBe(3);
+  });
+
+  it('replaces the log until the subscription that said so has ended', () => {
+    const events = new IdempotencyEvents();
+    let logged = 0;
+    events.reportTo({ critical: () => void (logged += 1), subscriberFailed: () => undefined });
+    const listener = () => undefined;
+    const replacing = events.subscribe(listener, { replacesLog: true });
+    const leave = events.subscribe(listener);
+    leave();
+    events.emit(critical);
+    expect(logged).toBe(0);
+    replacing();
+    events.emit(critical);
+    expect(logged).toBe(1);
+  });
+});
+
+describe('a logger that throws', () => {
+  const broken = () => {
+    throw new Error('planned: the logger is down');
+  };
+  const logger = { log: broken, error: broken, warn: broken };
+
+  it('fails no request, and no attempt is left behind', async () => {
+    const events = new IdempotencyEvents();
+    events.reportTo(new LogReporter(logger));
+    events.subscribe(broken);
+    const store = new FaultyStore(memoryStore());
+    const engine = new IdempotencyEngine(store, events, ENGINE_DEFAULTS);
+    const calls = new CallTransport(engine);
+    store.next('begin', unavailable);
+    const call = newCall({ onStoreUnavailable: 'execute' });
+    expect(await calls.run(call, () => 'paid')).toBe('paid');
+    expect(await calls.run(call, () => 'paid again')).toBe('paid');
+    expect(await engine.drain()).toBe(0);
+  });
+});
+
+describe('an asynchronous subscriber that fails', () => {
+  const failing: [string, () => unknown][] = [
+    ['a promise', () => Promise.reject(new Error('planned: metrics are down'))],
+    [
+      'a promise that fails later',
+      async () => {
+        await new Promise(setImmediate);
+        throw new Error('planned: metrics are down');
+      },
+    ],
+  ];
+
+  it.each(failing)('does not end the process, though its logger throws, too: %s', async (_, fail) => {
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown) => void unhandled.push(reason);
+    process.on('unhandledRejection', note);
+    try {
+      const events = new IdempotencyEvents();
+      events.reportTo({
+        critical: () => undefined,
+        subscriberFailed: () => {
+          throw new Error('planned: the logger is down');
+        },
+      });
+      events.subscribe(fail);
+      events.emit(critical);
+      for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+      expect(unhandled).toEqual([]);
+    } finally {
+      process.off('unhandledRejection', note);
+    }
+  });
+});

@@ -1,0 +1,157 @@
+import {
+  IdempotencyStore,
+  StoreConfigurationError,
+  StoreOutcomeUnknownError,
+  StoreUnavailableError,
+  type Begin,
+  type BeginReply,
+  type Complete,
+  type CompleteReply,
+  type Extend,
+  type ExtendReply,
+  type IdempotencyRecord,
+  type Inspect,
+  type Lease,
+  type RecordKey,
+  type Release,
+  type ReleaseReply,
+  type StoreWarning,
+} from 'nestjs-idempotency';
+import type { Gate } from './http/gate.js';
+
+export type Step = 'begin' | 'extend' | 'complete' | 'release' | 'inspect';
+
+/** What happens to a command on its way to the store and back. */
+export type Fault = <Reply>(execute: () => Promise<Reply>) => Promise<Reply>;
+
+/** The command never reaches the store, and the store says so. */
+export const unavailable: Fault = () =>
+  Promise.reject(new StoreUnavailableError('planned: unavailable'));
+
+/** The store refuses the command, now and later. */
+export const misconfigured: Fault = () =>
+  Promise.reject(new StoreConfigurationError('planned: misconfigured'));
+
+/** The command is executed, and nobody learns of it. */
+export const lostReply: Fault = async (execute) => {
+  await execute();
+  throw new StoreOutcomeUnknownError('planned: lost reply');
+};
+
+/** The command never reaches the store, and nobody learns of it. */
+export const lostRequest: Fault = () =>
+  Promise.reject(new StoreOutcomeUnknownError('planned: lost request'));
+
+/** The command waits at `gate` on its way to the store. */
+export const heldRequest =
+  (gate: Gate): Fault =>
+  async (execute) => {
+    await gate.pass();
+    return execute();
+  };
+
+/** The command is executed, and its reply waits at `gate`. */
+export const heldReply =
+  (gate: Gate): Fault =>
+  async (execute) => {
+    const reply = await execute();
+    await gate.pass();
+    return reply;
+  };
+
+/** A command as it was sent; `at` is the sender's monotonic clock. */
+export interface SentCommand {
+  readonly step: Step;
+  readonly at: number;
+  /** What begin said of itself, or what the lease says. */
+  readonly token: string | undefined;
+  readonly fence: number | undefined;
+  readonly command: Begin | Extend | Complete | Release | Inspect;
+}
+
+/**
+ * A store between the engine and a real one: remembers every command, and does to each what was planned
+ * for it.
+ */
+export class FaultyStore extends IdempotencyStore {
+  readonly sent: SentCommand[] = [];
+  closed = false;
+  private readonly planned = new Map<Step, Fault[]>();
+  private readonly standing = new Map<Step, Fault>();
+
+  constructor(private readonly real: IdempotencyStore) {
+    super();
+  }
+
+  /** The next commands of this kind meet these faults, one each. */
+  next(step: Step, ...faults: Fault[]): void {
+    this.planned.set(step, [...(this.planned.get(step) ?? []), ...faults]);
+  }
+
+  /** All commands of these kinds meet the fault, until {@link heal}. */
+  always(fault: Fault, ...steps: Step[]): void {
+    for (const step of steps) this.standing.set(step, fault);
+  }
+
+  heal(): void {
+    this.planned.clear();
+    this.standing.clear();
+  }
+
+  /** The commands of one kind that were sent so far. */
+  sentOf(step: Step): SentCommand[] {
+    return this.sent.filter((command) => command.step === step);
+  }
+
+  override open(): Promise<readonly StoreWarning[]> {
+    return this.real.open();
+  }
+
+  override begin(command: Begin): Promise<BeginReply> {
+    return this.send('begin', command, command.token, undefined, () => this.real.begin(command));
+  }
+
+  override extend(lease: Lease, command: Extend): Promise<ExtendReply> {
+    return this.sendFor('extend', lease, command, () => this.real.extend(lease, command));
+  }
+
+  override complete(lease: Lease, command: Complete): Promise<CompleteReply> {
+    return this.sendFor('complete', lease, command, () => this.real.complete(lease, command));
+  }
+
+  override release(lease: Lease, command: Release): Promise<ReleaseReply> {
+    return this.sendFor('release', lease, command, () => this.real.release(lease, command));
+  }
+
+  override inspect(recordKey: RecordKey, command: Inspect): Promise<IdempotencyRecord | undefined> {
+    return this.send('inspect', command, undefined, undefined, () =>
+      this.real.inspect(recordKey, command),
+    );
+  }
+
+  override async close(): Promise<void> {
+    this.closed = true;
+    await this.real.close();
+  }
+
+  private sendFor<Reply>(
+    step: Step,
+    { token, fence }: Lease,
+    command: SentCommand['command'],
+    execute: () => Promise<Reply>,
+  ): Promise<Reply> {
+    return this.send(step, command, token, fence, execute);
+  }
+
+  private send<Reply>(
+    step: Step,
+    command: SentCommand['command'],
+    token: string | undefined,
+    fence: number | undefined,
+    execute: () => Promise<Reply>,
+  ): Promise<Reply> {
+    this.sent.push({ step, at: performance.now(), token, fence, command });
+    const fault = this.planned.get(step)?.shift() ?? this.standing.get(step);
+    return fault === undefined ? execute() : fault(execute);
+  }
+}

@@ -1,0 +1,169 @@
+import { isDeepStrictEqual } from 'node:util';
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { ContentNotComparableError } from 'nestjs-idempotency';
+import { canonicalJson, MAX_CONTENT_DEPTH } from '../../../lib/core/canonical-json.js';
+
+const NAMES = ['a', 'b', 'aa', '', '__proto__', 'toJSON', 'constructor', '10', '9', '\ud800', 'é'];
+/** Values that meet each other often: few leaves, few names. */
+const { value: json } = fc.letrec<{ value: unknown }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 3, depthIdentifier: 'json' },
+    fc.constantFrom(null, true, false, 0, 1, 1e21, -1.5, '', '1', 'null', '[Object]', '[Array]'),
+    fc.array(tie('value'), { maxLength: 3 }),
+    fc
+      .array(fc.tuple(fc.constantFrom(...NAMES), tie('value')), { maxLength: 3 })
+      .map((members) => ofMembers(members)),
+  ),
+}));
+
+/** As `JSON.parse` makes it: `__proto__` is a member like any other, the last of equal names counts. */
+function ofMembers(members: readonly (readonly [string, unknown])[]): unknown {
+  const text = members.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
+  return JSON.parse(`{${text.join()}}`);
+}
+
+/** The same value with its members in another order, at every level. */
+function reordered(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(reordered);
+  if (typeof value !== 'object' || value === null) return value;
+  return ofMembers(
+    Object.entries(value)
+      .reverse()
+      .map(([name, member]) => [name, reordered(member)] as const),
+  );
+}
+
+const nested = (depth: number, innermost: string) =>
+  JSON.parse('['.repeat(depth) + innermost + ']'.repeat(depth)) as unknown;
+const nestedObjects = (depth: number, innermost: string) =>
+  JSON.parse('{"a":'.repeat(depth) + innermost + '}'.repeat(depth)) as unknown;
+
+describe('canonical JSON', () => {
+  it('is equal exactly for values that are equal', () => {
+    fc.assert(
+      fc.property(json, json, (one, other) => {
+        expect(canonicalJson(one) === canonicalJson(other)).toBe(isDeepStrictEqual(one, other));
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  it('does not depend on the order of members, and is JSON of the same value', () => {
+    fc.assert(
+      fc.property(json, (value) => {
+        const text = canonicalJson(value);
+        expect(canonicalJson(reordered(value))).toBe(text);
+        expect(isDeepStrictEqual(JSON.parse(text), value)).toBe(true);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('does not depend on spacing, nor on how a number or a character is spelled', () => {
+    const spellings = ['{"n":100,"s":"A"}', '{ "s" : "\\u0041",\n"n":1e2 }', '{"n":100.0,"s":"A"}'];
+    const texts = spellings.map((spelling) => canonicalJson(JSON.parse(spelling)));
+    expect(new Set(texts).size).toBe(1);
+  });
+
+  it('keeps a member called __proto__', () => {
+    const text = canonicalJson(JSON.parse('{"__proto__":{"admin":true}}'));
+    expect(text).toBe('{"__proto__":{"admin":true}}');
+  });
+
+  it('sorts the members of a wide object too', () => {
+    const names = Array.from({ length: 5_000 }, (_, index) => `m${index}`);
+    const object = (order: string[]) => Object.fromEntries(order.map((name) => [name, name]));
+    const text = canonicalJson(object(names));
+    expect(canonicalJson(object([...names].reverse()))).toBe(text);
+    expect(Object.keys(JSON.parse(text) as object)).toEqual([...names].sort());
+  });
+
+  it('of nothing is nothing', () => {
+    expect(canonicalJson(undefined)).toBe('');
+  });
+
+  const literals: [string, unknown][] = [
+    ['[Object]', { a: '[Object]' }],
+    ['[Array]', ['[Array]']],
+    ['[Circular]', ['[Circular]', '[Circular: 0]']],
+  ];
+  it.each(literals)('takes the text "%s" for a text', (_, value) => {
+    expect(JSON.parse(canonicalJson(value))).toEqual(value);
+  });
+
+  it('judges the depth alike beside a text that looks like a mark for it', () => {
+    const judged = (value: unknown) => {
+      try {
+        return JSON.stringify(value) === canonicalJson(value);
+      } catch {
+        return 'refused';
+      }
+    };
+    for (const leaf of ['[]', '{}', '1', '[1]', '{"a":1}']) {
+      for (const depth of [997, 998, 999, 1_000]) {
+        const value = nested(depth, leaf);
+        expect(judged(['[Array]', value])).toBe(judged(['a text', value]));
+        expect(judged([value, '[Object]'])).toBe(judged([value, 'a text']));
+      }
+    }
+  });
+
+  it('finds what is nested too deep beside a text that looks like a mark for it', () => {
+    const value = ['[Array]', '[Object]', nested(MAX_CONTENT_DEPTH, '1')];
+    expect(() => canonicalJson(value)).toThrow(ContentNotComparableError);
+  });
+
+  const shapes = [
+    ['arrays', nested],
+    ['objects', nestedObjects],
+  ] as const;
+  describe.each(shapes)('of %s in each other', (_, nest) => {
+    it.each(['1', '"[Array]"', '"[Object]"', '[]', '{}'])(
+      'reaches 1,000 levels, with %s inside',
+      (leaf) => {
+        const depth = leaf.startsWith('[') || leaf.startsWith('{') ? 999 : 1_000;
+        const value = nest(depth, leaf);
+        expect(canonicalJson(value)).toBe(JSON.stringify(value));
+      },
+    );
+
+    it.each(['1', 'null', '"[Array]"'])('refuses 1,001, with %s inside', (leaf) => {
+      expect(() => canonicalJson(nest(1_001, leaf))).toThrow(ContentNotComparableError);
+    });
+
+    it('refuses 100,000 without running out of stack', () => {
+      let value = nest(1, '1');
+      for (let depth = 1; depth < 100_000; depth += 1) {
+        value = Array.isArray(value) ? [value] : { a: value };
+      }
+      expect(() => canonicalJson(value)).toThrow(ContentNotComparableError);
+    });
+  });
+
+  const inexpressible: [string, unknown][] = [
+    ['1e400', JSON.parse('{"n":1e400}')],
+    ['-1e400', JSON.parse('[-1e400]')],
+    ['NaN', [NaN]],
+    ['a BigInt', { n: 1n }],
+    ['a function', { f: () => 1 }],
+    ['a symbol', [Symbol('s')]],
+  ];
+  it.each(inexpressible)('refuses %s', (_, value) => {
+    expect(() => canonicalJson(value)).toThrow(ContentNotComparableError);
+  });
+
+  it('refuses a circle, and takes an object that occurs twice', () => {
+    const circle: Record<string, unknown> = {};
+    circle.self = circle;
+    expect(() => canonicalJson(circle)).toThrow(ContentNotComparableError);
+    const twice = { n: 1 };
+    expect(canonicalJson([twice, twice])).toBe('[{"n":1},{"n":1}]');
+  });
+
+  it('says what is wrong without repeating the content', () => {
+    const refused = () => canonicalJson({ card: '4242-4242', n: JSON.parse('1e400') as number });
+    expect(refused).toThrow(/not finite/);
+    expect(refused).not.toThrow(/4242/);
+  });
+});

@@ -1,0 +1,126 @@
+import { describe, expect, it } from '@jest/globals';
+import { CRITICAL_EVENTS, IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
+
+const subject = { operation: 'pay', recordKey: 'digest', attempt: 1, fencingToken: 7 };
+const critical = { type: 'record_lost', ...subject } as IdempotencyEvent;
+const ordinary = { type: 'acquired', ...subject } as IdempotencyEvent;
+
+/** Events with a reporter that remembers. */
+function reported() {
+  const events = new IdempotencyEvents();
+  const logged: IdempotencyEvent[] = [];
+  const failures: unknown[] = [];
+  events.reportTo({
+    critical: (event) => void logged.push(event),
+    subscriberFailed: (event, error) => void failures.push([event, error]),
+  });
+  return { events, logged, failures };
+}
+
+describe('subscribers', () => {
+  it('are told of every event, in the order of their subscription', () => {
+    const { events } = reported();
+    const told: string[] = [];
+    events.subscribe(({ type }) => void told.push(`first: ${type}`));
+    events.subscribe(({ type }) => void told.push(`second: ${type}`));
+    events.emit(ordinary);
+    events.emit(critical);
+    expect(told).toEqual([
+      'first: acquired',
+      'second: acquired',
+      'first: record_lost',
+      'second: record_lost',
+    ]);
+  });
+
+  it('are told nothing after they left, and may leave twice', () => {
+    const { events } = reported();
+    const told: IdempotencyEvent[] = [];
+    const leave = events.subscribe((event) => void told.push(event));
+    events.emit(ordinary);
+    leave();
+    leave();
+    events.emit(ordinary);
+    expect(told).toEqual([ordinary]);
+  });
+
+  it('may leave while they are told', () => {
+    const { events } = reported();
+    const told: string[] = [];
+    const leave = events.subscribe(() => {
+      told.push('once');
+      leave();
+    });
+    events.subscribe(() => void told.push('always'));
+    events.emit(ordinary);
+    events.emit(ordinary);
+    expect(told).toEqual(['once', 'always', 'always']);
+  });
+
+  it('that fail are reported, and stop neither the event nor the others', () => {
+    const { events, failures } = reported();
+    const told: IdempotencyEvent[] = [];
+    const bug = new Error('a subscriber’s bug');
+    events.subscribe(() => {
+      throw bug;
+    });
+    events.subscribe((event) => void told.push(event));
+    expect(() => events.emit(ordinary)).not.toThrow();
+    expect(told).toEqual([ordinary]);
+    expect(failures).toEqual([[ordinary, bug]]);
+  });
+
+  it('that are asynchronous and fail are reported too, and do not end the process', async () => {
+    const { events, failures } = reported();
+    const bug = new Error('a subscriber’s bug');
+    let rejected: Promise<void> | undefined;
+    // As a subscriber would write it: an async function fits where nothing is awaited.
+    events.subscribe(() => {
+      rejected = Promise.reject(bug);
+      return rejected;
+    });
+    events.emit(ordinary);
+    // The test's own handler: without one, Node ends the process.
+    await rejected?.catch(() => undefined);
+    expect(failures).toEqual([[ordinary, bug]]);
+  });
+
+  it('that fail without anybody to report to harm nobody either', () => {
+    const events = new IdempotencyEvents();
+    events.subscribe(() => {
+      throw new Error('a subscriber’s bug');
+    });
+    expect(() => events.emit(critical)).not.toThrow();
+  });
+});
+
+describe('the log', () => {
+  it('has every critical event and no other', () => {
+    const { events, logged } = reported();
+    events.subscribe(() => undefined);
+    const types = [...CRITICAL_EVENTS, 'acquired', 'completed', 'replayed', 'rejected', 'released'];
+    for (const type of types) events.emit({ ...critical, type } as IdempotencyEvent);
+    expect(logged.map(({ type }) => type)).toEqual([...CRITICAL_EVENTS]);
+  });
+
+  it('leaves critical events to a subscriber that replaces it, for as long as it stays', () => {
+    const { events, logged } = reported();
+    const leave = events.subscribe(() => undefined, { replacesLog: true });
+    events.emit(critical);
+    expect(logged).toEqual([]);
+    leave();
+    events.emit(critical);
+    expect(logged).toEqual([critical]);
+  });
+
+  it('has the failures of a subscriber that replaces it', () => {
+    const { events, failures } = reported();
+    const bug = new Error('a subscriber’s bug');
+    const subscriber = () => {
+      throw bug;
+    };
+    events.subscribe(subscriber, { replacesLog: true });
+    events.emit(critical);
+    expect(failures).toEqual([[critical, bug]]);
+  });
+});

@@ -1,0 +1,359 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import type { Lease, LeaseLossReason, OwnerToken, RecordKey } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { LeaseKeeper } from '../../../lib/core/lease-keeper.js';
+import { PROTOCOL_DEFAULTS } from '../../../lib/core/options.js';
+import { NO_FINGERPRINT } from '../../../lib/core/fingerprint.js';
+import {
+  FaultyStore,
+  heldReply,
+  heldRequest,
+  lostReply,
+  unavailable,
+} from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+
+const LEASE_MS = 1_200;
+const MAX_EXECUTION_MS = 12_000;
+const HEARTBEAT_MS = LEASE_MS / 3;
+const options = {
+  ...PROTOCOL_DEFAULTS,
+  leaseMs: LEASE_MS,
+  maxExecutionMs: MAX_EXECUTION_MS,
+  retentionMs: 60_000,
+};
+const recordKey = 'record' as RecordKey;
+const timeoutMs = 500;
+
+describe('the lease keeper', () => {
+  let store: FaultyStore;
+  let keeper: LeaseKeeper;
+  let lease: Lease;
+  let startedAt: number;
+  let told: (LeaseLossReason | 'slow')[];
+
+  beforeEach(async () => {
+    // Together with the timers this drives performance.now(), and Date.now() for the memory store.
+    jest.useFakeTimers();
+    store = new FaultyStore(memoryStore());
+    told = [];
+    startedAt = performance.now();
+    lease = { recordKey, token: 'owner' as OwnerToken, fence: await begin('owner') };
+    keeper = keep();
+    await keeper.start();
+  });
+
+  afterEach(() => {
+    keeper.stop();
+    jest.useRealTimers();
+  });
+
+  function keep(from = startedAt) {
+    return new LeaseKeeper(store, lease, options, from, {
+      leaseLost: (reason) => void told.push(reason),
+      slow: () => void told.push('slow'),
+    });
+  }
+
+  async function begin(token: string): Promise<number> {
+    const reply = await store.begin({
+      recordKey,
+      token: token as OwnerToken,
+      fingerprint: NO_FINGERPRINT,
+      leaseMs: LEASE_MS,
+      maxExecutionMs: MAX_EXECUTION_MS,
+      recordRetentionMs: 60_000,
+      notAfter: 0,
+      onExpiredLease: 'takeover',
+      timeoutMs,
+    });
+    if (!('fence' in reply)) throw new Error(`not acquired: ${reply.kind}`);
+    return reply.fence;
+  }
+
+  const complete = (token: string, fence: number) =>
+    store.complete(
+      { recordKey, token: token as OwnerToken, fence },
+      {
+        state: 'completed',
+        outcome: { header: '{}', body: Buffer.alloc(0) },
+        retentionMs: 60_000,
+        fingerprint: NO_FINGERPRINT,
+        whenGone: 'report',
+        timeoutMs,
+      },
+    );
+
+  /** When heartbeats went out, in milliseconds since the start. */
+  const heartbeats = () => store.sentOf('extend').map(({ at }) => at - startedAt);
+
+  describe('beats', () => {
+    it('at every third of the lease, so that the lease never ends', async () => {
+      await jest.advanceTimersByTimeAsync(3 * LEASE_MS);
+      const thirds = [1, 2, 3, 4, 5, 6, 7, 8, 9].map((third) => third * HEARTBEAT_MS);
+      expect(heartbeats()).toEqual(thirds);
+      expect((await store.inspect(recordKey, { timeoutMs }))?.leaseLeftMs).toBe(LEASE_MS);
+      expect(told).toEqual([]);
+      expect(keeper.signal.aborted).toBe(false);
+    });
+
+    it('with the lease, the owner’s token and fence', async () => {
+      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      expect(store.sentOf('extend')).toEqual([
+        expect.objectContaining({
+          token: lease.token,
+          fence: lease.fence,
+          command: {
+            leaseMs: LEASE_MS,
+            recordRetentionMs: 60_000 + MAX_EXECUTION_MS,
+            // A quarter of the lease: one without a reply leaves time for two more.
+            timeoutMs: LEASE_MS / 4,
+          },
+        }),
+      ]);
+    });
+
+    it('counting from before begin was sent, however late its reply was', async () => {
+      keeper.stop();
+      keeper = keep(startedAt - HEARTBEAT_MS / 2);
+      await keeper.start();
+      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS / 2);
+      expect(heartbeats()).toEqual([HEARTBEAT_MS / 2]);
+    });
+
+    it('once at a time, however long a reply takes', async () => {
+      const gate = new Gate();
+      gate.close();
+      store.next('extend', heldReply(gate));
+      await jest.advanceTimersByTimeAsync(3 * LEASE_MS);
+      expect(heartbeats()).toEqual([HEARTBEAT_MS]);
+      gate.open();
+      await jest.advanceTimersByTimeAsync(0);
+      expect(heartbeats()).toHaveLength(2);
+    });
+
+    it('at once, when the reply to the one before took longer than a third of the lease', async () => {
+      const gate = new Gate();
+      gate.close();
+      store.next('extend', heldReply(gate));
+      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS + LEASE_MS / 2);
+      gate.open();
+      await jest.advanceTimersByTimeAsync(1);
+      expect(heartbeats()).toEqual([HEARTBEAT_MS, HEARTBEAT_MS + LEASE_MS / 2]);
+    });
+
+    it('sooner after one that failed, until one is confirmed', async () => {
+      store.next('extend', unavailable, lostReply);
+      await jest.advanceTimersByTimeAsync(2 * HEARTBEAT_MS);
+      const retries = [1, 2].map((retry) => HEARTBEAT_MS + (retry * LEASE_MS) / 12);
+      expect(heartbeats()).toEqual([HEARTBEAT_MS, ...retries]);
+      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      expect(heartbeats().at(-1)).toBe(retries[1]! + HEARTBEAT_MS);
+      expect(told).toEqual([]);
+    });
+
+    it('never once the hard deadline is reached', async () => {
+      await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
+      expect(Math.max(...heartbeats())).toBeLessThan(MAX_EXECUTION_MS);
+      expect(jest.getTimerCount()).toBe(0);
+    });
+  });
+
+  it('is done at the hard deadline, also with a heartbeat under way', async () => {
+    const gate = new Gate();
+    gate.close();
+    await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS - HEARTBEAT_MS - 1);
+    store.next('extend', heldReply(gate));
+    await jest.advanceTimersByTimeAsync(HEARTBEAT_MS + 1);
+    expect(told).toContain('max_execution');
+    gate.open();
+    await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS);
+    expect(Math.max(...heartbeats())).toBeLessThan(MAX_EXECUTION_MS);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  describe('takes the lease for lost', () => {
+    it('when another attempt has the record', async () => {
+      const { signal } = keeper;
+      store.always(unavailable, 'extend');
+      await jest.advanceTimersByTimeAsync(LEASE_MS - 1);
+      // By the store's clock the lease ends when this process' own does; another one takes over then.
+      jest.setSystemTime(Date.now() + 1);
+      await begin('another');
+      store.heal();
+      await jest.advanceTimersByTimeAsync(LEASE_MS);
+      expect(told).toEqual(['expired', 'lost']);
+      expect(signal.reason).toBe('expired');
+      expect(jest.getTimerCount()).toBe(0);
+    });
+
+    it('at the heartbeat that says so, while the own clock sees the lease running', async () => {
+      const { signal } = keeper;
+      jest.setSystemTime(Date.now() + LEASE_MS);
+      await begin('another');
+      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      expect(told).toEqual(['lost']);
+      expect(signal).toMatchObject({ aborted: true, reason: 'lost' });
+      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS);
+      expect(heartbeats()).toHaveLength(1);
+    });
+
+    it('when the record is gone', async () => {
+      const { signal } = keeper;
+      jest.setSystemTime(Date.now() + 100_000);
+      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      expect(told).toEqual(['gone']);
+      expect(signal).toMatchObject({ aborted: true, reason: 'gone' });
+      expect(jest.getTimerCount()).toBe(0);
+    });
+
+    it('when the store says that the deadline is over', async () => {
+      const { signal } = keeper;
+      jest.setSystemTime(Date.now() + MAX_EXECUTION_MS);
+      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      expect(told).toEqual(['max_execution']);
+      expect(signal).toMatchObject({ aborted: true, reason: 'max_execution' });
+      expect(jest.getTimerCount()).toBe(0);
+    });
+
+    it('at the hard deadline, by the own clock', async () => {
+      const { signal } = keeper;
+      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS - 1);
+      expect(signal.aborted).toBe(false);
+      await jest.advanceTimersByTimeAsync(1);
+      expect(signal).toMatchObject({ aborted: true, reason: 'max_execution' });
+      expect(told).toEqual(['slow', 'max_execution']);
+    });
+
+    it('when no heartbeat was confirmed in its time, and not before', async () => {
+      const { signal } = keeper;
+      store.always(unavailable, 'extend');
+      await jest.advanceTimersByTimeAsync(LEASE_MS - 1);
+      expect(signal.aborted).toBe(false);
+      await jest.advanceTimersByTimeAsync(1);
+      expect(signal).toMatchObject({ aborted: true, reason: 'expired' });
+      expect(told).toEqual(['expired']);
+    });
+
+    it('a lease after the last heartbeat that was confirmed was sent, not answered', async () => {
+      const { signal } = keeper;
+      const gate = new Gate();
+      gate.close();
+      store.next('extend', heldReply(gate));
+      store.always(unavailable, 'extend');
+      await jest.advanceTimersByTimeAsync(2 * HEARTBEAT_MS);
+      gate.open();
+      await jest.advanceTimersByTimeAsync(LEASE_MS - HEARTBEAT_MS - 1);
+      expect(signal.aborted).toBe(false);
+      await jest.advanceTimersByTimeAsync(1);
+      expect(signal.reason).toBe('expired');
+    });
+  });
+
+  describe('its signal', () => {
+    it('is one and the same', () => {
+      expect(keeper.signal).toBe(keeper.signal);
+    });
+
+    it('is aborted from the start for who asks after the loss', async () => {
+      jest.setSystemTime(Date.now() + 100_000);
+      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      expect(keeper.signal).toMatchObject({ aborted: true, reason: 'gone' });
+      expect(keeper.signal).toBe(keeper.signal);
+    });
+
+    it('tells its listeners once', async () => {
+      let aborts = 0;
+      keeper.signal.addEventListener('abort', () => void (aborts += 1));
+      store.always(unavailable, 'extend');
+      await jest.advanceTimersByTimeAsync(LEASE_MS);
+      store.heal();
+      jest.setSystemTime(Date.now() + 100_000);
+      await jest.advanceTimersByTimeAsync(LEASE_MS);
+      expect(told).toEqual(['expired', 'gone']);
+      expect(aborts).toBe(1);
+    });
+  });
+
+  describe('after the lease ran out', () => {
+    it('goes on beating, and the heartbeat that gets through revives the lease', async () => {
+      store.always(unavailable, 'extend');
+      await jest.advanceTimersByTimeAsync(2 * LEASE_MS);
+      store.heal();
+      await jest.advanceTimersByTimeAsync(LEASE_MS / 12);
+      const revivedAt = heartbeats().at(-1)!;
+      expect((await store.inspect(recordKey, { timeoutMs }))?.leaseLeftMs).toBeGreaterThan(0);
+      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      expect(heartbeats().at(-1)).toBe(revivedAt + HEARTBEAT_MS);
+      expect(told).toEqual(['expired']);
+      expect(keeper.signal.reason).toBe('expired');
+    });
+
+    it('beats at once when the event loop was blocked for longer than the lease', async () => {
+      // A blocked loop: the clock moves, and no timer fires until it is over.
+      const now = jest.spyOn(performance, 'now').mockReturnValue(startedAt + 2 * LEASE_MS);
+      jest.setSystemTime(Date.now() + 2 * LEASE_MS);
+      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      expect(told).toEqual(['expired']);
+      expect(store.sentOf('extend')).toHaveLength(1);
+      expect((await store.inspect(recordKey, { timeoutMs }))?.leaseLeftMs).toBeGreaterThan(0);
+      now.mockRestore();
+    });
+  });
+
+  describe('says that the attempt is slow', () => {
+    it('once, at half of the hard deadline', async () => {
+      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2 - 1);
+      expect(told).toEqual([]);
+      await jest.advanceTimersByTimeAsync(1);
+      expect(told).toEqual(['slow']);
+      await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2 - 1);
+      expect(told).toEqual(['slow']);
+    });
+  });
+
+  describe('once stopped', () => {
+    it('sends nothing, tells nothing and has no timer', async () => {
+      keeper.stop();
+      expect(jest.getTimerCount()).toBe(0);
+      await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
+      expect(heartbeats()).toEqual([]);
+      expect(told).toEqual([]);
+      expect(keeper.signal.aborted).toBe(false);
+    });
+
+    it('has no use for the reply of a heartbeat that was under way', async () => {
+      const gate = new Gate();
+      gate.close();
+      store.next('extend', heldRequest(gate));
+      await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
+      jest.setSystemTime(Date.now() + 100_000);
+      keeper.stop();
+      gate.open();
+      await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
+      expect(told).toEqual([]);
+      expect(heartbeats()).toHaveLength(1);
+      expect(jest.getTimerCount()).toBe(0);
+    });
+
+    it('stops by itself when a heartbeat finds the own attempt finished', async () => {
+      await complete('owner', lease.fence);
+      await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
+      expect(heartbeats()).toHaveLength(1);
+      expect(told).toEqual([]);
+      expect(jest.getTimerCount()).toBe(0);
+    });
+  });
+
+  it('is no reason for the process to stay alive', async () => {
+    jest.useRealTimers();
+    const timers = () =>
+      process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+    const before = timers();
+    const real = keep(performance.now());
+    await real.start();
+    const during = timers();
+    real.stop();
+    expect(during).toBe(before);
+  });
+});

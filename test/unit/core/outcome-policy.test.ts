@@ -1,0 +1,41 @@
+import { describe, expect, it } from '@jest/globals';
+import { keepAnswers, keepSuccesses } from 'nestjs-idempotency';
+import { asksToKeep } from '../../../lib/core/outcome-policy.js';
+
+describe('the policy of HTTP', () => {
+  it('keeps every answer to this very request, and nothing that asks to come back', () => {
+    const statuses = Array.from({ length: 500 }, (_, index) => index + 100);
+    const released = statuses.filter((status) => !keepAnswers({ status }));
+    const from500 = statuses.filter((status) => status >= 500);
+    expect(released).toEqual([401, 403, 408, 412, 425, 429, ...from500]);
+  });
+
+  it('does not care whether an answer was returned or thrown', () => {
+    expect(keepAnswers({ status: 404, error: new Error('not found') })).toBe(true);
+    expect(keepAnswers({ status: 503, error: new Error('down') })).toBe(false);
+  });
+});
+
+describe('the policy of calls', () => {
+  it('keeps what returned, and releases what threw', () => {
+    expect(keepSuccesses({})).toBe(true);
+    expect(keepSuccesses({ error: new Error('failed') })).toBe(false);
+  });
+});
+
+describe('a policy of one’s own', () => {
+  it('decides', () => {
+    expect(asksToKeep(() => true, keepAnswers, { status: 500 })).toBe(true);
+    expect(asksToKeep(() => false, keepAnswers, { status: 200 })).toBe(false);
+  });
+
+  it.each([
+    [201, true],
+    [500, false],
+  ])('that throws counts as the default: %d → %s', (status, kept) => {
+    const policy = () => {
+      throw new Error('a bug');
+    };
+    expect(asksToKeep(policy, keepAnswers, { status })).toBe(kept);
+  });
+});

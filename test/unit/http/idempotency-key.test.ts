@@ -1,0 +1,292 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { parseItem } from 'structured-headers';
+import {
+  fieldLines,
+  parseKey,
+  type KeySyntax,
+} from '../../../lib/transports/http/idempotency-key.js';
+
+const MAX_LENGTH = 255;
+const FIELDS = 100_000;
+
+/** The key as a parser of structured fields sees it: an Item whose value is a String that is not empty. */
+function byStructuredHeaders(field: string): string | false {
+  try {
+    const [value] = parseItem(field);
+    return typeof value === 'string' && value !== '' && value.length <= MAX_LENGTH && value;
+  } catch {
+    return false;
+  }
+}
+
+/** What `lenient` takes besides: printable ASCII that means nothing to a structured field or a list. */
+function isBare(field: string): boolean {
+  return (
+    field !== '' &&
+    Array.from(field).every((char) => char > ' ' && char <= '~' && !'",;\\'.includes(char))
+  );
+}
+
+/** One of the characters, or of the longer pieces. */
+const oneOf = (chars: string, ...pieces: string[]) =>
+  fc.constantFrom(...Array.from(chars), ...pieces);
+const joined = (...parts: fc.Arbitrary<string>[]) => fc.tuple(...parts).map((all) => all.join(''));
+const repeated = (part: fc.Arbitrary<string>, maxLength: number) =>
+  fc.array(part, { maxLength }).map((all) => all.join(''));
+const spaces = fc.constantFrom('', '', '', ' ', '  ');
+const char = oneOf("abzAZ019 !#-.:;,=*/?@%_~()'", '\\"', '\\\\');
+const stray = fc.constantFrom('"', '\\', '\t', '\x7f', '\x80', '\xe9', '\\n', ',', ';', '\0', 'ÿ');
+
+const string = joined(fc.constant('"'), repeated(char, 6), fc.constant('"'));
+const digits = fc.string({ unit: oneOf('0159'), minLength: 1, maxLength: 17 });
+const number = joined(
+  fc.constantFrom('', '-'),
+  digits,
+  fc.oneof(
+    fc.constant(''),
+    joined(fc.constant('.'), fc.string({ unit: oneOf('05'), maxLength: 4 })),
+  ),
+);
+const token = joined(fc.constantFrom('a', 'Z', '*'), repeated(oneOf("aZ9:/!#$%&'*+-.^_`|~"), 4));
+const base64 = fc
+  .uint8Array({ maxLength: 5 })
+  .map((octets) => `:${Buffer.from(octets).toString('base64')}:`);
+const brokenBase64 = joined(
+  fc.constant(':'),
+  repeated(oneOf('aZ0+/='), 5),
+  fc.constantFrom(':', ''),
+);
+const display = joined(
+  fc.constant('%"'),
+  repeated(fc.constantFrom('a', ' ', '%c3%a9', '%41', '%C3', '%ff', '\\'), 3),
+  fc.constant('"'),
+);
+// No dates: structured-headers refuses one with a parameter behind it, which RFC 9651 §3.3.7 allows.
+const value = fc.oneof(
+  string,
+  number,
+  token,
+  base64,
+  brokenBase64,
+  display,
+  fc.constantFrom('?0', '?1', '?2', '?', '', '()', '"', '-', '%', '@'),
+);
+const parameterKey = joined(
+  fc.constantFrom('a', 'z', '*', 'A', '', '0', '_'),
+  repeated(oneOf('a9_-.*B'), 3),
+);
+const parameter = joined(
+  fc.constantFrom(';', ';', ';', ''),
+  spaces,
+  parameterKey,
+  fc.oneof(fc.constant(''), joined(fc.constantFrom('=', '=', '=', ' =', '= '), value)),
+);
+const wellFormed = joined(string, repeated(parameter, 3));
+const soup = repeated(fc.oneof(char, stray, fc.constantFrom('"', '"', ';', '=')), 12);
+
+/** `text` with one piece put in, taken out or doubled. */
+const damaged = fc
+  .tuple(
+    wellFormed,
+    fc.nat({ max: 1_000 }),
+    fc.constantFrom('', 'cut', 'double'),
+    fc.oneof(stray, char),
+  )
+  .map(([text, position, how, piece]) => {
+    const at = position % (text.length + 1);
+    const [before, after] = [text.slice(0, at), text.slice(at)];
+    if (how === 'cut') return before + after.slice(1);
+    return how === 'double' ? before + after.slice(0, 1) + after : before + piece + after;
+  });
+
+/** Field values as they come to the parser: without white space around them. */
+const field = fc
+  .oneof(
+    { weight: 4, arbitrary: wellFormed },
+    { weight: 3, arbitrary: damaged },
+    { weight: 2, arbitrary: soup },
+    { weight: 1, arbitrary: value },
+  )
+  .map((text) => text.replace(/^[ \t]+|[ \t]+$/g, ''));
+
+describe('the key, as two parsers see it', () => {
+  // Counted in order to know that the comparison is one: both outcomes have to be frequent.
+  const seen = { accepted: 0, refused: 0 };
+
+  it(`is the same in ${FIELDS.toLocaleString('en')} fields, with strict`, () => {
+    fc.assert(
+      fc.property(field, (text) => {
+        const expected = byStructuredHeaders(text);
+        if (parseKey(text, 'strict', MAX_LENGTH) !== expected) {
+          throw new Error(`${JSON.stringify(text)} should be ${JSON.stringify(expected)}`);
+        }
+        seen[expected === false ? 'refused' : 'accepted'] += 1;
+      }),
+      { numRuns: FIELDS },
+    );
+    expect(seen.accepted).toBeGreaterThan(FIELDS / 10);
+    expect(seen.refused).toBeGreaterThan(FIELDS / 10);
+  });
+
+  it('is the same with lenient, save for bare keys', () => {
+    fc.assert(
+      fc.property(field, (text) => {
+        const expected = isBare(text) ? text : byStructuredHeaders(text);
+        if (parseKey(text, 'lenient', MAX_LENGTH) !== expected) {
+          throw new Error(`${JSON.stringify(text)} should be ${JSON.stringify(expected)}`);
+        }
+      }),
+      { numRuns: FIELDS / 2 },
+    );
+  });
+});
+
+describe('a field with parameters', () => {
+  it.each([
+    'a=1',
+    'a=-1.5',
+    'a=123456789012345',
+    'a=?1',
+    'a="b;c=\\"d\\""',
+    'a=*t/x:y',
+    'a=:aGk=:',
+    'a=::',
+    'a=%"f%c3%bc"',
+    'a',
+    '*a.b-c_d',
+  ])('"k";%s names the key k', (parameters) => {
+    for (const syntax of ['strict', 'lenient'] as const) {
+      expect(parseKey(`"k";${parameters}`, syntax, MAX_LENGTH)).toBe('k');
+      expect(parseKey(`"k"; ${parameters};z`, syntax, MAX_LENGTH)).toBe('k');
+    }
+  });
+
+  it.each(['a=@1659578233', 'b;a=@-1'])(
+    '"k";%s names it, too, with a date at its end',
+    (parameters) => {
+      expect(parseKey(`"k";${parameters}`, 'strict', MAX_LENGTH)).toBe('k');
+    },
+  );
+
+  it.each([
+    '',
+    'A=1',
+    'a=',
+    'a= 1',
+    'a =1',
+    'a=1.',
+    'a=1.2345',
+    'a=1234567890123456',
+    'a=1234567890123.1',
+    'a=?2',
+    'a="b',
+    'a="é"',
+    'a=(1 2)',
+    'a=:aGk',
+    'a=:a:',
+    'a=:a=b:',
+    'a=@1.5',
+    'a=@1234567890123456',
+    'a=%"F%C3"',
+    'a=%"%ff"',
+    'a,b',
+  ])('"k";%s is refused', (parameters) => {
+    for (const syntax of ['strict', 'lenient'] as const) {
+      expect(parseKey(`"k";${parameters}`, syntax, MAX_LENGTH)).toBe(false);
+    }
+  });
+});
+
+describe('the length of a key', () => {
+  it('is counted after decoding, and never cut', () => {
+    const escaped = '\\"'.repeat(10);
+    for (const syntax of ['strict', 'lenient'] as const) {
+      expect(parseKey(`"${escaped}"`, syntax, 10)).toBe('"'.repeat(10));
+      expect(parseKey(`"${escaped}"`, syntax, 9)).toBe(false);
+    }
+    expect(parseKey('x'.repeat(10), 'lenient', 10)).toBe('x'.repeat(10));
+    expect(parseKey('x'.repeat(11), 'lenient', 10)).toBe(false);
+  });
+
+  it('is not that of its parameters', () => {
+    expect(parseKey(`"k";a="${'x'.repeat(1_000)}"`, 'strict', 1)).toBe('k');
+  });
+});
+
+describe('a field of 16 KiB', () => {
+  const long: [string, string][] = [
+    ['backslashes', `"${'\\'.repeat(16_384)}`],
+    ['escapes without an end', `"${'\\"'.repeat(8_192)}`],
+    ['parameters', `"k"${';a=1'.repeat(4_096)}!`],
+    ['spaces in front of a parameter', `"k";${' '.repeat(16_384)}`],
+    ['digits', `"k";a=${'1'.repeat(16_384)}`],
+    ['base64', `"k";a=:${'a'.repeat(16_384)}`],
+    ['bare characters', `${'a'.repeat(16_384)} `],
+  ];
+  it.each(long)('of %s takes no longer than its length', (_, text) => {
+    const startedAt = performance.now();
+    expect(parseKey(text, 'lenient', MAX_LENGTH)).toBe(false);
+    // A parser that backtracks needs minutes.
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+  });
+});
+
+describe('keySyntax', () => {
+  const uuid = '0b5f9b6e-3c1d-4f51-9f0a-1f2d3c4b5a69';
+
+  it.each<[string, string | false]>([
+    [uuid, uuid],
+    [`"${uuid}"`, uuid],
+    [uuid.toUpperCase(), uuid.toUpperCase()],
+    [`{${uuid}}`, false],
+    [uuid.slice(1), false],
+    [`${uuid}0`, false],
+    [uuid.replaceAll('-', ''), false],
+    ['', false],
+  ])("'uuid' makes of %s: %s", (text, key) => {
+    expect(parseKey(text, 'uuid', MAX_LENGTH)).toBe(key);
+  });
+
+  it('as a predicate is asked about the decoded key, and only about one', () => {
+    const asked: string[] = [];
+    const syntax: KeySyntax = (key) => {
+      asked.push(key);
+      return key.startsWith('order-');
+    };
+    expect(parseKey('"order-1"', syntax, MAX_LENGTH)).toBe('order-1');
+    expect(parseKey('payment-1', syntax, MAX_LENGTH)).toBe(false);
+    for (const refused of ['', '""', '"a', 'a b', 'x'.repeat(256)]) {
+      expect(parseKey(refused, syntax, MAX_LENGTH)).toBe(false);
+    }
+    expect(asked).toEqual(['order-1', 'payment-1']);
+  });
+});
+
+describe('the lines of a field', () => {
+  const raw = [
+    'Host',
+    'a',
+    'IDEMPOTENCY-KEY',
+    'one',
+    'X-Idempotency-Key',
+    'no',
+    'idempotency-key',
+    'two',
+  ];
+
+  it('are found in any case, each of them, in their order', () => {
+    expect(fieldLines(raw, 'idempotency-key')).toEqual(['one', 'two']);
+  });
+
+  it('are none where the name is only a value or part of a name', () => {
+    expect(
+      fieldLines(['Accept', 'idempotency-key', 'Idempotency-Key-2', 'x'], 'idempotency-key'),
+    ).toEqual([]);
+    expect(fieldLines([], 'idempotency-key')).toEqual([]);
+  });
+
+  it('are kept as they came', () => {
+    expect(fieldLines(['k', '"a", "b"', 'K', ''], 'k')).toEqual(['"a", "b"', '']);
+  });
+});
