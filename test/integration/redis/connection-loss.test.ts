@@ -165,10 +165,14 @@ describe('When a connection breaks', () => {
       const completed = await store.complete(lease, completeCommand({ timeoutMs: 10_000 }));
       return completed.kind;
     });
+    // Bounded: on a starved machine there might be no moment between two of them.
+    let killsLeft = 40;
     const kinds = await during(Promise.all(attempts), async () => {
-      await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      if (killsLeft > 0) await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      killsLeft -= 1;
       await delay(20);
     });
+    expect(killsLeft).toBeLessThan(40);
     for (const kind of kinds) expect(['ok', 'already']).toContain(kind);
   });
 
