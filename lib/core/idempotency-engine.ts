@@ -214,7 +214,7 @@ export class IdempotencyEngine implements AttemptHost {
       }
     }
     this.waiters -= 1;
-    if (isUnsure && isInProgress(decision)) this.letGo(claim, token);
+    if (isUnsure && decision.kind === 'reject') this.letGo(claim, token);
     const { operation, recordKey } = claim;
     this.events.emit({
       type: 'waited',

@@ -108,9 +108,9 @@ const RELEASE_KINDS: Record<ReleaseReply['kind'], true> = {
 
 // A store of the user's own that answers with something else has not confirmed anything.
 function isCompleteReply(reply: Partial<CompleteReply> | undefined): boolean {
-  return reply?.kind !== undefined && reply.kind in COMPLETE_KINDS;
+  return reply?.kind !== undefined && Object.hasOwn(COMPLETE_KINDS, reply.kind);
 }
 
 function isReleaseReply(reply: Partial<ReleaseReply> | undefined): boolean {
-  return reply?.kind !== undefined && reply.kind in RELEASE_KINDS;
+  return reply?.kind !== undefined && Object.hasOwn(RELEASE_KINDS, reply.kind);
 }

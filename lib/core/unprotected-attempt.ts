@@ -47,7 +47,8 @@ export class UnprotectedAttempt implements Attempt {
 
   /** A begin that was executed after all would block the key for its lease. */
   release(): Promise<void> {
-    void this.writer.release(monotonicNow()).then(() => {
+    const giveUpAt = monotonicNow() + this.claim.options.commandTimeoutMs;
+    void this.writer.release(giveUpAt).then(() => {
       this.host.ended(this);
     });
     return Promise.resolve();

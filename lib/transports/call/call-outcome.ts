@@ -38,12 +38,21 @@ export function encodeValue(value: unknown): Outcome | ValueNotStorableError {
 
 /** What is replayed of a failure: its name and message, as far as they are text. */
 export function encodeFailure(error: unknown): Outcome {
-  const { name, message } = (error ?? {}) as { name?: unknown; message?: unknown };
-  const failure = {
-    name: typeof name === 'string' ? name : 'Error',
-    message: typeof message === 'string' ? message : typeof error === 'string' ? error : '',
-  };
-  return outcome('failure', JSON.stringify(failure));
+  return outcome('failure', JSON.stringify(describe(error)));
+}
+
+function describe(error: unknown): { name: string; message: string } {
+  if (typeof error === 'string') return { name: 'Error', message: error };
+  try {
+    const { name, message } = (error ?? {}) as { name?: unknown; message?: unknown };
+    return {
+      name: typeof name === 'string' ? name : 'Error',
+      message: typeof message === 'string' ? message : '',
+    };
+  } catch {
+    // Anything can be thrown, also what cannot be looked at.
+    return { name: 'Error', message: '' };
+  }
 }
 
 /**
@@ -53,7 +62,7 @@ export function encodeFailure(error: unknown): Outcome {
  * @throws {@link OperationRejectedError} when it holds neither.
  */
 export function decodeOutcome({ header, body }: Outcome): unknown {
-  const { call, kind } = JSON.parse(header) as Partial<CallOutcomeHeader>;
+  const { call, kind } = parsed(header);
   const text = () => Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
   if (call === FORMAT && kind === 'undefined') return undefined;
   if (call === FORMAT && kind === 'value') return JSON.parse(text());
@@ -72,4 +81,13 @@ function notStorable(cause: unknown): ValueNotStorableError {
     'The operation was done, but JSON has no text for what it returned (a BigInt, a function, a symbol or a circle): repetitions will be told that its value was not kept. Return something that JSON can express.',
     { cause },
   );
+}
+
+/** Nothing of a header that is none of a call's. */
+function parsed(header: string): Partial<CallOutcomeHeader> {
+  try {
+    return (JSON.parse(header) as Partial<CallOutcomeHeader> | null) ?? {};
+  } catch {
+    return {};
+  }
 }

@@ -118,10 +118,12 @@ export class FastifyRecorder {
     const replacement = await sink.answered({ status, headers, body });
     if (replacement !== undefined) return this.inPlaceOf(replacement);
     if (held.kind === 'broken') throw held.error;
-    if (isSentAsItIs(payload)) return { status, headers, payload };
-    // To bytes Fastify adds a length, which may not stand beside a coding (RFC 9112 §6.2).
+    if (payload === undefined || payload === null) return { status, headers, payload };
+    // Bytes, also of a text: Node writes header fields in the encoding of a text that follows them. To
+    // bytes Fastify adds a length, which may not stand beside a coding (RFC 9112 §6.2).
     const isChunked = headers['transfer-encoding'] !== undefined;
-    return { status, headers, payload: isChunked ? Readable.from([body]) : body };
+    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    return { status, headers, payload: isChunked ? Readable.from([bytes]) : bytes };
   }
 
   /** What Fastify does with a web response after its hooks. */
@@ -198,16 +200,8 @@ function rejoined(chunks: readonly Uint8Array[], rest: Readable): Readable {
 
 /** Strings, bytes, nothing; Node's streams, the web's, and web responses. */
 function isSendable(payload: unknown): boolean {
-  return isSentAsItIs(payload) || isStream(payload) || payload instanceof Response;
-}
-
-function isSentAsItIs(payload: unknown): boolean {
-  return (
-    payload === undefined ||
-    payload === null ||
-    typeof payload === 'string' ||
-    payload instanceof Uint8Array
-  );
+  if (payload === undefined || payload === null || typeof payload === 'string') return true;
+  return payload instanceof Uint8Array || payload instanceof Response || isStream(payload);
 }
 
 function isStream(payload: unknown): boolean {

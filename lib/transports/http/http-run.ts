@@ -23,6 +23,12 @@ type StreamEnd =
 const NO_ANSWER_GRACE_MS = 1_000;
 
 /**
+ * The same for a native handler that had written nothing when the client left: it may answer from a
+ * callback.
+ */
+const NO_NATIVE_ANSWER_GRACE_MS = 5_000;
+
+/**
  * One attempt on HTTP, from the handler's start to the last byte. It sees both ends: the handler's stream
  * says whether the operation succeeded, the wire says what the client got, and together they decide what
  * is stored (protocol, rule 3; contract, "The answer and its record"):
@@ -47,7 +53,8 @@ export class HttpRun implements AnswerSink {
   private isGivenUp = false;
   /** An answer that is not the handler's has begun to leave. */
   private hasPassed = false;
-  private isClientGone = false;
+  /** Set once the client is gone. */
+  private graceMs: number | undefined;
   private isBroken = false;
   private grace: NodeJS.Timeout | undefined;
 
@@ -111,11 +118,11 @@ export class HttpRun implements AnswerSink {
   /**
    * The connection was closed.
    *
-   * @param hasBegun - whether some of the answer had been written.
+   * @param hasBegun - whether some of the answer had been written, or the handler not even called.
    */
   clientLeft(hasBegun: boolean): void {
-    // A native handler that has written nothing may answer at any time: it says so itself.
-    this.isClientGone = hasBegun || !this.route.isNative;
+    const mayStillAnswer = this.route.isNative && !hasBegun;
+    this.graceMs = mayStillAnswer ? NO_NATIVE_ANSWER_GRACE_MS : NO_ANSWER_GRACE_MS;
     this.awaitAnswerOfGoneClient();
   }
 
@@ -165,11 +172,11 @@ export class HttpRun implements AnswerSink {
 
   private awaitAnswerOfGoneClient(): void {
     const end = this.streamEnd;
-    if (!this.isClientGone || end === undefined || this.isSettled) return;
+    if (this.graceMs === undefined || end === undefined || this.isSettled) return;
     clearTimeout(this.grace);
     this.grace = setTimeout(() => {
       this.settleWithoutAnswer(end.kind === 'completed' && end.isKept);
-    }, NO_ANSWER_GRACE_MS);
+    }, this.graceMs);
     this.grace.unref();
   }
 

@@ -183,7 +183,8 @@ function runHandler(
     const onClose = () => {
       if (!rawResponse.writableFinished) run.clientLeft(written());
     };
-    if (rawResponse.destroyed) onClose();
+    // Gone before the handler started: a pipe into a closed response never says another word.
+    if (rawResponse.destroyed) run.clientLeft(true);
     else rawResponse.once('close', onClose);
   }
   const stream = run.streamStarted();

@@ -28,6 +28,7 @@ export class RawRecorder implements ResponseRecorder {
   private phase: Phase = 'recording';
   private headWritten = false;
   private ended = false;
+  private isFromOutside = false;
   private chunks: Uint8Array[] = [];
   private heldBytes = 0;
   private endCallback: (() => void) | undefined;
@@ -108,6 +109,7 @@ export class RawRecorder implements ResponseRecorder {
     if (this.passes()) {
       const args = chunk === undefined ? [callback] : [chunk, encoding ?? 'utf8', callback];
       Reflect.apply(this.shadow.under('end'), this.response, args);
+      if (this.isFromOutside) this.discard();
       return;
     }
     if (this.ended || this.phase === 'discarding') {
@@ -124,10 +126,19 @@ export class RawRecorder implements ResponseRecorder {
   /** Whether this call goes straight to the response: it is open, or the answer comes from outside. */
   private passes(): boolean {
     if (this.phase === 'recording' && this.sink.isFromOutside()) {
+      this.isFromOutside = true;
       this.sink.passFromOutside();
       this.uninstall();
     }
     return this.phase === 'open';
+  }
+
+  /** A handler that answers too late must not fail of it: what it did has been done. */
+  private discard(): void {
+    this.phase = 'discarding';
+    this.ended = true;
+    this.isFromOutside = false;
+    this.shadow = new ResponseShadow(this.response, this);
   }
 
   private hold(chunk: Chunk, encoding: BufferEncoding | undefined): void {
@@ -167,8 +178,7 @@ export class RawRecorder implements ResponseRecorder {
         if (ended) response.end(endCallback);
       } else {
         sendInstead(response, replacement, sink, endCallback);
-        this.phase = 'discarding';
-        this.shadow = new ResponseShadow(response, this);
+        this.discard();
       }
     });
   }

@@ -178,6 +178,17 @@ describe("with onStoreUnavailable: 'execute'", () => {
   );
 });
 
+describe('an unprotected run that failed', () => {
+  it('has the time of a command for its release, which nobody waits for', async () => {
+    const worker = time.worker();
+    const request = newClaim({ onStoreUnavailable: 'execute', commandTimeoutMs: 500 });
+    worker.store.next('begin', lostReply);
+    const attempt = await worker.run(request);
+    await attempt.release();
+    expect(worker.store.sentOf('release')).toMatchObject([{ command: { timeoutMs: 500 } }]);
+  });
+});
+
 describe('a store that answers with what the port does not know', () => {
   const OPTIONS = { leaseMs: LEASE_MS, maxExecutionMs: 30_000, saveTimeoutMs: 1_000 };
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
-import type { IdempotencyEvent } from 'nestjs-idempotency';
+import type { IdempotencyEvent, OperationRejectedError } from 'nestjs-idempotency';
 import { redisStore, RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { randomUUID } from 'node:crypto';
 import { loadScripts } from '../../../lib/stores/redis/lua-scripts.js';
@@ -51,7 +51,7 @@ describe('a process that shuts down under a burst of requests', () => {
         .call(newCall({ commandTimeoutMs: 10_000, saveTimeoutMs: 10_000 }), () => (executions += 1))
         .then(
           () => 'done',
-          (error: { code: string }) => error.code,
+          (error: unknown) => (error as OperationRejectedError).code,
         );
     const calls = Array.from({ length: 300 }, call);
     await new Promise((resolve) => setTimeout(resolve, ms));
@@ -61,7 +61,10 @@ describe('a process that shuts down under a burst of requests', () => {
     const done = results.filter((result) => result === 'done').length;
     expect(done).toBe(executions);
     expect(new Set(results)).toEqual(
-      new Set([...(done > 0 ? ['done'] : []), ...(done < 300 ? ['idempotency_shutting_down'] : [])]),
+      new Set([
+        ...(done > 0 ? ['done'] : []),
+        ...(done < 300 ? ['idempotency_shutting_down'] : []),
+      ]),
     );
     const { c = 0, r = 0, ...others } = await recordStates(keyPrefix);
     expect(others).toEqual({});
@@ -97,7 +100,7 @@ describe('a process whose event loop was blocked for longer than the lease', () 
     await loadAll();
     const worker = new Worker(redisStore({ url: redis.url, keyPrefix: randomUUID() }));
     await worker.store.open();
-    const attempt = await worker.run(newClaim({ leaseMs: 600, commandTimeoutMs: 5_000 }));
+    const attempt = await worker.run(newClaim({ leaseMs: 1_200, commandTimeoutMs: 5_000 }));
     const { signal } = attempt;
     const blocked = new Promise<void>((resolve) => {
       const blocking: Fault = (execute) => {
@@ -105,7 +108,7 @@ describe('a process whose event loop was blocked for longer than the lease', () 
         // A turn later, for the client writes its commands at the end of one.
         setImmediate(() =>
           setImmediate(() => {
-            const end = performance.now() + 550;
+            const end = performance.now() + 1_000;
             while (performance.now() < end);
             resolve();
           }),

@@ -79,24 +79,27 @@ describe('an asynchronous subscriber that fails', () => {
     ],
   ];
 
-  it.each(failing)('does not end the process, though its logger throws, too: %s', async (_, fail) => {
-    const unhandled: unknown[] = [];
-    const note = (reason: unknown) => void unhandled.push(reason);
-    process.on('unhandledRejection', note);
-    try {
-      const events = new IdempotencyEvents();
-      events.reportTo({
-        critical: () => undefined,
-        subscriberFailed: () => {
-          throw new Error('planned: the logger is down');
-        },
-      });
-      events.subscribe(fail);
-      events.emit(critical);
-      for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
-      expect(unhandled).toEqual([]);
-    } finally {
-      process.off('unhandledRejection', note);
-    }
-  });
+  it.each(failing)(
+    'does not end the process, though its logger throws, too: %s',
+    async (_, fail) => {
+      const unhandled: unknown[] = [];
+      const note = (reason: unknown) => void unhandled.push(reason);
+      process.on('unhandledRejection', note);
+      try {
+        const events = new IdempotencyEvents();
+        events.reportTo({
+          critical: () => undefined,
+          subscriberFailed: () => {
+            throw new Error('planned: the logger is down');
+          },
+        });
+        events.subscribe(fail);
+        events.emit(critical);
+        for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+        expect(unhandled).toEqual([]);
+      } finally {
+        process.off('unhandledRejection', note);
+      }
+    },
+  );
 });

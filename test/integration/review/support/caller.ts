@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { IdempotencyStore, ProtocolOptions } from 'nestjs-idempotency';
+import type { ProtocolOptions } from 'nestjs-idempotency';
 import { PROTOCOL_DEFAULTS } from '../../../../lib/core/options.js';
 import { keepSuccesses, type OutcomePolicy } from '../../../../lib/core/outcome-policy.js';
 import { CallTransport, type Call } from '../../../../lib/transports/call/call-transport.js';
@@ -21,10 +21,6 @@ export function newCall(options: ProtocolOptions = {}, keep: OutcomePolicy = kee
 /** A worker that is given plain calls. */
 export class Caller extends Worker {
   private readonly calls = new CallTransport(this.engine);
-
-  constructor(shared: IdempotencyStore) {
-    super(shared);
-  }
 
   call(call: Call, operation: () => unknown): Promise<unknown> {
     return this.calls.run(call, operation);

@@ -1,0 +1,150 @@
+import { BadRequestException, Controller, HttpException, Post } from '@nestjs/common';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { currentIdempotencyContext, IdempotencyContext, Idempotent } from 'nestjs-idempotency';
+import { EMPTY, from, ignoreElements, map, switchMap } from 'rxjs';
+import { Around } from '../../support/http/around.js';
+import { platforms } from '../../support/http/combinations.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { slowStore } from '../../support/slow-store.js';
+
+/** Looks something up before it lets the handler run. */
+const lookingUp: Around = (next) =>
+  from(Promise.resolve('looked up')).pipe(switchMap(() => next.handle()));
+
+/** Stumbles over what the handler returned, as envelopes and serializers do. */
+const stumbling: Around = (next) =>
+  next.handle().pipe(
+    map(() => {
+      throw new TypeError('cannot be wrapped');
+    }),
+  );
+
+@Controller()
+class InterceptedController {
+  @Post('looked-up')
+  @Around(lookingUp)
+  @Idempotent()
+  async lookedUp(
+    @InScenario() scenario: Scenario,
+    @IdempotencyContext() { key }: IdempotencyContext,
+  ) {
+    const execution = await scenario.run();
+    return { execution, key, fromBelow: currentIdempotencyContext()?.key };
+  }
+
+  @Post('looked-up-and-declined')
+  @Around(lookingUp)
+  @Idempotent()
+  async declined(@InScenario() scenario: Scenario) {
+    throw new HttpException({ execution: await scenario.run() }, 402);
+  }
+
+  @Post('emptied')
+  @Around((next) => next.handle().pipe(ignoreElements()))
+  @Idempotent()
+  async emptied(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('left-out')
+  @Around(() => EMPTY)
+  @Idempotent()
+  async leftOut(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+}
+
+@Controller('class')
+@Idempotent()
+class ProtectedAsAWholeController {
+  @Post('stumbled')
+  @Around(stumbling)
+  async stumbled(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('declined')
+  @Around((next) => next.handle().pipe(map((answer: object) => ({ ...answer, wrapped: true }))))
+  async declined(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'decline') throw new BadRequestException({ execution });
+    return { execution };
+  }
+}
+
+describe.each(platforms)('interceptors of one method on %s', (platform) => {
+  let app: TestApp;
+
+  beforeAll(async () => {
+    app = await startApp({
+      platform,
+      store: slowStore(),
+      controllers: [InterceptedController, ProtectedAsAWholeController],
+    });
+  });
+
+  afterAll(() => app.close());
+
+  it('one that calls the handler late calls it in its idempotency context', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/looked-up');
+    expect(first).toMatchObject({
+      status: 201,
+      json: { execution: 1, key: scenario.key, fromBelow: scenario.key },
+    });
+    expectReplay(await scenario.post('/looked-up'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('C74 a refusal of the handler is kept though an interceptor called it late', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/looked-up-and-declined');
+    expect(first).toMatchObject({ status: 402, json: { execution: 1 } });
+    expectReplay(await scenario.post('/looked-up-and-declined'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('one that drops what the handler returned does not have it repeated', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/emptied');
+    // Nest's own answer to a stream without a value.
+    expect(first).toMatchObject({ status: 500, replayed: false });
+    expectReplay(await scenario.post('/emptied'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('one that leaves the handler out, and answers nothing, frees the key', async () => {
+    const scenario = app.scenario();
+    for (let post = 1; post <= 2; post += 1) {
+      expect(await scenario.post('/left-out')).toMatchObject({ status: 500, replayed: false });
+    }
+    expect(scenario.executions).toBe(0);
+  });
+
+  it('one that throws after a success does not have it repeated where the class is protected', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/class/stumbled');
+    expect(first).toMatchObject({ status: 500, replayed: false });
+    expectReplay(await scenario.post('/class/stumbled'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('C74 a refusal is kept where the class is protected', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['decline'];
+    const first = await scenario.post('/class/declined');
+    expect(first).toMatchObject({ status: 400, json: { execution: 1 } });
+    expectReplay(await scenario.post('/class/declined'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('what one adds to the answer is replayed where the class is protected', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/class/declined');
+    expect(first.json).toEqual({ execution: 1, wrapped: true });
+    expectReplay(await scenario.post('/class/declined'), first);
+    expect(scenario.executions).toBe(1);
+  });
+});

@@ -1,0 +1,187 @@
+import { pipeline, Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Controller, Post, Res, StreamableFile } from '@nestjs/common';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { IdempotencyContext, Idempotent } from 'nestjs-idempotency';
+import { Around, givingUp } from '../../support/http/around.js';
+import { platforms } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import { Gate } from '../../support/http/gate.js';
+import { onceSettled } from '../../support/http/once-settled.js';
+import type { ExpressResponse, FastifyReply } from '../../support/http/reply.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { takeRaw } from '../../support/http/take-raw.js';
+import { heldReply, heldRequest, type FaultyStore } from '../../support/faulty-store.js';
+import { slowStore } from '../../support/slow-store.js';
+
+type AnyReply = ExpressResponse | FastifyReply;
+
+/** Longer than the layer waits for an answer that nobody would read. */
+const BEYOND_THE_GRACE_MS = 1_200;
+
+@Controller()
+class SlowlyStoredController {
+  @Post('value')
+  @Idempotent()
+  async value(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('file')
+  @Idempotent()
+  async file(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    return new StreamableFile(Readable.from([`execution ${execution}`]));
+  }
+
+  @Post('pipeline')
+  @Idempotent()
+  async pipeline(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
+    const execution = await scenario.run();
+    pipeline(Readable.from([`execution ${execution}`]), takeRaw(reply), () => undefined);
+  }
+
+  @Post('callback')
+  @Idempotent()
+  callback(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
+    const raw = takeRaw(reply);
+    void scenario.run().then((execution) => {
+      raw.statusCode = scenario.planned(execution) === 'fail' ? 500 : 201;
+      raw.end(`execution ${execution}`);
+    });
+  }
+
+  @Post('given-up-outside')
+  @Idempotent()
+  @Around(givingUp)
+  async givenUpOutside(
+    @InScenario() scenario: Scenario,
+    @IdempotencyContext() { attempt, isTakeover }: IdempotencyContext,
+  ) {
+    return { execution: await scenario.run(), attempt, isTakeover };
+  }
+}
+
+describe.each(platforms)('a store that takes its time under %s', (platform) => {
+  let store: FaultyStore;
+  let app: TestApp;
+
+  beforeAll(async () => {
+    store = slowStore();
+    app = await startApp({
+      platform,
+      store,
+      controllers: [SlowlyStoredController],
+      options: { shutdownTimeoutMs: 1_000 },
+    });
+  });
+
+  afterAll(() => app.close());
+
+  describe.each([
+    ['is on its way', heldRequest],
+    ['is on its way back', heldReply],
+  ])('while begin %s', (_, held) => {
+    it.each(['/value', '/file', '/pipeline'])(
+      'the client leaves: %s runs once and is never taken over',
+      async (path) => {
+        const scenario = app.scenario();
+        const gate = new Gate();
+        gate.close();
+        store.next('begin', held(gate));
+        const pending = scenario.start('POST', path);
+        await scenario.arrived.reached(1);
+        pending.abandon();
+        await scenario.disconnected.reached(1);
+        gate.open();
+        await scenario.started.reached(1);
+        const second = await onceSettled(scenario, path);
+        if (second.replayed) expect(second.text).toContain('1');
+        else expectProblem(second, 'response-not-kept');
+        expect(scenario.executions).toBe(1);
+      },
+    );
+
+    it('a timeout from outside answers: the handler is not called, and the key is free', async () => {
+      const scenario = app.scenario();
+      const gate = new Gate();
+      gate.close();
+      scenario.timeout.close();
+      store.next('begin', held(gate));
+      const pending = scenario.start('POST', '/given-up-outside');
+      await scenario.arrived.reached(1);
+      scenario.timeout.open();
+      expect((await pending.response).status).toBe(503);
+      const released = store.sentOf('release').length;
+      gate.open();
+      const second = await onceSettled(scenario, '/given-up-outside');
+      expect(second).toMatchObject({
+        status: 201,
+        replayed: false,
+        json: { execution: 1, attempt: 2, isTakeover: false },
+      });
+      expect(store.sentOf('release')).toHaveLength(released + 1);
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('a timeout from outside answers: a shutdown waits for begin and for no lease', async () => {
+      const ownStore = slowStore();
+      const ownApp = await startApp({
+        platform,
+        store: ownStore,
+        controllers: [SlowlyStoredController],
+        options: { shutdownTimeoutMs: 20_000 },
+      });
+      const scenario = ownApp.scenario();
+      const gate = new Gate();
+      gate.close();
+      scenario.timeout.close();
+      ownStore.next('begin', held(gate));
+      const pending = scenario.start('POST', '/given-up-outside');
+      await scenario.arrived.reached(1);
+      scenario.timeout.open();
+      await pending.response;
+      const closed = ownApp.close();
+      const startedAt = performance.now();
+      gate.open();
+      await closed;
+      expect(performance.now() - startedAt).toBeLessThan(1_000);
+      expect(scenario.executions).toBe(0);
+      expect(ownStore.closed).toBe(true);
+    });
+  });
+
+  describe('a native handler that answers from a callback, and whose client left', () => {
+    async function leaveDuring(...plan: string[]) {
+      const scenario = app.scenario();
+      scenario.plan = plan;
+      scenario.gate.close();
+      const pending = scenario.start('POST', '/callback');
+      await scenario.started.reached(1);
+      pending.abandon();
+      await scenario.disconnected.reached(1);
+      return scenario;
+    }
+
+    it('keeps its key until it answers, however long that takes', async () => {
+      const scenario = await leaveDuring('succeed');
+      await pause(BEYOND_THE_GRACE_MS);
+      expectProblem(await scenario.post('/callback'), 'in-progress');
+      scenario.gate.open();
+      const second = await onceSettled(scenario, '/callback');
+      expect(second).toMatchObject({ status: 201, replayed: true, text: 'execution 1' });
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('frees its key by a failure', async () => {
+      const scenario = await leaveDuring('fail');
+      scenario.gate.open();
+      const second = await onceSettled(scenario, '/callback');
+      expect(second).toMatchObject({ status: 201, replayed: false, text: 'execution 2' });
+      expectReplay(await scenario.post('/callback'), second);
+      expect(scenario.executions).toBe(2);
+    });
+  });
+});
