@@ -98,8 +98,7 @@ describe('a command whose script the server does not know', () => {
 describe('a process whose event loop was blocked for longer than the lease', () => {
   it('has not lost it when the reply to its heartbeat came meanwhile', async () => {
     await loadAll();
-    const worker = new Worker(redisStore({ url: redis.url, keyPrefix: randomUUID() }));
-    await worker.store.open();
+    const worker = new Worker(freshStore());
     const attempt = await worker.run(newClaim({ leaseMs: 1_200, commandTimeoutMs: 5_000 }));
     const { signal } = attempt;
     const blocked = new Promise<void>((resolve) => {
@@ -122,7 +121,6 @@ describe('a process whose event loop was blocked for longer than the lease', () 
     expect(signal.aborted).toBe(false);
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
     expect(worker.told).toEqual(['acquired', 'completed']);
-    await worker.store.close();
   });
 });
 
