@@ -1,4 +1,4 @@
-import { createHook } from 'node:async_hooks';
+import { AsyncLocalStorage, createHook } from 'node:async_hooks';
 import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { Controller, HttpCode, Module, Post, Res, type INestApplication } from '@nestjs/common';
@@ -26,6 +26,9 @@ const RECORD_BYTES_AT_MOST = 552;
 
 const CONNECTIONS = 4;
 const REQUESTS = 2_000;
+
+/** What the application does, and not what other test files have left running in this process. */
+const ofTheApp = new AsyncLocalStorage<true>();
 
 const gate = new Gate();
 const started = new Tally();
@@ -144,7 +147,8 @@ describe.each(platforms)('on %s with Redis', (platform) => {
   beforeAll(async () => {
     redis = await startRedis();
     client = new Redis(redis.url);
-    ({ app, port } = await start(platform, redisStore({ client, keyPrefix: KEY_PREFIX })));
+    const store = redisStore({ client, keyPrefix: KEY_PREFIX });
+    ({ app, port } = await ofTheApp.run(true, () => start(platform, store)));
     (app.getHttpServer() as EventEmitter).on('connection', (socket: Socket) =>
       sockets.push(socket),
     );
@@ -251,7 +255,7 @@ describe.each(platforms)('on %s with Redis', (platform) => {
     const timers = createHook({
       init: (id, type) => {
         // Those of Node and of the platform come and go as they like.
-        if (type !== 'Timeout' || !isCalledFromCore()) return;
+        if (type !== 'Timeout' || ofTheApp.getStore() === undefined || !isCalledFromCore()) return;
         created += 1;
         live.add(id);
       },

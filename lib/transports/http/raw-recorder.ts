@@ -1,5 +1,6 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { AnswerSink } from './answer-sink.js';
+import { DrainWaiters } from './drain-waiters.js';
 import type { HttpAnswer } from './http-answer.js';
 import {
   checkStatusLine,
@@ -32,11 +33,13 @@ export class RawRecorder implements ResponseRecorder {
   private chunks: Uint8Array[] = [];
   private heldBytes = 0;
   private endCallback: (() => void) | undefined;
+  private readonly drainWaiters: DrainWaiters;
 
   constructor(
     private readonly response: ServerResponse,
     private readonly sink: AnswerSink,
   ) {
+    this.drainWaiters = new DrainWaiters(response);
     this.shadow = new ResponseShadow(response, this);
   }
 
@@ -52,6 +55,7 @@ export class RawRecorder implements ResponseRecorder {
     this.phase = 'open';
     this.chunks = [];
     this.shadow.remove();
+    this.drainWaiters.leave();
   }
 
   get isHeadersSent(): boolean {
@@ -92,13 +96,12 @@ export class RawRecorder implements ResponseRecorder {
       return this.shadow.under('write').call(this.response, chunk, encoding ?? 'utf8', callback);
     }
     if (callback !== undefined) process.nextTick(callback);
-    if (this.ended || this.phase === 'discarding') return true;
+    if (this.ended || this.phase === 'discarding') return false;
     this.headWritten = true;
     this.hold(chunk, encoding);
     if (this.phase === 'recording' && this.heldBytes > this.sink.maxHeldBytes) void this.outgrow();
-    // Never asks to wait: `drain` may be listened for elsewhere than on the response (compression), and
-    // what comes while the store is asked is bounded by the time that the store has.
-    return true;
+    // A source that has to wait for nothing itself would never let the store's reply in.
+    return this.phase === 'recording';
   }
 
   end(
@@ -174,8 +177,10 @@ export class RawRecorder implements ResponseRecorder {
     this.uninstall();
     sendOrFail(response, () => {
       if (replacement === undefined) {
-        for (const chunk of chunks) response.write(chunk);
+        let mayGoOn = true;
+        for (const chunk of chunks) mayGoOn = response.write(chunk);
         if (ended) response.end(endCallback);
+        else if (mayGoOn) this.drainWaiters.wake();
       } else {
         sendInstead(response, replacement, sink, endCallback);
         this.discard();

@@ -57,7 +57,9 @@ describe('redisStore refuses', () => {
 
   it('a connection that is no object, and a listener that is no function', () => {
     expect(messageOf({ connection: 'x' })).toMatch(/connection must be an object/);
-    expect(messageOf({ url, onConnectionError: true })).toMatch(/must be a function, but it is a boolean/);
+    expect(messageOf({ url, onConnectionError: true })).toMatch(
+      /must be a function, but it is a boolean/,
+    );
   });
 });
 

@@ -16,7 +16,7 @@ export interface StartAppOptions {
   readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
   readonly rawBody?: boolean;
   /** Adds what an application adds: pipes, filters, interceptors, middleware. */
-  readonly configure?: (app: INestApplication) => void;
+  readonly configure?: (app: INestApplication) => unknown;
 }
 
 export interface TestApp {
@@ -57,7 +57,7 @@ export async function startApp(start: StartAppOptions): Promise<TestApp> {
     nest = app;
   }
   nest.useGlobalGuards(new CallersGuard());
-  start.configure?.(nest);
+  await start.configure?.(nest);
   await nest.listen(0, '127.0.0.1');
   const { port } = nest.getHttpServer().address() as AddressInfo;
   const scenarios: Scenario[] = [];
