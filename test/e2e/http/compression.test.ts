@@ -89,13 +89,16 @@ describe.each(platforms)('behind compression on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it.each(['gzip', 'identity'])('a stream too large to be held arrives whole: %s', async (coding) => {
-    const scenario = app.scenario();
-    const first = await scenario.post('/large', accepting(coding));
-    expect(first).toMatchObject({ status: 201, replayed: false });
-    expect(codingOf(first)).toBe(coding);
-    expect(decoded(first)).toBe(CHUNK.repeat(CHUNKS_OF_A_LARGE_ANSWER));
-    expectProblem(await onceSettled(scenario, '/large'), 'response-not-kept');
-    expect(scenario.executions).toBe(1);
-  });
+  it.each(['gzip', 'identity'])(
+    'a stream too large to be held arrives whole: %s',
+    async (coding) => {
+      const scenario = app.scenario();
+      const first = await scenario.post('/large', accepting(coding));
+      expect(first).toMatchObject({ status: 201, replayed: false });
+      expect(codingOf(first)).toBe(coding);
+      expect(decoded(first)).toBe(CHUNK.repeat(CHUNKS_OF_A_LARGE_ANSWER));
+      expectProblem(await onceSettled(scenario, '/large'), 'response-not-kept');
+      expect(scenario.executions).toBe(1);
+    },
+  );
 });
