@@ -46,7 +46,10 @@ export type IdempotencyEvent =
       readonly durationMs: number;
     })
   | (AttemptSubject & { readonly type: 'released'; readonly durationMs: number })
-  /** The store has not confirmed that the attempt let go: its key comes free with its lease. */
+  /**
+   * The store has not confirmed that the attempt let go: another one has its key, or the key comes free
+   * with the lease.
+   */
   | (AttemptSubject & { readonly type: 'release_failed' })
   /** The attempt has used half of `maxExecutionMs`. */
   | (AttemptSubject & { readonly type: 'slow_attempt'; readonly elapsedMs: number })

@@ -166,7 +166,7 @@ export class IdempotencyEngine implements AttemptHost {
   }
 
   private withoutStore(claim: Claim, token: OwnerToken, cause: unknown): Decision {
-    const error = cause instanceof Error ? cause : new Error('The store failed.', { cause });
+    const error = asError(cause);
     const { options } = claim;
     const decision = this.letDown(claim, error);
     const wasNotExecuted = hasCode(error, 'idempotency_store_unavailable');
@@ -198,6 +198,7 @@ export class IdempotencyEngine implements AttemptHost {
     const giveUpAt = startedAt + claim.options.waitTimeoutMs;
     let decision: Decision = rejected('in_progress');
     let isUnsure = false;
+    let hasFailed = false;
     this.waiters += 1;
     for (
       let pauseMs = WAIT_PAUSE_MS, leftMs = giveUpAt - startedAt;
@@ -211,6 +212,9 @@ export class IdempotencyEngine implements AttemptHost {
       } catch (error) {
         // The other one is in progress for all that is known: look again, and never run beside it.
         isUnsure ||= !hasCode(error, 'idempotency_store_unavailable');
+        // Told once: a request that waits out an outage is one more that met it.
+        if (!hasFailed) this.letDown(claim, asError(error));
+        hasFailed = true;
       }
     }
     this.waiters -= 1;
@@ -264,6 +268,10 @@ export class IdempotencyEngine implements AttemptHost {
 
 function isInProgress(decision: Decision): boolean {
   return decision.kind === 'reject' && decision.reason === 'in_progress';
+}
+
+function asError(cause: unknown): Error {
+  return cause instanceof Error ? cause : new Error('The store failed.', { cause });
 }
 
 function rejected(reason: RejectionReason): Decision {

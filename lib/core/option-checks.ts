@@ -32,7 +32,14 @@ export function checkFunction(option: string, value: unknown): void {
 }
 
 /** Refuses names that are no option: a misspelt one would silently leave the default in force. */
-export function checkNames(what: string, options: object, known: ReadonlySet<string>): void {
+export function checkNames(what: string, options: unknown, known: ReadonlySet<string>): void {
+  if (typeof options !== 'object' || options === null) {
+    // Not the value itself: a call's key may have been given in its place.
+    const given = options === null ? 'null' : typeof options;
+    throw new IdempotencyOptionsError(
+      `The options of ${what} must be an object, but the type is ${given}.`,
+    );
+  }
   for (const name of Object.keys(options)) {
     if (!known.has(name)) {
       throw new IdempotencyOptionsError(

@@ -13,6 +13,8 @@ export interface Patience {
 
 const PAUSE_MS = 50;
 const PAUSE_MAX_MS = 1_000;
+/** A request is waiting, and the key may be free only for a moment between two attempts. */
+const PAUSE_WHILE_HELD_MAX_MS = 250;
 
 /**
  * Sends an attempt's last command until the store answers: the operation has had its effect, so whatever
@@ -50,7 +52,7 @@ export class OutcomeWriter {
     final: FinalOutcome,
     giveUpAt: number,
   ): Promise<CompleteReply | undefined> {
-    for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS)) {
+    for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_WHILE_HELD_MAX_MS)) {
       const reply = await this.complete(final, giveUpAt);
       const isHeld = reply?.kind === 'lost' && reply.state === 'in_progress';
       const leftMs = giveUpAt - monotonicNow();

@@ -134,6 +134,8 @@ describe('a duplicate that waits', () => {
     other.store.heal();
     await time.pass(250);
     expect(inWords(waiting.result!)).toMatchObject({ kind: 'replay', outcome: 'paid' });
+    // Told once, however often it looked.
+    expect(other.told).toEqual(['store_unavailable', 'waited', 'replayed']);
   });
 
   it('frees what a begin without a reply may have acquired, when it stops waiting', async () => {

@@ -368,6 +368,17 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(executions).toBe(0);
     });
 
+    it.each([undefined, null, 'payment-1'])('is refused when it is no object: %j', async (none) => {
+      let executions = 0;
+      const error = await rejection(
+        service.run(none as unknown as IdempotentCall, () => (executions += 1)),
+      );
+      expect(error).toBeInstanceOf(IdempotencyOptionsError);
+      expect(error.message).toContain('IdempotencyService.run()');
+      expect(error.message).not.toContain('payment-1');
+      expect(executions).toBe(0);
+    });
+
     it('does not show its key in the message', async () => {
       const request = call({ key: 4_242 as unknown as string });
       expect((await rejection(service.run(request, () => 1))).message).not.toContain('4242');
