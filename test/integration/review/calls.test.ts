@@ -133,7 +133,7 @@ describe('an operation that returns a thenable', () => {
 
 describe('an outcome that is not one of a call', () => {
   it.each([
-    ['of HTTP', '{"http":1,"status":201,"headers":{}}'],
+    ['of HTTP', '[1,201,{}]'],
     ['of a later format', '{"call":2,"kind":"value"}'],
     ['of a kind that this version does not know', '{"call":1,"kind":"stream"}'],
     ['that is no object', '"text"'],
