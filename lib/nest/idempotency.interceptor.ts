@@ -7,6 +7,7 @@ import {
 import type { Observable } from 'rxjs';
 import { IdempotencyOptionsError } from '../core/errors.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
+import { markLayer } from './idempotent.metadata.js';
 import { RouteRegistry } from './route-registry.js';
 
 /** Hands a request to its transport; bound by `@Idempotent()` to the routes that it stands on, and to no others. */
@@ -30,3 +31,5 @@ export class IdempotencyInterceptor implements NestInterceptor {
     );
   }
 }
+
+markLayer(IdempotencyInterceptor);

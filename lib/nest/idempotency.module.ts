@@ -5,6 +5,7 @@ import { IdempotencyEngine } from '../core/idempotency-engine.js';
 import { IdempotencyStore } from '../core/idempotency-store.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
+import { BodyParsers } from './body-parsers.js';
 import { IdempotencyLifecycle } from './idempotency-lifecycle.js';
 import { resolveEngineOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
 import {
@@ -23,6 +24,7 @@ import { RouteRegistry } from './route-registry.js';
 @Module({
   imports: [DiscoveryModule],
   providers: [
+    BodyParsers,
     IdempotencyLifecycle,
     IdempotencyService,
     RouteRegistry,

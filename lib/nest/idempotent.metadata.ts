@@ -23,3 +23,15 @@ export function markReportingEntry(method: object): void {
 export function reportsEntry(method: object): boolean {
   return Reflect.hasMetadata(REPORTS_ENTRY, method);
 }
+
+const LAYER = 'nestjs-idempotency:layer';
+
+/** Notes that an interceptor is the layer itself. */
+export function markLayer(interceptor: object): void {
+  Reflect.defineMetadata(LAYER, true, interceptor);
+}
+
+/** Whether an interceptor, as it is bound to a route, is the layer itself. */
+export function isLayer(interceptor: object): boolean {
+  return Reflect.hasMetadata(LAYER, interceptor);
+}

@@ -3,6 +3,8 @@ import { METHOD_METADATA } from '@nestjs/common/constants.js';
 import { DiscoveryService, MetadataScanner } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../core/errors.js';
 import { httpRoute, type Handler, type HttpRoute } from '../transports/http/http-route.js';
+import { BodyParsers } from './body-parsers.js';
+import { parsesFormsInside } from './file-interceptors.js';
 import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
 import { IDEMPOTENCY_MODULE_OPTIONS } from './idempotency.module-definition.js';
 import { idempotentOptions, reportsEntry } from './idempotent.metadata.js';
@@ -17,6 +19,7 @@ export class RouteRegistry {
     @Inject(IDEMPOTENCY_MODULE_OPTIONS) private readonly options: IdempotencyModuleOptions,
     private readonly discovery: DiscoveryService,
     private readonly scanner: MetadataScanner,
+    private readonly parsers: BodyParsers,
   ) {}
 
   /**
@@ -55,10 +58,27 @@ export class RouteRegistry {
       ...layers.filter((layer) => layer !== undefined),
     );
     const route = httpRoute(controller, handler, http, protocol);
+    this.checkContent(route, handler);
     this.claimName(route.operation, controller, handler);
     const routes = this.routes.get(controller) ?? new Map<Handler, HttpRoute>();
     this.routes.set(controller, routes.set(handler, route));
     return route;
+  }
+
+  /** Whether what the fingerprint is made of is there when the layer is reached. */
+  private checkContent({ operation, options }: HttpRoute, handler: Handler): void {
+    const { fingerprint } = options;
+    if (fingerprint === 'bytes' && this.parsers.dropRawBodies) {
+      throw new IdempotencyOptionsError(
+        `The option "fingerprint" of ${operation} is 'bytes', but the application keeps no raw bodies: create it with NestFactory.create(…, { rawBody: true }), or choose another "fingerprint".`,
+      );
+    }
+    const isCompared = fingerprint !== false && typeof fingerprint !== 'function';
+    if (isCompared && parsesFormsInside(handler)) {
+      throw new IdempotencyOptionsError(
+        `The form of ${operation} is parsed inside of the layer, where its content cannot be compared any more: put its file interceptor (@UseInterceptors(FileInterceptor(…)) or the like) below @Idempotent(), for decorators apply from the bottom, or give a function as the option "fingerprint".`,
+      );
+    }
   }
 
   private claimName(operation: string, controller: Type, handler: Handler): void {

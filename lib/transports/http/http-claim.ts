@@ -40,7 +40,7 @@ export async function httpClaim(
       operation: options.keyScope === 'operation' ? operation : undefined,
       key,
     }),
-    fingerprint: fingerprintOf(context, exchange, route),
+    fingerprint: await fingerprintOf(context, exchange, route),
     operation,
     scope,
     key,
@@ -102,13 +102,13 @@ function anonymousScope(
   }
 }
 
-function fingerprintOf(
+async function fingerprintOf(
   context: ExecutionContext,
   exchange: HttpExchange,
   { fingerprint, operation, problems }: HttpRoute,
-): Fingerprint {
+): Promise<Fingerprint> {
   try {
-    return fingerprint(contentOf(exchange.request), context);
+    return await fingerprint(contentOf(exchange.request), context);
   } catch (error) {
     if (!(error instanceof ContentNotComparableError)) throw error;
     tellOnce(operation, error);

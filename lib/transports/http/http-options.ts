@@ -15,7 +15,11 @@ import type { RequestContent } from './request-content.js';
 /** What a scope function may answer; `undefined`, `null` and empty answers mean that the caller is unknown. */
 export type ScopeAnswer = ScopePart | readonly (ScopePart | null | undefined)[] | null | undefined;
 
-/** Which parts of a JSON or form body count, by dotted paths (`customer.id`); arrays are passed through. */
+/**
+ * Which parts of a JSON or form body count, by dotted paths (`customer.id`); arrays are passed through.
+ * The files of a form are members under the names of their fields, each with `filename`, `mediaType` and
+ * `sha256`: `photo` is a file with all that it is, `photo.filename` its name alone.
+ */
 export interface FingerprintSelection {
   /** Only these members of the body; all where it is left out. */
   readonly include?: readonly string[];
@@ -28,9 +32,10 @@ export interface FingerprintSelection {
 /**
  * How a request is told from another one under the same key.
  *
- * - `'canonical'`: method, path, query (order between names does not count), media type, and the body: JSON by value,
- *   all else by bytes.
- * - `'bytes'`: the same with the body's raw bytes; wants Nest's `rawBody: true`.
+ * - `'canonical'`: method, path, query (order between names does not count), media type, and the body: JSON and forms
+ *   by value, files by name, media type and digest, all else by bytes.
+ * - `'bytes'`: the same with the body's raw bytes; wants Nest's `rawBody: true`. A multipart body is compared by its
+ *   parts all the same, for a client draws a new boundary for each attempt.
  * - `false`: nothing is compared, whoever has the key gets the outcome.
  * - a selection, or a function that answers with any JSON value, text or bytes.
  */

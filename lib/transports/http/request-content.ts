@@ -42,6 +42,12 @@ export function contentOf(request: PlatformRequest): RequestContent {
   };
 }
 
+/** Whether the body is a form of several parts, which are compared without the boundary between them. */
+export function isForm(content: RequestContent): boolean {
+  if (!content.mediaType.startsWith('multipart/')) return false;
+  return content.body !== undefined || hasUnreadBody(content);
+}
+
 /** Whether the request came with a body that nobody has read yet (RFC 9112 §6.3). */
 export function hasUnreadBody({ body, headers }: RequestContent): boolean {
   if (body !== undefined) return false;

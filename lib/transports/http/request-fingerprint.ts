@@ -4,14 +4,15 @@ import { IdempotencyOptionsError } from '../../core/errors.js';
 import { fingerprint, NO_FINGERPRINT } from '../../core/fingerprint.js';
 import type { Fingerprint } from '../../core/record.js';
 import { selectMembers } from './content-selection.js';
+import { formContent } from './form-content.js';
 import type { FingerprintOption } from './http-options.js';
-import { hasUnreadBody, type RequestContent } from './request-content.js';
+import { hasUnreadBody, isForm, type RequestContent } from './request-content.js';
 
-/** Computes the fingerprint of a request for one route. */
+/** Computes the fingerprint of a request for one route; that of a form takes time, for its files are read. */
 export type RequestFingerprint = (
   content: RequestContent,
   context: ExecutionContext,
-) => Fingerprint;
+) => Fingerprint | Promise<Fingerprint>;
 
 /**
  * Chooses once per route how its requests are compared (contract C31–C48). The operation's name is part
@@ -28,16 +29,33 @@ export function requestFingerprint(
   if (typeof option === 'function') {
     return (content, context) => fingerprint([operation, bytesOrJson(option(content, context))]);
   }
-  if (option === 'bytes') return (content) => ofContent(operation, content, rawBytes(content), []);
-  if (option === 'canonical') {
-    return (content) => ofContent(operation, content, bodyText(content, content.body), []);
-  }
+  if (option === 'bytes') return ofRequest(operation, rawBytes, everything, []);
+  if (option === 'canonical') return ofRequest(operation, bodyText, everything, []);
   const { include, exclude = [], headers = [] } = option;
+  const select: Selection = (members) => {
+    checkDepth(members);
+    return selectMembers(members, include, exclude);
+  };
   const names = headers.map((name) => name.toLowerCase()).sort();
-  return (content) => {
-    checkDepth(content.body);
-    const body = selectMembers(content.body, include, exclude);
-    return ofContent(operation, content, bodyText(content, body), fieldsOf(content, names));
+  return ofRequest(operation, (content) => bodyText(content, select), select, names);
+}
+
+type Selection = (members: unknown) => unknown;
+
+const everything: Selection = (members) => members;
+
+/** @param names - of the header fields that count as content, too. */
+function ofRequest(
+  operation: string,
+  bodyOf: (content: RequestContent) => string | Uint8Array,
+  select: Selection,
+  names: readonly string[],
+): RequestFingerprint {
+  return (content, context) => {
+    const ofBody = (body: string | Uint8Array) =>
+      ofContent(operation, content, body, fieldsOf(content, names));
+    if (!isForm(content)) return ofBody(bodyOf(content));
+    return formContent(context.switchToHttp().getRequest(), select).then(ofBody);
   };
 }
 
@@ -51,26 +69,31 @@ function ofContent(
   return fingerprint(fields.length === 0 ? parts : [...parts, ...fields]);
 }
 
+const REPLACEMENT_CHARACTER = encodeURIComponent('\ufffd');
+
 /** The query as a multiset by name: only the order of equal names counts (contract C38, C39). */
 function canonicalQuery(query: string): string {
   if (query === '') return '';
   const members = new URLSearchParams(query);
   members.sort();
-  return members.toString();
+  const text = members.toString();
+  // Octets that are no UTF-8 all decode to the same character: they count as they came.
+  return text.includes(REPLACEMENT_CHARACTER) ? `${text}\n${query}` : text;
 }
 
-function bodyText(content: RequestContent, body: unknown): string | Uint8Array {
-  if (hasUnreadBody(content)) {
-    throw new ContentNotComparableError(
-      'The request has a body that nothing has parsed before the interceptors run. Register a parser for its media type, or give a function as the option "fingerprint".',
-    );
-  }
-  if (content.mediaType.startsWith('multipart/')) {
-    throw new ContentNotComparableError(
-      'The files of a multipart request are not part of its parsed body. Give a function as the option "fingerprint" that answers with what counts of them.',
-    );
-  }
-  return bytesOrJson(body);
+function bodyText(content: RequestContent, select = everything): string | Uint8Array {
+  checkIsRead(content);
+  const { body } = content;
+  // Octets, texts and numbers have no members to select: they count as a whole.
+  const hasMembers = typeof body === 'object' && body !== null && !(body instanceof Uint8Array);
+  return bytesOrJson(hasMembers ? select(body) : body);
+}
+
+function checkIsRead(content: RequestContent): void {
+  if (!hasUnreadBody(content)) return;
+  throw new ContentNotComparableError(
+    'The request has a body that nothing has parsed before the interceptors run. Register a parser for its media type, or give a function as the option "fingerprint".',
+  );
 }
 
 function bytesOrJson(value: unknown): string | Uint8Array {
@@ -83,10 +106,18 @@ function bytesOrJson(value: unknown): string | Uint8Array {
 }
 
 function rawBytes(content: RequestContent): Uint8Array {
-  if (content.rawBody !== undefined) return content.rawBody;
-  if (content.body === undefined && !hasUnreadBody(content)) return new Uint8Array();
+  const { rawBody, body } = content;
+  if (rawBody !== undefined) return rawBody;
+  checkIsRead(content);
+  if (body === undefined) return new Uint8Array();
+  if (body instanceof Uint8Array) return body;
+  if (typeof body === 'string') {
+    throw new ContentNotComparableError(
+      'The option "fingerprint" is \'bytes\', and a parser has made text of the request\'s bytes. Register one that leaves them as they are, or that keeps them as "rawBody", for this media type.',
+    );
+  }
   throw new IdempotencyOptionsError(
-    "The option \"fingerprint\" is 'bytes', but the request's raw bytes are not there: create the application with { rawBody: true }, and register a raw parser for other media types than JSON and forms.",
+    'The option "fingerprint" is \'bytes\', but the request\'s raw bytes are not there: create the application with { rawBody: true }. A body parser of your own has to keep them as "rawBody".',
   );
 }
 

@@ -1,113 +1,396 @@
-import { Body, Controller, Post, UploadedFile, UseInterceptors } from '@nestjs/common';
-import { FileInterceptor } from '@nestjs/platform-express';
-import type { ExecutionContext } from '@nestjs/common';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import multipart from '@fastify/multipart';
+import { Controller, Post, UseInterceptors } from '@nestjs/common';
+import {
+  AnyFilesInterceptor,
+  FileFieldsInterceptor,
+  FileInterceptor,
+  FilesInterceptor,
+  NoFilesInterceptor,
+} from '@nestjs/platform-express';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
-import { InScenario, Scenario, type Sending } from '../../support/http/scenario.js';
+import { changed, form, type Part } from '../../support/http/form.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { slowStore } from '../../support/slow-store.js';
 
-interface Upload {
-  readonly originalname: string;
-  readonly buffer: Buffer;
-}
+const uploads = await mkdtemp(join(tmpdir(), 'uploads-'));
+afterAll(() => rm(uploads, { recursive: true }));
 
-/** What counts of an upload: the fields, and the file's name and bytes. */
-function contentOfUpload({ body }: { readonly body: unknown }, context: ExecutionContext): unknown {
-  const { file } = context.switchToHttp().getRequest<{ file: Upload }>();
-  return [body, file.originalname, file.buffer.toString('base64')];
-}
-
-// Decorators apply from the bottom: the files are parsed before the layer sees the request.
+// Decorators apply from the bottom: the forms are parsed before the layer sees the request.
 @Controller()
-class UploadsController {
-  @Post('compared-by-default')
+class MulterController {
+  @Post('single')
   @Idempotent()
   @UseInterceptors(FileInterceptor('file'))
-  async byDefault(@InScenario() scenario: Scenario, @UploadedFile() file: Upload) {
-    return { execution: await scenario.run(), got: file.buffer.toString() };
+  single(@InScenario() scenario: Scenario) {
+    return answer(scenario);
   }
 
-  @Post('compared-by-members')
-  @Idempotent({ fingerprint: { exclude: ['note'] } })
-  @UseInterceptors(FileInterceptor('file'))
-  async byMembers(@InScenario() scenario: Scenario, @UploadedFile() file: Upload) {
-    return { execution: await scenario.run(), got: file.buffer.toString() };
+  @Post('single-on-disk')
+  @Idempotent()
+  @UseInterceptors(FileInterceptor('file', { dest: uploads }))
+  singleOnDisk(@InScenario() scenario: Scenario) {
+    return answer(scenario);
   }
 
-  @Post('compared-by-a-function')
-  @Idempotent({ fingerprint: contentOfUpload })
+  @Post('several')
+  @Idempotent()
+  @UseInterceptors(FilesInterceptor('file'))
+  several(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('by-field')
+  @Idempotent()
+  @UseInterceptors(FileFieldsInterceptor([{ name: 'file' }, { name: 'second' }]))
+  byField(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('any')
+  @Idempotent()
+  @UseInterceptors(AnyFilesInterceptor())
+  any(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('any-on-disk')
+  @Idempotent()
+  @UseInterceptors(AnyFilesInterceptor({ dest: uploads }))
+  anyOnDisk(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('none')
+  @Idempotent()
+  @UseInterceptors(NoFilesInterceptor())
+  none(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('bytes')
+  @Idempotent({ fingerprint: 'bytes' })
   @UseInterceptors(FileInterceptor('file'))
-  async byFunction(
-    @InScenario() scenario: Scenario,
-    @UploadedFile() file: Upload,
-    @Body() { note }: { readonly note: string },
-  ) {
-    return { execution: await scenario.run(), got: file.buffer.toString(), note };
+  bytes(@InScenario() scenario: Scenario) {
+    return answer(scenario);
   }
 }
 
-function upload(content: string, note = 'a note', boundary = 'first-boundary'): Sending {
-  const part = (disposition: string, body: string) =>
-    `--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n${body}\r\n`;
-  return {
-    type: `multipart/form-data; boundary=${boundary}`,
-    body: [
-      part('name="note"', note),
-      part('name="file"; filename="a.txt"', content),
-      `--${boundary}--\r\n`,
-    ].join(''),
-  };
+@Controller('of-class')
+@UseInterceptors(FileInterceptor('file'))
+class OutsideClassController {
+  @Post()
+  @Idempotent()
+  single(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
 }
 
-describe('C47 multipart uploads that Express parsed before the layer', () => {
-  let app: TestApp;
+@Controller('protected-class')
+@Idempotent()
+class ProtectedClassController {
+  @Post()
+  @UseInterceptors(FileInterceptor('file'))
+  single(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+}
 
-  beforeAll(async () => {
-    app = await startApp({
+/** What every platform does with forms, whoever parses them. */
+@Controller()
+class AnyParserController {
+  @Post('form')
+  @Idempotent()
+  form(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('included')
+  @Idempotent({ fingerprint: { include: ['note', 'file'] } })
+  included(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('excluded')
+  @Idempotent({ fingerprint: { exclude: ['note', 'second', 'file.filename'] } })
+  excluded(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('with-headers')
+  @Idempotent({ fingerprint: { headers: ['If-Match'] } })
+  withHeaders(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('uncompared')
+  @Idempotent({ fingerprint: false })
+  uncompared(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+}
+
+async function answer(scenario: Scenario) {
+  return { execution: await scenario.run() };
+}
+
+const note: Part = { name: 'note', value: 'a note' };
+const file: Part = { name: 'file', value: 'content', filename: 'a.txt', type: 'text/plain' };
+const second: Part = { name: 'second', value: 'other', filename: 'b.txt', type: 'text/plain' };
+
+/** The ways of a form into the layer, and what each of them can tell apart. */
+const ways: readonly {
+  readonly app: string;
+  readonly path: string;
+  /** What the parser takes besides the note. */
+  readonly files: readonly Part[];
+  /** The parser forgets what a file is called and what it is. */
+  readonly isNameless?: true;
+}[] = [
+  { app: 'express', path: '/single', files: [file] },
+  { app: 'express', path: '/single-on-disk', files: [file] },
+  { app: 'express', path: '/several', files: [file, file] },
+  { app: 'express', path: '/by-field', files: [file, second] },
+  { app: 'express', path: '/any', files: [file, second, file] },
+  { app: 'express', path: '/any-on-disk', files: [file, second] },
+  { app: 'express', path: '/none', files: [] },
+  { app: 'express', path: '/bytes', files: [file] },
+  { app: 'express', path: '/of-class', files: [file] },
+  { app: 'express', path: '/protected-class', files: [file] },
+  { app: 'express, global interceptor', path: '/form', files: [file, second] },
+  { app: 'express, middleware', path: '/form', files: [file, second] },
+  { app: 'fastify, true', path: '/form', files: [file, second, file] },
+  { app: 'fastify, keyValues', path: '/form', files: [file, second, file], isNameless: true },
+];
+
+const apps = new Map<string, TestApp>();
+
+beforeAll(async () => {
+  apps.set(
+    'express',
+    await startApp({
       platform: 'express',
-      store: slowStore(),
-      controllers: [UploadsController],
-    });
-  });
-
-  afterAll(() => app.close());
-
-  it.each(['/compared-by-default', '/compared-by-members'])(
-    'are refused where their files would not be compared: %s',
-    async (path) => {
-      const scenario = app.scenario();
-      expectProblem(await scenario.post(path, upload('content')), 'content-invalid');
-      expectProblem(await scenario.post(path, upload('content')), 'content-invalid');
-      expect(scenario.executions).toBe(0);
-    },
+      store: memoryStore(),
+      controllers: [MulterController, OutsideClassController, ProtectedClassController],
+      rawBody: true,
+    }),
   );
+  apps.set(
+    'express, global interceptor',
+    await startApp({
+      platform: 'express',
+      store: memoryStore(),
+      controllers: [AnyParserController],
+      configure: (nest) => nest.useGlobalInterceptors(new (AnyFilesInterceptor())()),
+    }),
+  );
+  apps.set(
+    'express, middleware',
+    await startApp({
+      platform: 'express',
+      store: memoryStore(),
+      controllers: [AnyParserController],
+      configure: (nest) => nest.use(multerMiddleware()),
+    }),
+  );
+  for (const attachFieldsToBody of [true, 'keyValues'] as const) {
+    apps.set(
+      `fastify, ${attachFieldsToBody}`,
+      await startApp({
+        platform: 'fastify',
+        store: memoryStore(),
+        controllers: [AnyParserController],
+        configure: (nest) =>
+          (nest as NestFastifyApplication).register(multipart, { attachFieldsToBody }),
+      }),
+    );
+  }
+});
 
-  describe('with a function as fingerprint', () => {
-    const path = '/compared-by-a-function';
+afterAll(() => Promise.all([...apps.values()].map((app) => app.close())));
 
-    it('are replayed, whatever boundary the client drew this time', async () => {
-      const scenario = app.scenario();
-      const first = await scenario.post(path, upload('content'));
-      expect(first).toMatchObject({
-        status: 201,
-        json: { execution: 1, got: 'content', note: 'a note' },
-      });
-      const again = upload('content', 'a note', 'second-boundary');
-      expectReplay(await scenario.post(path, again), first);
-      expect(scenario.executions).toBe(1);
-    });
+function multerMiddleware(): unknown {
+  const interceptor = new (AnyFilesInterceptor())() as unknown as { multer: { any(): unknown } };
+  return interceptor.multer.any();
+}
+
+function scenarioOf(name: string): Scenario {
+  return apps.get(name)!.scenario();
+}
+
+async function expectSame(scenario: Scenario, path: string, one: Part[], other: readonly Part[]) {
+  const first = await scenario.post(path, form(...one));
+  expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
+  expectReplay(await scenario.post(path, form(...other)), first);
+  expect(scenario.executions).toBe(1);
+}
+
+async function expectDifferent(
+  scenario: Scenario,
+  path: string,
+  one: readonly Part[],
+  other: readonly Part[],
+) {
+  const first = await scenario.post(path, form(...one));
+  expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
+  expectProblem(await scenario.post(path, form(...other)), 'key-reused');
+  expect(scenario.executions).toBe(1);
+  expectReplay(await scenario.post(path, form(...one)), first);
+}
+
+describe.each(ways)(
+  'C47 a multipart request on $app: $path',
+  ({ app, path, files, isNameless }) => {
+    const parts = [note, ...files];
+
+    it('is replayed under a new boundary', () => expectSame(scenarioOf(app), path, parts, parts));
+
+    it('is the same, whatever the order of differently named parts', () =>
+      expectSame(scenarioOf(app), path, parts, [...files, note]));
 
     it.each([
-      ['content', upload('another content')],
-      ['field', upload('content', 'another note')],
-    ])('are told apart by their %s', async (_, other) => {
-      const scenario = app.scenario();
-      await scenario.post(path, upload('content'));
-      expectProblem(await scenario.post(path, other), 'key-reused');
-      expect(scenario.executions).toBe(1);
+      ['another value', changed(parts, 'note', { value: 'another' })],
+      ['one part more', [...parts, { name: 'more', value: '' }]],
+      ['one part less', files],
+      ['a repeated part', [...parts, note]],
+      ['a part of another name', changed(parts, 'note', { name: 'Note' })],
+    ])('is another one with %s', (_, other) =>
+      expectDifferent(scenarioOf(app), path, parts, other),
+    );
+
+    it('is another one with values of one name in another order', () => {
+      const more = { ...note, value: 'more' };
+      return expectDifferent(scenarioOf(app), path, [note, more], [more, note]);
     });
+
+    if (files.length === 0) return;
+
+    it.each([
+      ['other bytes', { value: 'Content' }],
+      ['no bytes', { value: '' }],
+      ['bytes that are no text', { value: Buffer.from([0xff, 0xfe, 0x00]) }],
+    ])('is another one with %s in a file', (_, change) =>
+      expectDifferent(scenarioOf(app), path, parts, changed(parts, 'file', change)),
+    );
+
+    it('is another one where octets differ that decode to the same text', () => {
+      const one = changed(parts, 'file', { value: Buffer.from([0xff]) });
+      const other = changed(parts, 'file', { value: Buffer.from([0xfe]) });
+      return expectDifferent(scenarioOf(app), path, one, other);
+    });
+
+    it('is another one without its file', () =>
+      expectDifferent(scenarioOf(app), path, parts, [note]));
+
+    it('is another one where a field has the bytes of the file', () =>
+      expectDifferent(scenarioOf(app), path, parts, [
+        note,
+        ...files.map(({ name, value }) => ({ name, value })),
+      ]));
+
+    const whatItIs = [{ filename: 'b.txt' }, { type: 'text/html' }];
+    const expectation = isNameless === true ? expectSame : expectDifferent;
+    it.each(whatItIs)(
+      isNameless === true
+        ? 'is the same with a file of %j, which the parser forgets'
+        : 'is another one with a file of %j',
+      (change) => expectation(scenarioOf(app), path, parts, changed(parts, 'file', change)),
+    );
+
+    if (files.length < 2) return;
+
+    it('is another one with the bytes of two files swapped', () => {
+      const [one, two] = files;
+      const swapped = [
+        { ...one!, value: 'two' },
+        { ...two!, value: 'one' },
+      ];
+      const original = [
+        { ...one!, value: 'one' },
+        { ...two!, value: 'two' },
+      ];
+      return expectDifferent(scenarioOf(app), path, original, swapped);
+    });
+  },
+);
+
+describe.each(['express, global interceptor', 'fastify, true', 'fastify, keyValues'])(
+  'C47 a multipart request of which a part is compared, on %s',
+  (app) => {
+    const parts = [note, file, second];
+
+    it('include counts the fields and the files that it names', async () => {
+      const path = '/included';
+      const other = [...changed(parts, 'second', { value: 'x' }), { name: 'n', value: '1' }];
+      await expectSame(scenarioOf(app), path, parts, other);
+      await expectDifferent(scenarioOf(app), path, parts, changed(parts, 'note', { value: 'x' }));
+      await expectDifferent(scenarioOf(app), path, parts, changed(parts, 'file', { value: 'x' }));
+    });
+
+    it('exclude leaves out fields, files and what files are called', async () => {
+      const path = '/excluded';
+      await expectSame(scenarioOf(app), path, parts, changed(parts, 'note', { value: 'x' }));
+      await expectSame(scenarioOf(app), path, parts, changed(parts, 'second', { value: 'x' }));
+      await expectSame(scenarioOf(app), path, parts, [note, second, { ...file, filename: 'x' }]);
+      await expectDifferent(scenarioOf(app), path, parts, changed(parts, 'file', { value: 'x' }));
+    });
+
+    it('headers count besides the parts', async () => {
+      const path = '/with-headers';
+      await expectDifferent(scenarioOf(app), path, parts, changed(parts, 'file', { value: 'x' }));
+      const scenario = scenarioOf(app);
+      const first = await scenario.post(path, form(...parts));
+      expectProblem(
+        await scenario.post(path, { ...form(...parts), headers: [['If-Match', '"1"']] }),
+        'key-reused',
+      );
+      expectReplay(await scenario.post(path, form(...parts)), first);
+    });
+
+    it('false compares nothing', () =>
+      expectSame(scenarioOf(app), '/uncompared', parts, [{ name: 'x', value: 'y' }]));
+
+    it('a large file counts to its last byte', async () => {
+      const large = Buffer.alloc(700_000, 'x');
+      const other = Buffer.from(large);
+      other[other.length - 1] = 0;
+      await expectDifferent(
+        scenarioOf(app),
+        '/form',
+        changed(parts, 'file', { value: large }),
+        changed(parts, 'file', { value: other }),
+      );
+    });
+  },
+);
+
+describe('C47 a field of a form that is JSON, on Fastify', () => {
+  const json = (value: string): Part => ({ name: 'note', value, type: 'application/json' });
+
+  it.each(['true', 'keyValues'])('counts by value with attachFieldsToBody: %s', async (mode) => {
+    const app = `fastify, ${mode}`;
+    await expectSame(scenarioOf(app), '/form', [json('{"a":1,"b":2}')], [json('{"b":2, "a":1.0}')]);
+    await expectDifferent(scenarioOf(app), '/form', [json('{"a":1}')], [json('{"a":"1"}')]);
+    await expectDifferent(scenarioOf(app), '/form', [json('1')], [{ name: 'note', value: '1' }]);
+  });
+
+  it.each(['true', 'keyValues'])('cannot pass for a part with attachFieldsToBody: %s', (mode) => {
+    const forged = (extra: number) =>
+      json(JSON.stringify({ type: 'field', fieldname: 'note', value: 1, fields: {}, extra }));
+    return expectDifferent(scenarioOf(`fastify, ${mode}`), '/form', [forged(1)], [forged(2)]);
+  });
+
+  it('is refused where it is nested beyond measure', async () => {
+    const scenario = scenarioOf('fastify, keyValues');
+    const deep = json('['.repeat(2_000) + ']'.repeat(2_000));
+    expectProblem(await scenario.post('/form', form(deep)), 'content-invalid');
+    expect(scenario.executions).toBe(0);
   });
 });

@@ -206,6 +206,7 @@ describe.each(combinations)('the same request on $platform with $store', ({ plat
     ['the order of a repeated name differs', '?a=1&a=2', '?a=2&a=1'],
     ['a name is repeated', '?a=1', '?a=1&a=1'],
     ['an ampersand is part of a value', '?a=1&b=2', '?a=1%26b%3D2'],
+    ['octets differ that are no UTF-8', '?a=%FF', '?a=%FE'],
   ])('C38 the query counts: %s', (_, first, second) =>
     expectDifferent({}, {}, `/things${first}`, `/things${second}`),
   );
@@ -303,6 +304,16 @@ describe.each(combinations)('the same request on $platform with $store', ({ plat
     await expectDifferent({ ...form, body: 'a=1&b=x' }, { ...form, body: 'a=1&b=y' });
   });
 
+  it('C45 urlencoded bodies are compared by name: the order counts among equal names', async () => {
+    await expectSame({ ...form, body: 'a=1&b=2&a=3' }, { ...form, body: 'b=2&a=1&a=3' });
+    await expectDifferent({ ...form, body: 'a=1&a=3' }, { ...form, body: 'a=3&a=1' });
+    await expectDifferent({ ...form, body: 'a=1' }, { ...form, body: 'a=1&a=1' });
+    await expectDifferent({ ...form, body: 'a=1%26b%3D2' }, { ...form, body: 'a=1&b=2' });
+  });
+
+  it('C45 an urlencoded body is not the JSON that it says the same as', () =>
+    expectDifferent({ ...form, body: 'a=1' }, { json: { a: '1' } }));
+
   it('C45 a text body is compared', async () => {
     const type = 'text/plain';
     await expectSame({ type, body: 'one' }, { type, body: 'one' });
@@ -318,6 +329,18 @@ describe.each(combinations)('the same request on $platform with $store', ({ plat
     await expectDifferent({ type, body: octets }, { type, body: other });
     await expectDifferent({ type, body: octets }, { type, body: octets.subarray(0, 511) });
   });
+
+  it.each(['/included', '/excluded'])(
+    'C46 octets and texts count as a whole where members are selected: %s',
+    async (path) => {
+      const octets = { type: 'application/octet-stream', body: Buffer.from([1, 2]) };
+      await expectSame(octets, octets, path);
+      await expectDifferent(octets, { ...octets, body: Buffer.from([1, 3]) }, path);
+      const text = { type: 'text/plain', body: 'one' };
+      await expectSame(text, text, path);
+      await expectDifferent(text, { ...text, body: 'two' }, path);
+    },
+  );
 
   it('C48 no body is the same request as no body', () => expectSame({}, {}));
 
@@ -399,6 +422,26 @@ describe.each(combinations)('the same bytes on $platform with $store', ({ platfo
     const first = await scenario.post('/bytes', { body: '{"a":1,"b":2}' });
     expectProblem(await scenario.post('/bytes', { body }), 'key-reused');
     expectReplay(await scenario.post('/bytes', { body: '{"a":1,"b":2}' }), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it.each([
+    ['a form', 'application/x-www-form-urlencoded', 'a=1&b=2', 'b=2&a=1'],
+    ['octets', 'application/octet-stream', 'one', 'two'],
+  ])("C46 with fingerprint: 'bytes' those of %s matter", async (_, type, body, other) => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/bytes', { type, body });
+    expect(first).toMatchObject({ status: 201 });
+    expectProblem(await scenario.post('/bytes', { type, body: other }), 'key-reused');
+    expectReplay(await scenario.post('/bytes', { type, body }), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it("C48 with fingerprint: 'bytes' no body is the same request as no body", async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/bytes');
+    expectReplay(await scenario.post('/bytes'), first);
+    expectProblem(await scenario.post('/bytes', { body: '{}' }), 'key-reused');
     expect(scenario.executions).toBe(1);
   });
 

@@ -96,6 +96,15 @@ export class Scenario {
     return responses;
   }
 
+  /** The same post, one after the other on one connection, without keeping the answers. */
+  async *repeatedPosts(path: string, times: number): AsyncGenerator<RawResponse> {
+    const connection = new KeepAliveConnection(this.port);
+    for (let time = 0; time < times; time += 1) {
+      yield await connection.exchange(this.request('POST', path, {}));
+    }
+    connection.close();
+  }
+
   private request(method: string, path: string, sending: Sending): RawRequest {
     const {
       key = this.key,

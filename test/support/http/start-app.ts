@@ -1,5 +1,5 @@
 import type { AddressInfo } from 'node:net';
-import { Module, type INestApplication, type Type } from '@nestjs/common';
+import { Module, type CanActivate, type INestApplication, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
@@ -15,6 +15,10 @@ export interface StartAppOptions {
   /** The module's other options. */
   readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
   readonly rawBody?: boolean;
+  /** Speaks HTTP/2 without TLS; on Fastify alone. */
+  readonly http2?: boolean;
+  /** Knows the callers, in place of {@link CallersGuard}. */
+  readonly guard?: CanActivate;
   /** Adds what an application adds: pipes, filters, interceptors, middleware. */
   readonly configure?: (app: INestApplication) => unknown;
 }
@@ -50,13 +54,13 @@ export async function startApp(start: StartAppOptions): Promise<TestApp> {
   } else {
     const app = await NestFactory.create<NestFastifyApplication>(
       module,
-      new FastifyAdapter(),
+      start.http2 === true ? new FastifyAdapter({ http2: true } as object) : new FastifyAdapter(),
       settings,
     );
     app.useBodyParser('application/octet-stream');
     nest = app;
   }
-  nest.useGlobalGuards(new CallersGuard());
+  nest.useGlobalGuards(start.guard ?? new CallersGuard());
   await start.configure?.(nest);
   await nest.listen(0, '127.0.0.1');
   const { port } = nest.getHttpServer().address() as AddressInfo;

@@ -1,0 +1,24 @@
+import { INTERCEPTORS_METADATA, SELF_DECLARED_DEPS_METADATA } from '@nestjs/common/constants.js';
+import type { Handler } from '../transports/http/http-route.js';
+import { isLayer } from './idempotent.metadata.js';
+
+/**
+ * Whether an interceptor of Nest's that parses a form (`FileInterceptor` and its like) is bound to the
+ * method inside of the layer, where the form's content cannot be compared any more. No other can have
+ * parsed it before: a form is read once.
+ */
+export function parsesFormsInside(handler: Handler): boolean {
+  const interceptors = (Reflect.getMetadata(INTERCEPTORS_METADATA, handler) ?? []) as object[];
+  const layer = interceptors.findIndex(isLayer);
+  return layer >= 0 && interceptors.slice(layer + 1).some(parsesForms);
+}
+
+/** What those interceptors ask for, and nothing else does: they are classes made on the spot, without a name. */
+const MULTER_OPTIONS = 'MULTER_MODULE_OPTIONS';
+
+function parsesForms(interceptor: object): boolean {
+  const type = typeof interceptor === 'function' ? interceptor : interceptor.constructor;
+  const asked = Reflect.getMetadata(SELF_DECLARED_DEPS_METADATA, type) as
+    { readonly param: unknown }[] | undefined;
+  return (asked ?? []).some(({ param }) => param === MULTER_OPTIONS);
+}

@@ -1,0 +1,58 @@
+import { ContentNotComparableError } from '../../core/canonical-json.js';
+import type { Form, FormFile, ParsedRequest } from './form.js';
+
+/** A part as @fastify/multipart hands it out with `attachFieldsToBody: true`. */
+interface AttachedPart {
+  readonly type: 'field' | 'file';
+  readonly value?: unknown;
+  readonly filename?: string;
+  readonly mimetype: string;
+  /** The file's bytes; none where an `onFile` function has taken them. */
+  readonly _buf?: Uint8Array | null;
+}
+
+/**
+ * The form that @fastify/multipart has attached to the body; `undefined` where it has not. With
+ * `attachFieldsToBody: 'keyValues'` a file has neither name nor media type.
+ *
+ * @throws {@link ContentNotComparableError} for a file whose bytes are not there.
+ */
+export function fastifyForm(request: ParsedRequest): Form | undefined {
+  const { body } = request;
+  if (request.isMultipart?.() !== true || typeof body !== 'object' || body === null)
+    return undefined;
+  const fields = Object.create(null) as Record<string, unknown[]>;
+  const files = Object.create(null) as Record<string, (FormFile | null)[]>;
+  for (const [name, attached] of Object.entries(body)) {
+    const entries: unknown[] = Array.isArray(attached) ? attached : [attached];
+    const ofName = entries.map((entry) => fileOf(entry, body));
+    fields[name] = entries.map((entry, index) => (ofName[index] ? null : fieldOf(entry, body)));
+    if (ofName.some((file) => file !== null)) files[name] = ofName;
+  }
+  return { fields, files };
+}
+
+function fileOf(entry: unknown, body: object): FormFile | null {
+  if (entry instanceof Uint8Array) {
+    return { filename: undefined, mediaType: undefined, content: entry };
+  }
+  const isTaken = isPart(entry, body)
+    ? entry.type === 'file' && !(entry._buf instanceof Uint8Array)
+    : entry === undefined;
+  if (isTaken) {
+    throw new ContentNotComparableError(
+      'The bytes of an uploaded file are not in the body of the request: "onFile" or a hook has taken them. Give a function as the option "fingerprint" that answers with what counts of them.',
+    );
+  }
+  if (!isPart(entry, body) || !(entry._buf instanceof Uint8Array)) return null;
+  return { filename: entry.filename, mediaType: entry.mimetype, content: entry._buf };
+}
+
+function fieldOf(entry: unknown, body: object): unknown {
+  return isPart(entry, body) ? [entry.value, entry.mimetype] : entry;
+}
+
+/** Every part knows the body that it is attached to: JSON that a client sends in a field cannot. */
+function isPart(entry: unknown, body: object): entry is AttachedPart {
+  return typeof entry === 'object' && entry !== null && 'fields' in entry && entry.fields === body;
+}

@@ -1,0 +1,115 @@
+import { Controller, Logger, Post } from '@nestjs/common';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { json } from 'express';
+import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { platforms } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type StartAppOptions } from '../../support/http/start-app.js';
+import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
+
+/** A controller of its own for each test: the log says what it says once per operation. */
+function bytesController() {
+  @Controller()
+  class BytesController {
+    @Post('canonical')
+    @Idempotent()
+    canonical(@InScenario() scenario: Scenario) {
+      return answer(scenario);
+    }
+
+    @Post('bytes')
+    @Idempotent({ fingerprint: 'bytes', operation: `bytes ${(operations += 1)}` })
+    bytes(@InScenario() scenario: Scenario) {
+      return answer(scenario);
+    }
+  }
+  return BytesController;
+}
+
+let operations = 0;
+
+async function answer(scenario: Scenario) {
+  return { execution: await scenario.run() };
+}
+
+const logged = new LoggedLines();
+
+beforeEach(() => {
+  logged.lines.length = 0;
+});
+
+afterAll(() => {
+  Logger.overrideLogger(false);
+});
+
+async function withApp(
+  start: Partial<StartAppOptions> & Pick<StartAppOptions, 'platform'>,
+  test: (scenario: Scenario) => Promise<void>,
+): Promise<void> {
+  const app = await startApp({ store: memoryStore(), controllers: [bytesController()], ...start });
+  Logger.overrideLogger(logged);
+  try {
+    await test(app.scenario());
+  } finally {
+    await app.close();
+  }
+}
+
+it.each(['/canonical', '/bytes'])(
+  'C46 a body of a media type that nothing parses is refused on express%s',
+  (path) =>
+    withApp({ platform: 'express', rawBody: true }, async (scenario) => {
+      const xml = { type: 'application/xml', body: '<a/>' };
+      expectProblem(await scenario.post(path, xml), 'content-invalid');
+      expect(logged.own).toEqual([expect.stringMatching(/Register a parser for its media type/)]);
+      expect(scenario.executions).toBe(0);
+    }),
+);
+
+it("C46 a text whose bytes Fastify has not kept is refused with fingerprint: 'bytes'", () =>
+  withApp({ platform: 'fastify', rawBody: true }, async (scenario) => {
+    const text = { type: 'text/plain', body: 'one' };
+    expectProblem(await scenario.post('/bytes', text), 'content-invalid');
+    expect(logged.own).toEqual([expect.stringMatching(/has made text of the request's bytes/)]);
+    expect(await scenario.post('/canonical', text)).toMatchObject({ status: 201 });
+  }));
+
+describe.each(platforms)('C32 a parser of the application on %s', (platform) => {
+  function parseWith(keep: (request: object, bytes: Buffer) => void): Partial<StartAppOptions> {
+    return {
+      configure: (nest) =>
+        platform === 'express'
+          ? nest.use(json({ verify: (request, _, bytes) => keep(request, bytes) }))
+          : (nest as NestFastifyApplication).useBodyParser(
+              'application/json',
+              {},
+              (request, body, done) => {
+                keep(request, body);
+                done(null, JSON.parse(String(body)));
+              },
+            ),
+    };
+  }
+
+  it("that keeps raw bytes does for fingerprint: 'bytes'", () => {
+    const keeping = parseWith((request, rawBody) => Object.assign(request, { rawBody }));
+    return withApp({ platform, ...keeping }, async (scenario) => {
+      expect(await scenario.post('/bytes', { body: '{"a":1}' })).toMatchObject({ status: 201 });
+      expect(await scenario.post('/bytes', { body: '{"a":1}' })).toMatchObject({ replayed: true });
+      expectProblem(await scenario.post('/bytes', { body: '{"a": 1}' }), 'key-reused');
+    });
+  });
+
+  it('that keeps none is found out at the first request, and the log says what to change', () =>
+    withApp({ platform, ...parseWith(() => undefined) }, async (scenario) => {
+      expect(await scenario.post('/bytes', { body: '{"a":1}' })).toMatchObject({ status: 500 });
+      expect(scenario.executions).toBe(0);
+      const errors = logged.lines.filter(({ level }) => level === 'error');
+      expect(errors.map(({ message }) => message).join('\n')).toMatch(
+        /option "fingerprint" is 'bytes'.* \{ rawBody: true \}/,
+      );
+    }));
+});

@@ -1,0 +1,182 @@
+import multipart from '@fastify/multipart';
+import { Controller, Logger, Post, UseInterceptors } from '@nestjs/common';
+import type { ExecutionContext } from '@nestjs/common';
+import { FileInterceptor } from '@nestjs/platform-express';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import { changed, form, type Part } from '../../support/http/form.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
+
+const parts: readonly Part[] = [
+  { name: 'note', value: 'a note' },
+  { name: 'file', value: 'content', filename: 'a.txt', type: 'text/plain' },
+];
+
+/** A storage that takes the bytes elsewhere and tells `kept` about it. */
+function storage(kept: object) {
+  return {
+    _handleFile: (
+      _: unknown,
+      { stream }: { stream: NodeJS.ReadableStream },
+      done: (error: null, kept: object) => void,
+    ) => void stream.once('end', () => done(null, kept)).resume(),
+    _removeFile: (_request: unknown, _file: unknown, done: (error: null) => void) => done(null),
+  };
+}
+
+@Controller()
+class ExpressFormsController {
+  @Post('parsed-by-nobody')
+  @Idempotent()
+  parsedByNobody(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('parsed-by-nobody-by-bytes')
+  @Idempotent({ fingerprint: 'bytes' })
+  parsedByNobodyByBytes(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('stored-elsewhere')
+  @Idempotent()
+  @UseInterceptors(FileInterceptor('file', { storage: storage({ etag: '1' }) }))
+  storedElsewhere(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('path-of-no-file')
+  @Idempotent()
+  @UseInterceptors(FileInterceptor('file', { storage: storage({ path: 'https://files/1' }) }))
+  pathOfNoFile(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('by-a-function')
+  @Idempotent({
+    fingerprint: (_: unknown, context: ExecutionContext) =>
+      context.switchToHttp().getRequest<{ file: { etag: string } }>().file.etag,
+  })
+  @UseInterceptors(FileInterceptor('file', { storage: storage({ etag: '1' }) }))
+  byAFunction(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+}
+
+@Controller()
+class FastifyFormsController {
+  @Post('form')
+  @Idempotent()
+  form(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+}
+
+@Controller()
+class FormsTakenController {
+  @Post('form')
+  @Idempotent()
+  form(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+}
+
+@Controller()
+class FormsMappedController {
+  @Post('form')
+  @Idempotent()
+  form(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+}
+
+async function answer(scenario: Scenario) {
+  return { execution: await scenario.run() };
+}
+
+const logged = new LoggedLines();
+const apps = new Map<string, TestApp>();
+
+beforeAll(async () => {
+  apps.set(
+    'express',
+    await startApp({
+      platform: 'express',
+      store: memoryStore(),
+      controllers: [ExpressFormsController],
+      rawBody: true,
+    }),
+  );
+  const onFastify = async (
+    name: string,
+    controller: typeof FastifyFormsController,
+    options: object,
+  ) => {
+    const configure = (nest: unknown) =>
+      (nest as NestFastifyApplication).register(multipart, options);
+    const start = { platform: 'fastify', store: memoryStore(), configure } as const;
+    apps.set(name, await startApp({ ...start, controllers: [controller] }));
+  };
+  await onFastify('fastify, nothing attached', FastifyFormsController, {});
+  await onFastify('fastify, files taken', FormsTakenController, {
+    attachFieldsToBody: true,
+    onFile: async ({ file }: { file: NodeJS.ReadableStream }) => void file.resume(),
+  });
+  const mapped = await startApp({
+    platform: 'fastify',
+    store: memoryStore(),
+    controllers: [FormsMappedController],
+    configure: async (nest) => {
+      await (nest as NestFastifyApplication).register(multipart, { attachFieldsToBody: true });
+      const fastify = (nest as NestFastifyApplication).getHttpAdapter().getInstance();
+      fastify.addHook('preHandler', async (request) => {
+        const body = request.body as Record<string, { value: unknown }>;
+        request.body = Object.fromEntries(
+          Object.entries(body).map(([name, { value }]) => [name, value]),
+        );
+      });
+    },
+  });
+  apps.set('fastify, body mapped', mapped);
+  Logger.overrideLogger(logged);
+});
+
+afterAll(async () => {
+  await Promise.all([...apps.values()].map((app) => app.close()));
+  Logger.overrideLogger(false);
+});
+
+describe('C47 a multipart request whose content is out of reach', () => {
+  it.each([
+    ['express', '/parsed-by-nobody', /FileInterceptor\(…\)\) below @Idempotent\(\)/],
+    ['express', '/parsed-by-nobody-by-bytes', /FileInterceptor\(…\)\) below @Idempotent\(\)/],
+    ['express', '/stored-elsewhere', /neither in memory nor on disk.* a function as the option/],
+    ['express', '/path-of-no-file', /leads nowhere.* a function as the option/],
+    ['fastify, nothing attached', '/form', /\{ attachFieldsToBody: true \}/],
+    ['fastify, files taken', '/form', /"onFile".* a function as the option "fingerprint"/],
+    ['fastify, body mapped', '/form', /a hook has taken them.* a function as the option/],
+  ])('is refused on %s%s, and the log says what to change', async (name, path, remedy) => {
+    logged.lines.length = 0;
+    const scenario = apps.get(name)!.scenario();
+    expectProblem(await scenario.post(path, form(...parts)), 'content-invalid');
+    expectProblem(await scenario.post(path, form(...parts)), 'content-invalid');
+    expect(scenario.executions).toBe(0);
+    expect(logged.own).toEqual([expect.stringMatching(remedy)]);
+  });
+
+  it('is compared by a function that knows what its storage knows', async () => {
+    const path = '/by-a-function';
+    const scenario = apps.get('express')!.scenario();
+    const first = await scenario.post(path, form(...parts));
+    expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
+    const other = changed(parts, 'file', { value: 'other' });
+    expectReplay(await scenario.post(path, form(...other)), first);
+    expect(scenario.executions).toBe(1);
+  });
+});

@@ -1,0 +1,52 @@
+import { describe, expect, it } from '@jest/globals';
+import { ContentNotComparableError } from '../../../lib/core/canonical-json.js';
+import { formContent } from '../../../lib/transports/http/form-content.js';
+
+/** The fields as multer leaves them, where Nest does not close the gaps of its arrays. */
+function contentOf(
+  fields: object,
+  select = (members: unknown): unknown => members,
+): Promise<string> {
+  return formContent({ body: Object.assign(Object.create(null), fields) }, select);
+}
+
+function arrayWith(values: Record<string, string>): unknown[] {
+  return Object.assign([], values);
+}
+
+describe('the fields of a form', () => {
+  it('are refused where they lead back to themselves, before any selection goes in circles', async () => {
+    const fields = { note: 'a note', parts: {} };
+    fields.parts = { fields, others: [fields, fields] };
+    let selections = 0;
+    const content = contentOf(fields, () => (selections += 1));
+    await expect(content).rejects.toBeInstanceOf(ContentNotComparableError);
+    expect(selections).toBe(0);
+  });
+});
+
+describe('the arrays of a form', () => {
+  it('may have a few holes, which count', async () => {
+    const contents = await Promise.all([
+      contentOf({ rows: arrayWith({ 2: 'a', 9: 'b' }) }),
+      contentOf({ rows: arrayWith({ 2: 'a', 8: 'b' }) }),
+      contentOf({ rows: ['a', 'b'] }),
+    ]);
+    expect(new Set(contents).size).toBe(3);
+  });
+
+  it.each([
+    ['one that ends beyond measure', { rows: arrayWith({ 4_294_967_294: 'a' }) }],
+    ['one inside of another', { rows: [{ cells: arrayWith({ 20_000: 'a' }) }] }],
+    ['many small ones', { rows: Array.from({ length: 20 }, () => arrayWith({ 999: 'a' })) }],
+    ['a value beyond the greatest index', { rows: arrayWith({ 0: 'a', 99_999_999_999: 'b' }) }],
+    ['no value but that one', { rows: arrayWith({ 99_999_999_999: 'b' }) }],
+  ])('are refused with more: %s', async (_, fields) => {
+    await expect(contentOf(fields)).rejects.toBeInstanceOf(ContentNotComparableError);
+  });
+
+  it('may be as long as their values are many', async () => {
+    const rows = Array.from({ length: 150_000 }, (_, index) => String(index));
+    expect((await contentOf({ rows })).includes('"149999"')).toBe(true);
+  });
+});
