@@ -5,6 +5,7 @@ import { IdempotencyModule } from 'nestjs-idempotency';
 import { validateEnvironment } from './config/environment.js';
 import { idempotencyOptions } from './config/idempotency.js';
 import { IdempotencyLog } from './idempotency-log.js';
+import { PageController } from './page/page.controller.js';
 import { PaymentsModule } from './payments/payments.module.js';
 
 @Module({
@@ -13,6 +14,7 @@ import { PaymentsModule } from './payments/payments.module.js';
     IdempotencyModule.forRootAsync({ inject: [ConfigService], useFactory: idempotencyOptions }),
     PaymentsModule,
   ],
+  controllers: [PageController],
   providers: [
     IdempotencyLog,
     {

@@ -3,7 +3,7 @@ import { validateEnvironment } from './config/environment.js';
 import { welcome } from './welcome.js';
 
 const environment = validateEnvironment(process.env);
-const app = await createApp(environment.PLATFORM);
+const app = await createApp(environment.PLATFORM, environment.CORS_ORIGIN);
 app.enableShutdownHooks();
 await app.listen(environment.PORT, '127.0.0.1');
 app.useLogger(['error', 'warn', 'log']);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Environment } from './config/environment.js';
 
-/** What `npm start` prints: where the API listens, and three requests to paste. */
+/** What `npm start` prints: where the API listens, a page to open, and three requests to paste. */
 export function welcome(url: string, { PLATFORM, STORE }: Environment): string {
   const key = `order-${randomUUID()}`;
   const pay = (token: string) =>
@@ -14,6 +14,8 @@ export function welcome(url: string, { PLATFORM, STORE }: Environment): string {
     ].join(' ');
   return `
 Payments API on ${url} (${PLATFORM}, idempotency records in ${STORE === 'redis' ? 'Redis' : 'memory'})
+
+Open ${url} in a browser, and try to be charged twice. Or in a terminal:
 
 1. Pay 49.99 EUR as Alice. The provider takes a moment:
 

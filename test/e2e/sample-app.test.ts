@@ -2,11 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { Ledger } from '../../sample-app/src/ledger/ledger.js';
+import { welcome } from '../../sample-app/src/welcome.js';
 
 // The app reads its settings when it is imported.
 process.env.STORE = 'memory';
 process.env.PROVIDER_DELAY_MS = '20';
 const { createApp } = await import('../../sample-app/src/create-app.js');
+const { validateEnvironment } = await import('../../sample-app/src/config/environment.js');
 
 const order = { amount: 4999, currency: 'EUR' };
 
@@ -192,5 +194,73 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     });
     expect(refunds).toBe(1);
     expect(await get(path, 'alice-demo-token')).toMatchObject({ json: { refunded: 4000 } });
+  });
+
+  it('counts the charges of each user, and those that are too many', async () => {
+    const ledger = app.get(Ledger);
+    const counted = async () => (await get('/ledger', 'nobody needs one')).json as any;
+    const before = await counted();
+    await post({ key: randomUUID() });
+    const { json: payment } = await post({ key: randomUUID(), token: 'bob-demo-token' });
+    const path = `/payments/${String(payment.id)}/refunds`;
+    await post({ path, key: randomUUID(), token: 'bob-demo-token', body: { amount: 1 } });
+    const { alice, bob } = before.charges as { alice: number; bob: number };
+
+    expect(before.chargedTwice).toBe(0);
+    const after = { charges: { alice: alice + 1, bob: bob + 1 }, chargedTwice: 0 };
+    expect(await counted()).toEqual(after);
+
+    const charge = ledger
+      .entries()
+      .find(({ kind, userId }) => kind === 'charge' && userId === 'alice');
+    ledger.append({ ...charge!, id: randomUUID() });
+    expect(await counted()).toEqual({
+      charges: { alice: alice + 2, bob: bob + 1 },
+      chargedTwice: 1,
+    });
+  });
+
+  it.each([
+    ['/', 'text/html; charset=utf-8'],
+    ['/page.css', 'text/css; charset=utf-8'],
+    ['/page.js', 'text/javascript; charset=utf-8'],
+  ])('serves %s', async (path, type) => {
+    const response = await fetch(url + path);
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, type]);
+  });
+
+  it('lets its page load nothing from elsewhere', async () => {
+    const response = await fetch(url);
+    expect(response.headers.get('content-security-policy')).toContain("default-src 'none'");
+    expect(await response.text()).not.toMatch(/(src|href)="[^"]*\/\//);
+  });
+
+  it.each(['index.ts', 'nothing.js', '%2e%2e%2findex.ts', '..%2f..%2fpackage.json'])(
+    'serves no /client/%s',
+    async (file) => {
+      expect((await fetch(`${url}/client/${file}`)).status).toBe(404);
+    },
+  );
+});
+
+describe('the settings of the sample app', () => {
+  it('take the origin of another page', () => {
+    const { CORS_ORIGIN } = validateEnvironment({ CORS_ORIGIN: 'https://shop.example.com' });
+    expect(CORS_ORIGIN).toBe('https://shop.example.com');
+  });
+
+  it.each(['shop.example.com', 'https://shop.example.com/', '*'])(
+    'refuse %s as one, because no browser would call it so',
+    (CORS_ORIGIN) => {
+      expect(() => validateEnvironment({ CORS_ORIGIN })).toThrow('CORS_ORIGIN must look like');
+    },
+  );
+});
+
+describe('the welcome of the sample app', () => {
+  it('names the page to open, and three requests to paste', () => {
+    const text = welcome('http://127.0.0.1:3000', validateEnvironment({}));
+    expect(text).toContain('\nOpen http://127.0.0.1:3000 in a browser');
+    expect(text.match(/^curl -i http:\/\/127\.0\.0\.1:3000\/payments /gm)).toHaveLength(3);
   });
 });

@@ -32,6 +32,11 @@ export class Environment {
   @IsIn(['express', 'fastify'])
   PLATFORM: Platform = 'express';
 
+  /** The origin whose pages may use the API from a browser, besides the API's own. */
+  @IsOptional()
+  @Matches(/^https?:\/\/[^/]+$/, { message: 'CORS_ORIGIN must look like http://127.0.0.1:5173' })
+  CORS_ORIGIN?: string;
+
   /** The file of the ledger; without it the ledger is kept in memory, or with Redis in the temporary folder. */
   @IsOptional()
   @IsString()

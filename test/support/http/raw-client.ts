@@ -23,10 +23,15 @@ export interface PendingRequest {
 
 /** Sends one request on a connection of its own and reads until the server closes it. */
 export function sendRaw(port: number, request: RawRequest): PendingRequest {
+  return sendBytes(port, request.method, encode(request, port, 'close'));
+}
+
+/** The same with a request that is written out already, and asks for the connection to be closed. */
+export function sendBytes(port: number, method: string, request: Buffer): PendingRequest {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   let answered = false;
   const response = readToEnd(socket).then((bytes) => {
-    const parsed = parseResponse(bytes, request.method);
+    const parsed = parseResponse(bytes, method);
     if (parsed === undefined) {
       throw new Error(
         `the connection ended after ${bytes.length} bytes: ${bytes.toString('latin1', 0, 500)}`,
@@ -42,7 +47,7 @@ export function sendRaw(port: number, request: RawRequest): PendingRequest {
   });
   // Who abandons a request does not wait for its response.
   response.catch(() => undefined);
-  socket.write(encode(request, port, 'close'));
+  socket.write(request);
   return {
     response,
     abandon: () => void socket.resetAndDestroy(),
@@ -65,10 +70,14 @@ export class KeepAliveConnection {
     this.#socket = connect({ port, host: '127.0.0.1', noDelay: true });
   }
 
-  async exchange(request: RawRequest): Promise<RawResponse> {
-    this.#socket.write(encode(request, this.port, 'keep-alive'));
+  exchange(request: RawRequest): Promise<RawResponse> {
+    return this.exchangeBytes(request.method, encode(request, this.port, 'keep-alive'));
+  }
+
+  async exchangeBytes(method: string, request: Buffer): Promise<RawResponse> {
+    this.#socket.write(request);
     for (;;) {
-      const parsed = parseResponse(this.#received, request.method);
+      const parsed = parseResponse(this.#received, method);
       if (parsed !== undefined) {
         this.#received = this.#received.subarray(parsed.length);
         if (this.#received.length > 0) throw new Error('the server sent more than one response');

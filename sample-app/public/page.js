@@ -1,0 +1,103 @@
+import { idempotentFetch, newIdempotencyKey } from './client/index.js';
+
+const meanings = {
+  first: 'The operation ran, and this outcome is stored.',
+  replay: 'The stored outcome, to the byte. Nothing ran.',
+  conflict: 'The first request is still under way. Nothing else ran.',
+  mismatch: 'This key belongs to another order. Nothing ran.',
+  failed: 'The operation failed, nothing is stored: the same key may try again.',
+  refused: 'Refused before anything ran.',
+  lost: 'No answer came. Ask again with the same key.',
+};
+
+const find = (selector) => document.querySelector(selector);
+const key = find('#key');
+let ledger = Promise.resolve();
+
+const actions = {
+  // No button is disabled while a request is under way: the server has to cope.
+  pay: () => pay('Pay'),
+  twice: () => [pay('First of two'), pay('Second of two')],
+  retries: () => pay('With retries', { send: sendWithRetries }),
+  more: () => pay('1 EUR more', { extra: 100 }),
+  renew: () => (key.value = newIdempotencyKey()),
+};
+
+find('form').addEventListener('submit', (event) => {
+  event.preventDefault();
+  actions[event.submitter.value]();
+});
+actions.renew();
+readLedger();
+
+async function pay(action, { send = sendOnce, extra = 0 } = {}) {
+  const order = new FormData(find('form'));
+  const amount = Number(order.get('amount')) + extra;
+  const customer = order.get('customer');
+  const user = customer.toLowerCase();
+  const show = addAnswer(`${action}: ${(amount / 100).toFixed(2)} EUR, ${customer}`);
+  const init = {
+    method: 'POST',
+    headers: { authorization: `Bearer ${user}-demo-token`, 'content-type': 'application/json' },
+    body: JSON.stringify({ amount, currency: 'EUR' }),
+  };
+  const { response, tries } = await send('payments', init, key.value);
+  const verdict = await verdictOn(response);
+  const charges = await readLedger();
+  show(verdict, {
+    Status: response?.status,
+    'Idempotent-Replayed': response?.headers.get('idempotent-replayed') ?? 'none',
+    'Retry-After': response?.headers.get('retry-after'),
+    Tries: tries,
+    [`Charges to ${customer}`]: charges[user],
+  });
+}
+
+async function sendOnce(url, init, key) {
+  const headers = { ...init.headers, 'idempotency-key': key };
+  return { response: await fetch(url, { ...init, headers }).catch(() => undefined) };
+}
+
+/** An error tells the same as an answer: the last response, if any came, and how many tries there were. */
+function sendWithRetries(url, init, key) {
+  return idempotentFetch(url, init, { key, deadlineMs: 20_000 }).catch((error) => error);
+}
+
+async function verdictOn(response) {
+  if (response === undefined) return 'lost';
+  if (response.headers.get('idempotent-replayed') === 'true') return 'replay';
+  const { code } = await response.json();
+  if (code === 'idempotency_in_progress') return 'conflict';
+  if (code === 'idempotency_key_reused') return 'mismatch';
+  if (code?.startsWith('idempotency_')) return 'refused';
+  return response.status < 500 ? 'first' : 'failed';
+}
+
+/** Counts one after the other, so that an older count never replaces a newer one. */
+function readLedger() {
+  ledger = ledger.then(async () => {
+    const { charges, chargedTwice } = await fetch('ledger').then((response) => response.json());
+    for (const [user, count] of Object.entries(charges)) find(`#${user}`).value = count;
+    find('#twice').value = chargedTwice;
+    return charges;
+  });
+  return (ledger = ledger.catch(() => ({})));
+}
+
+/** Adds a line that waits for its answer; returns what fills it in. */
+function addAnswer(title) {
+  const item = find('template').content.firstElementChild.cloneNode(true);
+  item.querySelector('span').textContent = title;
+  find('ol').prepend(item);
+  find('#none').hidden = true;
+  return (verdict, facts) => {
+    item.className = item.querySelector('strong').textContent = verdict;
+    item.querySelector('.note').textContent = meanings[verdict];
+    for (const [name, value] of Object.entries(facts)) {
+      if (value == null) continue;
+      const fact = item.querySelector('dl').appendChild(document.createElement('div'));
+      fact.appendChild(document.createElement('dt')).textContent = name;
+      fact.appendChild(document.createElement('dd')).textContent = value;
+    }
+  };
+}

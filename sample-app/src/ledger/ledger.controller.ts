@@ -1,0 +1,33 @@
+import { Controller, Get } from '@nestjs/common';
+import { ApiOkResponse, ApiProperty } from '@nestjs/swagger';
+import { demoTokens } from '../auth/user.js';
+import { Ledger } from './ledger.js';
+
+export class LedgerView {
+  @ApiProperty({
+    description: 'How often each user was charged, whatever the API answered.',
+    type: 'object',
+    additionalProperties: { type: 'integer' },
+    example: { alice: 1, bob: 0 },
+  })
+  readonly charges!: Record<string, number>;
+
+  @ApiProperty({ description: 'How many charges there are too many.', type: 'integer', example: 0 })
+  readonly chargedTwice!: number;
+}
+
+/** Lets everybody count the charges, to see for himself. A real provider shows his books to nobody. */
+@Controller('ledger')
+export class LedgerController {
+  constructor(private readonly ledger: Ledger) {}
+
+  @Get()
+  @ApiOkResponse({ type: LedgerView })
+  count(): LedgerView {
+    const all = this.ledger.entries().filter(({ kind }) => kind === 'charge');
+    const ofUser = (id: string) => all.filter(({ userId }) => userId === id).length;
+    const charges = Object.fromEntries([...demoTokens.values()].map(({ id }) => [id, ofUser(id)]));
+    const orders = new Set(all.map(({ reference }) => reference));
+    return { charges, chargedTwice: all.length - orders.size };
+  }
+}

@@ -1,0 +1,45 @@
+import { readFile } from 'node:fs/promises';
+import { Controller, Get, Header, NotFoundException, Param, StreamableFile } from '@nestjs/common';
+import { ApiExcludeController } from '@nestjs/swagger';
+
+const PAGE = new URL('../../public/', import.meta.url);
+/** The library's own client: modules without dependencies, so that a browser needs nothing but these files. */
+const CLIENT = new URL('.', import.meta.resolve('nestjs-idempotency/client'));
+
+const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'";
+const JAVASCRIPT = 'text/javascript; charset=utf-8';
+
+/** The page at the front door: charges, double-clicks and retries, and shows what is answered. */
+@Controller()
+@ApiExcludeController()
+export class PageController {
+  @Get()
+  @Header('Content-Type', 'text/html; charset=utf-8')
+  @Header(
+    'Content-Security-Policy',
+    `${POLICY}; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+  )
+  html(): Promise<string> {
+    return readFile(new URL('index.html', PAGE), 'utf8');
+  }
+
+  @Get('page.css')
+  @Header('Content-Type', 'text/css; charset=utf-8')
+  css(): Promise<string> {
+    return readFile(new URL('page.css', PAGE), 'utf8');
+  }
+
+  @Get('page.js')
+  @Header('Content-Type', JAVASCRIPT)
+  javascript(): Promise<string> {
+    return readFile(new URL('page.js', PAGE), 'utf8');
+  }
+
+  @Get('client/:file')
+  async client(@Param('file') file: string): Promise<StreamableFile> {
+    const module = /^[a-z-]+\.js$/.test(file) ? new URL(file, CLIENT) : undefined;
+    const source = module && (await readFile(module).catch(() => undefined));
+    if (source === undefined) throw new NotFoundException('There is no such module');
+    return new StreamableFile(source, { type: JAVASCRIPT });
+  }
+}

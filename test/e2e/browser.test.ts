@@ -1,0 +1,333 @@
+import { once } from 'node:events';
+import { createServer, request, type RequestListener, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Browser, Page } from 'playwright-core';
+import { ApiProcess } from '../../sample-app/src/demo/api-process.js';
+import { findChromium, launchChromium } from '../support/chromium.js';
+import { type Fault, FaultProxy } from '../support/fault-proxy.js';
+import { typescriptNodeOptions } from '../support/typescript/node-options.js';
+
+/** Pictures of the page, for people to look at. */
+const SCREENSHOTS = join(tmpdir(), 'nestjs-idempotency-screenshots');
+
+/** One answer as the page shows it: the verdict, and each fact by its name. */
+type Shown = Readonly<Record<string, string>>;
+
+const chromium = findChromium();
+// Without one, `npm test` has said what is missing: test/support/provision/chromium.ts.
+const describeInBrowser = chromium === undefined ? describe.skip : describe;
+
+describeInBrowser.each(['express', 'fastify'] as const)('in a browser, on %s', (platform) => {
+  let browser: Browser;
+  /** One for all tests, each of which loads it anew: that costs less than a page each. */
+  let page: Page;
+  /** A page that is not the API's. */
+  let shop: Server;
+  let api: ApiProcess;
+
+  beforeAll(async () => {
+    browser = await launchChromium(chromium!);
+    page = await browser.newPage();
+    shop = await serve((_, response) => {
+      response.setHeader('content-type', 'text/html').end('<!doctype html><title>Shop</title>');
+    });
+    const settings = { STORE: 'memory', PLATFORM: platform, PROVIDER_DELAY_MS: '50' };
+    api = new ApiProcess({ ...settings, CORS_ORIGIN: urlOf(shop) }, typescriptNodeOptions);
+    await api.untilListening();
+  });
+  afterAll(async () => {
+    await browser.close();
+    await api.kill();
+    await stop(shop);
+  });
+
+  /** Charges per user while `action` runs: asked of the API from here, whatever the page may show. */
+  async function chargesDuring(action: () => Promise<unknown>) {
+    const { charges: before } = await ledger();
+    await action();
+    const { charges } = await ledger();
+    return { alice: charges.alice - before.alice, bob: charges.bob - before.bob };
+  }
+
+  async function ledger() {
+    const counted = await fetch(`${api.url}/ledger`);
+    return counted.json() as Promise<{ charges: { alice: number; bob: number } }>;
+  }
+
+  describe('the page of the sample app', () => {
+    let proxy: FaultProxy;
+    let complaints: string[] = [];
+
+    beforeAll(async () => {
+      proxy = await FaultProxy.start(api.url);
+      page.on('pageerror', (error) => complaints.push(error.message));
+      page.on('console', (message) => {
+        // To show 409, 422 and lost answers is what the page is there for.
+        const isAnAnswer = message.text().startsWith('Failed to load resource');
+        if (message.type() === 'error' && !isAnAnswer) complaints.push(message.text());
+      });
+    });
+    afterAll(() => proxy.stop());
+
+    beforeEach(async () => {
+      proxy.follow(() => 'none');
+      complaints = [];
+      await page.goto(proxy.url);
+      await page.locator('#alice:not(:empty)').waitFor();
+    });
+    afterEach(() => expect(complaints).toEqual([]));
+
+    const button = (name: string) => page.getByRole('button', { name, exact: true });
+    const press = (name: string) => button(name).click();
+    /** The answers that are there, the oldest first, as soon as there are so many. */
+    async function answers(count: number): Promise<Shown[]> {
+      const answered = page.getByRole('listitem').filter({ has: page.locator('dd') });
+      await answered.nth(count - 1).waitFor();
+      const shown = await answered.evaluateAll((items: any[]) =>
+        items.map((item) => ({
+          verdict: item.querySelector('strong').textContent,
+          ...Object.fromEntries(
+            [...item.querySelectorAll('dl > div')].map((fact) => [
+              fact.firstChild.textContent,
+              fact.lastChild.textContent,
+            ]),
+          ),
+        })),
+      );
+      return shown.reverse() as Shown[];
+    }
+
+    /** One ran; all others found it under way, or done. */
+    function expectOneExecution(shown: readonly Shown[]) {
+      const others = shown.filter(({ verdict }) => verdict !== 'first');
+      expect(others).toHaveLength(shown.length - 1);
+      for (const { verdict } of others) expect(['conflict', 'replay']).toContain(verdict);
+    }
+
+    it('charges once for a double click', async () => {
+      const charges = await chargesDuring(async () => {
+        await button('Pay').dblclick();
+        expectOneExecution(await answers(2));
+      });
+      expect(charges).toEqual({ alice: 1, bob: 0 });
+    });
+
+    it('charges once for twenty clicks in one moment', async () => {
+      const charges = await chargesDuring(async () => {
+        await button('Pay').evaluate((pay: any) => {
+          for (let click = 0; click < 20; click += 1) pay.click();
+        });
+        expectOneExecution(await answers(20));
+      });
+      expect(charges).toEqual({ alice: 1, bob: 0 });
+    });
+
+    it('charges once for two strokes of the Enter key', async () => {
+      const charges = await chargesDuring(async () => {
+        await page.getByLabel('Alice').focus();
+        for (const key of ['Tab', 'Enter', 'Enter']) await page.keyboard.press(key);
+        expectOneExecution(await answers(2));
+      });
+      expect(charges).toEqual({ alice: 1, bob: 0 });
+    });
+
+    it('shows a charge, its replay, a mismatch, and that another customer has his own', async () => {
+      const { charges: before } = await ledger();
+      for (const [index, name] of ['Pay', 'Pay', 'Pay 1 EUR more'].entries()) {
+        await press(name);
+        await answers(index + 1);
+      }
+      await page.getByLabel('Bob').check();
+      await press('Pay');
+
+      const alice = String(before.alice + 1);
+      const bob = String(before.bob + 1);
+      expect(await answers(4)).toEqual([
+        {
+          verdict: 'first',
+          Status: '201',
+          'Idempotent-Replayed': 'none',
+          'Charges to Alice': alice,
+        },
+        {
+          verdict: 'replay',
+          Status: '201',
+          'Idempotent-Replayed': 'true',
+          'Charges to Alice': alice,
+        },
+        {
+          verdict: 'mismatch',
+          Status: '422',
+          'Idempotent-Replayed': 'none',
+          'Charges to Alice': alice,
+        },
+        { verdict: 'first', Status: '201', 'Idempotent-Replayed': 'none', 'Charges to Bob': bob },
+      ]);
+      expect(await ledger()).toEqual({ charges: { alice: +alice, bob: +bob }, chargedTwice: 0 });
+      expect(await page.locator('output').allInnerTexts()).toEqual([
+        expect.any(String),
+        alice,
+        bob,
+        '0',
+      ]);
+    });
+
+    it('shows a conflict, and when to ask again, while the first request is under way', async () => {
+      await page.getByLabel('Amount').selectOption('9999');
+      await press('Pay twice');
+      expect(await answers(1)).toMatchObject([
+        { verdict: 'conflict', Status: '409', 'Idempotent-Replayed': 'none', 'Retry-After': '1' },
+      ]);
+      expect(await page.getByText('under way', { exact: true }).count()).toBe(1);
+    });
+
+    it('charges anew for a new order', async () => {
+      const charges = await chargesDuring(async () => {
+        await press('Pay');
+        await press('New order');
+        await press('Pay');
+        expect((await answers(2)).map(({ verdict }) => verdict)).toEqual(['first', 'first']);
+      });
+      expect(charges).toEqual({ alice: 2, bob: 0 });
+    });
+
+    it('replays a charge whose answer was lost', async () => {
+      const charges = await chargesDuring(async () => {
+        proxy.follow(() => 'lose the answer');
+        await press('Pay');
+        await answers(1);
+        proxy.follow(() => 'none');
+        await press('Pay');
+        expect(await answers(2)).toMatchObject([
+          { verdict: 'lost' },
+          { verdict: 'replay', Status: '201' },
+        ]);
+      });
+      expect(charges).toEqual({ alice: 1, bob: 0 });
+    });
+
+    const faults: readonly Fault[] = ['lose the answer', 'unavailable'];
+
+    it('gets a lost answer by itself where the client retries', async () => {
+      const charges = await chargesDuring(async () => {
+        // Chromium itself sends again what broke on a used connection, but not after an answer.
+        proxy.follow((exchange) => faults[exchange] ?? 'none');
+        await press('Pay with retries');
+        const [answer] = await answers(1);
+        expect(answer).toMatchObject({ verdict: 'replay', Status: '201' });
+        expect(Number(answer?.Tries)).toBeGreaterThan(1);
+      });
+      expect(charges).toEqual({ alice: 1, bob: 0 });
+    });
+
+    it.each([
+      { device: 'desktop', colorScheme: 'light', width: 1_100, height: 760 },
+      { device: 'phone', colorScheme: 'dark', width: 390, height: 844 },
+    ] as const)('fits on a $device, $colorScheme', async ({ device, colorScheme, ...viewport }) => {
+      await page.setViewportSize(viewport);
+      await page.emulateMedia({ colorScheme });
+      await button('Pay').dblclick();
+      await answers(2);
+      await press('Pay 1 EUR more');
+      await answers(3);
+      await press('Pay with retries');
+      await answers(4);
+      expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(viewport.width);
+      const path = join(SCREENSHOTS, `${platform}-${device}-${colorScheme}.png`);
+      await page.screenshot({ path, fullPage: true });
+    });
+  });
+
+  describe('a page of another origin', () => {
+    /** Everything that a script there gets to know. */
+    async function seenFrom(origin: string, url: string) {
+      await page.goto(origin);
+      return page.evaluate(`(async () => {
+        const url = '${url}';
+        const { idempotentFetch, newIdempotencyKey } = await import(url + '/client/index.js');
+        const init = (amount) => ({
+          method: 'POST',
+          headers: { authorization: 'Bearer alice-demo-token', 'content-type': 'application/json' },
+          body: JSON.stringify({ amount, currency: 'EUR' }),
+        });
+        const pay = async (amount, key) => {
+          const { headers, ...rest } = init(amount);
+          const answer = await fetch(url + '/payments', { ...rest, headers: { ...headers, 'idempotency-key': key } });
+          return [answer.status, answer.headers.get('idempotent-replayed'), answer.headers.get('retry-after')];
+        };
+        const [done, hanging] = [newIdempotencyKey(), newIdempotencyKey()];
+        return {
+          first: await pay(4999, done),
+          replay: await pay(4999, done),
+          client: (await idempotentFetch(url + '/payments', init(4999), { key: done })).replayed,
+          conflict: await Promise.race([pay(9999, hanging), pay(9999, hanging)]),
+        };
+      })()`);
+    }
+
+    it('reads the marker and Retry-After where the API exposes them', async () => {
+      expect(await seenFrom(urlOf(shop), api.url)).toEqual({
+        first: [201, null, null],
+        replay: [201, 'true', null],
+        client: true,
+        conflict: [409, null, '1'],
+      });
+    });
+
+    it('reads neither where the API does not', async () => {
+      const concealing = await serve(withoutExposedHeaders(api.url));
+      try {
+        expect(await seenFrom(urlOf(shop), urlOf(concealing))).toEqual({
+          first: [201, null, null],
+          replay: [201, null, null],
+          client: false,
+          conflict: [409, null, null],
+        });
+      } finally {
+        await stop(concealing);
+      }
+    });
+
+    it('reads nothing at all unless CORS_ORIGIN names it', async () => {
+      const other = await serve((_, response) => response.end('Another shop'));
+      try {
+        await expect(seenFrom(urlOf(other), api.url)).rejects.toThrow('Failed to fetch');
+      } finally {
+        await stop(other);
+      }
+    });
+  });
+});
+
+/** Passes everything on but the list of headers that scripts may read. */
+function withoutExposedHeaders(target: string): RequestListener {
+  return (incoming, response) => {
+    const { method, headers, url = '/' } = incoming;
+    const forwarded = request(new URL(url, target), { method, headers }, (answer) => {
+      const { 'access-control-expose-headers': _, ...shown } = answer.headers;
+      response.writeHead(answer.statusCode!, shown);
+      answer.pipe(response);
+    });
+    forwarded.on('error', () => response.destroy());
+    incoming.pipe(forwarded);
+  };
+}
+
+async function serve(listener: RequestListener): Promise<Server> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return server;
+}
+
+async function stop(server: Server): Promise<void> {
+  server.closeAllConnections();
+  server.close();
+  await once(server, 'close');
+}
+
+function urlOf(server: Server): string {
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}

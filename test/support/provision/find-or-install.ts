@@ -1,0 +1,52 @@
+import { spawnSync } from 'node:child_process';
+
+/** A program that tests need. */
+export interface WantedProgram<Found> {
+  /** As a person would call it. */
+  readonly name: string;
+  /** Debian's package that brings it. */
+  readonly debianPackage: string;
+  /** Environment variable with the path of one's own. Where it is set, nothing is installed. */
+  readonly variable: string;
+  readonly find: () => Found | undefined;
+}
+
+/**
+ * Finds a program, or installs it with apt-get and finds it then.
+ *
+ * @throws Error that says what stands in the way.
+ */
+export function findOrInstall<Found>(program: WantedProgram<Found>): Found {
+  const found = program.find();
+  if (found !== undefined) return found;
+  install(program);
+  const installed = program.find();
+  if (installed === undefined)
+    throw new Error(`${program.name} was installed, but does not start.`);
+  return installed;
+}
+
+function install({ name, debianPackage, variable }: WantedProgram<unknown>): void {
+  const named = process.env[variable];
+  if (named !== undefined) throw new Error(`${variable} names ${named}, which is no ${name}.`);
+  if (!succeeds('apt-get', ['--version'])) throw new Error(`${name} was not found on PATH.`);
+  const asRoot = process.getuid?.() === 0 ? [] : ['sudo', '-n'];
+  if (asRoot.length > 0 && !succeeds('sudo', ['-n', 'true'])) {
+    throw new Error(`${name} was not found on PATH, and installing it needs root.`);
+  }
+  console.log(`${name} was not found: installing the package ${debianPackage} with apt-get.`);
+  const apt = [...asRoot, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', '-q'];
+  const addPackage = [...apt, 'install', '-y', '--no-install-recommends', debianPackage];
+  // A fresh image has no package lists.
+  if (!run(addPackage) && !(run([...apt, 'update']) && run(addPackage))) {
+    throw new Error(`apt-get could not install ${debianPackage}.`);
+  }
+}
+
+function run([command = '', ...args]: readonly string[]): boolean {
+  return spawnSync(command, args, { stdio: ['ignore', 'inherit', 'inherit'] }).status === 0;
+}
+
+function succeeds(command: string, args: readonly string[]): boolean {
+  return spawnSync(command, args, { stdio: 'ignore' }).status === 0;
+}
