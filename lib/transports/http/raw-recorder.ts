@@ -119,7 +119,7 @@ export class RawRecorder implements ResponseRecorder {
       if (callback !== undefined) process.nextTick(callback);
       return;
     }
-    checkStatusLine(this.response.statusCode, this.response.statusMessage);
+    checkStatusLine(this.response.statusCode, reasonOf(this.response));
     this.ended = true;
     this.endCallback = callback;
     if (chunk !== undefined) this.hold(chunk, encoding);
@@ -153,7 +153,8 @@ export class RawRecorder implements ResponseRecorder {
   private async decide(): Promise<void> {
     this.phase = 'held';
     const { response, sink, endCallback } = this;
-    const { statusCode, statusMessage } = response;
+    const { statusCode } = response;
+    const reason = reasonOf(response);
     const headers = response.getHeaders();
     const body = joined(this.chunks);
     if (isCutShort(headers['content-length'], body)) sink.answerBroke();
@@ -161,7 +162,8 @@ export class RawRecorder implements ResponseRecorder {
     this.uninstall();
     sendOrFail(response, () => {
       if (replacement === undefined) {
-        Object.assign(response, { statusCode, statusMessage });
+        response.statusCode = statusCode;
+        setReason(response, reason);
         sendBody(response, body, endCallback);
       } else {
         sendInstead(response, replacement, sink, endCallback);
@@ -208,7 +210,7 @@ function fail(response: ServerResponse): void {
     // What others have laid over it threw, as like as not.
     Reflect.deleteProperty(response, 'writeHead');
     response.statusCode = 500;
-    response.statusMessage = '';
+    setReason(response, '');
     response.end();
   } catch {
     response.destroy();
@@ -244,8 +246,21 @@ function sendInstead(
   // Taking away a Date of the handler's turns off Node's own.
   response.sendDate = sendDate;
   response.statusCode = status;
-  response.statusMessage = '';
+  setReason(response, '');
   sendBody(response, body, callback);
+}
+
+/** HTTP/2 has none, and Node warns of whoever asks (RFC 9113 §8.3.2). */
+function hasReason({ req }: ServerResponse): boolean {
+  return req.httpVersionMajor < 2;
+}
+
+function reasonOf(response: ServerResponse): string | undefined {
+  return hasReason(response) ? response.statusMessage : undefined;
+}
+
+function setReason(response: ServerResponse, reason: string | undefined): void {
+  if (hasReason(response)) Object.assign(response, { statusMessage: reason });
 }
 
 function sendBody(

@@ -12,6 +12,8 @@ export interface RequestContent {
   readonly mediaType: string;
   /** As parsed by the application; `undefined` where nothing was. */
   readonly body: unknown;
+  /** Whether the request came with a body that nobody has read yet: `body` says nothing of it. */
+  readonly hasUnreadBody: boolean;
   /** The raw bytes; only with Nest's `rawBody: true`. */
   readonly rawBody: Uint8Array | undefined;
 }
@@ -25,6 +27,11 @@ export interface PlatformRequest {
   readonly body?: unknown;
   readonly rawBody?: unknown;
   readonly user?: unknown;
+  /** Node's own, on Fastify. */
+  readonly raw?: {
+    /** Over HTTP/2. */
+    readonly stream?: { readonly endAfterHeaders?: boolean };
+  };
 }
 
 export function contentOf(request: PlatformRequest): RequestContent {
@@ -38,21 +45,21 @@ export function contentOf(request: PlatformRequest): RequestContent {
     headers,
     mediaType: mediaTypeOf(headers['content-type']),
     body,
+    hasUnreadBody: body === undefined && hasBody(request),
     rawBody: rawBody instanceof Uint8Array ? rawBody : undefined,
   };
 }
 
 /** Whether the body is a form of several parts, which are compared without the boundary between them. */
-export function isForm(content: RequestContent): boolean {
-  if (!content.mediaType.startsWith('multipart/')) return false;
-  return content.body !== undefined || hasUnreadBody(content);
+export function isForm({ mediaType, body, hasUnreadBody }: RequestContent): boolean {
+  return mediaType.startsWith('multipart/') && (body !== undefined || hasUnreadBody);
 }
 
-/** Whether the request came with a body that nobody has read yet (RFC 9112 §6.3). */
-export function hasUnreadBody({ body, headers }: RequestContent): boolean {
-  if (body !== undefined) return false;
+/** Whether a body follows the head (RFC 9112 §6.3), which over HTTP/2 may be without fields (RFC 9113 §8.1). */
+function hasBody({ headers, raw }: PlatformRequest): boolean {
   const length = headers['content-length'];
-  return headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0');
+  if (length !== undefined) return length !== '0';
+  return headers['transfer-encoding'] !== undefined || raw?.stream?.endAfterHeaders === false;
 }
 
 function mediaTypeOf(contentType: string | undefined): string {

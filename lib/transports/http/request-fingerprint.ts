@@ -6,7 +6,7 @@ import type { Fingerprint } from '../../core/record.js';
 import { selectMembers } from './content-selection.js';
 import { formContent } from './form-content.js';
 import type { FingerprintOption } from './http-options.js';
-import { hasUnreadBody, isForm, type RequestContent } from './request-content.js';
+import { isForm, type RequestContent } from './request-content.js';
 
 /** Computes the fingerprint of a request for one route; that of a form takes time, for its files are read. */
 export type RequestFingerprint = (
@@ -89,8 +89,8 @@ function bodyText(content: RequestContent, select = everything): string | Uint8A
   return bytesOrJson(hasMembers ? select(body) : body);
 }
 
-function checkIsRead(content: RequestContent): void {
-  if (!hasUnreadBody(content)) return;
+function checkIsRead({ hasUnreadBody }: RequestContent): void {
+  if (!hasUnreadBody) return;
   throw new ContentNotComparableError(
     'The request has a body that nothing has parsed before the interceptors run. Register a parser for its media type, or give a function as the option "fingerprint".',
   );

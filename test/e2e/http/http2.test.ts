@@ -1,0 +1,258 @@
+import { Readable } from 'node:stream';
+import { setTimeout as pause } from 'node:timers/promises';
+import { Body, Controller, Header, HttpCode, Post, Res, StreamableFile } from '@nestjs/common';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import { Http2Client, reset, responseOn } from '../../support/http/http2-client.js';
+import type { RawResponse } from '../../support/http/raw-response.js';
+import type { FastifyReply } from '../../support/http/reply.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+
+const CHUNK = Buffer.alloc(60_000, 'chunk');
+
+@Controller()
+class Http2Controller {
+  @Post('things')
+  @Header('X-Own', 'kept')
+  @Idempotent()
+  async create(@InScenario() scenario: Scenario, @Body() body: unknown) {
+    return { execution: await scenario.run(), body };
+  }
+
+  @Post('bodiless')
+  @HttpCode(204)
+  @Idempotent()
+  async bodiless(@InScenario() scenario: Scenario) {
+    await scenario.run();
+  }
+
+  @Post('streamed')
+  @Idempotent()
+  async streamed(@InScenario() scenario: Scenario) {
+    const execution = Buffer.from(`${await scenario.run()};`);
+    return new StreamableFile(Readable.from([execution, CHUNK, CHUNK]), { type: 'text/csv' });
+  }
+
+  @Post('too-large')
+  @Idempotent({ maxStoredBytes: 1_000 })
+  async tooLarge(@InScenario() scenario: Scenario) {
+    await scenario.run();
+    return new StreamableFile(Readable.from([CHUNK, CHUNK, CHUNK]));
+  }
+
+  @Post('native')
+  @Idempotent()
+  async native(@InScenario() scenario: Scenario, @Res() reply: FastifyReply) {
+    const execution = await scenario.run();
+    reply.hijack();
+    reply.raw.writeHead(202, { 'X-Own': 'kept', 'Content-Type': 'text/plain' });
+    reply.raw.write(`execution ${execution};`);
+    reply.raw.end('the end');
+  }
+
+  @Post('native-send')
+  @Idempotent()
+  async nativeSend(@InScenario() scenario: Scenario, @Res() reply: FastifyReply) {
+    reply
+      .status(202)
+      .header('Link', ['</a>', '</b>'])
+      .send({ id: await scenario.run() });
+  }
+
+  @Post('fails-once')
+  @Idempotent()
+  async failsOnce(@InScenario() scenario: Scenario) {
+    if ((await scenario.run()) === 1) throw new Error('the first fails');
+    return { execution: 2 };
+  }
+}
+
+/** Repeats a request until the attempt before it is settled. */
+async function onceSettled(send: () => Promise<RawResponse>): Promise<RawResponse> {
+  const giveUpAt = performance.now() + 5_000;
+  for (;;) {
+    const response = await send();
+    const isInProgress = response.text.includes('idempotency_in_progress');
+    if (!isInProgress || performance.now() > giveUpAt) return response;
+    await pause(20);
+  }
+}
+
+const JSON_TYPE = { 'content-type': 'application/json' };
+
+describe('over HTTP/2 on fastify', () => {
+  let app: TestApp;
+  let client: Http2Client;
+  let scenario: Scenario;
+
+  beforeAll(async () => {
+    app = await startApp({
+      platform: 'fastify',
+      http2: true,
+      store: memoryStore(),
+      controllers: [Http2Controller],
+    });
+  });
+
+  afterAll(() => app.close());
+
+  beforeEach(async () => {
+    client = await Http2Client.connect(app.port);
+    scenario = app.scenario();
+  });
+
+  afterEach(() => {
+    client.close();
+  });
+
+  const fields = (key: string | readonly string[] | null = scenario.key) => ({
+    'x-scenario': scenario.id,
+    authorization: 'Bearer alice',
+    ...(key === null ? {} : { 'idempotency-key': key }),
+  });
+  const post = (path: string, body?: string | Buffer, key?: string | readonly string[] | null) =>
+    client.post(path, { ...fields(key), ...(body === undefined ? {} : JSON_TYPE) }, body);
+
+  it.each(['/things', '/bodiless', '/streamed', '/native', '/native-send'])(
+    'the replay of %s equals the first answer, also on another connection',
+    async (path) => {
+      const first = await post(path);
+      expectReplay(await post(path), first);
+      const other = await Http2Client.connect(app.port);
+      expectReplay(await other.post(path, fields()), first);
+      other.close();
+      expect(scenario.executions).toBe(1);
+    },
+  );
+
+  it('a streamed answer is replayed whole', async () => {
+    const first = await post('/streamed');
+    expect(first.body.equals(Buffer.concat([Buffer.from('1;'), CHUNK, CHUNK]))).toBe(true);
+    expectReplay(await post('/streamed'), first);
+  });
+
+  it('an answer over the storage limit goes out whole and is not repeated', async () => {
+    const first = await post('/too-large');
+    expect(first).toMatchObject({ status: 201, replayed: false });
+    expect(first.body).toHaveLength(3 * CHUNK.length);
+    expectProblem(await post('/too-large'), 'response-not-kept');
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('a large body is compared to its last byte', async () => {
+    const body = (last: string) => JSON.stringify({ text: 'x'.repeat(400_000) + last });
+    const first = await post('/things', body('a'));
+    expect(first).toMatchObject({ status: 201, replayed: false });
+    expectReplay(await post('/things', body('a')), first);
+    expectProblem(await post('/things', body('b')), 'key-reused');
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('a body of another value is refused, and uses nothing up', async () => {
+    const first = await post('/things', '{"amount":1}');
+    expectProblem(await post('/things', '{"amount":2}'), 'key-reused');
+    expectReplay(await post('/things', '{ "amount": 1e0 }'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('a duplicate is refused while the first runs, and replays afterwards', async () => {
+    scenario.gate.close();
+    const pending = post('/things');
+    await scenario.started.reached(1);
+    expectProblem(await post('/things'), 'in-progress');
+    scenario.gate.open();
+    expectReplay(await post('/things'), await pending);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('thirty streams of one connection run once', async () => {
+    const answers = await Promise.all(Array.from({ length: 30 }, () => post('/things')));
+    const firsts = answers.filter(({ status, replayed }) => status === 201 && !replayed);
+    expect(firsts).toHaveLength(1);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it.each([
+    ['none', null, 'key-missing'],
+    ['an unterminated one', '"abc', 'key-invalid'],
+    ['two lines', ['one', 'two'], 'key-invalid'],
+    ['two equal lines', ['one', 'one'], 'key-invalid'],
+  ] as const)('a request whose key is wrong does not run: %s', async (_, key, problem) => {
+    expectProblem(await post('/things', undefined, key), problem);
+    expect(scenario.executions).toBe(0);
+  });
+
+  it('content that cannot be compared is refused', async () => {
+    expectProblem(await post('/things', '{"amount":1e400}'), 'content-invalid');
+    expect(scenario.executions).toBe(0);
+  });
+
+  it('a failure frees the key', async () => {
+    expect(await post('/fails-once')).toMatchObject({ status: 500, replayed: false });
+    const second = await post('/fails-once');
+    expect(second).toMatchObject({ status: 201, replayed: false });
+    expectReplay(await post('/fails-once'), second);
+  });
+
+  it('a client that resets its stream while the handler runs gets the outcome by its retry', async () => {
+    scenario.gate.close();
+    const stream = client.openBodiless('/things', fields());
+    await scenario.started.reached(1);
+    await reset(stream);
+    expectProblem(await post('/things'), 'in-progress');
+    scenario.gate.open();
+    const retry = await onceSettled(() => post('/things'));
+    expect(retry).toMatchObject({ status: 201, replayed: true, json: { execution: 1 } });
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('a client that resets its stream midway through its body has used nothing up', async () => {
+    const stream = client.open('/things', { ...fields(), ...JSON_TYPE });
+    stream.write('{"amount":');
+    await reset(stream);
+    const first = await post('/things', '{"amount":2}');
+    expect(first).toMatchObject({ status: 201, replayed: false });
+    expectReplay(await post('/things', '{"amount":2}'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('a client that resets its stream midway through the answer finds the key settled', async () => {
+    const stream = client.openBodiless('/streamed', fields());
+    await new Promise((resolve) => stream.once('response', resolve));
+    await reset(stream);
+    const retry = await onceSettled(() => post('/streamed'));
+    expect(retry).toMatchObject({ status: 201, replayed: true });
+    expect(retry.body.subarray(2).equals(Buffer.concat([CHUNK, CHUNK]))).toBe(true);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('a body without a length is read, and compared', async () => {
+    const send = async (text: string) => {
+      const stream = client.open('/things', { ...fields(), ...JSON_TYPE });
+      const response = responseOn(stream);
+      stream.write(text.slice(0, 5));
+      stream.end(text.slice(5));
+      return response;
+    };
+    const first = await send('{"amount":1}');
+    expect(first.json).toEqual({ execution: 1, body: { amount: 1 } });
+    expectReplay(await send('{"amount":1}'), first);
+    expectProblem(await send('{"amount":2}'), 'key-reused');
+  });
+
+  it('a body that nobody has read cannot be compared, though no field announces it', async () => {
+    const send = async (text: string) => {
+      const stream = client.open('/things', fields());
+      const response = responseOn(stream);
+      stream.end(text);
+      return response;
+    };
+    expectProblem(await send('one'), 'content-invalid');
+    expectProblem(await send('two'), 'content-invalid');
+    expect(scenario.executions).toBe(0);
+  });
+});

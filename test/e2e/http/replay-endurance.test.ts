@@ -1,0 +1,159 @@
+import { hash } from 'node:crypto';
+import type { Server } from 'node:http';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import {
+  ClassSerializerInterceptor,
+  Controller,
+  Post,
+  UseInterceptors,
+  type CallHandler,
+  type CanActivate,
+  type ExecutionContext,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { Reflector } from '@nestjs/core';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Idempotent } from 'nestjs-idempotency';
+import { map, type Observable } from 'rxjs';
+import {
+  AnswersController,
+  ExpressAnswersController,
+  FastifyAnswersController,
+} from '../../support/http/answers.controller.js';
+import { combinations, useStores } from '../../support/http/combinations.js';
+import { lastingHeaders } from '../../support/http/expect-replay.js';
+import type { RawResponse } from '../../support/http/raw-response.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+
+/** ENDURANCE_REPLAYS replays each answer so often, in all combinations. */
+const isCounted = process.env.ENDURANCE_REPLAYS !== undefined;
+const replays = Number(process.env.ENDURANCE_REPLAYS ?? 200);
+/** Until code is compiled and caches are full. */
+const WARM_UP_REPLAYS = 100;
+const MAX_GROWTH_BYTES = 10 * 2 ** 20;
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+let envelopes = 0;
+
+/** No two envelopes are equal: a replay that had one of its own would show it. */
+class EnvelopeInterceptor implements NestInterceptor {
+  intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
+    return next.handle().pipe(map((data: unknown) => ({ data, envelope: (envelopes += 1) })));
+  }
+}
+
+@Controller()
+class EnvelopedController {
+  @Post('enveloped')
+  @Idempotent()
+  @UseInterceptors(EnvelopeInterceptor)
+  async enveloped(@InScenario() scenario: Scenario) {
+    return { id: await scenario.run() };
+  }
+}
+
+/** Everybody is alice. It leaves nothing behind on a connection, which lives through all replays. */
+class OnlyAlice implements CanActivate {
+  canActivate(context: ExecutionContext): boolean {
+    context.switchToHttp().getRequest<{ user?: object }>().user = { id: 'alice' };
+    return true;
+  }
+}
+
+const KINDS = {
+  '/object': 'an object',
+  '/hidden-member': 'a class instance with a hidden member',
+  '/enveloped': 'what an outer interceptor wrapped',
+  '/string': 'a string',
+  '/buffer': 'bytes',
+  '/streamable-file': 'a file',
+  '/no-content': 'nothing, with 204',
+  '/redirect': 'a redirect',
+  '/observable-of-many': 'an observable',
+  '/dynamic-header': 'a header that differs at each exchange',
+  '/native-writes': 'several writes of a native handler',
+  '/native-hijack': 'several writes of a native handler',
+};
+
+/** Of everything that has to be the same at each replay. */
+function digest(response: RawResponse): string {
+  const head = [response.status, ...lastingHeaders(response)].join('\n');
+  return hash('sha256', Buffer.concat([Buffer.from(`${head}\n\n`), response.body]));
+}
+
+function heapUsed(): number {
+  collectGarbage();
+  return process.memoryUsage().heapUsed;
+}
+
+const stores = useStores();
+
+describe.each(combinations)('on $platform with $store', ({ platform, store }) => {
+  const native = platform === 'express' ? ExpressAnswersController : FastifyAnswersController;
+  const others = platform === 'express' ? '/native-hijack' : '/native-writes';
+  const paths = Object.keys(KINDS).filter((path) => path !== others);
+  let app: TestApp;
+
+  beforeAll(async () => {
+    app = await startApp({
+      platform,
+      store: stores.fresh(store),
+      controllers: [AnswersController, native, EnvelopedController],
+      guard: new OnlyAlice(),
+      configure: (nest) =>
+        nest.useGlobalInterceptors(new ClassSerializerInterceptor(nest.get(Reflector))),
+    });
+    (app.nest.getHttpServer() as Server).keepAliveTimeout = 0;
+  });
+
+  afterAll(() => app.close());
+
+  /** One answer, and digests of it and of its replays; all kinds at once, each on its own connection. */
+  async function replayAll(scenarios: ReadonlyMap<string, Scenario>, times: number) {
+    const digests = new Map<string, Set<string>>();
+    await Promise.all(
+      [...scenarios].map(async ([path, scenario]) => {
+        const seen = new Set<string>();
+        for await (const response of scenario.repeatedPosts(path, times)) {
+          expect(response.replayed).toBe(true);
+          seen.add(digest(response));
+        }
+        digests.set(path, seen);
+      }),
+    );
+    return digests;
+  }
+
+  it(`${paths.length} kinds of answers are the same bytes at each of ${replays} replays, and leave no memory taken`, async () => {
+    const scenarios = new Map(paths.map((path) => [path, app.scenario()]));
+    const firsts = new Map<string, string>();
+    for (const [path, scenario] of scenarios) {
+      const first = await scenario.post(path);
+      expect(first.replayed).toBe(false);
+      firsts.set(path, digest(first));
+    }
+    await replayAll(scenarios, WARM_UP_REPLAYS);
+    const before = heapUsed();
+
+    const digests = await replayAll(scenarios, replays);
+    const growth = heapUsed() - before;
+    for (const path of paths) {
+      expect({ path, digests: [...digests.get(path)!] }).toEqual({
+        path,
+        digests: [firsts.get(path)],
+      });
+      expect({ path, executions: scenarios.get(path)!.executions }).toEqual({
+        path,
+        executions: 1,
+      });
+    }
+    if (isCounted) {
+      process.stdout.write(`${platform} with ${store}: heapUsed grew by ${growth} bytes\n`);
+    }
+    expect(growth).toBeLessThan(MAX_GROWTH_BYTES);
+  }, 600_000);
+});

@@ -1,0 +1,158 @@
+import type { RawResponse } from '../raw-response.js';
+import { encode, type FuzzedRequest } from './fuzzed-request.js';
+import { isSameBody } from './same-content.js';
+import { saidKey, type SaidKey } from './fuzzed-key.js';
+
+/** One execution of a handler, as the application itself wrote it down. */
+export interface Effect {
+  /** Of the request that it was executed for. */
+  readonly number: number;
+  readonly route: string;
+}
+
+const SAFE_METHODS = ['GET', 'HEAD', 'OPTIONS', 'TRACE'];
+
+/** Routes on which every part of the body counts. */
+const WHOLE_BODY = new Set(['required', 'optional', 'strict', 'native', 'bytes']);
+
+interface Exchange {
+  readonly request: FuzzedRequest;
+  readonly answers: readonly RawResponse[];
+}
+
+/** Compares what the application did with what it was asked for; the library's word counts for nothing. */
+export class Effects {
+  readonly violations: string[] = [];
+  private readonly counts = new Map<string, number>();
+  private readonly effects: Effect[] = [];
+  private readonly requests = new Map<number, FuzzedRequest>();
+  /** The one request executed for a caller's key on a route. */
+  private readonly executed = new Map<string, number>();
+
+  add(effect: Effect): void {
+    this.effects.push(effect);
+  }
+
+  /** How often something was met: a comparison that meets nothing proves nothing. */
+  seen(what: string): number {
+    return this.counts.get(what) ?? 0;
+  }
+
+  summary(): string {
+    return [...this.counts].map(([what, times]) => `${what}: ${times}`).join(', ');
+  }
+
+  sent(request: FuzzedRequest): void {
+    this.requests.set(request.number, request);
+  }
+
+  answered({ request, answers }: Exchange): void {
+    for (const answer of answers) {
+      this.count(String(answer.status));
+      if (answer.status >= 500) this.violation('answered with an error', request, answer);
+    }
+    const [answer] = answers;
+    if (answer !== undefined && isSuccess(answer)) this.compareAnswer(request, answer);
+  }
+
+  /** Call it when all answers are there. */
+  compareAll(): void {
+    for (const effect of this.effects) {
+      const request = this.requests.get(effect.number);
+      if (request === undefined) this.violations.push(`executed for nobody: ${effect.route}`);
+      else this.compareEffect(effect, request);
+    }
+    for (const request of this.requests.values()) {
+      if (request.content.isPlain) this.comparePlain(request);
+    }
+  }
+
+  private compareEffect({ number, route }: Effect, request: FuzzedRequest): void {
+    if (isSafe(request)) return;
+    const key = keyOn(route, request);
+    if (key.kind === 'missing' && route === 'optional') {
+      this.count('unprotected by its own wish');
+      return;
+    }
+    if (key.kind !== 'valid') {
+      this.violation(`executed on ${route} though the key is ${key.kind}`, request);
+      return;
+    }
+    if (request.content.caller === undefined) this.violation('executed for nobody known', request);
+    const name = claim(route, request, key.key);
+    const first = this.executed.get(name);
+    if (first !== undefined) {
+      this.violation(`executed on ${route} once more, after request ${first}`, request);
+    }
+    this.executed.set(name, number);
+    this.count('executed');
+  }
+
+  /** Nothing was wrong with it: itself, or a repetition that overtook it, was executed. */
+  private comparePlain(request: FuzzedRequest): void {
+    const key = keyOn(routeOf(request), request);
+    const isExecuted =
+      key.kind === 'valid' && this.executed.has(claim(routeOf(request), request, key.key));
+    if (!isExecuted) this.violation('a plain request was not executed', request);
+  }
+
+  /** A success tells which request was executed: its own, or the one that it replays. */
+  private compareAnswer(request: FuzzedRequest, answer: RawResponse): void {
+    if (isSafe(request) || answer.body.length === 0) return;
+    const { execution } = answer.json as { execution: number };
+    const isReplay = execution !== request.number;
+    if (isReplay !== answer.replayed) this.violation('the marker is wrong', request, answer);
+    if (!isReplay) return;
+    this.count('replayed');
+    const original = this.requests.get(execution);
+    const isOfTheSame = original !== undefined && sameClaim(original, request);
+    if (isOfTheSame && WHOLE_BODY.has(routeOf(request))) {
+      const isSame = isSameBody(original.content, request.content, routeOf(request) === 'bytes');
+      if (isSame !== undefined) this.count('replayed for a body that was compared');
+      if (isSame === false) this.violation('replayed for another body', request, answer);
+    }
+    if (!isOfTheSame) this.violation('the replay is another request’s', request, answer);
+  }
+
+  private count(what: string): void {
+    this.counts.set(what, this.seen(what) + 1);
+  }
+
+  private violation(what: string, request: FuzzedRequest, answer?: RawResponse): void {
+    const sent = encode(request).toString('latin1', 0, 1_500);
+    const got = answer === undefined ? '' : `\n--- answer ${answer.status}: ${answer.text}`;
+    this.violations.push(`${what}: request ${request.number}\n${sent}${got}\n===`);
+  }
+}
+
+function isSuccess({ status }: RawResponse): boolean {
+  return status >= 200 && status < 300;
+}
+
+function isSafe({ content }: FuzzedRequest): boolean {
+  return SAFE_METHODS.includes(content.method);
+}
+
+function keyOn(route: string, { content }: FuzzedRequest): SaidKey {
+  return saidKey(content.keyLines, route === 'strict');
+}
+
+function claim(route: string, { content }: FuzzedRequest, key: string): string {
+  return JSON.stringify([route, content.caller, key]);
+}
+
+function pathOf({ content }: FuzzedRequest): string {
+  return content.target.split('?')[0]!;
+}
+
+/** The first part of the path, which is the name of the route. */
+function routeOf(request: FuzzedRequest): string {
+  return pathOf(request).split('/')[1]!;
+}
+
+function sameClaim(one: FuzzedRequest, other: FuzzedRequest): boolean {
+  const [left, right] = [one, other].map((request) =>
+    JSON.stringify([request.content.caller, pathOf(request), keyOn(routeOf(request), request)]),
+  );
+  return left === right;
+}

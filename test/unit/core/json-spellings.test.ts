@@ -1,0 +1,185 @@
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { canonicalJson } from '../../../lib/core/canonical-json.js';
+import { fingerprint } from '../../../lib/core/fingerprint.js';
+
+/** A JSON value, apart from JavaScript: members are a list, for their order is what varies. */
+type Json =
+  | { readonly kind: 'literal'; readonly value: null | boolean }
+  | { readonly kind: 'number'; readonly value: number }
+  | { readonly kind: 'string'; readonly value: string }
+  | { readonly kind: 'array'; readonly items: readonly Json[] }
+  | { readonly kind: 'object'; readonly members: readonly (readonly [string, Json])[] };
+
+const name = fc.oneof(
+  fc.constantFrom('', 'a', 'b', 'aa', '__proto__', 'toJSON', 'constructor', '10', '9', 'é'),
+  fc.string({ unit: 'binary', maxLength: 4 }),
+  fc.constantFrom('\ud800', '\udfff', '\u2028', 'é'),
+);
+const number = fc.oneof(
+  fc.integer({ min: -3, max: 3 }),
+  fc.maxSafeInteger(),
+  fc.double({ noNaN: true, noDefaultInfinity: true }),
+  fc.constantFrom(1e21, 1e-7, 5e-324, Number.MAX_VALUE, 0.1 + 0.2, 100, -0),
+);
+
+const { json } = fc.letrec<{ json: Json }>((tie) => ({
+  json: fc.oneof(
+    { maxDepth: 4, depthIdentifier: 'spelled-json' },
+    fc.constantFrom(null, true, false).map((value) => ({ kind: 'literal', value }) as const),
+    number.map((value) => ({ kind: 'number', value }) as const),
+    name.map((value) => ({ kind: 'string', value }) as const),
+    fc.array(tie('json'), { maxLength: 4 }).map((items) => ({ kind: 'array', items }) as const),
+    fc
+      .uniqueArray(fc.tuple(name, tie('json')), { maxLength: 4, selector: ([member]) => member })
+      .map((members) => ({ kind: 'object', members }) as const),
+  ),
+}));
+
+/** Draws one of `count` ways to write the next thing. */
+type Choose = (count: number) => number;
+
+/** One of the many texts for a value. */
+function spell(value: Json, choose: Choose): string {
+  const space = () => ['', '', ' ', '\n\t', '\r '][choose(5)]!;
+  switch (value.kind) {
+    case 'literal':
+      return String(value.value);
+    case 'number':
+      return spellNumber(value.value, choose);
+    case 'string':
+      return spellString(value.value, choose);
+    case 'array':
+      return `[${value.items.map((item) => space() + spell(item, choose) + space()).join()}]`;
+    case 'object': {
+      const members = value.members.map(
+        ([member, below]) =>
+          `${space()}${spellString(member, choose)}${space()}:${space()}${spell(below, choose)}`,
+      );
+      const start = choose(members.length + 1);
+      const turned = [...members.slice(start), ...members.slice(0, start)];
+      return `{${(choose(2) === 0 ? turned : turned.reverse()).join()}${space()}}`;
+    }
+  }
+}
+
+/** All of them are read as the same binary64. */
+function spellNumber(value: number, choose: Choose): string {
+  const plain = JSON.stringify(value);
+  const spellings = [plain, value.toExponential(), value.toExponential().toUpperCase()];
+  if (/^-?[1-9]\d*$/.test(plain)) spellings.push(`${plain}.0`, `${plain}e0`, `${plain}0E-1`);
+  if (value === 0) spellings.push('0', '-0', '0e9', '-0.0');
+  return spellings[choose(spellings.length)]!;
+}
+
+function spellString(value: string, choose: Choose): string {
+  const units = Array.from({ length: value.length }, (_, index) => value.charCodeAt(index));
+  const escaped = units.map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`);
+  const mixed = units.map((unit, index) =>
+    unit > 0x1f && unit < 0x7f && !'"\\'.includes(value[index]!) ? value[index] : escaped[index],
+  );
+  return [JSON.stringify(value), `"${escaped.join('')}"`, `"${mixed.join('')}"`][choose(3)]!;
+}
+
+/** What two values must share to be equal, found without the code under test. */
+function identity(value: Json): string {
+  switch (value.kind) {
+    case 'literal':
+    case 'string':
+      return JSON.stringify(value.value);
+    case 'number':
+      return `number ${value.value === 0 ? 0 : value.value}`;
+    case 'array':
+      return `[${value.items.map(identity).join()}]`;
+    case 'object': {
+      const members = value.members.map(
+        ([member, below]) => `${JSON.stringify(member)}:${identity(below)}`,
+      );
+      return `{${members.sort().join()}}`;
+    }
+  }
+}
+
+/** The same value, but for one place in it. */
+function changed(value: Json, choose: Choose): Json {
+  if (value.kind === 'array' && value.items.length > 0 && choose(4) > 0) {
+    const at = choose(value.items.length);
+    const how = choose(3);
+    const items = value.items.flatMap((item, index) => {
+      if (index !== at) return [item];
+      return how === 0 ? [] : how === 1 ? [item, item] : [changed(item, choose)];
+    });
+    return { kind: 'array', items };
+  }
+  if (value.kind === 'object' && value.members.length > 0 && choose(4) > 0) {
+    const at = choose(value.members.length);
+    const how = choose(2);
+    const members = value.members.flatMap(([member, below], index) => {
+      if (index !== at) return [[member, below] as const];
+      return how === 0 ? [] : [[member, changed(below, choose)] as const];
+    });
+    return { kind: 'object', members };
+  }
+  const others: readonly Json[] = [
+    { kind: 'literal', value: null },
+    { kind: 'string', value: value.kind === 'number' ? String(value.value) : 'null' },
+    { kind: 'number', value: value.kind === 'number' ? nextAfter(value.value) : 1 },
+    { kind: 'array', items: [value] },
+    { kind: 'object', members: [['', value]] },
+    { kind: 'array', items: [] },
+    { kind: 'object', members: [] },
+  ];
+  return others[choose(others.length)]!;
+}
+
+/** The neighbour of a number, one bit further. */
+function nextAfter(value: number): number {
+  const bits = new BigInt64Array(new Float64Array([value]).buffer);
+  bits[0]! += Math.abs(value) === Number.MAX_VALUE ? -1n : 1n;
+  return new Float64Array(bits.buffer)[0]!;
+}
+
+const choices = fc.infiniteStream(fc.nat({ max: 2 ** 20 }));
+
+function chooser(stream: Iterator<number>): Choose {
+  return (count) => Number(stream.next().value) % count;
+}
+
+function of(text: string): string {
+  return fingerprint(['operation', canonicalJson(JSON.parse(text))]);
+}
+
+describe('the fingerprint of a JSON value', () => {
+  it('is the same however the value is spelled', () => {
+    fc.assert(
+      fc.property(json, choices, (value, stream) => {
+        const choose = chooser(stream);
+        expect(of(spell(value, choose))).toBe(of(spell(value, choose)));
+      }),
+      { numRuns: 3_000 },
+    );
+  });
+
+  it('changes exactly when the value does, by the least that it can', () => {
+    let equal = 0;
+    let different = 0;
+    fc.assert(
+      fc.property(json, choices, (value, stream) => {
+        const choose = chooser(stream);
+        const other = changed(value, choose);
+        const isSame = identity(value) === identity(other);
+        if (isSame) equal += 1;
+        else different += 1;
+        expect(of(spell(value, choose)) === of(spell(other, choose))).toBe(isSame);
+      }),
+      { numRuns: 3_000 },
+    );
+    // Few changes lead back to the same value; without any, only one direction would have been tried.
+    expect(different).toBeGreaterThan(1_000);
+    expect(equal).toBeGreaterThan(10);
+  });
+
+  it('of 0 is that of -0', () => {
+    expect(of('[-0, -0.0, 0e1]')).toBe(of('[0,0,0]'));
+  });
+});
