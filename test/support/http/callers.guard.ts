@@ -14,8 +14,6 @@ export const Public = () => SetMetadata(PUBLIC, true);
 
 const USERS: Record<string, object> = {
   alice: { id: 'alice', tenant: 'acme' },
-  // A new session of the same principal.
-  'alice-again': { id: 'alice', tenant: 'acme' },
   bob: { id: 'bob', tenant: 'acme' },
 };
 

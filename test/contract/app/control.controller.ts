@@ -1,0 +1,68 @@
+import { Controller, Get, HttpCode, Param, Post } from '@nestjs/common';
+import { Public } from './caller.guard.js';
+import { scenarioNamed } from './scenario.js';
+import { SeverableStore } from './severable-store.js';
+import { Traces } from './traces.js';
+
+/** How the suite learns what happened, and orders what shall. */
+@Controller('control')
+@Public()
+export class ControlController {
+  constructor(
+    private readonly store: SeverableStore,
+    private readonly traces: Traces,
+  ) {}
+
+  @Get('scenarios/:name')
+  counts(@Param('name') name: string) {
+    const { arrivals, executions, departures } = scenarioNamed(name);
+    return { arrivals, executions, departures };
+  }
+
+  @Post('scenarios/:name/close-gate')
+  @HttpCode(204)
+  closeGate(@Param('name') name: string): void {
+    scenarioNamed(name).closeGate();
+  }
+
+  @Post('scenarios/:name/open-gate')
+  @HttpCode(204)
+  openGate(@Param('name') name: string): void {
+    scenarioNamed(name).openGate();
+  }
+
+  @Post('scenarios/:name/lose-patience')
+  @HttpCode(204)
+  losePatience(@Param('name') name: string): void {
+    scenarioNamed(name).losePatience();
+  }
+
+  @Post('scenarios/:name/forbid/:caller')
+  @HttpCode(204)
+  forbid(@Param('name') name: string, @Param('caller') caller: string): void {
+    scenarioNamed(name).forbidden.add(caller);
+  }
+
+  @Post('scenarios/:name/permit/:caller')
+  @HttpCode(204)
+  permit(@Param('name') name: string, @Param('caller') caller: string): void {
+    scenarioNamed(name).forbidden.delete(caller);
+  }
+
+  @Post('store/cut')
+  @HttpCode(204)
+  cut(): void {
+    this.store.isCut = true;
+  }
+
+  @Post('store/mend')
+  @HttpCode(204)
+  mend(): void {
+    this.store.isCut = false;
+  }
+
+  @Get('traces')
+  leftBehind() {
+    return this.traces.all();
+  }
+}

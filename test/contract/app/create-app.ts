@@ -1,0 +1,99 @@
+import { Module, type INestApplication } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
+import multipart from '@fastify/multipart';
+import { EXPOSED_HEADERS, IdempotencyModule } from 'nestjs-idempotency';
+import { documentIdempotency } from 'nestjs-idempotency/swagger';
+import { CallerGuard } from './caller.guard.js';
+import { ControlController } from './control.controller.js';
+import type { Reply } from './reply.js';
+import { AnswersController } from './routes/answers.controller.js';
+import { CallersController } from './routes/callers.controller.js';
+import { ConcurrencyController } from './routes/concurrency.controller.js';
+import { ContentController } from './routes/content.controller.js';
+import { FailuresController } from './routes/failures.controller.js';
+import { KeysController } from './routes/keys.controller.js';
+import { TimeController } from './routes/time.controller.js';
+import { ExpressUploadsController, FastifyUploadsController } from './routes/uploads.controller.js';
+import { SeverableStore } from './severable-store.js';
+import { Traces } from './traces.js';
+
+export interface AppSettings {
+  readonly platform: 'express' | 'fastify';
+  readonly store: SeverableStore;
+  readonly traces: Traces;
+}
+
+/** A machine that is busy with other tests is not to be mistaken for a store that is down. */
+const PATIENCE = { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 };
+
+@Module({})
+class AppModule {}
+
+/** An ordinary application: a guard, parsers, CORS, request ids, its own OpenAPI document. */
+export async function createApp({ platform, store, traces }: AppSettings) {
+  const onExpress = platform === 'express';
+  const module = {
+    module: AppModule,
+    imports: [IdempotencyModule.forRoot({ store, ...PATIENCE })],
+    controllers: [
+      ControlController,
+      KeysController,
+      CallersController,
+      ContentController,
+      onExpress ? ExpressUploadsController : FastifyUploadsController,
+      ConcurrencyController,
+      AnswersController,
+      FailuresController,
+      TimeController,
+    ],
+    providers: [
+      { provide: SeverableStore, useValue: store },
+      { provide: Traces, useValue: traces },
+    ],
+  };
+  const settings = { logger: traces, rawBody: true, abortOnError: false };
+  const app = onExpress
+    ? await NestFactory.create<NestExpressApplication>(module, new ExpressAdapter(), settings)
+    : await NestFactory.create<NestFastifyApplication>(module, new FastifyAdapter(), settings);
+  if (onExpress) parseOnExpress(app as NestExpressApplication);
+  else await parseOnFastify(app as NestFastifyApplication);
+  app.useGlobalGuards(new CallerGuard());
+  app.enableCors({ origin: true, exposedHeaders: EXPOSED_HEADERS.join(', ') });
+  numberExchanges(app);
+  serveDocument(app);
+  return app;
+}
+
+function parseOnExpress(app: NestExpressApplication): void {
+  app.disable('x-powered-by');
+  app.useBodyParser('text', { type: 'text/plain' });
+  app.useBodyParser('raw', { type: 'application/octet-stream' });
+}
+
+async function parseOnFastify(app: NestFastifyApplication): Promise<void> {
+  app.useBodyParser('application/octet-stream');
+  await app.register(multipart, { attachFieldsToBody: true });
+}
+
+/** As a middleware for request ids does: another one at every exchange. */
+function numberExchanges(app: INestApplication): void {
+  let exchanges = 0;
+  app.use(
+    (_: unknown, response: { setHeader(name: string, value: string): void }, next: () => void) => {
+      exchanges += 1;
+      response.setHeader('X-Request-Id', `exchange-${exchanges}`);
+      next();
+    },
+  );
+}
+
+function serveDocument(app: INestApplication): void {
+  const config = new DocumentBuilder().build();
+  const document = documentIdempotency(app, () => SwaggerModule.createDocument(app, config));
+  app.getHttpAdapter().get('/openapi.json', (_: unknown, reply: Reply) => {
+    reply.send(document);
+  });
+}

@@ -1,0 +1,77 @@
+import { Controller, Patch, Post, Put, type ExecutionContext } from '@nestjs/common';
+import { Idempotent } from 'nestjs-idempotency';
+import { InScenario, Scenario } from '../scenario.js';
+
+function orderNumber(_: unknown, context: ExecutionContext): unknown {
+  return context.switchToHttp().getRequest<{ body: { order: string } }>().body.order;
+}
+
+/** Routes that differ in what makes a request the same as another. */
+@Controller()
+export class ContentController {
+  @Post('things/:id')
+  @Idempotent()
+  async thing(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
+  @Patch('documents/:id')
+  @Idempotent()
+  async change(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
+  @Put('documents/:id')
+  @Idempotent()
+  async replace(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
+  @Patch('principals-own/:id')
+  @Idempotent({ keyScope: 'principal' })
+  async changeOwn(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
+  @Put('principals-own/:id')
+  @Idempotent({ keyScope: 'principal' })
+  async replaceOwn(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
+  @Post('uncompared')
+  @Idempotent({ fingerprint: false })
+  async uncompared(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
+  @Post('bytes')
+  @Idempotent({ fingerprint: 'bytes' })
+  async bytes(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
+  @Post('selected')
+  @Idempotent({ fingerprint: { include: ['amount', 'currency'] } })
+  async selected(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
+  @Post('but-for')
+  @Idempotent({ fingerprint: { exclude: ['sentAt'] } })
+  async butFor(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
+  @Post('computed')
+  @Idempotent({ fingerprint: orderNumber })
+  async computed(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
+  @Post('versioned')
+  @Idempotent({ fingerprint: { headers: ['If-Match', 'X-Api-Version'] } })
+  async versioned(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+}

@@ -1,0 +1,25 @@
+import { Controller, Post } from '@nestjs/common';
+import { Idempotent } from 'nestjs-idempotency';
+import { InScenario, Scenario } from '../scenario.js';
+
+/** Routes that differ in how long something may take. */
+@Controller()
+export class TimeController {
+  @Post('soon-forgotten')
+  @Idempotent({ retentionMs: 300 })
+  async soonForgotten(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
+  @Post('quickly-saved')
+  @Idempotent({ saveTimeoutMs: 100 })
+  async quicklySaved(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+
+  @Post('rather-unprotected')
+  @Idempotent({ onStoreUnavailable: 'execute' })
+  async ratherUnprotected(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.execute() };
+  }
+}

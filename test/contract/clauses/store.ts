@@ -1,0 +1,62 @@
+import { expect, it } from '@jest/globals';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import type { Server } from '../harness/server.js';
+import type { Story } from '../harness/story.js';
+
+/** Section I, as far as the store goes. */
+export function store(server: Server): void {
+  async function whileCut(story: Story, during: () => Promise<void>) {
+    await story.control('store/cut', 'POST');
+    try {
+      await during();
+    } finally {
+      await story.control('store/mend', 'POST');
+    }
+  }
+
+  it('C87 while the store is away nothing executes, and requests without a key go on', async () => {
+    const story = server.story('C87');
+    await whileCut(story, async () => {
+      expectProblem(await story.send('charge'), 'store-unavailable');
+      expect(await story.executions()).toBe(0);
+      expect(await story.send('no key')).toMatchObject({ status: 201, json: { execution: 1 } });
+      expect(await story.send('undecorated')).toMatchObject({ json: { execution: 2 } });
+    });
+    const first = await story.send('charge');
+    expect(first).toMatchObject({ status: 201, replayed: false, json: { execution: 3 } });
+    expectReplay(await story.send('charge'), first);
+  });
+
+  it("C87 with onStoreUnavailable: 'execute' the operation runs, and the answer says so", async () => {
+    const story = server.story('C87');
+    await whileCut(story, async () => {
+      const answer = await story.send('rather unprotected');
+      expect(answer).toMatchObject({ status: 201, replayed: false, json: { execution: 1 } });
+      expect(answer.header('idempotency-status')).toBe('unprotected');
+    });
+  });
+
+  it('C87a a store that fails after the handler does not take the answer away', async () => {
+    const story = server.story('C87a');
+    const pending = await story.hold('charge');
+    await whileCut(story, async () => {
+      await story.order('open-gate');
+      expect(await pending.response).toMatchObject({ status: 201, json: { execution: 1 } });
+    });
+    expectReplay(await story.sendOnceSettled('charge'), await pending.response);
+    expect(await story.executions()).toBe(1);
+  });
+
+  it('C87e keys, callers and bodies stand in no record name and no line of the log', async () => {
+    const story = server.story('C87e');
+    for (const name of ['charge', 'charge', 'another payload', 'malformed key', 'fails']) {
+      await story.send(name);
+    }
+    const traces = await story.control('traces', 'GET');
+    expect(traces).toContain('nobody expected this');
+    for (const secret of [story.key, 'alice-of-C87e', 'what-was-sent', 'something-else']) {
+      expect(traces).not.toContain(secret);
+    }
+  });
+}

@@ -1,0 +1,103 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect, it } from '@jest/globals';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import type { RawResponse } from '../../support/http/raw-response.js';
+import type { Target } from '../harness/targets.js';
+
+const LEASE_MS = 1_000;
+const RETENTION_MS = 300;
+const POLL_MS = 20;
+/** Two clocks that count whole milliseconds each. */
+const ROUNDING_MS = 2;
+
+const isSecond = ({ status, json }: RawResponse) => status === 201 && json.execution === 2;
+
+/**
+ * C56, and section G. A server's clock cannot be driven from outside, so lease and retention of these routes
+ * are short, and the suite asks until they are over: that they end, and never before their time. Nothing here
+ * fails because somebody was slow. The tests run at once, on all servers.
+ */
+export function whatTakesTime(targets: readonly Target[]): void {
+  const each = it.concurrent.each(targets);
+
+  each(
+    'C56 a handler four times longer than its lease keeps its key, on $name',
+    async ({ server }) => {
+      const story = server.story('C56');
+      const began = performance.now();
+      const pending = await story.hold('charge');
+      while (performance.now() - began < 4 * LEASE_MS) {
+        expectProblem(await story.send('charge'), 'in-progress');
+        await pause(POLL_MS);
+      }
+      await story.order('open-gate');
+      const first = await pending.response;
+      expect(first.status).toBe(201);
+      expectReplay(await story.send('charge'), first);
+      expect(await story.executions()).toBe(1);
+    },
+  );
+
+  each('C80 after the retention time the key is new, on $name', async ({ server }) => {
+    const story = server.story('C80');
+    const began = performance.now();
+    await story.send('charge');
+    const second = await story.sendUntil(isSecond, 'charge');
+    expect(performance.now() - began).toBeGreaterThanOrEqual(RETENTION_MS - ROUNDING_MS);
+    expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
+  });
+
+  each(
+    'C81 after the retention time the key is new for another payload too, on $name',
+    async ({ server }) => {
+      const story = server.story('C81');
+      await story.send('charge');
+      const second = await story.sendUntil(({ status }) => status !== 422, 'another payload');
+      expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
+    },
+  );
+
+  each('C82 replays do not prolong it, on $name', async ({ server }) => {
+    const story = server.story('C82');
+    const first = await story.send('charge');
+    const replays: RawResponse[] = [];
+    // Asked every few milliseconds, a retention that replays prolong would never end.
+    const second = await story.sendUntil((answer) => {
+      if (answer.replayed) replays.push(answer);
+      return isSecond(answer);
+    }, 'charge');
+    for (const again of replays) expectReplay(again, first);
+    expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
+  });
+
+  each(
+    'C82a it begins at completion, and an attempt in progress does not expire, on $name',
+    async ({ server }) => {
+      const story = server.story('C82a');
+      const began = performance.now();
+      const pending = await story.hold('charge');
+      while (performance.now() - began < 2 * RETENTION_MS) {
+        expectProblem(await story.send('charge'), 'in-progress');
+        await pause(POLL_MS);
+      }
+      const opened = performance.now();
+      await story.order('open-gate');
+      expect((await pending.response).json).toMatchObject({ execution: 1 });
+      const second = await story.sendUntil(isSecond, 'charge');
+      expect(performance.now() - opened).toBeGreaterThanOrEqual(RETENTION_MS - ROUNDING_MS);
+      expect(second.json).toMatchObject({ execution: 2 });
+    },
+  );
+
+  it.each(targets)('C82b the retention is published, on $name', async ({ server }) => {
+    const { json } = await server.story('C82b').send('OpenAPI document');
+    const keyOf = (path: string) =>
+      json.paths[path].post.parameters.find(({ in: place }: any) => place === 'header');
+    expect(keyOf('/things')).toMatchObject({
+      name: 'Idempotency-Key',
+      description: expect.stringContaining('24 hours'),
+    });
+    expect(keyOf('/soon-forgotten').description).toContain(`${RETENTION_MS} milliseconds`);
+  });
+}

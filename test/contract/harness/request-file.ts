@@ -1,0 +1,49 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+export const requestsFolder = join(import.meta.dirname, '../requests');
+
+/** What stands in the place of `{{name}}`: text goes out in UTF-8, bytes as they are. */
+export type Values = Readonly<Record<string, string | Buffer>>;
+
+/** A request as its file has it. */
+export interface RequestTemplate {
+  readonly method: string;
+  readonly head: string;
+  readonly body: string | undefined;
+}
+
+/** Reads the requests of one clause, by the names that stand behind `###`. */
+export function readRequests(clause: string): Map<string, RequestTemplate> {
+  const text = readFileSync(join(requestsFolder, `${clause}.http`), 'utf8');
+  const [, ...blocks] = text.split(/^### /m);
+  return new Map(
+    blocks.map((block) => {
+      const nameEnd = block.indexOf('\n');
+      // Every line of a request goes out with CRLF; those that end the block are no part of its body.
+      const lines = block.slice(nameEnd + 1).replace(/\n+$/, '');
+      const headEnd = lines.indexOf('\n\n');
+      const head = headEnd === -1 ? lines : lines.slice(0, headEnd);
+      const body = headEnd === -1 ? undefined : lines.slice(headEnd + 2);
+      return [block.slice(0, nameEnd), { method: head.split(' ', 1)[0] ?? '', head, body }];
+    }),
+  );
+}
+
+/** The bytes to send. `{{length}}` is the body's. */
+export function fill({ head, body }: RequestTemplate, values: Values): Buffer {
+  const content = body === undefined ? Buffer.alloc(0) : fillText(body, values);
+  const length = String(content.length);
+  return Buffer.concat([fillText(`${head}\n\n`, { ...values, length }), content]);
+}
+
+function fillText(text: string, values: Values): Buffer {
+  const pieces = text.replaceAll('\n', '\r\n').split(/\{\{(.+?)\}\}/);
+  return Buffer.concat(
+    pieces.map((piece, index) => {
+      const value = index % 2 === 0 ? piece : values[piece];
+      if (value === undefined) throw new Error(`nobody says what {{${piece}}} is`);
+      return Buffer.from(value as string);
+    }),
+  );
+}

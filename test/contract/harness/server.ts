@@ -1,0 +1,79 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { outsideEnvironment } from '../../support/packed-package.js';
+import { Story } from './story.js';
+
+/** A server that the clauses are tried on. */
+export interface Server {
+  readonly port: number;
+  /** A test's story, told by the requests in `requests/{clause}.http`. */
+  story(clause: string): Story;
+  /** Another process on the same store, where the store can be shared. */
+  readonly peer: Server | undefined;
+}
+
+/** A server that is there already, and maybe a peer of it. */
+export class ForeignServer implements Server {
+  readonly peer: Server | undefined;
+
+  constructor(
+    private readonly url: string,
+    peerUrl?: string,
+  ) {
+    this.peer = peerUrl === undefined ? undefined : new ForeignServer(peerUrl);
+  }
+
+  get port(): number {
+    return Number(new URL(this.url).port);
+  }
+
+  story(clause: string): Story {
+    return new Story(this.port, clause);
+  }
+}
+
+/** The application of this suite as a process of its own. */
+export class AppProcess implements Server {
+  peer: Server | undefined;
+  #child: ChildProcess | undefined;
+  #port: number | undefined;
+
+  constructor(private readonly environment: NodeJS.ProcessEnv) {}
+
+  /** Starts the program and waits until it listens. */
+  async start(program: string, environment: NodeJS.ProcessEnv): Promise<void> {
+    this.#child = spawn(process.execPath, [program], {
+      env: { ...outsideEnvironment(), ...environment, ...this.environment },
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    });
+    let log = '';
+    this.#child.stderr?.on('data', (chunk: Buffer) => (log += chunk.toString()));
+    for await (const line of createInterface(this.#child.stdout!)) {
+      log += `${line}\n`;
+      const url = /^listening on (.*)$/.exec(line)?.[1];
+      if (url === undefined) continue;
+      this.#port = Number(new URL(url).port);
+      return;
+    }
+    throw new Error(`the application ended before it listened:\n${log}`);
+  }
+
+  get port(): number {
+    if (this.#port === undefined) throw new Error('the server was not started');
+    return this.#port;
+  }
+
+  story(clause: string): Story {
+    return new Story(this.port, clause);
+  }
+
+  async stop(): Promise<void> {
+    const child = this.#child;
+    if (child?.exitCode !== null || child.signalCode !== null) return;
+    const ended = once(child, 'close');
+    // Nothing that a test left at a gate is worth waiting for.
+    child.kill('SIGKILL');
+    await ended;
+  }
+}
