@@ -93,7 +93,7 @@ describe('a waiting duplicate', () => {
       await attempt.complete(success('paid'));
       await time.pass(1_000);
       expect(inWords(waiting.result!)).toMatchObject({ kind: 'replay', outcome: 'paid' });
-      expect(other.told).toEqual(['waited', 'replayed']);
+      expect(other.told).toEqual(['store_unavailable', 'waited', 'replayed']);
     },
   );
 
