@@ -4,13 +4,16 @@ type Listener = () => void;
 type On = (this: ServerResponse, event: string, listener: Listener) => ServerResponse;
 
 /**
- * Who waits for a response to drain, which it was told to do by a `write` that was not passed on.
+ * Who waits for a response to drain, or for a callback, because of a `write` that was not passed on.
  *
- * Middleware with an `on` of its own (compression) leads such listeners to a stream of its own, where an
- * event of the response does not reach them: those are remembered here.
+ * Middleware with an `on` of its own (compression) leads listeners to a stream of its own, where an event
+ * of the response does not reach them: those are remembered here.
  */
 export class DrainWaiters {
+  /** Whether somebody has been told to wait. */
+  isAwaited = false;
   private readonly led: Listener[] = [];
+  private callbacks: Listener[] = [];
   private isWatching = true;
 
   constructor(private readonly response: ServerResponse) {
@@ -23,19 +26,39 @@ export class DrainWaiters {
     Object.assign(response, { on });
   }
 
-  /** From now on the response says itself when it has drained. */
-  leave(): void {
-    this.isWatching = false;
+  /** Whether the response does not say itself when it has drained. */
+  watch(isWatching: boolean): void {
+    this.isWatching = isWatching;
+  }
+
+  /** Notes who has to wait until {@link wake}. */
+  add(callback: Listener | undefined): void {
+    this.isAwaited = true;
+    if (callback !== undefined) this.callbacks.push(callback);
+  }
+
+  /** Calls those who wait for a callback alone. */
+  callBack(): void {
+    const callbacks = this.callbacks;
+    this.callbacks = [];
+    this.isAwaited = false;
+    for (const callback of callbacks) callback();
   }
 
   wake(): void {
     const { response, led } = this;
+    this.callBack();
     const reached = response.listeners('drain');
     // A listener of `once` arrives here in its wrapper, which runs once whoever calls it.
     const others = led.filter((listener) => !reached.includes(unwrapped(listener)));
     response.emit('drain');
     for (const listener of others) listener.call(response);
   }
+}
+
+/** Whether listeners to the response may be led elsewhere. */
+export function leadsListeners(response: ServerResponse): boolean {
+  return Object.hasOwn(response, 'on');
 }
 
 function unwrapped(listener: Listener & { listener?: Listener }): Listener {

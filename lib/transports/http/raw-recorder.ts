@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { AnswerSink } from './answer-sink.js';
-import { DrainWaiters } from './drain-waiters.js';
+import { DrainWaiters, leadsListeners } from './drain-waiters.js';
 import type { HttpAnswer } from './http-answer.js';
 import {
   checkStatusLine,
@@ -33,13 +33,14 @@ export class RawRecorder implements ResponseRecorder {
   private chunks: Uint8Array[] = [];
   private heldBytes = 0;
   private endCallback: (() => void) | undefined;
-  private readonly drainWaiters: DrainWaiters;
+  /** Made when somebody has to wait, or may be led elsewhere. */
+  private knownWaiters: DrainWaiters | undefined;
 
   constructor(
     private readonly response: ServerResponse,
     private readonly sink: AnswerSink,
   ) {
-    this.drainWaiters = new DrainWaiters(response);
+    if (leadsListeners(response)) this.knownWaiters = new DrainWaiters(response);
     this.shadow = new ResponseShadow(response, this);
   }
 
@@ -55,7 +56,7 @@ export class RawRecorder implements ResponseRecorder {
     this.phase = 'open';
     this.chunks = [];
     this.shadow.remove();
-    this.drainWaiters.leave();
+    this.knownWaiters?.watch(false);
   }
 
   get isHeadersSent(): boolean {
@@ -64,6 +65,10 @@ export class RawRecorder implements ResponseRecorder {
 
   get isEnded(): boolean {
     return this.ended;
+  }
+
+  get needsDrain(): boolean {
+    return this.knownWaiters?.isAwaited ?? false;
   }
 
   writeHead(status: number, reason: string | undefined, fields: HeaderFields | undefined): void {
@@ -95,13 +100,17 @@ export class RawRecorder implements ResponseRecorder {
     if (this.passes()) {
       return this.shadow.under('write').call(this.response, chunk, encoding ?? 'utf8', callback);
     }
-    if (callback !== undefined) process.nextTick(callback);
-    if (this.ended || this.phase === 'discarding') return false;
+    if (this.ended) return this.keepWaiting(callback);
     this.headWritten = true;
     this.hold(chunk, encoding);
     if (this.phase === 'recording' && this.heldBytes > this.sink.maxHeldBytes) void this.outgrow();
-    // A source that has to wait for nothing itself would never let the store's reply in.
-    return this.phase === 'recording';
+    if (this.phase === 'outgrowing') {
+      // A source that waits for nothing else would never let the store's reply in.
+      this.waiters.add(callback);
+      return false;
+    }
+    if (callback !== undefined) process.nextTick(callback);
+    return true;
   }
 
   end(
@@ -115,8 +124,10 @@ export class RawRecorder implements ResponseRecorder {
       if (this.isFromOutside) this.discard();
       return;
     }
-    if (this.ended || this.phase === 'discarding') {
+    if (this.ended) {
       if (callback !== undefined) process.nextTick(callback);
+      // The response has finished before: whoever waits for that now hears nothing of it.
+      if (this.phase === 'discarding') this.wakeSoon();
       return;
     }
     checkStatusLine(this.response.statusCode, reasonOf(this.response));
@@ -142,6 +153,25 @@ export class RawRecorder implements ResponseRecorder {
     this.ended = true;
     this.isFromOutside = false;
     this.shadow = new ResponseShadow(this.response, this);
+    this.waiters.watch(true);
+    this.wakeSoon();
+  }
+
+  private get waiters(): DrainWaiters {
+    return (this.knownWaiters ??= new DrainWaiters(this.response));
+  }
+
+  /** What is written now is thrown away: its source may come to its end, and lets others run meanwhile. */
+  private keepWaiting(callback: (() => void) | undefined): false {
+    if (!this.waiters.isAwaited) this.wakeSoon();
+    this.waiters.add(callback);
+    return false;
+  }
+
+  private wakeSoon(): void {
+    setImmediate(() => {
+      this.waiters.wake();
+    });
   }
 
   private hold(chunk: Chunk, encoding: BufferEncoding | undefined): void {
@@ -182,7 +212,9 @@ export class RawRecorder implements ResponseRecorder {
         let mayGoOn = true;
         for (const chunk of chunks) mayGoOn = response.write(chunk);
         if (ended) response.end(endCallback);
-        else if (mayGoOn) this.drainWaiters.wake();
+        // A response that is gone never drains.
+        if (mayGoOn || response.destroyed) this.wakeSoon();
+        else setImmediate(() => this.knownWaiters?.callBack());
       } else {
         sendInstead(response, replacement, sink, endCallback);
         this.discard();

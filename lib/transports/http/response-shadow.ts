@@ -10,6 +10,7 @@ export type Chunk = Uint8Array | string;
 export interface ResponseRecorder {
   readonly isHeadersSent: boolean;
   readonly isEnded: boolean;
+  readonly needsDrain: boolean;
   writeHead(status: number, reason: string | undefined, fields: HeaderFields | undefined): void;
   flushHeaders(): void;
   write(
@@ -165,6 +166,12 @@ const STATE: PropertyDescriptorMap & ThisType<ShadowedResponse> = {
     configurable: true,
     get() {
       return this[SHADOW].recorder.isEnded;
+    },
+  },
+  writableNeedDrain: {
+    configurable: true,
+    get() {
+      return this[SHADOW].recorder.needsDrain;
     },
   },
 };

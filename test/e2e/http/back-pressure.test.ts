@@ -1,0 +1,114 @@
+import { once } from 'node:events';
+import type { ServerResponse } from 'node:http';
+import { pipeline } from 'node:stream/promises';
+import { Controller, Param, Post, Res } from '@nestjs/common';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Idempotent } from 'nestjs-idempotency';
+import { platforms } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { onceSettled } from '../../support/http/once-settled.js';
+import type { ExpressResponse, FastifyReply } from '../../support/http/reply.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { takeRaw } from '../../support/http/take-raw.js';
+import { Tally } from '../../support/http/tally.js';
+import { unavailable, type FaultyStore } from '../../support/faulty-store.js';
+import { slowStore } from '../../support/slow-store.js';
+
+const CHUNK = Buffer.alloc(20_000, 'x');
+const CHUNKS = 200;
+
+/** Has all of its chunks at hand, and counts those that were taken. */
+function* source(taken: Tally): Generator<Buffer> {
+  for (let i = 0; i < CHUNKS; i += 1) {
+    taken.add();
+    yield CHUNK;
+  }
+}
+
+type Way = (raw: ServerResponse, chunks: Generator<Buffer>) => Promise<void>;
+
+/** The ways of writing a large answer without running ahead of the client. */
+const WAYS: Record<string, Way> = {
+  'the callback of each write': async (raw, chunks) => {
+    for (const chunk of chunks) await new Promise((resolve) => raw.write(chunk, resolve));
+    raw.end();
+  },
+  'what write returns': async (raw, chunks) => {
+    for (const chunk of chunks) if (!raw.write(chunk)) await once(raw, 'drain');
+    raw.end();
+  },
+  writableNeedDrain: async (raw, chunks) => {
+    for (const chunk of chunks) {
+      raw.write(chunk);
+      if (raw.writableNeedDrain) await once(raw, 'drain');
+    }
+    raw.end();
+  },
+  'a pipeline': (raw, chunks) => pipeline(chunks, raw),
+};
+
+const done = new Tally();
+
+@Controller()
+class BackPressureController {
+  @Post('ways/:way')
+  @Idempotent({ maxStoredBytes: 1_000, onSaveFailure: 'error', saveTimeoutMs: 100 })
+  async write(
+    @InScenario() scenario: Scenario,
+    @Res() reply: ExpressResponse | FastifyReply,
+    @Param('way') way: string,
+  ) {
+    await scenario.run();
+    const taken = new Tally();
+    setImmediate(() => scenario.notes.push(taken.count));
+    try {
+      await WAYS[way]!(takeRaw(reply), source(taken));
+    } finally {
+      done.add();
+    }
+  }
+}
+
+describe.each(platforms)('back pressure on %s', (platform) => {
+  let app: TestApp;
+  let appThatCannotSave: TestApp;
+
+  beforeAll(async () => {
+    const failing = slowStore();
+    failing.always(unavailable, 'complete');
+    const start = (store: FaultyStore) =>
+      startApp({
+        platform,
+        store,
+        controllers: [BackPressureController],
+        options: { shutdownTimeoutMs: 100 },
+      });
+    [app, appThatCannotSave] = await Promise.all([start(slowStore()), start(failing)]);
+  });
+
+  afterAll(() => Promise.all([app.close(), appThatCannotSave.close()]));
+
+  describe.each(Object.keys(WAYS))('a source that heeds %s', (way) => {
+    const path = `/ways/${encodeURIComponent(way)}`;
+
+    it('lets others run, and arrives whole, when its answer is too large to be held', async () => {
+      const scenario = app.scenario();
+      const first = await scenario.post(path);
+      expect(first).toMatchObject({ status: 201, replayed: false });
+      expect(first.body).toHaveLength(CHUNKS * CHUNK.length);
+      // It was held back at the first chunks: all of them would have been taken in one turn.
+      expect(scenario.notes).toEqual([expect.any(Number)]);
+      expect(scenario.notes[0]).toBeLessThan(CHUNKS / 10);
+      expectProblem(await onceSettled(scenario, path), 'response-not-kept');
+    });
+
+    it('comes to its end when another answer was sent in its place', async () => {
+      const scenario = appThatCannotSave.scenario();
+      const before = done.count;
+      expect(await scenario.post(path)).toMatchObject({ status: 503 });
+      await done.reached(before + 1);
+      expect(scenario.executions).toBe(1);
+    });
+  });
+});
