@@ -5,7 +5,12 @@ import { HttpAdapterHost } from '@nestjs/core';
 interface ParsingAdapter {
   getInstance(): ParsingInstance;
   registerParserMiddleware: (prefix?: string, rawBody?: boolean) => unknown;
-  useBodyParser?: (type: unknown, rawBody: boolean, options?: unknown, parser?: unknown) => unknown;
+  useBodyParser?: (
+    type: unknown,
+    rawBody: boolean,
+    options?: { readonly verify?: unknown },
+    parser?: unknown,
+  ) => unknown;
 }
 
 interface ParsingInstance {
@@ -24,7 +29,7 @@ interface ParsingInstance {
 @Injectable()
 export class BodyParsers {
   private adapter: ParsingAdapter | undefined;
-  /** Whether JSON is parsed by a parser that Nest has made: one of the application's own may keep raw bodies, too. */
+  /** Whether a parser that Nest has made is the first for JSON: one of the application's own may keep raw bodies, too. */
   private isJsonParsedByNest = false;
   private rawBody: boolean | undefined;
 
@@ -49,19 +54,26 @@ export class BodyParsers {
     adapter.registerParserMiddleware = (prefix, rawBody) => {
       this.rawBody = rawBody === true;
       const { router } = adapter.getInstance();
-      if (router !== undefined && !hasJsonParser(router)) this.isJsonParsedByNest = true;
+      if (router !== undefined && !hasParser(router)) this.isJsonParsedByNest = true;
       return register.call(adapter, prefix, rawBody);
     };
     if (use === undefined) return;
     adapter.useBodyParser = (type, rawBody, options, parser) => {
-      if (isJson(type) && typeof parser !== 'function') this.isJsonParsedByNest = true;
+      const keepsAsItLikes = typeof parser === 'function' || options?.verify !== undefined;
+      if (isJson(type) && !keepsAsItLikes && !hasParser(adapter.getInstance().router)) {
+        this.rawBody = rawBody;
+        this.isJsonParsedByNest = true;
+      }
       return use.call(adapter, type, rawBody, options, parser);
     };
   }
 }
 
-function hasJsonParser({ stack = [] }: NonNullable<ParsingInstance['router']>): boolean {
-  return stack.some(({ handle }) => handle?.name === 'jsonParser');
+/** Express' that leave the bytes of JSON as they are, or whose option `verify` may keep them. */
+const PARSERS = new Set(['jsonParser', 'rawParser', 'textParser']);
+
+function hasParser(router: ParsingInstance['router']): boolean {
+  return (router?.stack ?? []).some(({ handle }) => PARSERS.has(handle?.name ?? ''));
 }
 
 function isJson(type: unknown): boolean {

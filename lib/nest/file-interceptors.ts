@@ -1,3 +1,4 @@
+import type { Type } from '@nestjs/common';
 import { INTERCEPTORS_METADATA, SELF_DECLARED_DEPS_METADATA } from '@nestjs/common/constants.js';
 import type { Handler } from '../transports/http/http-route.js';
 import { isLayer } from './idempotent.metadata.js';
@@ -8,9 +9,20 @@ import { isLayer } from './idempotent.metadata.js';
  * parsed it before: a form is read once.
  */
 export function parsesFormsInside(handler: Handler): boolean {
-  const interceptors = (Reflect.getMetadata(INTERCEPTORS_METADATA, handler) ?? []) as object[];
+  const interceptors = interceptorsOf(handler);
   const layer = interceptors.findIndex(isLayer);
   return layer >= 0 && interceptors.slice(layer + 1).some(parsesForms);
+}
+
+/** Whether one is bound outside of the layer, to the method or to its class: it has seen every request that the layer sees. */
+export function parsesFormsOutside(controller: Type, handler: Handler): boolean {
+  const interceptors = interceptorsOf(handler);
+  const outside = interceptors.slice(0, Math.max(0, interceptors.findIndex(isLayer)));
+  return [...interceptorsOf(controller), ...outside].some(parsesForms);
+}
+
+function interceptorsOf(target: Handler): object[] {
+  return (Reflect.getMetadata(INTERCEPTORS_METADATA, target) ?? []) as object[];
 }
 
 /** What those interceptors ask for, and nothing else does: they are classes made on the spot, without a name. */

@@ -1,10 +1,11 @@
-import { Inject, Injectable, type Type } from '@nestjs/common';
+import { Inject, Injectable, RequestMethod, type Type } from '@nestjs/common';
 import { METHOD_METADATA } from '@nestjs/common/constants.js';
 import { DiscoveryService, MetadataScanner } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../core/errors.js';
 import { httpRoute, type Handler, type HttpRoute } from '../transports/http/http-route.js';
+import { isUnprotectedMethod } from '../transports/http/unprotected-methods.js';
 import { BodyParsers } from './body-parsers.js';
-import { parsesFormsInside } from './file-interceptors.js';
+import { parsesFormsInside, parsesFormsOutside } from './file-interceptors.js';
 import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
 import { IDEMPOTENCY_MODULE_OPTIONS } from './idempotency.module-definition.js';
 import { idempotentOptions, reportsEntry } from './idempotent.metadata.js';
@@ -57,8 +58,9 @@ export class RouteRegistry {
       this.options,
       ...layers.filter((layer) => layer !== undefined),
     );
-    const route = httpRoute(controller, handler, http, protocol);
-    this.checkContent(route, handler);
+    const isMulterBound = parsesFormsOutside(controller, handler);
+    const route = httpRoute(controller, handler, http, protocol, isMulterBound);
+    if (http.enabled !== false && !isSafe(handler)) this.checkContent(route, handler);
     this.claimName(route.operation, controller, handler);
     const routes = this.routes.get(controller) ?? new Map<Handler, HttpRoute>();
     this.routes.set(controller, routes.set(handler, route));
@@ -97,6 +99,11 @@ function isProtected(controller: Type, handler: Handler): boolean {
   return (
     idempotentOptions(controller) !== undefined && Reflect.hasMetadata(METHOD_METADATA, handler)
   );
+}
+
+function isSafe(handler: Handler): boolean {
+  const method = Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod | undefined;
+  return method !== undefined && isUnprotectedMethod(RequestMethod[method]);
 }
 
 function nameOf(controller: Type, handler: Handler): string {

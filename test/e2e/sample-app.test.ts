@@ -1,7 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { appendFile, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
-import { Ledger } from '../../sample-app/src/ledger/ledger.js';
+import { FileLedger } from '../../sample-app/src/ledger/file-ledger.js';
+import { Ledger, type LedgerEntry } from '../../sample-app/src/ledger/ledger.js';
 import { welcome } from '../../sample-app/src/welcome.js';
 
 // The app reads its settings when it is imported.
@@ -224,9 +228,10 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     ['/', 'text/html; charset=utf-8'],
     ['/page.css', 'text/css; charset=utf-8'],
     ['/page.js', 'text/javascript; charset=utf-8'],
-  ])('serves %s', async (path, type) => {
-    const response = await fetch(url + path);
-    expect([response.status, response.headers.get('content-type')]).toEqual([200, type]);
+  ])('serves %s as what it is', async (path, type) => {
+    const { status, headers } = await fetch(url + path);
+    expect([status, headers.get('content-type')]).toEqual([200, type]);
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
   });
 
   it('lets its page load nothing from elsewhere', async () => {
@@ -241,6 +246,33 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
       expect((await fetch(`${url}/client/${file}`)).status).toBe(404);
     },
   );
+});
+
+describe("the file of the sample app's ledger", () => {
+  it('loses no other line to one that a crash has torn', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'ledger-'));
+    try {
+      const ledger = new FileLedger(join(folder, 'ledger.jsonl'));
+      const charge = (id: string): LedgerEntry => ({
+        kind: 'charge',
+        id,
+        reference: id,
+        userId: 'alice',
+        description: undefined,
+        fencingToken: 1,
+        at: '2026-01-01T00:00:00.000Z',
+        ...order,
+      });
+      ledger.append(charge('1'));
+      await appendFile(ledger.path, JSON.stringify(charge('2')).slice(0, 20));
+      expect(ledger.entries().map(({ id }) => id)).toEqual(['1']);
+      ledger.append(charge('3'));
+      ledger.append(charge('4'));
+      expect(ledger.entries().map(({ id }) => id)).toEqual(['1', '3', '4']);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
 });
 
 describe('the settings of the sample app', () => {

@@ -21,12 +21,14 @@ export function fastifyForm(request: ParsedRequest): Form | undefined {
   const { body } = request;
   if (request.isMultipart?.() !== true || typeof body !== 'object' || body === null)
     return undefined;
-  const fields = Object.create(null) as Record<string, unknown[]>;
+  const fields = Object.create(null) as Record<string, unknown>;
   const files = Object.create(null) as Record<string, (FormFile | null)[]>;
   for (const [name, attached] of Object.entries(body)) {
     const entries: unknown[] = Array.isArray(attached) ? attached : [attached];
     const ofName = entries.map((entry) => fileOf(entry, body));
-    fields[name] = entries.map((entry, index) => (ofName[index] ? null : fieldOf(entry, body)));
+    const ofFields = entries.map((entry, index) => (ofName[index] ? null : fieldOf(entry, body)));
+    // The one part of a name is no list: a list is also what JSON that a client sends in a field may be.
+    fields[name] = Array.isArray(attached) ? ofFields : ofFields[0];
     if (ofName.some((file) => file !== null)) files[name] = ofName;
   }
   return { fields, files };

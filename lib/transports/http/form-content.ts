@@ -18,14 +18,16 @@ interface ComparedFile {
  * boundary the client drew (contract C47). Files are read, and never copied.
  *
  * @param select - what counts of the members of a form, called for the fields and for the files.
+ * @param isMulterBound - one of Nest's interceptors that call multer has seen the request.
  * @throws {@link ContentNotComparableError} where nobody has parsed the form before the layer, or where
  * the bytes of a file are out of reach.
  */
 export async function formContent(
   request: ParsedRequest,
   select: (members: unknown) => unknown,
+  isMulterBound: boolean,
 ): Promise<string> {
-  const form = multerForm(request) ?? fastifyForm(request);
+  const form = multerForm(request, isMulterBound) ?? fastifyForm(request);
   if (form === undefined) {
     throw new ContentNotComparableError(
       'A multipart request has not been parsed before the layer. On Express, put @UseInterceptors(FileInterceptor(…)) below @Idempotent(); on Fastify, register @fastify/multipart with { attachFieldsToBody: true }; or give a function as the option "fingerprint".',

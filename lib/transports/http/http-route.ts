@@ -39,6 +39,7 @@ const RESPONSE_PARAMETERS = /^[12]:/;
 /**
  * Reads what Nest knows about a route.
  *
+ * @param isMulterBound - one of Nest's interceptors that call multer stands outside of the layer.
  * @throws {@link IdempotencyOptionsError} for a route that cannot be protected.
  */
 export function httpRoute(
@@ -46,6 +47,7 @@ export function httpRoute(
   handler: Handler,
   options: ResolvedHttpOptions,
   protocol: ResolvedProtocolOptions,
+  isMulterBound: boolean,
 ): HttpRoute {
   const operation = options.operation ?? `${controller.name}.${handler.name}`;
   if (Reflect.getMetadata(SSE_METADATA, handler) !== undefined) {
@@ -65,7 +67,7 @@ export function httpRoute(
         ? 'all'
         : new Set(replayHeaders.map((name) => name.toLowerCase())),
     keyField: typeof key === 'string' ? key.toLowerCase() : undefined,
-    fingerprint: requestFingerprint(operation, options.fingerprint),
+    fingerprint: requestFingerprint(operation, options.fingerprint, isMulterBound),
     problems: { typeBase: problemTypeBase, retryAfterMs: protocol.retryAfterMs },
   });
 }

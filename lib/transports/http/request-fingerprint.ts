@@ -18,29 +18,42 @@ export type RequestFingerprint = (
  * Chooses once per route how its requests are compared (contract C31–C48). The operation's name is part
  * of every fingerprint, so that with `keyScope: 'principal'` another route is another content.
  *
+ * @param isMulterBound - one of Nest's interceptors that call multer stands outside of the layer.
+ *
  * The function that is returned throws {@link ContentNotComparableError} for content that has no
  * canonical form.
  */
 export function requestFingerprint(
   operation: string,
   option: FingerprintOption,
+  isMulterBound: boolean,
 ): RequestFingerprint {
   if (option === false) return () => NO_FINGERPRINT;
   if (typeof option === 'function') {
     return (content, context) => fingerprint([operation, bytesOrJson(option(content, context))]);
   }
-  if (option === 'bytes') return ofRequest(operation, rawBytes, everything, []);
-  if (option === 'canonical') return ofRequest(operation, bodyText, everything, []);
+  const ofForm = (context: ExecutionContext, select: Selection) =>
+    formContent(context.switchToHttp().getRequest(), select, isMulterBound);
+  const ofWholeForm: FormText = (context) => ofForm(context, everything);
+  if (option === 'bytes') return ofRequest(operation, rawBytes, ofWholeForm, []);
+  if (option === 'canonical') return ofRequest(operation, bodyText, ofWholeForm, []);
   const { include, exclude = [], headers = [] } = option;
   const select: Selection = (members) => {
     checkDepth(members);
     return selectMembers(members, include, exclude);
   };
   const names = headers.map((name) => name.toLowerCase()).sort();
-  return ofRequest(operation, (content) => bodyText(content, select), select, names);
+  return ofRequest(
+    operation,
+    (content) => bodyText(content, select),
+    (context) => ofForm(context, select),
+    names,
+  );
 }
 
 type Selection = (members: unknown) => unknown;
+
+type FormText = (context: ExecutionContext) => Promise<string>;
 
 const everything: Selection = (members) => members;
 
@@ -48,14 +61,14 @@ const everything: Selection = (members) => members;
 function ofRequest(
   operation: string,
   bodyOf: (content: RequestContent) => string | Uint8Array,
-  select: Selection,
+  formOf: FormText,
   names: readonly string[],
 ): RequestFingerprint {
   return (content, context) => {
     const ofBody = (body: string | Uint8Array) =>
       ofContent(operation, content, body, fieldsOf(content, names));
     if (!isForm(content)) return ofBody(bodyOf(content));
-    return formContent(context.switchToHttp().getRequest(), select).then(ofBody);
+    return formOf(context).then(ofBody);
   };
 }
 

@@ -9,13 +9,27 @@ export class FileLedger extends Ledger {
   }
 
   append(entry: LedgerEntry): void {
-    appendFileSync(this.path, `${JSON.stringify(entry)}\n`);
+    const text = this.#read();
+    // What a crash has torn must not take the next line with it.
+    const start = text === '' || text.endsWith('\n') ? '' : '\n';
+    appendFileSync(this.path, `${start}${JSON.stringify(entry)}\n`);
   }
 
   entries(): readonly LedgerEntry[] {
-    return readFileSync(this.path, 'utf8')
-      .split('\n')
-      .filter((line) => line !== '')
-      .map((line) => JSON.parse(line) as LedgerEntry);
+    return this.#read().split('\n').flatMap(entryOf);
+  }
+
+  #read(): string {
+    return readFileSync(this.path, 'utf8');
+  }
+}
+
+/** None in a line that was never written to its end: nobody was told of that movement. */
+function entryOf(line: string): LedgerEntry[] {
+  if (line === '') return [];
+  try {
+    return [JSON.parse(line) as LedgerEntry];
+  } catch {
+    return [];
   }
 }

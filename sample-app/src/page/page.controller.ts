@@ -7,6 +7,8 @@ const PAGE = new URL('../../public/', import.meta.url);
 const CLIENT = new URL('.', import.meta.resolve('nestjs-idempotency/client'));
 
 const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'";
+/** A browser takes each file for what it is said to be, and for nothing else. */
+const NoSniffing = () => Header('X-Content-Type-Options', 'nosniff');
 const JAVASCRIPT = 'text/javascript; charset=utf-8';
 
 /** The page at the front door: charges, double-clicks and retries, and shows what is answered. */
@@ -14,6 +16,7 @@ const JAVASCRIPT = 'text/javascript; charset=utf-8';
 @ApiExcludeController()
 export class PageController {
   @Get()
+  @NoSniffing()
   @Header('Content-Type', 'text/html; charset=utf-8')
   @Header(
     'Content-Security-Policy',
@@ -24,18 +27,21 @@ export class PageController {
   }
 
   @Get('page.css')
+  @NoSniffing()
   @Header('Content-Type', 'text/css; charset=utf-8')
   css(): Promise<string> {
     return readFile(new URL('page.css', PAGE), 'utf8');
   }
 
   @Get('page.js')
+  @NoSniffing()
   @Header('Content-Type', JAVASCRIPT)
   javascript(): Promise<string> {
     return readFile(new URL('page.js', PAGE), 'utf8');
   }
 
   @Get('client/:file')
+  @NoSniffing()
   async client(@Param('file') file: string): Promise<StreamableFile> {
     const module = /^[a-z-]+\.js$/.test(file) ? new URL(file, CLIENT) : undefined;
     const source = module && (await readFile(module).catch(() => undefined));

@@ -2,7 +2,14 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import multipart from '@fastify/multipart';
-import { Controller, Post, UseInterceptors } from '@nestjs/common';
+import {
+  Controller,
+  Post,
+  UseInterceptors,
+  type CallHandler,
+  type ExecutionContext,
+  type NestInterceptor,
+} from '@nestjs/common';
 import {
   AnyFilesInterceptor,
   FileFieldsInterceptor,
@@ -22,6 +29,19 @@ import { startApp, type TestApp } from '../../support/http/start-app.js';
 
 const uploads = await mkdtemp(join(tmpdir(), 'uploads-'));
 afterAll(() => rm(uploads, { recursive: true }));
+
+/** Makes of the form's fields what the handler wants, as a class of the application's own. */
+class OrderDto {
+  constructor(readonly fields: object) {}
+}
+
+class IntoDto implements NestInterceptor {
+  intercept(context: ExecutionContext, next: CallHandler) {
+    const request = context.switchToHttp().getRequest<{ body: object }>();
+    request.body = new OrderDto({ ...request.body });
+    return next.handle();
+  }
+}
 
 // Decorators apply from the bottom: the forms are parsed before the layer sees the request.
 @Controller()
@@ -81,6 +101,13 @@ class MulterController {
   bytes(@InScenario() scenario: Scenario) {
     return answer(scenario);
   }
+
+  @Post('into-dto')
+  @Idempotent()
+  @UseInterceptors(FileInterceptor('file'), IntoDto)
+  intoDto(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
 }
 
 @Controller('of-class')
@@ -91,6 +118,13 @@ class OutsideClassController {
   single(@InScenario() scenario: Scenario) {
     return answer(scenario);
   }
+
+  @Post('into-dto')
+  @Idempotent()
+  @UseInterceptors(IntoDto)
+  intoDto(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
 }
 
 @Controller('protected-class')
@@ -99,6 +133,12 @@ class ProtectedClassController {
   @Post()
   @UseInterceptors(FileInterceptor('file'))
   single(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+
+  @Post('into-dto')
+  @UseInterceptors(NoFilesInterceptor(), IntoDto)
+  intoDto(@InScenario() scenario: Scenario) {
     return answer(scenario);
   }
 }
@@ -189,6 +229,15 @@ beforeAll(async () => {
       store: memoryStore(),
       controllers: [AnyParserController],
       configure: (nest) => nest.useGlobalInterceptors(new (AnyFilesInterceptor())()),
+    }),
+  );
+  apps.set(
+    'express, global interceptors into a DTO',
+    await startApp({
+      platform: 'express',
+      store: memoryStore(),
+      controllers: [AnyParserController],
+      configure: (nest) => nest.useGlobalInterceptors(new (AnyFilesInterceptor())(), new IntoDto()),
     }),
   );
   apps.set(
@@ -371,6 +420,18 @@ describe.each(['express, global interceptor', 'fastify, true', 'fastify, keyValu
   },
 );
 
+describe.each([
+  ['express', '/into-dto'],
+  ['express', '/of-class/into-dto'],
+  ['express', '/protected-class/into-dto'],
+  ['express, global interceptors into a DTO', '/form'],
+])('C47 a form without a file that became a DTO before the layer, on %s: %s', (app, path) => {
+  it('is compared by its fields', async () => {
+    await expectSame(scenarioOf(app), path, [note], [note]);
+    await expectDifferent(scenarioOf(app), path, [note], [{ ...note, value: 'another' }]);
+  });
+});
+
 describe('C47 a field of a form that is JSON, on Fastify', () => {
   const json = (value: string): Part => ({ name: 'note', value, type: 'application/json' });
 
@@ -380,6 +441,18 @@ describe('C47 a field of a form that is JSON, on Fastify', () => {
     await expectDifferent(scenarioOf(app), '/form', [json('{"a":1}')], [json('{"a":"1"}')]);
     await expectDifferent(scenarioOf(app), '/form', [json('1')], [{ name: 'note', value: '1' }]);
   });
+
+  it.each(['true', 'keyValues'])(
+    'is not its one item with attachFieldsToBody: %s',
+    async (mode) => {
+      const app = `fastify, ${mode}`;
+      await expectDifferent(scenarioOf(app), '/form', [json('[5]')], [json('5')]);
+      await expectDifferent(scenarioOf(app), '/form', [json('null')], [json('[null]')]);
+      const text: Part = { name: 'note', value: 'x' };
+      await expectDifferent(scenarioOf(app), '/form', [json('["x"]')], [text]);
+      await expectDifferent(scenarioOf(app), '/included', [json('["x"]')], [text]);
+    },
+  );
 
   it.each(['true', 'keyValues'])('cannot pass for a part with attachFieldsToBody: %s', (mode) => {
     const forged = (extra: number) =>

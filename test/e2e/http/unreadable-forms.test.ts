@@ -88,6 +88,15 @@ class FormsTakenController {
 }
 
 @Controller()
+class FormsOfOtherParserController {
+  @Post('form')
+  @Idempotent()
+  form(@InScenario() scenario: Scenario) {
+    return answer(scenario);
+  }
+}
+
+@Controller()
 class FormsMappedController {
   @Post('form')
   @Idempotent()
@@ -144,6 +153,19 @@ beforeAll(async () => {
     },
   });
   apps.set('fastify, body mapped', mapped);
+  const otherParser = await startApp({
+    platform: 'express',
+    store: memoryStore(),
+    controllers: [FormsOfOtherParserController],
+    // As express-formidable does: no body, and files on disk that do not say which field they are of.
+    configure: (nest) =>
+      nest.use((request: object, _response: unknown, next: () => void) => {
+        const file = { path: import.meta.filename, name: 'a.txt', type: 'text/plain' };
+        Object.assign(request, { fields: { note: 'a note' }, files: { file } });
+        next();
+      }),
+  });
+  apps.set('express, another parser', otherParser);
   Logger.overrideLogger(logged);
 });
 
@@ -158,6 +180,7 @@ describe('C47 a multipart request whose content is out of reach', () => {
     ['express', '/parsed-by-nobody-by-bytes', /FileInterceptor\(…\)\) below @Idempotent\(\)/],
     ['express', '/stored-elsewhere', /neither in memory nor on disk.* a function as the option/],
     ['express', '/path-of-no-file', /leads nowhere.* a function as the option/],
+    ['express, another parser', '/form', /multer has not parsed.* a function as the option/],
     ['fastify, nothing attached', '/form', /\{ attachFieldsToBody: true \}/],
     ['fastify, files taken', '/form', /"onFile".* a function as the option "fingerprint"/],
     ['fastify, body mapped', '/form', /a hook has taken them.* a function as the option/],

@@ -1,6 +1,8 @@
 import {
+  All,
   Controller,
   Get,
+  Head,
   Module,
   Post,
   UploadedFile,
@@ -21,7 +23,7 @@ import {
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
-import { json } from 'express';
+import { json, raw, text } from 'express';
 import {
   Idempotent,
   IdempotencyModule,
@@ -145,6 +147,113 @@ describe.each(platforms)("C32 fingerprint: 'bytes' on %s", (platform) => {
     );
     expect(await starting).toMatch(rawBody ? /^started$/ : /\{ rawBody: true \}/);
     await app.close();
+  });
+});
+
+describe("C32 fingerprint: 'bytes' on Express", () => {
+  @Controller()
+  class Payments {
+    @Post()
+    @Idempotent({ fingerprint: 'bytes' })
+    pay() {
+      return 'paid';
+    }
+  }
+
+  const type = 'application/json';
+  const verify = (request: object, _: unknown, rawBody: Buffer) =>
+    void Object.assign(request, { rawBody });
+
+  it.each<[string, (app: NestExpressApplication) => unknown]>([
+    ['of some paths that leaves bytes', (app) => app.use('/hooks', raw({ type }))],
+    ['of text, which may keep bytes', (app) => app.use(text({ type, verify }))],
+    ['that leaves bytes', (app) => app.useBodyParser('raw', { type })],
+    ['of text', (app) => app.useBodyParser('text', { type })],
+    [
+      'that leaves bytes before that of JSON',
+      (app) => app.useBodyParser('raw', { type }).useBodyParser('json'),
+    ],
+    ['of JSON that keeps bytes', (app) => app.useBodyParser('json', { verify } as object)],
+  ])('starts with a parser %s', async (_, configure) => {
+    const parsers = (app: INestApplication) => configure(app as NestExpressApplication);
+    expect(await complaint(Payments, { configure: parsers })).toBeUndefined();
+  });
+
+  it.each<[string, (app: NestExpressApplication) => unknown]>([
+    ['JSON', (app) => app.useBodyParser('json')],
+    ['JSON, and then bytes', (app) => app.useBodyParser('json').useBodyParser('raw', { type })],
+  ])('does not start without raw bodies where all that is parsed is %s', async (_, configure) => {
+    const parsers = (app: INestApplication) => configure(app as NestExpressApplication);
+    const start = { bodyParser: false, configure: parsers } as const;
+    expect(await complaint(Payments, start)).toContain('{ rawBody: true }');
+    expect(await complaint(Payments, { ...start, rawBody: true })).toBeUndefined();
+  });
+});
+
+describe('a start that nothing would be compared after', () => {
+  it.each([
+    ['of the operation', { enabled: false }, {}],
+    ['of the module', {}, { enabled: false }],
+  ])('does not stop the start where "enabled" %s is false', async (_, ofOperation, options) => {
+    @Controller()
+    class Uploads {
+      @Post('bytes')
+      @Idempotent({ ...ofOperation, fingerprint: 'bytes' })
+      bytes() {
+        return 'paid';
+      }
+
+      @Post('form')
+      @UseInterceptors(FileInterceptor('file'))
+      @Idempotent(ofOperation)
+      form() {
+        return 'uploaded';
+      }
+    }
+    expect(await complaint(Uploads, { options })).toBeUndefined();
+  });
+
+  it('stops the start where a function decides', async () => {
+    @Controller()
+    class Uploads {
+      @Post()
+      @Idempotent({ enabled: () => false, fingerprint: 'bytes' })
+      upload() {
+        return 'uploaded';
+      }
+    }
+    expect(await complaint(Uploads)).toContain('{ rawBody: true }');
+  });
+
+  it('does not stop the start on a route of a safe method', async () => {
+    @Controller()
+    class Uploads {
+      @Get()
+      @Idempotent({ fingerprint: 'bytes' })
+      list() {
+        return [];
+      }
+
+      @Head('form')
+      @UseInterceptors(FileInterceptor('file'))
+      @Idempotent()
+      look() {
+        return;
+      }
+    }
+    expect(await complaint(Uploads)).toBeUndefined();
+  });
+
+  it('stops the start on a route of all methods', async () => {
+    @Controller()
+    class Uploads {
+      @All()
+      @Idempotent({ fingerprint: 'bytes' })
+      any() {
+        return [];
+      }
+    }
+    expect(await complaint(Uploads)).toContain('{ rawBody: true }');
   });
 });
 

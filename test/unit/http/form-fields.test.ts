@@ -7,7 +7,7 @@ function contentOf(
   fields: object,
   select = (members: unknown): unknown => members,
 ): Promise<string> {
-  return formContent({ body: Object.assign(Object.create(null), fields) }, select);
+  return formContent({ body: Object.assign(Object.create(null), fields) }, select, false);
 }
 
 function arrayWith(values: Record<string, string>): unknown[] {
