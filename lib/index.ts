@@ -91,4 +91,4 @@ export type {
   ScopeAnswer,
 } from './transports/http/http-options.js';
 export type { KeySyntax } from './transports/http/idempotency-key.js';
-export type { RequestContent } from './transports/http/request-content.js';
+export type { RequestContent } from './transports/http/content/request-content.js';

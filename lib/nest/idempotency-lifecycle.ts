@@ -9,7 +9,10 @@ import { HttpAdapterHost } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/idempotency-engine.js';
 import { IdempotencyEvents } from '../core/events.js';
 import { IdempotencyStore } from '../core/idempotency-store.js';
-import { addRecordingHook, type FastifyInstance } from '../transports/http/fastify-recorder.js';
+import {
+  addRecordingHook,
+  type FastifyInstance,
+} from '../transports/http/recording/fastify-recorder.js';
 import { LogReporter } from './log-reporter.js';
 import { RouteRegistry } from './route-registry.js';
 

@@ -13,7 +13,7 @@ import {
   KeyMissingProblem,
 } from './problem.js';
 import { refuse } from './refusal.js';
-import { contentOf } from './request-content.js';
+import { contentOf } from './content/request-content.js';
 import { requestScope } from './request-scope.js';
 
 /**

@@ -1,8 +1,8 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import type { AnswerSink } from './answer-sink.js';
-import { FastifyRecorder, type FastifyReply } from './fastify-recorder.js';
-import { RawRecorder } from './raw-recorder.js';
-import type { PlatformRequest } from './request-content.js';
+import type { AnswerSink } from './recording/answer-sink.js';
+import { FastifyRecorder, type FastifyReply } from './recording/fastify-recorder.js';
+import { RawRecorder } from './recording/raw-recorder.js';
+import type { PlatformRequest } from './content/request-content.js';
 
 /** What Express and Fastify do differently about one request and its response, and nothing else. */
 export interface HttpExchange {

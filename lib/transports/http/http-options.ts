@@ -10,7 +10,7 @@ import { keepAnswers, type OutcomePolicy } from '../../core/outcome-policy.js';
 import type { ScopePart } from '../../core/record-key.js';
 import type { KeySyntax } from './idempotency-key.js';
 import { PROBLEM_TYPE_BASE } from './problem.js';
-import type { RequestContent } from './request-content.js';
+import type { RequestContent } from './content/request-content.js';
 
 /** What a scope function may answer; `undefined`, `null` and empty answers mean that the caller is unknown. */
 export type ScopeAnswer = ScopePart | readonly (ScopePart | null | undefined)[] | null | undefined;

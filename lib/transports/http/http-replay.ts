@@ -1,5 +1,5 @@
 import type { OutgoingHttpHeaders } from 'node:http';
-import type { AnswerSink, Replacement } from './answer-sink.js';
+import type { AnswerSink, Replacement } from './recording/answer-sink.js';
 import type { HttpAnswer } from './http-answer.js';
 
 /**

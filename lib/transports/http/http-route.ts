@@ -10,7 +10,7 @@ import type { ResolvedProtocolOptions } from '../../core/options.js';
 import type { ResolvedHttpOptions } from './http-options.js';
 import type { ProblemContext } from './problem.js';
 import type { ReplayHeaders } from './replay-headers.js';
-import { requestFingerprint, type RequestFingerprint } from './request-fingerprint.js';
+import { requestFingerprint, type RequestFingerprint } from './content/request-fingerprint.js';
 
 /** A handler of a controller, as Nest's contexts give it; only looked at, never called. */
 // eslint-disable-next-line @typescript-eslint/no-unsafe-function-type -- Nest's own type of it

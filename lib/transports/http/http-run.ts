@@ -4,7 +4,7 @@ import type { RunningOperation } from '../../core/idempotency-context.js';
 import { finishedRetentionMs, type OutcomeSummary } from '../../core/options.js';
 import { asksToKeep, keepAnswers } from '../../core/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record.js';
-import type { AnswerSink, Replacement } from './answer-sink.js';
+import type { AnswerSink, Replacement } from './recording/answer-sink.js';
 import { decodeAnswer, encodeAnswer, RESPONSE_NOT_KEPT, type HttpAnswer } from './http-answer.js';
 import type { HttpRoute } from './http-route.js';
 import { markedReplay } from './http-replay.js';

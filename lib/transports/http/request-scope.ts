@@ -1,7 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { isScopePart, type Scope } from '../../core/record-key.js';
 import type { ResolvedHttpOptions, ScopeAnswer } from './http-options.js';
-import type { PlatformRequest } from './request-content.js';
+import type { PlatformRequest } from './content/request-content.js';
 
 /**
  * Whose key it is, or `undefined` when nobody can say: then nobody's record may be touched (contract

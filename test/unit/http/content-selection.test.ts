@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { canonicalJson } from '../../../lib/core/canonical-json.js';
-import { selectMembers } from '../../../lib/transports/http/content-selection.js';
+import { selectMembers } from '../../../lib/transports/http/content/content-selection.js';
 
 const order = {
   id: 1,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { ContentNotComparableError } from '../../../lib/core/canonical-json.js';
-import { formContent } from '../../../lib/transports/http/form-content.js';
+import { formContent } from '../../../lib/transports/http/content/form-content.js';
 
 /** The fields as multer leaves them, where Nest does not close the gaps of its arrays. */
 function contentOf(

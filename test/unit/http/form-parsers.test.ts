@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { ContentNotComparableError } from '../../../lib/core/canonical-json.js';
-import { formContent } from '../../../lib/transports/http/form-content.js';
-import type { ParsedRequest } from '../../../lib/transports/http/form.js';
+import { formContent } from '../../../lib/transports/http/content/form-content.js';
+import type { ParsedRequest } from '../../../lib/transports/http/content/form.js';
 
 const path = import.meta.filename;
 const parsed = { path, name: 'a.txt', type: 'text/plain', size: 7 };

@@ -1,8 +1,9 @@
 import { PassThrough, pipeline, Readable } from 'node:stream';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { AnswerSink } from './answer-sink.js';
-import type { HttpAnswer } from './http-answer.js';
-import { RawRecorder, sendOrFail } from './raw-recorder.js';
+import type { HttpAnswer } from '../http-answer.js';
+import { RawRecorder } from './raw-recorder.js';
+import { sendOrFail } from './send-answer.js';
 
 /** What is needed of Fastify's reply. */
 export interface FastifyReply {

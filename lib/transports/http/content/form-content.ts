@@ -1,6 +1,6 @@
 import { createHash, hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { canonicalJson, ContentNotComparableError } from '../../core/canonical-json.js';
+import { canonicalJson, ContentNotComparableError } from '../../../core/canonical-json.js';
 import { fastifyForm } from './fastify-form.js';
 import { checkFieldArrays } from './field-arrays.js';
 import type { FormFile, ParsedRequest } from './form.js';

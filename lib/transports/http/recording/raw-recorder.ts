@@ -1,7 +1,7 @@
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { ServerResponse } from 'node:http';
 import type { AnswerSink } from './answer-sink.js';
 import { DrainWaiters, leadsListeners } from './drain-waiters.js';
-import type { HttpAnswer } from './http-answer.js';
+import { reasonOf, setFields, setReason } from './response-head.js';
 import {
   checkStatusLine,
   headersSentError,
@@ -10,6 +10,7 @@ import {
   type HeaderFields,
   type ResponseRecorder,
 } from './response-shadow.js';
+import { sendBody, sendInstead, sendOrFail } from './send-answer.js';
 
 /**
  * - `recording`: writes are kept, nothing leaves.
@@ -223,32 +224,6 @@ export class RawRecorder implements ResponseRecorder {
   }
 }
 
-/**
- * Sends what was held. What throws now has no caller left who could answer otherwise: an invalid status
- * of a replay, or somebody's listener to the header fields.
- */
-export function sendOrFail(response: ServerResponse, send: () => void): void {
-  try {
-    send();
-  } catch {
-    fail(response);
-  }
-}
-
-function fail(response: ServerResponse): void {
-  try {
-    if (response.headersSent) throw new Error('Too late to say so.');
-    for (const name of response.getHeaderNames()) response.removeHeader(name);
-    // What others have laid over it threw, as like as not.
-    Reflect.deleteProperty(response, 'writeHead');
-    response.statusCode = 500;
-    setReason(response, '');
-    response.end();
-  } catch {
-    response.destroy();
-  }
-}
-
 function joined(chunks: readonly Uint8Array[]): Uint8Array {
   const [only, ...others] = chunks;
   return only !== undefined && others.length === 0 ? only : Buffer.concat(chunks);
@@ -257,63 +232,4 @@ function joined(chunks: readonly Uint8Array[]): Uint8Array {
 /** A source that failed midway may still have had its end called. */
 function isCutShort(contentLength: unknown, body: Uint8Array): boolean {
   return contentLength !== undefined && Number(contentLength) !== body.length;
-}
-
-/** Sends another answer on a response to which nothing has been written. */
-function sendInstead(
-  response: ServerResponse,
-  { status, headers, body }: HttpAnswer,
-  { headersBefore }: AnswerSink,
-  callback: (() => void) | undefined,
-): void {
-  const { sendDate } = response;
-  for (const name of response.getHeaderNames()) {
-    const before = headersBefore[name];
-    if (before === undefined) response.removeHeader(name);
-    else response.setHeader(name, before);
-  }
-  setFields(response, headers);
-  // Node adds none of its own once one was removed.
-  if (status !== 204 && status !== 304) response.setHeader('Content-Length', body.length);
-  // Taking away a Date of the handler's turns off Node's own.
-  response.sendDate = sendDate;
-  response.statusCode = status;
-  setReason(response, '');
-  sendBody(response, body, callback);
-}
-
-/** HTTP/2 has none, and Node warns of whoever asks (RFC 9113 §8.3.2). */
-function hasReason({ req }: ServerResponse): boolean {
-  return req.httpVersionMajor < 2;
-}
-
-function reasonOf(response: ServerResponse): string | undefined {
-  return hasReason(response) ? response.statusMessage : undefined;
-}
-
-function setReason(response: ServerResponse, reason: string | undefined): void {
-  if (hasReason(response)) Object.assign(response, { statusMessage: reason });
-}
-
-function sendBody(
-  response: ServerResponse,
-  body: Uint8Array,
-  callback: (() => void) | undefined,
-): void {
-  if (body.length === 0) response.end(callback);
-  else response.end(body, callback);
-}
-
-function setFields(response: ServerResponse, fields: HeaderFields = {}): void {
-  if (!Array.isArray(fields)) {
-    for (const [name, value] of Object.entries(fields as OutgoingHttpHeaders)) {
-      if (value !== undefined) response.setHeader(name, value);
-    }
-    return;
-  }
-  // As Node does it: they replace what was there, and may repeat a name among themselves.
-  const flat = (fields as readonly unknown[]).flat().map(String);
-  for (let i = 0; i + 1 < flat.length; i += 2) response.removeHeader(flat[i] ?? '');
-  for (let i = 0; i + 1 < flat.length; i += 2)
-    response.appendHeader(flat[i] ?? '', flat[i + 1] ?? '');
 }

@@ -1,4 +1,4 @@
-import { ContentNotComparableError } from '../../core/canonical-json.js';
+import { ContentNotComparableError } from '../../../core/canonical-json.js';
 
 /** Empty places in all arrays of a form together: rows that were deleted from a page leave a few. */
 const MAX_HOLES = 10_000;

@@ -1,11 +1,15 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { canonicalJson, checkDepth, ContentNotComparableError } from '../../core/canonical-json.js';
-import { IdempotencyOptionsError } from '../../core/errors.js';
-import { fingerprint, NO_FINGERPRINT } from '../../core/fingerprint.js';
-import type { Fingerprint } from '../../core/record.js';
+import {
+  canonicalJson,
+  checkDepth,
+  ContentNotComparableError,
+} from '../../../core/canonical-json.js';
+import { IdempotencyOptionsError } from '../../../core/errors.js';
+import { fingerprint, NO_FINGERPRINT } from '../../../core/fingerprint.js';
+import type { Fingerprint } from '../../../core/record.js';
 import { selectMembers } from './content-selection.js';
 import { formContent } from './form-content.js';
-import type { FingerprintOption } from './http-options.js';
+import type { FingerprintOption } from '../http-options.js';
 import { isForm, type RequestContent } from './request-content.js';
 
 /** Computes the fingerprint of a request for one route; that of a form takes time, for its files are read. */
