@@ -1,6 +1,8 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { connect } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { transform } from '@swc/core';
@@ -22,6 +24,20 @@ let readme: string;
 beforeAll(async () => {
   readme = await readFile(join(root, 'README.md'), 'utf8');
 });
+
+/** Nest says that it has started before it listens. */
+async function untilListening(app: ChildProcess, port: number): Promise<void> {
+  for (;;) {
+    if (app.exitCode !== null) throw new Error(`it ended with ${String(app.exitCode)}`);
+    const socket = connect(port, '127.0.0.1');
+    const isListening = await new Promise<boolean>((resolve) => {
+      socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
+    });
+    socket.destroy();
+    if (isListening) return;
+    await pause(20);
+  }
+}
 
 describe('the twenty lines of the README', () => {
   let folder: string;
@@ -46,14 +62,9 @@ describe('the twenty lines of the README', () => {
     url = `http://127.0.0.1:${String(port)}/payments`;
     app = spawn(process.execPath, [join(folder, 'main.mjs')], {
       env: { ...process.env, NODE_OPTIONS: '', PORT: String(port) },
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'ignore', 'inherit'],
     });
-    await new Promise<void>((resolve, reject) => {
-      app.once('exit', (code) => reject(new Error(`it ended with ${String(code)}`)));
-      app.stdout?.on('data', (text: Buffer) => {
-        if (text.includes('successfully started')) resolve();
-      });
-    });
+    await untilListening(app, port);
   });
 
   afterAll(async () => {
