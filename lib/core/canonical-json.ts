@@ -49,7 +49,9 @@ function isTooDeep(value: unknown): boolean {
   let level = [value].filter(isContainer);
   for (let depth = 0; level.length > 0; depth += 1) {
     if (depth === MAX_CONTENT_DEPTH) return level.some((container) => !isEmpty(container));
-    level = level.flatMap((container): unknown[] => Object.values(container)).filter(isContainer);
+    const members = level.flatMap((container): unknown[] => Object.values(container));
+    // Each container once: of a circle there would be more at every level.
+    level = [...new Set(members.filter(isContainer))];
   }
   return false;
 }

@@ -1,7 +1,7 @@
 import { Controller, Get, HttpCode, Param, Post } from '@nestjs/common';
 import { Public } from './caller.guard.js';
 import { scenarioNamed } from './scenario.js';
-import { SeverableStore } from './severable-store.js';
+import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Traces } from './traces.js';
 
 /** How the suite learns what happened, and orders what shall. */
@@ -9,7 +9,7 @@ import { Traces } from './traces.js';
 @Public()
 export class ControlController {
   constructor(
-    private readonly store: SeverableStore,
+    private readonly store: FaultyStore,
     private readonly traces: Traces,
   ) {}
 
@@ -52,13 +52,13 @@ export class ControlController {
   @Post('store/cut')
   @HttpCode(204)
   cut(): void {
-    this.store.isCut = true;
+    this.store.always(unavailable, 'begin', 'extend', 'complete', 'release', 'inspect');
   }
 
   @Post('store/mend')
   @HttpCode(204)
   mend(): void {
-    this.store.isCut = false;
+    this.store.heal();
   }
 
   @Get('traces')

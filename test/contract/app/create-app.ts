@@ -8,7 +8,7 @@ import { EXPOSED_HEADERS, IdempotencyModule } from 'nestjs-idempotency';
 import { documentIdempotency } from 'nestjs-idempotency/swagger';
 import { CallerGuard } from './caller.guard.js';
 import { ControlController } from './control.controller.js';
-import type { Reply } from './reply.js';
+import type { Reply } from '../../support/http/reply.js';
 import { AnswersController } from './routes/answers.controller.js';
 import { CallersController } from './routes/callers.controller.js';
 import { ConcurrencyController } from './routes/concurrency.controller.js';
@@ -17,12 +17,12 @@ import { FailuresController } from './routes/failures.controller.js';
 import { KeysController } from './routes/keys.controller.js';
 import { TimeController } from './routes/time.controller.js';
 import { ExpressUploadsController, FastifyUploadsController } from './routes/uploads.controller.js';
-import { SeverableStore } from './severable-store.js';
+import { FaultyStore } from '../../support/faulty-store.js';
 import { Traces } from './traces.js';
 
 export interface AppSettings {
   readonly platform: 'express' | 'fastify';
-  readonly store: SeverableStore;
+  readonly store: FaultyStore;
   readonly traces: Traces;
 }
 
@@ -50,7 +50,7 @@ export async function createApp({ platform, store, traces }: AppSettings) {
       TimeController,
     ],
     providers: [
-      { provide: SeverableStore, useValue: store },
+      { provide: FaultyStore, useValue: store },
       { provide: Traces, useValue: traces },
     ],
   };

@@ -6,7 +6,12 @@ import { transformFile, type Options } from '@swc/core';
 import { packPackage } from '../../support/packed-package.js';
 import { projectRoot } from '../../support/project-root.js';
 
-const sources = join(projectRoot, 'test/contract/app');
+const tests = join(projectRoot, 'test');
+
+const APP = 'contract/app';
+
+/** The one piece that the application shares with the other tests, types aside. */
+const SHARED = 'support/faulty-store.ts';
 
 const toJavaScript: Options = {
   swcrc: false,
@@ -35,7 +40,7 @@ export async function buildApp(folder: string): Promise<string> {
     writeFile(join(app, 'package.json'), JSON.stringify({ type: 'module' })),
     compile(app),
   ]);
-  return join(app, 'main.js');
+  return join(app, APP, 'main.js');
 }
 
 async function unpackLibrary(folder: string, library: string): Promise<void> {
@@ -45,11 +50,16 @@ async function unpackLibrary(folder: string, library: string): Promise<void> {
 }
 
 async function compile(app: string): Promise<void> {
-  const names = await readdir(sources, { recursive: true });
-  for (const name of names.filter((each) => each.endsWith('.ts'))) {
-    const { code } = await transformFile(join(sources, name), toJavaScript);
+  for (const name of await sources()) {
+    const { code } = await transformFile(join(tests, name), toJavaScript);
     const compiled = join(app, name.replace(/\.ts$/, '.js'));
     await mkdir(dirname(compiled), { recursive: true });
     await writeFile(compiled, code);
   }
+}
+
+/** Paths below `test/`. */
+async function sources(): Promise<string[]> {
+  const names = await readdir(join(tests, APP), { recursive: true });
+  return [...names.filter((name) => name.endsWith('.ts')).map((name) => join(APP, name)), SHARED];
 }

@@ -17,23 +17,19 @@ function bytesController() {
     @Post('canonical')
     @Idempotent()
     canonical(@InScenario() scenario: Scenario) {
-      return answer(scenario);
+      return scenario.answer();
     }
 
     @Post('bytes')
     @Idempotent({ fingerprint: 'bytes', operation: `bytes ${(operations += 1)}` })
     bytes(@InScenario() scenario: Scenario) {
-      return answer(scenario);
+      return scenario.answer();
     }
   }
   return BytesController;
 }
 
 let operations = 0;
-
-async function answer(scenario: Scenario) {
-  return { execution: await scenario.run() };
-}
 
 const logged = new LoggedLines();
 

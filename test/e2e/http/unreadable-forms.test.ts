@@ -35,27 +35,27 @@ class ExpressFormsController {
   @Post('parsed-by-nobody')
   @Idempotent()
   parsedByNobody(@InScenario() scenario: Scenario) {
-    return answer(scenario);
+    return scenario.answer();
   }
 
   @Post('parsed-by-nobody-by-bytes')
   @Idempotent({ fingerprint: 'bytes' })
   parsedByNobodyByBytes(@InScenario() scenario: Scenario) {
-    return answer(scenario);
+    return scenario.answer();
   }
 
   @Post('stored-elsewhere')
   @Idempotent()
   @UseInterceptors(FileInterceptor('file', { storage: storage({ etag: '1' }) }))
   storedElsewhere(@InScenario() scenario: Scenario) {
-    return answer(scenario);
+    return scenario.answer();
   }
 
   @Post('path-of-no-file')
   @Idempotent()
   @UseInterceptors(FileInterceptor('file', { storage: storage({ path: 'https://files/1' }) }))
   pathOfNoFile(@InScenario() scenario: Scenario) {
-    return answer(scenario);
+    return scenario.answer();
   }
 
   @Post('by-a-function')
@@ -65,7 +65,7 @@ class ExpressFormsController {
   })
   @UseInterceptors(FileInterceptor('file', { storage: storage({ etag: '1' }) }))
   byAFunction(@InScenario() scenario: Scenario) {
-    return answer(scenario);
+    return scenario.answer();
   }
 }
 
@@ -74,7 +74,7 @@ class FastifyFormsController {
   @Post('form')
   @Idempotent()
   form(@InScenario() scenario: Scenario) {
-    return answer(scenario);
+    return scenario.answer();
   }
 }
 
@@ -83,7 +83,7 @@ class FormsTakenController {
   @Post('form')
   @Idempotent()
   form(@InScenario() scenario: Scenario) {
-    return answer(scenario);
+    return scenario.answer();
   }
 }
 
@@ -92,7 +92,7 @@ class FormsOfOtherParserController {
   @Post('form')
   @Idempotent()
   form(@InScenario() scenario: Scenario) {
-    return answer(scenario);
+    return scenario.answer();
   }
 }
 
@@ -101,12 +101,8 @@ class FormsMappedController {
   @Post('form')
   @Idempotent()
   form(@InScenario() scenario: Scenario) {
-    return answer(scenario);
+    return scenario.answer();
   }
-}
-
-async function answer(scenario: Scenario) {
-  return { execution: await scenario.run() };
 }
 
 const logged = new LoggedLines();

@@ -68,6 +68,11 @@ export class Scenario {
     return execution;
   }
 
+  /** The effect, and what a handler without anything else to say makes of it. */
+  async answer(): Promise<{ execution: number }> {
+    return { execution: await this.run() };
+  }
+
   planned(execution: number): string {
     return this.plan[execution - 1] ?? 'succeed';
   }

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { ContentNotComparableError } from 'nestjs-idempotency';
-import { canonicalJson, MAX_CONTENT_DEPTH } from '../../../lib/core/canonical-json.js';
+import { canonicalJson, checkDepth, MAX_CONTENT_DEPTH } from '../../../lib/core/canonical-json.js';
 
 const NAMES = ['a', 'b', 'aa', '', '__proto__', 'toJSON', 'constructor', '10', '9', '\ud800', 'é'];
 /** Values that meet each other often: few leaves, few names. */
@@ -166,4 +166,10 @@ describe('canonical JSON', () => {
     expect(refused).toThrow(/not finite/);
     expect(refused).not.toThrow(/4242/);
   });
+});
+
+it('a circle is found too deep, also one that branches', () => {
+  const circle: Record<string, unknown> = {};
+  Object.assign(circle, { one: circle, others: [circle, circle] });
+  expect(() => checkDepth(circle)).toThrow(ContentNotComparableError);
 });

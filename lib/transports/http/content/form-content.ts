@@ -1,6 +1,10 @@
 import { createHash, hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { canonicalJson, ContentNotComparableError } from '../../../core/canonical-json.js';
+import {
+  canonicalJson,
+  checkDepth,
+  ContentNotComparableError,
+} from '../../../core/canonical-json.js';
 import { fastifyForm } from './fastify-form.js';
 import { checkFieldArrays } from './field-arrays.js';
 import type { FormFile, ParsedRequest } from './form.js';
@@ -34,8 +38,8 @@ export async function formContent(
     );
   }
   checkFieldArrays(form.fields);
-  // Refuses circles, which a selection would not come out of: hooks may have put anything there.
-  canonicalJson(form.fields);
+  // A selection would not come out of a circle, and hooks may have put anything there.
+  checkDepth(form.fields);
   const files = Object.create(null) as Record<string, (ComparedFile | null)[]>;
   for (const [name, ofName] of Object.entries(form.files)) {
     const compared = (files[name] = [] as (ComparedFile | null)[]);

@@ -11,7 +11,7 @@ import {
   StreamableFile,
 } from '@nestjs/common';
 import { Idempotent } from 'nestjs-idempotency';
-import type { Reply } from '../reply.js';
+import type { Reply } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../scenario.js';
 
 const octets = (length: number) =>

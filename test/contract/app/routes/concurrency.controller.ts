@@ -2,7 +2,7 @@ import { Controller, HttpException, Post, Res, UseInterceptors } from '@nestjs/c
 import type { CallHandler, ExecutionContext, NestInterceptor } from '@nestjs/common';
 import { Idempotent } from 'nestjs-idempotency';
 import { from, merge, mergeMap, take, throwError, type Observable } from 'rxjs';
-import type { Reply } from '../reply.js';
+import type { Reply } from '../../../support/http/reply.js';
 import { InScenario, Scenario, scenarioOf } from '../scenario.js';
 
 /** A timeout that the suite fires: 503, while the handler goes on. */

@@ -13,7 +13,7 @@ import {
 } from '@nestjs/common';
 import { IsInt } from 'class-validator';
 import { Idempotent } from 'nestjs-idempotency';
-import type { Reply } from '../reply.js';
+import type { Reply } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../scenario.js';
 
 class Order {
