@@ -1,11 +1,11 @@
 import { UseInterceptors } from '@nestjs/common';
-import { METHOD_METADATA } from '@nestjs/common/constants.js';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { IdempotencyOptionsError } from '../core/errors.js';
 import { runningOperation, type RunningOperation } from '../core/idempotency-context.js';
 import type { IdempotencyOptions } from './idempotency-options.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
 import { markReportingEntry, reportsEntry, setIdempotentOptions } from './idempotent.metadata.js';
+import { disguise, routeNames } from './route-methods.js';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
@@ -61,24 +61,6 @@ function protectClass(controller: new () => unknown, options: IdempotencyOptions
   }
 }
 
-/** Names of the methods that are routes, those of base classes included. */
-function routeNames(prototype: object): Set<string> {
-  const names = new Set<string>();
-  for (
-    let level: object | null = prototype;
-    level !== null && level !== Object.prototype;
-    level = Object.getPrototypeOf(level) as object | null
-  ) {
-    for (const [name, descriptor] of Object.entries(Object.getOwnPropertyDescriptors(level))) {
-      const value: unknown = descriptor.value;
-      if (typeof value === 'function' && Reflect.hasMetadata(METHOD_METADATA, value)) {
-        names.add(name);
-      }
-    }
-  }
-  return names;
-}
-
 /**
  * Tells the running operation when the method itself is reached, and when it settles: pipes and inner
  * interceptors fail like it (contract C88), give up before it (C60c) or repeat it, inside one stream.
@@ -96,14 +78,9 @@ function reportingEntry(method: Method): Method {
       throw error;
     }
   };
-  for (const key of Reflect.getOwnMetadataKeys(method) as unknown[]) {
-    Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, method), reporting);
-  }
+  disguise(reporting, method);
   markReportingEntry(reporting);
-  return Object.defineProperties(reporting, {
-    name: { value: method.name, configurable: true },
-    length: { value: method.length, configurable: true },
-  });
+  return reporting;
 }
 
 /**

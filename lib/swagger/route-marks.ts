@@ -1,7 +1,7 @@
 import type { INestApplicationContext, Type } from '@nestjs/common';
-import { METHOD_METADATA } from '@nestjs/common/constants.js';
-import { DiscoveryService, MetadataScanner } from '@nestjs/core';
+import { DiscoveryService } from '@nestjs/core';
 import { reportsEntry } from '../nest/idempotent.metadata.js';
+import { disguise, routeNames } from '../nest/route-methods.js';
 import { RouteRegistry } from '../nest/route-registry.js';
 import type { Handler, HttpRoute } from '../transports/http/http-route.js';
 
@@ -55,15 +55,13 @@ export class RouteMarks {
 
 function* protectedMethods(app: INestApplicationContext): Generator<ProtectedMethod> {
   const registry = app.get(RouteRegistry, { strict: false });
-  const scanner = new MetadataScanner();
   for (const { metatype } of app.get(DiscoveryService, { strict: false }).getControllers()) {
     if (typeof metatype !== 'function') continue;
     const controller = metatype as Type;
     const prototype = controller.prototype as Prototype;
-    for (const name of scanner.getAllMethodNames(prototype)) {
+    for (const name of routeNames(prototype)) {
       const handler = prototype[name];
-      if (handler === undefined || !Reflect.hasMetadata(METHOD_METADATA, handler)) continue;
-      if (!reportsEntry(handler)) continue;
+      if (handler === undefined || !reportsEntry(handler)) continue;
       const route = registry.of(controller, handler);
       if (route.options.enabled !== false) yield { prototype, name, handler, route };
     }
@@ -89,10 +87,8 @@ function markedCopy(handler: Handler, mark: string): Handler {
   const copy = function (this: unknown, ...args: unknown[]): unknown {
     return Reflect.apply(handler, this, args) as unknown;
   };
-  for (const key of Reflect.getOwnMetadataKeys(handler) as unknown[]) {
-    Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, handler), copy);
-  }
+  disguise(copy, handler);
   const extensions = Reflect.getOwnMetadata(EXTENSIONS, handler) as object | undefined;
   Reflect.defineMetadata(EXTENSIONS, { ...extensions, [MARK]: mark }, copy);
-  return Object.defineProperty(copy, 'name', { value: handler.name, configurable: true });
+  return copy;
 }

@@ -1,0 +1,21 @@
+import { METHOD_METADATA } from '@nestjs/common/constants.js';
+import { MetadataScanner } from '@nestjs/core';
+import type { Handler } from '../transports/http/http-route.js';
+
+/** Names of a controller's methods that are routes, those of base classes included. */
+export function routeNames(prototype: object): string[] {
+  const methods = prototype as Readonly<Record<string, object>>;
+  const names = new MetadataScanner().getAllMethodNames(prototype);
+  return names.filter((name) => Reflect.hasMetadata(METHOD_METADATA, methods[name] ?? {}));
+}
+
+/** Makes `substitute` look like `method`: what its decorators say, its name and its length. */
+export function disguise(substitute: Handler, method: Handler): void {
+  for (const key of Reflect.getOwnMetadataKeys(method) as unknown[]) {
+    Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, method), substitute);
+  }
+  Object.defineProperties(substitute, {
+    name: { value: method.name, configurable: true },
+    length: { value: method.length, configurable: true },
+  });
+}
