@@ -19,6 +19,7 @@ export {
   IdempotencyEvents,
   CRITICAL_EVENTS,
   type AttemptSubject,
+  type BreakerEvent,
   type IdempotencyEvent,
   type IdempotencyEventListener,
   type IdempotencyEventType,
@@ -39,7 +40,9 @@ export {
   type Inspect,
   type Release,
   type ReleaseReply,
+  type StopWatching,
   type StoreWarning,
+  type Watch,
 } from './core/idempotency-store.js';
 export {
   UNKNOWN_FENCE,
@@ -52,6 +55,7 @@ export {
   type RecordState,
 } from './core/record.js';
 export { recordKey, type RecordIdentity, type Scope, type ScopePart } from './core/record-key.js';
+export type { BreakerOptions } from './core/breaker-options.js';
 export type { EngineOptions, OutcomeSummary, ProtocolOptions } from './core/options.js';
 export { keepAnswers, keepSuccesses, type OutcomePolicy } from './core/outcome-policy.js';
 export {

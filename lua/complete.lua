@@ -11,6 +11,7 @@ ARGV[5]  fingerprint, for a record that is gone or was released
 ARGV[6]  when the record is gone: 'restore' or 'report'
 ARGV[7]  outcome header, one line
 ARGV[8]  outcome body
+ARGV[9]  how to tell those who wait for the record: PUBLISH or SPUBLISH; left out where nobody does
 
 Replies
   ok                                               stored
@@ -68,4 +69,6 @@ local at = string.format('%.0f', now + ARGV[4])
 local line = string.format('1 %s %s %s %s %s %s %s\n', ARGV[3], fence, at, attempt, takeovers, ARGV[1], fingerprint)
 redis.call('PEXPIREAT', KEYS[1], at)
 redis.call('SET', KEYS[1], line .. ARGV[7] .. '\n' .. ARGV[8], 'PXAT', at)
+-- It is done: a server that will not publish must not make it fail.
+if ARGV[9] then redis.pcall(ARGV[9], KEYS[1], '') end
 return { kind }

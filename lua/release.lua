@@ -6,6 +6,7 @@ KEYS[1]  the record
 ARGV[1]  owner token
 ARGV[2]  fence, or 0 to compare the token alone
 ARGV[3]  how long the tombstone is kept, ms
+ARGV[4]  how to tell those who wait for the record: PUBLISH or SPUBLISH; left out where nobody does
 
 Replies
   ok                   released
@@ -44,4 +45,6 @@ local at = string.format('%.0f', now + ARGV[3])
 local line = string.format('1 r %s %s %s %s %s %s\n', fence, at, attempt, takeovers, token, fingerprint)
 redis.call('PEXPIREAT', KEYS[1], at)
 redis.call('SET', KEYS[1], line, 'PXAT', at)
+-- It is done: a server that will not publish must not make it fail.
+if ARGV[4] then redis.pcall(ARGV[4], KEYS[1], '') end
 return { 'ok' }

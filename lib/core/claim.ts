@@ -12,4 +12,6 @@ export interface Claim {
   /** The idempotency key as the client chose it. */
   readonly key: string;
   readonly options: ResolvedProtocolOptions;
+  /** The caller's own wish, in milliseconds: shortens `waitTimeoutMs`, never prolongs it. */
+  readonly waitAtMostMs?: number | undefined;
 }

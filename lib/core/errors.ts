@@ -41,6 +41,11 @@ export function hasCode(error: unknown, code: IdempotencyErrorCode): boolean {
   return isIdempotencyError(error) && error.code === code;
 }
 
+/** What was thrown, as an error. */
+export function asError(thrown: unknown): Error {
+  return thrown instanceof Error ? thrown : new Error('The store failed.', { cause: thrown });
+}
+
 /** An option or a decorated handler cannot work; stops the start. */
 export class IdempotencyOptionsError extends IdempotencyError {
   override readonly name = 'IdempotencyOptionsError';

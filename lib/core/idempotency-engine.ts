@@ -1,28 +1,19 @@
 import type { AttemptHost } from './attempt-host.js';
 import type { Attempt } from './attempt.js';
 import type { Claim } from './claim.js';
-import { hasCode, StoreUnavailableError } from './errors.js';
-import type { IdempotencyEvents, RejectionReason } from './events.js';
+import { isInProgress, rejected, type Decision } from './decision.js';
+import { asError, hasCode, StoreUnavailableError } from './errors.js';
+import type { IdempotencyEvents } from './events.js';
 import type { Acquisition, BeginReply, IdempotencyStore } from './idempotency-store.js';
 import { LeasedAttempt } from './leased-attempt.js';
-import { unfinishedRetentionMs, type EngineOptions } from './options.js';
+import { isAwaited, unfinishedRetentionMs, type EngineOptions } from './options.js';
 import { newOwnerToken } from './owner-token.js';
 import { jitteredPause, monotonicNow } from './pause.js';
-import { UNKNOWN_FENCE, type FinishedState, type Outcome, type OwnerToken } from './record.js';
+import { UNKNOWN_FENCE, type OwnerToken } from './record.js';
 import { ServerClock } from './server-clock.js';
 import { UnprotectedAttempt } from './unprotected-attempt.js';
-
-/** What is to be done with a request. */
-export type Decision =
-  /** Run the operation, then end the attempt. */
-  | { readonly kind: 'run'; readonly attempt: Attempt }
-  /** Answer with the stored outcome. */
-  | { readonly kind: 'replay'; readonly state: FinishedState; readonly outcome: Outcome }
-  | { readonly kind: 'reject'; readonly reason: RejectionReason };
-
-/** How long a duplicate sleeps between two looks at the record it waits for. */
-const WAIT_PAUSE_MS = 20;
-const WAIT_PAUSE_MAX_MS = 250;
+import type { WaitingHost } from './waiting-line.js';
+import { WaitingRoom } from './waiting-room.js';
 
 /** How often a shutdown looks whether the last attempt has ended. */
 const DRAIN_PAUSE_MS = 20;
@@ -31,21 +22,23 @@ const DRAIN_PAUSE_MS = 20;
  * Decides for every request whether its operation runs, and is the only caller of the store. One engine
  * serves all transports of a process.
  */
-export class IdempotencyEngine implements AttemptHost {
+export class IdempotencyEngine implements AttemptHost, WaitingHost {
   /** Over once the shutdown no longer waits. */
   readonly patience = { isOver: false };
   private readonly clock = new ServerClock();
   private readonly running = new Set<Attempt>();
   /** Begins, and releases of begins that nobody waits for, which are on their way. */
   private underWay = 0;
-  private waiters = 0;
   private stopping = false;
+  private readonly waitingRoom: WaitingRoom;
 
   constructor(
     readonly store: IdempotencyStore,
     readonly events: IdempotencyEvents,
     private readonly options: Required<EngineOptions>,
-  ) {}
+  ) {
+    this.waitingRoom = new WaitingRoom(this, events, options.maxWaiters);
+  }
 
   /** Asks the store what is to be done with the request; waits for the attempt in progress if it should. */
   async begin(claim: Claim): Promise<Decision> {
@@ -60,6 +53,7 @@ export class IdempotencyEngine implements AttemptHost {
    */
   async drain(): Promise<number> {
     this.stopping = true;
+    this.waitingRoom.wake();
     const giveUpAt = monotonicNow() + this.options.shutdownTimeoutMs;
     while (this.isBusy() && monotonicNow() < giveUpAt) await jitteredPause(DRAIN_PAUSE_MS);
     this.patience.isOver = true;
@@ -78,13 +72,13 @@ export class IdempotencyEngine implements AttemptHost {
     } catch (error) {
       return this.withoutStore(claim, token, error);
     }
-    return isInProgress(decision) && claim.options.whenInProgress === 'wait'
-      ? this.wait(claim, token)
+    return isInProgress(decision) && isAwaited(claim.options)
+      ? this.waitingRoom.wait(claim, token)
       : decision;
   }
 
-  /** @throws whatever kept the store from answering. */
-  private async beginOnce(claim: Claim, token: OwnerToken): Promise<Decision> {
+  /** @internal */
+  async beginOnce(claim: Claim, token: OwnerToken): Promise<Decision> {
     if (this.stopping) return rejected('shutting_down');
     const sentAt = monotonicNow();
     let reply = await this.send(claim, token);
@@ -159,8 +153,12 @@ export class IdempotencyEngine implements AttemptHost {
     );
   }
 
-  /** The store answered, too late to be of use: the attempt is over, with or without fail-open. */
-  private letDown({ operation, recordKey }: Claim, error: Error): Decision {
+  /**
+   * Tells of a store that did not answer, or too late to be of use.
+   *
+   * @internal
+   */
+  letDown({ operation, recordKey }: Claim, error: Error): Decision {
     this.events.emit({ type: 'store_unavailable', operation, recordKey, error });
     return rejected('store_unavailable');
   }
@@ -182,51 +180,19 @@ export class IdempotencyEngine implements AttemptHost {
     return decision;
   }
 
-  /** Releases what a begin without a reply may have acquired, or the key would be blocked for a lease. */
-  private letGo({ recordKey, options }: Claim, token: OwnerToken): void {
+  /**
+   * Releases what a begin without a reply may have acquired, or the key would be blocked for a lease.
+   *
+   * @internal
+   */
+  letGo({ recordKey, options }: Claim, token: OwnerToken): void {
     const lease = { recordKey, token, fence: UNKNOWN_FENCE };
     const tombstoneMs = unfinishedRetentionMs(options);
+    const notify = isAwaited(options);
     const timeoutMs = options.commandTimeoutMs;
-    const released = async () => this.store.release(lease, { tombstoneMs, timeoutMs });
+    const released = async () => this.store.release(lease, { tombstoneMs, notify, timeoutMs });
     // It was the best there was to try; otherwise the lease ends by itself.
     this.tracked(released()).catch(() => undefined);
-  }
-
-  private async wait(claim: Claim, token: OwnerToken): Promise<Decision> {
-    if (this.waiters >= this.options.maxWaiters) return rejected('in_progress');
-    const startedAt = monotonicNow();
-    const giveUpAt = startedAt + claim.options.waitTimeoutMs;
-    let decision: Decision = rejected('in_progress');
-    let isUnsure = false;
-    let hasFailed = false;
-    this.waiters += 1;
-    for (
-      let pauseMs = WAIT_PAUSE_MS, leftMs = giveUpAt - startedAt;
-      isInProgress(decision) && leftMs > 0;
-      pauseMs = Math.min(pauseMs * 1.5, WAIT_PAUSE_MAX_MS), leftMs = giveUpAt - monotonicNow()
-    ) {
-      await jitteredPause(Math.min(pauseMs, leftMs));
-      try {
-        // An attempt of its own may come out of it, if the one in progress let go or died.
-        decision = await this.beginOnce(claim, token);
-      } catch (error) {
-        // The other one is in progress for all that is known: look again, and never run beside it.
-        isUnsure ||= !hasCode(error, 'idempotency_store_unavailable');
-        // Told once: a request that waits out an outage is one more that met it.
-        if (!hasFailed) this.letDown(claim, asError(error));
-        hasFailed = true;
-      }
-    }
-    this.waiters -= 1;
-    if (isUnsure && decision.kind === 'reject') this.letGo(claim, token);
-    const { operation, recordKey } = claim;
-    this.events.emit({
-      type: 'waited',
-      operation,
-      recordKey,
-      waitedMs: monotonicNow() - startedAt,
-    });
-    return decision;
   }
 
   private announce(
@@ -264,16 +230,4 @@ export class IdempotencyEngine implements AttemptHost {
   private isStopping(): boolean {
     return this.stopping;
   }
-}
-
-function isInProgress(decision: Decision): boolean {
-  return decision.kind === 'reject' && decision.reason === 'in_progress';
-}
-
-function asError(cause: unknown): Error {
-  return cause instanceof Error ? cause : new Error('The store failed.', { cause });
-}
-
-function rejected(reason: RejectionReason): Decision {
-  return { kind: 'reject', reason };
 }

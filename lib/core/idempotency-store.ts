@@ -49,6 +49,23 @@ export abstract class IdempotencyStore {
   /** Reads the record, from the primary, without changing it; `undefined` when there is none. */
   abstract inspect(recordKey: RecordKey, command: Inspect): Promise<IdempotencyRecord | undefined>;
 
+  /**
+   * Tells when the record may have been finished or released, for duplicates that wait (`notify` in
+   * {@link Complete} and {@link Release}). Best effort: a call may be lost or come for nothing, so whoever
+   * watches looks at the record from time to time all the same.
+   *
+   * @param onEnd - called as often as it happens, until watching is stopped.
+   * @returns how to stop, once whatever happens from now on is told; `undefined` where the store cannot
+   * tell, as by default.
+   */
+  watch(
+    _recordKey: RecordKey,
+    _onEnd: () => void,
+    _command: Watch,
+  ): Promise<StopWatching | undefined> {
+    return Promise.resolve(undefined);
+  }
+
   /** Closes what the store opened itself, and nothing else. */
   abstract close(): Promise<void>;
 }
@@ -102,14 +119,27 @@ export interface Complete extends TimedCommand {
   readonly fingerprint: Fingerprint;
   /** When there is no record any more: write the outcome back, or only say so. */
   readonly whenGone: 'restore' | 'report';
+  /**
+   * Whether those who watch the record are to be told.
+   * @defaultValue false
+   */
+  readonly notify?: boolean | undefined;
 }
 
 export interface Release extends TimedCommand {
   /** Milliseconds that the tombstone is kept. */
   readonly tombstoneMs: number;
+  /** As in {@link Complete.notify}. */
+  readonly notify?: boolean | undefined;
 }
 
 export type Inspect = TimedCommand;
+
+/** Its `timeoutMs` bounds how long it may take until watching has begun. */
+export type Watch = TimedCommand;
+
+/** Ends a watch. */
+export type StopWatching = () => void;
 
 /** The counters of an attempt that may run. */
 export interface Acquisition {

@@ -40,7 +40,8 @@ export interface ProtocolOptions {
   readonly whenInProgress?: 'reject' | 'wait';
   /**
    * How long a duplicate waits at the most before it is rejected after all, and how long an attempt that
-   * has lost its record waits for the one that has it. 1 to 3 600 000.
+   * has lost its record waits for the one that has it. On HTTP a client shortens it by `Prefer: wait=N`, in
+   * seconds (RFC 7240 §4.3). 1 to 3 600 000.
    * @defaultValue 10_000
    */
   readonly waitTimeoutMs?: number;
@@ -147,6 +148,11 @@ export function checkProtocolOptions(options: ResolvedProtocolOptions): void {
 export function checkEngineOptions(options: Required<EngineOptions>): void {
   checkInteger('maxWaiters', options.maxWaiters, 0, 1_000_000);
   checkInteger('shutdownTimeoutMs', options.shutdownTimeoutMs, 0, 3_600_000);
+}
+
+/** Whether duplicates may be waiting for the end of an attempt, and want to be told. */
+export function isAwaited({ whenInProgress }: ResolvedProtocolOptions): boolean {
+  return whenInProgress === 'wait';
 }
 
 /** How long a record lives that is not finished yet. */

@@ -1,7 +1,7 @@
 import type { Claim } from './claim.js';
 import type { FinalOutcome } from './attempt.js';
 import type { CompleteReply, IdempotencyStore, ReleaseReply } from './idempotency-store.js';
-import { unfinishedRetentionMs } from './options.js';
+import { isAwaited, unfinishedRetentionMs } from './options.js';
 import { jitteredPause, monotonicNow } from './pause.js';
 import type { Lease } from './record.js';
 
@@ -31,7 +31,8 @@ export class OutcomeWriter {
   /** @returns the reply, or `undefined` when there was none until `giveUpAt` (monotonic). */
   complete(final: FinalOutcome, giveUpAt: number): Promise<CompleteReply | undefined> {
     const { state, outcome, retentionMs } = final;
-    const { fingerprint } = this.claim;
+    const { fingerprint, options } = this.claim;
+    const notify = isAwaited(options);
     return this.untilAnswered(giveUpAt, isCompleteReply, (timeoutMs) =>
       this.store.complete(this.lease, {
         state,
@@ -39,6 +40,7 @@ export class OutcomeWriter {
         retentionMs,
         fingerprint,
         whenGone: 'restore',
+        notify,
         timeoutMs,
       }),
     );
@@ -63,9 +65,11 @@ export class OutcomeWriter {
 
   /** @returns the reply, or `undefined` when there was none until `giveUpAt` (monotonic). */
   release(giveUpAt: number): Promise<ReleaseReply | undefined> {
-    const tombstoneMs = unfinishedRetentionMs(this.claim.options);
+    const { options } = this.claim;
+    const tombstoneMs = unfinishedRetentionMs(options);
+    const notify = isAwaited(options);
     return this.untilAnswered(giveUpAt, isReleaseReply, (timeoutMs) =>
-      this.store.release(this.lease, { tombstoneMs, timeoutMs }),
+      this.store.release(this.lease, { tombstoneMs, notify, timeoutMs }),
     );
   }
 

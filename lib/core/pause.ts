@@ -3,12 +3,14 @@ export function monotonicNow(): number {
   return performance.now();
 }
 
-/**
- * Resolves after `ms` milliseconds, a random part of its second half left out: those who wait for the
- * same thing do not come back all at once.
- */
+/** `ms`, a random part of its second half left out: those who wait for the same thing do not come back all at once. */
+export function jittered(ms: number): number {
+  return ms * (0.5 + Math.random() / 2);
+}
+
+/** Resolves after `ms` milliseconds, {@link jittered}. */
 export function jitteredPause(ms: number): Promise<void> {
   return new Promise((resolve) => {
-    setTimeout(resolve, ms * (0.5 + Math.random() / 2));
+    setTimeout(resolve, jittered(ms));
   });
 }

@@ -15,7 +15,9 @@ import {
   type RecordKey,
   type Release,
   type ReleaseReply,
+  type StopWatching,
   type StoreWarning,
+  type Watch,
 } from 'nestjs-idempotency';
 import type { Gate } from './http/gate.js';
 
@@ -76,6 +78,8 @@ export interface SentCommand {
 export class FaultyStore extends IdempotencyStore {
   readonly sent: SentCommand[] = [];
   closed = false;
+  /** Whether it tells of the end of watched records, as far as the real one does. */
+  pushes = false;
   private readonly planned = new Map<Step, Fault[]>();
   private readonly standing = new Map<Step, Fault>();
 
@@ -127,6 +131,16 @@ export class FaultyStore extends IdempotencyStore {
     return this.send('inspect', command, undefined, undefined, () =>
       this.real.inspect(recordKey, command),
     );
+  }
+
+  override watch(
+    recordKey: RecordKey,
+    onEnd: () => void,
+    command: Watch,
+  ): Promise<StopWatching | undefined> {
+    return this.pushes
+      ? this.real.watch(recordKey, onEnd, command)
+      : super.watch(recordKey, onEnd, command);
   }
 
   override async close(): Promise<void> {

@@ -10,10 +10,12 @@ import {
   type IdempotencyRecord,
   type Release,
   type ReleaseReply,
+  type StopWatching,
   type StoreWarning,
 } from '../../core/idempotency-store.js';
 import * as transitions from '../../core/record-transitions.js';
 import type { Lease, Outcome, RecordKey, StoredRecord } from '../../core/record.js';
+import { Watchers } from '../../core/watchers.js';
 import { ExpiryQueue } from './expiry-queue.js';
 import {
   resolveMemoryStoreOptions,
@@ -35,6 +37,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   private readonly options: ResolvedMemoryStoreOptions;
   private readonly records = new Map<RecordKey, StoredRecord>();
   private readonly expiry = new ExpiryQueue<RecordKey>();
+  private readonly watchers = new Watchers<RecordKey>();
   private closed = false;
 
   /** @throws `IdempotencyOptionsError` when an option is out of its range. */
@@ -80,6 +83,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
       const own = { ...command, outcome: copyOf(command.outcome) };
       const { reply, record } = transitions.complete(stored, lease, own, nowUs);
       this.write(lease.recordKey, stored, record);
+      if (command.notify === true && record !== stored) this.watchers.tell(lease.recordKey);
       return 'outcome' in reply ? { ...reply, outcome: copyOf(reply.outcome) } : reply;
     });
   }
@@ -89,6 +93,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
       const stored = this.records.get(lease.recordKey);
       const { reply, record } = transitions.release(stored, lease, command, nowUs);
       this.write(lease.recordKey, stored, record);
+      if (command.notify === true && record !== stored) this.watchers.tell(lease.recordKey);
       return reply;
     });
   }
@@ -100,11 +105,19 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     });
   }
 
+  override watch(recordKey: RecordKey, onEnd: () => void): Promise<StopWatching> {
+    this.watchers.add(recordKey, onEnd);
+    return Promise.resolve(() => {
+      this.watchers.remove(recordKey, onEnd);
+    });
+  }
+
   /** Forgets every record; what is asked of the store afterwards fails with `StoreUnavailableError`. */
   close(): Promise<void> {
     this.closed = true;
     this.records.clear();
     this.expiry.clear();
+    this.watchers.clear();
     return Promise.resolve();
   }
 

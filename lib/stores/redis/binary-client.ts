@@ -1,4 +1,5 @@
 import type { RedisClient } from './redis-client.js';
+import type { SubscriberClient } from './subscriber.js';
 
 export type ScriptArgument = string | Buffer;
 
@@ -9,6 +10,10 @@ export type ScriptArgument = string | Buffer;
 export interface BinaryRedisClient extends RedisClient {
   evalshaBuffer(sha1: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
   evalBuffer(script: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
+  /** Another connection with the same settings, but for those given; a cluster takes its nodes first. */
+  duplicate(...settings: object[]): SubscriberClient;
+  readonly isCluster?: boolean;
+  readonly options?: { readonly keyPrefix?: string };
 }
 
 /** What opening and closing a connection needs besides. */
@@ -18,7 +23,7 @@ export interface OwnRedisClient extends BinaryRedisClient {
   disconnect(): void;
 }
 
-const METHODS = ['evalshaBuffer', 'evalBuffer', 'info', 'on', 'off'] as const;
+const METHODS = ['evalshaBuffer', 'evalBuffer', 'info', 'on', 'off', 'duplicate'] as const;
 
 export function isBinaryRedisClient(client: unknown): client is BinaryRedisClient {
   if (typeof client !== 'object' || client === null) return false;

@@ -2,7 +2,7 @@ import { IdempotencyOptionsError } from '../../core/errors.js';
 import { checkedKeyPrefix } from './key-prefix.js';
 
 const OWN_CONNECTION = ['url', 'connection', 'onConnectionError'];
-const ALL = ['client', ...OWN_CONNECTION, 'keyPrefix'];
+const ALL = ['client', ...OWN_CONNECTION, 'keyPrefix', 'push'];
 
 /** @throws {@link IdempotencyOptionsError} naming the option, what it may be and what it is. */
 export function checkRedisStoreOptions(options: Readonly<Record<string, unknown>>): void {
@@ -12,6 +12,8 @@ export function checkRedisStoreOptions(options: Readonly<Record<string, unknown>
     fail(`there is no option ${JSON.stringify(unknownName)}, only ${ALL.join(', ')}.`);
   }
   checkedKeyPrefix(options.keyPrefix);
+  const { push = true } = options;
+  if (typeof push !== 'boolean') fail(`push must be true or false, but it is a ${typeof push}.`);
   if (options.client !== undefined) {
     const besides = given.find((name) => OWN_CONNECTION.includes(name));
     if (besides !== undefined) fail(`client has its own connection: leave out ${besides}.`);

@@ -11,7 +11,9 @@ import {
   type Inspect,
   type Release,
   type ReleaseReply,
+  type StopWatching,
   type StoreWarning,
+  type Watch,
 } from '../../core/idempotency-store.js';
 import type { Lease, RecordKey } from '../../core/record.js';
 import { parseBeginReply } from './begin-reply.js';
@@ -29,6 +31,8 @@ import type { RedisClient } from './redis-client.js';
 import { ScriptRunner } from './script-runner.js';
 import { parseCompleteReply, parseExtendReply, parseReleaseReply } from './settle-replies.js';
 import { checkServer } from './start-checks.js';
+import { openSubscriber, publishCommand, type PublishCommand } from './subscriber.js';
+import { Subscriptions } from './subscriptions.js';
 
 export interface RedisIdempotencyStoreOptions {
   /** The connection; it stays its owner's. */
@@ -40,6 +44,13 @@ export interface RedisIdempotencyStoreOptions {
    * @defaultValue `'idem'`
    */
   readonly keyPrefix?: string | undefined;
+
+  /**
+   * Whether waiting duplicates are told of the end they wait for, see {@link RedisStoreOptions.push}.
+   *
+   * @defaultValue true
+   */
+  readonly push?: boolean | undefined;
 
   /** @internal */
   readonly scripts?: LuaScripts;
@@ -63,7 +74,9 @@ const KEY_VERSION = '1';
 export class RedisIdempotencyStore extends IdempotencyStore {
   private readonly client: BinaryRedisClient;
   private readonly scripts: LuaScripts;
-  private readonly watch: ConnectionWatch;
+  private readonly connection: ConnectionWatch;
+  private readonly subscriptions: Subscriptions | undefined;
+  private readonly publish: PublishCommand;
   private readonly runner: ScriptRunner;
   private readonly keyStart: string;
   private readonly closeConnection: (() => Promise<void>) | undefined;
@@ -71,20 +84,22 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
   constructor(options: RedisIdempotencyStoreOptions) {
     super();
-    const { client, keyPrefix, scripts, closeConnection } = options;
+    const { client, keyPrefix, push = true, scripts, closeConnection } = options;
     if (!isBinaryRedisClient(client)) {
       throw new IdempotencyOptionsError('client must be a Redis or Cluster of ioredis 5 or 6.');
     }
     this.client = client;
     this.keyStart = `${checkedKeyPrefix(keyPrefix)}:${KEY_VERSION}:`;
     this.scripts = scripts ?? loadScripts();
-    this.watch = new ConnectionWatch(client);
-    this.runner = new ScriptRunner(client, this.watch);
+    this.connection = new ConnectionWatch(client);
+    this.subscriptions = push ? new Subscriptions(() => openSubscriber(client)) : undefined;
+    this.publish = publishCommand(client);
+    this.runner = new ScriptRunner(client, this.connection);
     this.closeConnection = closeConnection;
   }
 
   override open(): Promise<readonly StoreWarning[]> {
-    return checkServer(this.client, this.watch);
+    return checkServer(this.client, this.connection);
   }
 
   override async begin(command: Begin): Promise<BeginReply> {
@@ -121,12 +136,18 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       command.whenGone,
       headerLine(command.outcome.header),
       asBuffer(command.outcome.body),
+      ...this.notification(command),
     ];
     return parseCompleteReply(await this.run('complete', lease.recordKey, args, command.timeoutMs));
   }
 
   override async release(lease: Lease, command: Release): Promise<ReleaseReply> {
-    const args = [lease.token, String(lease.fence), String(command.tombstoneMs)];
+    const args = [
+      lease.token,
+      String(lease.fence),
+      String(command.tombstoneMs),
+      ...this.notification(command),
+    ];
     return parseReleaseReply(await this.run('release', lease.recordKey, args, command.timeoutMs));
   }
 
@@ -137,9 +158,22 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     return parseInspectReply(await this.run('inspect', recordKey, [], command.timeoutMs));
   }
 
+  override async watch(
+    recordKey: RecordKey,
+    onEnd: () => void,
+    { timeoutMs }: Watch,
+  ): Promise<StopWatching | undefined> {
+    return this.subscriptions?.watch(this.keyStart + recordKey, onEnd, timeoutMs);
+  }
+
   override async close(): Promise<void> {
-    this.watch.close();
+    this.connection.close();
+    this.subscriptions?.close();
     await this.closeConnection?.();
+  }
+
+  private notification({ notify = false }: Complete | Release): string[] {
+    return notify && this.subscriptions !== undefined ? [this.publish] : [];
   }
 
   private run(

@@ -3,7 +3,7 @@ import type { RedisClient } from './redis-client.js';
 /** Options of {@link redisStore}: either a `client` of one's own, or what is needed to open a connection. */
 export type RedisStoreOptions = UserClientOptions | OwnConnectionOptions;
 
-interface KeyOptions {
+interface CommonOptions {
   /**
    * First part of every key: a record is kept under `{keyPrefix}:1:{digest}`. Applications that share a
    * Redis and must not share records need different ones.
@@ -13,10 +13,20 @@ interface KeyOptions {
    * @defaultValue `'idem'`
    */
   readonly keyPrefix?: string | undefined;
+
+  /**
+   * Whether duplicates that wait (`whenInProgress: 'wait'`) are told of the end they wait for, by Redis'
+   * Pub/Sub on a channel that is named like the record (on a cluster the sharded one, which Redis 7 has).
+   * It takes one more connection per process, opened when the first duplicate waits. Without it, or where
+   * the server does not allow it, they look themselves, four times a second or more.
+   *
+   * @defaultValue true
+   */
+  readonly push?: boolean | undefined;
 }
 
 /** A connection that the application opened: the store neither closes it nor changes its settings. */
-export interface UserClientOptions extends KeyOptions {
+export interface UserClientOptions extends CommonOptions {
   /**
    * A `Redis` (one server, or Sentinel) or a `Cluster` of ioredis 5 or 6.
    *
@@ -33,7 +43,7 @@ export interface UserClientOptions extends KeyOptions {
 }
 
 /** A connection that the store opens at the first command, and closes. ioredis must be installed. */
-export interface OwnConnectionOptions extends KeyOptions {
+export interface OwnConnectionOptions extends CommonOptions {
   readonly client?: undefined;
 
   /** `redis://[user:password@]host[:port][/db]`, or `rediss://…` for TLS. */

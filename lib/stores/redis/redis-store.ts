@@ -15,12 +15,13 @@ import type { RedisStoreOptions } from './redis-store-options.js';
  */
 export function redisStore(options: RedisStoreOptions): RedisIdempotencyStore {
   checkRedisStoreOptions({ ...options });
-  const { client, keyPrefix } = options;
-  if (client !== undefined) return new RedisIdempotencyStore({ client, keyPrefix });
+  const { client, keyPrefix, push } = options;
+  if (client !== undefined) return new RedisIdempotencyStore({ client, keyPrefix, push });
   const connection = openConnection(options);
   return new RedisIdempotencyStore({
     client: connection.client,
     keyPrefix,
+    push,
     closeConnection: connection.close,
   });
 }

@@ -12,6 +12,7 @@ import {
   KeyInvalidProblem,
   KeyMissingProblem,
 } from './problem.js';
+import { preferredWaitMs } from './preferred-wait.js';
 import { refuse } from './refusal.js';
 import { contentOf } from './content/request-content.js';
 import { requestScope } from './request-scope.js';
@@ -45,6 +46,10 @@ export async function httpClaim(
     scope,
     key,
     options: protocol,
+    waitAtMostMs:
+      protocol.whenInProgress === 'wait'
+        ? preferredWaitMs(fieldLines(exchange.rawHeaders, 'prefer'))
+        : undefined,
   };
 }
 

@@ -241,6 +241,15 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     expectReplay(await scenario.post('/waiting-briefly'), first);
   });
 
+  it('C55 a client that prefers not to wait gets 409 at once', async () => {
+    const scenario = app.scenario();
+    const pending = await startHeld(scenario, '/waiting');
+    const duplicate = await scenario.post('/waiting', { headers: [['Prefer', 'wait=0']] });
+    expectProblem(duplicate, 'in-progress');
+    scenario.gate.open();
+    expectReplay(await scenario.post('/waiting'), await pending.response);
+  });
+
   it('C55 only maxWaiters may wait, one more gets 409', async () => {
     const scenario = crowdedApp.scenario();
     const pending = await startHeld(scenario, '/waiting');

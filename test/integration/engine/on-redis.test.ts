@@ -1,19 +1,19 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { redisStore, type RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { RedisProxy } from '../../support/redis-proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { FaultProxy } from '../redis/support/fault-proxy.js';
 import { until } from '../redis/support/until.js';
 import { inWords, newClaim, success, Worker } from './support/worker.js';
 
 let redis: RedisServer;
-let proxy: FaultProxy;
+let proxy: RedisProxy;
 let client: Redis;
 let store: RedisIdempotencyStore;
 
 beforeAll(async () => {
   redis = await startRedis();
-  proxy = await FaultProxy.start(redis.port);
+  proxy = await RedisProxy.start(redis.port);
   client = new Redis(redis.url);
   store = redisStore({ url: proxy.url, onConnectionError: () => undefined });
 });
@@ -31,7 +31,7 @@ describe('over a connection that loses a reply', () => {
   it('of begin, the attempt runs all the same, as the one that it is', async () => {
     const worker = new Worker(store);
     await worker.run(newClaim(PATIENT));
-    proxy.cutAtNextReply();
+    proxy.aim('begin', 'lose the reply');
     const request = newClaim(PATIENT);
     const attempt = await worker.run(request);
     expect(attempt).toMatchObject({ number: 1, isTakeover: false });
@@ -44,7 +44,7 @@ describe('over a connection that loses a reply', () => {
     const worker = new Worker(store);
     const request = newClaim(PATIENT);
     const attempt = await worker.run(request);
-    proxy.cutAtNextReply();
+    proxy.aim('complete', 'lose the reply');
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
     expect(worker.told).toEqual(['acquired', 'completed']);
     expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
@@ -54,7 +54,7 @@ describe('over a connection that loses a reply', () => {
     const worker = new Worker(store);
     const request = newClaim(PATIENT);
     const attempt = await worker.run(request);
-    proxy.cutAtNextReply();
+    proxy.aim('release', 'lose the reply');
     await attempt.release();
     expect(worker.told).toEqual(['acquired', 'released']);
     expect(await worker.run(request)).toMatchObject({ number: 2 });

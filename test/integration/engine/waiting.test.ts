@@ -1,7 +1,16 @@
 import { describe, expect, it } from '@jest/globals';
+import type { Attempt } from '../../../lib/core/attempt.js';
 import { lostReply, unavailable } from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { failure, inWords, newClaim, success, withOtherPayload } from './support/worker.js';
+import {
+  failure,
+  inWords,
+  newClaim,
+  success,
+  withOptions,
+  withOtherPayload,
+} from './support/worker.js';
 
 const WAIT_TIMEOUT_MS = 10_000;
 const LEASE_MS = 3_000;
@@ -186,5 +195,151 @@ describe('a duplicate that waits', () => {
     const request = newClaim(OPTIONS);
     await worker.run(request);
     expect(await other.begin(request)).toEqual(IN_PROGRESS);
+  });
+});
+
+describe('A duplicate that waits where the store tells of the end', () => {
+  /** A worker whose store pushes. */
+  function pushed() {
+    const worker = time.worker();
+    worker.store.pushes = true;
+    return worker;
+  }
+
+  it.each([
+    ['completed', (attempt: Attempt) => attempt.complete(success('paid')), { kind: 'replay' }],
+    ['released', (attempt: Attempt) => attempt.release(), { kind: 'run' }],
+  ])('goes on at the instant at which it is %s', async (_, end, expected) => {
+    const [worker, other] = [time.worker(), pushed()];
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    const waiting = watched(other.begin(request));
+    await time.pass(5_000);
+    await end(attempt);
+    await time.pass(0);
+    expect(waiting).toMatchObject({ result: expected, at: 5_000 });
+  });
+
+  it('is one of many for whom one of them asks', async () => {
+    const [worker, other] = [time.worker(), pushed()];
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    const waiting = Array.from({ length: 100 }, () => watched(other.begin(request)));
+    await time.pass(200);
+    await attempt.complete(success('paid'));
+    await time.pass(0);
+    for (const { result } of waiting) expect(inWords(result!)).toMatchObject({ outcome: 'paid' });
+    // Each begins once; then one look when the watch has begun, and one at the end.
+    expect(other.store.sentOf('begin')).toHaveLength(102);
+  });
+
+  it('does not miss an end that came before the watch began', async () => {
+    const [worker, other] = [time.worker(), pushed()];
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    const watching = new Gate();
+    watching.close();
+    const watch = other.store.watch.bind(other.store);
+    other.store.watch = async (...args) => {
+      await watching.pass();
+      return watch(...args);
+    };
+    const waiting = watched(other.begin(request));
+    await time.pass(0);
+    await attempt.complete(success('paid'));
+    expect(waiting.result).toBeUndefined();
+    watching.open();
+    await time.pass(0);
+    expect(waiting.result).toMatchObject({ kind: 'replay' });
+  });
+
+  it('looks itself now and then, for a push may be lost', async () => {
+    const [worker, other] = [time.worker(), pushed()];
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(withOptions(request, { whenInProgress: 'reject' }));
+    const waiting = watched(other.begin(request));
+    await time.pass(5_000);
+    // Its own route does not wait, so that nobody is told.
+    await attempt.complete(success('paid'));
+    await time.pass(500);
+    expect(waiting.result).toMatchObject({ kind: 'replay' });
+    expect(other.store.sentOf('begin').length).toBeLessThan(30);
+  });
+
+  it('takes over at once from one that died', async () => {
+    const [worker, other] = [time.worker(), pushed()];
+    const request = newClaim(OPTIONS);
+    await worker.run(request);
+    worker.store.always(unavailable, 'extend');
+    const waiting = watched(other.begin(request));
+    await time.pass(LEASE_MS + 500);
+    expect(waiting.result).toMatchObject({ kind: 'run', attempt: { isTakeover: true } });
+  });
+
+  it('is not told of other requests with its key', async () => {
+    const [worker, other] = [time.worker(), pushed()];
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    const [waiting, asking] = [watched(other.begin(request)), watched(other.begin(request))];
+    await attempt.release();
+    const another = await worker.run(withOtherPayload(request));
+    await another.complete(success('something else'));
+    await time.pass(250);
+    for (const { result } of [waiting, asking]) {
+      expect(result).toEqual({ kind: 'reject', reason: 'mismatch' });
+    }
+  });
+
+  it('stops watching when it is gone', async () => {
+    const [worker, other] = [time.worker(), pushed()];
+    let watches = 0;
+    const watch = other.store.watch.bind(other.store);
+    other.store.watch = async (...args) => {
+      const stop = await watch(...args);
+      watches += 1;
+      return () => {
+        watches -= 1;
+        stop?.();
+      };
+    };
+    const request = newClaim(OPTIONS);
+    await worker.run(request);
+    const waiting = watched(other.begin(request));
+    await time.pass(100);
+    expect(watches).toBe(1);
+    await time.pass(WAIT_TIMEOUT_MS);
+    expect(waiting.result).toEqual(IN_PROGRESS);
+    expect(watches).toBe(0);
+  });
+});
+
+describe('A caller who will not wait that long', () => {
+  it.each([
+    ['sooner', 2_000, 2_000],
+    ['at once', 0, 0],
+    ['not later than the route', 60_000, WAIT_TIMEOUT_MS],
+  ])('is rejected %s', async (_, waitAtMostMs, expected) => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim(OPTIONS);
+    await worker.run(request);
+    const waiting = watched(other.begin({ ...request, waitAtMostMs }));
+    await time.pass(Math.max(0, expected - 1));
+    if (expected > 0) expect(waiting.result).toBeUndefined();
+    await time.pass(2);
+    expect(waiting.result).toEqual(IN_PROGRESS);
+  });
+
+  it('does not shorten the wait of the others', async () => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    const hasty = watched(other.begin({ ...request, waitAtMostMs: 1_000 }));
+    const patient = watched(other.begin(request));
+    await time.pass(1_100);
+    expect(hasty.result).toEqual(IN_PROGRESS);
+    expect(patient.result).toBeUndefined();
+    await attempt.complete(success('paid'));
+    await time.pass(250);
+    expect(patient.result).toMatchObject({ kind: 'replay' });
   });
 });

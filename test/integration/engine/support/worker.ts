@@ -10,7 +10,8 @@ import {
 import type { Attempt, FinalOutcome } from '../../../../lib/core/attempt.js';
 import type { Claim } from '../../../../lib/core/claim.js';
 import { fingerprint } from '../../../../lib/core/fingerprint.js';
-import { IdempotencyEngine, type Decision } from '../../../../lib/core/idempotency-engine.js';
+import type { Decision } from '../../../../lib/core/decision.js';
+import { IdempotencyEngine } from '../../../../lib/core/idempotency-engine.js';
 import {
   ENGINE_DEFAULTS,
   PROTOCOL_DEFAULTS,

@@ -1,0 +1,150 @@
+import { Bell } from './bell.js';
+import type { Claim } from './claim.js';
+import { isInProgress, rejected, type Decision } from './decision.js';
+import { asError, hasCode } from './errors.js';
+import type { IdempotencyStore, StopWatching } from './idempotency-store.js';
+import { jittered, monotonicNow } from './pause.js';
+import type { OwnerToken } from './record.js';
+
+/** What those who wait need of the engine. */
+export interface WaitingHost {
+  readonly store: IdempotencyStore;
+  /**
+   * Asks the store once.
+   *
+   * @throws whatever kept the store from answering.
+   */
+  beginOnce(claim: Claim, token: OwnerToken): Promise<Decision>;
+  /** Tells of a store that cannot be asked. */
+  letDown(claim: Claim, error: Error): Decision;
+  /** Releases what a begin without a reply may have acquired. */
+  letGo(claim: Claim, token: OwnerToken): void;
+}
+
+interface Waiter {
+  readonly claim: Claim;
+  readonly token: OwnerToken;
+  /** Monotonic. */
+  readonly giveUpAt: number;
+  readonly resolve: (decision: Decision) => void;
+  /** A begin of its own had no reply: the record may be its own. */
+  isUnsure: boolean;
+}
+
+/** How long the line sleeps between two looks at a record whose end nobody tells of: growing. */
+const POLL_PAUSE_MS = 20;
+const POLL_PAUSE_MAX_MS = 250;
+
+/** The same where the store tells of it: only for what is never told, a push that was lost or a worker that died. */
+const SAFETY_NET_PAUSE_MS = 500;
+
+/**
+ * Duplicates of one request, in one process, that wait for the attempt in progress. The first of them asks
+ * for all: what it learns of the record holds for everyone, and should it acquire the record, it leaves to
+ * run and the next one asks.
+ */
+export class WaitingLine {
+  private readonly waiters = new Set<Waiter>();
+  private readonly bell = new Bell();
+  private isAttended = false;
+  private isWatched = false;
+  private hasFailed = false;
+
+  /** @param onEmpty - the last one has left, nobody joins any more. */
+  constructor(
+    private readonly host: WaitingHost,
+    private readonly onEmpty: () => void,
+  ) {}
+
+  join(claim: Claim, token: OwnerToken, giveUpAt: number): Promise<Decision> {
+    return new Promise((resolve) => {
+      this.waiters.add({ claim, token, giveUpAt, resolve, isUnsure: false });
+      if (!this.isAttended) void this.attend(claim);
+    });
+  }
+
+  /** Makes the first one look at the record now. */
+  wake(): void {
+    this.bell.ring();
+  }
+
+  private async attend(claim: Claim): Promise<void> {
+    this.isAttended = true;
+    const watching = this.watch(claim);
+    let pauseMs = POLL_PAUSE_MS;
+    while (this.waiters.size > 0) {
+      const restMs = jittered(this.isWatched ? SAFETY_NET_PAUSE_MS : pauseMs);
+      await this.bell.heardWithin(Math.min(restMs, this.patienceLeftMs()));
+      await this.look();
+      pauseMs = Math.min(pauseMs * 1.5, POLL_PAUSE_MAX_MS);
+    }
+    this.onEmpty();
+    (await watching)?.();
+  }
+
+  /** The record may have ended before the watch began, so that its beginning is a reason to look, too. */
+  private async watch({ recordKey, options }: Claim): Promise<StopWatching | undefined> {
+    const { commandTimeoutMs: timeoutMs } = options;
+    const ring = () => {
+      this.bell.ring();
+    };
+    try {
+      const stop = await this.host.store.watch(recordKey, ring, { timeoutMs });
+      this.isWatched = stop !== undefined;
+      if (this.isWatched) ring();
+      return stop;
+    } catch {
+      // Polling is slower, and right.
+      return undefined;
+    }
+  }
+
+  private patienceLeftMs(): number {
+    let giveUpAt = Infinity;
+    for (const waiter of this.waiters) giveUpAt = Math.min(giveUpAt, waiter.giveUpAt);
+    return giveUpAt - monotonicNow();
+  }
+
+  private async look(): Promise<void> {
+    const [first] = this.waiters;
+    if (first === undefined) return;
+    let decision = rejected('in_progress');
+    try {
+      // An attempt of its own may come out of it, if the one in progress let go or died.
+      decision = await this.host.beginOnce(first.claim, first.token);
+    } catch (error) {
+      // The other one is in progress for all that is known: look again, and never run beside it.
+      first.isUnsure ||= !hasCode(error, 'idempotency_store_unavailable');
+      // Told once: those who wait out an outage are one more that met it.
+      if (!this.hasFailed) this.host.letDown(first.claim, asError(error));
+      this.hasFailed = true;
+    }
+    const now = monotonicNow();
+    for (const waiter of this.waiters) {
+      const isMeant = waiter === first || holdsFor(waiter, first, decision);
+      if (isMeant && !isInProgress(decision)) this.dismiss(waiter, decision);
+      else if (waiter.giveUpAt <= now) this.dismiss(waiter, rejected('in_progress'));
+    }
+  }
+
+  private dismiss(waiter: Waiter, decision: Decision): void {
+    const { claim, token, isUnsure, resolve } = waiter;
+    this.waiters.delete(waiter);
+    if (isUnsure && decision.kind === 'reject') this.host.letGo(claim, token);
+    resolve(decision);
+  }
+}
+
+/** Whether what one of them was told is what the other would be told: both have the same record and fingerprint. */
+function holdsFor(waiter: Waiter, asked: Waiter, decision: Decision): boolean {
+  if (decision.kind !== 'reject') return decision.kind === 'replay';
+  switch (decision.reason) {
+    case 'mismatch':
+    case 'shutting_down':
+      return true;
+    case 'outcome_unknown':
+      return waiter.claim.options.onTakeover === asked.claim.options.onTakeover;
+    default:
+      return false;
+  }
+}

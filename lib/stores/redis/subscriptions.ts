@@ -1,0 +1,61 @@
+import type { StopWatching } from '../../core/idempotency-store.js';
+import { Watchers } from '../../core/watchers.js';
+import type { Subscriber } from './subscriber.js';
+
+/**
+ * The channels that this process listens to, over one connection of its own: one subscription per record,
+ * however many wait for it. The connection is opened when the first one waits.
+ */
+export class Subscriptions {
+  private readonly watchers = new Watchers<string>();
+  private readonly subscribed = new Map<string, Promise<unknown>>();
+  private subscriber: Subscriber | undefined;
+
+  constructor(private readonly open: () => Subscriber) {}
+
+  /** @returns how to stop, or `undefined` when it could not be subscribed to within `timeoutMs`. */
+  async watch(
+    channel: string,
+    onMessage: () => void,
+    timeoutMs: number,
+  ): Promise<StopWatching | undefined> {
+    const subscriber = (this.subscriber ??= this.connect());
+    if (this.watchers.add(channel, onMessage)) {
+      this.subscribed.set(channel, subscriber.subscribe(channel));
+    }
+    const stop = () => {
+      if (!this.watchers.remove(channel, onMessage)) return;
+      this.subscribed.delete(channel);
+      // A connection that is gone listens to nothing.
+      subscriber.unsubscribe(channel).catch(() => undefined);
+    };
+    if (await isDoneWithin(timeoutMs, this.subscribed.get(channel))) return stop;
+    stop();
+    return undefined;
+  }
+
+  close(): void {
+    this.watchers.clear();
+    this.subscribed.clear();
+    this.subscriber?.disconnect();
+  }
+
+  private connect(): Subscriber {
+    const subscriber = this.open();
+    subscriber.onMessage((channel) => {
+      this.watchers.tell(channel);
+    });
+    return subscriber;
+  }
+}
+
+function isDoneWithin(ms: number, work: Promise<unknown> | undefined): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms, false);
+    const settled = (isDone: boolean) => () => {
+      clearTimeout(timer);
+      resolve(isDone);
+    };
+    Promise.resolve(work).then(settled(true), settled(false));
+  });
+}

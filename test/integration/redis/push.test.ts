@@ -1,0 +1,173 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { UNKNOWN_FENCE, type Lease } from 'nestjs-idempotency';
+import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startSilentServer } from './support/canned-server.js';
+import {
+  beginCommand,
+  completeCommand,
+  leaseOf,
+  newRecordKey,
+  releaseCommand,
+  TIMEOUT_MS,
+} from './support/commands.js';
+import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
+import { RestartableRedis } from './support/restartable-redis.js';
+import { until } from './support/until.js';
+
+let server: RedisServer;
+let observer: Redis;
+
+beforeAll(async () => {
+  server = await startRedis();
+  observer = new Redis(server.url);
+});
+afterAll(async () => {
+  observer.disconnect();
+  await server.stop();
+});
+
+/** A store over a client of the application. */
+function storeOver(client: Redis, push?: boolean): RedisIdempotencyStore {
+  const store = new RedisIdempotencyStore({ client, push });
+  closeAfterTest({ stop: () => store.close() });
+  return store;
+}
+
+async function acquire(store: RedisIdempotencyStore): Promise<Lease> {
+  const begin = beginCommand();
+  const reply = await store.begin(begin);
+  return leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
+}
+
+/** Watches a record, and counts how often its end was told. */
+async function watch(store: RedisIdempotencyStore, { recordKey }: Pick<Lease, 'recordKey'>) {
+  const watcher = { told: 0 };
+  const count = () => void (watcher.told += 1);
+  const stop = await store.watch(recordKey, count, { timeoutMs: TIMEOUT_MS });
+  return Object.assign(watcher, { stop });
+}
+
+async function openChannels(): Promise<number> {
+  return ((await observer.call('PUBSUB', 'CHANNELS')) as unknown[]).length;
+}
+
+const end = {
+  completed: (store: RedisIdempotencyStore, lease: Lease, notify?: boolean) =>
+    store.complete(lease, completeCommand({ notify })),
+  released: (store: RedisIdempotencyStore, lease: Lease, notify?: boolean) =>
+    store.release(lease, releaseCommand({ notify })),
+};
+
+describe.each([
+  ['its own connection', () => ownStore(server.url)],
+  ['a client of the application', () => storeOver(userClient(server.url))],
+  ['a client with a key prefix', () => storeOver(userClient(server.url, { keyPrefix: 'shop:' }))],
+])('A store with %s', (_, open) => {
+  it.each(['completed', 'released'] as const)(
+    'tells that a watched record was %s, and of no other record',
+    async (how) => {
+      const [worker, other] = [open(), open()];
+      const [watched, neighbour] = [await acquire(worker), await acquire(worker)];
+      const watcher = await watch(other, watched);
+      await end[how](worker, neighbour, true);
+      await end[how](worker, watched, true);
+      await until(() => watcher.told > 0);
+      expect(watcher.told).toBe(1);
+      watcher.stop?.();
+      await until(async () => (await openChannels()) === 0);
+    },
+  );
+});
+
+describe('A store', () => {
+  it('publishes nothing for operations that nobody waits for', async () => {
+    const store = ownStore(server.url);
+    await observer.config('RESETSTAT');
+    await end.completed(store, await acquire(store));
+    await end.released(store, await acquire(store), false);
+    await end.completed(store, await acquire(store), true);
+    const statistics = await observer.info('commandstats');
+    expect(/cmdstat_publish:calls=(\d+)/.exec(statistics)?.[1]).toBe('1');
+  });
+
+  it('opens one connection and one subscription, however many watch', async () => {
+    const store = ownStore(server.url);
+    const lease = await acquire(store);
+    await observer.config('RESETSTAT');
+    const watchers = await Promise.all(Array.from({ length: 20 }, () => watch(store, lease)));
+    const statistics = await observer.info('commandstats');
+    expect(/cmdstat_subscribe:calls=(\d+)/.exec(statistics)?.[1]).toBe('1');
+    const clients = String(await observer.client('LIST', 'TYPE', 'PUBSUB'));
+    expect(clients.trim().split('\n')).toHaveLength(1);
+
+    await end.completed(store, lease, true);
+    await until(() => watchers.every(({ told }) => told === 1));
+    for (const { stop } of watchers.slice(1)) stop?.();
+    expect(await openChannels()).toBe(1);
+    watchers[0]!.stop?.();
+    await until(async () => (await openChannels()) === 0);
+  });
+
+  it('closes the connection that it listened on', async () => {
+    const store = storeOver(userClient(server.url));
+    await watch(store, { recordKey: newRecordKey() });
+    await store.close();
+    await until(async () => !String(await observer.client('LIST')).includes('cmd=subscribe'));
+  });
+
+  it('neither listens nor publishes with push: false', async () => {
+    const store = ownStore(server.url, { push: false });
+    await observer.config('RESETSTAT');
+    const lease = await acquire(store);
+    expect((await watch(store, lease)).stop).toBeUndefined();
+    await end.completed(store, lease, true);
+    expect(await observer.info('commandstats')).not.toMatch(/cmdstat_(publish|subscribe)/);
+  });
+
+  it('completes all the same where it may not publish, and cannot be watched where it may not listen', async () => {
+    await observer.call('ACL', 'SETUSER', 'mute', 'on', '>pass', '~*', '+@all', 'resetchannels');
+    const store = storeOver(userClient(server.url, { username: 'mute', password: 'pass' }));
+    const lease = await acquire(store);
+    expect((await watch(store, lease)).stop).toBeUndefined();
+    expect(await end.completed(store, lease, true)).toEqual({ kind: 'ok' });
+    expect(await store.inspect(lease.recordKey, { timeoutMs: TIMEOUT_MS })).toMatchObject({
+      state: 'completed',
+    });
+  });
+
+  it.each([
+    ['is down', () => RestartableRedis.onFreePort()],
+    ['is silent', () => startSilentServer()],
+  ])('cannot be watched while its server %s, and says so in time', async (_, start) => {
+    const store = ownStore(closeAfterTest(await start()).url);
+    const stop = await store.watch(newRecordKey(), () => undefined, { timeoutMs: 200 });
+    expect(stop).toBeUndefined();
+  });
+
+  it('listens again when its server is back', async () => {
+    const redis = closeAfterTest(await RestartableRedis.onFreePort());
+    redis.start();
+    const store = ownStore(redis.url);
+    const recordKey = newRecordKey();
+    const beginAndRelease = async () => {
+      const begin = beginCommand({ recordKey });
+      await store.begin(begin);
+      await store.release(leaseOf(begin, UNKNOWN_FENCE), releaseCommand({ notify: true }));
+    };
+    await until(() => succeeds(beginAndRelease));
+    const watcher = await watch(store, { recordKey });
+    expect(watcher.stop).toBeDefined();
+    await redis.die();
+    redis.start();
+    await until(async () => (await succeeds(beginAndRelease)) && watcher.told > 0);
+  });
+});
+
+function succeeds(work: () => Promise<unknown>): Promise<boolean> {
+  return work().then(
+    () => true,
+    () => false,
+  );
+}
