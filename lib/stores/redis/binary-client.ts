@@ -11,9 +11,23 @@ export interface BinaryRedisClient extends RedisClient {
   evalshaBuffer(sha1: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
   evalBuffer(script: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
   /** Another connection with the same settings, but for those given; a cluster takes its nodes first. */
-  duplicate(...settings: object[]): SubscriberClient;
+  duplicate(...settings: object[]): SubscriberClient & ReplicatedClient;
   readonly isCluster?: boolean;
   readonly options?: { readonly keyPrefix?: string };
+}
+
+/** What a connection needs on which WAIT follows each script. */
+export interface ReplicatedClient extends BinaryRedisClient {
+  pipeline(): ScriptPipeline;
+  disconnect(): void;
+}
+
+/** Commands that go out together, over one connection. */
+export interface ScriptPipeline {
+  evalshaBuffer(sha1: string, numkeys: number, ...args: ScriptArgument[]): unknown;
+  evalBuffer(script: string, numkeys: number, ...args: ScriptArgument[]): unknown;
+  wait(replicas: number, timeoutMs: number): unknown;
+  exec(): Promise<[error: Error | null | undefined, reply: unknown][] | null>;
 }
 
 /** What opening and closing a connection needs besides. */

@@ -1,8 +1,9 @@
 import { IdempotencyOptionsError } from '../../core/errors.js';
+import { checkInteger, checkNames } from '../../core/option-checks.js';
 import { checkedKeyPrefix } from './key-prefix.js';
 
 const OWN_CONNECTION = ['url', 'connection', 'onConnectionError'];
-const ALL = ['client', ...OWN_CONNECTION, 'keyPrefix', 'push'];
+const ALL = ['client', ...OWN_CONNECTION, 'keyPrefix', 'push', 'waitReplicas'];
 
 /** @throws {@link IdempotencyOptionsError} naming the option, what it may be and what it is. */
 export function checkRedisStoreOptions(options: Readonly<Record<string, unknown>>): void {
@@ -14,6 +15,7 @@ export function checkRedisStoreOptions(options: Readonly<Record<string, unknown>
   checkedKeyPrefix(options.keyPrefix);
   const { push = true } = options;
   if (typeof push !== 'boolean') fail(`push must be true or false, but it is a ${typeof push}.`);
+  if (options.waitReplicas !== undefined) checkWaitReplicas(options.waitReplicas);
   if (options.client !== undefined) {
     const besides = given.find((name) => OWN_CONNECTION.includes(name));
     if (besides !== undefined) fail(`client has its own connection: leave out ${besides}.`);
@@ -29,6 +31,13 @@ export function checkRedisStoreOptions(options: Readonly<Record<string, unknown>
   if (onConnectionError !== undefined && typeof onConnectionError !== 'function') {
     fail(`onConnectionError must be a function, but it is a ${typeof onConnectionError}.`);
   }
+}
+
+function checkWaitReplicas(value: unknown): void {
+  checkNames('waitReplicas', value, new Set(['count', 'timeoutMs']));
+  const { count, timeoutMs } = value as { count?: unknown; timeoutMs?: unknown };
+  checkInteger('waitReplicas.count', count, 1, 10);
+  checkInteger('waitReplicas.timeoutMs', timeoutMs, 1, 60_000);
 }
 
 function checkUrl(url: unknown): void {

@@ -8,6 +8,8 @@ export type SendFailure =
   | 'refused'
   /** It may have been executed, or may still be. */
   | 'unknown'
+  /** Executed, and too few replicas have it: a failover may lose it. */
+  | 'unreplicated'
   /** Not executed, and not before somebody mends the set-up. */
   | 'misconfigured'
   /** The server does not know the script's SHA-1. */
@@ -39,8 +41,20 @@ const BY_CODE: Readonly<Record<string, SendFailure>> = {
   ERR: 'misconfigured',
 };
 
+/** See {@link WaitReplicas}. */
+export class TooFewReplicasError extends Error {
+  override readonly name = 'TooFewReplicasError';
+
+  constructor(confirmed: number, count: number, timeoutMs: number) {
+    super(
+      `${String(confirmed)} of the ${String(count)} replicas that "waitReplicas" asks for have confirmed it within ${String(timeoutMs)} ms`,
+    );
+  }
+}
+
 export function classifyFailure(error: unknown): SendFailure {
   if (!types.isNativeError(error)) return 'unknown';
+  if (error instanceof TooFewReplicasError) return 'unreplicated';
   if (isReply(error)) return BY_CODE[replyCode(error.message)] ?? 'unknown';
   // Whatever ioredis rejects because it may not queue was never sent. Its other errors may come after
   // the send, also "Connection is closed." and those that tell of a redirection.

@@ -9,4 +9,5 @@ export type {
   RedisConnectionOptions,
   RedisStoreOptions,
   UserClientOptions,
+  WaitReplicas,
 } from './redis-store-options.js';

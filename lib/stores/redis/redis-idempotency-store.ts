@@ -28,6 +28,9 @@ import { checkedKeyPrefix } from './key-prefix.js';
 import { loadScripts, type LuaScripts } from './lua-scripts.js';
 import { asBuffer, headerLine, originWord } from './record-text.js';
 import type { RedisClient } from './redis-client.js';
+import type { WaitReplicas } from './redis-store-options.js';
+import { openReplicated } from './open-replicated.js';
+import { ReplicatedRunner } from './replicated-runner.js';
 import { ScriptRunner } from './script-runner.js';
 import { parseCompleteReply, parseExtendReply, parseReleaseReply } from './settle-replies.js';
 import { checkServer } from './start-checks.js';
@@ -51,6 +54,13 @@ export interface RedisIdempotencyStoreOptions {
    * @defaultValue true
    */
   readonly push?: boolean | undefined;
+
+  /**
+   * How many replicas have to have a begin and a completion, see {@link RedisStoreOptions.waitReplicas}.
+   *
+   * @defaultValue off
+   */
+  readonly waitReplicas?: WaitReplicas | undefined;
 
   /** @internal */
   readonly scripts?: LuaScripts;
@@ -78,13 +88,14 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   private readonly subscriptions: Subscriptions | undefined;
   private readonly publish: PublishCommand;
   private readonly runner: ScriptRunner;
+  private readonly replicated: ReplicatedRunner | undefined;
   private readonly keyStart: string;
   private readonly closeConnection: (() => Promise<void>) | undefined;
 
   /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
   constructor(options: RedisIdempotencyStoreOptions) {
     super();
-    const { client, keyPrefix, push = true, scripts, closeConnection } = options;
+    const { client, keyPrefix, push = true, waitReplicas, scripts, closeConnection } = options;
     if (!isBinaryRedisClient(client)) {
       throw new IdempotencyOptionsError('client must be a Redis or Cluster of ioredis 5 or 6.');
     }
@@ -95,11 +106,13 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     this.subscriptions = push ? new Subscriptions(() => openSubscriber(client)) : undefined;
     this.publish = publishCommand(client);
     this.runner = new ScriptRunner(client, this.connection);
+    this.replicated =
+      waitReplicas && new ReplicatedRunner(openReplicated(client), Object.freeze(waitReplicas));
     this.closeConnection = closeConnection;
   }
 
   override open(): Promise<readonly StoreWarning[]> {
-    return checkServer(this.client, this.connection);
+    return checkServer(this.client, this.connection, this.replicated?.required.count);
   }
 
   override async begin(command: Begin): Promise<BeginReply> {
@@ -113,7 +126,8 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       command.onExpiredLease,
       originWord(command.origin),
     ];
-    return parseBeginReply(await this.run('begin', command.recordKey, args, command.timeoutMs));
+    const { recordKey, timeoutMs } = command;
+    return parseBeginReply(await this.runReplicated('begin', recordKey, args, timeoutMs));
   }
 
   override async extend(lease: Lease, command: Extend): Promise<ExtendReply> {
@@ -138,7 +152,10 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       asBuffer(command.outcome.body),
       ...this.notification(command),
     ];
-    return parseCompleteReply(await this.run('complete', lease.recordKey, args, command.timeoutMs));
+    const { timeoutMs } = command;
+    return parseCompleteReply(
+      await this.runReplicated('complete', lease.recordKey, args, timeoutMs),
+    );
   }
 
   override async release(lease: Lease, command: Release): Promise<ReleaseReply> {
@@ -169,6 +186,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   override async close(): Promise<void> {
     this.connection.close();
     this.subscriptions?.close();
+    this.replicated?.close();
     await this.closeConnection?.();
   }
 
@@ -181,7 +199,18 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     recordKey: RecordKey,
     args: readonly ScriptArgument[],
     timeoutMs: number,
+    runner: Pick<ScriptRunner, 'run'> = this.runner,
   ): ReturnType<ScriptRunner['run']> {
-    return this.runner.run(this.scripts[step], this.keyStart + recordKey, args, timeoutMs);
+    return runner.run(this.scripts[step], this.keyStart + recordKey, args, timeoutMs);
+  }
+
+  /** A step that a failover must not lose, where `waitReplicas` says so. */
+  private runReplicated(
+    step: 'begin' | 'complete',
+    recordKey: RecordKey,
+    args: readonly ScriptArgument[],
+    timeoutMs: number,
+  ): ReturnType<ScriptRunner['run']> {
+    return this.run(step, recordKey, args, timeoutMs, this.replicated);
   }
 }

@@ -23,6 +23,26 @@ interface CommonOptions {
    * @defaultValue true
    */
   readonly push?: boolean | undefined;
+
+  /**
+   * Waits, at the begin and at the completion of an attempt, until replicas have it, so that a failover to
+   * one of them loses neither. Without enough of them in time a begin answers 503 and lets its key go, and a
+   * completion follows `onSaveFailure`. It takes one more connection per process, and each of the two steps
+   * as long as the replication.
+   *
+   * It narrows what asynchronous replication can lose and does not close the gap: Redis may promote a
+   * replica that is not among those which confirmed.
+   *
+   * @defaultValue off
+   */
+  readonly waitReplicas?: WaitReplicas | undefined;
+}
+
+export interface WaitReplicas {
+  /** How many replicas, 1 to 10. */
+  readonly count: number;
+  /** How long to wait for them, in milliseconds, 1 to 60 000: well below `commandTimeoutMs`, which goes on meanwhile. */
+  readonly timeoutMs: number;
 }
 
 /** A connection that the application opened: the store neither closes it nor changes its settings. */

@@ -15,13 +15,13 @@ import type { RedisStoreOptions } from './redis-store-options.js';
  */
 export function redisStore(options: RedisStoreOptions): RedisIdempotencyStore {
   checkRedisStoreOptions({ ...options });
-  const { client, keyPrefix, push } = options;
-  if (client !== undefined) return new RedisIdempotencyStore({ client, keyPrefix, push });
+  const { client, keyPrefix, push, waitReplicas } = options;
+  const common = { keyPrefix, push, waitReplicas };
+  if (client !== undefined) return new RedisIdempotencyStore({ ...common, client });
   const connection = openConnection(options);
   return new RedisIdempotencyStore({
+    ...common,
     client: connection.client,
-    keyPrefix,
-    push,
     closeConnection: connection.close,
   });
 }

@@ -47,10 +47,12 @@ export async function sendWithinBudget<Reply>(
     }
 
     if (failure === 'misconfigured') throw new StoreConfigurationError(cause);
-    mayHaveRun ||= failure === 'unknown';
+    mayHaveRun ||= failure === 'unknown' || failure === 'unreplicated';
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** copy, LONGEST_PAUSE_MS);
     leftMs = deadline - performance.now() - pauseMs;
-    if (failure === 'refused' || leftMs < LEAST_TIME_FOR_A_COPY_MS) {
+    // Of too few replicas it was waited for already.
+    const isFinal = failure === 'refused' || failure === 'unreplicated';
+    if (isFinal || leftMs < LEAST_TIME_FOR_A_COPY_MS) {
       throw mayHaveRun
         ? new StoreOutcomeUnknownError(`Redis may have executed the command: ${cause}`)
         : new StoreUnavailableError(`Redis did not execute the command: ${cause}`);

@@ -15,6 +15,7 @@ const OLDEST_VERSION = [6, 2] as const;
 export async function checkServer(
   client: RedisClient,
   watch: ConnectionWatch,
+  requiredReplicas = 0,
 ): Promise<readonly StoreWarning[]> {
   let info: string | undefined;
   try {
@@ -24,7 +25,7 @@ export async function checkServer(
       throw error;
     return [{ code: 'redis_unreachable', message: `Redis cannot be reached. ${error.message}` }];
   }
-  return info === undefined ? [NOT_CHECKED] : judge(fieldsOf(info));
+  return info === undefined ? [NOT_CHECKED] : judge(fieldsOf(info), requiredReplicas);
 }
 
 const NOT_CHECKED: StoreWarning = {
@@ -55,7 +56,7 @@ function fieldsOf(info: string): ReadonlyMap<string, string> {
 }
 
 /** What INFO does not say is taken to be in order. */
-function judge(info: ReadonlyMap<string, string>): StoreWarning[] {
+function judge(info: ReadonlyMap<string, string>, requiredReplicas: number): StoreWarning[] {
   const version = info.get('redis_version');
   if (version !== undefined && isOlder(version)) {
     throw new StoreConfigurationError(
@@ -81,6 +82,13 @@ function judge(info: ReadonlyMap<string, string>): StoreWarning[] {
     warnings.push({
       code: 'redis_is_replica',
       message: 'The connection leads to a replica, which refuses to write. Connect to the primary.',
+    });
+  }
+  const replicas = Number(info.get('connected_slaves') ?? requiredReplicas);
+  if (replicas < requiredReplicas) {
+    warnings.push({
+      code: 'redis_too_few_replicas',
+      message: `waitReplicas asks for ${String(requiredReplicas)} and the primary has ${String(replicas)}: until there are more, every protected operation is refused.`,
     });
   }
   return warnings;

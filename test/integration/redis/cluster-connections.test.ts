@@ -1,0 +1,99 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Cluster } from 'ioredis';
+import type { BeginReply, Lease } from 'nestjs-idempotency';
+import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { RedisCluster } from '../../support/redis-cluster.js';
+import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
+import { until } from './support/until.js';
+
+const TIMEOUT_MS = 10_000;
+
+let nodes: RedisCluster;
+let client: Cluster;
+const stores: RedisIdempotencyStore[] = [];
+
+beforeAll(async () => {
+  nodes = await RedisCluster.start();
+  client = new Cluster(nodes.addresses);
+}, 60_000);
+afterAll(async () => {
+  for (const store of stores) await store.close();
+  client.disconnect();
+  await nodes.stop();
+});
+
+function newStore(options: { waitReplicas?: { count: number; timeoutMs: number } } = {}) {
+  const store = new RedisIdempotencyStore({ client, ...options });
+  stores.push(store);
+  return store;
+}
+
+async function acquire(store: RedisIdempotencyStore): Promise<Lease> {
+  const begin = beginCommand({ timeoutMs: TIMEOUT_MS });
+  const reply = await store.begin(begin);
+  return leaseOf(begin, (reply as BeginReply & { fence: number }).fence);
+}
+
+/** Moves the slot of a record to another shard. */
+async function move({ recordKey }: Lease): Promise<void> {
+  const slot = await nodes.slotOf(`idem:1:${recordKey}`);
+  const from = await nodes.primaryOf(slot);
+  const to = (await nodes.primaries()).find((node) => node !== from)!;
+  await nodes.startMigration(slot, from, to);
+  await nodes.moveKeys(slot, from, to, 100);
+  await nodes.finishMigration(slot, from, to);
+}
+
+describe('With waitReplicas, on a cluster', () => {
+  const waitReplicas = { count: 1, timeoutMs: 2_000 };
+
+  it('each step waits for the replica of its own shard', async () => {
+    const store = newStore({ waitReplicas });
+    for (let i = 0; i < 30; i += 1) {
+      const lease = await acquire(store);
+      const command = completeCommand({ timeoutMs: TIMEOUT_MS });
+      expect(await store.complete(lease, command)).toEqual({ kind: 'ok' });
+    }
+  });
+
+  it('a record that moved to another shard is found there, and waited for there', async () => {
+    const store = newStore({ waitReplicas });
+    const lease = await acquire(store);
+    await move(lease);
+    const command = completeCommand({ timeoutMs: TIMEOUT_MS });
+    // What followed the redirection wrote it, what waited for the replica found it written.
+    expect(await store.complete(lease, command)).toEqual({ kind: 'already' });
+    expect(await store.complete(lease, command)).toEqual({ kind: 'already' });
+  });
+
+  it('a shard without enough replicas refuses', async () => {
+    const store = newStore({ waitReplicas: { count: 2, timeoutMs: 50 } });
+    await expect(acquire(store)).rejects.toThrow('1 of the 2 replicas');
+  });
+});
+
+describe('A record that is watched, on a cluster', () => {
+  it('is told of by its own shard, whichever that is, and after it moved', async () => {
+    const [worker, other] = [newStore(), newStore()];
+    for (let i = 0; i < 12; i += 1) {
+      const lease = await acquire(worker);
+      let told = 0;
+      const count = () => void (told += 1);
+      if (i >= 10) await move(lease);
+      const stop = await other.watch(lease.recordKey, count, { timeoutMs: TIMEOUT_MS });
+      expect(stop).toBeDefined();
+      await worker.complete(lease, completeCommand({ timeoutMs: TIMEOUT_MS, notify: true }));
+      await until(() => told > 0);
+      expect(told).toBe(1);
+      stop?.();
+    }
+    for (const node of nodes.nodes) {
+      await until(async () => (await shardChannels(node)) === 0);
+      expect(String(await node.call('INFO', 'commandstats'))).not.toContain('cmdstat_publish');
+    }
+  });
+});
+
+async function shardChannels(node: RedisCluster['nodes'][number]): Promise<number> {
+  return ((await node.call('PUBSUB', 'SHARDCHANNELS')) as unknown[]).length;
+}

@@ -1,0 +1,172 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import {
+  StoreOutcomeUnknownError,
+  type Begin,
+  type BeginReply,
+  type Lease,
+} from 'nestjs-idempotency';
+import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { newClaim, success, Worker } from '../engine/support/worker.js';
+import {
+  beginCommand,
+  completeCommand,
+  leaseOf,
+  newRecordKey,
+  releaseCommand,
+  TIMEOUT_MS,
+} from './support/commands.js';
+import { ownStore } from './support/fixture.js';
+import { until } from './support/until.js';
+
+const WAIT_MS = 100;
+
+let primary: RedisServer;
+let replica: RedisServer;
+let onPrimary: Redis;
+let onReplica: Redis;
+
+beforeAll(async () => {
+  primary = await startRedis({ args: ['--repl-diskless-sync-delay', '0'] });
+  replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(primary.port)] });
+  onPrimary = new Redis(primary.url);
+  onReplica = new Redis(replica.url);
+  await until(async () => (await onReplica.info('replication')).includes('master_link_status:up'));
+}, 20_000);
+afterEach(() => {
+  replica.kill('SIGCONT');
+});
+afterAll(async () => {
+  onPrimary.disconnect();
+  onReplica.disconnect();
+  await replica.stop();
+  await primary.stop();
+});
+
+function durableStore(count = 1): RedisIdempotencyStore {
+  return ownStore(primary.url, { waitReplicas: { count, timeoutMs: WAIT_MS } });
+}
+
+async function acquire(store: RedisIdempotencyStore, begin: Begin): Promise<Lease> {
+  const reply = await store.begin(begin);
+  return leaseOf(begin, (reply as BeginReply & { fence: number }).fence);
+}
+
+function valueAt(server: Redis, { recordKey }: Pick<Lease, 'recordKey'>): Promise<string | null> {
+  return server.get(`idem:1:${recordKey}`);
+}
+
+async function callsOf(command: string): Promise<number> {
+  const statistics = await onPrimary.info('commandstats');
+  return Number(new RegExp(`cmdstat_${command}:calls=(\\d+)`).exec(statistics)?.[1] ?? 0);
+}
+
+describe('With waitReplicas', () => {
+  it('a begin and a completion are on the replica when they are answered', async () => {
+    const store = durableStore();
+    const lease = await acquire(store, beginCommand());
+    expect(await valueAt(onReplica, lease)).toMatch(/^1 p /);
+    await store.complete(lease, completeCommand());
+    expect(await valueAt(onReplica, lease)).toMatch(/^1 c /);
+  });
+
+  it('many steps at once share a WAIT', async () => {
+    const store = durableStore();
+    await store.begin(beginCommand());
+    await onPrimary.config('RESETSTAT');
+    const begins = Array.from({ length: 200 }, () => beginCommand());
+    const replies = await Promise.all(begins.map((begin) => store.begin(begin)));
+    expect(new Set(replies.map(({ kind }) => kind))).toEqual(new Set(['acquired']));
+    expect(await callsOf('evalsha')).toBe(200);
+    expect(await callsOf('wait')).toBeLessThan(10);
+  });
+
+  it('a begin that no replica confirms is unknown, and another connection could not tell', async () => {
+    const store = durableStore();
+    const begin = beginCommand();
+    await onPrimary.set('another', 'write');
+    expect(await onPrimary.wait(1, TIMEOUT_MS)).toBe(1);
+    replica.kill('SIGSTOP');
+    const attempt = store.begin(begin);
+    await expect(attempt).rejects.toThrow(StoreOutcomeUnknownError);
+    await expect(attempt).rejects.toThrow('0 of the 1 replicas');
+    // All that came before its own last command is confirmed.
+    expect(await onPrimary.wait(1, 10)).toBe(1);
+    expect(await valueAt(onPrimary, begin)).toMatch(/^1 p /);
+  });
+
+  it('a request whose begin no replica confirms is refused, and its key is free', async () => {
+    const worker = new Worker(durableStore());
+    const claim = newClaim();
+    replica.kill('SIGSTOP');
+    expect(await worker.begin(claim)).toEqual({ kind: 'reject', reason: 'store_unavailable' });
+    await until(async () => (await valueAt(onPrimary, claim))?.startsWith('1 r ') ?? false);
+    replica.kill('SIGCONT');
+    expect(await worker.run(claim)).toMatchObject({ number: 2, isTakeover: false });
+  });
+
+  it('a completion that no replica confirms is sent again until one does', async () => {
+    const worker = new Worker(durableStore());
+    const claim = newClaim({ saveTimeoutMs: 60_000 });
+    const attempt = await worker.run(claim);
+    replica.kill('SIGSTOP');
+    const settlement = attempt.complete(success('paid'));
+    await until(async () => (await valueAt(onPrimary, claim))?.startsWith('1 c ') ?? false);
+    await until(() => worker.store.sentOf('complete').length > 1);
+    expect(worker.eventsOf('completed')).toEqual([]);
+    replica.kill('SIGCONT');
+    expect(await settlement).toEqual({ kind: 'own' });
+    expect(await valueAt(onReplica, claim)).toMatch(/^1 c .*paid$/s);
+  });
+
+  it('what writes nothing waits for nothing', async () => {
+    const store = durableStore();
+    const [begin, later] = [beginCommand(), beginCommand()];
+    const lease = await acquire(store, begin);
+    await store.complete(lease, completeCommand());
+    replica.kill('SIGSTOP');
+    const replay = await store.begin({ ...beginCommand(), recordKey: begin.recordKey });
+    expect(replay).toMatchObject({ kind: 'completed' });
+    // A release frees the key also while the replica is away.
+    await expect(store.begin(later)).rejects.toThrow(StoreOutcomeUnknownError);
+    expect(await store.release(leaseOf(later, 0), releaseCommand())).toEqual({ kind: 'ok' });
+  });
+
+  it('a server that has forgotten the scripts is sent their text', async () => {
+    const store = durableStore();
+    await store.begin(beginCommand());
+    await onPrimary.script('FLUSH');
+    expect(await store.begin(beginCommand())).toMatchObject({ kind: 'acquired' });
+  });
+
+  it('a connection that is lost between a script and its WAIT confirms nothing', async () => {
+    const store = durableStore();
+    await store.begin(beginCommand());
+    replica.kill('SIGSTOP');
+    const begin = beginCommand({ timeoutMs: 5_000 });
+    const attempt = store.begin(begin);
+    attempt.catch(() => undefined);
+    await until(async () => (await valueAt(onPrimary, begin)) !== null);
+    await onPrimary.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    // Sent again with its script, whose write is not confirmed either.
+    await expect(attempt).rejects.toThrow('0 of the 1 replicas');
+  });
+
+  it('the start tells of too few replicas', async () => {
+    const warnings = await durableStore(2).open();
+    expect(warnings.map(({ code }) => code)).toContain('redis_too_few_replicas');
+    expect((await durableStore(1).open()).map(({ code }) => code)).not.toContain(
+      'redis_too_few_replicas',
+    );
+  });
+
+  it('the connection is closed with the store', async () => {
+    const store = durableStore();
+    await store.begin(beginCommand({ recordKey: newRecordKey(), timeoutMs: TIMEOUT_MS }));
+    await store.close();
+    await until(
+      async () => !String(await onPrimary.client('LIST')).includes('name=nestjs-idempotency'),
+    );
+  });
+});
