@@ -54,6 +54,46 @@ module.exports = {
       to: { path: '^node_modules/', pathNot: '^node_modules/ioredis/' },
     },
     {
+      name: 'postgres-needs-pg-only',
+      severity: 'error',
+      from: { path: '^lib/stores/postgres/' },
+      to: { path: '^node_modules/', pathNot: '^node_modules/pg/' },
+    },
+    {
+      name: 'cli-knows-migrations-only',
+      comment: 'It prints what is shipped: without a database, without a driver, without Nest.',
+      severity: 'error',
+      from: { path: '^lib/cli/' },
+      to: {
+        path: ['^lib/', '^node_modules/'],
+        pathNot: [
+          '^lib/cli/',
+          '^lib/core/errors\\.ts$',
+          '^lib/stores/postgres/(migrations|table-name)\\.ts$',
+        ],
+      },
+    },
+    {
+      name: 'nobody-imports-the-cli',
+      comment: 'It runs when it is loaded.',
+      severity: 'error',
+      from: { pathNot: '^lib/cli/' },
+      to: { path: '^lib/cli/' },
+    },
+    {
+      name: 'resilience-knows-core-and-itself',
+      comment: 'What stands around a store stands around any store.',
+      severity: 'error',
+      from: { path: '^lib/resilience/' },
+      to: { path: '^lib/', pathNot: '^lib/(core|resilience)/' },
+    },
+    {
+      name: 'resilience-needs-opossum-only',
+      severity: 'error',
+      from: { path: '^lib/resilience/' },
+      to: { path: '^node_modules/', pathNot: '^node_modules/opossum/' },
+    },
+    {
       name: 'transport-knows-core-and-itself',
       severity: 'error',
       from: { path: '^lib/transports/([^/]+)/' },
@@ -71,10 +111,11 @@ module.exports = {
     },
     {
       name: 'nest-knows-transports-and-core',
-      comment: 'The user passes a store; the module never picks one.',
+      comment:
+        'The user passes a store; the module never picks one, but may put something around it.',
       severity: 'error',
       from: { path: '^lib/nest/' },
-      to: { path: '^lib/', pathNot: ['^lib/(core|nest|transports)/'] },
+      to: { path: '^lib/', pathNot: ['^lib/(core|nest|resilience|transports)/'] },
     },
     {
       name: 'nest-needs-nest-and-rxjs-only',

@@ -11,10 +11,7 @@ export type {
   IdempotencyOptions,
   IdempotencyOptionsFactory,
 } from './nest/idempotency-options.js';
-export {
-  currentIdempotencyContext,
-  requireIdempotencyContext,
-} from './core/idempotency-context.js';
+export { currentIdempotencyContext, requireIdempotencyContext } from './core/running-operation.js';
 export {
   IdempotencyEvents,
   CRITICAL_EVENTS,
@@ -56,6 +53,7 @@ export {
 } from './core/record.js';
 export { recordKey, type RecordIdentity, type Scope, type ScopePart } from './core/record-key.js';
 export type { BreakerOptions } from './core/breaker-options.js';
+export type { Recover, Recovery, Services, ServiceToken } from './core/recovery.js';
 export type { EngineOptions, OutcomeSummary, ProtocolOptions } from './core/options.js';
 export { keepAnswers, keepSuccesses, type OutcomePolicy } from './core/outcome-policy.js';
 export {

@@ -35,6 +35,8 @@ export interface Attempt {
   complete(final: FinalOutcome): Promise<Settlement>;
   /** Lets the operation run again at once. Never rejects: a release that fails ends with the lease. */
   release(): Promise<void>;
+  /** Raises `recovered`: what an earlier attempt has done is its outcome, the operation does not run. */
+  recovered(): void;
   /** Raises `response_diverged`: the operation succeeded, what goes out says otherwise. */
   responseDiverged(): void;
 }

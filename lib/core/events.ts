@@ -29,11 +29,28 @@ export type LeaseLossReason =
   /** No extension was confirmed in time. */
   | 'expired';
 
-/** Everything that happens to an idempotent operation, as it is told to subscribers. */
+/** What befalls the store as a whole belongs to no operation. */
+interface StoreEventBase {
+  readonly operation?: undefined;
+  readonly recordKey?: undefined;
+}
+
+/** How the circuit breaker around the store changes its state (module option `breaker`). */
+export type BreakerEvent =
+  /** Begins are refused at once from now on; `error` was the last straw. Comes again after a probe that failed. */
+  | (StoreEventBase & { readonly type: 'breaker_opened'; readonly error: Error })
+  /** The store is being probed; begins are still refused. */
+  | (StoreEventBase & { readonly type: 'breaker_half_open' })
+  /** The store has answered. */
+  | (StoreEventBase & { readonly type: 'breaker_closed' });
+
+/** Everything that happens to an idempotent operation or its store, as it is told to subscribers. */
 export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'acquired' })
   /** An earlier attempt's lease ran out: its fate is unknown, this one runs. */
   | (AttemptSubject & { readonly type: 'takeover' })
+  /** What an earlier attempt has done was found by `onTakeover` and is the outcome; the operation did not run. */
+  | (AttemptSubject & { readonly type: 'recovered' })
   | (EventBase & { readonly type: 'replayed'; readonly state: FinishedState })
   /** A duplicate waited for the attempt in progress. */
   | (EventBase & { readonly type: 'waited'; readonly waitedMs: number })
@@ -69,7 +86,8 @@ export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'save_failed' })
   /** The operation runs without a record, as `onStoreUnavailable: 'execute'` allows. */
   | (AttemptSubject & { readonly type: 'unprotected' })
-  | (EventBase & { readonly type: 'store_unavailable'; readonly error: Error });
+  | (EventBase & { readonly type: 'store_unavailable'; readonly error: Error })
+  | BreakerEvent;
 
 /** The names of all events. */
 export type IdempotencyEventType = IdempotencyEvent['type'];
@@ -83,6 +101,7 @@ export const CRITICAL_EVENTS: ReadonlySet<IdempotencyEventType> = new Set<Idempo
   'save_failed',
   'store_unavailable',
   'unprotected',
+  'breaker_opened',
 ]);
 
 /** Told of every event, in the order of subscription; a promise that it returns is not waited for. */

@@ -7,6 +7,7 @@ import type { IdempotencyEvents } from './events.js';
 import type { Acquisition, BeginReply, IdempotencyStore } from './idempotency-store.js';
 import { LeasedAttempt } from './leased-attempt.js';
 import { isAwaited, unfinishedRetentionMs, type EngineOptions } from './options.js';
+import { originOf } from './origin.js';
 import { newOwnerToken } from './owner-token.js';
 import { jitteredPause, monotonicNow } from './pause.js';
 import { UNKNOWN_FENCE, type OwnerToken } from './record.js';
@@ -123,6 +124,7 @@ export class IdempotencyEngine implements AttemptHost, WaitingHost {
       recordRetentionMs: unfinishedRetentionMs(options) + maxExecutionMs,
       notAfter: this.clock.notAfter(commandTimeoutMs),
       onExpiredLease: options.onTakeover === 'reject' ? 'deny' : 'takeover',
+      origin: typeof options.onTakeover === 'function' ? originOf(claim) : undefined,
       timeoutMs: commandTimeoutMs,
     });
     if ('now' in reply) this.clock.observe(reply.now);

@@ -76,6 +76,10 @@ export class LeasedAttempt implements Attempt {
     this.end();
   }
 
+  recovered(): void {
+    this.host.events.emit({ type: 'recovered', ...this.subject });
+  }
+
   responseDiverged(): void {
     this.host.events.emit({ type: 'response_diverged', ...this.subject });
   }

@@ -1,5 +1,6 @@
 import { checkChoice, checkInteger } from './option-checks.js';
 import type { FinishedState } from './record.js';
+import type { Recover } from './recovery.js';
 
 /** What the outcome policy and the retention are told about an attempt's end. */
 export interface OutcomeSummary {
@@ -53,11 +54,13 @@ export interface ProtocolOptions {
   readonly retryAfterMs?: number;
   /**
    * What to do on a key whose owner's lease ran out, so that nobody knows whether it had its effect:
-   * `'run'` the operation again (its context says `isTakeover`), or `'reject'` with 409 outcome unknown,
-   * for operations that must never repeat.
+   * `'run'` the operation again (its context says `isTakeover`), `'reject'` with 409 outcome unknown, for
+   * operations that must never repeat, or a {@link Recover} function, which looks into the business data and
+   * answers `'run'` or, with what the operation would have returned, `{ value }`. Its record then holds operation,
+   * scope and key in readable form for as long as it is in progress.
    * @defaultValue 'run'
    */
-  readonly onTakeover?: 'run' | 'reject';
+  readonly onTakeover?: 'run' | 'reject' | Recover;
   /**
    * What to do when the store cannot be reached before the operation started: `'reject'` with 503
    * (contract C87), or `'execute'` without protection, marked by the event `unprotected` and, on HTTP,
@@ -137,7 +140,7 @@ export function checkProtocolOptions(options: ResolvedProtocolOptions): void {
   checkChoice('whenInProgress', options.whenInProgress, ['reject', 'wait']);
   checkInteger('waitTimeoutMs', options.waitTimeoutMs, 1, 3_600_000);
   checkInteger('retryAfterMs', options.retryAfterMs, 1, DAY_MS);
-  checkChoice('onTakeover', options.onTakeover, ['run', 'reject']);
+  checkChoice('onTakeover', options.onTakeover, ['run', 'reject'], 'orFunction');
   checkChoice('onStoreUnavailable', options.onStoreUnavailable, ['reject', 'execute']);
   checkInteger('commandTimeoutMs', options.commandTimeoutMs, 1, 60_000);
   checkChoice('onSaveFailure', options.onSaveFailure, ['respond', 'error']);

@@ -54,6 +54,11 @@ export class UnprotectedAttempt implements Attempt {
     return Promise.resolve();
   }
 
+  /** It is never a takeover. */
+  recovered(): void {
+    throw new TypeError('An unprotected attempt has nothing to recover.');
+  }
+
   responseDiverged(): void {
     this.host.events.emit({ type: 'response_diverged', ...this.subject });
   }

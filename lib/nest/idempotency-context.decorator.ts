@@ -1,8 +1,6 @@
 import { createParamDecorator } from '@nestjs/common';
-import {
-  requireIdempotencyContext,
-  type IdempotencyContext as OperationContext,
-} from '../core/idempotency-context.js';
+import type { IdempotencyContext as OperationContext } from '../core/idempotency-context.js';
+import { requireIdempotencyContext } from '../core/running-operation.js';
 
 /**
  * Gives a handler the context of its own attempt: key, scope, attempt, isTakeover, fencingToken, signal.

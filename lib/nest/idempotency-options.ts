@@ -1,3 +1,4 @@
+import type { BreakerOptions } from '../core/breaker-options.js';
 import type { IdempotencyStore } from '../core/idempotency-store.js';
 import { checkNames, fail } from '../core/option-checks.js';
 import {
@@ -24,6 +25,13 @@ export interface IdempotencyModuleOptions
   extends Omit<IdempotencyOptions, 'operation'>, EngineOptions {
   /** Where the records are: `redisStore(…)`, `memoryStore()`, or a store of your own. */
   readonly store: IdempotencyStore;
+  /**
+   * A circuit breaker around the store, by opossum, which has to be installed: while the store does not
+   * answer, requests are refused at once (503, or run unprotected with `onStoreUnavailable: 'execute'`)
+   * instead of after `commandTimeoutMs` each. `true` for its defaults. One circuit for each process.
+   * @defaultValue false
+   */
+  readonly breaker?: boolean | BreakerOptions;
 }
 
 /** What `useClass` and `useExisting` of {@link IdempotencyModule.forRootAsync} want. */
@@ -41,7 +49,7 @@ const ENGINE_NAMES = Object.keys(ENGINE_DEFAULTS);
 const PROTOCOL_NAMES = Object.keys(PROTOCOL_DEFAULTS);
 const HTTP_NAMES = [...Object.keys(HTTP_DEFAULTS), 'scope', 'operation', 'replayHeaders'];
 const OPERATION_NAMES = new Set([...PROTOCOL_NAMES, ...HTTP_NAMES]);
-const MODULE_NAMES = new Set([...OPERATION_NAMES, ...ENGINE_NAMES, 'store']);
+const MODULE_NAMES = new Set([...OPERATION_NAMES, ...ENGINE_NAMES, 'store', 'breaker']);
 MODULE_NAMES.delete('operation');
 
 /** @throws {@link IdempotencyOptionsError} naming option, range and value. */

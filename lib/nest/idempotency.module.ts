@@ -1,8 +1,9 @@
-import { Module } from '@nestjs/common';
-import { DiscoveryModule } from '@nestjs/core';
+import { Module, type InjectionToken } from '@nestjs/common';
+import { DiscoveryModule, ModuleRef } from '@nestjs/core';
 import { IdempotencyEvents } from '../core/events.js';
 import { IdempotencyEngine } from '../core/idempotency-engine.js';
 import { IdempotencyStore } from '../core/idempotency-store.js';
+import type { Services } from '../core/recovery.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
 import { BodyParsers } from './body-parsers.js';
@@ -14,6 +15,7 @@ import {
 } from './idempotency.module-definition.js';
 import { IdempotencyService } from './idempotency.service.js';
 import { RouteRegistry } from './route-registry.js';
+import { storeInUse } from './store-in-use.js';
 
 /**
  * Makes operations safe to repeat: import it once, with `forRoot` or `forRootAsync`, and put
@@ -32,8 +34,10 @@ import { RouteRegistry } from './route-registry.js';
     {
       provide: IdempotencyEngine,
       inject: [IDEMPOTENCY_MODULE_OPTIONS, IdempotencyEvents],
-      useFactory: (options: IdempotencyModuleOptions, events: IdempotencyEvents) =>
-        new IdempotencyEngine(options.store, events, resolveEngineOptions(options)),
+      useFactory: (options: IdempotencyModuleOptions, events: IdempotencyEvents) => {
+        const engineOptions = resolveEngineOptions(options);
+        return new IdempotencyEngine(storeInUse(options, events), events, engineOptions);
+      },
     },
     {
       provide: IdempotencyStore,
@@ -42,15 +46,24 @@ import { RouteRegistry } from './route-registry.js';
     },
     {
       provide: HttpTransport,
-      inject: [IdempotencyEngine],
-      useFactory: (engine: IdempotencyEngine) => new HttpTransport(engine),
+      inject: [IdempotencyEngine, ModuleRef],
+      useFactory: (engine: IdempotencyEngine, modules: ModuleRef) =>
+        new HttpTransport(engine, servicesOf(modules)),
     },
     {
       provide: CallTransport,
-      inject: [IdempotencyEngine],
-      useFactory: (engine: IdempotencyEngine) => new CallTransport(engine),
+      inject: [IdempotencyEngine, ModuleRef],
+      useFactory: (engine: IdempotencyEngine, modules: ModuleRef) =>
+        new CallTransport(engine, servicesOf(modules)),
     },
   ],
   exports: [IdempotencyStore, IdempotencyService, IdempotencyEvents, HttpTransport, RouteRegistry],
 })
 export class IdempotencyModule extends ConfigurableModuleClass {}
+
+/** Providers of the whole application, wherever they are. */
+function servicesOf(modules: ModuleRef): Services {
+  return {
+    get: (token) => modules.get(token as InjectionToken, { strict: false }),
+  };
+}

@@ -1,7 +1,7 @@
 import { UseInterceptors } from '@nestjs/common';
 import { isObservable, lastValueFrom } from 'rxjs';
 import { IdempotencyOptionsError } from '../core/errors.js';
-import { runningOperation, type RunningOperation } from '../core/idempotency-context.js';
+import { runningOperation, type RunningOperation } from '../core/running-operation.js';
 import type { IdempotencyOptions } from './idempotency-options.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
 import { markReportingEntry, reportsEntry, setIdempotentOptions } from './idempotent.metadata.js';
@@ -72,7 +72,12 @@ function reportingEntry(method: Method): Method {
     if (operation?.handler !== reporting) return method.apply(this, args);
     operation.enter();
     try {
-      return leaving(operation, method.apply(this, args));
+      const { recover } = operation;
+      const result =
+        recover === undefined
+          ? method.apply(this, args)
+          : recover().then((found) => (found === 'run' ? method.apply(this, args) : found.value));
+      return leaving(operation, result);
     } catch (error) {
       operation.leave('threw');
       throw error;

@@ -9,6 +9,7 @@ const everyday: ReadonlySet<IdempotencyEvent['type']> = new Set([
   'rejected',
   'completed',
   'released',
+  'breaker_closed',
 ]);
 
 /** A line for everything that happens to a key: the place to count it for a dashboard instead. */
@@ -24,7 +25,9 @@ export class IdempotencyLog implements OnModuleInit {
 
   #write({ type, operation, recordKey, ...details }: IdempotencyEvent): void {
     const facts = Object.entries(details).map(([name, value]) => `${name}=${readable(value)}`);
-    const line = [type, operation, recordKey.slice(0, 8), ...facts].join(' ');
+    // What befalls the store as a whole belongs to no operation.
+    const subject = operation === undefined ? [] : [operation, recordKey.slice(0, 8)];
+    const line = [type, ...subject, ...facts].join(' ');
     if (everyday.has(type)) this.logger.log(line);
     else this.logger.warn(line);
   }

@@ -99,6 +99,7 @@ describe('the table of options in the README', () => {
       'operation',
       'replayHeaders',
       ...Object.keys({ ...PROTOCOL_DEFAULTS, ...ENGINE_DEFAULTS, ...HTTP_DEFAULTS }),
+      'breaker',
     ];
     expect(
       rows()

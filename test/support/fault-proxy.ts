@@ -1,5 +1,5 @@
-import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { TcpRelay, type Link } from './tcp-relay.js';
 
 /** What befalls one request and its answer on the way. */
 export type Fault =
@@ -27,27 +27,20 @@ const UNAVAILABLE =
  * the client after an answer, which is so for every client that does not pipeline.
  */
 export class FaultProxy {
-  readonly #sockets = new Set<Socket>();
   #exchanges = 0;
   #plan: FaultPlan = () => 'none';
 
-  private constructor(
-    private readonly server: Server,
-    private readonly targetPort: number,
-  ) {}
+  private constructor(private readonly relay: TcpRelay) {
+    relay.tell((link) => this.#join(link));
+  }
 
   /** @param target - URL of a server on 127.0.0.1. */
   static async start(target: string): Promise<FaultProxy> {
-    const server = createServer();
-    const proxy = new FaultProxy(server, Number(new URL(target).port));
-    server.on('connection', (client) => proxy.#join(client));
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return proxy;
+    return new FaultProxy(await TcpRelay.start(Number(new URL(target).port)));
   }
 
   get url(): string {
-    return `http://127.0.0.1:${String((this.server.address() as AddressInfo).port)}`;
+    return `http://127.0.0.1:${String(this.relay.port)}`;
   }
 
   /** How many requests came since {@link follow}. */
@@ -61,27 +54,12 @@ export class FaultProxy {
     this.#plan = plan;
   }
 
-  async stop(): Promise<void> {
-    for (const socket of this.#sockets) socket.destroy();
-    this.server.close();
-    await once(this.server, 'close');
+  stop(): Promise<void> {
+    return this.relay.stop();
   }
 
-  #join(client: Socket): void {
-    const server = connect(this.targetPort, '127.0.0.1');
-    const breakBoth = () => {
-      client.destroy();
-      server.destroy();
-    };
-    for (const socket of [client, server]) {
-      this.#sockets.add(socket);
-      socket.setNoDelay();
-      socket.on('error', breakBoth);
-      socket.on('close', () => {
-        this.#sockets.delete(socket);
-        breakBoth();
-      });
-    }
+  #join({ client, server, breakBoth }: Link): void {
+    server.on('close', breakBoth);
 
     let fault: Fault = 'none';
     let isAwaitingAnswer = false;

@@ -1,6 +1,6 @@
-import { until } from '../integration/redis/support/until.js';
 import { freePort } from './free-port.js';
 import { RedisNode } from './redis-node.js';
+import { untilSettled } from './until-settled.js';
 
 export interface ClusterOptions {
   /**
@@ -78,7 +78,7 @@ export class RedisCluster {
     const replica = view.find(({ primaryId }) => primaryId === this.idOf.get(primary))!.node;
     const words = kind === 'planned' ? [] : [kind];
     let askAgainAt = 0;
-    await until(async () => {
+    await untilSettled(async () => {
       // A primary that has yet to learn of its replica ignores it.
       if (performance.now() >= askAgainAt) {
         await replica.call('CLUSTER', 'FAILOVER', ...words).catch(() => undefined);
@@ -91,7 +91,7 @@ export class RedisCluster {
 
   /** Waits until every living node knows that others serve the slots of `old`. */
   async untilReplaced(old: RedisNode): Promise<void> {
-    await until(() => this.doAllSee(withoutServing(old)));
+    await untilSettled(() => this.doAllSee(withoutServing(old)));
   }
 
   /** Waits until all slots are served, all nodes agree, and every replica is in line with its primary. */
@@ -100,7 +100,7 @@ export class RedisCluster {
       view.length === this.nodes.length &&
       view.filter(isPrimary).length === PRIMARIES &&
       view.every((entry) => entry.isWell && (isPrimary(entry) || entry.primaryId !== '-'));
-    await until(async () => {
+    await untilSettled(async () => {
       if (!(await this.doAllSee(isComplete))) return false;
       const states = await Promise.all(this.nodes.map((node) => isInOrder(node)));
       return states.every(Boolean);
@@ -144,7 +144,7 @@ export class RedisCluster {
     }
     const isTold = (view: readonly NodeView[]) =>
       view.some(({ node, slots }) => node === owner && includes(slots, slot));
-    await until(() => this.doAllSee(isTold));
+    await untilSettled(() => this.doAllSee(isTold));
   }
 
   async stop(): Promise<void> {
@@ -169,7 +169,7 @@ export class RedisCluster {
       const [, bus] = /@(\d+)/.exec(String(await node.call('CLUSTER', 'NODES')))!;
       await first.call('CLUSTER', 'MEET', '127.0.0.1', node.port, bus!);
     }
-    await until(() => this.doAllSee((view) => view.length === this.nodes.length));
+    await untilSettled(() => this.doAllSee((view) => view.length === this.nodes.length));
     for (const [i, replica] of this.nodes.slice(PRIMARIES).entries()) {
       await replica.call('CLUSTER', 'REPLICATE', this.idOf.get(this.nodes[i]!)!);
     }
@@ -191,7 +191,8 @@ export class RedisCluster {
         const [id = '', , flags = '', primaryId = '', , , , link = '', ...slots] = line.split(' ');
         const node = known.get(id);
         if (node === undefined) return [];
-        const isWell = !flags.includes('fail') && (flags.includes('myself') || link === 'connected');
+        const isWell =
+          !flags.includes('fail') && (flags.includes('myself') || link === 'connected');
         return [{ node, primaryId, isWell, slots: slots.flatMap(rangeOf) }];
       });
   }

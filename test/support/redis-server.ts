@@ -14,13 +14,21 @@ const PORT_ATTEMPTS = 5;
 export interface StartRedisOptions {
   /** Further arguments of redis-server; a later one overrides an earlier one. */
   args?: string[];
+  /** A configuration file, which the server may rewrite. */
+  configFile?: string;
+  /** Where to listen instead of on a free port: a server that comes back has its address. */
+  port?: number;
+  /** The working directory of a server that comes back; {@link RedisServer.stop} leaves it. */
+  dir?: string;
+  /** Environment variables besides those of this process. */
+  env?: Readonly<Record<string, string>>;
 }
 
 export interface RedisServer {
   readonly port: number;
   readonly url: string;
   readonly pid: number;
-  /** The server's own working directory, removed by {@link stop}. */
+  /** The server's working directory; {@link stop} removes it unless it was given. */
   readonly dir: string;
   /** SIGTERM, and SIGKILL for a server that does not obey within two seconds. */
   stop(): Promise<void>;
@@ -33,26 +41,31 @@ export async function startRedis(options: StartRedisOptions = {}): Promise<Redis
   const binary = findRedisServer();
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await launch(binary, await freePort(), options.args ?? []);
+      return await launch(binary, options.port ?? (await freePort()), options);
     } catch (error) {
       // Another process may have taken the port between finding and binding it.
       const portTaken = error instanceof Error && error.message.includes('Address already in use');
-      if (!portTaken || attempt === PORT_ATTEMPTS) throw error;
+      if (!portTaken || options.port !== undefined || attempt === PORT_ATTEMPTS) throw error;
     }
   }
 }
 
-async function launch(binary: string, port: number, args: string[]): Promise<RedisServer> {
-  const dir = mkdtempSync(join(tmpdir(), 'idempotency-redis-'));
+async function launch(
+  binary: string,
+  port: number,
+  { args = [], configFile, dir: givenDir, env }: StartRedisOptions,
+): Promise<RedisServer> {
+  const dir = givenDir ?? mkdtempSync(join(tmpdir(), 'idempotency-redis-'));
   const child = spawn(
     binary,
     // prettier-ignore
     [
+      ...(configFile === undefined ? [] : [configFile]),
       '--port', String(port), '--bind', '127.0.0.1', '--dir', dir,
       '--save', '', '--appendonly', 'no', '--daemonize', 'no',
       ...args,
     ],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
+    { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...env } },
   );
   let log = '';
   const remember = (chunk: Buffer) => {
@@ -75,7 +88,7 @@ async function launch(binary: string, port: number, args: string[]): Promise<Red
       clearTimeout(impatient);
     }
     watchdog?.kill('SIGKILL');
-    rmSync(dir, { recursive: true, force: true });
+    if (givenDir === undefined) rmSync(dir, { recursive: true, force: true });
   };
 
   try {

@@ -53,6 +53,30 @@ const forbidden: readonly { from: string; imports: string; reaches: string; rule
     rule: 'memory-needs-no-driver',
   },
   {
+    from: 'lib/resilience/store.ts',
+    imports: '../stores/memory/index.js',
+    reaches: 'lib/stores/memory/index.ts',
+    rule: 'resilience-knows-core-and-itself',
+  },
+  {
+    from: 'lib/resilience/injection.ts',
+    imports: '@nestjs/common',
+    reaches: 'node_modules/@nestjs/common/index.js',
+    rule: 'resilience-needs-opossum-only',
+  },
+  {
+    from: 'lib/core/resilience.ts',
+    imports: '../resilience/breaker.js',
+    reaches: 'lib/resilience/breaker.ts',
+    rule: 'core-knows-core-only',
+  },
+  {
+    from: 'lib/stores/redis/resilience.ts',
+    imports: '../../resilience/breaker.js',
+    reaches: 'lib/resilience/breaker.ts',
+    rule: 'store-knows-core-and-itself',
+  },
+  {
     from: 'lib/transports/http/store.ts',
     imports: '../../stores/redis/index.js',
     reaches: 'lib/stores/redis/index.ts',
@@ -196,6 +220,7 @@ const packages = [
   '@nestjs/common',
   '@nestjs/swagger',
   'ioredis',
+  'opossum',
   'pg',
   'rxjs',
   'safe-stable-stringify',
@@ -219,6 +244,9 @@ export { stringify } from 'safe-stable-stringify';
 export { y } from './driver.js';
 `,
   'lib/stores/redis/driver.ts': `export { x as y } from 'ioredis';\n`,
+  'lib/resilience/breaker.ts': `export { x } from '../core/record.js';
+export { x as y } from 'opossum';
+`,
   'lib/transports/message/index.ts': `export { x } from '../../core/record.js';\n`,
   'lib/transports/http/index.ts': `export { x } from '../../core/record.js';
 export { x as y } from '@nestjs/common';
@@ -227,6 +255,7 @@ export { x as z } from 'rxjs';
   'lib/nest/module.ts': `export { x } from '../core/record.js';
 export { y } from '../transports/http/index.js';
 export { x as z } from '@nestjs/common';
+export { x as breaker } from '../resilience/breaker.js';
 `,
   'lib/swagger/index.ts': `export { x } from '../core/record.js';
 export { y } from '../nest/module.js';

@@ -1,5 +1,4 @@
 import type { RedisClient } from './redis-client.js';
-import type { SubscriberClient } from './subscriber.js';
 
 export type ScriptArgument = string | Buffer;
 
@@ -14,6 +13,16 @@ export interface BinaryRedisClient extends RedisClient {
   duplicate(...settings: object[]): SubscriberClient & ReplicatedClient;
   readonly isCluster?: boolean;
   readonly options?: { readonly keyPrefix?: string };
+}
+
+/** What a connection needs that only listens. */
+export interface SubscriberClient {
+  on(event: string, listener: (channel: string) => void): unknown;
+  subscribe(channel: string): Promise<unknown>;
+  unsubscribe(channel: string): Promise<unknown>;
+  ssubscribe(channel: string): Promise<unknown>;
+  sunsubscribe(channel: string): Promise<unknown>;
+  disconnect(): void;
 }
 
 /** What a connection needs on which WAIT follows each script. */

@@ -21,6 +21,7 @@ const DEFAULTS = {
   connectTimeout: 2_000,
   socketTimeout: 1_000,
   disconnectTimeout: 200,
+  sentinelCommandTimeout: 500,
   retryStrategy: (times: number) =>
     Math.min(25 * 2 ** times, LONGEST_RECONNECT_PAUSE_MS) * (0.75 + Math.random() / 4),
   reconnectOnError: (error: Error) => replyCode(error.message) === 'READONLY',
@@ -62,13 +63,17 @@ async function closeConnection(client: OwnRedisClient): Promise<void> {
     client.disconnect();
     return;
   }
-  const ended = new Promise<void>((resolve) => client.once('end', resolve));
-  if (client.status === 'ready') {
-    const impatient = setTimeout(() => client.disconnect(), QUIT_TIMEOUT_MS);
-    await client.quit().catch(() => client.disconnect());
-    clearTimeout(impatient);
-  } else {
-    client.disconnect();
-  }
-  await ended;
+  await new Promise<void>((resolve) => {
+    // While it asks a Sentinel it has no socket of its own yet, and no event may ever come.
+    const impatient = setTimeout(() => {
+      client.disconnect();
+      resolve();
+    }, QUIT_TIMEOUT_MS);
+    client.once('end', () => {
+      clearTimeout(impatient);
+      resolve();
+    });
+    if (client.status === 'ready') client.quit().catch(() => client.disconnect());
+    else client.disconnect();
+  });
 }

@@ -82,6 +82,7 @@ export interface OwnConnectionOptions extends CommonOptions {
    *   a second.
    * - `socketTimeout: 1000` (ms): a connection that owes a reply and stays silent for so long is replaced,
    *   so that a dead one costs no more than that.
+   * - `sentinelCommandTimeout: 500` (ms): the next Sentinel is asked when one does not answer.
    * - `reconnectOnError`: on READONLY, to find the new primary after a failover.
    * - `lazyConnect: true`: no connection before the application starts.
    */

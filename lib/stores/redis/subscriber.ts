@@ -8,16 +8,6 @@ export interface Subscriber {
   disconnect(): void;
 }
 
-/** What ioredis has for it. */
-export interface SubscriberClient {
-  on(event: string, listener: (channel: string) => void): unknown;
-  subscribe(channel: string): Promise<unknown>;
-  unsubscribe(channel: string): Promise<unknown>;
-  ssubscribe(channel: string): Promise<unknown>;
-  sunsubscribe(channel: string): Promise<unknown>;
-  disconnect(): void;
-}
-
 /** The command by which a script tells those who listen. */
 export type PublishCommand = 'PUBLISH' | 'SPUBLISH';
 

@@ -1,3 +1,4 @@
+import { contextOf } from '../../core/attempt-context.js';
 import type { Attempt, Settlement } from '../../core/attempt.js';
 import { canonicalJson } from '../../core/canonical-json.js';
 import type { Claim } from '../../core/claim.js';
@@ -8,17 +9,14 @@ import {
 } from '../../core/errors.js';
 import type { RejectionReason } from '../../core/events.js';
 import { fingerprint } from '../../core/fingerprint.js';
-import {
-  contextOf,
-  RunningOperation,
-  runningOperation,
-  type IdempotencyContext,
-} from '../../core/idempotency-context.js';
+import type { IdempotencyContext } from '../../core/idempotency-context.js';
+import { RunningOperation, runningOperation } from '../../core/running-operation.js';
 import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../../core/options.js';
 import { asksToKeep, keepSuccesses, type OutcomePolicy } from '../../core/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record.js';
 import { recordKey, type Scope } from '../../core/record-key.js';
+import { recoveryOf, type Services } from '../../core/recovery.js';
 import { decodeOutcome, encodeFailure, encodeValue, VALUE_NOT_KEPT } from './call-outcome.js';
 
 /** One call of an operation that comes in by no transport of its own. */
@@ -67,7 +65,10 @@ const REJECTIONS: Record<
 
 /** Protects plain calls: value in, value out. */
 export class CallTransport {
-  constructor(private readonly engine: IdempotencyEngine) {}
+  constructor(
+    private readonly engine: IdempotencyEngine,
+    private readonly services: Services,
+  ) {}
 
   /**
    * Runs `operation`, or returns the value that its first run returned.
@@ -80,12 +81,33 @@ export class CallTransport {
     const decision = await this.engine.begin(claim);
     switch (decision.kind) {
       case 'run':
-        return execute(call, claim, decision.attempt, operation);
+        return this.execute(call, claim, decision.attempt, operation);
       case 'replay':
         return decodeOutcome(decision.outcome);
       case 'reject':
         throw rejection(decision.reason, call.options);
     }
+  }
+
+  private async execute(
+    call: Call,
+    claim: Claim,
+    attempt: Attempt,
+    operation: (context: IdempotencyContext) => unknown,
+  ): Promise<unknown> {
+    const context = contextOf(claim, attempt);
+    const recover = recoveryOf(claim.options.onTakeover, attempt, context, this.services);
+    const running = new RunningOperation(context);
+    let value: unknown;
+    try {
+      value = await runningOperation.run(running, async () => {
+        const found = (await recover?.()) ?? 'run';
+        return found === 'run' ? operation(context) : found.value;
+      });
+    } catch (error) {
+      return fail(call, attempt, error);
+    }
+    return succeed(call, attempt, value);
   }
 }
 
@@ -100,19 +122,7 @@ function claimOf({ operation, key, scope, payload, options }: Call): Claim {
   };
 }
 
-async function execute(
-  call: Call,
-  claim: Claim,
-  attempt: Attempt,
-  operation: (context: IdempotencyContext) => unknown,
-): Promise<unknown> {
-  const context = contextOf(claim, attempt);
-  let value: unknown;
-  try {
-    value = await runningOperation.run(new RunningOperation(context), () => operation(context));
-  } catch (error) {
-    return fail(call, attempt, error);
-  }
+async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<unknown> {
   if (!asksToKeep(call.keep, keepSuccesses, {})) {
     await attempt.release();
     return value;

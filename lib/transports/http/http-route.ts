@@ -55,12 +55,18 @@ export function httpRoute(
       `${operation} is an @Sse() route: an endless stream has no outcome that could be replayed. Remove @Idempotent() from it.`,
     );
   }
+  const isNative = takesResponse(controller, handler.name);
+  if (isNative && typeof protocol.onTakeover === 'function') {
+    throw new IdempotencyOptionsError(
+      `${operation} answers by @Res() itself, so that nothing could send what the function given as the option "onTakeover" finds. Let it return its answer, or set "onTakeover" to 'run' or 'reject' there.`,
+    );
+  }
   const { key, replayHeaders, problemTypeBase } = options;
   return Object.freeze({
     operation,
     options,
     protocol,
-    isNative: isNative(controller, handler.name),
+    isNative,
     routeHeaders: routeHeaders(handler),
     replayHeaders:
       replayHeaders === undefined
@@ -72,7 +78,7 @@ export function httpRoute(
   });
 }
 
-function isNative(controller: Type, method: string): boolean {
+function takesResponse(controller: Type, method: string): boolean {
   const parameters = Reflect.getMetadata(ROUTE_ARGS_METADATA, controller, method) as
     object | undefined;
   const passthrough: unknown = Reflect.getMetadata(

@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { Attempt, Settlement } from '../../core/attempt.js';
-import type { RunningOperation } from '../../core/idempotency-context.js';
+import type { RunningOperation } from '../../core/running-operation.js';
 import { finishedRetentionMs, type OutcomeSummary } from '../../core/options.js';
 import { asksToKeep, keepAnswers } from '../../core/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record.js';

@@ -2,8 +2,10 @@ import { StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs
 import { defer, Observable, type Subscriber } from 'rxjs';
 import { IdempotencyOptionsError } from '../../core/errors.js';
 import type { RejectionReason } from '../../core/events.js';
-import { contextOf, RunningOperation, runningOperation } from '../../core/idempotency-context.js';
+import { contextOf } from '../../core/attempt-context.js';
+import { RunningOperation, runningOperation } from '../../core/running-operation.js';
 import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
+import { recoveryOf, type Services } from '../../core/recovery.js';
 import { STATUS_HEADER } from './exposed-headers.js';
 import { decodeAnswer } from './http-answer.js';
 import { httpClaim } from './http-claim.js';
@@ -49,7 +51,10 @@ interface Undertaking {
 export class HttpTransport {
   private readonly undertakings = new WeakMap<object, Undertaking>();
 
-  constructor(private readonly engine: IdempotencyEngine) {}
+  constructor(
+    private readonly engine: IdempotencyEngine,
+    private readonly services: Services,
+  ) {}
 
   /**
    * Runs the handler, or answers in its place. Nothing is begun before the stream is subscribed to, and
@@ -103,7 +108,9 @@ export class HttpTransport {
       case 'run': {
         const { attempt } = decision;
         if (!attempt.isProtected) exchange.setHeader(STATUS_HEADER, 'unprotected');
-        const operation = new RunningOperation(contextOf(claim, attempt), context.getHandler());
+        const own = contextOf(claim, attempt);
+        const recover = recoveryOf(claim.options.onTakeover, attempt, own, this.services);
+        const operation = new RunningOperation(own, context.getHandler(), recover);
         const run = new HttpRun(attempt, route, operation, exchange.headers());
         return { kind: 'run', run };
       }

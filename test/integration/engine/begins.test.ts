@@ -261,3 +261,23 @@ describe('a begin that was answered late', () => {
     expect(await decision.attempt.complete(success('paid'))).toEqual({ kind: 'own' });
   });
 });
+
+describe('a begin of an operation that can be recovered', () => {
+  it('leaves operation, scope and key in the record, for whoever recovers it from outside', async () => {
+    const worker = time.worker();
+    const claim = newClaim({ onTakeover: () => 'run' });
+    await worker.run(claim);
+    const record = await worker.store.inspect(claim.recordKey, { timeoutMs: COMMAND_TIMEOUT_MS });
+    const origin = Buffer.from(record?.origin ?? '', 'base64url').toString();
+    expect(JSON.parse(origin)).toEqual([claim.operation, claim.scope, claim.key]);
+  });
+
+  it.each(['run', 'reject'] as const)('does not with onTakeover: %j', async (onTakeover) => {
+    const worker = time.worker();
+    const claim = newClaim({ onTakeover });
+    await worker.run(claim);
+    const record = await worker.store.inspect(claim.recordKey, { timeoutMs: COMMAND_TIMEOUT_MS });
+    expect(record).toMatchObject({ state: 'in_progress' });
+    expect(record?.origin).toBeUndefined();
+  });
+});

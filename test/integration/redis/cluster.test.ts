@@ -1,9 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Cluster, Redis } from 'ioredis';
+import { Cluster } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreUnavailableError } from '../../../lib/core/errors.js';
-import { freePort } from '../../support/free-port.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { RedisCluster } from '../../support/redis-cluster.js';
 import {
   beginCommand,
   completeCommand,
@@ -14,46 +13,18 @@ import {
   TIMEOUT_MS,
 } from './support/commands.js';
 import { userClient } from './support/fixture.js';
-import { until } from './support/until.js';
 
-const SLOTS_PER_NODE = Math.ceil(16_384 / 3);
-
-let servers: RedisServer[];
-let nodes: Redis[];
+let servers: RedisCluster;
 let cluster: Cluster;
 
-/** Three primaries, each with a third of the slots. */
 beforeAll(async () => {
-  servers = await Promise.all(
-    [0, 1, 2].map(async () => {
-      const bus = String(await freePort());
-      return startRedis({ args: ['--cluster-enabled', 'yes', '--cluster-port', bus] });
-    }),
-  );
-  nodes = servers.map(({ url }) => new Redis(url));
-  for (const [i, node] of nodes.entries()) {
-    const last = Math.min((i + 1) * SLOTS_PER_NODE, 16_384) - 1;
-    await node.cluster('ADDSLOTSRANGE', i * SLOTS_PER_NODE, last);
-  }
-  for (const { port } of servers.slice(1)) {
-    const [, bus] = /@(\d+)/.exec(await nodeAt(port).cluster('NODES').then(String))!;
-    await nodes[0]!.call('CLUSTER', 'MEET', '127.0.0.1', String(port), bus!);
-  }
-  await until(async () => {
-    const infos = await Promise.all(nodes.map((node) => node.cluster('INFO')));
-    return infos.every((info) => /cluster_state:ok[^]*cluster_known_nodes:3/.test(info));
-  });
-  cluster = new Cluster(servers.map(({ port }) => ({ host: '127.0.0.1', port })));
+  servers = await RedisCluster.start({ replicas: 0 });
+  cluster = new Cluster(servers.addresses);
 });
 afterAll(async () => {
   cluster.disconnect();
-  for (const node of nodes) node.disconnect();
-  await Promise.all(servers.map((server) => server.stop()));
+  await servers.stop();
 });
-
-function nodeAt(port: number): Redis {
-  return nodes[servers.findIndex((server) => server.port === port)]!;
-}
 
 describe('On a cluster', () => {
   it('records spread over the nodes, and each goes through its life', async () => {
@@ -68,24 +39,20 @@ describe('On a cluster', () => {
       const record = await store.inspect(begin.recordKey, { timeoutMs: TIMEOUT_MS });
       expect(record).toMatchObject({ state: 'completed', fence: lease.fence });
     }
-    for (const node of nodes) expect(await node.dbsize()).toBeGreaterThan(0);
+    for (const node of servers.nodes) expect(await node.call('DBSIZE')).toBeGreaterThan(0);
   });
 
   it('a record in a slot on its way to another node follows it', async () => {
     const store = new RedisIdempotencyStore({ client: cluster });
     const begin = beginCommand();
-    const key = `idem:1:${begin.recordKey}`;
-    const slot = await nodes[0]!.cluster('KEYSLOT', key);
-    const from = Math.floor(slot / SLOTS_PER_NODE);
-    const to = (from + 1) % 3;
-    const id = (i: number) => nodes[i]!.cluster('MYID').then(String);
-    await nodes[to]!.cluster('SETSLOT', slot, 'IMPORTING', await id(from));
-    await nodes[from]!.cluster('SETSLOT', slot, 'MIGRATING', await id(to));
+    const slot = await servers.slotOf(`idem:1:${begin.recordKey}`);
+    const from = await servers.primaryOf(slot);
+    const to = servers.nodes[(servers.nodes.indexOf(from) + 1) % servers.nodes.length]!;
+    await servers.startMigration(slot, from, to);
     expect((await store.begin(begin)).kind).toBe('acquired');
     expect((await store.begin(begin)).kind).toBe('owned');
-    expect(await nodes[from]!.info('errorstats')).toContain('ASK');
-    await nodes[to]!.cluster('SETSLOT', slot, 'NODE', await id(to));
-    await nodes[from]!.cluster('SETSLOT', slot, 'NODE', await id(to));
+    expect(await from.call('INFO', 'errorstats')).toContain('ASK');
+    await servers.assign(slot, to);
     expect((await store.begin(begin)).kind).toBe('owned');
   });
 
@@ -95,10 +62,11 @@ describe('On a cluster', () => {
   });
 
   it('a client of one node only is unavailable for the others records', async () => {
-    const store = new RedisIdempotencyStore({ client: userClient(servers[0]!.url) });
+    const [node] = servers.nodes;
+    const store = new RedisIdempotencyStore({ client: userClient(node!.url) });
     let recordKey = newRecordKey();
-    const slotOf = () => nodes[0]!.cluster('KEYSLOT', `idem:1:${recordKey}`);
-    while ((await slotOf()) < SLOTS_PER_NODE) recordKey = newRecordKey();
+    const ownerOf = async () => servers.primaryOf(await servers.slotOf(`idem:1:${recordKey}`));
+    while ((await ownerOf()) === node) recordKey = newRecordKey();
     const attempt = store.begin(beginCommand({ recordKey, timeoutMs: 100 }));
     await expect(attempt).rejects.toThrow(StoreUnavailableError);
     await expect(attempt).rejects.toThrow('MOVED');

@@ -3,11 +3,11 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreOutcomeUnknownError, StoreUnavailableError } from '../../../lib/core/errors.js';
 import { freePort } from '../../support/free-port.js';
+import { RedisProxy } from '../../support/redis-proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { startScriptedServer, startSilentServer } from './support/canned-server.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { during } from './support/during.js';
-import { FaultProxy } from './support/fault-proxy.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import { RestartableRedis } from './support/restartable-redis.js';
 import { until } from './support/until.js';
@@ -94,7 +94,7 @@ describe('When a server stops answering', () => {
   });
 
   it('the own connection is replaced, and the command answered over the new one', async () => {
-    const proxy = closeAfterTest(await FaultProxy.start(server.port));
+    const proxy = closeAfterTest(await RedisProxy.start(server.port));
     const store = ownStore(proxy.url, { connection: { socketTimeout: 100 } });
     const first = beginCommand();
     await store.begin(first);
@@ -105,7 +105,7 @@ describe('When a server stops answering', () => {
   });
 
   it('a dead connection costs at most socketTimeout by default a second', async () => {
-    const proxy = closeAfterTest(await FaultProxy.start(server.port));
+    const proxy = closeAfterTest(await RedisProxy.start(server.port));
     const store = ownStore(proxy.url);
     await store.begin(beginCommand());
     proxy.silenceOpenConnections();
@@ -121,22 +121,22 @@ describe('When a server stops answering', () => {
 
 describe('When a connection breaks', () => {
   it('after a begin was executed, its resend says owned', async () => {
-    const proxy = closeAfterTest(await FaultProxy.start(server.port));
+    const proxy = closeAfterTest(await RedisProxy.start(server.port));
     const store = ownStore(proxy.url);
     await store.begin(beginCommand());
-    proxy.cutAtNextReply();
+    proxy.aim('begin', 'lose the reply');
     const reply = await store.begin(beginCommand());
     expect(reply).toMatchObject({ kind: 'owned', attempt: 1, takeovers: 0 });
   });
 
   it('after a complete was executed, its resend says already', async () => {
-    const proxy = closeAfterTest(await FaultProxy.start(server.port));
+    const proxy = closeAfterTest(await RedisProxy.start(server.port));
     const store = ownStore(proxy.url);
     const begin = beginCommand();
     const reply = await store.begin(begin);
     const lease = leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
     await store.complete({ ...lease, fence: 1 }, completeCommand());
-    proxy.cutAtNextReply();
+    proxy.aim('complete', 'lose the reply');
     expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'already' });
   });
 

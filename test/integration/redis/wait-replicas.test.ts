@@ -148,7 +148,7 @@ describe('With waitReplicas', () => {
     const attempt = store.begin(begin);
     attempt.catch(() => undefined);
     await until(async () => (await valueAt(onPrimary, begin)) !== null);
-    await onPrimary.client('KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+    await onPrimary.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
     // Sent again with its script, whose write is not confirmed either.
     await expect(attempt).rejects.toThrow('0 of the 1 replicas');
   });

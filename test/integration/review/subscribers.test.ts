@@ -5,6 +5,7 @@ import { ENGINE_DEFAULTS } from '../../../lib/core/options.js';
 import { IdempotencyEngine } from '../../../lib/core/idempotency-engine.js';
 import { LogReporter } from '../../../lib/nest/log-reporter.js';
 import { CallTransport } from '../../../lib/transports/call/call-transport.js';
+import { noServices } from '../../support/no-services.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { newCall } from './support/caller.js';
 
@@ -58,7 +59,7 @@ describe('a logger that throws', () => {
     events.subscribe(broken);
     const store = new FaultyStore(memoryStore());
     const engine = new IdempotencyEngine(store, events, ENGINE_DEFAULTS);
-    const calls = new CallTransport(engine);
+    const calls = new CallTransport(engine, noServices);
     store.next('begin', unavailable);
     const call = newCall({ onStoreUnavailable: 'execute' });
     expect(await calls.run(call, () => 'paid')).toBe('paid');

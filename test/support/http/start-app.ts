@@ -11,6 +11,7 @@ import { Scenario } from './scenario.js';
 export interface StartAppOptions {
   readonly platform: Platform;
   readonly controllers: Type[];
+  readonly providers?: Type[];
   readonly store: IdempotencyModuleOptions['store'];
   /** The module's other options. */
   readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
@@ -39,6 +40,7 @@ export async function startApp(start: StartAppOptions): Promise<TestApp> {
     module: AppModule,
     imports: [IdempotencyModule.forRoot({ store: start.store, ...start.options })],
     controllers: start.controllers,
+    providers: start.providers ?? [],
   };
   const settings = { logger: false, abortOnError: false, rawBody: start.rawBody ?? false } as const;
   let nest: INestApplication;

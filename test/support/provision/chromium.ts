@@ -8,7 +8,7 @@ import { findOrInstall } from './find-or-install.js';
 try {
   const { version, path } = findOrInstall({
     name: 'Chromium',
-    debianPackage: 'chromium',
+    debianPackages: ['chromium'],
     variable: 'CHROMIUM_BIN',
     find: findChromium,
   });

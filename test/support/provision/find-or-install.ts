@@ -4,8 +4,8 @@ import { spawnSync } from 'node:child_process';
 export interface WantedProgram<Found> {
   /** As a person would call it. */
   readonly name: string;
-  /** Debian's package that brings it. */
-  readonly debianPackage: string;
+  /** Debian's packages that bring it. */
+  readonly debianPackages: readonly string[];
   /** Environment variable with the path of one's own. Where it is set, nothing is installed. */
   readonly variable: string;
   readonly find: () => Found | undefined;
@@ -26,7 +26,7 @@ export function findOrInstall<Found>(program: WantedProgram<Found>): Found {
   return installed;
 }
 
-function install({ name, debianPackage, variable }: WantedProgram<unknown>): void {
+function install({ name, debianPackages, variable }: WantedProgram<unknown>): void {
   const named = process.env[variable];
   if (named !== undefined) throw new Error(`${variable} names ${named}, which is no ${name}.`);
   if (!succeeds('apt-get', ['--version'])) throw new Error(`${name} was not found on PATH.`);
@@ -34,12 +34,13 @@ function install({ name, debianPackage, variable }: WantedProgram<unknown>): voi
   if (asRoot.length > 0 && !succeeds('sudo', ['-n', 'true'])) {
     throw new Error(`${name} was not found on PATH, and installing it needs root.`);
   }
-  console.log(`${name} was not found: installing the package ${debianPackage} with apt-get.`);
+  const packages = debianPackages.join(' ');
+  console.log(`${name} was not found: installing ${packages} with apt-get.`);
   const apt = [...asRoot, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', '-q'];
-  const addPackage = [...apt, 'install', '-y', '--no-install-recommends', debianPackage];
+  const addPackage = [...apt, 'install', '-y', '--no-install-recommends', ...debianPackages];
   // A fresh image has no package lists.
   if (!run(addPackage) && !(run([...apt, 'update']) && run(addPackage))) {
-    throw new Error(`apt-get could not install ${debianPackage}.`);
+    throw new Error(`apt-get could not install ${packages}.`);
   }
 }
 

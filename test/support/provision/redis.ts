@@ -11,7 +11,7 @@ import { findOrInstall } from './find-or-install.js';
 try {
   const [major = 0, minor = 0, patch = 0] = findOrInstall({
     name: 'redis-server',
-    debianPackage: 'redis-server',
+    debianPackages: ['redis-server'],
     variable: 'REDIS_SERVER_BIN',
     find: serverVersion,
   });

@@ -4,6 +4,7 @@ import { transformFile } from '@swc/core';
 const ENTRIES = new Map([
   ['nestjs-idempotency', '../../../lib/index.ts'],
   ['nestjs-idempotency/redis', '../../../lib/stores/redis/index.ts'],
+  ['nestjs-idempotency/postgres', '../../../lib/stores/postgres/index.ts'],
   ['nestjs-idempotency/memory', '../../../lib/stores/memory/index.ts'],
 ]);
 

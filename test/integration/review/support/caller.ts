@@ -3,6 +3,7 @@ import type { ProtocolOptions } from 'nestjs-idempotency';
 import { PROTOCOL_DEFAULTS } from '../../../../lib/core/options.js';
 import { keepSuccesses, type OutcomePolicy } from '../../../../lib/core/outcome-policy.js';
 import { CallTransport, type Call } from '../../../../lib/transports/call/call-transport.js';
+import { noServices } from '../../../support/no-services.js';
 import { Worker } from '../../engine/support/worker.js';
 
 /** A call with a key of its own. */
@@ -20,7 +21,7 @@ export function newCall(options: ProtocolOptions = {}, keep: OutcomePolicy = kee
 
 /** A worker that is given plain calls. */
 export class Caller extends Worker {
-  private readonly calls = new CallTransport(this.engine);
+  private readonly calls = new CallTransport(this.engine, noServices);
 
   call(call: Call, operation: () => unknown): Promise<unknown> {
     return this.calls.run(call, operation);

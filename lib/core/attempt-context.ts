@@ -1,0 +1,19 @@
+import type { Attempt } from './attempt.js';
+import type { Claim } from './claim.js';
+import type { IdempotencyContext } from './idempotency-context.js';
+
+/** The context that `attempt` of `claim` runs in. */
+export function contextOf({ operation, scope, key }: Claim, attempt: Attempt): IdempotencyContext {
+  return {
+    operation,
+    scope,
+    key,
+    attempt: attempt.number,
+    isTakeover: attempt.isTakeover,
+    isProtected: attempt.isProtected,
+    fencingToken: attempt.fencingToken,
+    get signal() {
+      return attempt.signal;
+    },
+  };
+}

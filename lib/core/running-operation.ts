@@ -1,0 +1,80 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { NoIdempotencyContextError } from './errors.js';
+import type { IdempotencyContext } from './idempotency-context.js';
+import type { Recovery } from './recovery.js';
+
+/**
+ * One run of an operation, as everything below it can find it. It is entered more than once where an
+ * interceptor retries, and goes on where one gives up on it, whatever their stream says meanwhile.
+ */
+export class RunningOperation {
+  private active = 0;
+  private entries = 0;
+  private returned = 0;
+  private idleListeners: (() => void)[] = [];
+
+  constructor(
+    readonly context: IdempotencyContext,
+    /** The method that is the operation, where it reports its own entry. */
+    readonly handler?: unknown,
+    /** What to ask before the operation itself, on a takeover. */
+    readonly recover?: () => Promise<Recovery>,
+  ) {}
+
+  /** Whether the operation itself was reached, past pipes and inner interceptors (contract C88). */
+  get isEntered(): boolean {
+    return this.entries > 0;
+  }
+
+  get isActive(): boolean {
+    return this.active > 0;
+  }
+
+  /** Whether it returned, at least once. */
+  get hasReturned(): boolean {
+    return this.returned > 0;
+  }
+
+  enter(): void {
+    this.entries += 1;
+    this.active += 1;
+  }
+
+  leave(how: 'returned' | 'threw'): void {
+    this.active -= 1;
+    if (how === 'returned') this.returned += 1;
+    if (this.active > 0) return;
+    const listeners = this.idleListeners;
+    this.idleListeners = [];
+    for (const listener of listeners) listener();
+  }
+
+  /** Calls `listener` as soon as nothing of the operation is running, now if nothing is. */
+  whenIdle(listener: () => void): void {
+    if (this.active === 0) listener();
+    else this.idleListeners.push(listener);
+  }
+}
+
+/** @internal */
+export const runningOperation = new AsyncLocalStorage<RunningOperation>();
+
+/** The context of the idempotent operation that the calling code runs in, or `undefined` outside of one. */
+export function currentIdempotencyContext(): IdempotencyContext | undefined {
+  return runningOperation.getStore()?.context;
+}
+
+/**
+ * The context of the idempotent operation that the calling code runs in.
+ *
+ * @throws {@link NoIdempotencyContextError} outside of one.
+ */
+export function requireIdempotencyContext(): IdempotencyContext {
+  const context = currentIdempotencyContext();
+  if (context === undefined) {
+    throw new NoIdempotencyContextError(
+      'There is no idempotent operation here: the code was not called from a handler with @Idempotent() or from IdempotencyService.run(), or the request came without a key.',
+    );
+  }
+  return context;
+}

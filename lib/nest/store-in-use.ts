@@ -1,0 +1,26 @@
+import { resolveBreakerOptions } from '../core/breaker-options.js';
+import type { IdempotencyEvents } from '../core/events.js';
+import type { IdempotencyStore } from '../core/idempotency-store.js';
+import { BreakerStore } from '../resilience/breaker-store.js';
+import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
+
+/**
+ * The store that the options name, with what they put around it.
+ *
+ * @throws {@link IdempotencyOptionsError} naming option, range and value, or what is not installed.
+ */
+export function storeInUse(
+  options: IdempotencyModuleOptions,
+  events: IdempotencyEvents,
+): IdempotencyStore {
+  const breaker = resolveBreakerOptions(options.breaker);
+  if (breaker === undefined) return options.store;
+  const { commandTimeoutMs } = resolveOptions(options).protocol;
+  return new BreakerStore(
+    options.store,
+    { ...breaker, probeTimeoutMs: commandTimeoutMs },
+    (event) => {
+      events.emit(event);
+    },
+  );
+}

@@ -1,0 +1,119 @@
+import type { ResolvedBreakerOptions } from '../core/breaker-options.js';
+import { asError, StoreUnavailableError } from '../core/errors.js';
+import type { BreakerEvent } from '../core/events.js';
+import {
+  IdempotencyStore,
+  type Begin,
+  type BeginReply,
+  type Complete,
+  type CompleteReply,
+  type Extend,
+  type ExtendReply,
+  type IdempotencyRecord,
+  type Inspect,
+  type Release,
+  type ReleaseReply,
+  type StopWatching,
+  type StoreWarning,
+  type Watch,
+} from '../core/idempotency-store.js';
+import type { Lease, RecordKey } from '../core/record.js';
+import { Circuit } from './circuit.js';
+
+/** No client can have it: a client's is a digest, of another length. */
+const PROBED_RECORD = 'circuit-breaker-probe' as RecordKey;
+
+export interface BreakerStoreOptions extends ResolvedBreakerOptions {
+  /** Milliseconds that a probe may take: a store that needs longer is of no use to begin either. */
+  readonly probeTimeoutMs: number;
+}
+
+/**
+ * A circuit breaker around a store: while that does not answer, operations are refused at once instead of
+ * after `commandTimeoutMs` each. Only {@link begin} and {@link inspect} are refused. The others speak for
+ * operations that run or have had their effect, and are sent whatever the state.
+ *
+ * The store is probed by reading a record, never with the begin of a request: that one would pay for the
+ * probe with its time, and a reply that is lost would leave its key blocked.
+ */
+export class BreakerStore extends IdempotencyStore {
+  private readonly circuit: Circuit;
+
+  /**
+   * @param tell - is told of every change of state.
+   * @throws {@link IdempotencyOptionsError} when opossum is not installed.
+   */
+  constructor(
+    private readonly store: IdempotencyStore,
+    options: BreakerStoreOptions,
+    tell: (event: BreakerEvent) => void,
+  ) {
+    super();
+    const observer = {
+      opened: (cause: unknown) => {
+        tell({ type: 'breaker_opened', error: asError(cause) });
+      },
+      halfOpen: () => {
+        tell({ type: 'breaker_half_open' });
+      },
+      closed: () => {
+        tell({ type: 'breaker_closed' });
+      },
+    };
+    const probe = () => store.inspect(PROBED_RECORD, { timeoutMs: options.probeTimeoutMs });
+    this.circuit = new Circuit(options, observer, probe);
+  }
+
+  override open(): Promise<readonly StoreWarning[]> {
+    return this.store.open();
+  }
+
+  /** @throws {@link StoreUnavailableError} at once while the circuit is open. */
+  override async begin(command: Begin): Promise<BeginReply> {
+    this.refuseWhileOpen();
+    return this.circuit.count(() => this.store.begin(command));
+  }
+
+  override extend(lease: Lease, command: Extend): Promise<ExtendReply> {
+    return this.circuit.count(() => this.store.extend(lease, command));
+  }
+
+  override complete(lease: Lease, command: Complete): Promise<CompleteReply> {
+    return this.circuit.count(() => this.store.complete(lease, command));
+  }
+
+  override release(lease: Lease, command: Release): Promise<ReleaseReply> {
+    return this.circuit.count(() => this.store.release(lease, command));
+  }
+
+  /** @throws {@link StoreUnavailableError} at once while the circuit is open. */
+  override async inspect(
+    recordKey: RecordKey,
+    command: Inspect,
+  ): Promise<IdempotencyRecord | undefined> {
+    this.refuseWhileOpen();
+    return this.circuit.count(() => this.store.inspect(recordKey, command));
+  }
+
+  /** Not counted: it is best effort, and says little of the store. */
+  override watch(
+    recordKey: RecordKey,
+    onEnd: () => void,
+    command: Watch,
+  ): Promise<StopWatching | undefined> {
+    return this.store.watch(recordKey, onEnd, command);
+  }
+
+  override async close(): Promise<void> {
+    this.circuit.close();
+    await this.store.close();
+  }
+
+  private refuseWhileOpen(): void {
+    if (this.circuit.refuses) {
+      throw new StoreUnavailableError(
+        'The circuit breaker is open: the store has not answered, and is asked again by a probe only.',
+      );
+    }
+  }
+}

@@ -1,0 +1,18 @@
+import { describe, it } from '@jest/globals';
+import { describeStoreConformance, type StoreUnderTest } from 'nestjs-idempotency/testing';
+import { BREAKER_DEFAULTS } from '../../lib/core/breaker-options.js';
+import { BreakerStore } from '../../lib/resilience/breaker-store.js';
+import { memoryUnderTest } from './memory-under-test.js';
+
+/** What stands around a store is a store, and nobody behind it may notice. */
+const breakerUnderTest: StoreUnderTest = {
+  name: 'BreakerStore around MemoryIdempotencyStore',
+  create: async () => {
+    const { store: inner, ...harness } = await memoryUnderTest.create();
+    const options = { ...BREAKER_DEFAULTS, probeTimeoutMs: 1_000 };
+    const store = new BreakerStore(inner, options, () => undefined);
+    return { ...harness, store, dispose: () => store.close() };
+  },
+};
+
+describeStoreConformance({ describe, it }, breakerUnderTest);

@@ -1,0 +1,94 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Client } from 'pg';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { WorkerProcess } from './worker-process.js';
+
+const LEASE_MS = 1_000;
+
+describe('the fencing token, in a row of PostgreSQL', () => {
+  let postgres: PostgresServer | undefined;
+  let redis: RedisServer | undefined;
+  let database: Client | undefined;
+  let postgresUrl: string;
+  let workers: WorkerProcess[] = [];
+
+  beforeAll(async () => {
+    [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
+    postgresUrl = await postgres.newDatabase();
+    database = new Client(postgresUrl);
+    await database.connect();
+    await database.query(
+      'CREATE TABLE shipments (order_id text PRIMARY KEY, label text, fence bigint NOT NULL DEFAULT 0)',
+    );
+  });
+
+  afterAll(async () => {
+    await database?.end();
+    await postgres?.stop();
+    await redis?.stop();
+  });
+
+  afterEach(async () => {
+    await Promise.all(workers.map((worker) => worker.end()));
+    workers = [];
+  });
+
+  function worker(order: string, label: string, isFenced: boolean): WorkerProcess {
+    const redisUrl = redis!.url;
+    const settings = { redisUrl, postgresUrl, order, label, isFenced, leaseMs: LEASE_MS };
+    const started = new WorkerProcess(settings);
+    workers.push(started);
+    return started;
+  }
+
+  async function shipment(order: string): Promise<unknown> {
+    const { rows } = await database!.query(
+      'SELECT label, fence::float8 FROM shipments WHERE order_id = $1',
+      [order],
+    );
+    return rows[0];
+  }
+
+  /**
+   * The first worker reads, and is paused beyond its lease; the second takes over, reads, writes and answers;
+   * only then does the first one wake up, and write.
+   */
+  async function pausedBetweenReadingAndWriting(order: string, isFenced: boolean) {
+    await database!.query('INSERT INTO shipments (order_id) VALUES ($1)', [order]);
+    const first = worker(order, 'label of the first', isFenced);
+    const firstRead = await first.told();
+    first.pause();
+    const second = worker(order, 'label of the second', isFenced);
+    const secondRead = await second.told();
+    second.goOn();
+    const secondWrote = await second.told();
+    const secondAnswered = await second.told();
+    const inBetween = await shipment(order);
+    first.goOn();
+    first.resume();
+    const firstWrote = await first.told();
+    const firstAnswered = await first.told();
+    expect(firstRead).toMatchObject({ read: [{ label: null }], attempt: 1, isTakeover: false });
+    expect(secondRead).toMatchObject({ read: [{ label: null }], attempt: 2, isTakeover: true });
+    expect(secondRead.fencingToken).toBeGreaterThan(firstRead.fencingToken as number);
+    expect(secondWrote).toEqual({ rowsWritten: 1 });
+    expect(inBetween).toEqual({ label: 'label of the second', fence: secondRead.fencingToken });
+    // The record is fenced in any case: whoever asks for this key is told of one label.
+    expect(secondAnswered).toEqual({ shipped: 'label of the second' });
+    expect(firstAnswered).toEqual({ shipped: 'label of the second' });
+    return { firstWrote, inBetween, afterwards: await shipment(order) };
+  }
+
+  it('UPDATE … WHERE fence < $1: the late write of an attempt that lost its lease changes no row', async () => {
+    const { firstWrote, inBetween, afterwards } = await pausedBetweenReadingAndWriting('a', true);
+    expect(firstWrote).toEqual({ rowsWritten: 0 });
+    expect(afterwards).toEqual(inBetween);
+  });
+
+  it('without that clause it overwrites what everybody was told', async () => {
+    const { firstWrote, afterwards } = await pausedBetweenReadingAndWriting('b', false);
+    expect(firstWrote).toEqual({ rowsWritten: 1 });
+    expect(afterwards).toMatchObject({ label: 'label of the first' });
+  });
+});

@@ -1,0 +1,60 @@
+/**
+ * A process that has a parcel's label printed, once per order: it reads the order, has the label made, and writes
+ * it down. Between reading and writing it waits for a line on its standard input.
+ */
+import 'reflect-metadata';
+import { once } from 'node:events';
+import { Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { IdempotencyModule, IdempotencyService, type IdempotencyContext } from 'nestjs-idempotency';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { Client } from 'pg';
+import type { WorkerSettings } from './worker-process.js';
+
+const { redisUrl, postgresUrl, order, label, isFenced, leaseMs } = JSON.parse(
+  process.env.SHIPPING_WORKER ?? '',
+) as WorkerSettings;
+
+const FENCED = 'UPDATE shipments SET label = $2, fence = $3 WHERE order_id = $1 AND fence < $3';
+const UNFENCED = 'UPDATE shipments SET label = $2, fence = $3 WHERE order_id = $1';
+
+@Module({
+  imports: [
+    IdempotencyModule.forRoot({
+      store: redisStore({ url: redisUrl }),
+      leaseMs,
+      commandTimeoutMs: 5_000,
+      saveTimeoutMs: 10_000,
+      whenInProgress: 'wait',
+      waitTimeoutMs: 20_000,
+    }),
+  ],
+})
+class ShippingModule {}
+
+const app = await NestFactory.createApplicationContext(ShippingModule, { logger: false });
+const database = new Client(postgresUrl);
+await database.connect();
+
+const shipped = await app
+  .get(IdempotencyService)
+  .run({ operation: 'ship', key: order, scope: 'warehouse' }, ship);
+tell({ shipped });
+
+await app.close();
+await database.end();
+process.stdin.destroy();
+
+async function ship({ attempt, isTakeover, fencingToken }: IdempotencyContext): Promise<string> {
+  const { rows } = await database.query('SELECT label FROM shipments WHERE order_id = $1', [order]);
+  tell({ read: rows, attempt, isTakeover, fencingToken });
+  await once(process.stdin, 'data');
+  const write = isFenced ? FENCED : UNFENCED;
+  const { rowCount } = await database.query(write, [order, label, fencingToken]);
+  tell({ rowsWritten: rowCount });
+  return label;
+}
+
+function tell(what: object): void {
+  console.log(JSON.stringify(what));
+}

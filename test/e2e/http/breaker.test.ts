@@ -1,0 +1,141 @@
+import { Controller, Post } from '@nestjs/common';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { IdempotencyEvents, Idempotent, type IdempotencyEvent } from 'nestjs-idempotency';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { RestartableRedis } from '../../integration/redis/support/restartable-redis.js';
+import { until } from '../../integration/redis/support/until.js';
+import { FaultyStore } from '../../support/faulty-store.js';
+import { platforms } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+
+@Controller()
+class GuardedController {
+  @Post('things')
+  @Idempotent()
+  create(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+
+  @Post('strictly-saved')
+  @Idempotent({ onSaveFailure: 'error' })
+  strictlySaved(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+
+  @Post('fail-open')
+  @Idempotent({ onStoreUnavailable: 'execute' })
+  failOpen(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+}
+
+/** It opens on a few failures, whatever succeeded shortly before. */
+const BREAKER = { errorThresholdPercentage: 10, volumeThreshold: 3, probeIntervalMs: 100 };
+
+describe.each(platforms)('the circuit breaker under %s, around a Redis that dies', (platform) => {
+  let redis: RestartableRedis;
+  /** What reaches the store behind the breaker is counted here. */
+  let store: FaultyStore;
+  let app: TestApp;
+  const events: IdempotencyEvent[] = [];
+  const told = () => events.map(({ type }) => type);
+
+  beforeAll(async () => {
+    redis = await RestartableRedis.onFreePort();
+    store = new FaultyStore(redisStore({ url: redis.url, onConnectionError: () => undefined }));
+    app = await startApp({
+      platform,
+      store,
+      controllers: [GuardedController],
+      options: { breaker: BREAKER, commandTimeoutMs: 1_000, leaseMs: 30_000 },
+    });
+    app.nest.get(IdempotencyEvents).subscribe((event) => void events.push(event), {
+      replacesLog: true,
+    });
+  });
+
+  afterAll(async () => {
+    await app.close();
+    await redis.stop();
+  });
+
+  async function up(): Promise<void> {
+    await redis.die();
+    redis.start();
+    await until(async () => (await app.scenario().post('/things')).status === 201);
+    events.length = 0;
+  }
+
+  /** Takes the server away, and sends as many requests as it takes to find out. */
+  async function down(): Promise<void> {
+    await redis.die();
+    const requests = Array.from({ length: BREAKER.volumeThreshold }, () =>
+      app.scenario().post('/things'),
+    );
+    for (const response of await Promise.all(requests))
+      expectProblem(response, 'store-unavailable');
+    expect(told()).toContain('breaker_opened');
+  }
+
+  const untilClosed = () => until(() => told().includes('breaker_closed'));
+
+  it('while it is open: 503 with Retry-After, neither handler nor store are bothered; after the probe: as ever', async () => {
+    await up();
+    await down();
+    const begins = store.sentOf('begin').length;
+    const scenario = app.scenario();
+    for (let time = 0; time < 10; time += 1) {
+      expectProblem(await scenario.post('/things'), 'store-unavailable');
+    }
+    expect(scenario.executions).toBe(0);
+    expect(store.sentOf('begin')).toHaveLength(begins);
+    redis.start();
+    await untilClosed();
+    const first = await scenario.post('/things');
+    expect(first).toMatchObject({ status: 201, replayed: false, json: { execution: 1 } });
+    expectReplay(await scenario.post('/things'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('fail-open while it is open: marked as unprotected, and saved once the store is back', async () => {
+    await up();
+    await down();
+    const scenario = app.scenario();
+    const first = await scenario.post('/fail-open');
+    expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
+    expect(first.header('idempotency-status')).toBe('unprotected');
+    const [unprotected] = events.filter(({ type }) => type === 'unprotected');
+    expect(unprotected).toMatchObject({ fencingToken: 0 });
+    redis.start();
+    await until(() =>
+      events.some(
+        (event) => event.type === 'completed' && event.recordKey === unprotected?.recordKey,
+      ),
+    );
+    await untilClosed();
+    const second = await scenario.post('/fail-open');
+    expect(second).toMatchObject({ status: 201, replayed: true, json: { execution: 1 } });
+    expect(second.header('idempotency-status')).toBeUndefined();
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('an attempt that ran when the store went is completed through the open circuit', async () => {
+    await up();
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/strictly-saved');
+    await scenario.started.reached(1);
+    await down();
+    scenario.gate.open();
+    expectProblem(await pending.response, 'store-unavailable');
+    redis.start();
+    await until(() => events.some(({ type }) => type === 'completed'));
+    await untilClosed();
+    const second = await scenario.post('/strictly-saved');
+    expect(second).toMatchObject({ status: 201, replayed: true, json: { execution: 1 } });
+    expect(scenario.executions).toBe(1);
+  });
+});

@@ -1,0 +1,199 @@
+import { Body, Controller, HttpException, Injectable, Post, Res } from '@nestjs/common';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  Idempotent,
+  IdempotencyEvents,
+  IdempotencyService,
+  type IdempotencyContext,
+  type IdempotencyEvent,
+  type Recovery,
+  type Services,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { platforms, type Platform } from '../../support/http/combinations.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+
+const LEASE_MS = 60_000;
+
+/** The business data: what an attempt that never came back has left behind, by key. */
+@Injectable()
+class Payments {
+  readonly found = new Map<string, () => Recovery>();
+  readonly asked: IdempotencyContext[] = [];
+
+  recover(context: IdempotencyContext): Recovery {
+    this.asked.push({ ...context });
+    return this.found.get(context.key)?.() ?? 'run';
+  }
+}
+
+const recover = (context: IdempotencyContext, services: Services) =>
+  Promise.resolve(services.get(Payments).recover(context));
+
+@Controller()
+class RecoveryController {
+  @Post('payments')
+  @Idempotent({ leaseMs: LEASE_MS, onTakeover: recover })
+  async pay(@InScenario() scenario: Scenario, @Body() body: object) {
+    const execution = scenario.started.add();
+    // The first one never comes back.
+    if (execution === 1) await scenario.gate.pass();
+    return { execution, body };
+  }
+
+  @Post('careless')
+  @Idempotent({ leaseMs: LEASE_MS, onTakeover: () => 'perhaps' as never })
+  careless(@InScenario() scenario: Scenario) {
+    return this.pay(scenario, {});
+  }
+}
+
+async function startedOn(platform: Platform, now: () => number) {
+  return startApp({
+    platform,
+    store: memoryStore({ now }),
+    controllers: [RecoveryController],
+    providers: [Payments],
+  });
+}
+
+describe.each(platforms)('onTakeover as a function, on %s', (platform) => {
+  let now = Date.UTC(2026, 0, 1);
+  let app: TestApp;
+  let payments: Payments;
+  const events: IdempotencyEvent[] = [];
+
+  beforeAll(async () => {
+    app = await startedOn(platform, () => now);
+    payments = app.nest.get(Payments);
+    app.nest.get(IdempotencyEvents, { strict: false }).subscribe((event) => events.push(event));
+  });
+  afterAll(() => app.close());
+
+  /** A request whose attempt has gone silent until its lease was over. */
+  async function outliveTheLease(path: string) {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    scenario.start('POST', path, { json: { amount: 7 } }).response.catch(() => undefined);
+    await scenario.started.reached(1);
+    now += LEASE_MS;
+    return scenario;
+  }
+
+  const again = (scenario: Scenario, path = '/payments') =>
+    scenario.post(path, { json: { amount: 7 } });
+
+  it('answers with what it found, as if the handler had returned it, and does not run it', async () => {
+    const scenario = await outliveTheLease('/payments');
+    payments.found.set(scenario.key, () => ({ value: { execution: 1, found: true } }));
+    events.length = 0;
+    const recovered = await again(scenario);
+    expect(recovered).toMatchObject({ status: 201, replayed: false, json: { found: true } });
+    expectReplay(await again(scenario), recovered);
+    expect(scenario.executions).toBe(1);
+    expect(events.map(({ type }) => type)).toEqual([
+      ...['takeover', 'recovered', 'completed', 'replayed'],
+    ]);
+  });
+
+  it('is told key, scope, attempt, fence and signal', async () => {
+    const scenario = await outliveTheLease('/payments');
+    await again(scenario);
+    expect(payments.asked.at(-1)).toMatchObject({
+      operation: 'RecoveryController.pay',
+      key: scenario.key,
+      scope: [expect.anything()],
+      attempt: 2,
+      isTakeover: true,
+      fencingToken: expect.any(Number),
+      signal: expect.any(AbortSignal),
+    });
+  });
+
+  it("runs the handler where it answers 'run', and only on a takeover", async () => {
+    const scenario = await outliveTheLease('/payments');
+    const asked = payments.asked.length;
+    const second = await again(scenario);
+    expect(second).toMatchObject({ status: 201, json: { execution: 2, body: { amount: 7 } } });
+    expectReplay(await again(scenario), second);
+    expect(payments.asked).toHaveLength(asked + 1);
+  });
+
+  it('can supply nothing, and that is an answer, too', async () => {
+    const scenario = await outliveTheLease('/payments');
+    payments.found.set(scenario.key, () => ({ value: undefined }));
+    const recovered = await again(scenario);
+    expect(recovered).toMatchObject({ status: 201, replayed: false });
+    expect(recovered.body).toHaveLength(0);
+    expectReplay(await again(scenario), recovered);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('throws what the handler would have thrown: kept or released by the policy', async () => {
+    const scenario = await outliveTheLease('/payments');
+    const asked = payments.asked.length;
+    payments.found.set(scenario.key, () => {
+      throw new Error('the database is away');
+    });
+    expect((await again(scenario)).status).toBe(500);
+    // Released, and still nobody knows what the first attempt has done: it is asked again.
+    payments.found.set(scenario.key, () => {
+      throw new HttpException('declined', 402);
+    });
+    const declined = await again(scenario);
+    expect(declined.status).toBe(402);
+    expectReplay(await again(scenario), declined);
+    expect(payments.asked).toHaveLength(asked + 2);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('gives way to the late owner that completed meanwhile', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const late = scenario.start('POST', '/payments', { json: { amount: 7 } });
+    await scenario.started.reached(1);
+    now += LEASE_MS;
+    const recovered = await again(scenario);
+    expect(recovered).toMatchObject({ status: 201, json: { execution: 2 } });
+    scenario.gate.open();
+    expect((await late.response).json).toEqual(recovered.json);
+  });
+
+  it('fails the request where it answers neither, and the key stays free', async () => {
+    const scenario = await outliveTheLease('/careless');
+    expect((await again(scenario, '/careless')).status).toBe(500);
+    expect((await again(scenario, '/careless')).status).toBe(500);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('serves calls, too', async () => {
+    const calls = app.nest.get(IdempotencyService, { strict: false });
+    const call = { operation: 'settle', key: 'k1', scope: 'alice', leaseMs: LEASE_MS };
+    const onTakeover = () => ({ value: { found: true } });
+    let release = (_: unknown): void => undefined;
+    const first = calls.run({ ...call, onTakeover }, () => new Promise((done) => (release = done)));
+    await new Promise(setImmediate);
+    now += LEASE_MS;
+    const never = () => {
+      throw new Error('it must not run');
+    };
+    expect(await calls.run<unknown>({ ...call, onTakeover }, never)).toEqual({ found: true });
+    release('too late');
+    expect(await first).toEqual({ found: true });
+  });
+
+  it('stops the start on a handler that answers by @Res() itself', async () => {
+    @Controller()
+    class NativeController {
+      @Post('native')
+      @Idempotent({ onTakeover: recover })
+      native(@Res() response: { send(): void }) {
+        response.send();
+      }
+    }
+    const start = startApp({ platform, store: memoryStore(), controllers: [NativeController] });
+    await expect(start).rejects.toThrow(/NativeController\.native answers by @Res\(\).*onTakeover/);
+  });
+});

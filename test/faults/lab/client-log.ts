@@ -1,0 +1,81 @@
+import { isSuccess, type Answer } from './answer.js';
+
+/** What all clients together saw of one key. */
+export interface KeyHistory {
+  /** By execution and body: one for a key whose clients all saw the same. */
+  readonly successes: Map<string, SeenSuccess>;
+  firstSuccessAt: number | undefined;
+  /** Answers 5xx to requests that were sent after somebody had got a success. */
+  readonly serverErrorsAfterSuccess: Answer[];
+}
+
+export interface SeenSuccess {
+  readonly execution: string | undefined;
+  /** When the first client got it, milliseconds since the epoch. */
+  readonly firstAt: number;
+  count: number;
+}
+
+/** Adds up answers, for a million of them need not be kept. */
+export class ClientLog {
+  readonly keys = new Map<string, KeyHistory>();
+  /** How many answers of each class, see {@link classOf}. */
+  readonly classes = new Map<string, number>();
+  requests = 0;
+
+  readonly add = (answer: Answer): void => {
+    this.requests += 1;
+    const name = classOf(answer);
+    this.classes.set(name, (this.classes.get(name) ?? 0) + 1);
+    const history = this.#historyOf(answer.key);
+    if (isSuccess(answer)) noteSuccess(history, answer);
+    const { status = 0, sentAt } = answer;
+    const { firstSuccessAt, serverErrorsAfterSuccess } = history;
+    if (status >= 500 && firstSuccessAt !== undefined && sentAt > firstSuccessAt) {
+      serverErrorsAfterSuccess.push(answer);
+    }
+  };
+
+  #historyOf(key: string): KeyHistory {
+    const known = this.keys.get(key);
+    if (known !== undefined) return known;
+    const history = {
+      successes: new Map<string, SeenSuccess>(),
+      firstSuccessAt: undefined,
+      serverErrorsAfterSuccess: [],
+    };
+    this.keys.set(key, history);
+    return history;
+  }
+}
+
+/** As in `201`, `201 replay`, `409 idempotency_in_progress`, `ECONNRESET`. */
+export function classOf(answer: Answer): string {
+  const { status, code, error, replayed, idempotencyStatus, retryAfter } = answer;
+  if (status === undefined) return error ?? 'no answer';
+  const isMute = code !== undefined && RETRYABLE.has(code) && !(retryAfter! >= 1);
+  return [
+    String(status),
+    code,
+    replayed ? 'replay' : undefined,
+    idempotencyStatus,
+    isMute ? 'without Retry-After' : undefined,
+  ]
+    .filter((word) => word !== undefined)
+    .join(' ');
+}
+
+/** Problems that have to say when to come back. */
+const RETRYABLE = new Set([
+  'idempotency_in_progress',
+  'idempotency_store_unavailable',
+  'idempotency_shutting_down',
+]);
+
+function noteSuccess(history: KeyHistory, { execution, digest, receivedAt }: Answer): void {
+  history.firstSuccessAt ??= receivedAt;
+  const name = `${execution} ${digest}`;
+  const seen = history.successes.get(name);
+  if (seen === undefined) history.successes.set(name, { execution, firstAt: receivedAt, count: 1 });
+  else seen.count += 1;
+}

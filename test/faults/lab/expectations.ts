@@ -1,0 +1,38 @@
+/** What the faults of a run allow, and what they do not excuse. */
+export interface Expectations {
+  /**
+   * How often an operation may have run again.
+   *
+   * - `never`: no lease was outlived, no process died.
+   * - `told to the second`: the owner was dead; its successor knows that it takes over.
+   * - `told to both`: the owner lives on, and has learned of its loss, too.
+   * - `told to either`: any of these; what a store that loses records can promise.
+   */
+  readonly extraExecutions: 'never' | 'told to the second' | 'told to both' | 'told to either';
+  /** Clients of one key may have seen different successes. */
+  readonly differentSuccesses: boolean;
+  /** The store may have lost outcomes that a client had seen: nobody can notice that. */
+  readonly lostOutcomes: boolean;
+  /** The store, or a worker in its shutdown, may have been unavailable for a key that was done. */
+  readonly outages: boolean;
+  /** Connections to workers may have broken. */
+  readonly brokenConnections: boolean;
+  /** Answers that a client may get besides the handler's own and its replays, in the words of `classOf`. */
+  readonly otherAnswers: readonly string[];
+  /** How long a key may stay blocked after its owner's death, in milliseconds. */
+  readonly maxBlockedMs: number | undefined;
+}
+
+/** A run in which nothing excuses anything. */
+export const NOTHING_EXCUSED: Expectations = {
+  extraExecutions: 'never',
+  differentSuccesses: false,
+  lostOutcomes: false,
+  outages: false,
+  brokenConnections: false,
+  otherAnswers: ['409 idempotency_in_progress'],
+  maxBlockedMs: undefined,
+};
+
+/** A retryable 503, each of them with a code of its own. */
+export const UNAVAILABLE = ['503 idempotency_store_unavailable', '503 idempotency_shutting_down'];

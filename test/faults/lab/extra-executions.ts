@@ -1,0 +1,91 @@
+import { recordKey, type RecordKey } from 'nestjs-idempotency';
+import { CALLER } from './client.js';
+import type { Evidence } from './evidence.js';
+import type { Effect, EventLine, ReportedEvent } from './worker/lines.js';
+import { OPERATION } from './worker/settings.js';
+
+/** An operation that ran again, and who was told of it. */
+export interface ExtraExecution {
+  readonly effect: Effect;
+  readonly before: Effect;
+  /** Its own attempt knew that it takes over, or that it runs unprotected. */
+  readonly toldToSecond: boolean;
+  /** The attempt before learned that it lost its lease, its record or its place, or had none. */
+  readonly toldToFirst: boolean;
+  /** A client had a success of the key before it ran: the store had lost a finished record. */
+  readonly afterSuccess: boolean;
+}
+
+/** What the attempt before may have been told: that it lost something, or never had it. */
+const TOLD_TO_FIRST = [
+  'lease_lost',
+  'superseded',
+  'outcome_diverged',
+  'record_lost',
+  'unprotected',
+];
+
+/** The record key that the library derives for a key of the laboratory. */
+export function recordKeyOf(key: string): RecordKey {
+  return recordKey({ scope: [CALLER], operation: OPERATION, key });
+}
+
+/** Finds them in the ledger, and who was told in the events. */
+export function extraExecutions({ ledger, events, clients }: Evidence): ExtraExecution[] {
+  const repeated = [...byKey(ledger)].filter(([, effects]) => effects.length > 1);
+  if (repeated.length === 0) return [];
+  const told = new Set(events.map(nameOf));
+  const takeovers = events.filter(isTakeover);
+  // By this attempt, or by one between the two that came to nothing.
+  const hasTakenOver = (record: RecordKey, before: Effect, effect: Effect) =>
+    takeovers.some(
+      ({ recordKey: taken, fence = 0 }) =>
+        taken === record && fence > before.fence && fence <= effect.fence,
+    );
+  return repeated.flatMap(([key, effects]) => {
+    const record = recordKeyOf(key);
+    const was = (type: string, { fence }: Effect) => told.has(name(type, record, fence));
+    const seen = [...(clients.keys.get(key)?.successes.values() ?? [])];
+    return effects.slice(1).map((effect, index) => {
+      const before = effects[index]!;
+      // One attempt that runs its operation twice is nobody's successor.
+      const isSuccessor = effect.fence !== before.fence || effect.fence === 0;
+      return {
+        effect,
+        before,
+        toldToSecond:
+          isSuccessor &&
+          ((effect.isTakeover && hasTakenOver(record, before, effect)) ||
+            was('unprotected', effect)),
+        toldToFirst: isSuccessor && TOLD_TO_FIRST.some((type) => was(type, before)),
+        afterSuccess:
+          isSuccessor && seen.some(({ firstAt }) => firstAt < effect.at && firstAt >= before.at),
+      };
+    });
+  });
+}
+
+/** In the order of their fencing tokens: a paused attempt may have its effect after its successor. */
+function byKey(ledger: readonly Effect[]): Map<string, Effect[]> {
+  const found = new Map<string, Effect[]>();
+  for (const effect of ledger) {
+    const effects = found.get(effect.key);
+    if (effects === undefined) found.set(effect.key, [effect]);
+    else effects.push(effect);
+  }
+  for (const effects of found.values()) effects.sort((a, b) => a.fence - b.fence || a.at - b.at);
+  return found;
+}
+
+function isTakeover(event: EventLine): event is ReportedEvent {
+  return event.type === 'takeover';
+}
+
+function nameOf(event: EventLine): string {
+  const { recordKey: record, fence } = event as { recordKey?: string; fence?: number };
+  return name(event.type, record, fence);
+}
+
+function name(type: string, record: string | undefined, fence: number | undefined): string {
+  return `${type} ${record} ${fence}`;
+}

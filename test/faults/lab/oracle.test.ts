@@ -1,0 +1,253 @@
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import type { Answer } from './answer.js';
+import { ClientLog } from './client-log.js';
+import type { Evidence } from './evidence.js';
+import { NOTHING_EXCUSED, type Expectations } from './expectations.js';
+import { recordKeyOf } from './extra-executions.js';
+import { judge } from './oracle.js';
+import type { Effect, EventLine } from './worker/lines.js';
+
+const KEY = 'a key';
+const RECORD = recordKeyOf(KEY);
+
+describe('the oracle', () => {
+  let evidence: Evidence & { ledger: Effect[]; events: EventLine[]; stuck: string[] };
+  let deaths: Map<string, number>;
+
+  beforeEach(() => {
+    deaths = new Map();
+    evidence = { ledger: [], events: [], clients: new ClientLog(), stuck: [], deaths };
+  });
+
+  const effect = (attempt: number, more: Partial<Effect> = {}) => {
+    const place = { key: KEY, attempt, fence: attempt, worker: `worker-${attempt}` };
+    const execution = `execution ${attempt}`;
+    const line = { ...place, execution, isTakeover: false, at: attempt * 1_000, ...more };
+    evidence.ledger.push(line);
+  };
+  const told = (type: 'takeover' | 'lease_lost' | 'superseded', fence: number) =>
+    evidence.events.push({ type, recordKey: RECORD, fence, worker: `worker-${fence}`, at: 0 });
+  const began = (fence: number, at: number) =>
+    evidence.events.push({
+      type: 'lab:began',
+      reply: fence === 1 ? 'acquired' : 'takeover',
+      recordKey: RECORD,
+      fence,
+      worker: `worker-${fence}`,
+      at,
+    });
+  const answered = (attempt: number, more: Partial<Answer> = {}) => {
+    const at = attempt * 1_000 + 1;
+    evidence.clients.add({
+      key: KEY,
+      url: 'http://127.0.0.1:1',
+      sentAt: at,
+      receivedAt: at,
+      status: 201,
+      replayed: false,
+      execution: `execution ${attempt}`,
+      digest: `digest ${attempt}`,
+      ...more,
+    });
+  };
+  const unanswered = (error: string) =>
+    evidence.clients.add({ key: KEY, url: '', sentAt: 0, receivedAt: 0, replayed: false, error });
+  const verdict = (allowed: Partial<Expectations> = {}) =>
+    judge(evidence, { ...NOTHING_EXCUSED, ...allowed });
+  const objections = (allowed?: Partial<Expectations>) => verdict(allowed).objections;
+
+  it('has nothing to say of a key that ran once and was replayed', () => {
+    effect(1);
+    answered(1);
+    answered(1, { replayed: true });
+    answered(2, { status: 409, code: 'idempotency_in_progress', retryAfter: 1 });
+    expect(verdict()).toMatchObject({
+      objections: [],
+      figures: { requests: 3, executions: 1, keysExecutedTwice: 0, keysStuck: 0 },
+    });
+  });
+
+  it('objects to an operation that ran again, though everybody was told, where nothing excuses it', () => {
+    effect(1);
+    effect(2, { isTakeover: true });
+    told('takeover', 2);
+    told('superseded', 1);
+    expect(objections()).toEqual([expect.stringContaining('executed again')]);
+    expect(objections({ extraExecutions: 'told to both' })).toEqual([]);
+  });
+
+  it('objects to a second execution that nobody was told of', () => {
+    effect(1);
+    effect(2, { isTakeover: true });
+    for (const extraExecutions of [
+      'never',
+      'told to the second',
+      'told to both',
+      'told to either',
+    ] as const) {
+      expect(objections({ extraExecutions })).toEqual([expect.stringContaining('not reported')]);
+    }
+  });
+
+  it('objects to a takeover that only the event knows of, not the operation itself', () => {
+    effect(1);
+    effect(2, { isTakeover: false });
+    told('takeover', 2);
+    expect(objections({ extraExecutions: 'told to the second' })).toHaveLength(1);
+  });
+
+  it('is content with a takeover by an attempt in between that came to nothing', () => {
+    effect(1);
+    effect(3, { isTakeover: true });
+    told('takeover', 2);
+    expect(objections({ extraExecutions: 'told to the second' })).toEqual([]);
+  });
+
+  it('objects to a living owner that never learned of its loss', () => {
+    effect(1);
+    effect(2, { isTakeover: true });
+    told('takeover', 2);
+    expect(objections({ extraExecutions: 'told to both' })).toHaveLength(1);
+    expect(objections({ extraExecutions: 'told to the second' })).toEqual([]);
+  });
+
+  it('is not content with what was reported of another attempt, or of another key', () => {
+    effect(1);
+    effect(2, { isTakeover: true });
+    told('takeover', 1);
+    told('takeover', 3);
+    told('lease_lost', 2);
+    evidence.events.push({
+      type: 'takeover',
+      recordKey: recordKeyOf('another key'),
+      fence: 2,
+      worker: 'worker-2',
+      at: 0,
+    });
+    expect(objections({ extraExecutions: 'told to either' })).toHaveLength(1);
+  });
+
+  it('objects to one attempt that ran its operation twice, whatever was reported', () => {
+    effect(1, { isTakeover: true });
+    effect(1, { isTakeover: true, execution: 'the same once more' });
+    told('takeover', 1);
+    told('lease_lost', 1);
+    expect(objections({ extraExecutions: 'told to either' })).toHaveLength(1);
+  });
+
+  it('tells a lost outcome, which nobody could notice, from an execution that somebody had to report', () => {
+    effect(1);
+    answered(1);
+    effect(2);
+    const { figures } = verdict({ extraExecutions: 'told to either' });
+    expect(figures).toMatchObject({ lostOutcomes: 1, unreported: 0 });
+    expect(objections({ extraExecutions: 'told to either' })).toHaveLength(1);
+    expect(objections({ extraExecutions: 'told to either', lostOutcomes: true })).toEqual([]);
+  });
+
+  it('does not take a success that was seen after the second execution for a lost outcome', () => {
+    effect(1);
+    effect(2);
+    answered(2);
+    const { figures } = verdict({ extraExecutions: 'told to either', lostOutcomes: true });
+    expect(figures).toMatchObject({ lostOutcomes: 0, unreported: 1 });
+  });
+
+  it.each([
+    ['executions', { execution: 'execution 2', digest: 'digest 1' }],
+    ['bodies', { execution: 'execution 1', digest: 'digest 2' }],
+  ])('objects to different %s as successes of one key', (_, second) => {
+    effect(1);
+    effect(2, { isTakeover: true });
+    told('takeover', 2);
+    answered(1);
+    answered(1, { ...second, replayed: true });
+    const allowed = { extraExecutions: 'told to either' } as const;
+    expect(objections(allowed)).toEqual([expect.stringContaining('different successes')]);
+    expect(objections({ ...allowed, differentSuccesses: true })).toEqual([]);
+  });
+
+  it('objects to a success whose effect is not in the ledger', () => {
+    answered(1);
+    expect(objections()).toEqual([expect.stringContaining('without an effect')]);
+  });
+
+  it('objects to a key that is stuck', () => {
+    evidence.stuck.push(KEY);
+    expect(objections()).toEqual([expect.stringContaining('stuck')]);
+  });
+
+  it('objects to a 5xx for a key that is done, and not to one before', () => {
+    const unavailable = { status: 503, code: 'idempotency_store_unavailable', retryAfter: 1 };
+    const otherAnswers = ['503 idempotency_store_unavailable'];
+    effect(1);
+    answered(0, unavailable);
+    answered(1);
+    expect(objections({ otherAnswers })).toEqual([]);
+    answered(2, unavailable);
+    expect(objections({ otherAnswers })).toEqual([expect.stringContaining('5xx')]);
+    expect(objections({ otherAnswers, outages: true })).toEqual([]);
+  });
+
+  it.each<[string, Partial<Answer>]>([
+    ['a status without a code', { status: 500 }],
+    ['a code that does not belong there', { status: 409, code: 'idempotency_key_invalid' }],
+    ['a problem to retry that does not say when', { status: 409, code: 'idempotency_in_progress' }],
+    ['an execution without protection', { status: 201, idempotencyStatus: 'unprotected' }],
+  ])('objects to %s', (_, answer) => {
+    effect(1);
+    answered(1, answer);
+    expect(objections()).toEqual([expect.stringContaining('no client may get')]);
+  });
+
+  it('objects to a client that waited in vain', () => {
+    unanswered('timeout');
+    expect(objections({ brokenConnections: true })).toEqual([
+      expect.stringContaining('no client may get: timeout'),
+    ]);
+  });
+
+  it('objects to broken connections where no worker was killed', () => {
+    unanswered('ECONNRESET');
+    expect(objections()).toHaveLength(1);
+    expect(objections({ brokenConnections: true })).toEqual([]);
+  });
+
+  describe('of a key whose owner died', () => {
+    const allowed = { maxBlockedMs: 1_500 };
+
+    it('objects when it was blocked for too long', () => {
+      began(1, 0);
+      deaths.set('worker-1', 1_000);
+      began(2, 2_600);
+      expect(verdict(allowed)).toMatchObject({
+        figures: { keysBlocked: 1, longestBlockedMs: 1_600 },
+        objections: [expect.stringContaining('blocked for 1600 ms')],
+      });
+    });
+
+    it('counts from a crash that the worker announced itself', () => {
+      began(1, 0);
+      evidence.events.push({
+        type: 'lab:crash',
+        point: 'in_handler',
+        worker: 'worker-1',
+        at: 1_000,
+      });
+      began(2, 2_400);
+      expect(verdict(allowed)).toMatchObject({
+        figures: { keysBlocked: 1, longestBlockedMs: 1_400 },
+        objections: [],
+      });
+    });
+
+    it('does not count an attempt that was settled before', () => {
+      began(1, 0);
+      const place = { recordKey: RECORD, fence: 1, worker: 'worker-1', at: 10 };
+      evidence.events.push({ type: 'lab:settled', step: 'release', reply: 'ok', ...place });
+      deaths.set('worker-1', 1_000);
+      began(2, 9_000);
+      expect(verdict(allowed)).toMatchObject({ figures: { keysBlocked: 0 }, objections: [] });
+    });
+  });
+});

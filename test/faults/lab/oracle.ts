@@ -1,0 +1,155 @@
+import { blockedKeys } from './blocked-keys.js';
+import type { ClientLog, KeyHistory } from './client-log.js';
+import type { Evidence } from './evidence.js';
+import type { Expectations } from './expectations.js';
+import { extraExecutions, type ExtraExecution } from './extra-executions.js';
+
+/** What a run came to, counted. */
+export interface Figures {
+  readonly requests: number;
+  readonly keys: number;
+  /** Effects in the ledger. */
+  readonly executions: number;
+  readonly keysExecutedTwice: number;
+  readonly extraExecutions: number;
+  readonly toldToSecond: number;
+  readonly toldToFirst: number;
+  /** Extra executions that nobody was told of, those after a lost outcome aside. */
+  readonly unreported: number;
+  /** Extra executions after a client had the key's success: the store had lost its record. */
+  readonly lostOutcomes: number;
+  readonly keysWithDifferentSuccesses: number;
+  /** Successes of executions that are not in the ledger. */
+  readonly successesWithoutEffect: number;
+  readonly keysStuck: number;
+  /** Keys that were blocked by a dead owner, and the longest time that one was. */
+  readonly keysBlocked: number;
+  readonly longestBlockedMs: number;
+  readonly serverErrorsAfterSuccess: number;
+  /** Answers by class. */
+  readonly answers: Readonly<Record<string, number>>;
+}
+
+export interface Verdict {
+  readonly figures: Figures;
+  /** What must not have happened; empty if all is well. */
+  readonly objections: readonly string[];
+  /** Keys that are worth a look, some of each objection. */
+  readonly suspects: readonly string[];
+}
+
+/** How many keys an objection names. */
+const EXAMPLES = 3;
+
+/** An execution's own answer, and its replay: not one that ran unprotected. */
+const SUCCESSES = new Set(['201', '201 replay']);
+
+const BROKEN = new Set(['ECONNRESET', 'ECONNREFUSED', 'EPIPE', 'ABORT_ERR']);
+
+/** Judges a run by what its ledger and its clients say. */
+export function judge(evidence: Evidence, allowed: Expectations): Verdict {
+  const { ledger, clients, stuck } = evidence;
+  const extras = extraExecutions(evidence);
+  const unreported = extras.filter((extra) => !isReported(extra, allowed));
+  const lostOutcomes = unreported.filter(({ afterSuccess }) => afterSuccess);
+  const silent = unreported.filter(({ afterSuccess }) => !afterSuccess);
+  const different = keysWhere(clients, ({ successes }) => successes.size > 1);
+  const phantoms = successesWithoutEffect(evidence);
+  const blocked = blockedKeys(evidence);
+  const longestBlockedMs = Math.max(0, ...blocked.map(({ ms }) => ms));
+  const serverErrors = keysWhere(clients, (key) => key.serverErrorsAfterSuccess.length > 0);
+  const keysOf = (found: readonly ExtraExecution[]) => found.map(({ effect }) => effect.key);
+
+  const objections: string[] = [];
+  const suspects: string[] = [];
+  const object = (what: string, keys: readonly string[]) => {
+    if (keys.length === 0) return;
+    objections.push(`${keys.length} × ${what}: ${examples(keys)}`);
+    suspects.push(...keys.slice(0, EXAMPLES));
+  };
+  object('executed again, and not reported as it should be', keysOf(silent));
+  if (!allowed.lostOutcomes) object('executed again after a success', keysOf(lostOutcomes));
+  if (allowed.extraExecutions === 'never') {
+    object('executed again', keysOf(extras.filter((extra) => !unreported.includes(extra))));
+  }
+  if (!allowed.differentSuccesses) object('different successes for one key', different);
+  object('success without an effect', phantoms);
+  object('stuck key', stuck);
+  if (!allowed.outages) object('5xx for a key that was done', serverErrors);
+  for (const [name, count] of unexpectedAnswers(clients, allowed)) {
+    objections.push(`${count} × answer that no client may get: ${name}`);
+  }
+  const { maxBlockedMs } = allowed;
+  if (maxBlockedMs !== undefined && longestBlockedMs > maxBlockedMs) {
+    objections.push(`a key was blocked for ${longestBlockedMs} ms, ${maxBlockedMs} ms are allowed`);
+  }
+  return {
+    figures: {
+      requests: clients.requests,
+      keys: clients.keys.size,
+      executions: ledger.length,
+      keysExecutedTwice: new Set(keysOf(extras)).size,
+      extraExecutions: extras.length,
+      toldToSecond: extras.filter(({ toldToSecond }) => toldToSecond).length,
+      toldToFirst: extras.filter(({ toldToFirst }) => toldToFirst).length,
+      unreported: silent.length,
+      lostOutcomes: lostOutcomes.length,
+      keysWithDifferentSuccesses: different.length,
+      successesWithoutEffect: phantoms.length,
+      keysStuck: stuck.length,
+      keysBlocked: blocked.length,
+      longestBlockedMs,
+      serverErrorsAfterSuccess: sum(
+        [...clients.keys.values()].map((key) => key.serverErrorsAfterSuccess.length),
+      ),
+      answers: Object.fromEntries([...clients.classes].sort(([a], [b]) => a.localeCompare(b))),
+    },
+    objections,
+    suspects,
+  };
+}
+
+function isReported(
+  { toldToFirst, toldToSecond }: ExtraExecution,
+  { extraExecutions: wanted }: Expectations,
+): boolean {
+  switch (wanted) {
+    case 'told to the second':
+      return toldToSecond;
+    case 'told to both':
+      return toldToFirst && toldToSecond;
+    case 'never':
+    case 'told to either':
+      return toldToFirst || toldToSecond;
+  }
+}
+
+function keysWhere(clients: ClientLog, holds: (history: KeyHistory) => boolean): string[] {
+  return [...clients.keys].filter(([, history]) => holds(history)).map(([key]) => key);
+}
+
+function successesWithoutEffect({ ledger, clients }: Evidence): string[] {
+  const executions = new Set(ledger.map(({ key, execution }) => `${key} ${execution}`));
+  return keysWhere(clients, () => true).filter((key) =>
+    [...clients.keys.get(key)!.successes.values()].some(
+      ({ execution }) => !executions.has(`${key} ${execution}`),
+    ),
+  );
+}
+
+function unexpectedAnswers(clients: ClientLog, allowed: Expectations): [string, number][] {
+  return [...clients.classes].filter(([name]) => {
+    if (SUCCESSES.has(name)) return false;
+    if (BROKEN.has(name)) return !allowed.brokenConnections;
+    return !allowed.otherAnswers.includes(name);
+  });
+}
+
+function examples(keys: readonly string[]): string {
+  const more = keys.length > EXAMPLES ? ', …' : '';
+  return keys.slice(0, EXAMPLES).join(', ') + more;
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, next) => total + next, 0);
+}

@@ -1,0 +1,50 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Body, Controller, Inject, Post, Res } from '@nestjs/common';
+import { IdempotencyContext, Idempotent } from 'nestjs-idempotency';
+import { LineFile } from './line-file.js';
+import { Mishaps } from './mishaps.js';
+import { EXECUTION_HEADER, OPERATION, type WorkerSettings } from './settings.js';
+
+export const WORKER_SETTINGS = Symbol('worker settings');
+
+/** What a client asks for. */
+export interface EffectRequest {
+  /** Size of an answer in bytes instead of JSON: all of them, over and over. */
+  readonly bytes?: number;
+}
+
+@Controller('effects')
+export class EffectsController {
+  constructor(
+    @Inject(WORKER_SETTINGS) private readonly settings: WorkerSettings,
+    private readonly ledger: LineFile,
+    private readonly mishaps: Mishaps,
+  ) {}
+
+  @Idempotent({ operation: OPERATION })
+  @Post()
+  async create(
+    @IdempotencyContext() context: IdempotencyContext,
+    @Body() { bytes }: EffectRequest,
+    @Res({ passthrough: true }) reply: { header(name: string, value: string): unknown },
+  ): Promise<unknown> {
+    await this.mishaps.at('in_handler');
+    const { effectDelayMs = 0, name: worker } = this.settings;
+    if (effectDelayMs > 0) await delay(effectDelayMs);
+    const { key, attempt, fencingToken: fence, isTakeover } = context;
+    const execution = randomUUID();
+    this.ledger.append({ key, attempt, fence, isTakeover, at: Date.now(), worker, execution });
+    await this.mishaps.at('after_effect');
+    reply.header(EXECUTION_HEADER, execution);
+    return bytes === undefined ? { key, execution, attempt } : octets(bytes, execution);
+  }
+}
+
+/** Bytes that no text encoding leaves alone, with the execution in front: no two answers are equal. */
+function octets(size: number, execution: string): Buffer {
+  const body = Buffer.allocUnsafe(size);
+  for (let index = 0; index < size; index += 1) body[index] = index & 0xff;
+  body.write(execution);
+  return body;
+}

@@ -1,0 +1,58 @@
+import 'reflect-metadata';
+import { Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { IdempotencyEvents, IdempotencyModule } from 'nestjs-idempotency';
+import { CallerGuard } from './caller.guard.js';
+import { EffectsController, WORKER_SETTINGS } from './effects.controller.js';
+import { LineFile } from './line-file.js';
+import { Mishaps } from './mishaps.js';
+import { ObservedStore } from './observed-store.js';
+import { openStore } from './open-store.js';
+import { recordEvents } from './record-events.js';
+import {
+  MISHAP_HEADER,
+  SETTINGS_VARIABLE,
+  type ListeningMessage,
+  type WorkerSettings,
+} from './settings.js';
+
+const settings = JSON.parse(process.env[SETTINGS_VARIABLE] ?? '') as WorkerSettings;
+const { name, options = {} } = settings;
+const events = new LineFile(settings.eventsFile);
+const mishaps = new Mishaps(name, events);
+const store = new ObservedStore(openStore(settings.store), name, events, mishaps);
+
+@Module({})
+class WorkerModule {}
+
+const app = await NestFactory.create<NestFastifyApplication>(
+  {
+    module: WorkerModule,
+    imports: [IdempotencyModule.forRoot({ ...options, store })],
+    controllers: [EffectsController],
+    providers: [
+      { provide: WORKER_SETTINGS, useValue: settings },
+      { provide: LineFile, useValue: new LineFile(settings.ledgerFile) },
+      { provide: Mishaps, useValue: mishaps },
+    ],
+  },
+  new FastifyAdapter(),
+  { logger: ['error', 'warn'] },
+);
+recordEvents(app.get(IdempotencyEvents), events, name);
+app.useGlobalGuards(new CallerGuard());
+// After the body was read: its events come from outside of the request's own context.
+app
+  .getHttpAdapter()
+  .getInstance()
+  .addHook('preHandler', (request, _reply, done) => {
+    const header = request.headers[MISHAP_HEADER];
+    mishaps.run(typeof header === 'string' ? header : undefined, done);
+  });
+app.enableShutdownHooks(['SIGTERM']);
+await app.listen(0, '127.0.0.1');
+
+// Started with a channel to its parent, the process does not outlive it.
+process.once('disconnect', () => process.exit());
+process.send?.({ listening: await app.getUrl() } satisfies ListeningMessage);

@@ -1,0 +1,46 @@
+/** Where something may happen to an attempt, in the order of its life. */
+export const POINTS = [
+  'after_begin',
+  'in_handler',
+  'after_effect',
+  'before_complete',
+  'after_complete',
+] as const;
+
+export type Point = (typeof POINTS)[number];
+
+/**
+ * What happens there.
+ *
+ * - `crash`: the process ends, as by `kill -9`.
+ * - `pause`: this attempt stands still, the process goes on, heartbeats included.
+ * - `block`: the event loop stands still.
+ */
+export type Action =
+  | { readonly kind: 'crash' }
+  | { readonly kind: 'pause'; readonly ms: number }
+  | { readonly kind: 'block'; readonly ms: number };
+
+export interface Mishap {
+  readonly point: Point;
+  readonly action: Action;
+}
+
+/** As a header carries it: `after_effect:crash`, `in_handler:pause:3000`. */
+export function mishapText({ point, action }: Mishap): string {
+  return 'ms' in action ? `${point}:${action.kind}:${action.ms}` : `${point}:${action.kind}`;
+}
+
+/** @throws Error on anything that {@link mishapText} does not write. */
+export function parseMishap(text: string): Mishap {
+  const [point, kind, duration] = text.split(':');
+  const known = POINTS.find((name) => name === point);
+  const ms = Number(duration);
+  if (known !== undefined) {
+    if (kind === 'crash') return { point: known, action: { kind } };
+    if ((kind === 'pause' || kind === 'block') && ms >= 0) {
+      return { point: known, action: { kind, ms } };
+    }
+  }
+  throw new Error(`no such mishap: ${text}`);
+}

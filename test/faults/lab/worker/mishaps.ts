@@ -1,0 +1,44 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { LineFile } from './line-file.js';
+import { parseMishap, type Action, type Mishap, type Point } from './mishap.js';
+
+const forever = new Int32Array(new SharedArrayBuffer(4));
+
+/** Lets happen to each request what its header asks for. */
+export class Mishaps {
+  readonly #plans = new AsyncLocalStorage<Mishap>();
+
+  constructor(
+    private readonly worker: string,
+    private readonly events: LineFile,
+  ) {}
+
+  /** Handles a request under its plan. */
+  run(header: string | undefined, handle: () => void): void {
+    if (header === undefined) handle();
+    else this.#plans.run(parseMishap(header), handle);
+  }
+
+  /** An attempt comes by this point: on with it if nothing is planned. */
+  async at(point: Point): Promise<void> {
+    const plan = this.#plans.getStore();
+    if (plan?.point === point) await this.#suffer(point, plan.action);
+  }
+
+  async #suffer(point: Point, action: Action): Promise<void> {
+    switch (action.kind) {
+      case 'crash':
+        this.events.append({ type: 'lab:crash', point, worker: this.worker, at: Date.now() });
+        process.kill(process.pid, 'SIGKILL');
+        // The signal may take a moment, in which the attempt must not go on.
+        Atomics.wait(forever, 0, 0);
+        return;
+      case 'pause':
+        await delay(action.ms);
+        return;
+      case 'block':
+        Atomics.wait(forever, 0, 0, action.ms);
+    }
+  }
+}

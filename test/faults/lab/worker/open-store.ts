@@ -1,0 +1,29 @@
+import { Cluster } from 'ioredis';
+import type { IdempotencyStore } from 'nestjs-idempotency';
+import { redisStore } from 'nestjs-idempotency/redis';
+import type { StoreSettings } from './settings.js';
+
+/** A process ends with the connections that it opened: nobody closes them. */
+export function openStore(settings: StoreSettings): IdempotencyStore {
+  const { options = {} } = settings;
+  const { connection } = options;
+  switch (settings.kind) {
+    case 'redis':
+      return redisStore({ ...options, url: settings.url });
+    case 'sentinel': {
+      const { sentinels, name } = settings;
+      return redisStore({ ...options, connection: { ...connection, sentinels, name } });
+    }
+    case 'cluster': {
+      const { connection: redisOptions = {}, ...others } = options;
+      const client = new Cluster([...settings.nodes], {
+        enableAutoPipelining: true,
+        enableOfflineQueue: false,
+        redisOptions,
+      });
+      // What fails is told by the commands.
+      client.on('error', () => undefined);
+      return redisStore({ ...others, client });
+    }
+  }
+}

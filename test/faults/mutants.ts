@@ -1,0 +1,126 @@
+import { createHash } from 'node:crypto';
+import { loadScripts, type LuaScripts } from '../../lib/stores/redis/lua-scripts.js';
+import { lateAfterTimeout } from './store/scenarios/late-after-timeout.js';
+import { lateBegin } from './store/scenarios/late-begin.js';
+import { lateHeartbeat } from './store/scenarios/late-heartbeat.js';
+import { lateOwner } from './store/scenarios/late-owner.js';
+import { lateRelease } from './store/scenarios/late-release.js';
+import { longRun } from './store/scenarios/long-run.js';
+import { lostBegin } from './store/scenarios/lost-begin.js';
+import { otherBody } from './store/scenarios/other-body.js';
+import { outOfMemory } from './store/scenarios/out-of-memory.js';
+import { vanishedRecord } from './store/scenarios/vanished-record.js';
+import type { Scenario } from './store/support/verdict.js';
+
+/** A rule of the protocol that is left out of one script, and the scenario that has to notice. */
+export interface Mutant {
+  readonly mistake: string;
+  readonly scenario: Scenario;
+  /** What it has to object to. */
+  readonly objection: string;
+  readonly scripts: () => LuaScripts;
+}
+
+const OWNER = 'local mine = token == ARGV[1]';
+const IS_LATE = "if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return { 'late', now } end";
+const RECORD_GONE = "if not state then return { 'gone' } end\n";
+
+/** What articles show: no owner token, EXPIRE as heartbeat, DEL on failure; and one for each further rule. */
+export const MUTANTS: readonly Mutant[] = [
+  mutant('complete', 'without a look at the owner', lateOwner, 'different successes for one key', [
+    [OWNER, 'local mine = true; fence = ARGV[2]'],
+  ]),
+  mutant(
+    'complete',
+    'that overwrites the outcome of another',
+    lateOwner,
+    'different successes for one key',
+    [
+      ['elseif mine then', 'elseif true then if mine then'],
+      ["return { 'already' }\nelse", "return { 'already' } end\nelse"],
+    ],
+  ),
+  mutant(
+    'extend',
+    'is an EXPIRE of whatever is there: the lease of a long run',
+    longRun,
+    'effects: 2',
+    [[RECORD_GONE, "redis.call('PEXPIRE', KEYS[1], ARGV[3])\ndo return { 'ok' } end\n"]],
+  ),
+  mutant(
+    'extend',
+    'is an EXPIRE of whatever is there: the retention of an outcome',
+    lateHeartbeat,
+    'the record',
+    [[RECORD_GONE, "redis.call('PEXPIRE', KEYS[1], ARGV[3])\ndo return { 'ok' } end\n"]],
+  ),
+  mutant('release', 'is a DEL: a begin that comes late', lateBegin, 'the copy was told', [
+    ["redis.call('SET', KEYS[1], line, 'PXAT', at)", "redis.call('DEL', KEYS[1])"],
+  ]),
+  mutant('release', 'is a DEL: an outcome of another', lateRelease, 'executed again', [
+    [RECORD_GONE, "redis.call('DEL', KEYS[1])\ndo return { 'ok' } end\n"],
+  ]),
+  mutant(
+    'begin',
+    'that does not know its own copy',
+    lostBegin('lose the reply'),
+    'the request was answered',
+    [['elseif mine then', 'elseif false then']],
+  ),
+  mutant('begin', 'that has no limit in time', lateAfterTimeout, 'the copy was told', [
+    [IS_LATE, ''],
+  ]),
+  mutant('begin', 'that knows no stale copy', lateBegin, 'the copy was told', [
+    ["if mine then return { 'stale_begin' } end", ''],
+  ]),
+  mutant('begin', 'that does not look at the content', otherBody, 'the reuse in flight', [
+    ['elseif fingerprint ~= ARGV[2] then', 'elseif false then'],
+  ]),
+  mutant('begin', 'whose record lives as long as its lease', lateOwner, 'the successor was told', [
+    [
+      "redis.call('SET', KEYS[1], line, 'PXAT', at)",
+      "redis.call('SET', KEYS[1], line, 'PX', leaseMs)",
+    ],
+  ]),
+  mutant('begin', 'that writes a little first, and then the record', outOfMemory, 'a begin', [
+    [
+      "  redis.call('SET', KEYS[1], line",
+      "  redis.call('DEL', KEYS[1])\n  redis.call('SET', KEYS[1], line",
+    ],
+  ]),
+  mutant('complete', 'whose first write needs memory', outOfMemory, 'one worker was told', [
+    ["redis.call('PEXPIREAT', KEYS[1], at)\n", ''],
+  ]),
+  mutant('extend', 'whose first write needs memory', outOfMemory, 'the lease was renewed', [
+    ["redis.call('PEXPIREAT', KEYS[1], at)\n", ''],
+  ]),
+  mutant('release', 'whose first write needs memory', outOfMemory, 'the other one was told', [
+    ["redis.call('PEXPIREAT', KEYS[1], at)\n", ''],
+  ]),
+  mutant(
+    'complete',
+    'that leaves a vanished record be',
+    vanishedRecord,
+    'different successes for one key',
+    [["if ARGV[6] == 'report' then", 'if true then']],
+  ),
+];
+
+function mutant(
+  name: keyof LuaScripts,
+  mistake: string,
+  scenario: Scenario,
+  objection: string,
+  changes: readonly (readonly [original: string, changed: string])[],
+): Mutant {
+  const scripts = () => {
+    const shipped = loadScripts();
+    const text = changes.reduce((before, [original, changed]) => {
+      if (!before.includes(original)) throw new Error(`${name}.lua does not hold: ${original}`);
+      return before.replace(original, () => changed);
+    }, shipped[name].text);
+    const sha1 = createHash('sha1').update(text).digest('hex');
+    return { ...shipped, [name]: { text, sha1 } };
+  };
+  return { mistake: `${name} ${mistake}`, scenario, objection, scripts };
+}

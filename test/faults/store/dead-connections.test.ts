@@ -1,0 +1,46 @@
+import { expect, it } from '@jest/globals';
+import { until } from '../../integration/redis/support/until.js';
+import type { RedisProxy } from '../../support/redis-proxy.js';
+import { labClaim } from './support/claims.js';
+import { useScene } from './support/use-scene.js';
+
+const used = useScene();
+
+it.each<[string, (proxy: RedisProxy) => void]>([
+  ['whose server side is gone without a word', (proxy) => proxy.loseServerSide()],
+  ['over which nothing comes back', (proxy) => proxy.silenceOpenConnections()],
+])('A connection %s is replaced in the middle of an attempt, which goes on', async (_, breakIt) => {
+  const { scene } = used;
+  const worker = await scene.worker();
+  const other = await scene.worker();
+  const claim = labClaim({ leaseMs: 6_000 });
+  const answer = await worker.request(claim, async ({ signal }) => {
+    breakIt(worker.proxy);
+    expect(await other.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+    expect(signal.aborted).toBe(false);
+  });
+  expect(answer).toMatchObject({ kind: 'success', replayed: false });
+  expect(worker.proxy.connections).toBe(2);
+  expect(worker.told).toEqual(['acquired', 'completed']);
+  expect(await other.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+  expect(scene.objections()).toEqual([]);
+});
+
+it('A black hole refuses begins in time, and takes no attempt its outcome', async () => {
+  const { scene } = used;
+  const worker = await scene.worker({ connection: { socketTimeout: 300 } });
+  const [running, fresh] = [
+    labClaim({ saveTimeoutMs: 20_000 }),
+    labClaim({ commandTimeoutMs: 300 }),
+  ];
+  const answer = await worker.request(running, async () => {
+    worker.proxy.swallowEverything();
+    expect(await worker.request(fresh)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
+    await until(() => worker.proxy.connections > 1);
+    worker.proxy.heal();
+  });
+  expect(answer).toMatchObject({ kind: 'success', replayed: false });
+  expect(await worker.insist(fresh)).toMatchObject({ kind: 'success', replayed: false });
+  expect(scene.ledger.effectsOn(fresh)).toMatchObject([{ isTakeover: false }]);
+  expect(scene.objections()).toEqual([]);
+});

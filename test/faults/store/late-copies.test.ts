@@ -1,0 +1,73 @@
+import { describe, expect, it } from '@jest/globals';
+import { lateAfterTimeout } from './scenarios/late-after-timeout.js';
+import { lateBegin } from './scenarios/late-begin.js';
+import { lateHeartbeat } from './scenarios/late-heartbeat.js';
+import { labClaim } from './support/claims.js';
+import { useScene } from './support/use-scene.js';
+
+const succeed = () => undefined;
+const fail = () => Promise.reject(new Error('declined'));
+
+const used = useScene();
+
+describe('A copy that reaches the server late', () => {
+  it('of a begin whose caller has given up acquires nothing: late', async () => {
+    expect(await lateAfterTimeout(used.scene)).toEqual([]);
+  });
+
+  it('of a begin whose attempt was released acquires nothing: stale_begin', async () => {
+    expect(await lateBegin(used.scene)).toEqual([]);
+  });
+
+  it('of a heartbeat does not touch the retention of what is completed: not_in_progress', async () => {
+    expect(await lateHeartbeat(used.scene)).toEqual([]);
+  });
+
+  it.each([
+    ['begin', 'completed'],
+    ['complete', 'already'],
+  ] as const)('of a %s changes nothing once the outcome is stored: %s', async (step, reply) => {
+    const { scene } = used;
+    const worker = await scene.worker();
+    const claim = labClaim();
+    const captured = worker.proxy.capture(step, 'break');
+    await worker.request(claim);
+    const key = scene.redisKey(claim);
+    const before = [await scene.admin.get(key), await scene.admin.pexpiretime(key)];
+
+    const [kind] = await (await captured).deliver();
+
+    expect(kind).toBe(reply);
+    expect([await scene.admin.get(key), await scene.admin.pexpiretime(key)]).toEqual(before);
+    expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(scene.objections()).toEqual([]);
+  });
+
+  it.each([
+    ['complete', 'superseded', succeed],
+    ['release', 'lost', fail],
+  ] as const)(
+    'of a %s changes nothing once a successor has its outcome stored: %s',
+    async (step, reply, prepare) => {
+      const { scene } = used;
+      const owner = await scene.worker({ connection: { socketTimeout: 300 } });
+      const successor = await scene.worker();
+      const claim = labClaim({ leaseMs: 500, saveTimeoutMs: 10_000 });
+      const captured = owner.proxy.capture(step, 'silence');
+      const late = owner.request(claim, prepare);
+      const command = await captured;
+      owner.proxy.swallowEverything();
+      const taken = await successor.insist(claim);
+      const record = await scene.admin.get(scene.redisKey(claim));
+
+      const [kind] = await command.deliver();
+
+      expect(kind).toBe(reply);
+      expect(await scene.admin.get(scene.redisKey(claim))).toBe(record);
+      owner.proxy.heal();
+      const told = step === 'complete' ? { ...taken, replayed: true } : { kind: 'failure' };
+      expect(await late).toEqual(told);
+      expect(scene.objections()).toEqual([]);
+    },
+  );
+});

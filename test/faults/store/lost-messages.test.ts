@@ -1,0 +1,86 @@
+import { describe, expect, it } from '@jest/globals';
+import { until } from '../../integration/redis/support/until.js';
+import type { AimedFault } from '../../support/redis-proxy/aim.js';
+import { lostBegin } from './scenarios/lost-begin.js';
+import { labClaim } from './support/claims.js';
+import { recordIn } from './support/record-in.js';
+import { useScene } from './support/use-scene.js';
+
+const FAULTS = [
+  'lose the reply',
+  'swallow the reply',
+  'lose the request',
+  'swallow the request',
+] satisfies AimedFault[];
+
+/** By when a silent connection is replaced. */
+const connection = { socketTimeout: 300 };
+
+const used = useScene();
+
+describe.each(FAULTS)('A way to the store that will %s', (fault) => {
+  it('of begin: the attempt runs once, as the one that it is', async () => {
+    expect(await lostBegin(fault)(used.scene)).toEqual([]);
+  });
+
+  it('of complete: the outcome is stored once, and the answer is the own one', async () => {
+    const worker = await used.scene.worker({ connection });
+    const claim = labClaim();
+    const aim = worker.proxy.aim('complete', fault);
+    const answer = await worker.request(claim);
+    expect(aim.hits).toBe(1);
+    const executions = used.scene.ledger.effectsOn(claim).map(({ execution }) => execution);
+    expect([answer]).toEqual(
+      executions.map((execution) => ({ kind: 'success', execution, replayed: false })),
+    );
+    expect(worker.told).toEqual(['acquired', 'completed']);
+    expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(used.scene.objections()).toEqual([]);
+  });
+
+  it('of release: the key is free at once', async () => {
+    const worker = await used.scene.worker({ connection });
+    const claim = labClaim();
+    const aim = worker.proxy.aim('release', fault);
+    const failed = await worker.request(claim, () => Promise.reject(new Error('declined')));
+    expect(failed).toEqual({ kind: 'failure' });
+    expect(aim.hits).toBe(1);
+    expect(worker.told).toEqual(['acquired', 'released']);
+    expect(await worker.run(claim)).toMatchObject({ number: 2, isTakeover: false });
+  });
+});
+
+it('A begin without a reply, whose caller gives up, leaves a key that is free at once', async () => {
+  const { scene } = used;
+  const hasty = await scene.worker({ connection });
+  const other = await scene.worker();
+  const claim = labClaim({ commandTimeoutMs: 200 });
+  const aim = hasty.proxy.aim('begin', 'swallow the reply');
+  expect(await hasty.request(claim)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
+  await aim.hit;
+  await until(async () => (await recordIn(scene, claim)).state === 'r');
+  const patient = { ...claim, options: labClaim().options };
+  expect(await other.run(patient)).toMatchObject({ number: 2, isTakeover: false });
+});
+
+it('A heartbeat that is lost, whichever way, is made up for: the lease goes on', async () => {
+  const { scene } = used;
+  const keep = async (fault: (typeof FAULTS)[number]) => {
+    const owner = await scene.worker({ connection });
+    const other = await scene.worker();
+    const claim = labClaim({ leaseMs: 3_000 });
+    const aim = owner.proxy.aim('extend', fault);
+    const answer = await owner.request(claim, async () => {
+      const { leaseUntil } = await recordIn(scene, claim);
+      await aim.hit;
+      const { leaseUntil: sinceThen } = await recordIn(scene, claim);
+      expect(sinceThen > leaseUntil).toBe(fault.endsWith('reply'));
+      await until(async () => (await recordIn(scene, claim)).leaseUntil > sinceThen);
+      expect(await other.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+    });
+    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    expect(owner.told).toEqual(['acquired', 'completed']);
+  };
+  await Promise.all(FAULTS.map(keep));
+  expect(scene.objections()).toEqual([]);
+});

@@ -1,0 +1,71 @@
+import { describe, expect, it } from '@jest/globals';
+import { inWords, success } from '../../integration/engine/support/worker.js';
+import { until } from '../../integration/redis/support/until.js';
+import { outOfMemory } from './scenarios/out-of-memory.js';
+import { vanishedRecord } from './scenarios/vanished-record.js';
+import { labClaim } from './support/claims.js';
+import { useScene } from './support/use-scene.js';
+
+const used = useScene();
+
+describe('FLUSHALL in flight', () => {
+  it('is reported by the holder at its end, and its outcome is restored', async () => {
+    expect(await vanishedRecord(used.scene)).toEqual([]);
+  });
+
+  it('is noticed by the heartbeat: signal and events say so, once', async () => {
+    const { scene } = used;
+    const worker = await scene.worker();
+    const claim = labClaim({ leaseMs: 2_000 });
+    const attempt = await worker.run(claim);
+    const { signal } = attempt;
+    await scene.admin.flushall();
+    await until(() => signal.aborted);
+    expect(signal.reason).toBe('gone');
+    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+    expect(worker.told).toEqual(['acquired', 'lease_lost', 'record_lost', 'completed']);
+    const other = await scene.worker();
+    expect(inWords(await other.begin(claim))).toMatchObject({ outcome: 'paid' });
+  });
+
+  it('lets a duplicate run that nobody can warn: the first holder reports it, and answers with the one outcome', async () => {
+    const { scene } = used;
+    const holder = await scene.worker();
+    const other = await scene.worker();
+    const claim = labClaim();
+    const answer = await holder.request(claim, async () => {
+      await scene.admin.flushall();
+      await other.request(claim);
+    });
+    expect(answer).toMatchObject({ kind: 'success', replayed: true });
+    expect(scene.ledger.effectsOn(claim)).toHaveLength(2);
+    expect(other.told).not.toContain('takeover');
+    expect(holder.told).toContain('superseded');
+    expect(scene.objections()).toEqual([]);
+  });
+});
+
+describe('Redis at its maxmemory', () => {
+  it('with noeviction refuses begins, and lets running attempts extend, complete and release', async () => {
+    expect(await outOfMemory(used.scene)).toEqual([]);
+  });
+
+  it('with volatile-lru is warned of at the start; the holder of an evicted record reports it', async () => {
+    const { scene } = used;
+    const { admin } = scene;
+    await admin.config('SET', 'maxmemory-policy', 'volatile-lru');
+    const worker = await scene.worker();
+    const codes = (await worker.store.open()).map(({ code }) => code);
+    expect(codes).toContain('redis_may_evict');
+    const claim = labClaim();
+    const answer = await worker.request(claim, async () => {
+      await admin.config('SET', 'maxmemory', '1');
+      await until(async () => (await admin.exists(scene.redisKey(claim))) === 0);
+      await admin.config('SET', 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
+    });
+    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    expect(worker.told).toEqual(['acquired', 'record_lost', 'completed']);
+    expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(scene.objections()).toEqual([]);
+  });
+});

@@ -1,0 +1,124 @@
+import { describe, expect, it } from '@jest/globals';
+import { until } from '../../integration/redis/support/until.js';
+import { labClaim } from './support/claims.js';
+import { mortalScene } from './support/mortal-redis.js';
+
+const UNAVAILABLE = { kind: 'rejected', reason: 'store_unavailable' };
+
+describe('Redis is down at begin', () => {
+  it('and the route is closed: nothing runs, and the key is as new afterwards', async () => {
+    const { scene, die, comeBack } = await mortalScene('durable');
+    const worker = await scene.worker();
+    const claim = labClaim({ commandTimeoutMs: 300 });
+    await die();
+    expect(await worker.request(claim)).toEqual(UNAVAILABLE);
+    expect(scene.ledger.effectsOn(claim)).toEqual([]);
+    expect(worker.told).toEqual(['store_unavailable', 'rejected']);
+    await comeBack();
+    expect(await worker.insist(claim)).toMatchObject({ kind: 'success', replayed: false });
+    expect(scene.ledger.effectsOn(claim)).toMatchObject([{ attempt: 1, isTakeover: false }]);
+    expect(scene.objections()).toEqual([]);
+  });
+
+  it('and the route is open: it runs unprotected, and is saved once the store is back', async () => {
+    const { scene, die, comeBack } = await mortalScene('durable');
+    const worker = await scene.worker();
+    const claim = labClaim({ commandTimeoutMs: 300, onStoreUnavailable: 'execute' });
+    await die();
+    expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: false });
+    expect(worker.told).toEqual(['store_unavailable', 'unprotected']);
+    await comeBack();
+    await until(() => worker.told.includes('completed'));
+    expect(worker.told).not.toContain('record_lost');
+    const other = await scene.worker();
+    expect(await other.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(scene.ledger.effectsOn(claim)).toMatchObject([{ fence: 0 }]);
+    expect(scene.objections()).toEqual([]);
+  });
+
+  it('and the route is open: two workers that both run report it, and one outcome stands', async () => {
+    const { scene, die, comeBack } = await mortalScene('durable');
+    const workers = [await scene.worker(), await scene.worker()];
+    const claim = labClaim({ commandTimeoutMs: 300, onStoreUnavailable: 'execute' });
+    await die();
+    for (const worker of workers) await worker.request(claim);
+    await comeBack();
+    const told = () => workers.flatMap((worker) => worker.told);
+    await until(() => told().includes('completed') && told().includes('superseded'));
+    const { effects } = scene.ledger;
+    expect(effects).toHaveLength(2);
+    const third = await scene.worker();
+    const repeated = await third.request(claim);
+    expect(effects).toContainEqual(
+      expect.objectContaining({ execution: 'execution' in repeated && repeated.execution }),
+    );
+    expect(scene.objections({ differentSuccesses: true, lostOutcomes: true })).toEqual([]);
+  });
+});
+
+describe('Redis is down at complete', () => {
+  it.each([
+    ['respond', { kind: 'success', replayed: false }],
+    ['error', UNAVAILABLE],
+  ] as const)(
+    "and onSaveFailure is '%s': saving goes on with heartbeats until it is confirmed",
+    async (onSaveFailure, told) => {
+      const { scene, die, comeBack } = await mortalScene('durable');
+      const worker = await scene.worker();
+      const other = await scene.worker();
+      const claim = labClaim({ leaseMs: 3_000, saveTimeoutMs: 300, onSaveFailure });
+      expect(await worker.request(claim, die)).toMatchObject(told);
+      expect(worker.told).toEqual(['acquired', 'save_delayed']);
+      await until(() => worker.store.sentOf('extend').length > 0);
+      await comeBack();
+      await until(() => worker.told.includes('completed'));
+      expect(worker.eventsOf('completed')).toMatchObject([{ late: true }]);
+      expect(await other.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+      expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
+      expect(scene.objections()).toEqual([]);
+    },
+  );
+
+  it('and comes back without its records: the outcome is restored, and the loss reported', async () => {
+    const { scene, die, comeBack } = await mortalScene('ephemeral');
+    const worker = await scene.worker();
+    const claim = labClaim({ saveTimeoutMs: 300 });
+    expect(await worker.request(claim, die)).toMatchObject({ kind: 'success' });
+    await comeBack();
+    await until(() => worker.told.includes('completed'));
+    expect(worker.told).toEqual(['acquired', 'save_delayed', 'record_lost', 'completed']);
+    expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(scene.objections()).toEqual([]);
+  });
+
+  it('for the owner alone: saving goes on until it finds the outcome of a successor', async () => {
+    const { scene } = await mortalScene('durable');
+    const owner = await scene.worker({ connection: { socketTimeout: 300 } });
+    const successor = await scene.worker();
+    const claim = labClaim({ leaseMs: 500, saveTimeoutMs: 300, onSaveFailure: 'error' });
+    const cutOff = () => owner.proxy.swallowEverything();
+    expect(await owner.request(claim, cutOff)).toEqual(UNAVAILABLE);
+    const taken = await successor.insist(claim);
+    owner.proxy.heal();
+    await until(() => owner.told.includes('superseded'));
+    expect(await owner.request(claim)).toEqual({ ...taken, replayed: true });
+    expect(scene.objections()).toEqual([]);
+  });
+
+  it('and stays down: it is given up at the hard deadline, with an event', async () => {
+    const { scene, die } = await mortalScene('durable');
+    const worker = await scene.worker();
+    const claim = labClaim({ leaseMs: 300, maxExecutionMs: 900, saveTimeoutMs: 100 });
+    expect(await worker.request(claim, die)).toMatchObject({ kind: 'success' });
+    await until(() => worker.told.includes('save_failed'));
+    expect(worker.told.at(1)).toBe('save_delayed');
+  });
+
+  it('and the process ends: the drain does not wait for ever, and says what is left', async () => {
+    const { scene, die } = await mortalScene('durable');
+    const worker = await scene.worker({ shutdownTimeoutMs: 300 });
+    await worker.request(labClaim({ commandTimeoutMs: 300, saveTimeoutMs: 100 }), die);
+    expect(await worker.engine.drain()).toBe(1);
+    await until(() => worker.told.includes('save_failed'));
+  });
+});

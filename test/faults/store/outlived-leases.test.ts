@@ -1,0 +1,191 @@
+import { describe, expect, it } from '@jest/globals';
+import { failure, inWords, outcomeOf, success } from '../../integration/engine/support/worker.js';
+import { until } from '../../integration/redis/support/until.js';
+import { lateOwner } from './scenarios/late-owner.js';
+import { lateRelease } from './scenarios/late-release.js';
+import { longRun } from './scenarios/long-run.js';
+import { labClaim } from './support/claims.js';
+import type { RemoteWorker } from './support/remote-worker.js';
+import { useScene } from './support/use-scene.js';
+
+const used = useScene();
+
+/** A worker that is cut off in its attempt, until it is told to go on, and one that has taken over. */
+async function overtaken(options: Parameters<typeof labClaim>[0] = {}) {
+  const { scene } = used;
+  const owner = await scene.worker({ connection: { socketTimeout: 300 } });
+  const successor = await scene.worker();
+  const claim = labClaim({ leaseMs: 500, saveTimeoutMs: 10_000, ...options });
+  const attempt = await owner.run(claim);
+  owner.proxy.swallowEverything();
+  const next = await takeOver(successor, claim);
+  owner.proxy.heal();
+  return { scene, owner, successor, claim, attempt, next };
+}
+
+async function takeOver(worker: RemoteWorker, claim: ReturnType<typeof labClaim>) {
+  for (;;) {
+    const decision = await worker.begin(claim);
+    if (decision.kind === 'run') return decision.attempt;
+    expect(decision).toEqual({ kind: 'reject', reason: 'in_progress' });
+  }
+}
+
+describe('An attempt with heartbeats', () => {
+  it('may take longer than its lease: duplicates stay out', async () => {
+    expect(await longRun(used.scene)).toEqual([]);
+  });
+});
+
+describe('An attempt that outlives its lease', () => {
+  it('answers with the success of its successor: superseded', async () => {
+    expect(await lateOwner(used.scene)).toEqual([]);
+  });
+
+  it('frees nothing when it fails', async () => {
+    expect(await lateRelease(used.scene)).toEqual([]);
+  });
+
+  it('answers with the kept failure of its successor: outcome_diverged', async () => {
+    const { owner, attempt, next } = await overtaken();
+    await next.complete(failure('declined'));
+    const settlement = await attempt.complete(success('paid'));
+    expect(inWords(settlement)).toEqual({ kind: 'other', state: 'failed', outcome: 'declined' });
+    expect(owner.told).toContain('outcome_diverged');
+  });
+
+  it('waits for its successor that is still running, and answers with its outcome', async () => {
+    const { owner, attempt, next, claim } = await overtaken();
+    const settling = attempt.complete(success('paid first'));
+    const isTold = () => owner.store.sentOf('complete').length > 1;
+    await until(isTold);
+    await next.complete(success('paid second'));
+    expect(inWords(await settling)).toMatchObject({ kind: 'other', outcome: 'paid second' });
+    expect(owner.told).toContain('superseded');
+    expect(inWords(await owner.begin(claim))).toMatchObject({ outcome: 'paid second' });
+  });
+
+  it('says in progress when its successor does not end in time', async () => {
+    const { owner, attempt, next, claim } = await overtaken({ waitTimeoutMs: 100 });
+    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'in_progress' });
+    expect(owner.told).toContain('outcome_diverged');
+    expect(await next.complete(success('paid second'))).toEqual({ kind: 'own' });
+    expect(inWords(await owner.begin(claim))).toMatchObject({ outcome: 'paid second' });
+  });
+
+  it('has its success stand when its successor lets go', async () => {
+    const { owner, attempt, next, claim, successor } = await overtaken();
+    await next.release();
+    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+    expect(owner.eventsOf('completed')).toMatchObject([{ late: true }]);
+    expect(inWords(await successor.begin(claim))).toMatchObject({ outcome: 'paid' });
+  });
+
+  it('buries no effect under a failure when its successor lets go', async () => {
+    const { owner, attempt, next, claim, successor } = await overtaken();
+    await next.release();
+    await attempt.complete(failure('declined'));
+    expect(owner.told).toContain('outcome_diverged');
+    expect(await successor.run(claim)).toMatchObject({ number: 3, isTakeover: true });
+  });
+
+  it('has its outcome stand when nobody took over', async () => {
+    const { scene } = used;
+    const owner = await scene.worker({ connection: { socketTimeout: 300 } });
+    const claim = labClaim({ leaseMs: 500, saveTimeoutMs: 10_000 });
+    const answer = await owner.request(claim, async ({ signal }) => {
+      owner.proxy.swallowEverything();
+      await until(() => signal.aborted);
+      expect(signal.reason).toBe('expired');
+      owner.proxy.heal();
+    });
+    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    expect(await owner.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(scene.objections()).toEqual([]);
+  });
+
+  it('learns at its next heartbeat that another one has its record', async () => {
+    const { owner, attempt, next, claim } = await overtaken();
+    const { signal } = attempt;
+    await until(() => signal.aborted && owner.eventsOf('lease_lost').length > 1);
+    const reasons = owner.eventsOf('lease_lost').map(({ reason }) => reason);
+    expect(reasons).toEqual(['expired', 'lost']);
+    expect(await next.complete(success('paid'))).toEqual({ kind: 'own' });
+    await attempt.release();
+    expect(inWords(await owner.begin(claim))).toMatchObject({ outcome: 'paid' });
+  });
+});
+
+describe('A worker that never comes back', () => {
+  it('leaves a key that comes free with the lease: takeover, which says so', async () => {
+    const { successor, next } = await overtaken();
+    expect(next).toMatchObject({ number: 2, isTakeover: true });
+    expect(successor.told.at(-1)).toBe('takeover');
+  });
+
+  it("leaves a key whose outcome is unknown, with onTakeover: 'reject', until it does come back", async () => {
+    const { scene } = used;
+    const owner = await scene.worker({ connection: { socketTimeout: 300 } });
+    const other = await scene.worker();
+    const claim = labClaim({ leaseMs: 500, saveTimeoutMs: 10_000, onTakeover: 'reject' });
+    const attempt = await owner.run(claim);
+    owner.proxy.swallowEverything();
+    const isOver = async () => {
+      const decision = await other.begin(claim);
+      return 'reason' in decision && decision.reason === 'outcome_unknown';
+    };
+    await until(isOver);
+    owner.proxy.heal();
+    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+    expect(await other.begin(claim)).toEqual({
+      kind: 'replay',
+      state: 'completed',
+      outcome: { ...outcomeOf('paid'), body: Buffer.from('paid') },
+    });
+    expect(other.told).not.toContain('takeover');
+  });
+});
+
+describe('An operation that hangs', () => {
+  it('loses its key at the hard deadline, heartbeats or not', async () => {
+    const { scene } = used;
+    const hung = await scene.worker();
+    const successor = await scene.worker();
+    const claim = labClaim({ leaseMs: 600, maxExecutionMs: 1_200 });
+    const { signal } = await hung.run(claim);
+    const answer = await successor.insist(claim);
+    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    await until(() => signal.aborted);
+    expect(hung.eventsOf('lease_lost').map(({ reason }) => reason)).toContain('max_execution');
+    expect(successor.told).toContain('takeover');
+  });
+});
+
+describe('A way to the store that takes two leases', () => {
+  it('there: nothing runs on a lease that is over when it is known', async () => {
+    const { scene } = used;
+    const slow = await scene.worker({ connection: { socketTimeout: 10_000 } });
+    const claim = labClaim({ leaseMs: 500 });
+    slow.proxy.slowDown({ requestDelayMs: 1_000 });
+    expect(await slow.request(claim)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
+    expect(scene.ledger.effectsOn(claim)).toEqual([]);
+    slow.proxy.heal();
+    expect(await slow.request(claim)).toMatchObject({ kind: 'success', replayed: false });
+  });
+
+  it('and back: what was acquired is over when the reply comes, and does not run', async () => {
+    const { scene } = used;
+    const slow = await scene.worker({ connection: { socketTimeout: 10_000 } });
+    const quick = await scene.worker();
+    const claim = labClaim({ leaseMs: 500 });
+    slow.proxy.slowDown({ replyDelayMs: 1_000 });
+    const begun = slow.request(claim);
+    await until(async () => (await scene.admin.exists(scene.redisKey(claim))) === 1);
+    expect(await quick.insist(claim)).toMatchObject({ kind: 'success', replayed: false });
+    expect(await begun).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
+    expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
+    expect(quick.told).toContain('takeover');
+    slow.proxy.heal();
+    expect(await slow.insist(claim)).toMatchObject({ kind: 'success', replayed: true });
+  });
+});

@@ -1,0 +1,52 @@
+import { describe, expect, it } from '@jest/globals';
+import { until } from '../../integration/redis/support/until.js';
+import { labClaim } from './support/claims.js';
+import { load } from './support/load.js';
+import { mortalScene } from './support/mortal-redis.js';
+
+// That the process dies says nothing of a power cut: fsync is the server's own promise.
+describe('Redis is killed and restarted', () => {
+  it('with appendfsync always in the middle of load: no acknowledged record is lost', async () => {
+    const { scene, die, comeBack } = await mortalScene('durable');
+    const workers = [await scene.worker(), await scene.worker()];
+    const loaded = load(workers, 150, { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 });
+    for (const share of [30, 80]) {
+      await until(() => scene.ledger.effects.length > share);
+      await die();
+      await comeBack();
+    }
+    const claims = await loaded;
+    const [witness] = [await scene.worker()];
+    for (const claim of claims) {
+      expect(scene.ledger.effectsOn(claim)).toMatchObject([{ attempt: 1, isTakeover: false }]);
+      expect(await witness.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    }
+    expect(scene.objections()).toEqual([]);
+  });
+
+  it('without AOF: the holder of a record reports its loss, and writes the outcome back', async () => {
+    const { scene, die, comeBack } = await mortalScene('ephemeral');
+    const worker = await scene.worker();
+    const claim = labClaim({ saveTimeoutMs: 20_000 });
+    const answer = await worker.request(claim, async () => {
+      await die();
+      await comeBack();
+    });
+    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    expect(worker.told).toEqual(['acquired', 'record_lost', 'completed']);
+    expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(scene.objections()).toEqual([]);
+  });
+
+  it('without AOF: nobody can notice that a completed record is lost, and it runs again', async () => {
+    const { scene, die, comeBack } = await mortalScene('ephemeral');
+    const worker = await scene.worker();
+    const claim = labClaim();
+    await worker.request(claim);
+    await die();
+    await comeBack();
+    expect(await worker.insist(claim)).toMatchObject({ kind: 'success', replayed: false });
+    expect(scene.ledger.effectsOn(claim)).toHaveLength(2);
+    expect(worker.told).not.toContain('record_lost');
+  });
+});

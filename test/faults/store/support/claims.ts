@@ -1,0 +1,16 @@
+import type { ProtocolOptions } from 'nestjs-idempotency';
+import type { Claim } from '../../../../lib/core/claim.js';
+import { newClaim } from '../../../integration/engine/support/worker.js';
+import { CALLER } from '../../lab/client.js';
+import { recordKeyOf } from '../../lab/extra-executions.js';
+import { OPERATION } from '../../lab/worker/settings.js';
+
+/** More time than a machine takes that is busy with other tests. */
+const PATIENCE = { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
+
+/** A request with a key of its own, in the terms of the laboratory. */
+export function labClaim(options: ProtocolOptions = {}): Claim {
+  const claim = newClaim({ ...PATIENCE, ...options });
+  const recordKey = recordKeyOf(claim.key);
+  return { ...claim, scope: [CALLER], operation: OPERATION, recordKey };
+}

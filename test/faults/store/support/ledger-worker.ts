@@ -1,0 +1,100 @@
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { EngineOptions, IdempotencyStore, Outcome } from 'nestjs-idempotency';
+import type { Attempt, Settlement } from '../../../../lib/core/attempt.js';
+import type { Claim } from '../../../../lib/core/claim.js';
+import { unfinishedRetentionMs } from '../../../../lib/core/options.js';
+import { success, Worker } from '../../../integration/engine/support/worker.js';
+import type { Answer, Ledger } from './ledger.js';
+
+/** The operation up to its effect; it fails by throwing. */
+export type Preparation = (attempt: Attempt) => unknown;
+
+const RETRYABLE = ['in_progress', 'store_unavailable'];
+const INSIST_MS = 20_000;
+const INSIST_PAUSE_MS = 20;
+
+const nothing: Preparation = () => undefined;
+
+/** A process of an application, whose operations have their effects in a ledger. */
+export class LedgerWorker extends Worker {
+  constructor(
+    store: IdempotencyStore,
+    private readonly ledger: Ledger,
+    options: EngineOptions = {},
+  ) {
+    super(store, options);
+  }
+
+  /** What becomes of a client's request: the operation has its effect, unless it is decided otherwise. */
+  async request(claim: Claim, prepare = nothing): Promise<Answer> {
+    const sentAt = Date.now();
+    const answer = await this.handle(claim, prepare);
+    this.ledger.note(claim, sentAt, answer);
+    return answer;
+  }
+
+  /** A client that repeats its request for as long as it is told to come back. */
+  async insist(claim: Claim, prepare = nothing): Promise<Answer> {
+    const giveUpAt = performance.now() + INSIST_MS;
+    for (;;) {
+      const answer = await this.request(claim, prepare);
+      const comeBack = answer.kind === 'rejected' && RETRYABLE.includes(answer.reason);
+      if (!comeBack) return answer;
+      if (performance.now() > giveUpAt) throw new Error(`still ${answer.reason}`);
+      await delay(INSIST_PAUSE_MS);
+    }
+  }
+
+  /** The operation's effect, as the ledger shows it. */
+  effect(claim: Claim, attempt: Attempt): string {
+    const execution = randomUUID();
+    const { number, isTakeover, fencingToken: fence } = attempt;
+    const at = Date.now();
+    const { key } = claim;
+    this.ledger.effects.push({
+      key,
+      attempt: number,
+      fence,
+      isTakeover,
+      at,
+      worker: '',
+      execution,
+    });
+    return execution;
+  }
+
+  private async handle(claim: Claim, prepare: Preparation): Promise<Answer> {
+    const decision = await this.begin(claim);
+    if (decision.kind === 'reject') return { kind: 'rejected', reason: decision.reason };
+    if (decision.kind === 'replay') return replayOf(decision.outcome);
+    const { attempt } = decision;
+    try {
+      await prepare(attempt);
+    } catch {
+      await attempt.release();
+      return { kind: 'failure' };
+    }
+    const execution = this.effect(claim, attempt);
+    const retentionMs = unfinishedRetentionMs(claim.options);
+    const settlement = await attempt.complete({ ...success(execution), retentionMs });
+    return answerTo(settlement, execution);
+  }
+}
+
+function answerTo(settlement: Settlement, execution: string): Answer {
+  switch (settlement.kind) {
+    case 'own':
+      return { kind: 'success', execution, replayed: false };
+    case 'other':
+      return replayOf(settlement.outcome);
+    case 'in_progress':
+      return { kind: 'rejected', reason: 'in_progress' };
+    case 'unsaved':
+      return { kind: 'rejected', reason: 'store_unavailable' };
+  }
+}
+
+function replayOf({ body }: Outcome): Answer {
+  return { kind: 'success', execution: Buffer.from(body).toString(), replayed: true };
+}

@@ -1,0 +1,73 @@
+import type { Claim } from '../../../../lib/core/claim.js';
+import type { RejectionReason } from '../../../../lib/core/events.js';
+import type { IdempotencyEvent } from 'nestjs-idempotency';
+import { ClientLog } from '../../lab/client-log.js';
+import { NOTHING_EXCUSED, UNAVAILABLE, type Expectations } from '../../lab/expectations.js';
+import { judge } from '../../lab/oracle.js';
+import type { Effect } from '../../lab/worker/lines.js';
+
+/** What a client was told. */
+export type Answer =
+  | { readonly kind: 'success'; readonly execution: string; readonly replayed: boolean }
+  | { readonly kind: 'rejected'; readonly reason: RejectionReason }
+  /** The operation failed, and may be repeated. */
+  | { readonly kind: 'failure' };
+
+const STATUS = { mismatch: 422, in_progress: 409, outcome_unknown: 409 };
+const RETRYABLE = new Set<RejectionReason>(['in_progress', 'store_unavailable', 'shutting_down']);
+const REFUSALS = ['422 idempotency_mismatch', '409 idempotency_outcome_unknown', '500'];
+
+/** What came about, written down by operations and clients. */
+export class Ledger {
+  readonly effects: Effect[] = [];
+  private readonly clients = new ClientLog();
+
+  effectsOn({ key }: Claim): Effect[] {
+    return this.effects.filter((effect) => effect.key === key);
+  }
+
+  /** Notes what a client was told, in the words of HTTP. */
+  note({ key }: Claim, sentAt: number, answer: Answer): void {
+    const common = { key, url: '', sentAt, receivedAt: Date.now(), replayed: false };
+    if (answer.kind === 'success') {
+      const { execution, replayed } = answer;
+      this.clients.add({ ...common, status: 201, execution, digest: execution, replayed });
+    } else if (answer.kind === 'rejected') {
+      const { reason } = answer;
+      const status = reason in STATUS ? STATUS[reason as keyof typeof STATUS] : 503;
+      // The header is the transport's; whether it comes is held by the contract's tests.
+      const retryAfter = RETRYABLE.has(reason) ? { retryAfter: 1 } : {};
+      this.clients.add({ ...common, status, code: `idempotency_${reason}`, ...retryAfter });
+    } else {
+      this.clients.add({ ...common, status: 500 });
+    }
+  }
+
+  /**
+   * What broke a promise, in words; the library's events count where something had to be reported.
+   *
+   * @param excused - what this run's faults allow besides reported executions after an outlived lease.
+   */
+  objections(
+    events: readonly IdempotencyEvent[],
+    excused: Partial<Expectations>,
+  ): readonly string[] {
+    const reported = events.flatMap((event) => {
+      const { type } = event;
+      const recordKey = 'recordKey' in event ? event.recordKey : undefined;
+      if (recordKey === undefined) return [];
+      const fence = 'fencingToken' in event ? { fence: event.fencingToken } : {};
+      return [{ type, recordKey, worker: '', at: 0, ...fence }];
+    });
+    const { effects: ledger, clients } = this;
+    return judge(
+      { ledger, clients, events: reported, stuck: [], deaths: new Map() },
+      {
+        ...NOTHING_EXCUSED,
+        extraExecutions: 'told to either',
+        otherAnswers: [...NOTHING_EXCUSED.otherAnswers, ...UNAVAILABLE, ...REFUSALS],
+        ...excused,
+      },
+    ).objections;
+  }
+}

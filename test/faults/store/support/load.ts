@@ -1,0 +1,30 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ProtocolOptions } from 'nestjs-idempotency';
+import type { Claim } from '../../../../lib/core/claim.js';
+import { labClaim } from './claims.js';
+import type { RemoteWorker } from './remote-worker.js';
+
+const KEYS_AT_ONCE = 8;
+const OPERATION_MS = 10;
+
+/**
+ * Sends each of so many requests to every worker at once, with clients that repeat until they are answered.
+ *
+ * @returns the claims, whose outcomes are all stored.
+ */
+export async function load(
+  workers: readonly RemoteWorker[],
+  keys: number,
+  options: ProtocolOptions = {},
+): Promise<Claim[]> {
+  const claims = Array.from({ length: keys }, () => labClaim(options));
+  const waiting = [...claims];
+  const client = async () => {
+    for (let claim = waiting.pop(); claim !== undefined; claim = waiting.pop()) {
+      const asked = claim;
+      await Promise.all(workers.map((worker) => worker.insist(asked, () => delay(OPERATION_MS))));
+    }
+  };
+  await Promise.all(Array.from({ length: KEYS_AT_ONCE }, client));
+  return claims;
+}

@@ -1,0 +1,90 @@
+import { Redis } from 'ioredis';
+import type { EngineOptions, IdempotencyStore } from 'nestjs-idempotency';
+import {
+  redisStore,
+  RedisIdempotencyStore,
+  type RedisConnectionOptions,
+} from 'nestjs-idempotency/redis';
+import type { Claim } from '../../../../lib/core/claim.js';
+import { loadScripts, type LuaScripts } from '../../../../lib/stores/redis/lua-scripts.js';
+import { openConnection } from '../../../../lib/stores/redis/own-connection.js';
+import { RedisProxy } from '../../../support/redis-proxy.js';
+import type { Expectations } from '../../lab/expectations.js';
+import { Ledger } from './ledger.js';
+import { RemoteWorker } from './remote-worker.js';
+
+export interface WorkerOptions extends EngineOptions {
+  /** Options of its connection, instead of those that the store chooses. */
+  readonly connection?: RedisConnectionOptions;
+}
+
+/** Workers around one Redis, and what their operations and clients write down. */
+export class Scene {
+  readonly ledger = new Ledger();
+  /** A connection past all proxies. */
+  readonly admin: Redis;
+  private readonly workers: RemoteWorker[] = [];
+  private readonly closing: (() => Promise<unknown>)[] = [];
+
+  /** @param ownScripts - instead of those of the package. */
+  constructor(
+    private readonly port: number,
+    private readonly ownScripts?: LuaScripts,
+  ) {
+    this.admin = new Redis(port, '127.0.0.1', { disconnectTimeout: 100 });
+    // A server that goes down is what some scenes are about.
+    this.admin.on('error', () => undefined);
+  }
+
+  /** A further process, connected, and the server knows its scripts. */
+  async worker({ connection = {}, ...options }: WorkerOptions = {}): Promise<RemoteWorker> {
+    const scripts = this.ownScripts ?? loadScripts();
+    for (const { text } of Object.values(scripts)) await this.admin.script('LOAD', text);
+    const proxy = await RedisProxy.start(this.port, { scripts });
+    const store = this.storeAt(proxy.url, connection);
+    await store.open();
+    this.closing.push(async () => {
+      // First the way: over one that is silent a farewell would not be answered.
+      await proxy.stop();
+      await store.close();
+    });
+    const worker = new RemoteWorker(store, proxy, this.ledger, {
+      shutdownTimeoutMs: 0,
+      ...options,
+    });
+    this.workers.push(worker);
+    return worker;
+  }
+
+  /** Where Redis keeps the record. */
+  redisKey({ recordKey }: Claim): string {
+    return `idem:1:${recordKey}`;
+  }
+
+  /** The server's clock, in milliseconds. */
+  async serverNow(): Promise<number> {
+    const [seconds = 0, micros = 0] = (await this.admin.time()).map(Number);
+    return seconds * 1_000 + Math.floor(micros / 1_000);
+  }
+
+  /** What broke a promise so far; see {@link Ledger.objections}. */
+  objections(excused: Partial<Expectations> = {}): readonly string[] {
+    const events = this.workers.flatMap((worker) => worker.events);
+    return this.ledger.objections(events, excused);
+  }
+
+  async stop(): Promise<void> {
+    // Nothing is saved in the background any more.
+    for (const { engine } of this.workers) await engine.drain();
+    await Promise.all(this.closing.map((close) => close()));
+    this.admin.disconnect();
+  }
+
+  private storeAt(url: string, connection: RedisConnectionOptions): IdempotencyStore {
+    const options = { url, connection, onConnectionError: () => undefined };
+    const { ownScripts: scripts } = this;
+    if (scripts === undefined) return redisStore(options);
+    const { client, close: closeConnection } = openConnection(options);
+    return new RedisIdempotencyStore({ client, scripts, closeConnection });
+  }
+}

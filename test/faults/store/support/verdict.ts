@@ -1,0 +1,20 @@
+import { inspect, isDeepStrictEqual } from 'node:util';
+import type { Scene } from './scene.js';
+
+/** Plays a scene and says what was not as it should have been; nothing where all was well. */
+export type Scenario = (scene: Scene) => Promise<string[]>;
+
+/** Gathers what a scenario objects to. */
+export class Verdict {
+  private readonly objections: string[] = [];
+
+  expect(what: string, actual: unknown, expected: unknown): void {
+    if (isDeepStrictEqual(actual, expected)) return;
+    this.objections.push(`${what}: ${inspect(actual)} instead of ${inspect(expected)}`);
+  }
+
+  /** All objections, those of the ledger included. */
+  on(scene: Scene): string[] {
+    return [...this.objections, ...scene.objections()];
+  }
+}

@@ -1,0 +1,123 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import {
+  IdempotencyEvents,
+  IdempotencyModule,
+  IdempotencyOptionsError,
+  IdempotencyService,
+  IdempotencyStore,
+  type IdempotencyModuleOptions,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { LogReporter } from '../../../lib/nest/log-reporter.js';
+import { loadOpossum } from '../../../lib/resilience/load-opossum.js';
+import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { LoggedLines } from './support/logged-lines.js';
+
+let app: TestingModule | undefined;
+
+afterEach(async () => {
+  await app?.close();
+  app = undefined;
+  jest.useRealTimers();
+});
+
+async function start(options: Omit<IdempotencyModuleOptions, 'store'>) {
+  const store = new FaultyStore(memoryStore());
+  const log = new LoggedLines();
+  app = await Test.createTestingModule({
+    imports: [IdempotencyModule.forRoot({ store, ...options })],
+  })
+    .setLogger(log)
+    .compile();
+  await app.init();
+  const service = app.get(IdempotencyService, { strict: false });
+  const told: string[] = [];
+  app.get(IdempotencyEvents, { strict: false }).subscribe(({ type }) => void told.push(type));
+  const call = (key: string) =>
+    service.run({ operation: 'pay', key, scope: 'alice' }, () => 'paid');
+  return { app, store, log, told, call };
+}
+
+describe('the module option "breaker"', () => {
+  it('is off by default: the store in use is the one that was given', async () => {
+    const { app, store } = await start({});
+    expect(app.get(IdempotencyStore, { strict: false })).toBe(store);
+  });
+
+  it('puts a circuit around the store of every operation', async () => {
+    jest.useFakeTimers();
+    const { store, told, call } = await start({
+      breaker: { volumeThreshold: 2 },
+      commandTimeoutMs: 321,
+    });
+    store.always(unavailable, 'begin', 'inspect');
+    for (const key of ['first', 'second']) await expect(call(key)).rejects.toThrow();
+    await expect(call('third')).rejects.toMatchObject({ code: 'idempotency_store_unavailable' });
+    expect(store.sentOf('begin')).toHaveLength(2);
+    expect(told).toEqual([
+      'store_unavailable',
+      'rejected',
+      'breaker_opened',
+      'store_unavailable',
+      'rejected',
+      'store_unavailable',
+      'rejected',
+    ]);
+    store.heal();
+    await jest.advanceTimersByTimeAsync(1_000);
+    expect(told.slice(-2)).toEqual(['breaker_half_open', 'breaker_closed']);
+    expect(store.sentOf('inspect')).toMatchObject([{ command: { timeoutMs: 321 } }]);
+    expect(await call('third')).toBe('paid');
+  });
+
+  it.each([
+    [{ breaker: { windowMs: 1 } }, '"breaker.windowMs"'],
+    [{ breaker: 'yes' }, '"breaker"'],
+  ])('stops the start when it cannot work: %j', async (options, name) => {
+    await expect(start(options as never)).rejects.toThrow(IdempotencyOptionsError);
+    await expect(start(options as never)).rejects.toThrow(name);
+  });
+
+  it('says what to install where opossum is not there', () => {
+    const dir = mkdtempSync(join(tmpdir(), 'idempotency-no-opossum-'));
+    try {
+      const elsewhere = pathToFileURL(join(dir, 'index.js')).href;
+      expect(() => loadOpossum(elsewhere)).toThrow(IdempotencyOptionsError);
+      expect(() => loadOpossum(elsewhere)).toThrow(/npm install opossum/);
+    } finally {
+      rmSync(dir, { recursive: true });
+    }
+  });
+});
+
+describe('an open circuit in the log', () => {
+  beforeEach(() => void jest.useFakeTimers());
+
+  it('is one line, with what was the last straw', async () => {
+    const { store, log, call } = await start({ breaker: { volumeThreshold: 1 } });
+    store.always(unavailable, 'begin', 'inspect');
+    await expect(call('first')).rejects.toThrow();
+    expect(log.own).toContain('warn: breaker_opened: planned: unavailable');
+  });
+
+  it('is told once in ten seconds, however many probes fail', () => {
+    const log = new LoggedLines();
+    const reporter = new LogReporter(log);
+    const opened = () =>
+      reporter.critical({ type: 'breaker_opened', error: new Error('still down') });
+    opened();
+    jest.advanceTimersByTime(9_999);
+    opened();
+    jest.advanceTimersByTime(1);
+    opened();
+    expect(log.lines.map(({ message }) => message)).toEqual([
+      'breaker_opened: still down',
+      'breaker_opened: still down (and 1 more since the last line)',
+    ]);
+  });
+});

@@ -1,0 +1,35 @@
+import type { Report } from './report.js';
+
+const PLACE = /<!-- figures: ([a-z-]+) -->\n[^]*?<!-- end of figures -->/g;
+
+/** The page with each `<!-- figures: name -->` followed by what its run has measured. */
+export function withFigures(page: string, load: (name: string) => Report): string {
+  return page.replace(PLACE, (_, name: string) =>
+    [`<!-- figures: ${name} -->`, '', rendered(load(name)), '<!-- end of figures -->'].join('\n'),
+  );
+}
+
+function rendered({ command, date, versions, cores, table }: Report): string {
+  const columns = Object.keys(table[0] ?? {});
+  const software = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
+  const origin = [date.slice(0, 10), ...software, `${cores} cores`].join(', ');
+  return [
+    `\`${command}\` (${origin})`,
+    '',
+    // Columns that are padded to their widest cell would change as a whole with every figure.
+    '<!-- prettier-ignore-start -->',
+    row(columns),
+    row(columns.map((_, column) => (column === 0 ? '---' : '--:'))),
+    ...table.map((cells) => row(columns.map((column) => inWords(cells[column] ?? '')))),
+    '<!-- prettier-ignore-end -->',
+    '',
+  ].join('\n');
+}
+
+function row(cells: readonly string[]): string {
+  return `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+}
+
+function inWords(cell: string | number): string {
+  return typeof cell === 'number' ? cell.toLocaleString('en') : cell;
+}

@@ -1,0 +1,51 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { projectRoot } from '../project-root.js';
+
+export type Row = Readonly<Record<string, string | number>>;
+
+/** What a run has measured, and all that a page of figures has to say of where they are from. */
+export interface Report {
+  /** As it is to be typed to have the run again. */
+  readonly command: string;
+  /** ISO 8601. */
+  readonly date: string;
+  readonly versions: Readonly<Record<string, string>>;
+  readonly cores: number;
+  /** Rows with the same columns. */
+  readonly table: readonly Row[];
+}
+
+/** Where the figures are kept that the documentation shows. */
+export const figuresFolder = join(projectRoot, 'docs/figures');
+
+/** @param servers - versions of what the run has started, by name. */
+export function newReport(
+  command: string,
+  servers: Readonly<Record<string, string>>,
+  table: readonly Row[],
+): Report {
+  return {
+    command,
+    date: new Date().toISOString(),
+    versions: { 'nestjs-idempotency': packageVersion(), Node: process.versions.node, ...servers },
+    cores: availableParallelism(),
+    table,
+  };
+}
+
+/** Writes what a run has measured to `docs/figures/{name}.json`. */
+export function saveReport(name: string, report: Report): void {
+  mkdirSync(figuresFolder, { recursive: true });
+  writeFileSync(join(figuresFolder, `${name}.json`), `${JSON.stringify(report, null, 2)}\n`);
+}
+
+export function loadReport(name: string): Report {
+  return JSON.parse(readFileSync(join(figuresFolder, `${name}.json`), 'utf8')) as Report;
+}
+
+function packageVersion(): string {
+  const text = readFileSync(join(projectRoot, 'package.json'), 'utf8');
+  return (JSON.parse(text) as { version: string }).version;
+}

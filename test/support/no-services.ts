@@ -1,0 +1,8 @@
+import type { Services } from 'nestjs-idempotency';
+
+/** For transports without an application around them. */
+export const noServices: Services = {
+  get: () => {
+    throw new Error('there are no services');
+  },
+};

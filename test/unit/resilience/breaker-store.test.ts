@@ -1,0 +1,350 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { StoreUnavailableError } from 'nestjs-idempotency';
+import opossum from 'opossum';
+import type { OpossumConstructor } from '../../../lib/resilience/load-opossum.js';
+import {
+  heldRequest,
+  lostReply,
+  lostRequest,
+  misconfigured,
+  unavailable,
+  type Fault,
+  type Step,
+} from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
+import { BreakerUnderTest, PROBE_TIMEOUT_MS } from './breaker-under-test.js';
+
+const STEPS: readonly Step[] = ['begin', 'extend', 'complete', 'release', 'inspect'];
+const REFUSED: readonly Step[] = ['begin', 'inspect'];
+const PASSED: readonly Step[] = ['extend', 'complete', 'release'];
+
+const held =
+  (gate: Gate, fault: Fault): Fault =>
+  async (execute) => {
+    await gate.pass();
+    return fault(execute);
+  };
+
+function closedGate(): Gate {
+  const gate = new Gate();
+  gate.close();
+  return gate;
+}
+
+const pass = (ms: number) => jest.advanceTimersByTimeAsync(ms);
+
+beforeEach(() => void jest.useFakeTimers());
+afterEach(() => void jest.useRealTimers());
+
+describe('a closed circuit', () => {
+  it('lets every command through as it is, and brings back what the store says', async () => {
+    const breaker = new BreakerUnderTest();
+    const lease = breaker.newLease();
+    expect(await breaker.send('begin', lease)).toMatchObject({ kind: 'acquired', attempt: 1 });
+    expect(await breaker.send('extend', lease)).toEqual({ kind: 'ok' });
+    expect(await breaker.send('complete', lease)).toEqual({ kind: 'ok' });
+    expect(await breaker.send('release', lease)).toEqual({ kind: 'not_in_progress' });
+    expect(await breaker.send('inspect', lease)).toMatchObject({ state: 'completed' });
+    expect(breaker.inner.sent.map(({ step }) => step)).toEqual(STEPS);
+    expect(breaker.inner.sentOf('begin')).toMatchObject([{ token: lease.token }]);
+  });
+
+  it('brings back the very error of the store', async () => {
+    const breaker = new BreakerUnderTest();
+    for (const fault of [unavailable, lostRequest, misconfigured]) {
+      const planned = await fault(() => Promise.resolve()).catch((error: unknown) => error);
+      breaker.inner.next('begin', fault);
+      await expect(breaker.send('begin')).rejects.toEqual(planned);
+    }
+  });
+
+  it.each(
+    STEPS.flatMap((step) => [
+      [step, 'unavailable', unavailable] as const,
+      [step, 'unknown', lostReply] as const,
+    ]),
+  )('opens when commands fail: %s, %s', async (step, _, fault) => {
+    const breaker = new BreakerUnderTest();
+    const { volumeThreshold } = breaker.settings;
+    await breaker.sendMany(volumeThreshold - 1, step, fault);
+    expect(breaker.told).toEqual([]);
+    await breaker.sendMany(1, step, fault);
+    expect(breaker.events).toMatchObject([
+      { type: 'breaker_opened', error: { message: expect.stringMatching(/^planned/) } },
+    ]);
+  });
+
+  it('stays closed over what a store says that answers: a wrong set-up, a rejection by the protocol', async () => {
+    const breaker = new BreakerUnderTest();
+    const lease = breaker.newLease();
+    await breaker.send('begin', lease);
+    const other = { ...breaker.newLease(), recordKey: lease.recordKey };
+    for (let time = 0; time < 2 * breaker.settings.volumeThreshold; time += 1) {
+      await breaker.sendMany(1, 'begin', misconfigured);
+      expect(await breaker.send('begin', other)).toMatchObject({ kind: 'in_progress' });
+      expect(await breaker.send('complete', other)).toMatchObject({ kind: 'lost' });
+    }
+    expect(breaker.told).toEqual([]);
+  });
+
+  it('opens above the threshold, not at it', async () => {
+    const breaker = new BreakerUnderTest({ errorThresholdPercentage: 25 });
+    await breaker.sendMany(15, 'begin');
+    await breaker.sendMany(5, 'begin', unavailable);
+    expect(breaker.told).toEqual([]);
+    await breaker.sendMany(1, 'begin', unavailable);
+    expect(breaker.told).toEqual(['breaker_opened']);
+  });
+
+  it('forgets what lies further back than its window', async () => {
+    const breaker = new BreakerUnderTest();
+    await breaker.sendMany(breaker.settings.volumeThreshold - 1, 'begin', unavailable);
+    await pass(breaker.settings.windowMs);
+    await breaker.sendMany(1, 'begin', unavailable);
+    expect(breaker.told).toEqual([]);
+  });
+
+  it('counts commands when they have ended: those still out are no successes', async () => {
+    const breaker = new BreakerUnderTest();
+    const gate = closedGate();
+    const out = Array.from({ length: 100 }, () => {
+      breaker.inner.next('begin', heldRequest(gate));
+      return breaker.send('begin');
+    });
+    await breaker.open();
+    expect(breaker.told).toEqual(['breaker_opened']);
+    gate.open();
+    await Promise.all(out);
+  });
+});
+
+describe('an open circuit', () => {
+  it.each(REFUSED)('refuses %s at once, and the store is not asked', async (step) => {
+    const breaker = new BreakerUnderTest();
+    await breaker.open();
+    const sent = breaker.inner.sent.length;
+    await expect(breaker.send(step)).rejects.toThrow(StoreUnavailableError);
+    await expect(breaker.send(step)).rejects.toThrow('circuit breaker is open');
+    expect(breaker.inner.sent).toHaveLength(sent);
+  });
+
+  it.each(PASSED)(
+    'sends %s all the same: it speaks for an operation that runs or is done',
+    async (step) => {
+      const breaker = new BreakerUnderTest();
+      const lease = breaker.newLease();
+      await breaker.send('begin', lease);
+      // Failures beyond a share of half.
+      await breaker.open();
+      expect(breaker.told).toEqual(['breaker_opened']);
+      expect(await breaker.send(step, lease)).toEqual({ kind: 'ok' });
+      breaker.inner.next(step, lostReply);
+      await expect(breaker.send(step, lease)).rejects.toThrow('planned: lost reply');
+    },
+  );
+
+  it('stays open whatever becomes of those, until the store was probed', async () => {
+    const breaker = new BreakerUnderTest();
+    await breaker.open();
+    await breaker.sendMany(2 * breaker.settings.volumeThreshold, 'complete');
+    await expect(breaker.send('begin')).rejects.toThrow('circuit breaker is open');
+    expect(breaker.told).toEqual(['breaker_opened']);
+  });
+});
+
+describe('a probe', () => {
+  it('is sent by the breaker itself, with inspect, on a record that no client can have', async () => {
+    const breaker = new BreakerUnderTest();
+    await breaker.open();
+    const { length } = breaker.inner.sent;
+    const inspect = jest.spyOn(breaker.inner, 'inspect');
+    await pass(breaker.settings.probeIntervalMs - 1);
+    expect(breaker.inner.sent).toHaveLength(length);
+    await pass(1);
+    expect(breaker.inner.sent.slice(length).map(({ step }) => step)).toEqual(['inspect']);
+    const [[recordKey, command] = []] = inspect.mock.calls;
+    expect(recordKey).toHaveLength('circuit-breaker-probe'.length);
+    expect(recordKey).not.toHaveLength(breaker.newLease().recordKey.length);
+    expect(command).toEqual({ timeoutMs: PROBE_TIMEOUT_MS });
+  });
+
+  it('that is answered closes the circuit', async () => {
+    const breaker = new BreakerUnderTest();
+    await breaker.open();
+    await pass(breaker.settings.probeIntervalMs);
+    expect(breaker.told).toEqual(['breaker_opened', 'breaker_half_open', 'breaker_closed']);
+    expect(await breaker.send('begin')).toMatchObject({ kind: 'acquired' });
+  });
+
+  it('is waited for: requests are refused until it was answered', async () => {
+    const breaker = new BreakerUnderTest();
+    await breaker.open();
+    const gate = closedGate();
+    breaker.inner.next('inspect', heldRequest(gate));
+    await pass(breaker.settings.probeIntervalMs);
+    expect(breaker.told).toEqual(['breaker_opened', 'breaker_half_open']);
+    for (const step of REFUSED) {
+      await expect(breaker.send(step)).rejects.toThrow('circuit breaker is open');
+    }
+    gate.open();
+    await pass(0);
+    expect(await breaker.send('begin')).toMatchObject({ kind: 'acquired' });
+  });
+
+  it('that fails keeps the circuit open, and is followed by the next one', async () => {
+    const breaker = new BreakerUnderTest();
+    await breaker.open();
+    breaker.inner.always(lostRequest, 'inspect');
+    const { probeIntervalMs } = breaker.settings;
+    await pass(3 * probeIntervalMs);
+    expect(breaker.inner.sentOf('inspect')).toHaveLength(3);
+    await expect(breaker.send('begin')).rejects.toThrow('circuit breaker is open');
+    breaker.inner.heal();
+    await pass(probeIntervalMs);
+    const again = ['breaker_half_open', 'breaker_opened'];
+    expect(breaker.told).toEqual([
+      'breaker_opened',
+      ...again,
+      ...again,
+      ...again,
+      'breaker_half_open',
+      'breaker_closed',
+    ]);
+    expect(breaker.events[2]).toMatchObject({ error: { message: 'planned: lost request' } });
+  });
+
+  it('that finds a wrong set-up closes the circuit: the store answers, and says it better', async () => {
+    const breaker = new BreakerUnderTest();
+    await breaker.open();
+    breaker.inner.always(misconfigured, 'inspect', 'begin');
+    await pass(breaker.settings.probeIntervalMs);
+    expect(breaker.told.at(-1)).toBe('breaker_closed');
+    await expect(breaker.send('begin')).rejects.toThrow('planned: misconfigured');
+  });
+});
+
+describe('a command that was sent before the circuit changed', () => {
+  const answered: Fault = (execute) => execute();
+
+  it.each([
+    ['fails', lostReply],
+    ['is answered', answered],
+  ])('does not decide over a half-open one when it %s', async (_, fault) => {
+    const breaker = new BreakerUnderTest();
+    const [late, probe] = [closedGate(), closedGate()];
+    breaker.inner.next('begin', held(late, fault));
+    const sent = breaker.send('begin').catch(() => undefined);
+    await breaker.open();
+    breaker.inner.next('inspect', heldRequest(probe));
+    await pass(breaker.settings.probeIntervalMs);
+    late.open();
+    await sent;
+    await pass(0);
+    expect(breaker.told.at(-1)).toBe('breaker_half_open');
+    probe.open();
+    await pass(0);
+    expect(breaker.told.at(-1)).toBe('breaker_closed');
+  });
+
+  it('does not open one that has closed again', async () => {
+    const breaker = new BreakerUnderTest();
+    const late = closedGate();
+    const sent = Array.from({ length: breaker.settings.volumeThreshold }, () => {
+      breaker.inner.next('begin', held(late, lostReply));
+      return breaker.send('begin').catch(() => undefined);
+    });
+    await breaker.open();
+    await pass(breaker.settings.probeIntervalMs);
+    late.open();
+    await Promise.all(sent);
+    await pass(0);
+    expect(breaker.told.at(-1)).toBe('breaker_closed');
+  });
+});
+
+describe('a circuit that has closed again', () => {
+  it('starts with an empty window: it takes as many failures to open it as the first time', async () => {
+    const breaker = new BreakerUnderTest();
+    await breaker.open();
+    await pass(breaker.settings.probeIntervalMs);
+    await breaker.sendMany(breaker.settings.volumeThreshold - 1, 'begin', unavailable);
+    expect(breaker.told.at(-1)).toBe('breaker_closed');
+    await breaker.sendMany(1, 'begin', unavailable);
+    expect(breaker.told.at(-1)).toBe('breaker_opened');
+  });
+});
+
+describe('a store that throws instead of rejecting', () => {
+  it('is counted like any other', async () => {
+    const breaker = new BreakerUnderTest();
+    const throwing: Fault = () => {
+      throw new StoreUnavailableError('planned: thrown');
+    };
+    await breaker.sendMany(breaker.settings.volumeThreshold, 'extend', throwing);
+    expect(breaker.told).toEqual(['breaker_opened']);
+  });
+});
+
+describe('what else a store does', () => {
+  it('passes: open and its warnings, watching, close', async () => {
+    const breaker = new BreakerUnderTest();
+    const warnings = [{ code: 'planned', message: 'a warning' }];
+    const stop = () => undefined;
+    jest.spyOn(breaker.inner, 'open').mockResolvedValue(warnings);
+    const watch = jest.spyOn(breaker.inner, 'watch').mockResolvedValue(stop);
+    await breaker.open();
+    expect(await breaker.store.open()).toBe(warnings);
+    const { recordKey } = breaker.newLease();
+    const onEnd = () => undefined;
+    expect(await breaker.store.watch(recordKey, onEnd, { timeoutMs: 1 })).toBe(stop);
+    expect(watch).toHaveBeenCalledWith(recordKey, onEnd, { timeoutMs: 1 });
+    await breaker.store.close();
+    expect(breaker.inner.closed).toBe(true);
+  });
+
+  it.each([
+    ['a closed circuit', async () => undefined],
+    ['an open one', (breaker: BreakerUnderTest) => breaker.open()],
+    [
+      'a half-open one',
+      async (breaker: BreakerUnderTest) => {
+        breaker.inner.next('inspect', heldRequest(closedGate()));
+        await breaker.open();
+        await pass(breaker.settings.probeIntervalMs);
+      },
+    ],
+  ])('close stops the timers of %s, and leaves the rest to the store', async (_, bringAbout) => {
+    const breaker = new BreakerUnderTest();
+    await bringAbout(breaker);
+    expect(jest.getTimerCount()).toBeGreaterThan(0);
+    await breaker.store.close();
+    expect(jest.getTimerCount()).toBe(0);
+    const { told } = breaker;
+    await expect(breaker.send('begin')).rejects.toThrow('The memory store is closed.');
+    await pass(2 * breaker.settings.probeIntervalMs);
+    expect(breaker.told).toEqual(told);
+  });
+});
+
+it('no timer of an open circuit keeps the process alive', async () => {
+  jest.useRealTimers();
+  const script = fileURLToPath(new URL('open-circuit-process.ts', import.meta.url));
+  // A process that is ended by the time limit rejects.
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [...typescriptNodeOptions, script],
+    { timeout: 20_000 },
+  );
+  expect(stdout.trim()).toBe('breaker_opened');
+});
+
+it('the structure of opossum that the library declares is that of the package', async () => {
+  const Breaker: OpossumConstructor = opossum;
+  const breaker = new Breaker((work) => work(), {} as never);
+  expect(await breaker.fire(() => Promise.resolve('done'))).toBe('done');
+  breaker.shutdown();
+});
