@@ -47,7 +47,7 @@ export type BreakerEvent =
 /** Everything that happens to an idempotent operation or its store, as it is told to subscribers. */
 export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'acquired' })
-  /** An earlier attempt's lease ran out: its fate is unknown, this one runs. */
+  /** The lease of an earlier attempt of this key ran out: its fate is unknown, this one runs. */
   | (AttemptSubject & { readonly type: 'takeover' })
   /** What an earlier attempt has done was found by `onTakeover` and is the outcome; the operation did not run. */
   | (AttemptSubject & { readonly type: 'recovered' })

@@ -134,15 +134,14 @@ export class IdempotencyEngine implements AttemptHost, WaitingHost {
   private async run(
     claim: Claim,
     token: OwnerToken,
-    reply: Acquisition & { kind: 'acquired' | 'owned' | 'takeover' },
+    reply: Acquisition,
     sentAt: number,
   ): Promise<Decision> {
     const lease = { recordKey: claim.recordKey, token, fence: reply.fence };
     const attempt = new LeasedAttempt(this, claim, lease, reply, sentAt);
     this.running.add(attempt);
-    // A takeover whose reply was lost is told as one when its resend says `owned`.
-    const tookOver = reply.kind === 'takeover' || (reply.kind === 'owned' && reply.takeovers > 0);
-    this.announce(tookOver ? 'takeover' : 'acquired', claim, attempt);
+    // Also one that was let go in between: what became of the attempt before it is still unknown.
+    this.announce(attempt.isTakeover ? 'takeover' : 'acquired', claim, attempt);
     const isUsable = await attempt.start();
     if (isUsable && !this.isStopping()) return { kind: 'run', attempt };
     await attempt.release();

@@ -1,14 +1,11 @@
 /**
- * How long answers take while the store is away: `npm run measure:outage -- [--requests N] [--report FILE]`.
+ * How long answers take while the store is away: `npm run measure:outage -- [--requests N] [--report NAME]`.
  * Measured, not asserted: a busy machine makes anything late. It fails only when an answer is wrong.
  */
 import 'reflect-metadata';
 import { spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { projectRoot } from '../support/project-root.js';
+import { keepReport } from '../support/figures/keep-report.js';
 import { measureOutage, type Measurement } from './outage/measure-outage.js';
 import { blackHole, refusedConnections } from './outage/outages.js';
 
@@ -35,35 +32,23 @@ for (const makeOutage of [blackHole, refusedConnections]) {
   }
 }
 
-console.table(
-  measurements.map(({ platform, outage, breaker, what, figures, budgetMs }) => ({
-    store: outage,
-    breaker,
-    platform,
-    what,
-    n: figures.count,
-    'p50 ms': figures.p50,
-    'p99 ms': figures.p99,
-    'max ms': figures.max,
-    'budget ms': budgetMs ?? '–',
-    'p99 within': budgetMs === undefined ? '–' : figures.p99 <= budgetMs ? 'yes' : 'NO',
-  })),
-);
+const table = measurements.map(({ platform, outage, breaker, what, figures, budgetMs }) => ({
+  store: outage,
+  breaker,
+  platform,
+  what,
+  n: figures.count,
+  'p50 ms': figures.p50,
+  'p99 ms': figures.p99,
+  'max ms': figures.max,
+  'budget ms': budgetMs ?? '–',
+  'p99 within': budgetMs === undefined ? '–' : figures.p99 <= budgetMs ? 'yes' : 'NO',
+}));
+console.table(table);
 
 if (values.report !== undefined) {
-  const report = {
-    date: new Date().toISOString(),
-    versions: { package: packageVersion(), node: process.versions.node, redis: redisVersion() },
-    cores: availableParallelism(),
-    arguments: { requests },
-    measurements,
-  };
-  writeFileSync(values.report, `${JSON.stringify(report, undefined, 2)}\n`);
-}
-
-function packageVersion(): string {
-  const manifest = readFileSync(join(projectRoot, 'package.json'), 'utf8');
-  return (JSON.parse(manifest) as { version: string }).version;
+  const args = ['--requests', values.requests];
+  keepReport(values.report, 'measure:outage', args, { Redis: redisVersion() }, table);
 }
 
 function redisVersion(): string {

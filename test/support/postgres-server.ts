@@ -21,15 +21,20 @@ export interface PostgresServer {
   kill(signal: NodeJS.Signals): void;
 }
 
+export interface StartPostgresOptions {
+  /** Settings of the server besides, or instead of, those that it has. */
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
 /**
  * Starts a PostgreSQL of one's own on 127.0.0.1, without a Unix socket, and waits until it takes connections.
- * It does not survive a power failure: nothing is flushed to the disk.
+ * It does not survive a power failure: nothing is flushed to the disk, unless `settings` say so.
  */
-export async function startPostgres(): Promise<PostgresServer> {
+export async function startPostgres(options: StartPostgresOptions = {}): Promise<PostgresServer> {
   for (let attempt = 1; ; attempt += 1) {
     const log: string[] = [];
     try {
-      return await launch(await freePort(), (line) => void log.push(line));
+      return await launch(await freePort(), options, (line) => void log.push(line));
     } catch (error) {
       // Another process may have taken the port between finding and binding it.
       const portTaken = log.some((line) => line.includes('Address already in use'));
@@ -40,7 +45,11 @@ export async function startPostgres(): Promise<PostgresServer> {
   }
 }
 
-async function launch(port: number, log: (line: string) => void): Promise<PostgresServer> {
+async function launch(
+  port: number,
+  options: StartPostgresOptions,
+  log: (line: string) => void,
+): Promise<PostgresServer> {
   const dir = mkdtempSync(join(tmpdir(), 'idempotency-postgres-'));
   // Root starts the server as another user, who has to come in.
   chmodSync(dir, 0o755);
@@ -59,6 +68,7 @@ async function launch(port: number, log: (line: string) => void): Promise<Postgr
       listen_addresses: '127.0.0.1',
       unix_socket_directories: '',
       fsync: 'off',
+      ...options.settings,
     }),
     onLog: log,
     onError: (error) => log(`${String(error)}\n`),

@@ -7,7 +7,7 @@ import { figuresFolder, loadReport } from '../support/figures/report.js';
 const pages = pagesWithFigures.map((page) => readFileSync(page, 'utf8'));
 
 describe('The figures of the documentation', () => {
-  it.each(pages)('are those that the runs have written (npm run docs:figures)', (page) => {
+  it.each(pages)('are those that the runs have written (--report)', (page) => {
     expect(page).toBe(withFigures(page, loadReport));
   });
 

@@ -26,7 +26,7 @@ export interface SubscriberClient {
 }
 
 /** What a connection needs on which WAIT follows each script. */
-export interface ReplicatedClient extends BinaryRedisClient {
+export interface ReplicatedClient extends BinaryRedisClient, EndingClient {
   pipeline(): ScriptPipeline;
   disconnect(): void;
 }
@@ -39,8 +39,13 @@ export interface ScriptPipeline {
   exec(): Promise<[error: Error | null | undefined, reply: unknown][] | null>;
 }
 
+/** What it takes to bring a connection back that has ended. */
+export interface EndingClient extends Pick<RedisClient, 'on'> {
+  connect(): Promise<unknown>;
+}
+
 /** What opening and closing a connection needs besides. */
-export interface OwnRedisClient extends BinaryRedisClient {
+export interface OwnRedisClient extends BinaryRedisClient, EndingClient {
   once(event: string, listener: () => void): unknown;
   quit(): Promise<unknown>;
   disconnect(): void;

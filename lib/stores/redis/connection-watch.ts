@@ -19,14 +19,19 @@ export class ConnectionWatch {
   private lastError: Error | undefined;
   private closed = false;
 
-  constructor(private readonly client: RedisClient) {
+  /** @param isRevived - an end is not for good: somebody connects again. */
+  constructor(
+    private readonly client: RedisClient,
+    private readonly isRevived: boolean,
+  ) {
     client.on(errorMonitor, this.onError);
     client.on('ready', this.onReady);
   }
 
   get obstacle(): Obstacle | undefined {
     const { status } = this.client;
-    if (this.closed || status === 'end') return { reason: 'closed', error: this.lastError };
+    const isClosed = this.closed || (status === 'end' && !this.isRevived);
+    if (isClosed) return { reason: 'closed', error: this.lastError };
     // A client that waits for its first command connects when it gets one.
     if (status === 'ready' || status === 'wait') return undefined;
     return { reason: 'not_connected', error: this.lastError };

@@ -1,6 +1,7 @@
 import { replyCode } from './error-classification.js';
 import { loadIoredis } from './load-ioredis.js';
 import type { OwnRedisClient } from './binary-client.js';
+import { Revival } from './revival.js';
 import type { OwnConnectionOptions } from './redis-store-options.js';
 
 export interface OwnConnection {
@@ -8,7 +9,7 @@ export interface OwnConnection {
   readonly close: () => Promise<void>;
 }
 
-const LONGEST_RECONNECT_PAUSE_MS = 1_000;
+const LONGEST_RECONNECT_PAUSE_MS = 250;
 const QUIT_TIMEOUT_MS = 1_000;
 
 /** See {@link OwnConnectionOptions.connection}, which tells the user. */
@@ -22,6 +23,7 @@ const DEFAULTS = {
   socketTimeout: 1_000,
   disconnectTimeout: 200,
   sentinelCommandTimeout: 500,
+  failoverDetector: true,
   retryStrategy: (times: number) =>
     Math.min(25 * 2 ** times, LONGEST_RECONNECT_PAUSE_MS) * (0.75 + Math.random() / 4),
   reconnectOnError: (error: Error) => replyCode(error.message) === 'READONLY',
@@ -33,7 +35,12 @@ export function openConnection(options: OwnConnectionOptions): OwnConnection {
   const Redis = loadIoredis();
   const client = url === undefined ? new Redis(settings) : new Redis(url, settings);
   reportOutages(client, onConnectionError);
-  return { client, close: () => closeConnection(client) };
+  const revival = new Revival(client);
+  const close = () => {
+    revival.stop();
+    return closeConnection(client);
+  };
+  return { client, close };
 }
 
 /** ioredis reports every failed attempt to reconnect: the first of an outage is enough. */
@@ -73,7 +80,11 @@ async function closeConnection(client: OwnRedisClient): Promise<void> {
       clearTimeout(impatient);
       resolve();
     });
-    if (client.status === 'ready') client.quit().catch(() => client.disconnect());
-    else client.disconnect();
+    // Also after QUIT: the connections by which it listens to Sentinels would outlive it.
+    const leave = () => {
+      client.disconnect();
+    };
+    if (client.status === 'ready') client.quit().then(leave, leave);
+    else leave();
   });
 }

@@ -102,7 +102,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     this.client = client;
     this.keyStart = `${checkedKeyPrefix(keyPrefix)}:${KEY_VERSION}:`;
     this.scripts = scripts ?? loadScripts();
-    this.connection = new ConnectionWatch(client);
+    this.connection = new ConnectionWatch(client, closeConnection !== undefined);
     this.subscriptions = push ? new Subscriptions(() => openSubscriber(client)) : undefined;
     this.publish = publishCommand(client);
     this.runner = new ScriptRunner(client, this.connection);

@@ -79,10 +79,12 @@ export interface OwnConnectionOptions extends CommonOptions {
    * - `enableAutoPipelining: true`: saves the server 30 to 40 % of its work under load. A command may wait
    *   for the round trip under way; over a slow network with few requests, switch it off.
    * - `connectTimeout: 2000` (ms), and reconnecting after 50 ms, then twice as long each time, at most after
-   *   a second.
+   *   a quarter of a second.
    * - `socketTimeout: 1000` (ms): a connection that owes a reply and stays silent for so long is replaced,
    *   so that a dead one costs no more than that.
    * - `sentinelCommandTimeout: 500` (ms): the next Sentinel is asked when one does not answer.
+   * - `failoverDetector: true`: listens to the Sentinels, one connection to each, and leaves a primary that was
+   *   replaced at once instead of when it is demoted; until then that one confirms what will be lost.
    * - `reconnectOnError`: on READONLY, to find the new primary after a failover.
    * - `lazyConnect: true`: no connection before the application starts.
    */

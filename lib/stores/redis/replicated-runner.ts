@@ -3,6 +3,7 @@ import { ConnectionWatch } from './connection-watch.js';
 import { classifyFailure, replyCode, TooFewReplicasError } from './error-classification.js';
 import type { LuaScript } from './lua-scripts.js';
 import type { WaitReplicas } from './redis-store-options.js';
+import { Revival } from './revival.js';
 import { kindOf, type ScriptReply } from './script-reply.js';
 import { sendWithinBudget } from './send-within-budget.js';
 
@@ -33,6 +34,7 @@ const WITHOUT_WRITE = new Set([
  */
 export class ReplicatedRunner {
   private readonly connection: ConnectionWatch;
+  private readonly revival: Revival;
   private queue: QueuedCall[] = [];
   private isSending = false;
 
@@ -42,7 +44,8 @@ export class ReplicatedRunner {
     readonly required: WaitReplicas,
   ) {
     client.on('error', () => undefined);
-    this.connection = new ConnectionWatch(client);
+    this.connection = new ConnectionWatch(client, true);
+    this.revival = new Revival(client);
   }
 
   run(
@@ -58,6 +61,7 @@ export class ReplicatedRunner {
 
   close(): void {
     this.connection.close();
+    this.revival.stop();
     this.client.disconnect();
   }
 

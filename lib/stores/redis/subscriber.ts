@@ -16,8 +16,13 @@ export function publishCommand({ isCluster }: BinaryRedisClient): PublishCommand
   return isCluster === true ? 'SPUBLISH' : 'PUBLISH';
 }
 
-/** Waits for the connection instead of failing; the one who listens has a time limit of its own. */
-const LISTENING = { enableOfflineQueue: true, enableAutoPipelining: false };
+const LISTENING = {
+  // Whoever watches has a time limit of its own.
+  enableOfflineQueue: true,
+  enableAutoPipelining: false,
+  // A demoted primary passes on what its successor publishes.
+  failoverDetector: false,
+};
 
 /** @returns a connection like that of `client`, which can be duplicated. */
 export function openSubscriber(client: BinaryRedisClient): Subscriber {

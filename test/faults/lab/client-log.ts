@@ -5,6 +5,8 @@ export interface KeyHistory {
   /** By execution and body: one for a key whose clients all saw the same. */
   readonly successes: Map<string, SeenSuccess>;
   firstSuccessAt: number | undefined;
+  /** Requests that were refused because another attempt was in progress. */
+  readonly refusals: Pick<Answer, 'sentAt' | 'receivedAt'>[];
   /** Answers 5xx to requests that were sent after somebody had got a success. */
   readonly serverErrorsAfterSuccess: Answer[];
 }
@@ -29,7 +31,8 @@ export class ClientLog {
     this.classes.set(name, (this.classes.get(name) ?? 0) + 1);
     const history = this.#historyOf(answer.key);
     if (isSuccess(answer)) noteSuccess(history, answer);
-    const { status = 0, sentAt } = answer;
+    const { status = 0, sentAt, receivedAt } = answer;
+    if (answer.code === 'idempotency_in_progress') history.refusals.push({ sentAt, receivedAt });
     const { firstSuccessAt, serverErrorsAfterSuccess } = history;
     if (status >= 500 && firstSuccessAt !== undefined && sentAt > firstSuccessAt) {
       serverErrorsAfterSuccess.push(answer);
@@ -42,6 +45,7 @@ export class ClientLog {
     const history = {
       successes: new Map<string, SeenSuccess>(),
       firstSuccessAt: undefined,
+      refusals: [],
       serverErrorsAfterSuccess: [],
     };
     this.keys.set(key, history);

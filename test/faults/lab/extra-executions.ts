@@ -1,7 +1,7 @@
 import { recordKey, type RecordKey } from 'nestjs-idempotency';
 import { CALLER } from './client.js';
 import type { Evidence } from './evidence.js';
-import type { Effect, EventLine, ReportedEvent } from './worker/lines.js';
+import type { Effect, EventLine } from './worker/lines.js';
 import { OPERATION } from './worker/settings.js';
 
 /** An operation that ran again, and who was told of it. */
@@ -35,13 +35,6 @@ export function extraExecutions({ ledger, events, clients }: Evidence): ExtraExe
   const repeated = [...byKey(ledger)].filter(([, effects]) => effects.length > 1);
   if (repeated.length === 0) return [];
   const told = new Set(events.map(nameOf));
-  const takeovers = events.filter(isTakeover);
-  // By this attempt, or by one between the two that came to nothing.
-  const hasTakenOver = (record: RecordKey, before: Effect, effect: Effect) =>
-    takeovers.some(
-      ({ recordKey: taken, fence = 0 }) =>
-        taken === record && fence > before.fence && fence <= effect.fence,
-    );
   return repeated.flatMap(([key, effects]) => {
     const record = recordKeyOf(key);
     const was = (type: string, { fence }: Effect) => told.has(name(type, record, fence));
@@ -55,8 +48,7 @@ export function extraExecutions({ ledger, events, clients }: Evidence): ExtraExe
         before,
         toldToSecond:
           isSuccessor &&
-          ((effect.isTakeover && hasTakenOver(record, before, effect)) ||
-            was('unprotected', effect)),
+          ((effect.isTakeover && was('takeover', effect)) || was('unprotected', effect)),
         toldToFirst: isSuccessor && TOLD_TO_FIRST.some((type) => was(type, before)),
         afterSuccess:
           isSuccessor && seen.some(({ firstAt }) => firstAt < effect.at && firstAt >= before.at),
@@ -75,10 +67,6 @@ function byKey(ledger: readonly Effect[]): Map<string, Effect[]> {
   }
   for (const effects of found.values()) effects.sort((a, b) => a.fence - b.fence || a.at - b.at);
   return found;
-}
-
-function isTakeover(event: EventLine): event is ReportedEvent {
-  return event.type === 'takeover';
 }
 
 function nameOf(event: EventLine): string {

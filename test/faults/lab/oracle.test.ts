@@ -27,13 +27,14 @@ describe('the oracle', () => {
   };
   const told = (type: 'takeover' | 'lease_lost' | 'superseded', fence: number) =>
     evidence.events.push({ type, recordKey: RECORD, fence, worker: `worker-${fence}`, at: 0 });
-  const began = (fence: number, at: number) =>
+  const began = (attempt: number, at: number) =>
     evidence.events.push({
       type: 'lab:began',
-      reply: fence === 1 ? 'acquired' : 'takeover',
+      reply: attempt === 1 ? 'acquired' : 'takeover',
       recordKey: RECORD,
-      fence,
-      worker: `worker-${fence}`,
+      fence: at * 1_000,
+      attempt,
+      worker: `worker-${attempt}`,
       at,
     });
   const answered = (attempt: number, more: Partial<Answer> = {}) => {
@@ -49,6 +50,10 @@ describe('the oracle', () => {
       digest: `digest ${attempt}`,
       ...more,
     });
+  };
+  const refusedAt = (...times: number[]) => {
+    const refusal = { status: 409, code: 'idempotency_in_progress', retryAfter: 1 };
+    for (const sentAt of times) answered(1, { ...refusal, sentAt, receivedAt: sentAt + 10 });
   };
   const unanswered = (error: string) =>
     evidence.clients.add({ key: KEY, url: '', sentAt: 0, receivedAt: 0, replayed: false, error });
@@ -96,11 +101,11 @@ describe('the oracle', () => {
     expect(objections({ extraExecutions: 'told to the second' })).toHaveLength(1);
   });
 
-  it('is content with a takeover by an attempt in between that came to nothing', () => {
+  it('objects to a takeover that was told of another attempt only', () => {
     effect(1);
     effect(3, { isTakeover: true });
     told('takeover', 2);
-    expect(objections({ extraExecutions: 'told to the second' })).toEqual([]);
+    expect(objections({ extraExecutions: 'told to the second' })).toHaveLength(1);
   });
 
   it('objects to a living owner that never learned of its loss', () => {
@@ -219,7 +224,9 @@ describe('the oracle', () => {
     it('objects when it was blocked for too long', () => {
       began(1, 0);
       deaths.set('worker-1', 1_000);
-      began(2, 2_600);
+      refusedAt(900, 1_500, 2_600);
+      began(2, 2_700);
+      refusedAt(9_000);
       expect(verdict(allowed)).toMatchObject({
         figures: { keysBlocked: 1, longestBlockedMs: 1_600 },
         objections: [expect.stringContaining('blocked for 1600 ms')],
@@ -234,16 +241,44 @@ describe('the oracle', () => {
         worker: 'worker-1',
         at: 1_000,
       });
-      began(2, 2_400);
+      refusedAt(2_400);
+      began(2, 2_450);
       expect(verdict(allowed)).toMatchObject({
         figures: { keysBlocked: 1, longestBlockedMs: 1_400 },
         objections: [],
       });
     });
 
+    it('does not count a refusal that may have been for the sake of its successor', () => {
+      began(1, 0);
+      deaths.set('worker-1', 1_000);
+      refusedAt(2_595);
+      began(2, 2_600);
+      expect(verdict(allowed)).toMatchObject({ figures: { longestBlockedMs: 0 }, objections: [] });
+    });
+
+    it('does not count the time in which nobody asked', () => {
+      began(1, 0);
+      deaths.set('worker-1', 1_000);
+      refusedAt(1_100);
+      began(2, 60_000);
+      expect(verdict(allowed)).toMatchObject({
+        figures: { keysBlocked: 1, longestBlockedMs: 100 },
+        objections: [],
+      });
+    });
+
+    it('does not count what an attempt in between has held, whose death nobody saw', () => {
+      began(1, 0);
+      deaths.set('worker-1', 1_000);
+      refusedAt(5_000);
+      began(3, 6_000);
+      expect(verdict(allowed)).toMatchObject({ figures: { keysBlocked: 0 }, objections: [] });
+    });
+
     it('does not count an attempt that was settled before', () => {
       began(1, 0);
-      const place = { recordKey: RECORD, fence: 1, worker: 'worker-1', at: 10 };
+      const place = { recordKey: RECORD, fence: 0, worker: 'worker-1', at: 10 };
       evidence.events.push({ type: 'lab:settled', step: 'release', reply: 'ok', ...place });
       deaths.set('worker-1', 1_000);
       began(2, 9_000);

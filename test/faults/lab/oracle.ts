@@ -1,8 +1,8 @@
-import { blockedKeys } from './blocked-keys.js';
+import { blockedKeys, type BlockedKey } from './blocked-keys.js';
 import type { ClientLog, KeyHistory } from './client-log.js';
 import type { Evidence } from './evidence.js';
 import type { Expectations } from './expectations.js';
-import { extraExecutions, type ExtraExecution } from './extra-executions.js';
+import { extraExecutions, recordKeyOf, type ExtraExecution } from './extra-executions.js';
 
 /** What a run came to, counted. */
 export interface Figures {
@@ -82,6 +82,9 @@ export function judge(evidence: Evidence, allowed: Expectations): Verdict {
   const { maxBlockedMs } = allowed;
   if (maxBlockedMs !== undefined && longestBlockedMs > maxBlockedMs) {
     objections.push(`a key was blocked for ${longestBlockedMs} ms, ${maxBlockedMs} ms are allowed`);
+    const tooLong = new Set(blocked.filter(({ ms }) => ms > maxBlockedMs).map(recordOf));
+    const keys = keysWhere(clients, (_, key) => tooLong.has(recordKeyOf(key)));
+    suspects.push(...keys.slice(0, EXAMPLES));
   }
   return {
     figures: {
@@ -124,8 +127,15 @@ function isReported(
   }
 }
 
-function keysWhere(clients: ClientLog, holds: (history: KeyHistory) => boolean): string[] {
-  return [...clients.keys].filter(([, history]) => holds(history)).map(([key]) => key);
+function keysWhere(
+  clients: ClientLog,
+  holds: (history: KeyHistory, key: string) => boolean,
+): string[] {
+  return [...clients.keys].filter(([key, history]) => holds(history, key)).map(([key]) => key);
+}
+
+function recordOf({ recordKey }: BlockedKey): string {
+  return recordKey;
 }
 
 function successesWithoutEffect({ ledger, clients }: Evidence): string[] {

@@ -281,3 +281,16 @@ describe('a begin of an operation that can be recovered', () => {
     expect(record?.origin).toBeUndefined();
   });
 });
+
+describe('a begin after a takeover that was let go', () => {
+  it('is told as a takeover, too: what became of the first attempt is still unknown', async () => {
+    const [first, second, third] = [time.worker(), time.worker(), time.worker()];
+    const claim = newClaim({ leaseMs: 3_000 });
+    await first.run(claim);
+    first.store.always(unavailable, 'extend');
+    await time.pass(3_100);
+    await (await second.run(claim)).release();
+    expect(await third.run(claim)).toMatchObject({ number: 3, isTakeover: true });
+    expect(third.told).toEqual(['takeover']);
+  });
+});

@@ -207,3 +207,22 @@ describe('A blocked event loop', () => {
     expect((await attempt).kind).toBe('acquired');
   });
 });
+
+describe('A connection of its own that ioredis has given up for good', () => {
+  it('comes back all the same, for otherwise every operation would be refused from then on', async () => {
+    const redis = closeAfterTest(await RestartableRedis.onFreePort());
+    redis.start();
+    // What a Sentinel's news does while it connects, any loss does without a strategy for reconnecting.
+    const store = ownStore(redis.url, { connection: { retryStrategy: () => null } });
+    const isWell = () =>
+      store.begin(beginCommand()).then(
+        () => true,
+        () => false,
+      );
+    await until(isWell);
+    await redis.die();
+    expect(await isWell()).toBe(false);
+    redis.start();
+    await until(isWell);
+  });
+});

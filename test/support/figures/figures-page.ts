@@ -2,11 +2,15 @@ import type { Report } from './report.js';
 
 const PLACE = /<!-- figures: ([a-z-]+) -->\n[^]*?<!-- end of figures -->/g;
 
-/** The page with each `<!-- figures: name -->` followed by what its run has measured. */
-export function withFigures(page: string, load: (name: string) => Report): string {
-  return page.replace(PLACE, (_, name: string) =>
-    [`<!-- figures: ${name} -->`, '', rendered(load(name)), '<!-- end of figures -->'].join('\n'),
-  );
+/** The page with each `<!-- figures: name -->` followed by what its run has measured, if there was one. */
+export function withFigures(page: string, load: (name: string) => Report | undefined): string {
+  return page.replace(PLACE, (place, name: string) => {
+    const report = load(name);
+    if (report === undefined) return place;
+    return [`<!-- figures: ${name} -->`, '', rendered(report), '<!-- end of figures -->'].join(
+      '\n',
+    );
+  });
 }
 
 function rendered({ command, date, versions, cores, table }: Report): string {

@@ -1,7 +1,17 @@
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot } from '../project-root.js';
+import { withFigures } from './figures-page.js';
+import { loadReport } from './report.js';
 
 /** Pages of the documentation that show what runs have measured. */
 export const pagesWithFigures: readonly string[] = ['docs/reliability.md'].map((page) =>
   join(projectRoot, page),
 );
+
+/** Lets the documentation show what the runs have measured last. */
+export function updatePages(): void {
+  for (const page of pagesWithFigures) {
+    writeFileSync(page, withFigures(readFileSync(page, 'utf8'), loadReport));
+  }
+}

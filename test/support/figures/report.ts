@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { projectRoot } from '../project-root.js';
@@ -41,8 +41,10 @@ export function saveReport(name: string, report: Report): void {
   writeFileSync(join(figuresFolder, `${name}.json`), `${JSON.stringify(report, null, 2)}\n`);
 }
 
-export function loadReport(name: string): Report {
-  return JSON.parse(readFileSync(join(figuresFolder, `${name}.json`), 'utf8')) as Report;
+export function loadReport(name: string): Report | undefined {
+  const file = join(figuresFolder, `${name}.json`);
+  if (!existsSync(file)) return undefined;
+  return JSON.parse(readFileSync(file, 'utf8')) as Report;
 }
 
 function packageVersion(): string {

@@ -36,6 +36,7 @@ export type ObservedStep =
       readonly reply: 'acquired' | 'owned' | 'takeover';
       readonly recordKey: RecordKey;
       readonly fence: number;
+      readonly attempt: number;
     })
   | (LineBase & {
       readonly type: 'lab:settled';

@@ -35,7 +35,7 @@ export class ObservedStore extends IdempotencyStore {
   override async begin(command: Begin): Promise<BeginReply> {
     const reply = await this.real.begin(command);
     if (reply.kind === 'acquired' || reply.kind === 'owned' || reply.kind === 'takeover') {
-      this.#note('lab:began', { recordKey: command.recordKey, fence: reply.fence }, reply.kind);
+      this.#note('lab:began', { ...reply, recordKey: command.recordKey }, reply.kind);
       await this.mishaps.at('after_begin');
     }
     return reply;
@@ -69,11 +69,11 @@ export class ObservedStore extends IdempotencyStore {
 
   #note(
     type: 'lab:began' | 'lab:settled',
-    { recordKey, fence }: { recordKey: RecordKey; fence: number },
+    { recordKey, fence, attempt }: { recordKey: RecordKey; fence: number; attempt?: number },
     reply: string,
     step?: 'complete' | 'release',
   ): void {
     const { worker } = this;
-    this.events.append({ type, step, reply, recordKey, fence, worker, at: Date.now() });
+    this.events.append({ type, step, reply, recordKey, fence, attempt, worker, at: Date.now() });
   }
 }

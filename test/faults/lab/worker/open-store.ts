@@ -19,6 +19,7 @@ export function openStore(settings: StoreSettings): IdempotencyStore {
       const client = new Cluster([...settings.nodes], {
         enableAutoPipelining: true,
         enableOfflineQueue: false,
+        retryDelayOnClusterDown: 0,
         redisOptions,
       });
       // What fails is told by the commands.

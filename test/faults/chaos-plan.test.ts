@@ -1,0 +1,67 @@
+import { describe, expect, it } from '@jest/globals';
+import { planOf } from '../chaos/arguments.js';
+import { allExcuses } from '../chaos/excuses.js';
+import { faults } from '../chaos/faults/index.js';
+import { NOTHING_EXCUSED, type Expectations } from './lab/expectations.js';
+
+describe('the plan of a chaos run', () => {
+  it('shares the requests among the keys', () => {
+    expect(planOf(['--requests', '1000', '--keys', '10'])).toMatchObject({ duplicates: 100 });
+  });
+
+  it('takes from the faults what they need, and from the arguments what they say', () => {
+    const needed = faults.get('pause')!.defaults!;
+    expect(planOf(['--faults', 'lost-replies,pause'])).toMatchObject(needed);
+    expect(planOf(['--faults', 'pause', '--lease-ms', '900'])).toMatchObject({
+      ...needed,
+      leaseMs: 900,
+    });
+  });
+
+  it.each([
+    [['--faults', 'kill,eclipse'], '--faults must be one of'],
+    [['--topology', 'ring'], '--topology must be one of'],
+    [['--seed', 'x'], '--seed must be a whole number from 0, not x'],
+    [['--on-save-failure', 'ignore'], '--on-save-failure must be one of error, respond'],
+    [['--requests', '0'], '--requests must be a whole number from 1, not 0'],
+    [['--unknown'], "Unknown option '--unknown'"],
+  ])('is refused for %j', (args, message) => {
+    expect(() => planOf(args)).toThrow(message);
+  });
+});
+
+describe('what several faults excuse', () => {
+  const excused = (...excuses: Partial<Expectations>[]) => allExcuses(excuses);
+
+  it('is nothing for none of them', () => {
+    expect(excused()).toEqual(NOTHING_EXCUSED);
+    expect(excused({}, {})).toEqual(NOTHING_EXCUSED);
+  });
+
+  it('is whatever one of them does', () => {
+    const { otherAnswers } = NOTHING_EXCUSED;
+    expect(
+      excused(
+        { outages: true, otherAnswers: ['503 a'], maxBlockedMs: 1_000 },
+        { brokenConnections: true, otherAnswers: ['503 a', '503 b'] },
+        { maxBlockedMs: 3_000 },
+      ),
+    ).toEqual({
+      ...NOTHING_EXCUSED,
+      outages: true,
+      brokenConnections: true,
+      otherAnswers: [...otherAnswers, '503 a', '503 b'],
+      maxBlockedMs: 3_000,
+    });
+  });
+
+  it.each([
+    ['told to the second', 'told to the second', 'told to the second'],
+    ['told to the second', 'never', 'told to the second'],
+    ['never', 'told to both', 'told to both'],
+    ['told to the second', 'told to both', 'told to either'],
+  ] as const)('of executions, %s and %s, is: %s', (one, other, both) => {
+    const { extraExecutions } = excused({ extraExecutions: one }, { extraExecutions: other });
+    expect(extraExecutions).toBe(both);
+  });
+});

@@ -1,0 +1,45 @@
+import { describe, expect, it } from '@jest/globals';
+import { planOf } from '../chaos/arguments.js';
+import { historyOf } from '../chaos/history.js';
+import { runChaos } from '../chaos/run.js';
+import { NOTHING_EXCUSED } from './lab/expectations.js';
+import { judge } from './lab/oracle.js';
+
+/** A machine that is busy with other tests is not to be mistaken for a store that is down. */
+const PATIENCE = ['--command-timeout-ms', '20000', '--save-timeout-ms', '20000'];
+
+describe('chaos, a small dose of it', () => {
+  it('lost replies, CLIENT KILL and SCRIPT FLUSH: one execution and one success for each key', async () => {
+    const { figures, trouble, evidence, objections, suspects } = await runChaos(
+      planOf([
+        ...['--requests', '1500', '--duplicates', '15', '--workers', '2', '--seed', '11'],
+        ...['--faults', 'lost-replies,client-kill,script-flush', ...PATIENCE],
+      ]),
+    );
+
+    const histories = suspects.map((key) => historyOf(key, evidence));
+    expect([...objections, ...histories]).toEqual([]);
+    expect(figures.keys).toBeGreaterThanOrEqual(100);
+    expect(figures).toMatchObject({
+      executions: figures.keys,
+      keysWithDifferentSuccesses: 0,
+      keysStuck: 0,
+    });
+    for (const count of Object.values(trouble)) expect(count).toBeGreaterThan(0);
+  }, 120_000);
+
+  it('kill -9: what ran again was told to its successor, and a run that excuses nothing objects', async () => {
+    const { evidence, trouble } = await runChaos(
+      planOf([
+        ...['--requests', '300', '--duplicates', '10', '--workers', '2', '--seed', '12'],
+        ...['--faults', 'kill', '--strikes', '2', '--lease-ms', '3000', ...PATIENCE],
+      ]),
+    );
+
+    expect(trouble['kill -9']).toBeGreaterThanOrEqual(2);
+    // Without the limit of the time that a key is blocked: how busy this machine is, nobody knows.
+    const excused = { extraExecutions: 'told to the second', brokenConnections: true } as const;
+    expect(judge(evidence, { ...NOTHING_EXCUSED, ...excused }).objections).toEqual([]);
+    expect(judge(evidence, NOTHING_EXCUSED).objections).not.toEqual([]);
+  }, 120_000);
+});

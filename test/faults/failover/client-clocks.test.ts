@@ -1,0 +1,84 @@
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  jest,
+} from '@jest/globals';
+import type { Begin } from '../../../lib/core/idempotency-store.js';
+import { success } from '../../integration/engine/support/worker.js';
+import { until } from '../../integration/redis/support/until.js';
+import { RedisNode } from '../../support/redis-node.js';
+import { labClaim } from '../store/support/claims.js';
+import type { LedgerWorker } from '../store/support/ledger-worker.js';
+import { FailoverScene } from './support/failover-scene.js';
+
+const HOUR_MS = 3_600_000;
+
+let redis: RedisNode;
+let scene: FailoverScene;
+let alice: LedgerWorker;
+let bob: LedgerWorker;
+
+beforeAll(async () => {
+  redis = await RedisNode.start();
+});
+beforeEach(async () => {
+  scene = new FailoverScene();
+  alice = await scene.worker({ url: redis.url });
+  bob = await scene.worker({ url: redis.url });
+});
+afterEach(async () => {
+  jest.restoreAllMocks();
+  await scene.stop();
+});
+afterAll(() => redis.stop());
+
+/** Moves the wall clock of this process, with both workers in it; the monotonic one goes on. */
+function setWallClock(aheadMs: number): void {
+  jest.restoreAllMocks();
+  const now = Date.now.bind(Date);
+  jest.spyOn(Date, 'now').mockImplementation(() => now() + aheadMs);
+}
+
+/** The server's clock, in milliseconds. */
+async function serverTime(): Promise<number> {
+  const [seconds] = (await redis.call('TIME')) as [string];
+  return Number(seconds) * 1_000;
+}
+
+describe.each([HOUR_MS, -HOUR_MS])("A worker's wall clock that jumps by %d ms", (jumpMs) => {
+  it('changes nothing for an attempt: its lease is neither over nor longer', async () => {
+    const claim = labClaim({ leaseMs: 2_000 });
+    const attempt = await alice.run(claim);
+    setWallClock(jumpMs);
+    const heartbeats = () => alice.store.sentOf('extend').length;
+    await until(() => heartbeats() > 0);
+    expect(attempt.signal.aborted).toBe(false);
+    expect(await bob.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+    setWallClock(-jumpMs);
+    const soFar = heartbeats();
+    await until(() => heartbeats() > soFar);
+    const execution = alice.effect(claim, attempt);
+    expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
+    expect(await bob.request(claim)).toEqual({ kind: 'success', execution, replayed: true });
+    expect(alice.told).toEqual(['acquired', 'completed']);
+    expect(alice.eventsOf('completed')).toMatchObject([{ late: false }]);
+    expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
+  });
+
+  it('changes nothing for a begin: it says the same time limit to the server, and is not late', async () => {
+    await alice.request(labClaim());
+    setWallClock(jumpMs);
+    const claim = labClaim();
+    expect(await alice.request(claim)).toMatchObject({ kind: 'success', replayed: false });
+    const begins = alice.store.sentOf('begin').map(({ command }) => command as Begin);
+    expect(begins).toHaveLength(2);
+    const serverNow = await serverTime();
+    const [, { notAfter } = { notAfter: 0 }] = begins;
+    expect(Math.abs(notAfter - serverNow)).toBeLessThan(HOUR_MS / 2);
+  });
+});

@@ -1,0 +1,121 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { success } from '../../integration/engine/support/worker.js';
+import { RedisNode } from '../../support/redis-node.js';
+import { canFakeServerClock, ServerClock } from '../../support/server-clock/server-clock.js';
+import { unavailable } from '../../support/faulty-store.js';
+import { labClaim } from '../store/support/claims.js';
+import type { LedgerWorker } from '../store/support/ledger-worker.js';
+import { FailoverScene } from './support/failover-scene.js';
+
+const HOUR_MS = 3_600_000;
+
+// Without a C compiler, `npm test` has said what is missing: test/support/provision/c-compiler.ts.
+const describeWithClock = canFakeServerClock ? describe : describe.skip;
+
+describeWithClock("The server's clock", () => {
+  let clock: ServerClock;
+  let redis: RedisNode;
+  let scene: FailoverScene;
+  let alice: LedgerWorker;
+  let bob: LedgerWorker;
+
+  beforeAll(async () => {
+    clock = new ServerClock();
+    redis = await RedisNode.start({ env: clock.env });
+  });
+  beforeEach(async () => {
+    clock.setOffset(0);
+    scene = new FailoverScene();
+    alice = await scene.worker({ url: redis.url });
+    bob = await scene.worker({ url: redis.url });
+  });
+  afterEach(() => scene.stop());
+  afterAll(async () => {
+    await redis.stop();
+    clock.remove();
+  });
+
+  describe('an hour ahead, all at once', () => {
+    it('ends a lease in flight: takeover, told to the second, and superseded, told to the first', async () => {
+      const claim = labClaim();
+      const attempt = await alice.run(claim);
+      clock.setOffset(HOUR_MS);
+      const answer = await bob.request(claim);
+      expect(answer).toMatchObject({ kind: 'success', replayed: false });
+      const settlement = await attempt.complete(success(alice.effect(claim, attempt)));
+      expect(settlement).toMatchObject({ kind: 'other', state: 'completed' });
+      expect(scene.ledger.effectsOn(claim)[0]).toMatchObject({ attempt: 2, isTakeover: true });
+      expect(bob.told).toEqual(['takeover', 'completed']);
+      expect(alice.told).toContain('superseded');
+      expect(scene.objections()).toEqual([]);
+    });
+
+    it('costs an attempt that nobody took over nothing', async () => {
+      const claim = labClaim();
+      const attempt = await alice.run(claim);
+      clock.setOffset(HOUR_MS);
+      const execution = alice.effect(claim, attempt);
+      expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
+      expect(alice.eventsOf('completed')).toMatchObject([{ late: true }]);
+      expect(await bob.request(claim)).toEqual({ kind: 'success', execution, replayed: true });
+      expect(scene.objections()).toEqual([]);
+    });
+
+    it('makes a begin late, which is sent once more, and no more than one', async () => {
+      await alice.request(labClaim());
+      clock.setOffset(HOUR_MS);
+      expect(await alice.request(labClaim())).toMatchObject({ kind: 'success' });
+      expect(await alice.request(labClaim())).toMatchObject({ kind: 'success' });
+      const [, first, again, next, ...more] = alice.store.sentOf('begin');
+      expect(again?.token).toBe(first?.token);
+      expect(next?.token).not.toBe(first?.token);
+      expect(more).toEqual([]);
+      expect(alice.told).not.toContain('store_unavailable');
+    });
+
+    it('is when a retention of half an hour is over', async () => {
+      const claim = labClaim();
+      const attempt = await alice.run(claim);
+      const retentionMs = HOUR_MS / 2;
+      await attempt.complete({ ...success(alice.effect(claim, attempt)), retentionMs });
+      clock.setOffset(retentionMs - 60_000);
+      expect((await bob.begin(claim)).kind).toBe('replay');
+      clock.setOffset(HOUR_MS);
+      expect((await bob.begin(claim)).kind).toBe('run');
+    });
+  });
+
+  describe('an hour back, all at once', () => {
+    it('leaves an attempt in flight and its duplicates as they are', async () => {
+      const claim = labClaim({ leaseMs: 2_000 });
+      const attempt = await alice.run(claim);
+      clock.setOffset(-HOUR_MS);
+      expect(await bob.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+      const execution = alice.effect(claim, attempt);
+      expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
+      expect(await bob.request(claim)).toEqual({ kind: 'success', execution, replayed: true });
+      expect(alice.told).toEqual(['acquired', 'completed']);
+      expect(scene.objections()).toEqual([]);
+    });
+
+    it("does not keep a dead owner's lease alive for longer than the lease is", async () => {
+      const claim = labClaim({ leaseMs: 1_000 });
+      alice.store.always(unavailable, 'extend');
+      await alice.run(claim);
+      clock.setOffset(-HOUR_MS);
+      expect(await bob.insist(claim)).toMatchObject({ kind: 'success', replayed: false });
+      expect(scene.ledger.effectsOn(claim)).toMatchObject([{ attempt: 2, isTakeover: true }]);
+      expect(scene.objections()).toEqual([]);
+    });
+
+    it('makes no begin late, and fencing tokens of a key go on growing', async () => {
+      const claim = labClaim({ leaseMs: 1_000 });
+      const first = await alice.run(claim);
+      await first.release();
+      clock.setOffset(-HOUR_MS);
+      const second = await alice.run(claim);
+      expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
+      expect(alice.store.sentOf('begin')).toHaveLength(2);
+    });
+  });
+});

@@ -1,0 +1,50 @@
+import type { EngineOptions } from 'nestjs-idempotency';
+import {
+  redisStore,
+  type RedisConnectionOptions,
+  type RedisIdempotencyStore,
+  type RedisStoreOptions,
+} from 'nestjs-idempotency/redis';
+import type { SentinelConnection } from '../../../support/redis-sentinel.js';
+import { Ledger } from '../../store/support/ledger.js';
+import { LedgerWorker } from '../../store/support/ledger-worker.js';
+
+/** Workers around several servers, and what their operations and clients write down. */
+export class FailoverScene {
+  readonly ledger = new Ledger();
+  private readonly workers: LedgerWorker[] = [];
+  private readonly stores: RedisIdempotencyStore[] = [];
+
+  /** A further process that asks the Sentinels, connected. */
+  sentinelWorker(
+    group: { readonly connection: SentinelConnection },
+    connection: RedisConnectionOptions = {},
+  ): Promise<LedgerWorker> {
+    return this.worker({
+      connection: { ...group.connection, ...connection },
+      onConnectionError: () => undefined,
+    });
+  }
+
+  /** A further process, connected. */
+  async worker(options: RedisStoreOptions, engine: EngineOptions = {}): Promise<LedgerWorker> {
+    const store = redisStore(options);
+    this.stores.push(store);
+    await store.open();
+    const worker = new LedgerWorker(store, this.ledger, { shutdownTimeoutMs: 0, ...engine });
+    this.workers.push(worker);
+    return worker;
+  }
+
+  /** What broke a promise so far; an execution more than one has to be reported. */
+  objections(): readonly string[] {
+    const events = this.workers.flatMap((worker) => worker.events);
+    return this.ledger.objections(events, { extraExecutions: 'told to either' });
+  }
+
+  async stop(): Promise<void> {
+    // Nothing is saved in the background any more.
+    for (const { engine } of this.workers) await engine.drain();
+    for (const store of this.stores) await store.close();
+  }
+}

@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { NOTHING_EXCUSED } from '../lab/expectations.js';
+import { Lab } from '../lab/lab.js';
+import type { LabWorker } from '../lab/lab-worker.js';
+import type { Point } from '../lab/worker/mishap.js';
+import type { StoreSettings } from '../lab/worker/settings.js';
+
+const LIMIT_MS = 20_000;
+
+describe('a worker that dies by kill -9', () => {
+  let redis: RedisServer | undefined;
+  let lab: Lab;
+  let store: StoreSettings;
+  let survivor: LabWorker;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    lab = await Lab.set();
+    store = { kind: 'redis', url: redis.url };
+    survivor = await lab.start(store, { options: { leaseMs: 1_000 } });
+  }, 60_000);
+
+  afterAll(async () => {
+    await lab.clear();
+    await redis?.stop();
+  });
+
+  /** A worker dies at this point of the key's first attempt, and its client asks the other one. */
+  async function crashAt(point: Point, key: string) {
+    const victim = await lab.start(store, { options: { leaseMs: 1_000 } });
+    const mishap = { point, action: { kind: 'crash' } } as const;
+    const lost = await lab.client.send(victim.url, key, { mishap });
+    expect(lost).toMatchObject({ error: 'ECONNRESET' });
+    await victim.untilExit();
+    return lab.client.ask(() => [survivor.url], key, { limitMs: LIMIT_MS });
+  }
+
+  it.each(['after_begin', 'in_handler'] as const)(
+    'at the point %s leaves a key that comes free with its lease, and one effect',
+    async (point) => {
+      const answer = await crashAt(point, point);
+
+      expect(answer).toMatchObject({ status: 201, replayed: false });
+      expect(lab.effects(point)).toMatchObject([
+        { attempt: 2, isTakeover: true, worker: survivor.name, execution: answer.execution },
+      ]);
+    },
+  );
+
+  it.each(['after_effect', 'before_complete'] as const)(
+    'at the point %s leaves an effect that is repeated by an attempt which knows that it takes over',
+    async (point) => {
+      const answer = await crashAt(point, point);
+
+      expect(answer).toMatchObject({ status: 201, replayed: false });
+      const [first, second, ...others] = lab.effects(point);
+      expect(others).toEqual([]);
+      expect(first).toMatchObject({ attempt: 1, isTakeover: false });
+      expect(second).toMatchObject({
+        attempt: 2,
+        isTakeover: true,
+        worker: survivor.name,
+        execution: answer.execution,
+      });
+      expect(second!.fence).toBeGreaterThan(first!.fence);
+      expect(lab.eventsOf(point)).toContainEqual(
+        expect.objectContaining({ type: 'takeover', fence: second!.fence }),
+      );
+    },
+  );
+
+  it('at the point after_complete leaves an outcome that is replayed, though no client had it', async () => {
+    const point = 'after_complete';
+    const answer = await crashAt(point, point);
+
+    expect(answer).toMatchObject({ status: 201, replayed: true });
+    expect(lab.effects(point)).toMatchObject([{ attempt: 1, execution: answer.execution }]);
+    expect(lab.eventsOf(point)).not.toContainEqual(expect.objectContaining({ type: 'takeover' }));
+  });
+
+  it('leaves nothing that was not reported to the successor', () => {
+    const { objections, figures } = lab.judge({
+      ...NOTHING_EXCUSED,
+      extraExecutions: 'told to the second',
+      brokenConnections: true,
+    });
+    expect(objections).toEqual([]);
+    expect(figures).toMatchObject({ executions: 7, extraExecutions: 2, toldToSecond: 2 });
+  });
+
+  it('leaves the outcome unknown where onTakeover is "reject": no second effect, whoever asks', async () => {
+    const options = { leaseMs: 1_000, onTakeover: 'reject' } as const;
+    const [victim, careful] = await Promise.all([
+      lab.start(store, { options }),
+      lab.start(store, { options }),
+    ]);
+    const key = 'never-twice';
+    const mishap = { point: 'after_effect', action: { kind: 'crash' } } as const;
+    await lab.client.send(victim.url, key, { mishap });
+
+    const answer = await lab.client.ask(() => [careful.url], key, { limitMs: LIMIT_MS });
+
+    expect(answer).toMatchObject({ status: 409, code: 'idempotency_outcome_unknown' });
+    expect(answer.retryAfter).toBeUndefined();
+    expect(lab.effects(key)).toHaveLength(1);
+  });
+});

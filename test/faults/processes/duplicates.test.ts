@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { NOTHING_EXCUSED } from '../lab/expectations.js';
+import { Lab } from '../lab/lab.js';
+import type { LabWorker } from '../lab/lab-worker.js';
+import type { StoreSettings } from '../lab/worker/settings.js';
+
+const WORKERS = 3;
+const DUPLICATES = 300;
+const BYTES = 5_000_000;
+const LIMIT_MS = 20_000;
+/** Longer than anything in here takes. */
+const LEASE_MS = 60_000;
+
+describe('three processes on one Redis', () => {
+  let redis: RedisServer | undefined;
+  let lab: Lab;
+  let store: StoreSettings;
+  let workers: LabWorker[];
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    lab = await Lab.set();
+    store = { kind: 'redis', url: redis.url };
+    const options = { leaseMs: LEASE_MS, maxStoredBytes: 2 * BYTES, waitTimeoutMs: LEASE_MS };
+    const start = (whenInProgress: 'reject' | 'wait') =>
+      lab.start(store, { options: { ...options, whenInProgress }, effectDelayMs: 100 });
+    workers = await Promise.all([start('reject'), start('wait'), start('reject')]);
+  }, 60_000);
+
+  afterAll(async () => {
+    await lab.clear();
+    await redis?.stop();
+  });
+
+  const urlOf = (number: number) => workers[number % WORKERS]!.url;
+  const askAll = (key: string) => lab.client.ask(() => [urlOf(0)], key, { limitMs: LIMIT_MS });
+
+  it(`execute once what ${DUPLICATES} clients ask for at the same time`, async () => {
+    const key = 'at-once';
+    const answers = await Promise.all(
+      Array.from({ length: DUPLICATES }, (_, number) => lab.client.send(urlOf(number), key)),
+    );
+
+    const [effect, ...more] = lab.effects(key);
+    expect(more).toEqual([]);
+    const first = answers.filter(({ status, replayed }) => status === 201 && !replayed);
+    expect(first).toHaveLength(1);
+    for (const answer of answers) {
+      if (answer.status !== 409) expect(answer).toMatchObject({ execution: effect!.execution });
+    }
+    // Who waits is not told to come back.
+    const waiting = answers.filter((_, number) => number % WORKERS === 1);
+    expect(new Set(waiting.map(({ status }) => status))).toEqual(new Set([201]));
+  });
+
+  it('replay 5 MB of bytes that are no text, the same in every process', async () => {
+    const key = 'large';
+    const body = { bytes: BYTES };
+    const first = await lab.client.send(urlOf(0), key, { body });
+    const others = await Promise.all([1, 2].map((n) => lab.client.send(urlOf(n), key, { body })));
+
+    expect(first).toMatchObject({ status: 201, replayed: false });
+    for (const other of others) {
+      expect(other).toMatchObject({ status: 201, replayed: true, digest: first.digest });
+    }
+    expect(lab.effects(key)).toHaveLength(1);
+  });
+
+  it('keep the outcome of a client that left while its handler was running', async () => {
+    const key = 'left';
+    const leave = new AbortController();
+    const mishap = { point: 'in_handler', action: { kind: 'pause', ms: 2_000 } } as const;
+    const left = lab.client.send(urlOf(0), key, { mishap, signal: leave.signal });
+    await lab.untilBegan(key);
+    leave.abort();
+    expect(await left).toMatchObject({ error: 'ABORT_ERR' });
+
+    const answer = await askAll(key);
+
+    expect(answer).toMatchObject({ status: 201, replayed: true });
+    expect(lab.effects(key)).toMatchObject([{ attempt: 1, execution: answer.execution }]);
+  });
+
+  it('leave nothing for the oracle to object to', () => {
+    const { objections } = lab.judge({ ...NOTHING_EXCUSED, brokenConnections: true });
+    expect(objections).toEqual([]);
+  });
+});

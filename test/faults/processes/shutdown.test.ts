@@ -1,0 +1,79 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { NOTHING_EXCUSED, UNAVAILABLE } from '../lab/expectations.js';
+import { Lab } from '../lab/lab.js';
+import type { StoreSettings } from '../lab/worker/settings.js';
+
+const RUNNING = 20;
+const LOOK_PAUSE_MS = 200;
+/** Longer than anything in here takes: a key that waits for its lease is found out. */
+const options = { leaseMs: 60_000, shutdownTimeoutMs: 60_000 };
+
+describe('SIGTERM under load', () => {
+  let redis: RedisServer | undefined;
+  let lab: Lab;
+  let store: StoreSettings;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    lab = await Lab.set();
+    store = { kind: 'redis', url: redis.url };
+  }, 60_000);
+
+  afterAll(async () => {
+    await lab.clear();
+    await redis?.stop();
+  });
+
+  /** The signal takes a moment to arrive, and what comes before it may run for longer than is to be waited. */
+  async function untilItRefuses(url: string): Promise<void> {
+    for (let number = 0; ; number += 1) {
+      const asked = lab.client.send(url, `early-${number}`);
+      const answer = await Promise.race([asked, delay(LOOK_PAUSE_MS)]);
+      if (answer?.status === 503) return;
+    }
+  }
+
+  it('lets what runs finish, begins nothing more, and leaves no key behind', async () => {
+    const [leaving, staying] = await Promise.all([
+      lab.start(store, { options, effectDelayMs: 3_000 }),
+      lab.start(store, { options }),
+    ]);
+    const running = Array.from({ length: RUNNING }, (_, index) => `running-${index}`);
+    const answers = running.map((key) => lab.client.send(leaving.url, key));
+    // Has begun at the store, and comes back when the shutdown is under way.
+    const pause = { point: 'after_begin', action: { kind: 'pause', ms: 2_000 } } as const;
+    const unstarted = lab.client.send(leaving.url, 'unstarted', { mishap: pause });
+    await Promise.all([...running, 'unstarted'].map((key) => lab.untilBegan(key)));
+
+    const exited = leaving.terminate();
+    await untilItRefuses(leaving.url);
+    const refused = await lab.client.send(leaving.url, 'refused');
+
+    expect(refused).toMatchObject({ status: 503, code: 'idempotency_shutting_down' });
+    expect(refused.retryAfter).toBeGreaterThanOrEqual(1);
+    expect(await unstarted).toMatchObject({ status: 503, code: 'idempotency_shutting_down' });
+    for (const answer of await Promise.all(answers)) {
+      expect(answer).toMatchObject({ status: 201, replayed: false });
+    }
+    await exited;
+    // Not even at the store.
+    expect(lab.eventsOf(refused.key)).toEqual([]);
+
+    for (const key of running) {
+      expect(await lab.client.send(staying.url, key)).toMatchObject({ replayed: true });
+    }
+    for (const key of ['unstarted', refused.key]) {
+      expect(lab.effects(key)).toEqual([]);
+      expect(await lab.client.send(staying.url, key)).toMatchObject({
+        status: 201,
+        replayed: false,
+      });
+      expect(lab.effects(key)).toMatchObject([{ isTakeover: false, worker: staying.name }]);
+    }
+    const { objections, figures } = lab.judge({ ...NOTHING_EXCUSED, otherAnswers: UNAVAILABLE });
+    expect(objections).toEqual([]);
+    expect(figures.executions).toBe(figures.keys);
+  }, 60_000);
+});

@@ -1,0 +1,67 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { RedisProxy } from '../../support/redis-proxy.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { NOTHING_EXCUSED, UNAVAILABLE } from '../lab/expectations.js';
+import { Lab } from '../lab/lab.js';
+import type { LabWorker } from '../lab/lab-worker.js';
+
+const LIMIT_MS = 20_000;
+
+describe('a worker whose store is gone when its outcome is to be stored', () => {
+  let redis: RedisServer | undefined;
+  let proxy: RedisProxy | undefined;
+  let lab: Lab;
+  let other: LabWorker;
+
+  beforeAll(async () => {
+    redis = await startRedis();
+    proxy = await RedisProxy.start(redis.port);
+    lab = await Lab.set();
+    other = await lab.start({ kind: 'redis', url: redis.url });
+  }, 60_000);
+
+  afterAll(async () => {
+    await lab.clear();
+    await proxy?.stop();
+    await redis?.stop();
+  });
+
+  it.each([
+    ['respond', 'with the outcome all the same', { status: 201, replayed: false }],
+    ['error', 'with 503', { status: 503, code: 'idempotency_store_unavailable' }],
+  ] as const)(
+    'answers %s, and stores the outcome once the store is back',
+    async (onSaveFailure, _, expected) => {
+      // The heartbeats cannot come through either: the lease has to last until the store is back.
+      const options = { leaseMs: 60_000, saveTimeoutMs: 300, onSaveFailure };
+      const worker = await lab.start({ kind: 'redis', url: proxy!.url }, { options });
+      const key = `gone-${onSaveFailure}`;
+      const mishap = { point: 'after_effect', action: { kind: 'pause', ms: 2_000 } } as const;
+      const asked = lab.client.send(worker.url, key, { mishap });
+      await lab.untilBegan(key);
+      proxy!.hangUp();
+
+      const answer = await asked;
+      const meanwhile = await lab.client.send(other.url, key);
+      proxy!.heal();
+      const later = await lab.client.ask(() => [other.url], key, { limitMs: LIMIT_MS });
+
+      expect(answer).toMatchObject(expected);
+      expect(meanwhile).toMatchObject({ status: 409, code: 'idempotency_in_progress' });
+      const [effect, ...more] = lab.effects(key);
+      expect(more).toEqual([]);
+      expect(later).toMatchObject({
+        status: 201,
+        replayed: true,
+        execution: effect!.execution,
+        ...(answer.digest !== undefined && answer.status === 201 && { digest: answer.digest }),
+      });
+      expect(lab.eventsOf(key)).toContainEqual(expect.objectContaining({ type: 'save_delayed' }));
+    },
+  );
+
+  it('leaves nothing for the oracle to object to', () => {
+    const otherAnswers = [...NOTHING_EXCUSED.otherAnswers, ...UNAVAILABLE];
+    expect(lab.judge({ ...NOTHING_EXCUSED, otherAnswers }).objections).toEqual([]);
+  });
+});
