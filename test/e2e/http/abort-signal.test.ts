@@ -1,0 +1,79 @@
+import { createServer, type Server } from 'node:http';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { Controller, Post } from '@nestjs/common';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Idempotent, requireIdempotencyContext } from 'nestjs-idempotency';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { Redis } from 'ioredis';
+import { platforms } from '../../support/http/combinations.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+
+const LEASE_MS = 1_500;
+
+/** A provider that takes a request and never answers. */
+let provider: Server;
+let providerUrl: string;
+let redis: RedisServer;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  provider = createServer((request) => request.resume()).listen(0, '127.0.0.1');
+  await once(provider, 'listening');
+  providerUrl = `http://127.0.0.1:${String((provider.address() as AddressInfo).port)}`;
+});
+afterAll(async () => {
+  provider.closeAllConnections();
+  provider.close();
+  await redis.stop();
+});
+
+@Controller()
+class ProviderController {
+  @Post('pay')
+  @Idempotent({ leaseMs: LEASE_MS, waitTimeoutMs: 1 })
+  async pay(@InScenario() scenario: Scenario) {
+    scenario.started.add();
+    const { signal } = requireIdempotencyContext();
+    try {
+      await fetch(providerUrl, { method: 'POST', signal });
+    } catch {
+      scenario.notes.push(signal.reason);
+    }
+    return { reason: String(signal.reason) };
+  }
+}
+
+describe.each(platforms)('The signal of an attempt, on %s', (platform) => {
+  let app: TestApp;
+  let observer: Redis;
+
+  beforeAll(async () => {
+    observer = new Redis(redis.url);
+    const store = redisStore({ url: redis.url, keyPrefix: platform });
+    app = await startApp({
+      platform,
+      store,
+      controllers: [ProviderController],
+      options: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+    });
+  });
+  afterAll(async () => {
+    observer.disconnect();
+    await app.close();
+  });
+
+  it('ends a fetch once the attempt has lost its record', async () => {
+    const scenario = app.scenario();
+    const pending = scenario.start('POST', '/pay');
+    await scenario.started.reached(1);
+    // Found by the next heartbeat.
+    const keys = await observer.keys(`${platform}:1:*`);
+    expect(keys).toHaveLength(1);
+    await observer.del(keys);
+    expect(await pending.response).toMatchObject({ status: 201, json: { reason: 'gone' } });
+    expect(scenario.notes).toEqual(['gone']);
+  });
+});
