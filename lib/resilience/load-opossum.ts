@@ -1,7 +1,5 @@
 import type { EventEmitter } from 'node:events';
-import { createRequire } from 'node:module';
-import { types } from 'node:util';
-import { IdempotencyOptionsError } from '../core/errors.js';
+import { loadPeer } from '../core/load-peer.js';
 
 /** What is used of opossum's circuit breaker: a structure, so that no declaration needs the package. */
 export interface OpossumBreaker {
@@ -28,23 +26,7 @@ export type OpossumConstructor = new (
   options: OpossumOptions,
 ) => OpossumBreaker;
 
-/**
- * Loads the optional peer, only when a breaker is asked for. By `require`, because the module is made
- * synchronously; opossum is CommonJS.
- *
- * @param from where to look for it.
- * @throws {@link IdempotencyOptionsError} when it is not installed.
- */
-export function loadOpossum(from: string = import.meta.url): OpossumConstructor {
-  try {
-    return createRequire(from)('opossum') as OpossumConstructor;
-  } catch (error) {
-    if (types.isNativeError(error) && 'code' in error && error.code === 'MODULE_NOT_FOUND') {
-      throw new IdempotencyOptionsError(
-        'The option "breaker" needs opossum, which is not installed: npm install opossum',
-        { cause: error },
-      );
-    }
-    throw error;
-  }
+/** @throws {@link IdempotencyOptionsError} when opossum is not installed where `from` looks for it. */
+export function loadOpossum(from?: string): OpossumConstructor {
+  return loadPeer('opossum', 'The option "breaker" needs', from) as OpossumConstructor;
 }

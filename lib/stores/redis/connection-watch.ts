@@ -1,5 +1,6 @@
 import { errorMonitor } from 'node:events';
 import type { RedisClient } from './redis-client.js';
+import type { SilenceWatch } from './silence-watch.js';
 
 /** Why a command is not even sent. */
 export interface Obstacle {
@@ -23,6 +24,8 @@ export class ConnectionWatch {
   constructor(
     private readonly client: RedisClient,
     private readonly isRevived: boolean,
+    /** Told of what is sent, where somebody replaces a silent connection. */
+    readonly silence?: SilenceWatch,
   ) {
     client.on(errorMonitor, this.onError);
     client.on('ready', this.onReady);
@@ -39,6 +42,7 @@ export class ConnectionWatch {
 
   close(): void {
     this.closed = true;
+    this.silence?.stop();
     this.client.off(errorMonitor, this.onError);
     this.client.off('ready', this.onReady);
   }

@@ -2,13 +2,17 @@ import { replyCode } from './error-classification.js';
 import { loadIoredis } from './load-ioredis.js';
 import type { OwnRedisClient } from './binary-client.js';
 import { Revival } from './revival.js';
+import { SilenceWatch } from './silence-watch.js';
 import type { OwnConnectionOptions } from './redis-store-options.js';
 
 export interface OwnConnection {
   readonly client: OwnRedisClient;
+  readonly silence: SilenceWatch;
   readonly close: () => Promise<void>;
 }
 
+/** See {@link SilenceWatch}, which stands in for ioredis' own. */
+const SOCKET_TIMEOUT_MS = 1_000;
 const LONGEST_RECONNECT_PAUSE_MS = 250;
 const QUIT_TIMEOUT_MS = 1_000;
 
@@ -20,7 +24,6 @@ const DEFAULTS = {
   maxRetriesPerRequest: 0,
   enableAutoPipelining: true,
   connectTimeout: 2_000,
-  socketTimeout: 1_000,
   disconnectTimeout: 200,
   sentinelCommandTimeout: 500,
   failoverDetector: true,
@@ -31,7 +34,8 @@ const DEFAULTS = {
 
 export function openConnection(options: OwnConnectionOptions): OwnConnection {
   const { url, connection, onConnectionError = warnOnce } = options;
-  const settings = { ...DEFAULTS, ...connection };
+  const { socketTimeout = SOCKET_TIMEOUT_MS, ...others } = connection ?? {};
+  const settings = { ...DEFAULTS, ...others };
   const Redis = loadIoredis();
   const client = url === undefined ? new Redis(settings) : new Redis(url, settings);
   reportOutages(client, onConnectionError);
@@ -40,7 +44,7 @@ export function openConnection(options: OwnConnectionOptions): OwnConnection {
     revival.stop();
     return closeConnection(client);
   };
-  return { client, close };
+  return { client, silence: new SilenceWatch(client, socketTimeout), close };
 }
 
 /** ioredis reports every failed attempt to reconnect: the first of an outage is enough. */

@@ -29,6 +29,7 @@ import { loadScripts, type LuaScripts } from './lua-scripts.js';
 import { asBuffer, headerLine, originWord } from './record-text.js';
 import type { RedisClient } from './redis-client.js';
 import type { WaitReplicas } from './redis-store-options.js';
+import type { OwnConnection } from './own-connection.js';
 import { openReplicated } from './open-replicated.js';
 import { ReplicatedRunner } from './replicated-runner.js';
 import { ScriptRunner } from './script-runner.js';
@@ -66,11 +67,11 @@ export interface RedisIdempotencyStoreOptions {
   readonly scripts?: LuaScripts;
 
   /**
-   * What close does besides, for a connection that is the store's own.
+   * The connection, where it is the store's own.
    *
    * @internal
    */
-  readonly closeConnection?: () => Promise<void>;
+  readonly ownConnection?: OwnConnection;
 }
 
 /** Version of the key's form; that of the record's form stands in the record. */
@@ -90,25 +91,29 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   private readonly runner: ScriptRunner;
   private readonly replicated: ReplicatedRunner | undefined;
   private readonly keyStart: string;
-  private readonly closeConnection: (() => Promise<void>) | undefined;
+  private readonly ownConnection: OwnConnection | undefined;
 
   /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
   constructor(options: RedisIdempotencyStoreOptions) {
     super();
-    const { client, keyPrefix, push = true, waitReplicas, scripts, closeConnection } = options;
+    const { client, keyPrefix, push = true, waitReplicas, scripts, ownConnection } = options;
     if (!isBinaryRedisClient(client)) {
       throw new IdempotencyOptionsError('client must be a Redis or Cluster of ioredis 5 or 6.');
     }
     this.client = client;
     this.keyStart = `${checkedKeyPrefix(keyPrefix)}:${KEY_VERSION}:`;
     this.scripts = scripts ?? loadScripts();
-    this.connection = new ConnectionWatch(client, closeConnection !== undefined);
+    this.connection = new ConnectionWatch(
+      client,
+      ownConnection !== undefined,
+      ownConnection?.silence,
+    );
     this.subscriptions = push ? new Subscriptions(() => openSubscriber(client)) : undefined;
     this.publish = publishCommand(client);
     this.runner = new ScriptRunner(client, this.connection);
     this.replicated =
       waitReplicas && new ReplicatedRunner(openReplicated(client), Object.freeze(waitReplicas));
-    this.closeConnection = closeConnection;
+    this.ownConnection = ownConnection;
   }
 
   override open(): Promise<readonly StoreWarning[]> {
@@ -187,7 +192,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     this.connection.close();
     this.subscriptions?.close();
     this.replicated?.close();
-    await this.closeConnection?.();
+    await this.ownConnection?.close();
   }
 
   private notification({ notify = false }: Complete | Release): string[] {

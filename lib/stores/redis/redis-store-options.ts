@@ -115,6 +115,7 @@ export interface RedisConnectionOptions {
   /** Name of the primary that the Sentinels watch. */
   readonly name?: string | undefined;
   readonly connectionName?: string | undefined;
+  readonly socketTimeout?: number | undefined;
   readonly enableAutoPipelining?: boolean | undefined;
   readonly [option: string]: unknown;
 }

@@ -22,6 +22,6 @@ export function redisStore(options: RedisStoreOptions): RedisIdempotencyStore {
   return new RedisIdempotencyStore({
     ...common,
     client: connection.client,
-    closeConnection: connection.close,
+    ownConnection: connection,
   });
 }

@@ -6,6 +6,7 @@ import type { WaitReplicas } from './redis-store-options.js';
 import { Revival } from './revival.js';
 import { kindOf, type ScriptReply } from './script-reply.js';
 import { sendWithinBudget } from './send-within-budget.js';
+import { SilenceWatch } from './silence-watch.js';
 
 interface Call {
   readonly script: LuaScript;
@@ -19,6 +20,9 @@ interface QueuedCall extends Call {
   readonly resolve: (reply: ScriptReply) => void;
   readonly reject: (error: unknown) => void;
 }
+
+/** How long the connection may be silent when no WAIT blocks it. */
+const SILENCE_MS = 1_000;
 
 /** What the replies say that wrote nothing: there is nothing to wait for. */
 const WITHOUT_WRITE = new Set([
@@ -44,7 +48,8 @@ export class ReplicatedRunner {
     readonly required: WaitReplicas,
   ) {
     client.on('error', () => undefined);
-    this.connection = new ConnectionWatch(client, true);
+    const silence = new SilenceWatch(client, SILENCE_MS + required.timeoutMs);
+    this.connection = new ConnectionWatch(client, true, silence);
     this.revival = new Revival(client);
   }
 

@@ -36,7 +36,7 @@ export async function sendWithinBudget<Reply>(
     let cause: string;
     if (obstacle === undefined) {
       try {
-        return await orNoReply(leftMs, send);
+        return await orNoReply(leftMs, watch, send);
       } catch (error) {
         failure = classifyFailure(error);
         cause = describeFailure(error);
@@ -67,6 +67,7 @@ class NoReplyError extends Error {
 
 function orNoReply<Reply>(
   ms: number,
+  { silence }: ConnectionWatch,
   send: (isGivenUp: () => boolean) => Promise<Reply>,
 ): Promise<Reply> {
   return new Promise((resolve, reject) => {
@@ -81,8 +82,10 @@ function orNoReply<Reply>(
       <Value>(settle: (value: Value) => void) =>
       (value: Value) => {
         clearTimeout(timer);
+        silence?.settled();
         settle(value);
       };
+    silence?.sent();
     send(() => isGivenUp).then(inTime(resolve), inTime(reject));
   });
 }

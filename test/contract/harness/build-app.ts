@@ -2,9 +2,9 @@ import { execFile } from 'node:child_process';
 import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
-import { transformFile, type Options } from '@swc/core';
 import { packPackage } from '../../support/packed-package.js';
 import { projectRoot } from '../../support/project-root.js';
+import { toJavaScript } from '../../support/to-javascript.js';
 
 const tests = join(projectRoot, 'test');
 
@@ -12,16 +12,6 @@ const APP = 'contract/app';
 
 /** The one piece that the application shares with the other tests, types aside. */
 const SHARED = 'support/faulty-store.ts';
-
-const toJavaScript: Options = {
-  swcrc: false,
-  jsc: {
-    target: 'es2022',
-    parser: { syntax: 'typescript', decorators: true },
-    transform: { legacyDecorator: true, decoratorMetadata: true },
-  },
-  module: { type: 'es6' },
-};
 
 /**
  * Builds the application of this suite in `folder`, over the tarball of the library as a user gets it. All
@@ -51,7 +41,7 @@ async function unpackLibrary(folder: string, library: string): Promise<void> {
 
 async function compile(app: string): Promise<void> {
   for (const name of await sources()) {
-    const { code } = await transformFile(join(tests, name), toJavaScript);
+    const code = await toJavaScript(join(tests, name));
     const compiled = join(app, name.replace(/\.ts$/, '.js'));
     await mkdir(dirname(compiled), { recursive: true });
     await writeFile(compiled, code);

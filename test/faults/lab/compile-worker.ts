@@ -1,20 +1,9 @@
 import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { transformFile, type Options } from '@swc/core';
 import { projectRoot } from '../../support/project-root.js';
+import { toJavaScript } from '../../support/to-javascript.js';
 
 const WORKER = join(import.meta.dirname, 'worker');
-
-const toJavaScript: Options = {
-  swcrc: false,
-  jsc: {
-    target: 'es2022',
-    parser: { syntax: 'typescript', decorators: true },
-    transform: { legacyDecorator: true, decoratorMetadata: true },
-    keepClassNames: true,
-  },
-  module: { type: 'es6' },
-};
 
 /**
  * Compiles worker and library into `folder`, once for all the processes that are to be started: compiled
@@ -52,7 +41,7 @@ async function compileTree(from: string, to: string): Promise<void> {
   for (const folder of folders) await mkdir(folder, { recursive: true });
   await Promise.all(
     sources.map(async (name) => {
-      const { code } = await transformFile(join(from, name), toJavaScript);
+      const code = await toJavaScript(join(from, name));
       await writeFile(join(to, name.replace(/\.ts$/, '.js')), code);
     }),
   );

@@ -226,3 +226,23 @@ describe('A connection of its own that ioredis has given up for good', () => {
     await until(isWell);
   });
 });
+
+describe('A process that stood still for longer than socketTimeout', () => {
+  it('keeps its connection, and finds the replies that came meanwhile', async () => {
+    const store = ownStore(server.url, { connection: { socketTimeout: 100 } });
+    const observer = userClient(server.url);
+    const connections = async () =>
+      /total_connections_received:(\d+)/.exec(await observer.info('stats'))?.[1];
+    await store.begin(beginCommand());
+    const before = await connections();
+    for (let i = 0; i < 5; i += 1) {
+      const attempt = store.begin(beginCommand({ timeoutMs: 200 }));
+      // The command goes out at the end of this turn of the event loop.
+      await new Promise(setImmediate);
+      const until = performance.now() + 300;
+      while (performance.now() < until);
+      expect(await attempt).toMatchObject({ kind: 'acquired' });
+    }
+    expect(await connections()).toBe(before);
+  });
+});

@@ -84,7 +84,7 @@ export class Scene {
     const options = { url, connection, onConnectionError: () => undefined };
     const { ownScripts: scripts } = this;
     if (scripts === undefined) return redisStore(options);
-    const { client, close: closeConnection } = openConnection(options);
-    return new RedisIdempotencyStore({ client, scripts, closeConnection });
+    const ownConnection = openConnection(options);
+    return new RedisIdempotencyStore({ client: ownConnection.client, scripts, ownConnection });
   }
 }
