@@ -14,4 +14,6 @@ export interface Claim {
   readonly options: ResolvedProtocolOptions;
   /** The caller's own wish, in milliseconds: shortens `waitTimeoutMs`, never prolongs it. */
   readonly waitAtMostMs?: number | undefined;
+  /** Aborted when the caller has left: nobody waits for the outcome any more. */
+  readonly callerGone?: AbortSignal | undefined;
 }

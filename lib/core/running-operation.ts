@@ -40,7 +40,26 @@ export class RunningOperation {
     this.active += 1;
   }
 
-  leave(how: 'returned' | 'threw'): void {
+  /**
+   * Somebody looks first whether it has been done: it is under way, and not entered.
+   *
+   * @param goOn - enters it, with what was found.
+   */
+  async look<Found, Result>(
+    look: () => Promise<Found>,
+    goOn: (found: Found) => Result,
+  ): Promise<Awaited<Result>> {
+    this.active += 1;
+    let result: Result;
+    try {
+      result = goOn(await look());
+    } finally {
+      this.leave('looked');
+    }
+    return await result;
+  }
+
+  leave(how: 'returned' | 'threw' | 'looked'): void {
     this.active -= 1;
     if (how === 'returned') this.returned += 1;
     if (this.active > 0) return;

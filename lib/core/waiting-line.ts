@@ -49,6 +49,9 @@ export class WaitingLine {
   private isAttended = false;
   private isWatched = false;
   private hasFailed = false;
+  private asking: Waiter | undefined;
+  /** Monotonic instant of the next look. */
+  private sleepsUntil = -Infinity;
 
   /** @param onEmpty - the last one has left, nobody joins any more. */
   constructor(
@@ -58,7 +61,13 @@ export class WaitingLine {
 
   join(claim: Claim, token: OwnerToken, giveUpAt: number): Promise<Decision> {
     return new Promise((resolve) => {
-      this.waiters.add({ claim, token, giveUpAt, resolve, isUnsure: false });
+      const waiter = { claim, token, giveUpAt, resolve, isUnsure: false };
+      this.waiters.add(waiter);
+      claim.callerGone?.addEventListener('abort', () => {
+        this.leave(waiter);
+      });
+      // Less patient than the others, for whom the line may be asleep.
+      if (giveUpAt < this.sleepsUntil) this.bell.ring();
       if (!this.isAttended) void this.attend(claim);
     });
   }
@@ -74,12 +83,29 @@ export class WaitingLine {
     let pauseMs = POLL_PAUSE_MS;
     while (this.waiters.size > 0) {
       const restMs = jittered(this.isWatched ? SAFETY_NET_PAUSE_MS : pauseMs);
-      await this.bell.heardWithin(Math.min(restMs, this.patienceLeftMs()));
+      const sleepMs = Math.min(restMs, this.patienceLeftMs());
+      this.sleepsUntil = monotonicNow() + sleepMs;
+      await this.bell.heardWithin(sleepMs);
       await this.look();
       pauseMs = Math.min(pauseMs * 1.5, POLL_PAUSE_MAX_MS);
     }
     this.onEmpty();
-    (await watching)?.();
+    await this.stopWatching(watching);
+  }
+
+  private async stopWatching(watching: Promise<StopWatching | undefined>): Promise<void> {
+    try {
+      (await watching)?.();
+    } catch {
+      // Nobody listens any more; a store of the user's own may fail to see to it.
+    }
+  }
+
+  /** The one who asks at this moment stays until it is answered: the record may be its own. */
+  private leave(waiter: Waiter): void {
+    if (!this.waiters.has(waiter) || waiter === this.asking) return;
+    this.dismiss(waiter, rejected('in_progress'));
+    if (this.waiters.size === 0) this.bell.ring();
   }
 
   /** The record may have ended before the watch began, so that its beginning is a reason to look, too. */
@@ -109,6 +135,7 @@ export class WaitingLine {
     const [first] = this.waiters;
     if (first === undefined) return;
     let decision = rejected('in_progress');
+    this.asking = first;
     try {
       // An attempt of its own may come out of it, if the one in progress let go or died.
       decision = await this.host.beginOnce(first.claim, first.token);
@@ -119,11 +146,13 @@ export class WaitingLine {
       if (!this.hasFailed) this.host.letDown(first.claim, asError(error));
       this.hasFailed = true;
     }
+    this.asking = undefined;
     const now = monotonicNow();
     for (const waiter of this.waiters) {
       const isMeant = waiter === first || holdsFor(waiter, first, decision);
       if (isMeant && !isInProgress(decision)) this.dismiss(waiter, decision);
-      else if (waiter.giveUpAt <= now) this.dismiss(waiter, rejected('in_progress'));
+      else if (waiter.giveUpAt <= now || hasLeft(waiter))
+        this.dismiss(waiter, rejected('in_progress'));
     }
   }
 
@@ -133,6 +162,10 @@ export class WaitingLine {
     if (isUnsure && decision.kind === 'reject') this.host.letGo(claim, token);
     resolve(decision);
   }
+}
+
+function hasLeft({ claim }: Waiter): boolean {
+  return claim.callerGone?.aborted === true;
 }
 
 /** Whether what one of them was told is what the other would be told: both have the same record and fingerprint. */

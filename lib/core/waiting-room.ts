@@ -20,7 +20,8 @@ export class WaitingRoom {
   async wait(claim: Claim, token: OwnerToken): Promise<Decision> {
     const { operation, recordKey, options } = claim;
     const patienceMs = Math.min(options.waitTimeoutMs, claim.waitAtMostMs ?? Infinity);
-    if (this.waiters >= this.maxWaiters || patienceMs === 0) return rejected('in_progress');
+    const isPointless = patienceMs === 0 || claim.callerGone?.aborted === true;
+    if (this.waiters >= this.maxWaiters || isPointless) return rejected('in_progress');
     const startedAt = monotonicNow();
     this.waiters += 1;
     const decision = await this.lineFor(claim).join(claim, token, startedAt + patienceMs);

@@ -70,22 +70,25 @@ function reportingEntry(method: Method): Method {
     const operation = runningOperation.getStore();
     // Called by other code than the route's own pipeline, it is a plain method.
     if (operation?.handler !== reporting) return method.apply(this, args);
-    operation.enter();
-    try {
-      const { recover } = operation;
-      const result =
-        recover === undefined
-          ? method.apply(this, args)
-          : recover().then((found) => (found === 'run' ? method.apply(this, args) : found.value));
-      return leaving(operation, result);
-    } catch (error) {
-      operation.leave('threw');
-      throw error;
-    }
+    const { recover } = operation;
+    if (recover === undefined) return entered(operation, () => method.apply(this, args));
+    return operation.look(recover, (found) =>
+      entered(operation, () => (found === 'run' ? method.apply(this, args) : found.value)),
+    );
   };
   disguise(reporting, method);
   markReportingEntry(reporting);
   return reporting;
+}
+
+function entered(operation: RunningOperation, run: () => unknown): unknown {
+  operation.enter();
+  try {
+    return leaving(operation, run());
+  } catch (error) {
+    operation.leave('threw');
+    throw error;
+  }
 }
 
 /**

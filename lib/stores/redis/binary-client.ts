@@ -12,7 +12,7 @@ export interface BinaryRedisClient extends RedisClient {
   /** Another connection with the same settings, but for those given; a cluster takes its nodes first. */
   duplicate(...settings: object[]): SubscriberClient & ReplicatedClient;
   readonly isCluster?: boolean;
-  readonly options?: { readonly keyPrefix?: string };
+  readonly options?: { readonly keyPrefix?: string; readonly redisOptions?: object };
 }
 
 /** What a connection needs that only listens. */
@@ -42,6 +42,15 @@ export interface ScriptPipeline {
 export interface EndingClient extends Pick<RedisClient, 'on'> {
   connect(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
+  /** The socket in use; a cluster has none of its own. */
+  readonly stream?: ConnectionStream;
+}
+
+/** What is used of a socket. */
+export interface ConnectionStream {
+  readonly bytesRead: number;
+  setTimeout(ms: number): unknown;
+  on(event: 'timeout', listener: () => void): unknown;
 }
 
 /** What opening and closing a connection needs besides. */

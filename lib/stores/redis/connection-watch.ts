@@ -42,7 +42,6 @@ export class ConnectionWatch {
 
   close(): void {
     this.closed = true;
-    this.silence?.stop();
     this.client.off(errorMonitor, this.onError);
     this.client.off('ready', this.onReady);
   }

@@ -6,11 +6,14 @@ const NEVER_AGAIN = {
   maxRetriesPerRequest: 0,
   enableOfflineQueue: false,
   enableAutoPipelining: false,
+  // WAIT is silent for as long as it waits.
+  socketTimeout: undefined,
 };
 
 /** @returns a connection like that of `client`, for scripts that WAIT follows. */
 export function openReplicated(client: BinaryRedisClient): ReplicatedClient {
-  return client.isCluster === true
-    ? client.duplicate([], { enableAutoPipelining: false, redisOptions: NEVER_AGAIN })
-    : client.duplicate(NEVER_AGAIN);
+  if (client.isCluster !== true) return client.duplicate(NEVER_AGAIN);
+  // ioredis 5 would let these alone stand.
+  const redisOptions = { ...client.options?.redisOptions, ...NEVER_AGAIN };
+  return client.duplicate([], { enableAutoPipelining: false, redisOptions });
 }

@@ -78,9 +78,15 @@ export class ReplicatedRunner {
       if (classifyFailure(error) === 'script_missing') {
         return this.enqueue({ ...call, isByText: true });
       }
+      if (!isRedirection(error)) throw error;
       // A cluster follows a redirection, and learns from it, only without the WAIT; then it is sent again.
-      if (isRedirection(error)) await this.sendAlone(call);
-      throw error;
+      await this.sendAlone(call);
+      throw new Error(
+        'It was executed where it was redirected to, and no replica was waited for.',
+        {
+          cause: error,
+        },
+      );
     }
   }
 

@@ -17,8 +17,9 @@ export function publishCommand({ isCluster }: BinaryRedisClient): PublishCommand
 }
 
 const LISTENING = {
-  // Whoever watches has a time limit of its own.
+  // Whoever watches has a time limit of its own; what is given up meanwhile has to be unsubscribed all the same.
   enableOfflineQueue: true,
+  maxRetriesPerRequest: null,
   enableAutoPipelining: false,
   // A demoted primary passes on what its successor publishes.
   failoverDetector: false,

@@ -16,7 +16,7 @@ import { finishedRetentionMs, type ResolvedProtocolOptions } from '../../core/op
 import { asksToKeep, keepSuccesses, type OutcomePolicy } from '../../core/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record.js';
 import { recordKey, type Scope } from '../../core/record-key.js';
-import { recoveryOf, type Services } from '../../core/recovery.js';
+import { recoveryOf, type Recovery, type Services } from '../../core/recovery.js';
 import { decodeOutcome, encodeFailure, encodeValue, VALUE_NOT_KEPT } from './call-outcome.js';
 
 /** One call of an operation that comes in by no transport of its own. */
@@ -98,12 +98,18 @@ export class CallTransport {
     const context = contextOf(claim, attempt);
     const recover = recoveryOf(claim.options.onTakeover, attempt, context, this.services);
     const running = new RunningOperation(context);
+    let found: Recovery = 'run';
+    try {
+      if (recover !== undefined) found = await runningOperation.run(running, recover);
+    } catch (error) {
+      await attempt.release();
+      throw error;
+    }
     let value: unknown;
     try {
-      value = await runningOperation.run(running, async () => {
-        const found = (await recover?.()) ?? 'run';
-        return found === 'run' ? operation(context) : found.value;
-      });
+      value = await runningOperation.run(running, () =>
+        found === 'run' ? operation(context) : found.value,
+      );
     } catch (error) {
       return fail(call, attempt, error);
     }

@@ -2,6 +2,7 @@ import { Logger, type ExecutionContext } from '@nestjs/common';
 import { ContentNotComparableError } from '../../core/canonical-json.js';
 import type { Claim } from '../../core/claim.js';
 import type { Fingerprint } from '../../core/record.js';
+import { isAwaited } from '../../core/options.js';
 import { recordKey, type Scope } from '../../core/record-key.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { HttpRoute } from './http-route.js';
@@ -46,10 +47,19 @@ export async function httpClaim(
     scope,
     key,
     options: protocol,
-    waitAtMostMs:
-      protocol.whenInProgress === 'wait'
-        ? preferredWaitMs(fieldLines(exchange.rawHeaders, 'prefer'))
-        : undefined,
+    ...(isAwaited(protocol) && patienceOf(exchange)),
+  };
+}
+
+/** How long the caller waits for an outcome, which only a route that waits has to know. */
+function patienceOf({ rawHeaders, rawResponse }: HttpExchange) {
+  const gone = new AbortController();
+  rawResponse.once('close', () => {
+    gone.abort();
+  });
+  return {
+    waitAtMostMs: preferredWaitMs(fieldLines(rawHeaders, 'prefer')),
+    callerGone: gone.signal,
   };
 }
 

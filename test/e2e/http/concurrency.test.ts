@@ -250,6 +250,23 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     expectReplay(await scenario.post('/waiting'), await pending.response);
   });
 
+  it('C55 a client that leaves while it waits frees its place, and nothing runs for it', async () => {
+    const scenario = crowdedApp.scenario();
+    const pending = await startHeld(scenario, '/waiting');
+    const waiting = scenario.start('POST', '/waiting');
+    await scenario.arrived.reached(2);
+    await crowdedApp.scenario().post('/things');
+    waiting.abandon();
+    await scenario.disconnected.reached(1);
+    const next = scenario.start('POST', '/waiting');
+    await scenario.arrived.reached(3);
+    await crowdedApp.scenario().post('/things');
+    expect(next.answered).toBe(false);
+    scenario.gate.open();
+    expectReplay(await next.response, await pending.response);
+    expect(scenario.executions).toBe(1);
+  });
+
   it('C55 only maxWaiters may wait, one more gets 409', async () => {
     const scenario = crowdedApp.scenario();
     const pending = await startHeld(scenario, '/waiting');

@@ -342,4 +342,65 @@ describe('A caller who will not wait that long', () => {
     await time.pass(250);
     expect(patient.result).toMatchObject({ kind: 'replay' });
   });
+
+  it('is rejected in time also where the line he joins is asleep', async () => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim(OPTIONS);
+    await worker.run(request);
+    void other.begin(request);
+    // By now it sleeps for 125 ms or more.
+    await time.pass(3_000);
+    const hasty = watched(other.begin({ ...request, waitAtMostMs: 30 }));
+    await time.pass(31);
+    expect(hasty.result).toEqual(IN_PROGRESS);
+  });
+});
+
+describe('A caller who leaves while he waits', () => {
+  it('gives up his place at once', async () => {
+    const [worker, other] = [time.worker(), time.worker({ maxWaiters: 1 })];
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    const gone = new AbortController();
+    const left = watched(other.begin({ ...request, callerGone: gone.signal }));
+    await time.pass(1_000);
+    expect(await other.begin(request)).toEqual(IN_PROGRESS);
+    gone.abort();
+    await time.pass(0);
+    expect(left.result).toEqual(IN_PROGRESS);
+    const next = watched(other.begin(request));
+    await time.pass(100);
+    await attempt.complete(success('paid'));
+    await time.pass(250);
+    expect(next.result).toMatchObject({ kind: 'replay' });
+  });
+
+  it('begins nothing, and does not keep the others from it', async () => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    const gone = new AbortController();
+    void other.begin({ ...request, callerGone: gone.signal });
+    const patient = watched(other.begin(request));
+    await time.pass(1_000);
+    gone.abort();
+    await attempt.release();
+    await time.pass(250);
+    expect(other.told.filter((type) => type === 'acquired')).toHaveLength(1);
+    expect(patient.result).toMatchObject({ kind: 'run', attempt: { number: 2 } });
+  });
+
+  it('leaves the record alone when nobody else waits', async () => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    const gone = new AbortController();
+    void other.begin({ ...request, callerGone: gone.signal });
+    await time.pass(1_000);
+    gone.abort();
+    const begins = other.store.sentOf('begin').length;
+    await attempt.release();
+    await time.pass(1_000);
+    expect(other.store.sentOf('begin')).toHaveLength(begins);
+  });
 });

@@ -6,6 +6,7 @@ import { freePort } from '../../support/free-port.js';
 import { RedisProxy } from '../../support/redis-proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { startScriptedServer, startSilentServer } from './support/canned-server.js';
+import { SLOW_CHUNK, startSlowRelay } from './support/slow-relay.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { during } from './support/during.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
@@ -244,5 +245,23 @@ describe('A process that stood still for longer than socketTimeout', () => {
       expect(await attempt).toMatchObject({ kind: 'acquired' });
     }
     expect(await connections()).toBe(before);
+  });
+});
+
+describe('A slow connection', () => {
+  it('on which a long reply is still coming in is not silent', async () => {
+    const relay = closeAfterTest(await startSlowRelay(server.port));
+    const socketTimeout = 200;
+    const store = ownStore(relay.url, { connection: { socketTimeout } });
+    const begin = beginCommand();
+    const acquired = await store.begin(begin);
+    const lease = leaseOf(begin, (acquired as { fence: number }).fence);
+    const outcome = { header: '{}', body: Buffer.alloc(SLOW_CHUNK * 30, 'x') };
+    await store.complete(lease, completeCommand({ outcome, timeoutMs: 10_000 }));
+    const replay = await store.begin(
+      beginCommand({ recordKey: begin.recordKey, timeoutMs: 30_000 }),
+    );
+    expect(replay).toMatchObject({ kind: 'completed' });
+    expect(relay.connections()).toBe(1);
   });
 });
