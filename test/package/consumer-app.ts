@@ -58,6 +58,15 @@ export class ConsumerApp {
     return stdout.trim();
   }
 
+  /** Runs a program that the package brings, and returns what it prints. */
+  async bin(name: string, ...args: string[]): Promise<string> {
+    const { stdout } = await run(join(this.root, 'node_modules/.bin', name), args, {
+      cwd: this.root,
+      env: outsideEnvironment(),
+    });
+    return stdout;
+  }
+
   /** Starts the compiled main.js and waits until it listens. */
   async start(environment: NodeJS.ProcessEnv = {}): Promise<RunningApp> {
     const child = spawn(process.execPath, ['main.js'], {

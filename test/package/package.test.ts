@@ -27,13 +27,14 @@ function filesIn(folder: string, ending: string): string[] {
 }
 
 describe('the tarball', () => {
-  it('holds what was built from lib, the scripts, the papers, and nothing else', () => {
+  it('holds what was built from lib, the scripts, the SQL, the papers, and nothing else', () => {
     const built = filesIn('lib', '.ts').flatMap((source) => {
       const stem = source.replace(/^lib/, 'dist').replace(/\.ts$/, '');
       return [`${stem}.js`, `${stem}.d.ts`];
     });
     const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json'];
-    expect(packed.files).toEqual([...built, ...filesIn('lua', '.lua'), ...papers].sort());
+    const shipped = [...filesIn('lua', '.lua'), ...filesIn('sql', '.sql')];
+    expect(packed.files).toEqual([...built, ...shipped, ...papers].sort());
   });
 
   it('documents the same defaults in its declarations as in the sources, and nothing internal', async () => {
@@ -101,12 +102,19 @@ describe.each([
     ['nestjs-idempotency', 'IdempotencyModule'],
     ['nestjs-idempotency/memory', 'memoryStore'],
     ['nestjs-idempotency/redis', 'redisStore'],
+    ['nestjs-idempotency/postgres', 'postgresStore'],
     ['nestjs-idempotency/swagger', 'documentIdempotency'],
     ['nestjs-idempotency/testing', 'describeStoreConformance'],
     ['nestjs-idempotency/client', 'idempotentFetch'],
   ])('loads %s', async (entry, name) => {
     const script = `${load(entry)}.then((entry) => console.log(typeof entry.${name}))`;
     expect(await app.print(script)).toBe('function');
+  });
+
+  it('prints the migrations without a driver', async () => {
+    expect(await app.bin('nestjs-idempotency', 'migrations')).toContain(
+      'CREATE TABLE "public"."idempotency_records"',
+    );
   });
 
   it('charges once for one key, in memory', async () => {

@@ -53,6 +53,36 @@ const forbidden: readonly { from: string; imports: string; reaches: string; rule
     rule: 'memory-needs-no-driver',
   },
   {
+    from: 'lib/stores/postgres/other-driver.ts',
+    imports: 'ioredis',
+    reaches: 'node_modules/ioredis/index.js',
+    rule: 'postgres-needs-pg-only',
+  },
+  {
+    from: 'lib/stores/postgres/other-store.ts',
+    imports: '../redis/index.js',
+    reaches: 'lib/stores/redis/index.ts',
+    rule: 'store-knows-core-and-itself',
+  },
+  {
+    from: 'lib/cli/driver.ts',
+    imports: 'pg',
+    reaches: 'node_modules/pg/index.js',
+    rule: 'cli-knows-migrations-only',
+  },
+  {
+    from: 'lib/cli/store.ts',
+    imports: '../stores/postgres/index.js',
+    reaches: 'lib/stores/postgres/index.ts',
+    rule: 'cli-knows-migrations-only',
+  },
+  {
+    from: 'lib/stores/postgres/cli.ts',
+    imports: '../../cli/main.js',
+    reaches: 'lib/cli/main.ts',
+    rule: 'nobody-imports-the-cli',
+  },
+  {
     from: 'lib/resilience/store.ts',
     imports: '../stores/memory/index.js',
     reaches: 'lib/stores/memory/index.ts',
@@ -244,6 +274,11 @@ export { stringify } from 'safe-stable-stringify';
 export { y } from './driver.js';
 `,
   'lib/stores/redis/driver.ts': `export { x as y } from 'ioredis';\n`,
+  'lib/stores/postgres/index.ts': `export { x } from './migrations.js';
+export { x as y } from 'pg';
+`,
+  'lib/stores/postgres/migrations.ts': `export { x } from '../../core/record.js';\n`,
+  'lib/cli/main.ts': `export { x } from '../stores/postgres/migrations.js';\n`,
   'lib/resilience/breaker.ts': `export { x } from '../core/record.js';
 export { x as y } from 'opossum';
 `,

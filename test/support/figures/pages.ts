@@ -5,8 +5,8 @@ import { withFigures } from './figures-page.js';
 import { loadReport } from './report.js';
 
 /** Pages of the documentation that show what runs have measured. */
-export const pagesWithFigures: readonly string[] = ['docs/reliability.md'].map((page) =>
-  join(projectRoot, page),
+export const pagesWithFigures: readonly string[] = ['docs/reliability.md', 'docs/postgres.md'].map(
+  (page) => join(projectRoot, page),
 );
 
 /** Lets the documentation show what the runs have measured last. */

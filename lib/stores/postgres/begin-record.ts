@@ -1,0 +1,55 @@
+import type { Begin, BeginReply } from '../../core/idempotency-store.js';
+import * as transitions from '../../core/record-transitions.js';
+import type { CommandBudget } from './command-budget.js';
+import type { RecordTable } from './record-table.js';
+
+/**
+ * Begins: inserts the record or reads it, in one statement. What was read is judged by the state machine; only
+ * where that would change the record, a second, conditional statement follows. When it finds the record
+ * otherwise by then, begin starts over.
+ */
+export async function beginRecord(
+  table: RecordTable,
+  command: Begin,
+  budget: CommandBudget,
+): Promise<BeginReply> {
+  let lockedTakeovers = 0;
+  for (;;) {
+    const begun = await table.insertOrRead(command, budget);
+    if (begun !== undefined && 'inserted' in begun) {
+      const fence = begun.inserted;
+      const now = Math.floor(fence / 1000);
+      return { kind: 'acquired', fence, now, attempt: 1, takeovers: 0 };
+    }
+    const { nowUs, record } = begun ?? (await table.look(command.recordKey, budget));
+    const { reply, record: after } = transitions.begin(record, command, nowUs);
+    if (after === record) return reply;
+    switch (record && reply.kind) {
+      case 'owned': {
+        // Whatever becomes of this copy, the record is its own.
+        budget.mayHaveRun = true;
+        const renewed = await table.renew(command, budget);
+        if (renewed !== undefined) return { kind: 'owned', ...renewed };
+        break;
+      }
+      case 'in_progress':
+        await table.clamp(command.recordKey, record?.fence ?? 0, budget);
+        return reply;
+      case 'acquired':
+      case 'takeover': {
+        const taken = await table.take(command, budget);
+        if (taken !== undefined) {
+          const { how, ...acquisition } = taken;
+          return { kind: how === 'abandoned' ? 'takeover' : 'acquired', ...acquisition };
+        }
+        if (reply.kind === 'takeover') lockedTakeovers += 1;
+        // Its row is locked, and not for a moment: somebody is at work on it.
+        if (lockedTakeovers > 1) return { kind: 'in_progress', leaseLeftMs: 0 };
+        break;
+      }
+      default:
+      // A concurrent begin inserted the record after this one's snapshot.
+    }
+    await budget.nextRound();
+  }
+}

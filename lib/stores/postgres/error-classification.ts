@@ -1,0 +1,166 @@
+import { types } from 'node:util';
+import type { TableName } from './table-name.js';
+
+/** What the failure of one send says about the statement. */
+export type SendFailure =
+  /** Not executed, and soon it may be: send it again. */
+  | 'not_executed'
+  /** Not executed, and not for as long as the server is short of something. */
+  | 'refused'
+  /** It may have been executed, or may still be. */
+  | 'unknown'
+  /** Not executed, and not before somebody mends the set-up. */
+  | 'misconfigured';
+
+/** There was no reply to a statement that was sent. */
+export class NoReplyError extends Error {
+  override readonly name = 'NoReplyError';
+
+  constructor() {
+    super('no reply in time');
+  }
+}
+
+/** No connection came about, or none became free, so that nothing was sent. */
+export class NoConnectionError extends Error {
+  override readonly name = 'NoConnectionError';
+}
+
+/** The store was closed. */
+export class StoreClosedError extends Error {
+  override readonly name = 'StoreClosedError';
+
+  constructor() {
+    super('the store is closed');
+  }
+}
+
+/** An error that the server sent. Structural: its class is the driver's own. */
+interface ServerError extends Error {
+  /** SQLSTATE, five characters. */
+  readonly code: string;
+  readonly severity: string;
+}
+
+/** By SQLSTATE, of an error that ended a statement: its transaction was rolled back. */
+const BY_STATE: Readonly<Record<string, SendFailure>> = {
+  // Serialization failure, deadlock.
+  '40001': 'not_executed',
+  '40P01': 'not_executed',
+  // lock_timeout, statement_timeout or pg_cancel_backend.
+  '55P03': 'not_executed',
+  '57014': 'not_executed',
+  // A replica, or a primary that became one: the next connection may lead elsewhere.
+  '25006': 'not_executed',
+  // The application left a failed transaction open on this connection.
+  '25P02': 'not_executed',
+  // The server starts or stops and lets nobody in, or has too many connections.
+  '57P03': 'not_executed',
+  '53300': 'not_executed',
+  // The plan of a prepared statement no longer fits: another connection makes a new one.
+  '0A000': 'not_executed',
+  // The prepared statement is not there, or is somebody else's: a pooler changed the connection below it.
+  '26000': 'misconfigured',
+  '42P05': 'misconfigured',
+};
+
+/** By the class of the SQLSTATE, its first two characters. */
+const BY_CLASS: Readonly<Record<string, SendFailure>> = {
+  '22': 'misconfigured',
+  '23': 'misconfigured',
+  '28': 'misconfigured',
+  '3D': 'misconfigured',
+  '3F': 'misconfigured',
+  '42': 'misconfigured',
+  // Out of memory, disk full.
+  '53': 'refused',
+  '54': 'refused',
+  '55': 'refused',
+  // Input and output, damaged data.
+  '58': 'refused',
+  XX: 'refused',
+};
+
+export function classifyFailure(error: unknown): SendFailure {
+  if (error instanceof StoreClosedError) return 'refused';
+  if (error instanceof NoConnectionError) return classifyConnectFailure(error.cause);
+  // What the driver itself says comes after the send, or may: "Connection terminated unexpectedly".
+  return isServerError(error) ? classifyState(error.code) : 'unknown';
+}
+
+/** Nothing was sent, whatever it was. */
+function classifyConnectFailure(error: unknown): SendFailure {
+  if (isServerError(error)) {
+    // PgBouncer has one code for everything.
+    if (error.message.includes('startup parameter')) return 'misconfigured';
+    const failure = classifyState(error.code);
+    return failure === 'unknown' ? 'not_executed' : failure;
+  }
+  // The driver has no password to answer the server with, or one of no use.
+  const isPassword = types.isNativeError(error) && error.message.startsWith('SASL');
+  return isPassword ? 'misconfigured' : 'not_executed';
+}
+
+/** Termination (57P01 and its like) may come between commit and reply; so may whatever is not listed. */
+function classifyState(state: string): SendFailure {
+  return BY_STATE[state] ?? BY_CLASS[state.slice(0, 2)] ?? 'unknown';
+}
+
+/**
+ * Whether the connection may go back to its pool: only after an error that ended the statement alone, and
+ * that another connection would not have been spared.
+ */
+export function leavesConnectionUsable(error: unknown): boolean {
+  return (
+    isServerError(error) &&
+    error.severity === 'ERROR' &&
+    !['25006', '25P02', '0A000', '26000', '42P05'].includes(error.code)
+  );
+}
+
+function isServerError(error: unknown): error is ServerError {
+  return (
+    types.isNativeError(error) &&
+    'severity' in error &&
+    'code' in error &&
+    typeof error.code === 'string' &&
+    error.code.length === 5
+  );
+}
+
+const POOLER_REMEDY =
+  'Behind a pooler in transaction mode (PgBouncer), set preparedStatements: false.';
+
+const REMEDIES: Readonly<Record<string, (table: TableName) => string>> = {
+  '42P01': missingMigration,
+  '42703': missingMigration,
+  '3F000': missingMigration,
+  '42501': ({ quoted, quotedHistory }) =>
+    `The user needs SELECT, INSERT, UPDATE and DELETE on ${quoted}, and SELECT on ${quotedHistory}.`,
+  '28P01': () => 'Check the user name and the password.',
+  '28000': () => 'Check the user name, and what pg_hba.conf lets in.',
+  '3D000': () => 'Check the name of the database.',
+  '53300': () => 'Raise max_connections, or open fewer.',
+  '53100': () => 'Make room on the disk.',
+  '26000': () => POOLER_REMEDY,
+  '42P05': () => POOLER_REMEDY,
+  '08P01': () => POOLER_REMEDY,
+};
+
+function missingMigration(table: TableName): string {
+  return `Run the migrations: await store.migrate(), or ${table.migrationsCommand} | psql`;
+}
+
+/** The failure in words. Never the error itself: it may hold values of the row. */
+export function describeFailure(error: unknown, table: TableName): string {
+  const cause = error instanceof NoConnectionError ? (error.cause ?? error) : error;
+  if (!types.isNativeError(cause)) return String(cause);
+  const text = cause.message === '' ? errorCode(cause) : cause.message;
+  const remedy = isServerError(cause) ? REMEDIES[cause.code]?.(table) : undefined;
+  return remedy === undefined ? text : `${text.replace(/\.?$/, '.')} ${remedy}`;
+}
+
+/** A failed connection to a name with several addresses is an AggregateError without a message. */
+function errorCode(error: Error): string {
+  return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
+}

@@ -1,0 +1,65 @@
+import { asError } from '../../core/errors.js';
+import { leavesConnectionUsable, NoConnectionError, NoReplyError } from './error-classification.js';
+import type {
+  PostgresConnection,
+  PostgresPool,
+  PostgresQuery,
+  PostgresResult,
+} from './postgres-client.js';
+
+/**
+ * Sends one statement over a connection that is borrowed for it alone, and waits `ms` milliseconds for the
+ * reply. A connection that owes a reply by then is destroyed: the next statement would wait behind this one.
+ *
+ * @throws {@link NoConnectionError} nothing was sent.
+ * @throws {@link NoReplyError} there was no reply in time.
+ */
+export function exchange(
+  pool: PostgresPool,
+  query: PostgresQuery,
+  ms: number,
+): Promise<PostgresResult> {
+  return new Promise((resolve, reject) => {
+    let borrowed: PostgresConnection | undefined;
+    let isOver = false;
+    const finish = (settle: () => void, isUsable: boolean) => {
+      if (isOver) return;
+      isOver = true;
+      clearTimeout(timer);
+      borrowed?.off('error', ignore);
+      borrowed?.release(!isUsable);
+      settle();
+    };
+    const giveUp = () => {
+      const isSent = borrowed !== undefined;
+      const error = isSent ? new NoReplyError() : new NoConnectionError('no connection in time');
+      finish(() => reject(error), false);
+    };
+    // After a blocked event loop timers come before input: a reply that is already here is read first.
+    const timer = setTimeout(() => setImmediate(giveUp), ms);
+
+    pool.connect().then(
+      (connection) => {
+        if (isOver) {
+          // Too late for this statement, and as good as new for the next.
+          connection.release();
+          return;
+        }
+        borrowed = connection;
+        // While it is on loan nobody else listens, and the statement rejects with it, too.
+        connection.on('error', ignore);
+        connection.query(query).then(
+          (result) => finish(() => resolve(result), true),
+          (error: unknown) => finish(() => reject(asError(error)), leavesConnectionUsable(error)),
+        );
+      },
+      (error: unknown) => {
+        finish(() => reject(new NoConnectionError('no connection', { cause: error })), false);
+      },
+    );
+  });
+}
+
+function ignore(): void {
+  // See where it is set.
+}

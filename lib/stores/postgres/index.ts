@@ -1,0 +1,20 @@
+export type { DeleteExpired } from './delete-expired.js';
+export { migrate } from './migrate.js';
+export type {
+  PostgresConnection,
+  PostgresPool,
+  PostgresQuery,
+  PostgresResult,
+} from './postgres-client.js';
+export {
+  PostgresIdempotencyStore,
+  type PostgresIdempotencyStoreOptions,
+} from './postgres-idempotency-store.js';
+export { postgresStore } from './postgres-store.js';
+export type {
+  OwnPoolOptions,
+  PostgresConnectionOptions,
+  PostgresStoreOptions,
+  UserPoolOptions,
+} from './postgres-store-options.js';
+export type { TableOptions } from './table-name.js';

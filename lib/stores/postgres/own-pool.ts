@@ -1,0 +1,49 @@
+import { loadPg, type OwnClient, type OwnPool } from './load-pg.js';
+import type { OwnPoolOptions } from './postgres-store-options.js';
+
+/** See {@link OwnPoolOptions.connection}, which tells the user. */
+const POOL_SETTINGS = {
+  max: 4,
+  application_name: 'nestjs-idempotency',
+  connectionTimeoutMillis: 2_000,
+  idleTimeoutMillis: 60_000,
+  keepAlive: true,
+  allowExitOnIdle: true,
+};
+const SERVER_SETTINGS = { statement_timeout: 10_000, lock_timeout: 5_000 };
+
+const END_TIMEOUT_MS = 1_000;
+
+/** What names the server, and how to come in. */
+export type ServerAddress = Pick<OwnPoolOptions, 'url' | 'connection'>;
+
+export function openPool(address: ServerAddress, preparedStatements: boolean): OwnPool {
+  const { Pool } = loadPg();
+  const serverSettings = preparedStatements ? SERVER_SETTINGS : {};
+  const pool = new Pool({ ...POOL_SETTINGS, ...serverSettings, ...settingsOf(address) });
+  // An idle connection broke. The next command opens another one, and says so if that fails.
+  pool.on('error', () => undefined);
+  return pool;
+}
+
+/** @returns a connection that only listens, not connected yet. */
+export function makeListeningClient(address: ServerAddress): OwnClient {
+  const { Client } = loadPg();
+  const { application_name, connectionTimeoutMillis, keepAlive } = POOL_SETTINGS;
+  const settings = { application_name, connectionTimeoutMillis, keepAlive };
+  return new Client({ ...settings, ...settingsOf(address) });
+}
+
+/** Ends what is idle at once and waits for the rest, but not for a server that does not answer. */
+export async function endWithin(connections: { end(): Promise<void> }): Promise<void> {
+  let impatient: NodeJS.Timeout | undefined;
+  const patience = new Promise<void>((resolve) => {
+    impatient = setTimeout(resolve, END_TIMEOUT_MS);
+  });
+  await Promise.race([connections.end(), patience]);
+  clearTimeout(impatient);
+}
+
+function settingsOf({ url, connection }: ServerAddress): object {
+  return { ...(url !== undefined && { connectionString: url }), ...connection };
+}

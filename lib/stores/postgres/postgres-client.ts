@@ -1,0 +1,46 @@
+/**
+ * What the store needs of a pool: a `Pool` of pg 8 will do. Structural, so that nobody needs pg to compile.
+ *
+ * A single `Client` is none: a command that was given up could not be told from the next one, and a
+ * transaction of the application on it would swallow what the store writes.
+ */
+export interface PostgresPool {
+  /** Tells a pool from a client. */
+  readonly totalCount: number;
+  connect(): Promise<PostgresConnection>;
+}
+
+/** A connection on loan. */
+export interface PostgresConnection {
+  query(query: PostgresQuery): Promise<PostgresResult>;
+  /** Gives it back; with `true` it is closed instead. */
+  release(destroy?: boolean): void;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  off(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+export interface PostgresQuery {
+  readonly text: string;
+  readonly values?: unknown[];
+  /** Names a prepared statement. */
+  readonly name?: string;
+  /** How columns are read, whatever the application has set for its own. */
+  readonly types?: { getTypeParser(): (text: string) => string };
+}
+
+export interface PostgresResult {
+  readonly rows: readonly object[];
+  /** How many rows were changed. */
+  readonly rowCount: number | null;
+}
+
+export function isPostgresPool(client: unknown): client is PostgresPool {
+  return (
+    typeof client === 'object' &&
+    client !== null &&
+    'connect' in client &&
+    typeof client.connect === 'function' &&
+    'totalCount' in client &&
+    typeof client.totalCount === 'number'
+  );
+}

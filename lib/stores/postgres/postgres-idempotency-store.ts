@@ -1,0 +1,220 @@
+import { IdempotencyOptionsError } from '../../core/errors.js';
+import {
+  IdempotencyStore,
+  type Begin,
+  type BeginReply,
+  type Complete,
+  type CompleteReply,
+  type Extend,
+  type ExtendReply,
+  type IdempotencyRecord,
+  type Inspect,
+  type Release,
+  type ReleaseReply,
+  type StopWatching,
+  type StoreWarning,
+  type Watch,
+} from '../../core/idempotency-store.js';
+import * as transitions from '../../core/record-transitions.js';
+import type { Lease, RecordKey } from '../../core/record.js';
+import { beginRecord } from './begin-record.js';
+import { CommandBudget } from './command-budget.js';
+import { deleteExpired, type DeleteExpired } from './delete-expired.js';
+import type { OwnClient } from './load-pg.js';
+import { runMigrations } from './run-migrations.js';
+import { isPostgresPool, type PostgresPool } from './postgres-client.js';
+import { RecordTable } from './record-table.js';
+import { loadStatements, type SqlStatements } from './sql-statements.js';
+import { checkServer } from './start-checks.js';
+import { StatementRunner } from './statement-runner.js';
+import { Subscriptions } from './subscriptions.js';
+import { TableName, type TableOptions } from './table-name.js';
+
+export interface PostgresIdempotencyStoreOptions extends TableOptions {
+  /** The pool; it stays its owner's. See {@link UserPoolOptions.client}. */
+  readonly client: PostgresPool;
+
+  /**
+   * Whether statements are prepared, see {@link PostgresStoreOptions.preparedStatements}.
+   *
+   * @defaultValue true
+   */
+  readonly preparedStatements?: boolean | undefined;
+
+  /**
+   * Makes a connection that only listens, not connected yet; without it nobody is told of anything.
+   *
+   * @internal
+   */
+  readonly makeListener?: (() => OwnClient) | undefined;
+
+  /** @internal */
+  readonly statements?: SqlStatements;
+
+  /**
+   * What close does besides, for a pool that is the store's own.
+   *
+   * @internal
+   */
+  readonly closePool?: () => Promise<void>;
+}
+
+/** The replies of a completion that has stored its outcome. */
+const CHANGED: ReadonlySet<CompleteReply['kind']> = new Set(['ok', 'ok_late', 'restored']);
+
+/**
+ * Keeps each record in one row of a table.
+ *
+ * Whatever changes a record is one conditional statement that judges by the server's clock and by the row as
+ * it stands. Where such a statement finds nothing to change, the record is read, and what that means is left
+ * to the state machine of `record-transitions.ts`; should it say that there is something to change after all,
+ * because another command came in between, the step starts over.
+ *
+ * Made by {@link postgresStore}; the class is there for those who wire it up themselves.
+ */
+export class PostgresIdempotencyStore extends IdempotencyStore {
+  private readonly pool: PostgresPool;
+  private readonly table: TableName;
+  private readonly statements: SqlStatements;
+  private readonly runner: StatementRunner;
+  private readonly records: RecordTable;
+  private readonly subscriptions: Subscriptions | undefined;
+  private readonly closePool: (() => Promise<void>) | undefined;
+  private closing: Promise<void> | undefined;
+
+  /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
+  constructor(options: PostgresIdempotencyStoreOptions) {
+    super();
+    const { client, preparedStatements = true, makeListener, statements, closePool } = options;
+    if (!isPostgresPool(client)) {
+      throw new IdempotencyOptionsError('client must be a Pool of pg 8.');
+    }
+    this.pool = client;
+    this.table = new TableName(options);
+    this.statements = statements ?? loadStatements(this.table);
+    this.runner = new StatementRunner(client, this.table, preparedStatements);
+    this.records = new RecordTable(this.runner, this.statements);
+    this.subscriptions = makeListener && new Subscriptions(makeListener, this.table.channel);
+    this.closePool = closePool;
+  }
+
+  override open(): Promise<readonly StoreWarning[]> {
+    return checkServer(this.runner, this.table);
+  }
+
+  /**
+   * Creates the table, or brings it up to this version. Run it before the application starts, or as it
+   * starts: any number of processes may do so at once.
+   *
+   * @returns the numbers of the migrations that were missing and have been run.
+   * @throws {@link StoreConfigurationError} when the user may not do it.
+   * @throws {@link StoreUnavailableError} when the server cannot be reached.
+   */
+  migrate(): Promise<readonly number[]> {
+    return runMigrations(this.pool, this.table);
+  }
+
+  /**
+   * Deletes records that have expired, in small batches. Call it from time to time: nothing else does. Where
+   * another process is at it, this one leaves it to that one.
+   *
+   * @returns how many were deleted.
+   */
+  deleteExpired(options: DeleteExpired = {}): Promise<number> {
+    return deleteExpired(this.runner, this.statements['delete-expired'], this.table, options);
+  }
+
+  override begin(command: Begin): Promise<BeginReply> {
+    return beginRecord(this.records, command, new CommandBudget(command.timeoutMs));
+  }
+
+  override async extend(lease: Lease, command: Extend): Promise<ExtendReply> {
+    const budget = new CommandBudget(command.timeoutMs);
+    let mayBeOver = false;
+    for (;;) {
+      if (await this.records.extend(lease, command, mayBeOver, budget)) {
+        return { kind: mayBeOver ? 'revived' : 'ok' };
+      }
+      const { record, nowUs } = await this.records.look(lease.recordKey, budget);
+      const { reply, record: after } = transitions.extend(record, lease, command, nowUs);
+      if (after === record) return reply;
+      mayBeOver = reply.kind === 'revived';
+      await budget.nextRound();
+    }
+  }
+
+  override async complete(lease: Lease, command: Complete): Promise<CompleteReply> {
+    const reply = await this.settle(lease, command);
+    if (CHANGED.has(reply.kind)) this.tell(lease, command);
+    return reply;
+  }
+
+  override async release(lease: Lease, command: Release): Promise<ReleaseReply> {
+    const budget = new CommandBudget(command.timeoutMs);
+    for (;;) {
+      if (await this.records.release(lease, command, budget)) {
+        this.tell(lease, command);
+        return { kind: 'ok' };
+      }
+      const { record, nowUs } = await this.records.look(lease.recordKey, budget);
+      const { reply, record: after } = transitions.release(record, lease, command, nowUs);
+      if (after === record) return reply;
+      await budget.nextRound();
+    }
+  }
+
+  override async inspect(
+    recordKey: RecordKey,
+    { timeoutMs }: Inspect,
+  ): Promise<IdempotencyRecord | undefined> {
+    const { record, nowUs } = await this.records.look(recordKey, new CommandBudget(timeoutMs));
+    return transitions.inspect(record, nowUs);
+  }
+
+  override async watch(
+    recordKey: RecordKey,
+    onEnd: () => void,
+    { timeoutMs }: Watch,
+  ): Promise<StopWatching | undefined> {
+    return this.subscriptions?.watch(recordKey, onEnd, timeoutMs);
+  }
+
+  override close(): Promise<void> {
+    return (this.closing ??= this.closeOnce());
+  }
+
+  private async closeOnce(): Promise<void> {
+    this.runner.close();
+    await this.subscriptions?.close();
+    await this.closePool?.();
+  }
+
+  private async settle(lease: Lease, command: Complete): Promise<CompleteReply> {
+    const budget = new CommandBudget(command.timeoutMs);
+    let mayBeOver = false;
+    for (;;) {
+      if (await this.records.complete(lease, command, mayBeOver, budget)) {
+        return { kind: mayBeOver ? 'ok_late' : 'ok' };
+      }
+      const { record, nowUs } = await this.records.look(lease.recordKey, budget);
+      const { reply, record: after } = transitions.complete(record, lease, command, nowUs);
+      if (reply.kind === 'already') await this.records.confirm(lease.recordKey, budget);
+      if (after === record) return reply;
+      if (reply.kind === 'restored') {
+        if (await this.records.restore(lease, command, budget)) return reply;
+      } else if (record?.state === 'released') {
+        if (await this.records.completeReleased(lease, command, budget)) return reply;
+      } else {
+        mayBeOver = reply.kind === 'ok_late';
+      }
+      await budget.nextRound();
+    }
+  }
+
+  /** Best effort, after the end itself: nobody waits for it, and who is not told looks by himself. */
+  private tell({ recordKey }: Lease, { notify = false, timeoutMs }: Complete | Release): void {
+    if (!notify || this.subscriptions === undefined) return;
+    const { channel } = this.table;
+    this.records.notify(channel, recordKey, new CommandBudget(timeoutMs)).catch(() => undefined);
+  }
+}

@@ -1,0 +1,41 @@
+import { checkPostgresStoreOptions } from './check-postgres-store-options.js';
+import { endWithin, makeListeningClient, openPool, type ServerAddress } from './own-pool.js';
+import { PostgresIdempotencyStore } from './postgres-idempotency-store.js';
+import type { PostgresStoreOptions } from './postgres-store-options.js';
+
+/**
+ * Keeps records in a table of PostgreSQL ≥ 13. The table is made by its migrations, which are run explicitly:
+ * `await store.migrate()`, or `npx nestjs-idempotency migrations` for a tool of one's own.
+ *
+ * @example
+ * ```ts
+ * IdempotencyModule.forRoot({ store: postgresStore({ url: 'postgres://localhost/shop' }) })
+ * IdempotencyModule.forRoot({ store: postgresStore({ client: new Pool(), schema: 'idempotency' }) })
+ * ```
+ * @throws {@link IdempotencyOptionsError} when an option cannot work, or pg is not installed.
+ */
+export function postgresStore(options: PostgresStoreOptions): PostgresIdempotencyStore {
+  checkPostgresStoreOptions({ ...options });
+  const { client, schema, table, preparedStatements = true } = options;
+  const listenAt = addressForListening(options);
+  const common = {
+    schema,
+    table,
+    preparedStatements,
+    makeListener: listenAt && (() => makeListeningClient(listenAt)),
+  };
+  if (client !== undefined) return new PostgresIdempotencyStore({ ...common, client });
+  const pool = openPool(options, preparedStatements);
+  return new PostgresIdempotencyStore({
+    ...common,
+    client: pool,
+    closePool: () => endWithin(pool),
+  });
+}
+
+function addressForListening(options: PostgresStoreOptions): ServerAddress | undefined {
+  const { push = true, listenUrl, client, preparedStatements = true } = options;
+  if (!push) return undefined;
+  if (listenUrl !== undefined) return { url: listenUrl };
+  return client === undefined && preparedStatements ? options : undefined;
+}

@@ -1,0 +1,180 @@
+import type {
+  Acquisition,
+  Begin,
+  Complete,
+  Extend,
+  Release,
+} from '../../core/idempotency-store.js';
+import type { Lease, Outcome, RecordKey, StoredRecord } from '../../core/record.js';
+import type { CommandBudget } from './command-budget.js';
+import { microseconds, recordOf, type RecordColumns } from './record-row.js';
+import { asBuffer, originWord, recordKeyBytes } from './sql-values.js';
+import type { SqlStatements } from './sql-statements.js';
+import type { SqlValue, StatementRunner } from './statement-runner.js';
+
+/** What a statement saw: the server's clock in microseconds, and the record. */
+export interface Sight {
+  readonly nowUs: number;
+  readonly record: StoredRecord | undefined;
+}
+
+/** How a record came to be taken. */
+export interface Taking extends Acquisition {
+  readonly how: 'expired' | 'released' | 'abandoned';
+}
+
+interface ClockColumn {
+  /** Seconds. */
+  readonly clock: string;
+}
+
+type CounterColumns = ClockColumn & Readonly<Record<'fence' | 'attempt' | 'takeovers', string>>;
+
+/** The statements, each with its values and what its row means; see the files in `sql/`. */
+export class RecordTable {
+  constructor(
+    private readonly runner: StatementRunner,
+    private readonly statements: SqlStatements,
+  ) {}
+
+  /** @returns the fence where the record was inserted, else what was found; undefined where neither holds. */
+  async insertOrRead(
+    command: Begin,
+    budget: CommandBudget,
+  ): Promise<{ readonly inserted: number } | Sight | undefined> {
+    const row = await this.runner.runForRow<
+      ClockColumn & RecordColumns & { inserted: string | null }
+    >(this.statements.begin, beginValues(command), budget);
+    if (row === undefined) return undefined;
+    return row.inserted === null ? sightOf(row) : { inserted: Number(row.inserted) };
+  }
+
+  async look(recordKey: RecordKey, budget: CommandBudget): Promise<Sight> {
+    const values = [recordKeyBytes(recordKey)];
+    const { look } = this.statements;
+    return sightOf(
+      await this.runner.runForOnlyRow<ClockColumn & RecordColumns>(look, values, budget),
+    );
+  }
+
+  async take(command: Begin, budget: CommandBudget): Promise<Taking | undefined> {
+    const mayTakeOver = command.onExpiredLease === 'takeover';
+    const values = [...beginValues(command), mayTakeOver];
+    const row = await this.runner.runForRow<CounterColumns & Pick<Taking, 'how'>>(
+      this.statements.take,
+      values,
+      budget,
+    );
+    return row && { how: row.how, ...countersOf(row) };
+  }
+
+  async renew(command: Begin, budget: CommandBudget): Promise<Acquisition | undefined> {
+    const { recordKey, token, fingerprint, leaseMs, recordRetentionMs } = command;
+    const values = [recordKeyBytes(recordKey), token, fingerprint, leaseMs, recordRetentionMs];
+    const row = await this.runner.runForRow<CounterColumns>(this.statements.renew, values, budget);
+    return row && countersOf(row);
+  }
+
+  async clamp(recordKey: RecordKey, fence: number, budget: CommandBudget): Promise<void> {
+    await this.runner.run(this.statements.clamp, [recordKeyBytes(recordKey), fence], budget);
+  }
+
+  /** @returns whether there was a lease to prolong. */
+  extend(
+    lease: Lease,
+    { leaseMs, recordRetentionMs }: Extend,
+    mayBeOver: boolean,
+    budget: CommandBudget,
+  ): Promise<boolean> {
+    const values = [...leaseValues(lease), leaseMs, recordRetentionMs, mayBeOver];
+    return this.changes('extend', values, budget);
+  }
+
+  /** @returns whether there was a record in progress to store the outcome in. */
+  complete(
+    lease: Lease,
+    { state, outcome, retentionMs }: Complete,
+    mayBeOver: boolean,
+    budget: CommandBudget,
+  ): Promise<boolean> {
+    const values = [
+      ...leaseValues(lease),
+      state,
+      retentionMs,
+      ...outcomeValues(outcome),
+      mayBeOver,
+    ];
+    return this.changes('complete', values, budget);
+  }
+
+  /** @returns whether there was another attempt's tombstone to store the outcome over. */
+  completeReleased(lease: Lease, command: Complete, budget: CommandBudget): Promise<boolean> {
+    return this.changes('complete-released', restoreValues(lease, command), budget);
+  }
+
+  /** @returns whether there was no record. */
+  restore(lease: Lease, command: Complete, budget: CommandBudget): Promise<boolean> {
+    return this.changes('restore', [...restoreValues(lease, command), command.state], budget);
+  }
+
+  async confirm(recordKey: RecordKey, budget: CommandBudget): Promise<void> {
+    await this.runner.run(this.statements.confirm, [recordKeyBytes(recordKey)], budget);
+  }
+
+  /** @returns whether there was a record to let go. */
+  release(lease: Lease, { tombstoneMs }: Release, budget: CommandBudget): Promise<boolean> {
+    return this.changes('release', [...leaseValues(lease), tombstoneMs], budget);
+  }
+
+  async notify(channel: string, recordKey: RecordKey, budget: CommandBudget): Promise<void> {
+    await this.runner.run(this.statements.notify, [channel, recordKey], budget);
+  }
+
+  private async changes(
+    statement: keyof SqlStatements,
+    values: SqlValue[],
+    budget: CommandBudget,
+  ): Promise<boolean> {
+    const { rowCount } = await this.runner.run(this.statements[statement], values, budget);
+    return rowCount !== 0;
+  }
+}
+
+function beginValues(command: Begin): SqlValue[] {
+  return [
+    recordKeyBytes(command.recordKey),
+    command.token,
+    command.fingerprint,
+    command.leaseMs,
+    command.maxExecutionMs,
+    command.recordRetentionMs,
+    command.notAfter,
+    originWord(command.origin),
+  ];
+}
+
+function restoreValues(lease: Lease, command: Complete): SqlValue[] {
+  const { retentionMs, fingerprint, outcome } = command;
+  return [...leaseValues(lease), retentionMs, fingerprint, ...outcomeValues(outcome)];
+}
+
+function outcomeValues({ header, body }: Outcome): SqlValue[] {
+  return [Buffer.from(header), asBuffer(body)];
+}
+
+function leaseValues({ recordKey, token, fence }: Lease): SqlValue[] {
+  return [recordKeyBytes(recordKey), token, fence];
+}
+
+function sightOf(row: ClockColumn & RecordColumns): Sight {
+  return { nowUs: microseconds(row.clock), record: recordOf(row) };
+}
+
+function countersOf({ clock, fence, attempt, takeovers }: CounterColumns): Acquisition {
+  return {
+    fence: Number(fence),
+    now: Math.floor(microseconds(clock) / 1000),
+    attempt: Number(attempt),
+    takeovers: Number(takeovers),
+  };
+}

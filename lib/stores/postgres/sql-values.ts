@@ -1,0 +1,25 @@
+import { ValueNotStorableError } from '../../core/errors.js';
+import type { RecordKey } from '../../core/record.js';
+
+/** The digest that a record key is. Two texts that a lenient decoder takes for the same bytes would be one key. */
+export function recordKeyBytes(recordKey: RecordKey): Buffer {
+  const bytes = Buffer.from(recordKey, 'base64url');
+  if (bytes.length === 0 || bytes.toString('base64url') !== recordKey) {
+    throw new ValueNotStorableError('A record key must be a digest in base64url.');
+  }
+  return bytes;
+}
+
+/** The origin as a word among the others that a statement answers with, see `record-row.ts`. */
+export function originWord(origin: string | undefined): string | null {
+  if (origin === undefined) return null;
+  if (!/^\S+$/.test(origin)) {
+    throw new ValueNotStorableError('An origin must be text without white space.');
+  }
+  return origin;
+}
+
+/** The same bytes as the driver takes them, without a copy. */
+export function asBuffer(body: Uint8Array): Buffer {
+  return Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+}

@@ -1,0 +1,106 @@
+import { StoreConfigurationError } from '../../core/errors.js';
+import { jitteredPause } from '../../core/pause.js';
+import type { CommandBudget } from './command-budget.js';
+import {
+  classifyFailure,
+  describeFailure,
+  NoConnectionError,
+  StoreClosedError,
+} from './error-classification.js';
+import { exchange } from './exchange.js';
+import type { PostgresPool, PostgresResult } from './postgres-client.js';
+import type { SqlStatement } from './sql-statements.js';
+import type { TableName } from './table-name.js';
+
+export type SqlValue = string | number | boolean | Buffer | null;
+
+const FIRST_PAUSE_MS = 5;
+const LONGEST_PAUSE_MS = 50;
+/** With less time left, one more copy would only turn "not executed" into "unknown". */
+const LEAST_TIME_FOR_A_COPY_MS = 20;
+
+/** Every column comes as the text that the server sent, whatever the application does with its own. */
+const AS_TEXT = { getTypeParser: () => (text: string) => text };
+
+/** Runs statements, each by itself: outside of any transaction, on whichever connection is free. */
+export class StatementRunner {
+  private isClosed = false;
+
+  constructor(
+    private readonly pool: PostgresPool,
+    private readonly table: TableName,
+    private readonly isPrepared: boolean,
+  ) {}
+
+  /**
+   * Sends a statement until it is answered, for as long as the budget of its command lasts.
+   *
+   * One copy may take all the time that is left: only when the server has refused it, or its connection is
+   * lost, the next one goes out.
+   *
+   * @returns its rows, and how many it changed.
+   * @throws {@link StoreUnavailableError} no copy was executed.
+   * @throws {@link StoreOutcomeUnknownError} a copy may have been executed, or may still be.
+   * @throws {@link StoreConfigurationError} the server refuses it.
+   */
+  async run(
+    { name, text }: SqlStatement,
+    values: SqlValue[],
+    budget: CommandBudget,
+  ): Promise<PostgresResult> {
+    const query = { text, values, types: AS_TEXT, ...(this.isPrepared && { name }) };
+    for (let copy = 0; ; copy += 1) {
+      try {
+        if (this.isClosed) throw new StoreClosedError();
+        return await exchange(this.pool, query, Math.max(0, budget.leftMs));
+      } catch (error) {
+        await this.afterFailure(error, copy, budget);
+      }
+    }
+  }
+
+  /** As {@link run}, for the first row. */
+  async runForRow<Row>(
+    statement: SqlStatement,
+    values: SqlValue[],
+    budget: CommandBudget,
+  ): Promise<Row | undefined> {
+    const { rows } = await this.run(statement, values, budget);
+    return rows[0] as Row | undefined;
+  }
+
+  /** As {@link run}, for the row of a statement that always has one. */
+  async runForOnlyRow<Row>(
+    statement: SqlStatement,
+    values: SqlValue[],
+    budget: CommandBudget,
+  ): Promise<Row> {
+    const { rows } = await this.run(statement, values, budget);
+    return rows[0] as Row;
+  }
+
+  close(): void {
+    this.isClosed = true;
+  }
+
+  /** Waits before the next copy, or throws what the command ends with. */
+  private async afterFailure(error: unknown, copy: number, budget: CommandBudget): Promise<void> {
+    const failure = classifyFailure(error);
+    const cause = this.reasonOf(error, budget);
+    if (failure === 'misconfigured') throw new StoreConfigurationError(cause);
+    budget.mayHaveRun ||= failure === 'unknown';
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** copy, LONGEST_PAUSE_MS);
+    if (failure === 'refused' || budget.leftMs - pauseMs < LEAST_TIME_FOR_A_COPY_MS) {
+      throw budget.failure(cause);
+    }
+    await jitteredPause(pauseMs);
+  }
+
+  /** That the time was up says less than what went wrong before. */
+  private reasonOf(error: unknown, budget: CommandBudget): string {
+    const isTimeUp = error instanceof NoConnectionError && error.cause === undefined;
+    if (isTimeUp && budget.lastReason !== undefined) return budget.lastReason;
+    budget.lastReason = describeFailure(error, this.table);
+    return budget.lastReason;
+  }
+}

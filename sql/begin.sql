@@ -1,0 +1,45 @@
+-- Asks for the right to run the operation: inserts the record where there is none, and reads it where there is one.
+-- One statement for a first request and for a replay; nothing is written or locked where a record stands.
+--
+-- statement_timestamp() is this server's clock as it received the statement: the same wherever it is asked for, here and
+-- in every other of these files, and cheaper than a clock that is asked for once and handed around.
+--
+-- $1  record key
+-- $2  owner token
+-- $3  fingerprint
+-- $4  lease, ms
+-- $5  max execution, ms
+-- $6  retention of the record in progress, ms
+-- $7  notAfter, ms of this server's clock; 0 = no limit
+-- $8  origin, or null
+--
+-- One row: the fence, which is the clock in microseconds, if the record was inserted; else the clock in seconds, the record
+-- in the words of record-row.ts, and its outcome in base64. None: it is late, or a concurrent begin inserted the record after
+-- this statement's snapshot.
+WITH inserted AS (
+  INSERT INTO idempotency_records (
+    record_key, state, token, fence, fingerprint, attempt, takeovers,
+    lease_until, lease_ms, deadline, expires_at, origin
+  )
+  SELECT
+    $1::bytea, 'in_progress', $2::text, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint, $3::text, 1, 0,
+    date_trunc('milliseconds', statement_timestamp()) + least($4::bigint, $5::bigint) * interval '1 millisecond', $4::bigint,
+    date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
+    date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond', $8::text
+  WHERE $7::bigint = 0 OR date_trunc('milliseconds', statement_timestamp()) <= to_timestamp(0) + $7::bigint * interval '1 millisecond'
+  ON CONFLICT (record_key) DO NOTHING
+  RETURNING fence
+)
+SELECT
+  NULL AS clock, fence AS inserted, NULL AS record, NULL AS outcome_header, NULL AS outcome_body
+FROM inserted
+UNION ALL
+SELECT
+  extract(epoch FROM statement_timestamp()), NULL,
+  concat_ws(
+    ' ', state, token, fence, fingerprint, attempt, takeovers, extract(epoch FROM expires_at),
+    extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin
+  ),
+  encode(outcome_header, 'base64'), encode(outcome_body, 'base64')
+FROM idempotency_records
+WHERE record_key = $1::bytea

@@ -1,0 +1,23 @@
+-- Stores a success over the tombstone of another attempt: that one let go, and this effect did happen. Never a failure: a late
+-- one could bury another's effect.
+--
+-- $1  record key
+-- $2  owner token
+-- $3  fence, or 0
+-- $4  retention of the outcome, ms
+-- $5  fingerprint
+-- $6  outcome header
+-- $7  outcome body
+--
+-- Changes one row, or none: the record stands otherwise by now.
+UPDATE idempotency_records
+SET
+  state = 'completed',
+  token = $2::text,
+  fence = greatest(fence, $3::bigint),
+  fingerprint = $5::text,
+  expires_at = date_trunc('milliseconds', statement_timestamp()) + $4::bigint * interval '1 millisecond',
+  outcome_header = $6::bytea,
+  outcome_body = $7::bytea
+WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
+  AND state = 'released' AND token <> $2::text

@@ -1,0 +1,49 @@
+-- Acquires a record that is there: expired, released by another attempt, or left behind by one whose lease is over.
+-- Everything that this depends on is judged anew, by this statement's clock and on the locked row.
+--
+-- $1 to $8 as in begin.sql
+-- $9  whether the lease of another attempt may be taken over
+--
+-- One row: how (expired, released, abandoned), the clock in seconds, fence, attempt, takeovers. None: nothing was changed,
+-- because the record stands otherwise by now, it is late, or another transaction holds the row. That one is not waited for:
+-- whoever holds the row of a record in progress is at work on it, and a clock that was read before a wait would lie.
+WITH found AS (
+  SELECT
+    record_key,
+    CASE
+      WHEN expires_at <= date_trunc('milliseconds', statement_timestamp()) THEN 'expired'
+      WHEN state = 'released' THEN 'released'
+      ELSE 'abandoned'
+    END AS how
+  FROM idempotency_records AS record
+  WHERE record_key = $1::bytea
+    AND ($7::bigint = 0 OR date_trunc('milliseconds', statement_timestamp()) <= to_timestamp(0) + $7::bigint * interval '1 millisecond')
+    AND (
+      expires_at <= date_trunc('milliseconds', statement_timestamp())
+      OR (state = 'released' AND token <> $2::text)
+      OR (
+        state = 'in_progress' AND token <> $2::text AND fingerprint = $3::text AND $9::boolean
+        -- A lease further ahead than its own length (the clock stepped back) counts as one of that length.
+        AND least(lease_until, date_trunc('milliseconds', statement_timestamp()) + lease_ms * interval '1 millisecond') <= date_trunc('milliseconds', statement_timestamp())
+      )
+    )
+  FOR UPDATE OF record SKIP LOCKED
+)
+UPDATE idempotency_records AS record
+SET
+  state = 'in_progress',
+  token = $2::text,
+  fence = greatest(record.fence + 1, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint),
+  fingerprint = $3::text,
+  attempt = CASE how WHEN 'expired' THEN 1 ELSE record.attempt + 1 END,
+  takeovers = CASE how WHEN 'expired' THEN 0 WHEN 'released' THEN record.takeovers ELSE record.takeovers + 1 END,
+  lease_until = date_trunc('milliseconds', statement_timestamp()) + least($4::bigint, $5::bigint) * interval '1 millisecond',
+  lease_ms = $4::bigint,
+  deadline = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
+  expires_at = date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond',
+  origin = $8::text,
+  outcome_header = NULL,
+  outcome_body = NULL
+FROM found
+WHERE record.record_key = found.record_key
+RETURNING how, extract(epoch FROM statement_timestamp()) AS clock, record.fence, record.attempt, record.takeovers

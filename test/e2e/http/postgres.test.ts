@@ -1,0 +1,129 @@
+import { Controller, HttpException, InternalServerErrorException, Post } from '@nestjs/common';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Pool } from 'pg';
+import { Idempotent } from 'nestjs-idempotency';
+import { postgresStore, type PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
+import { platforms } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { openPostgresPool } from '../../support/postgres-pool.js';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+
+@Controller()
+class ThingsController {
+  @Post('things')
+  @Idempotent()
+  async create(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'decline') throw new HttpException({ execution }, 402);
+    if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
+    return { execution };
+  }
+
+  @Post('waiting')
+  @Idempotent({ whenInProgress: 'wait' })
+  async waiting(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+}
+
+let server: PostgresServer;
+let url: string;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  url = await server.newDatabase();
+});
+afterAll(() => server.stop());
+
+describe.each(platforms)('Records in PostgreSQL, %s', (platform) => {
+  let app: TestApp;
+  let pool: Pool;
+  let store: PostgresIdempotencyStore;
+  /** Each statement borrows a connection. */
+  let statements = 0;
+
+  beforeAll(async () => {
+    pool = openPostgresPool(url);
+    pool.on('acquire', () => void (statements += 1));
+    store = postgresStore({ client: pool, listenUrl: url });
+    await store.migrate();
+    const options = { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
+    app = await startApp({ platform, controllers: [ThingsController], store, options });
+  });
+  afterAll(async () => {
+    await app.close();
+    await pool.end();
+  });
+
+  async function statementsOf<Result>(work: Promise<Result>): Promise<[Result, number]> {
+    const before = statements;
+    const result = await work;
+    return [result, statements - before];
+  }
+
+  it('a first request takes two statements, its replay one, byte for byte', async () => {
+    const scenario = app.scenario();
+    const [first, forFirst] = await statementsOf(scenario.post('/things', { json: { a: 1 } }));
+    const [replay, forReplay] = await statementsOf(scenario.post('/things', { json: { a: 1 } }));
+    expectReplay(replay, first);
+    expect([forFirst, forReplay, scenario.executions]).toEqual([2, 1, 1]);
+  });
+
+  it('another request under the same key is refused with one statement', async () => {
+    const scenario = app.scenario();
+    await scenario.post('/things', { json: { a: 1 } });
+    const [other, count] = await statementsOf(scenario.post('/things', { json: { a: 2 } }));
+    expectProblem(other, 'key-reused');
+    expect([count, scenario.executions]).toEqual([1, 1]);
+  });
+
+  it('a duplicate meanwhile is refused with one statement', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/things');
+    await scenario.started.reached(1);
+    const [duplicate, count] = await statementsOf(scenario.post('/things'));
+    expectProblem(duplicate, 'in-progress');
+    expect(count).toBe(1);
+    scenario.gate.open();
+    expectReplay(await scenario.post('/things'), await pending.response);
+  });
+
+  it('duplicates that wait get the first answer', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/waiting');
+    await scenario.started.reached(1);
+    const duplicates = [1, 2, 3].map(() => scenario.start('POST', '/waiting'));
+    await scenario.arrived.reached(4);
+    scenario.gate.open();
+    const first = await pending.response;
+    for (const { response } of duplicates) expectReplay(await response, first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('of fifty requests at once one is executed', async () => {
+    const scenario = app.scenario();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => scenario.post('/waiting')));
+    expect(new Set(answers.map(({ body }) => body.toString()))).toEqual(
+      new Set(['{"execution":1}']),
+    );
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('a failure that is kept is replayed, another one may be tried again', async () => {
+    const declined = app.scenario();
+    declined.plan = ['decline'];
+    const first = await declined.post('/things');
+    expect(first.status).toBe(402);
+    expectReplay(await declined.post('/things'), first);
+    const failed = app.scenario();
+    failed.plan = ['fail'];
+    expect((await failed.post('/things')).status).toBe(500);
+    expect((await failed.post('/things')).status).toBe(201);
+    expect(failed.executions).toBe(2);
+  });
+});

@@ -1,0 +1,51 @@
+import { randomInt } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { migrate } from 'nestjs-idempotency/postgres';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { Coverage } from './coverage.js';
+import { MUTANTS } from './postgres/mutants.js';
+import { runSequences } from './postgres/run-sequences.js';
+
+/**
+ * DIFFERENTIAL_SEED replays: the sequence of that number comes first.
+ * DIFFERENTIAL_SEQUENCES runs so many.
+ */
+const seed = Number(process.env.DIFFERENTIAL_SEED ?? randomInt(2 ** 31));
+const sequences = Number(process.env.DIFFERENTIAL_SEQUENCES ?? 500);
+const ENOUGH_FOR_ALL = 5_000;
+const SEQUENCES_FOR_A_MUTANT = 5_000;
+
+let server: PostgresServer;
+let url: string;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  url = await server.newDatabase();
+  await migrate({ url });
+});
+
+afterAll(() => server.stop());
+
+describe('the PostgreSQL store and the reference state machine', () => {
+  it('reply alike and leave the same record, whatever comes in whatever order', async () => {
+    const coverage = new Coverage();
+    const started = performance.now();
+    const failure = await runSequences(url, { seed, sequences, watch: coverage.watch });
+    if (process.env.DIFFERENTIAL_SEQUENCES !== undefined) {
+      const seconds = Math.round((performance.now() - started) / 1000);
+      process.stdout.write(
+        `seed ${seed}: ${sequences} sequences in ${seconds} s\n${coverage.toString()}\n`,
+      );
+    }
+    expect(failure).toBeUndefined();
+    // In fewer, the rarest situation may fail to come up.
+    if (sequences >= ENOUGH_FOR_ALL) expect(coverage.missing(10)).toEqual({});
+  }, 600_000);
+});
+
+describe('the comparison notices a statement in which', () => {
+  it.each(MUTANTS)('$name', async ({ mutate }) => {
+    const failure = await runSequences(url, { seed, sequences: SEQUENCES_FOR_A_MUTANT, mutate });
+    expect(failure).toContain('reference: ');
+  });
+});

@@ -1,0 +1,335 @@
+import { once } from 'node:events';
+import { createServer } from 'node:net';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Pool } from 'pg';
+import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
+import {
+  StoreConfigurationError,
+  StoreOutcomeUnknownError,
+  StoreUnavailableError,
+  ValueNotStorableError,
+} from '../../../lib/core/errors.js';
+import type { RecordKey } from '../../../lib/core/record.js';
+import { freePort } from '../../support/free-port.js';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import {
+  beginCommand,
+  completeCommand,
+  extendCommand,
+  leaseOf,
+  releaseCommand,
+} from '../redis/support/commands.js';
+import { until } from '../redis/support/until.js';
+import { closeAfterTest, ownStore, throughPort, userPool } from './support/fixture.js';
+import { SilentRelay } from './support/silent-relay.js';
+
+const TIMEOUT_MS = 10_000;
+
+let server: PostgresServer;
+let url: string;
+let observer: Pool;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  url = await server.newDatabase();
+  await migrate({ url });
+});
+beforeEach(() => {
+  observer = userPool(url);
+});
+afterAll(() => server.stop());
+
+async function backends(state: string): Promise<number[]> {
+  const { rows } = await observer.query<{ pid: number }>(
+    `SELECT pid FROM pg_stat_activity
+     WHERE application_name = 'nestjs-idempotency' AND datname = current_database() AND ${state}`,
+  );
+  return rows.map(({ pid }) => pid);
+}
+
+async function acquired(store: PostgresIdempotencyStore) {
+  const begin = beginCommand({ timeoutMs: TIMEOUT_MS });
+  const reply = await store.begin(begin);
+  return { begin, lease: leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1) };
+}
+
+describe('When the connection breaks before the reply', () => {
+  it('each command is sent again, and knows what its first copy did', async () => {
+    const relay = closeAfterTest(await SilentRelay.start(server.port));
+    const store = ownStore(throughPort(url, relay.port), { connection: { max: 1 } });
+    await acquired(store);
+    const begin = beginCommand({ timeoutMs: TIMEOUT_MS });
+
+    relay.breakAtNextReply();
+    const begun = await store.begin(begin);
+    expect(begun).toMatchObject({ kind: 'owned', attempt: 1, takeovers: 0 });
+    const lease = leaseOf(begin, 'fence' in begun ? begun.fence : -1);
+    relay.breakAtNextReply();
+    expect(await store.extend(lease, extendCommand({ timeoutMs: TIMEOUT_MS }))).toEqual({
+      kind: 'ok',
+    });
+    relay.breakAtNextReply();
+    expect(await store.complete(lease, completeCommand({ timeoutMs: TIMEOUT_MS }))).toEqual({
+      kind: 'already',
+    });
+    const released = await acquired(store);
+    relay.breakAtNextReply();
+    expect(await store.release(released.lease, releaseCommand({ timeoutMs: TIMEOUT_MS }))).toEqual({
+      kind: 'already',
+    });
+  });
+
+  it('because the server ended it, the next copy gets another connection', async () => {
+    const store = ownStore(url, { connection: { max: 1 } });
+    await acquired(store);
+    const holder = await observer.connect();
+    await holder.query('BEGIN');
+    await holder.query('LOCK TABLE idempotency_records IN ACCESS EXCLUSIVE MODE');
+    const waiting = acquired(store);
+    await until(async () => (await backends(`wait_event_type = 'Lock'`)).length === 1);
+    await observer.query(
+      'SELECT pg_terminate_backend($1)',
+      await backends(`wait_event_type = 'Lock'`),
+    );
+    await holder.query('ROLLBACK');
+    holder.release();
+    expect((await waiting).lease.fence).toBeGreaterThan(0);
+  });
+
+  it('of an idle connection, nobody notices', async () => {
+    const store = ownStore(url, { connection: { max: 1 } });
+    await acquired(store);
+    await observer.query('SELECT pg_terminate_backend($1)', await backends(`state = 'idle'`));
+    await until(async () => (await backends('true')).length === 0);
+    expect((await acquired(store)).lease.fence).toBeGreaterThan(0);
+  });
+});
+
+describe('When no reply comes', () => {
+  it('the outcome is unknown in time, and the connection is not used again', async () => {
+    const relay = closeAfterTest(await SilentRelay.start(server.port));
+    const pool = userPool(throughPort(url, relay.port), { max: 1 });
+    const store = new PostgresIdempotencyStore({ client: pool });
+    await acquired(store);
+    relay.swallowReplies();
+    const started = performance.now();
+    await expect(store.begin(beginCommand({ timeoutMs: 200 }))).rejects.toThrow(
+      StoreOutcomeUnknownError,
+    );
+    expect(performance.now() - started).toBeLessThan(1_500);
+    await until(() => relay.connections === 0);
+    relay.deliver();
+    expect((await acquired(store)).lease.fence).toBeGreaterThan(0);
+    expect(pool.totalCount).toBe(1);
+  });
+
+  it('because another transaction holds the table, what was given up ends at the server, too', async () => {
+    const store = ownStore(url, { connection: { max: 1, lock_timeout: 500 } });
+    const holder = await observer.connect();
+    await holder.query('BEGIN');
+    await holder.query('LOCK TABLE idempotency_records IN ACCESS EXCLUSIVE MODE');
+    const begin = beginCommand({ timeoutMs: 200 });
+    await expect(store.begin(begin)).rejects.toThrow(StoreOutcomeUnknownError);
+    await until(async () => (await backends('true')).length === 0);
+    await holder.query('ROLLBACK');
+    holder.release();
+    expect(await store.inspect(begin.recordKey, { timeoutMs: TIMEOUT_MS })).toBeUndefined();
+  });
+});
+
+describe('Without a connection, a begin is unavailable within its time budget', () => {
+  it('where nobody listens', async () => {
+    const store = ownStore(throughPort(url, await freePort()));
+    await expect(store.begin(beginCommand({ timeoutMs: 200 }))).rejects.toThrow(
+      StoreUnavailableError,
+    );
+    expect(await store.open()).toMatchObject([{ code: 'postgres_unreachable' }]);
+  });
+
+  it('where somebody accepts and never says a word', async () => {
+    const silent = createServer(() => undefined).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    closeAfterTest({ stop: async () => void silent.close() });
+    const { port } = silent.address() as { port: number };
+    const store = ownStore(throughPort(url, port), {
+      connection: { connectionTimeoutMillis: 500 },
+    });
+    await expect(store.begin(beginCommand({ timeoutMs: 200 }))).rejects.toThrow(
+      StoreUnavailableError,
+    );
+  });
+
+  it('at once when the store was closed', async () => {
+    const store = ownStore(url);
+    await store.close();
+    const started = performance.now();
+    await expect(store.begin(beginCommand({ timeoutMs: 5_000 }))).rejects.toThrow(
+      'the store is closed',
+    );
+    expect(performance.now() - started).toBeLessThan(1_000);
+  });
+
+  it('while the server has too many connections, and works when it has not', async () => {
+    await observer.query('CREATE ROLE crowded LOGIN PASSWORD $$crowded$$ CONNECTION LIMIT 1');
+    await observer.query('GRANT ALL ON ALL TABLES IN SCHEMA public TO crowded');
+    const crowded = new URL(url);
+    [crowded.username, crowded.password] = ['crowded', 'crowded'];
+    const taken = await userPool(crowded.href).connect();
+    const store = ownStore(crowded.href);
+    const refused = store.begin(beginCommand({ timeoutMs: 300 }));
+    await expect(refused).rejects.toThrow(StoreUnavailableError);
+    await expect(refused).rejects.toThrow('Raise max_connections');
+    const waiting = store.begin(beginCommand({ timeoutMs: TIMEOUT_MS }));
+    taken.release(true);
+    expect(await waiting).toMatchObject({ kind: 'acquired' });
+  });
+});
+
+describe('A set-up that cannot work is said to be one', () => {
+  it.each([
+    [
+      'a wrong password',
+      (address: URL) => (address.password = 'wrong'),
+      'Check the user name and the password',
+    ],
+    [
+      'a database that is not there',
+      (address: URL) => (address.pathname = '/nowhere'),
+      'Check the name of the database',
+    ],
+  ])('%s', async (_, spoil, remedy) => {
+    const address = new URL(url);
+    spoil(address);
+    const store = ownStore(address.href);
+    const attempt = store.begin(beginCommand({ timeoutMs: TIMEOUT_MS }));
+    await expect(attempt).rejects.toThrow(StoreConfigurationError);
+    await expect(attempt).rejects.toThrow(remedy);
+    await expect(store.open()).rejects.toThrow(StoreConfigurationError);
+  });
+
+  it('a user who may only read', async () => {
+    const store = ownStore(url, {
+      connection: { options: '-c default_transaction_read_only=on' },
+    });
+    await expect(store.begin(beginCommand({ timeoutMs: 200 }))).rejects.toThrow(
+      'in a read-only transaction',
+    );
+  });
+});
+
+describe('A deadlock or a serialization failure', () => {
+  it.each(['40001', '40P01'])('%s is sent again, and not seen by anybody', async (state) => {
+    await observer.query(`
+      CREATE SEQUENCE failures_${state};
+      CREATE FUNCTION fail_${state}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF nextval('failures_${state}') <= 3 THEN RAISE EXCEPTION 'staged' USING ERRCODE = '${state}'; END IF;
+        RETURN NEW;
+      END $$;
+      CREATE TRIGGER fail_${state} BEFORE INSERT ON idempotency_records
+        FOR EACH ROW EXECUTE FUNCTION fail_${state}();`);
+    try {
+      const { kind } = await ownStore(url).begin(beginCommand({ timeoutMs: TIMEOUT_MS }));
+      expect(kind).toBe('acquired');
+      const { rows } = await observer.query(`SELECT last_value FROM failures_${state}`);
+      expect(rows).toEqual([{ last_value: '4' }]);
+    } finally {
+      await observer.query(`DROP FUNCTION fail_${state}() CASCADE`);
+    }
+  });
+});
+
+describe('Handlers that hold every connection of the application’s pool', () => {
+  it('starve neither begin nor extend nor complete of a store with a pool of its own', async () => {
+    const pool = userPool(url, { max: 3 });
+    const store = ownStore(url, { connection: { max: 1 } });
+    const held = await Promise.all([1, 2, 3].map(() => pool.connect()));
+    const attempts = await Promise.all(Array.from({ length: 20 }, () => acquired(store)));
+    const settled = await Promise.all(
+      attempts.map(async ({ lease }) => {
+        await store.extend(lease, extendCommand({ timeoutMs: TIMEOUT_MS }));
+        return store.complete(lease, completeCommand({ timeoutMs: TIMEOUT_MS }));
+      }),
+    );
+    expect(settled.every(({ kind }) => kind === 'ok')).toBe(true);
+    for (const connection of held) connection.release();
+  });
+
+  it('make a store on that pool unavailable in time, and it works as soon as one is free', async () => {
+    const pool = userPool(url, { max: 1 });
+    const store = new PostgresIdempotencyStore({ client: pool });
+    const held = await pool.connect();
+    const begin = beginCommand({ timeoutMs: 200 });
+    await expect(store.begin(begin)).rejects.toThrow(StoreUnavailableError);
+    held.release();
+    expect((await acquired(store)).lease.fence).toBeGreaterThan(0);
+    expect(await store.inspect(begin.recordKey, { timeoutMs: TIMEOUT_MS })).toBeUndefined();
+  });
+});
+
+describe('Prepared statements', () => {
+  async function prepared(preparedStatements: boolean): Promise<number> {
+    const pool = userPool(url, { max: 1 });
+    const store = new PostgresIdempotencyStore({ client: pool, preparedStatements });
+    const { begin, lease } = await acquired(store);
+    await store.extend(lease, extendCommand());
+    await store.complete(lease, completeCommand());
+    await store.begin({ ...begin, token: begin.token });
+    await store.open();
+    const { rows } = await pool.query(
+      'SELECT count(*)::integer AS count FROM pg_prepared_statements',
+    );
+    return rows[0].count;
+  }
+
+  it('are made once for each statement', async () => {
+    // begin, extend, complete, and two at the start.
+    expect(await prepared(true)).toBe(5);
+  });
+
+  it('are not made with preparedStatements: false, for poolers in transaction mode', async () => {
+    expect(await prepared(false)).toBe(0);
+  });
+
+  it('that a pooler has lost are said to be so', async () => {
+    const pool = userPool(url, { max: 1 });
+    const store = new PostgresIdempotencyStore({ client: pool });
+    await acquired(store);
+    await pool.query('DEALLOCATE ALL');
+    await expect(store.begin(beginCommand())).rejects.toThrow(/set preparedStatements: false/);
+  });
+});
+
+describe('What cannot be written down without loss', () => {
+  it.each([
+    ['a record key that is no digest', { recordKey: 'fA_' as RecordKey }],
+    ['an origin with white space', { origin: 'a b' }],
+  ])('is refused: %s', async (_, changes) => {
+    await expect(ownStore(url).begin(beginCommand(changes))).rejects.toThrow(ValueNotStorableError);
+  });
+});
+
+describe('close', () => {
+  it('leaves the application’s pool open, and ends its own', async () => {
+    const pool = userPool(url, { max: 1 });
+    const store = new PostgresIdempotencyStore({ client: pool });
+    await acquired(store);
+    await store.close();
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+    const own = ownStore(url);
+    await acquired(own);
+    await own.close();
+    await until(async () => (await backends('true')).length === 0);
+  });
+});
+
+describe('The start checks', () => {
+  it('find nothing to say of a server that is set up well, but that this one flushes nothing', async () => {
+    expect(await ownStore(url).open()).toMatchObject([{ code: 'postgres_not_durable' }]);
+  });
+
+  it('warn of commits that are confirmed before they are on the disk', async () => {
+    const store = ownStore(url, { connection: { options: '-c synchronous_commit=off' } });
+    const codes = (await store.open()).map(({ code }) => code);
+    expect(codes).toContain('postgres_commits_late');
+  });
+});

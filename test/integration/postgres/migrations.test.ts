@@ -1,0 +1,156 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
+import { StoreConfigurationError } from '../../../lib/core/errors.js';
+import { MIGRATIONS } from '../../../lib/stores/postgres/migrations.js';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { beginCommand } from '../redis/support/commands.js';
+import { CompiledStore } from './support/compiled-store.js';
+import { ownStore, userPool } from './support/fixture.js';
+
+const run = promisify(execFile);
+const PROCESSES = 20;
+const ALL = MIGRATIONS.map(({ id }) => id);
+const AWKWARD = { schema: `the "Shop's" schema`, table: 'Key; DROP TABLE x' };
+
+let server: PostgresServer;
+let compiled: CompiledStore;
+
+beforeAll(async () => {
+  [server, compiled] = await Promise.all([startPostgres(), CompiledStore.compile()]);
+});
+afterAll(() => Promise.all([server.stop(), compiled.remove()]));
+
+describe('The migrations', () => {
+  it(`are run once when ${PROCESSES} processes start at once on an empty database`, async () => {
+    const url = await server.newDatabase();
+    const script = `
+      const { migrate } = await import(${JSON.stringify(compiled.pathOf('stores/postgres/index'))});
+      console.log(JSON.stringify(await migrate({ url: ${JSON.stringify(url)} })));`;
+    const processes = Array.from({ length: PROCESSES }, () =>
+      run(process.execPath, ['--input-type=module', '--eval', script]),
+    );
+    const ran = (await Promise.all(processes)).map(({ stdout }) => JSON.parse(stdout) as number[]);
+    expect(ran.flat().sort()).toEqual(ALL);
+    const { rows } = await userPool(url).query<{ id: number }>(
+      'SELECT id FROM idempotency_records_migrations ORDER BY id',
+    );
+    expect(rows.map(({ id }) => id)).toEqual(ALL);
+  }, 60_000);
+
+  it('are run once when nobody is ready for it: not in a serializable database either', async () => {
+    const url = await server.newDatabase();
+    const database = new URL(url).pathname.slice(1);
+    await userPool(url).query(
+      `ALTER DATABASE "${database}" SET default_transaction_isolation = 'serializable'`,
+    );
+    const stores = Array.from({ length: 10 }, () => ownStore(url));
+    const ran = await Promise.all(stores.map((store) => store.migrate()));
+    expect(ran.flat().sort()).toEqual(ALL);
+  });
+
+  it('make a schema and a table of whatever name', async () => {
+    const url = await server.newDatabase();
+    const store = ownStore(url, AWKWARD);
+    expect(await store.migrate()).toEqual(ALL);
+    expect(await store.migrate()).toEqual([]);
+    await store.open();
+    expect(await store.begin(beginCommand())).toMatchObject({ kind: 'acquired' });
+    const { rows } = await userPool(url).query(
+      'SELECT tablename AS table, schemaname AS schema FROM pg_tables WHERE tablename = $1',
+      [AWKWARD.table],
+    );
+    expect(rows).toEqual([AWKWARD]);
+  });
+
+  it('leave nothing half done when they fail', async () => {
+    const url = await server.newDatabase();
+    const pool = userPool(url);
+    // In the way of the table that the first one makes.
+    await pool.query('CREATE VIEW idempotency_records AS SELECT 1');
+    await expect(migrate({ url })).rejects.toThrow(StoreConfigurationError);
+    const { rows } = await pool.query(`SELECT to_regclass('idempotency_records_migrations') AS t`);
+    expect(rows).toEqual([{ t: null }]);
+    await pool.query('DROP VIEW idempotency_records');
+    expect(await migrate({ url })).toEqual(ALL);
+  });
+
+  it('say what is missing where the user may not run them', async () => {
+    const url = await server.newDatabase();
+    const pool = userPool(url);
+    await pool.query(`CREATE ROLE reader LOGIN PASSWORD 'reader'`);
+    const reader = new URL(url);
+    [reader.username, reader.password] = ['reader', 'reader'];
+    await expect(migrate({ url: reader.href })).rejects.toThrow(
+      /The migrations cannot be run: permission denied/,
+    );
+    await migrate({ url });
+    const store = ownStore(reader.href);
+    await expect(store.begin(beginCommand())).rejects.toThrow(
+      /The user needs SELECT, INSERT, UPDATE and DELETE on "public"."idempotency_records"/,
+    );
+  });
+});
+
+describe('A store whose migrations were not run', () => {
+  it('stops the start, with the command to run', async () => {
+    const store = ownStore(await server.newDatabase(), { schema: 'shop' });
+    await expect(store.open()).rejects.toThrow(StoreConfigurationError);
+    await expect(store.open()).rejects.toThrow(
+      'Migrations are missing for "shop"."idempotency_records": 1 (records). Run them: await store.migrate(), or npx nestjs-idempotency migrations --schema shop --table idempotency_records | psql --single-transaction',
+    );
+  });
+
+  it('says so to every command', async () => {
+    const store = ownStore(await server.newDatabase());
+    await expect(store.begin(beginCommand())).rejects.toThrow(StoreConfigurationError);
+    await expect(store.begin(beginCommand())).rejects.toThrow(/Run the migrations/);
+  });
+});
+
+describe('npx nestjs-idempotency migrations', () => {
+  const cli = (...args: string[]) => run(process.execPath, [compiled.pathOf('cli/main'), ...args]);
+
+  it('prints what sets the table up, for a tool of one’s own', async () => {
+    const url = await server.newDatabase();
+    const { schema, table } = AWKWARD;
+    const { stdout } = await cli('migrations', '--schema', schema, '--table', table);
+    await userPool(url).query(stdout);
+    const store = ownStore(url, AWKWARD);
+    expect(await store.migrate()).toEqual([]);
+    await store.open();
+    expect(await store.begin(beginCommand())).toMatchObject({ kind: 'acquired' });
+  });
+
+  it.each([
+    [[], 'There is no command'],
+    [['migrate'], 'There is no command "migrate"'],
+    [['migrations', '--from', '99'], '--from must be 1 to'],
+    [['migrations', '--tabel', 'x'], "Unknown option '--tabel'"],
+    [['migrations', '--table', ''], 'table must be 1 to 50 bytes of text'],
+  ])('%j fails with the reason and the usage', async (args, reason) => {
+    const failure = await cli(...args).catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: 2, stdout: '' });
+    expect((failure as { stderr: string }).stderr).toContain(reason);
+    expect((failure as { stderr: string }).stderr).toContain(
+      'Usage: nestjs-idempotency migrations',
+    );
+  });
+});
+
+describe('postgresStore', () => {
+  it.each([
+    [{}, 'one of client, url, connection is needed'],
+    [{ url: 'redis://x' }, 'url must begin with postgres:// or postgresql://; it is "redis:"'],
+    [{ url: 'postgres://x', listenUrl: 'x' }, 'listenUrl must begin with postgres://'],
+    [{ url: 'postgres://x', tabel: 'x' }, 'there is no option "tabel"'],
+    [{ url: 'postgres://x', table: 'x'.repeat(51) }, 'table must be 1 to 50 bytes of text'],
+    [{ url: 'postgres://x', schema: 'a\0b' }, 'schema must be 1 to 63 bytes of text'],
+    [{ url: 'postgres://x', push: 'yes' }, 'push must be true or false, but it is a string'],
+    [{ connection: 'x' }, "connection must be an object of pg's settings"],
+    [{ client: { connect: () => undefined } }, 'client must be a Pool of pg 8'],
+  ])('refuses %j', (options, message) => {
+    expect(() => postgresStore(options as never)).toThrow(message);
+  });
+});

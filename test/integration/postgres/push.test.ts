@@ -1,0 +1,155 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Pool } from 'pg';
+import { migrate, postgresStore, type PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
+import type { Lease } from '../../../lib/core/record.js';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import {
+  beginCommand,
+  completeCommand,
+  leaseOf,
+  newRecordKey,
+  releaseCommand,
+  TIMEOUT_MS,
+} from '../redis/support/commands.js';
+import { until } from '../redis/support/until.js';
+import { closeAfterTest, ownStore, userPool } from './support/fixture.js';
+
+let server: PostgresServer;
+let url: string;
+let observer: Pool;
+
+beforeAll(async () => {
+  server = await startPostgres();
+  url = await server.newDatabase();
+  await migrate({ url });
+});
+beforeEach(() => {
+  observer = userPool(url);
+});
+afterAll(() => server.stop());
+
+async function acquire(store: PostgresIdempotencyStore): Promise<Lease> {
+  const begin = beginCommand();
+  const reply = await store.begin(begin);
+  return leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
+}
+
+/** Watches a record, and counts how often its end was told. */
+async function watch(store: PostgresIdempotencyStore, { recordKey }: Pick<Lease, 'recordKey'>) {
+  const watcher = { told: 0 };
+  const count = () => void (watcher.told += 1);
+  const stop = await store.watch(recordKey, count, { timeoutMs: 10_000 });
+  return Object.assign(watcher, { stop });
+}
+
+async function listeners(): Promise<number[]> {
+  const { rows } = await observer.query<{ pid: number }>(
+    `SELECT pid FROM pg_stat_activity WHERE query LIKE 'LISTEN %' AND datname = current_database()`,
+  );
+  return rows.map(({ pid }) => pid);
+}
+
+const end = {
+  completed: (store: PostgresIdempotencyStore, lease: Lease, notify?: boolean) =>
+    store.complete(lease, completeCommand({ notify })),
+  released: (store: PostgresIdempotencyStore, lease: Lease, notify?: boolean) =>
+    store.release(lease, releaseCommand({ notify })),
+};
+
+describe.each([
+  ['its own pool', () => ownStore(url)],
+  [
+    'a pool of the application and listenUrl',
+    () => {
+      const store = postgresStore({ client: userPool(url), listenUrl: url });
+      closeAfterTest({ stop: () => store.close() });
+      return store;
+    },
+  ],
+  ['listenUrl past a pooler', () => ownStore(url, { preparedStatements: false, listenUrl: url })],
+])('A store with %s', (_, open) => {
+  it.each(['completed', 'released'] as const)(
+    'tells that a watched record was %s, and of no other record',
+    async (how) => {
+      const [worker, other] = [open(), open()];
+      const [watched, neighbour] = [await acquire(worker), await acquire(worker)];
+      const watcher = await watch(other, watched);
+      await end[how](worker, neighbour, true);
+      await end[how](worker, watched, true);
+      await until(() => watcher.told > 0);
+      expect(watcher.told).toBe(1);
+      watcher.stop?.();
+    },
+  );
+});
+
+describe('A store', () => {
+  it('tells of nothing that nobody waits for, and tells all who wait', async () => {
+    const [worker, other] = [ownStore(url), ownStore(url)];
+    const [silent, told] = [await acquire(worker), await acquire(worker)];
+    const ignored = await watch(other, silent);
+    const watchers = await Promise.all(Array.from({ length: 20 }, () => watch(other, told)));
+    expect(await listeners()).toHaveLength(1);
+    await end.completed(worker, silent);
+    await end.completed(worker, told, true);
+    await until(() => watchers.every((watcher) => watcher.told === 1));
+    // Notifications come in the order of their commits.
+    expect(ignored.told).toBe(0);
+  });
+
+  it('listens again when its connection broke', async () => {
+    const [worker, other] = [ownStore(url), ownStore(url)];
+    const lease = await acquire(worker);
+    const watcher = await watch(other, lease);
+    const [first] = await listeners();
+    await observer.query('SELECT pg_terminate_backend($1)', [first]);
+    await until(async () => {
+      const [now] = await listeners();
+      return now !== undefined && now !== first;
+    });
+    await end.released(worker, lease, true);
+    await until(() => watcher.told === 1);
+  });
+
+  it('hears nothing of another table’s records', async () => {
+    const worker = ownStore(url, { table: 'others' });
+    await worker.migrate();
+    const listener = ownStore(url);
+    const lease = await acquire(worker);
+    const [here, there] = [await watch(listener, lease), await watch(worker, lease)];
+    await end.completed(worker, lease, true);
+    await until(() => there.told === 1);
+    expect(here.told).toBe(0);
+  });
+
+  it('stores the outcome also where nobody can be told', async () => {
+    const store = ownStore(url);
+    const lease = await acquire(store);
+    await watch(store, lease);
+    await observer.query('CREATE SCHEMA mute');
+    await observer.query(`CREATE FUNCTION mute.pg_notify(text, text) RETURNS void LANGUAGE plpgsql AS
+      $$ BEGIN RAISE EXCEPTION 'too many notifications'; END $$`);
+    const mute = ownStore(url, { connection: { options: '-c search_path=mute,pg_catalog' } });
+    expect(await end.completed(mute, lease, true)).toEqual({ kind: 'ok' });
+  });
+
+  it('does not listen, and says so, where it cannot', async () => {
+    const recordKey = newRecordKey();
+    const watched = (store: PostgresIdempotencyStore) =>
+      store.watch(recordKey, () => undefined, { timeoutMs: TIMEOUT_MS });
+    const onPool = postgresStore({ client: userPool(url) });
+    expect(await watched(onPool)).toBeUndefined();
+    expect(await watched(ownStore(url, { push: false }))).toBeUndefined();
+    expect(await watched(ownStore(url, { preparedStatements: false }))).toBeUndefined();
+    const nowhere = ownStore(url, { listenUrl: 'postgres://127.0.0.1:1/nowhere' });
+    expect(await watched(nowhere)).toBeUndefined();
+    expect(await listeners()).toEqual([]);
+  });
+
+  it('closes the connection that it listened on', async () => {
+    const store = ownStore(url);
+    await watch(store, { recordKey: newRecordKey() });
+    await store.close();
+    await until(async () => (await listeners()).length === 0);
+  });
+});

@@ -1,0 +1,43 @@
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { transformFile } from '@swc/core';
+import { projectRoot } from '../../../support/project-root.js';
+
+/** The store as JavaScript in a folder of its own, for processes that are to start quickly. */
+export class CompiledStore {
+  private constructor(private readonly folder: string) {}
+
+  static async compile(): Promise<CompiledStore> {
+    const folder = await mkdtemp(join(tmpdir(), 'idempotency-compiled-'));
+    await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
+    await symlink(join(projectRoot, 'sql'), join(folder, 'sql'));
+    await symlink(join(projectRoot, 'node_modules'), join(folder, 'node_modules'));
+    for (const part of ['core', 'stores/postgres', 'cli']) {
+      await compileFolder(join(projectRoot, 'lib', part), join(folder, 'dist', part));
+    }
+    return new CompiledStore(folder);
+  }
+
+  /** Of a file below `lib`, without the ending. */
+  pathOf(file: string): string {
+    return join(this.folder, 'dist', `${file}.js`);
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.folder, { recursive: true });
+  }
+}
+
+async function compileFolder(from: string, to: string): Promise<void> {
+  for (const name of await readdir(from)) {
+    const path = join(to, name.replace(/\.ts$/, '.js'));
+    await mkdir(dirname(path), { recursive: true });
+    const { code } = await transformFile(join(from, name), {
+      swcrc: false,
+      jsc: { target: 'es2022', parser: { syntax: 'typescript' } },
+      module: { type: 'es6' },
+    });
+    await writeFile(path, code);
+  }
+}
