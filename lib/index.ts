@@ -63,6 +63,7 @@ export {
   NoIdempotencyContextError,
   OperationRejectedError,
   StoreConfigurationError,
+  type StoreErrorOptions,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
   ValueNotStorableError,

@@ -49,7 +49,11 @@ export function resolveBreakerOptions(
 ): ResolvedBreakerOptions | undefined {
   if (breaker === undefined || breaker === false) return undefined;
   if (breaker === true) return BREAKER_DEFAULTS;
-  if (typeof breaker !== 'object' || (breaker as object | null) === null) {
+  if (
+    typeof breaker !== 'object' ||
+    (breaker as object | null) === null ||
+    Array.isArray(breaker)
+  ) {
     fail('breaker', 'true, false or an object of its settings', breaker);
   }
   checkNames('"breaker"', breaker, NAMES);

@@ -41,6 +41,11 @@ export function hasCode(error: unknown, code: IdempotencyErrorCode): boolean {
   return isIdempotencyError(error) && error.code === code;
 }
 
+/** Whether the store itself answered, and refused: see {@link StoreErrorOptions.isRefusal}. */
+export function isRefusal(error: unknown): boolean {
+  return isIdempotencyError(error) && 'isRefusal' in error && error.isRefusal === true;
+}
+
 /** What was thrown, as an error. */
 export function asError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error('The store failed.', { cause: thrown });
@@ -52,16 +57,40 @@ export class IdempotencyOptionsError extends IdempotencyError {
   readonly code = 'idempotency_options_invalid';
 }
 
+/** What a store may say of its failure besides the cause. */
+export interface StoreErrorOptions extends ErrorOptions {
+  /**
+   * Whether the store itself answered, and refused the command: short of memory, say. The circuit breaker
+   * does not count it, for the store is there.
+   * @defaultValue false
+   */
+  readonly isRefusal?: boolean;
+}
+
 /** The store did not execute the command: it may be sent again at any time. */
 export class StoreUnavailableError extends IdempotencyError {
   override readonly name = 'StoreUnavailableError';
   readonly code = 'idempotency_store_unavailable';
+  /** See {@link StoreErrorOptions.isRefusal}. */
+  readonly isRefusal: boolean;
+
+  constructor(message?: string, options?: StoreErrorOptions) {
+    super(message, options);
+    this.isRefusal = options?.isRefusal ?? false;
+  }
 }
 
-/** The store did not answer: the command may have been executed, or may still be. */
+/** Nobody knows what became of the command: it may have been executed, or may still be. */
 export class StoreOutcomeUnknownError extends IdempotencyError {
   override readonly name = 'StoreOutcomeUnknownError';
   readonly code = 'idempotency_store_outcome_unknown';
+  /** See {@link StoreErrorOptions.isRefusal}: what it refused last; an earlier copy may have been executed. */
+  readonly isRefusal: boolean;
+
+  constructor(message?: string, options?: StoreErrorOptions) {
+    super(message, options);
+    this.isRefusal = options?.isRefusal ?? false;
+  }
 }
 
 /** The store refuses the command and will go on refusing it until its set-up is mended. */

@@ -13,7 +13,6 @@ import { jitteredPause, monotonicNow } from './pause.js';
 import { UNKNOWN_FENCE, type OwnerToken } from './record.js';
 import { ServerClock } from './server-clock.js';
 import { UnprotectedAttempt } from './unprotected-attempt.js';
-import type { WaitingHost } from './waiting-line.js';
 import { WaitingRoom } from './waiting-room.js';
 
 /** How often a shutdown looks whether the last attempt has ended. */
@@ -23,7 +22,7 @@ const DRAIN_PAUSE_MS = 20;
  * Decides for every request whether its operation runs, and is the only caller of the store. One engine
  * serves all transports of a process.
  */
-export class IdempotencyEngine implements AttemptHost, WaitingHost {
+export class IdempotencyEngine implements AttemptHost {
   /** Over once the shutdown no longer waits. */
   readonly patience = { isOver: false };
   private readonly clock = new ServerClock();

@@ -10,7 +10,7 @@ export type ServiceToken<Service> = (abstract new (...args: never[]) => Service)
 
 /** The application's providers. */
 export interface Services {
-  /** @throws where there is none for the token. */
+  /** @throws where there is none for the token, or one of a request's own scope. */
   get<Service = unknown>(token: ServiceToken<Service>): Service;
 }
 

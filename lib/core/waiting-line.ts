@@ -1,7 +1,7 @@
 import { Bell } from './bell.js';
 import type { Claim } from './claim.js';
 import { isInProgress, rejected, type Decision } from './decision.js';
-import { asError, hasCode } from './errors.js';
+import { asError, hasCode, isRefusal } from './errors.js';
 import type { IdempotencyStore, StopWatching } from './idempotency-store.js';
 import { jittered, monotonicNow } from './pause.js';
 import type { OwnerToken } from './record.js';
@@ -142,9 +142,14 @@ export class WaitingLine {
     } catch (error) {
       // The other one is in progress for all that is known: look again, and never run beside it.
       first.isUnsure ||= !hasCode(error, 'idempotency_store_unavailable');
-      // Told once: those who wait out an outage are one more that met it.
-      if (!this.hasFailed) this.host.letDown(first.claim, asError(error));
-      this.hasFailed = true;
+      if (isRefusal(error)) {
+        // Free, and the store will not let it be taken: waiting does not help.
+        decision = this.host.letDown(first.claim, asError(error));
+      } else {
+        // Told once: those who wait out an outage are one more that met it.
+        if (!this.hasFailed) this.host.letDown(first.claim, asError(error));
+        this.hasFailed = true;
+      }
     }
     this.asking = undefined;
     const now = monotonicNow();

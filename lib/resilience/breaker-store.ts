@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type { ResolvedBreakerOptions } from '../core/breaker-options.js';
 import { asError, StoreUnavailableError } from '../core/errors.js';
 import type { BreakerEvent } from '../core/events.js';
@@ -20,8 +21,13 @@ import {
 import type { Lease, RecordKey } from '../core/record.js';
 import { Circuit } from './circuit.js';
 
-/** No client can have it: a client's is a digest, of another length. */
-const PROBED_RECORD = 'circuit-breaker-probe' as RecordKey;
+/**
+ * No client can have it: a client's is a digest, of another length. A new one for each probe: one and the same
+ * would lie on one shard of a cluster, and as long as that is away no probe would be answered.
+ */
+function newProbedRecord(): RecordKey {
+  return `circuit-breaker-probe-${randomUUID()}` as RecordKey;
+}
 
 export interface BreakerStoreOptions extends ResolvedBreakerOptions {
   /** Milliseconds that a probe may take: a store that needs longer is of no use to begin either. */
@@ -60,7 +66,7 @@ export class BreakerStore extends IdempotencyStore {
         tell({ type: 'breaker_closed' });
       },
     };
-    const probe = () => store.inspect(PROBED_RECORD, { timeoutMs: options.probeTimeoutMs });
+    const probe = () => store.inspect(newProbedRecord(), { timeoutMs: options.probeTimeoutMs });
     this.circuit = new Circuit(options, observer, probe);
   }
 

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { ResolvedBreakerOptions } from '../core/breaker-options.js';
-import { asError, hasCode } from '../core/errors.js';
+import { asError, hasCode, isRefusal } from '../core/errors.js';
 import { loadOpossum, type OpossumBreaker } from './load-opossum.js';
 
 /** Told of every change of the circuit's state. */
@@ -121,8 +121,8 @@ export class Circuit {
 
 /** Only what says that the store cannot be reached: a refusal, or a wrong set-up, comes from one that answers. */
 function isOutage(error: unknown): boolean {
-  return (
+  const isUnanswered =
     hasCode(error, 'idempotency_store_unavailable') ||
-    hasCode(error, 'idempotency_store_outcome_unknown')
-  );
+    hasCode(error, 'idempotency_store_outcome_unknown');
+  return isUnanswered && !isRefusal(error);
 }

@@ -152,6 +152,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     if (this.records.size >= this.options.maxRecords) {
       throw new StoreUnavailableError(
         `The memory store holds ${this.records.size} live records, its "maxRecords" is ${this.options.maxRecords}. Raise it, or shorten "retentionMs".`,
+        { isRefusal: true },
       );
     }
   }

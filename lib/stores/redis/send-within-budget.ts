@@ -53,9 +53,13 @@ export async function sendWithinBudget<Reply>(
     // Of too few replicas it was waited for already.
     const isFinal = failure === 'refused' || failure === 'unreplicated';
     if (isFinal || leftMs < LEAST_TIME_FOR_A_COPY_MS) {
+      // A connection that is closed is final, too, but no answer.
+      const isRefusal = isFinal && obstacle === undefined;
       throw mayHaveRun
-        ? new StoreOutcomeUnknownError(`Redis may have executed the command: ${cause}`)
-        : new StoreUnavailableError(`Redis did not execute the command: ${cause}`);
+        ? new StoreOutcomeUnknownError(`Redis may have executed the command: ${cause}`, {
+            isRefusal,
+          })
+        : new StoreUnavailableError(`Redis did not execute the command: ${cause}`, { isRefusal });
     }
     await jitteredPause(pauseMs);
   }

@@ -3,7 +3,17 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  jest,
+} from '@jest/globals';
+import { Redis } from 'ioredis';
 import {
   IdempotencyEvents,
   IdempotencyModule,
@@ -13,9 +23,11 @@ import {
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../../lib/nest/log-reporter.js';
 import { loadOpossum } from '../../../lib/resilience/load-opossum.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { LoggedLines } from './support/logged-lines.js';
 
 let app: TestingModule | undefined;
@@ -26,8 +38,11 @@ afterEach(async () => {
   jest.useRealTimers();
 });
 
-async function start(options: Omit<IdempotencyModuleOptions, 'store'>) {
-  const store = new FaultyStore(memoryStore());
+async function start(
+  options: Omit<IdempotencyModuleOptions, 'store'>,
+  real: IdempotencyStore = memoryStore(),
+) {
+  const store = new FaultyStore(real);
   const log = new LoggedLines();
   app = await Test.createTestingModule({
     imports: [IdempotencyModule.forRoot({ store, ...options })],
@@ -78,6 +93,7 @@ describe('the module option "breaker"', () => {
   it.each([
     [{ breaker: { windowMs: 1 } }, '"breaker.windowMs"'],
     [{ breaker: 'yes' }, '"breaker"'],
+    [{ breaker: [] }, '"breaker"'],
   ])('stops the start when it cannot work: %j', async (options, name) => {
     await expect(start(options as never)).rejects.toThrow(IdempotencyOptionsError);
     await expect(start(options as never)).rejects.toThrow(name);
@@ -92,6 +108,63 @@ describe('the module option "breaker"', () => {
     } finally {
       rmSync(dir, { recursive: true });
     }
+  });
+});
+
+describe('around a real Redis', () => {
+  const commandTimeoutMs = 5_000;
+  const breaker = { errorThresholdPercentage: 1, volumeThreshold: 3 };
+  const keys = Array.from({ length: 2 * breaker.volumeThreshold }, (_, i) => `key ${String(i)}`);
+  let server: RedisServer;
+  let client: Redis;
+
+  beforeAll(async () => {
+    server = await startRedis();
+    client = new Redis(server.url);
+  });
+  afterAll(async () => {
+    client.disconnect();
+    await server.stop();
+  });
+
+  it('that is out of memory the circuit stays closed: the begins are refused by Redis itself', async () => {
+    const store = redisStore({ url: server.url });
+    const { told, call } = await start({ breaker, commandTimeoutMs }, store);
+    await client.config('SET', 'maxmemory', '1', 'maxmemory-policy', 'noeviction');
+    try {
+      for (const key of keys) {
+        await expect(call(key)).rejects.toMatchObject({ code: 'idempotency_store_unavailable' });
+      }
+      expect(told).not.toContain('breaker_opened');
+    } finally {
+      await client.config('SET', 'maxmemory', '0');
+    }
+    // At once: no circuit is waited for.
+    for (const key of keys) expect(await call(key)).toBe('paid');
+  });
+
+  it('that has too few replicas the circuit stays closed: the begins are written, and refused', async () => {
+    const waitReplicas = { count: 1, timeoutMs: 50 };
+    const store = redisStore({ url: server.url, waitReplicas });
+    const { store: sent, told, call } = await start({ breaker, commandTimeoutMs }, store);
+    for (const key of keys) {
+      await expect(call(`replicated ${key}`)).rejects.toMatchObject({
+        code: 'idempotency_store_unavailable',
+      });
+    }
+    expect(sent.sentOf('begin')).toHaveLength(keys.length);
+    expect(told).not.toContain('breaker_opened');
+  });
+
+  it('whose connection was closed the circuit opens: that is no answer', async () => {
+    const given = new Redis(server.url);
+    const { told, call } = await start(
+      { breaker, commandTimeoutMs },
+      redisStore({ client: given }),
+    );
+    await given.quit();
+    for (const key of keys) await expect(call(key)).rejects.toThrow();
+    expect(told).toContain('breaker_opened');
   });
 });
 

@@ -106,6 +106,18 @@ describe('With waitReplicas', () => {
     expect(await worker.run(claim)).toMatchObject({ number: 2, isTakeover: false });
   });
 
+  it('a duplicate that waits is refused when it could begin and no replica confirms it', async () => {
+    const [owner, other] = [new Worker(ownStore(primary.url)), new Worker(durableStore())];
+    const claim = newClaim({ whenInProgress: 'wait', waitTimeoutMs: 60_000 });
+    const attempt = await owner.run(claim);
+    const waiting = other.begin(claim);
+    await until(() => other.store.sentOf('begin').length > 0);
+    replica.kill('SIGSTOP');
+    await attempt.release();
+    expect(await waiting).toEqual({ kind: 'reject', reason: 'store_unavailable' });
+    await until(async () => (await valueAt(onPrimary, claim))?.startsWith('1 r ') ?? false);
+  });
+
   it('a completion that no replica confirms is sent again until one does', async () => {
     const worker = new Worker(durableStore());
     const claim = newClaim({ saveTimeoutMs: 60_000 });

@@ -56,12 +56,13 @@ describe('the option "breaker"', () => {
     ['a word', 'on'],
     ['a number', 1],
     ['null', null],
+    ['an empty array', []],
+    ['an array', [1]],
   ])('is not %s', (_, value) => {
     expect(messageOf(value)).toContain('"breaker" must be true, false or an object');
   });
 
   it('refuses names that it does not know, and lists those it knows', () => {
     expect(messageOf({ resetTimeout: 5 })).toMatch(/"resetTimeout".*"breaker".*probeIntervalMs/);
-    expect(messageOf([1])).toContain('"breaker"');
   });
 });

@@ -2,7 +2,8 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { StoreUnavailableError } from 'nestjs-idempotency';
+import { StoreOutcomeUnknownError, StoreUnavailableError } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
 import opossum from 'opossum';
 import type { OpossumConstructor } from '../../../lib/resilience/load-opossum.js';
 import {
@@ -91,6 +92,27 @@ describe('a closed circuit', () => {
     expect(breaker.told).toEqual([]);
   });
 
+  it.each([
+    ['unavailable', StoreUnavailableError],
+    ['unknown', StoreOutcomeUnknownError],
+  ])('stays closed over what a store refuses that answers: %s', async (_, Failure) => {
+    const breaker = new BreakerUnderTest();
+    const refused: Fault = () => Promise.reject(new Failure('planned', { isRefusal: true }));
+    await breaker.sendMany(2 * breaker.settings.volumeThreshold, 'begin', refused);
+    expect(breaker.told).toEqual([]);
+    const unanswered: Fault = () => Promise.reject(new Failure('planned', { isRefusal: false }));
+    await breaker.sendMany(3 * breaker.settings.volumeThreshold, 'begin', unanswered);
+    expect(breaker.told).toEqual(['breaker_opened']);
+  });
+
+  it('stays closed over a memory store that is full', async () => {
+    const breaker = new BreakerUnderTest({}, memoryStore({ maxRecords: 1 }));
+    await breaker.send('begin');
+    await breaker.sendMany(2 * breaker.settings.volumeThreshold, 'begin');
+    await expect(breaker.send('begin')).rejects.toThrow('"maxRecords"');
+    expect(breaker.told).toEqual([]);
+  });
+
   it('opens above the threshold, not at it', async () => {
     const breaker = new BreakerUnderTest({ errorThresholdPercentage: 25 });
     await breaker.sendMany(15, 'begin');
@@ -167,9 +189,22 @@ describe('a probe', () => {
     await pass(1);
     expect(breaker.inner.sent.slice(length).map(({ step }) => step)).toEqual(['inspect']);
     const [[recordKey, command] = []] = inspect.mock.calls;
-    expect(recordKey).toHaveLength('circuit-breaker-probe'.length);
+    expect(recordKey).toMatch(/^circuit-breaker-probe-/);
     expect(recordKey).not.toHaveLength(breaker.newLease().recordKey.length);
     expect(command).toEqual({ timeoutMs: PROBE_TIMEOUT_MS });
+  });
+
+  it('reads another record each time: a shard of a cluster that is away does not fail them all', async () => {
+    const breaker = new BreakerUnderTest();
+    await breaker.open();
+    breaker.inner.always(lostRequest, 'inspect');
+    const inspect = jest.spyOn(breaker.inner, 'inspect');
+    await pass(100 * breaker.settings.probeIntervalMs);
+    const probed = inspect.mock.calls.map(([recordKey]) => recordKey);
+    expect(probed).toHaveLength(100);
+    expect(new Set(probed).size).toBe(100);
+    // What stands in braces would decide over the slot alone.
+    expect(probed.join()).not.toContain('{');
   });
 
   it('that is answered closes the circuit', async () => {

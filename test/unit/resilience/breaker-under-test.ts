@@ -13,12 +13,13 @@ const random = (bytes: number) => randomBytes(bytes).toString('base64url');
 
 /** A breaker around a store that does as it is told. */
 export class BreakerUnderTest {
-  readonly inner = new FaultyStore(memoryStore());
+  readonly inner: FaultyStore;
   readonly events: BreakerEvent[] = [];
   readonly store: BreakerStore;
   readonly settings: Required<BreakerOptions>;
 
-  constructor(options: BreakerOptions = {}) {
+  constructor(options: BreakerOptions = {}, real = memoryStore()) {
+    this.inner = new FaultyStore(real);
     this.settings = { ...BREAKER_DEFAULTS, ...options };
     this.store = new BreakerStore(
       this.inner,
