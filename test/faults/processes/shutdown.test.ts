@@ -74,6 +74,8 @@ describe('SIGTERM under load', () => {
     }
     const { objections, figures } = lab.judge({ ...NOTHING_EXCUSED, otherAnswers: UNAVAILABLE });
     expect(objections).toEqual([]);
-    expect(figures.executions).toBe(figures.keys);
+    expect(figures.keysExecutedTwice).toBe(0);
+    // Those that ran, the two that came too late, and whichever came before the signal.
+    expect(figures.executions).toBeGreaterThanOrEqual(RUNNING + 2);
   }, 60_000);
 });

@@ -79,8 +79,14 @@ describe('A record that is watched, on a cluster', () => {
       const lease = await acquire(worker);
       let told = 0;
       const count = () => void (told += 1);
-      if (i >= 10) await move(lease);
-      const stop = await other.watch(lease.recordKey, count, { timeoutMs: TIMEOUT_MS });
+      const watch = () => other.watch(lease.recordKey, count, { timeoutMs: TIMEOUT_MS });
+      let stop = await watch();
+      if (i >= 10) {
+        stop?.();
+        await move(lease);
+        // A subscription that is redirected fails, and lets the client learn where the slot is now.
+        await until(async () => (stop = await watch()) !== undefined);
+      }
       expect(stop).toBeDefined();
       await worker.complete(lease, completeCommand({ timeoutMs: TIMEOUT_MS, notify: true }));
       await until(() => told > 0);
