@@ -189,7 +189,8 @@ export class IdempotencyEngine implements AttemptHost {
     const lease = { recordKey, token, fence: UNKNOWN_FENCE };
     const tombstoneMs = unfinishedRetentionMs(options);
     const notify = isAwaited(options);
-    const timeoutMs = options.commandTimeoutMs;
+    // Nobody waits for it, and it may have to wait for another connection.
+    const timeoutMs = options.saveTimeoutMs;
     const released = async () => this.store.release(lease, { tombstoneMs, notify, timeoutMs });
     // It was the best there was to try; otherwise the lease ends by itself.
     this.tracked(released()).catch(() => undefined);

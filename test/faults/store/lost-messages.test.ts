@@ -54,7 +54,8 @@ it('A begin without a reply, whose caller gives up, leaves a key that is free at
   const { scene } = used;
   const hasty = await scene.worker({ connection });
   const other = await scene.worker();
-  const claim = labClaim({ commandTimeoutMs: 200 });
+  // Less than the silent connection lasts: a resend would find that it has begun.
+  const claim = labClaim({ commandTimeoutMs: 200, saveTimeoutMs: 10_000 });
   const aim = hasty.proxy.aim('begin', 'swallow the reply');
   expect(await hasty.request(claim)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
   await aim.hit;

@@ -9,7 +9,7 @@ export const lateOwner: Scenario = async (scene) => {
   const verdict = new Verdict();
   const owner = await scene.worker({ connection: { socketTimeout: 300 } });
   const successor = await scene.worker();
-  const claim = labClaim({ leaseMs: 500, saveTimeoutMs: 10_000 });
+  const claim = labClaim({ leaseMs: 1_500, saveTimeoutMs: 10_000 });
   let stored: string | null = null;
 
   const late = await owner.request(claim, async ({ signal }) => {
