@@ -1,13 +1,4 @@
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { success } from '../../integration/engine/support/worker.js';
 import { until } from '../../integration/redis/support/until.js';
 import { RedisSentinel } from '../../support/redis-sentinel.js';
@@ -31,24 +22,20 @@ let partition: Partition | undefined;
 /** Connected to the old primary, before it is cut off and for as long as it is. */
 let alice: LedgerWorker;
 
-beforeAll(async () => {
+beforeEach(async () => {
+  // A group of its own for each: one that was parted may take a minute to be in order again.
   group = await RedisSentinel.start();
   await admitWorkers(group);
-});
-beforeEach(async () => {
-  await group.untilHealthy();
   scene = new FailoverScene();
   // Nor do the Sentinels reach her.
   alice = await scene.sentinelWorker(group, { ...WORKER, failoverDetector: false });
 });
 afterEach(async () => {
-  // Also after a test that failed: the next one is to find a group in order.
-  await partition?.heal();
   partition?.stop();
   partition = undefined;
   await scene.stop();
+  await group.stop();
 });
-afterAll(() => group.stop());
 
 /** A process on the side of the new primary. */
 function newcomer(): Promise<LedgerWorker> {
@@ -111,7 +98,7 @@ describe('A partitioned old primary whose worker still hears the Sentinels', () 
 });
 
 describe('A partitioned old primary with min-replicas-to-write 1', () => {
-  beforeAll(async () => {
+  beforeEach(async () => {
     for (const node of group.nodes) {
       await node.call('CONFIG', 'SET', 'min-replicas-max-lag', 1, 'min-replicas-to-write', 1);
     }
