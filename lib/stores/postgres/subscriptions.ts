@@ -1,3 +1,4 @@
+import { isDoneWithin } from '../../core/done-within.js';
 import type { StopWatching } from '../../core/idempotency-store.js';
 import { jitteredPause } from '../../core/pause.js';
 import { Watchers } from '../../core/watchers.js';
@@ -89,15 +90,4 @@ export class Subscriptions {
     // Failed, it calls this method again.
     await this.listening.catch(() => undefined);
   }
-}
-
-function isDoneWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms, false);
-    const settled = (isDone: boolean) => () => {
-      clearTimeout(timer);
-      resolve(isDone);
-    };
-    work.then(settled(true), settled(false));
-  });
 }

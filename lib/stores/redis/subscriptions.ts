@@ -1,3 +1,4 @@
+import { isDoneWithin } from '../../core/done-within.js';
 import type { StopWatching } from '../../core/idempotency-store.js';
 import { Watchers } from '../../core/watchers.js';
 import type { Subscriber } from './subscriber.js';
@@ -47,15 +48,4 @@ export class Subscriptions {
     });
     return subscriber;
   }
-}
-
-function isDoneWithin(ms: number, work: Promise<unknown> | undefined): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, ms, false);
-    const settled = (isDone: boolean) => () => {
-      clearTimeout(timer);
-      resolve(isDone);
-    };
-    Promise.resolve(work).then(settled(true), settled(false));
-  });
 }
