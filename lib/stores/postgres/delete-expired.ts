@@ -59,6 +59,8 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
       resolve();
     };
     const timer = setTimeout(end, ms);
-    signal?.addEventListener('abort', end);
+    // An abort that came while the batch was under way is not told of again.
+    if (signal?.aborted === true) end();
+    else signal?.addEventListener('abort', end);
   });
 }
