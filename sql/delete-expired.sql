@@ -1,24 +1,45 @@
--- Deletes a batch of expired records, if no other process does so at this moment. Rows that somebody holds are left for
--- the next time.
+-- Deletes a batch of expired records, oldest first, if no other process does so at this moment. Rows that somebody holds are
+-- left for another time.
 --
 -- $1  how many at the most
 -- $2  advisory lock of this table
+-- $3  where to begin, in seconds; 0 = with the oldest. Deleted rows stay in front of the index until they are vacuumed, which
+--     any older transaction holds up: to step over all of them takes longer with every batch.
+-- $4  how many bytes of outcomes at the most, save that one record always goes: a large one is deleted piece by piece
 --
--- One row: whether it was this one's turn, how many were deleted.
+-- The lower bound is compared as a pair, so that a planner who knows nothing of the table yet does not take the two bounds for
+-- a narrow range, and sorts all that it holds for every batch instead of following the index.
+--
+-- One row: whether it was this one's turn, how many were deleted, whether nothing is left, and where the next batch is to
+-- begin, or null.
 WITH turn AS MATERIALIZED (
   SELECT pg_try_advisory_xact_lock($2::bigint) AS mine
 ),
 expired AS (
-  SELECT record_key
+  SELECT record_key, expires_at, coalesce(pg_column_size(outcome_body), 0) AS bytes
   FROM idempotency_records
-  WHERE expires_at <= statement_timestamp() AND (SELECT mine FROM turn)
+  WHERE (expires_at, record_key) >= (to_timestamp($3::double precision), ''::bytea)
+    AND expires_at <= statement_timestamp() AND (SELECT mine FROM turn)
   ORDER BY expires_at
   LIMIT $1::integer
   FOR UPDATE SKIP LOCKED
 ),
+summed AS (
+  SELECT record_key, expires_at, sum(bytes) OVER (ORDER BY expires_at, record_key) - bytes AS bytes_before
+  FROM expired
+),
+batch AS MATERIALIZED (
+  SELECT record_key, expires_at FROM summed WHERE bytes_before < $4::bigint
+),
 deleted AS (
-  DELETE FROM idempotency_records
-  WHERE record_key = ANY (ARRAY(SELECT record_key FROM expired))
+  DELETE FROM idempotency_records AS record
+  USING batch
+  WHERE record.record_key = batch.record_key
   RETURNING 1
 )
-SELECT mine, (SELECT count(*) FROM deleted) AS deleted FROM turn
+SELECT
+  mine,
+  (SELECT count(*) FROM deleted) AS deleted,
+  (SELECT count(*) FROM expired) < $1::integer AND (SELECT count(*) FROM expired) = (SELECT count(*) FROM batch) AS is_last,
+  (SELECT extract(epoch FROM max(expires_at)) FROM batch) AS next
+FROM turn

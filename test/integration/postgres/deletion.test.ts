@@ -1,9 +1,20 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Pool } from 'pg';
-import { migrate } from 'nestjs-idempotency/postgres';
+import {
+  migrate,
+  PostgresIdempotencyStore,
+  postgresStore,
+  type DeletionReport,
+} from 'nestjs-idempotency/postgres';
 import { TableName } from '../../../lib/stores/postgres/table-name.js';
+import { documentedSql } from '../../support/documented-sql.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
-import { ownStore, userPool } from './support/fixture.js';
+import { until } from '../redis/support/until.js';
+import { CompiledStore } from './support/compiled-store.js';
+import { closeAfterTest, ownStore, userPool } from './support/fixture.js';
 
 let server: PostgresServer;
 let url: string;
@@ -20,14 +31,36 @@ beforeEach(async () => {
   pool = userPool(url);
 });
 
-/** Records that expired, or will expire, so many seconds from now. */
+/** Records that expired, or will expire, so many seconds from now, each a millisecond before the last. */
 async function addRecords(count: number, seconds: number): Promise<void> {
   await pool.query(
     `INSERT INTO idempotency_records (record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at)
-     SELECT decode(md5(random()::text), 'hex'), 'released', 't', 1, '-', 1, 0, now() + $2 * interval '1 second'
-     FROM generate_series(1, $1)`,
+     SELECT decode(md5(random()::text), 'hex'), 'released', 't', 1, '-', 1, 0,
+       now() + $2 * interval '1 second' - number * interval '1 millisecond'
+     FROM generate_series(1, $1) AS number`,
     [count, seconds],
   );
+}
+
+/** An expired record with an outcome of so many bytes, which nothing compresses. */
+async function addLargeRecord(bytes: number): Promise<void> {
+  await pool.query(
+    `INSERT INTO idempotency_records (
+       record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at, outcome_header, outcome_body
+     ) VALUES ($1, 'completed', 't', 1, '-', 1, 0, now() - interval '1 second', '', $2)`,
+    [randomBytes(32), randomBytes(bytes)],
+  );
+}
+
+/** A transaction of the application, which keeps all that is deleted from now on from being vacuumed. */
+async function openLongTransaction(): Promise<() => Promise<void>> {
+  const connection = await pool.connect();
+  await connection.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
+  await connection.query('SELECT 1 FROM idempotency_records LIMIT 1');
+  return async () => {
+    await connection.query('COMMIT');
+    connection.release();
+  };
 }
 
 async function records(): Promise<number> {
@@ -39,7 +72,10 @@ describe('deleteExpired', () => {
   it('deletes in batches all that has expired, and nothing else', async () => {
     await addRecords(25, -10);
     await addRecords(5, 600);
-    expect(await ownStore(url).deleteExpired({ batchSize: 10, pauseMs: 0 })).toBe(25);
+    expect(await ownStore(url).deleteExpired({ batchSize: 10, pauseMs: 0 })).toMatchObject({
+      deleted: 25,
+      batches: 3,
+    });
     expect(await records()).toBe(5);
   });
 
@@ -49,10 +85,10 @@ describe('deleteExpired', () => {
     await holder.query('BEGIN');
     await holder.query('SELECT 1 FROM idempotency_records LIMIT 1 FOR UPDATE');
     const store = ownStore(url);
-    expect(await store.deleteExpired()).toBe(2);
+    expect(await store.deleteExpired()).toMatchObject({ deleted: 2 });
     await holder.query('COMMIT');
     holder.release();
-    expect(await store.deleteExpired()).toBe(1);
+    expect(await store.deleteExpired()).toMatchObject({ deleted: 1 });
   });
 
   it('leaves it to another process that is at it', async () => {
@@ -62,10 +98,55 @@ describe('deleteExpired', () => {
     await other.query('BEGIN');
     await other.query(`SELECT pg_advisory_xact_lock(${lock})`);
     const store = ownStore(url);
-    expect(await store.deleteExpired()).toBe(0);
+    expect(await store.deleteExpired()).toMatchObject({ deleted: 0, batches: 0 });
     await other.query('COMMIT');
     other.release();
-    expect(await store.deleteExpired()).toBe(3);
+    expect(await store.deleteExpired()).toMatchObject({ deleted: 3, batches: 1 });
+  });
+
+  it('says how long it took, and the longest batch of it', async () => {
+    await addRecords(20, -10);
+    const started = performance.now();
+    const { longestBatchMs, tookMs } = await ownStore(url).deleteExpired({
+      batchSize: 10,
+      pauseMs: 50,
+    });
+    const elapsedMs = performance.now() - started;
+    expect(longestBatchMs).toBeGreaterThan(0);
+    // Two batches and the last, which finds nothing, with a pause after each of the two.
+    expect(tookMs).toBeGreaterThanOrEqual(longestBatchMs + 2 * 49);
+    expect(tookMs).toBeLessThanOrEqual(elapsedMs);
+  });
+
+  it('takes fewer at once where their outcomes are large, and at least one', async () => {
+    for (let record = 0; record < 8; record += 1) await addLargeRecord(1024 * 1024);
+    const store = ownStore(url);
+    expect(await store.deleteExpired({ pauseMs: 0 })).toMatchObject({ deleted: 8, batches: 2 });
+    for (let record = 0; record < 2; record += 1) await addLargeRecord(5 * 1024 * 1024);
+    expect(await store.deleteExpired({ pauseMs: 0 })).toMatchObject({ deleted: 2, batches: 2 });
+    expect(await records()).toBe(0);
+  });
+
+  it('does not step over again what it has deleted, though a long transaction holds vacuum up', async () => {
+    const [batches, batchSize] = [40, 25];
+    await addRecords(batches * batchSize, -10);
+    const end = await openLongTransaction();
+    const store = ownStore(url, { connection: { max: 1 } });
+    const { deleted } = await store.deleteExpired({ batchSize, pauseMs: 0 });
+    expect(deleted).toBe(batches * batchSize);
+    // What a connection counts is known once it is gone.
+    await store.close();
+    const read = async () => {
+      const { rows } = await pool.query<{ entries: number }>(
+        `SELECT idx_tup_read::integer AS entries FROM pg_stat_user_indexes
+         WHERE indexrelname = 'idempotency_records_expires_at_idx'`,
+      );
+      return rows[0]?.entries ?? 0;
+    };
+    await until(async () => (await read()) >= deleted);
+    await end();
+    // From the beginning each time, it would have been twenty times as many.
+    expect(await read()).toBeLessThan(2 * deleted);
   });
 
   it('stops when it is told to, after the batch under way', async () => {
@@ -78,7 +159,7 @@ describe('deleteExpired', () => {
     });
     while ((await records()) === 30);
     abort.abort();
-    expect(await deletion).toBe(10);
+    expect(await deletion).toMatchObject({ deleted: 10, batches: 1 });
     expect(await records()).toBe(20);
   });
 
@@ -88,5 +169,116 @@ describe('deleteExpired', () => {
     [{ size: 1 }, '"size" is not an option of deleteExpired'],
   ])('refuses %j', async (options, message) => {
     await expect(ownStore(url).deleteExpired(options as never)).rejects.toThrow(message);
+  });
+});
+
+describe('An open store', () => {
+  const reports: DeletionReport[] = [];
+  const failures: Error[] = [];
+  const often = {
+    deleteExpired: { intervalMs: 100, batchSize: 10, pauseMs: 0 },
+    onDeleted: (report: DeletionReport) => void reports.push(report),
+    onDeletionError: (error: Error) => void failures.push(error),
+  };
+  const deleted = () => reports.reduce((sum, report) => sum + report.deleted, 0);
+
+  beforeEach(() => {
+    reports.length = 0;
+    failures.length = 0;
+  });
+
+  it('deletes what has expired by itself, and reports it', async () => {
+    await addRecords(25, -10);
+    await addRecords(5, 600);
+    const store = ownStore(url, often);
+    await store.open();
+    await until(() => deleted() === 25);
+    await addRecords(12, 0);
+    await until(() => deleted() === 37);
+    expect(await records()).toBe(5);
+  });
+
+  it('of which there are several, deletes each record once', async () => {
+    await addRecords(300, -10);
+    const stores = [1, 2, 3, 4].map(() => ownStore(url, often));
+    await Promise.all(stores.map((store) => store.open()));
+    await until(async () => (await records()) === 0);
+    await Promise.all(stores.map((store) => store.close()));
+    expect(deleted()).toBe(300);
+    expect(failures).toEqual([]);
+  });
+
+  it('tells once of rounds that fail, and deletes as soon as they do not', async () => {
+    await addRecords(5, -10);
+    await ownStore(url, often).open();
+    await pool.query('ALTER TABLE idempotency_records RENAME TO elsewhere');
+    await until(() => failures.length === 1);
+    await pool.query('ALTER TABLE elsewhere RENAME TO idempotency_records');
+    await until(() => deleted() === 5);
+    expect(failures).toHaveLength(1);
+    expect(failures[0]?.message).toContain('does not exist');
+  });
+
+  it('deletes nothing by itself with deleteExpired: false, nor once it was closed', async () => {
+    // The only timers besides would be those of idle connections.
+    const client = userPool(url, { idleTimeoutMillis: 0 });
+    const timers = async (options: Pick<typeof often, never> & { deleteExpired?: false }) => {
+      const store = new PostgresIdempotencyStore({ client, ...options });
+      const before = jest.getTimerCount();
+      await store.open();
+      const whileOpen = jest.getTimerCount() - before;
+      await store.close();
+      await store.open().catch(() => undefined);
+      return { whileOpen, afterwards: jest.getTimerCount() - before };
+    };
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] });
+    try {
+      expect(await timers({})).toEqual({ whileOpen: 1, afterwards: 0 });
+      expect(await timers({ deleteExpired: false })).toEqual({ whileOpen: 0, afterwards: 0 });
+    } finally {
+      jest.useRealTimers();
+    }
+  });
+
+  it('does not keep a process from ending', async () => {
+    const compiled = await CompiledStore.compile();
+    closeAfterTest({ stop: () => compiled.remove() });
+    const script = `
+      const { postgresStore } = await import(${JSON.stringify(compiled.pathOf('stores/postgres/index'))});
+      await postgresStore({ url: ${JSON.stringify(url)} }).open();
+      console.log('open');`;
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ['--input-type=module', '--eval', script],
+      // Half of the shortest time to its first round, and far more than it takes.
+      { timeout: 15_000 },
+    );
+    expect(stdout).toBe('open\n');
+  }, 30_000);
+
+  it('is refused where its options cannot work', () => {
+    const deleteExpired = { intervalMs: 1 };
+    expect(() => postgresStore({ url, deleteExpired })).toThrow('"deleteExpired.intervalMs"');
+    expect(() => new PostgresIdempotencyStore({ client: pool, deleteExpired })).toThrow(
+      '"deleteExpired.intervalMs"',
+    );
+  });
+});
+
+describe('The line for pg_cron in the documentation', () => {
+  it('deletes what has expired, and nothing else', async () => {
+    const [, statement = ''] = /\$\$([^]+)\$\$/.exec(documentedSql('cron.schedule')) ?? [];
+    expect(statement).toContain('DELETE FROM');
+    await addRecords(25, -10);
+    await addRecords(5, 600);
+    const holder = await pool.connect();
+    await holder.query('BEGIN');
+    await holder.query('SELECT 1 FROM idempotency_records LIMIT 1 FOR UPDATE');
+    await pool.query(statement);
+    expect(await records()).toBe(6);
+    await holder.query('COMMIT');
+    holder.release();
+    await pool.query(statement);
+    expect(await records()).toBe(5);
   });
 });

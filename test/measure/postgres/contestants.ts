@@ -15,7 +15,7 @@ const MAX_EXECUTION_MS = 300_000;
 const TIMEOUT_MS = 60_000;
 
 /** begin and complete, as the first request of a key. */
-export function storePair(store: PostgresIdempotencyStore): Task {
+export function storePair(store: PostgresIdempotencyStore, retentionMs = RETENTION_MS): Task {
   return async (key) => {
     const recordKey = key.toString('base64url') as RecordKey;
     const begun = await begin(store, recordKey);
@@ -25,7 +25,7 @@ export function storePair(store: PostgresIdempotencyStore): Task {
       {
         state: 'completed',
         outcome: { header: HEADER, body: BODY },
-        retentionMs: RETENTION_MS,
+        retentionMs,
         fingerprint: FINGERPRINT,
         whenGone: 'restore',
         timeoutMs: TIMEOUT_MS,

@@ -1,0 +1,101 @@
+import { isDoneWithin } from '../../core/done-within.js';
+import { asError } from '../../core/errors.js';
+import { jittered, monotonicNow } from '../../core/pause.js';
+import type { DeleteExpired, DeletionReport, DeletionRound } from './delete-expired.js';
+import type { DeletionInterval, DeletionOptions } from './deletion-options.js';
+
+/** Deletes all that expired at an instant or later, in seconds of the server's clock. */
+export type DeleteFrom = (from: number, options: DeleteExpired) => Promise<DeletionRound>;
+
+const DEFAULT_INTERVAL_MS = 60_000;
+/**
+ * A round begins where the last one ended, and does not see what that one had to leave because somebody held
+ * it. So from time to time one begins with the oldest.
+ */
+const LOOK_BACK_MS = 3_600_000;
+/** A batch that takes longer is one that the server does not answer. */
+const STOP_TIMEOUT_MS = 1_000;
+
+/** Deletes expired records time and again. */
+export class DeletionSchedule {
+  private readonly stopping = new AbortController();
+  private readonly intervalMs: number;
+  private timer: NodeJS.Timeout | undefined;
+  private round: Promise<void> | undefined;
+  private isFailing = false;
+  /** Where the last round ended. */
+  private reached = 0;
+  private lookedBackAt = -Infinity;
+
+  constructor(
+    private readonly deleteFrom: DeleteFrom,
+    private readonly interval: DeletionInterval,
+    private readonly listeners: Pick<DeletionOptions, 'onDeleted' | 'onDeletionError'>,
+  ) {
+    this.intervalMs = interval.intervalMs ?? DEFAULT_INTERVAL_MS;
+  }
+
+  /** The first round comes after an interval: those who start together do not delete together. */
+  start(): void {
+    if (this.timer === undefined) this.scheduleRound();
+  }
+
+  /** For good; waits for the batch under way. */
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    clearTimeout(this.timer);
+    await isDoneWithin(STOP_TIMEOUT_MS, this.round);
+  }
+
+  private scheduleRound(): void {
+    if (this.stopping.signal.aborted) return;
+    this.timer = setTimeout(() => {
+      this.round = this.deleteAndTell().finally(() => {
+        this.scheduleRound();
+      });
+    }, jittered(this.intervalMs)).unref();
+  }
+
+  private async deleteAndTell(): Promise<void> {
+    try {
+      const report = await this.deleteOnce();
+      this.isFailing = false;
+      if (report.batches > 0) this.listeners.onDeleted?.(report);
+    } catch (error) {
+      // The store was closed below it.
+      if (this.stopping.signal.aborted) return;
+      if (!this.isFailing) this.tell(asError(error));
+      this.isFailing = true;
+    }
+  }
+
+  private async deleteOnce(): Promise<DeletionReport> {
+    const { batchSize, pauseMs } = this.interval;
+    const now = monotonicNow();
+    const isToLookBack = now - this.lookedBackAt >= LOOK_BACK_MS;
+    if (isToLookBack) this.lookedBackAt = now;
+    const { report, reached } = await this.deleteFrom(isToLookBack ? 0 : this.reached, {
+      batchSize,
+      pauseMs,
+      signal: this.stopping.signal,
+    });
+    this.reached = Math.max(this.reached, reached);
+    return report;
+  }
+
+  private tell(error: Error): void {
+    const { onDeletionError = warn } = this.listeners;
+    try {
+      onDeletionError(error);
+    } catch (failure) {
+      warn(asError(failure));
+    }
+  }
+}
+
+function warn(error: Error): void {
+  process.emitWarning(`Expired records are not deleted: ${error.message}`, {
+    type: 'IdempotencyWarning',
+    code: 'IDEMPOTENCY_POSTGRES_DELETION',
+  });
+}

@@ -1,0 +1,30 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { runJanitor } from '../../measure/janitor/run-janitor.js';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+
+let server: PostgresServer;
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.stop());
+
+/** The short form of `npm run measure:janitor`, which measures how long it takes. */
+describe('While first requests come and go', () => {
+  it.each([false, true])(
+    'each record is deleted once it has expired (a long transaction: %s)',
+    async (hasLongTransaction) => {
+      const { records, deleted, left } = await runJanitor(await server.newDatabase(), {
+        rate: 300,
+        seconds: 2,
+        retentionMs: 300,
+        intervalMs: 200,
+        hasLongTransaction,
+      });
+      expect(records).toBeGreaterThan(0);
+      expect(deleted).toBe(records);
+      expect(left).toBe(0);
+    },
+    60_000,
+  );
+});

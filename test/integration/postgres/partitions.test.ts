@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Pool } from 'pg';
+import { migrate } from 'nestjs-idempotency/postgres';
+import { describeStoreConformance } from 'nestjs-idempotency/testing';
+import { MIGRATIONS } from '../../../lib/stores/postgres/migrations.js';
+import { PostgresHarness } from '../../conformance/postgres-under-test.js';
+import { documentedSql } from '../../support/documented-sql.js';
+import { openPostgresPool } from '../../support/postgres-pool.js';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { embeddedPostgres } from '../../support/postgres-servers.js';
+import { beginCommand, completeCommand, leaseOf } from '../redis/support/commands.js';
+import { ownStore, userPool } from './support/fixture.js';
+
+const PARTITIONS = 16;
+const TIMEOUT_MS = 10_000;
+
+/** As the documentation says. */
+async function partition(pool: Pool): Promise<void> {
+  await pool.query(documentedSql('PARTITION BY HASH'));
+}
+
+const partitioned = new PostgresHarness({
+  ...embeddedPostgres,
+  name: `${embeddedPostgres.name}, partitioned`,
+  start: async (options) => {
+    const server = await embeddedPostgres.start(options);
+    const newDatabase = async () => {
+      const url = await server.newDatabase();
+      await migrate({ url });
+      const pool = openPostgresPool(url);
+      await partition(pool);
+      await pool.end();
+      return url;
+    };
+    return { ...server, newDatabase };
+  },
+});
+
+describeStoreConformance({ describe, it }, partitioned.underTest);
+describeStoreConformance({ describe, it }, partitioned.onItsOwnClock);
+
+afterAll(() => partitioned.stop());
+
+describe('A table that is partitioned as the documentation says', () => {
+  let server: PostgresServer;
+  let url: string;
+  let pool: Pool;
+
+  beforeAll(async () => {
+    server = await startPostgres();
+    url = await server.newDatabase();
+    await migrate({ url });
+  });
+  afterAll(() => server.stop());
+
+  async function count(table: string): Promise<number> {
+    const { rows } = await pool.query(`SELECT count(*)::integer AS count FROM ${table}`);
+    return rows[0].count;
+  }
+
+  it('keeps what was in it, under stores that are at work', async () => {
+    pool = userPool(url);
+    const store = ownStore(url);
+    const begin = beginCommand({ timeoutMs: TIMEOUT_MS });
+    const begun = await store.begin(begin);
+    const lease = leaseOf(begin, begun.kind === 'acquired' ? begun.fence : -1);
+    await partition(pool);
+    const complete = completeCommand({ timeoutMs: TIMEOUT_MS });
+    expect(await store.complete(lease, complete)).toEqual({ kind: 'ok' });
+    expect((await store.begin({ ...begin })).kind).toBe('completed');
+  });
+
+  it('has every index and every rule of the whole one', async () => {
+    pool = userPool(url);
+    await migrate({ url, table: 'whole' });
+    const definitions = async (table: string) => {
+      const { rows } = await pool.query<{ text: string }>(
+        `SELECT regexp_replace(pg_get_indexdef(indexrelid), '^.* USING ', indisunique::text || ' ') AS text
+           FROM pg_index WHERE indrelid = $1::regclass
+         UNION ALL
+         SELECT pg_get_constraintdef(oid) FROM pg_constraint
+           WHERE conrelid = $1::regclass AND contype IN ('c', 'p')`,
+        [table],
+      );
+      return rows.map(({ text }) => text).sort();
+    };
+    expect(await definitions('idempotency_records')).toEqual(await definitions('whole'));
+    expect((await definitions('whole')).length).toBeGreaterThan(3);
+  });
+
+  it('needs no migration, and gets those to come', async () => {
+    pool = userPool(url);
+    const store = ownStore(url);
+    expect(await store.migrate()).toEqual([]);
+    await store.open();
+    const last = MIGRATIONS.length;
+    expect(await count('idempotency_records_migrations')).toBe(last);
+  });
+
+  it('lets one of many begins acquire, and spreads its records', async () => {
+    pool = userPool(url);
+    const store = ownStore(url);
+    const KEYS = 100;
+    for (let key = 0; key < KEYS; key += 1) {
+      const begin = beginCommand({ timeoutMs: TIMEOUT_MS });
+      const other = { ...beginCommand({ timeoutMs: TIMEOUT_MS }), recordKey: begin.recordKey };
+      const kinds = (await Promise.all([store.begin(begin), store.begin(other)])).map(
+        ({ kind }) => kind,
+      );
+      expect(kinds.filter((kind) => kind === 'acquired')).toHaveLength(1);
+    }
+    const used = await pool.query('SELECT DISTINCT tableoid FROM idempotency_records');
+    // With 100 keys more than half of 16 partitions stay empty once in 10^20 times.
+    expect(used.rows.length).toBeGreaterThan(PARTITIONS / 2);
+  });
+
+  it('loses what has expired, in all partitions', async () => {
+    pool = userPool(url);
+    await pool.query(`UPDATE idempotency_records SET expires_at = now() - interval '1 second'`);
+    const expired = await count('idempotency_records');
+    expect(expired).toBeGreaterThan(100);
+    const { deleted } = await ownStore(url).deleteExpired({ batchSize: 30, pauseMs: 0 });
+    expect(deleted).toBe(expired);
+    expect(await count('idempotency_records')).toBe(0);
+  });
+});

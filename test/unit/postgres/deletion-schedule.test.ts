@@ -1,0 +1,244 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import type { DeletionRound } from '../../../lib/stores/postgres/delete-expired.js';
+import { checkDeletionOptions } from '../../../lib/stores/postgres/deletion-options.js';
+import {
+  DeletionSchedule,
+  type DeleteFrom,
+} from '../../../lib/stores/postgres/deletion-schedule.js';
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+
+const emitWarning = jest.spyOn(process, 'emitWarning');
+const deleteFrom = jest.fn<DeleteFrom>();
+const onDeleted = jest.fn();
+const onDeletionError = jest.fn();
+
+beforeEach(() => {
+  jest.useFakeTimers();
+  // Nothing of the interval is left out.
+  jest.spyOn(Math, 'random').mockReturnValue(1);
+  emitWarning.mockReturnValue(undefined);
+});
+afterEach(() => {
+  jest.useRealTimers();
+  jest.resetAllMocks();
+});
+
+function round(changes: { batches?: number; reached?: number } = {}): DeletionRound {
+  const { batches = 1, reached = 0 } = changes;
+  return { report: { deleted: 7, batches, longestBatchMs: 3, tookMs: 4 }, reached };
+}
+
+function started(listeners = { onDeleted, onDeletionError }): DeletionSchedule {
+  const schedule = new DeletionSchedule(deleteFrom, { batchSize: 9, pauseMs: 8 }, listeners);
+  schedule.start();
+  return schedule;
+}
+
+/** Where each round began. */
+function beginnings(): number[] {
+  return deleteFrom.mock.calls.map(([from]) => from);
+}
+
+describe('The deletion of expired records', () => {
+  it('comes every minute, the first time after one', async () => {
+    deleteFrom.mockResolvedValue(round());
+    started();
+    await jest.advanceTimersByTimeAsync(MINUTE_MS - 1);
+    expect(deleteFrom).not.toHaveBeenCalled();
+    await jest.advanceTimersByTimeAsync(1);
+    expect(deleteFrom).toHaveBeenCalledTimes(1);
+    await jest.advanceTimersByTimeAsync(9 * MINUTE_MS);
+    expect(deleteFrom).toHaveBeenCalledTimes(10);
+  });
+
+  it('comes earlier by up to half of the interval, at random', async () => {
+    jest.mocked(Math.random).mockReturnValue(0);
+    deleteFrom.mockResolvedValue(round());
+    started();
+    await jest.advanceTimersByTimeAsync(MINUTE_MS / 2 - 1);
+    expect(deleteFrom).not.toHaveBeenCalled();
+    await jest.advanceTimersByTimeAsync(1);
+    expect(deleteFrom).toHaveBeenCalledTimes(1);
+  });
+
+  it('is started once, however often the store is opened', async () => {
+    deleteFrom.mockResolvedValue(round());
+    started().start();
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(deleteFrom).toHaveBeenCalledTimes(1);
+  });
+
+  it('is paced as the options say', async () => {
+    deleteFrom.mockResolvedValue(round());
+    started();
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(deleteFrom.mock.calls[0]?.[1]).toMatchObject({ batchSize: 9, pauseMs: 8 });
+  });
+
+  it('never has two rounds under way', async () => {
+    let finish: (round: DeletionRound) => void = () => undefined;
+    deleteFrom.mockReturnValue(new Promise((resolve) => (finish = resolve)));
+    started();
+    await jest.advanceTimersByTimeAsync(5 * MINUTE_MS);
+    expect(deleteFrom).toHaveBeenCalledTimes(1);
+    finish(round());
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(deleteFrom).toHaveBeenCalledTimes(2);
+  });
+
+  it('goes on where the last round ended, and from time to time begins with the oldest', async () => {
+    deleteFrom.mockResolvedValueOnce(round({ reached: 100 }));
+    // It found nothing, and another process was at it.
+    deleteFrom.mockResolvedValueOnce(round({ reached: 100 }));
+    deleteFrom.mockResolvedValueOnce(round({ batches: 0, reached: 100 }));
+    deleteFrom.mockResolvedValue(round({ reached: 200 }));
+    started();
+    await jest.advanceTimersByTimeAsync(5 * MINUTE_MS);
+    expect(beginnings()).toEqual([0, 100, 100, 100, 200]);
+    await jest.advanceTimersByTimeAsync(HOUR_MS);
+    expect(beginnings().filter((from) => from === 0)).toHaveLength(2);
+  });
+
+  it('does not go back to the oldest for good when there was nothing left of them', async () => {
+    deleteFrom.mockResolvedValueOnce(round({ reached: 100 }));
+    deleteFrom.mockImplementation((from) => Promise.resolve(round({ reached: from })));
+    started();
+    await jest.advanceTimersByTimeAsync(HOUR_MS + 2 * MINUTE_MS);
+    expect(beginnings().slice(-2)).toEqual([0, 100]);
+  });
+});
+
+describe('Whoever asked for metrics', () => {
+  it('is told of each round', async () => {
+    deleteFrom.mockResolvedValue(round());
+    started();
+    await jest.advanceTimersByTimeAsync(2 * MINUTE_MS);
+    const report = { deleted: 7, batches: 1, longestBatchMs: 3, tookMs: 4 };
+    expect(onDeleted.mock.calls).toEqual([[report], [report]]);
+  });
+
+  it('is not told of a round that was another process’s', async () => {
+    deleteFrom.mockResolvedValue(round({ batches: 0 }));
+    started();
+    await jest.advanceTimersByTimeAsync(2 * MINUTE_MS);
+    expect(deleteFrom).toHaveBeenCalledTimes(2);
+    expect(onDeleted).not.toHaveBeenCalled();
+  });
+});
+
+describe('A round that fails', () => {
+  it('is told once, until one succeeds, and the next comes all the same', async () => {
+    const failure = new Error('no connection');
+    deleteFrom.mockRejectedValueOnce(failure).mockRejectedValueOnce(failure);
+    deleteFrom.mockResolvedValueOnce(round()).mockRejectedValueOnce(failure);
+    deleteFrom.mockResolvedValue(round());
+    started();
+    await jest.advanceTimersByTimeAsync(2 * MINUTE_MS);
+    expect(onDeletionError.mock.calls).toEqual([[failure]]);
+    await jest.advanceTimersByTimeAsync(3 * MINUTE_MS);
+    expect(onDeletionError.mock.calls).toEqual([[failure], [failure]]);
+    expect(deleteFrom).toHaveBeenCalledTimes(5);
+  });
+
+  it('is a warning of the process where nobody asked to be told', async () => {
+    deleteFrom.mockRejectedValue(new Error('no connection'));
+    started({} as never);
+    await jest.advanceTimersByTimeAsync(2 * MINUTE_MS);
+    expect(emitWarning.mock.calls).toEqual([
+      [
+        'Expired records are not deleted: no connection',
+        { type: 'IdempotencyWarning', code: 'IDEMPOTENCY_POSTGRES_DELETION' },
+      ],
+    ]);
+  });
+
+  it.each([
+    ['onDeleted', () => deleteFrom.mockResolvedValue(round()), onDeletionError],
+    ['onDeletionError', () => deleteFrom.mockRejectedValue(new Error('down')), emitWarning],
+  ])('because %s throws ends nothing, and is told', async (listener, play, told) => {
+    play();
+    const listeners = { onDeleted, onDeletionError };
+    listeners[listener as keyof typeof listeners].mockImplementation(() => {
+      throw new Error('a mistake of the application');
+    });
+    started();
+    await jest.advanceTimersByTimeAsync(2 * MINUTE_MS);
+    expect(deleteFrom).toHaveBeenCalledTimes(2);
+    expect(String(told.mock.calls[0]?.[0])).toContain('a mistake of the application');
+  });
+});
+
+describe('When the store is closed', () => {
+  it('no round comes any more, not after one that was under way either', async () => {
+    const schedule = started();
+    await schedule.stop();
+    let finish: (round: DeletionRound) => void = () => undefined;
+    deleteFrom.mockReturnValue(new Promise((resolve) => (finish = resolve)));
+    const busy = started();
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    const stopping = busy.stop();
+    finish(round());
+    await stopping;
+    await jest.advanceTimersByTimeAsync(HOUR_MS);
+    schedule.start();
+    await jest.advanceTimersByTimeAsync(HOUR_MS);
+    expect(deleteFrom).toHaveBeenCalledTimes(1);
+  });
+
+  it('the round under way is told to stop, and its batch is waited for', async () => {
+    let finish: (round: DeletionRound) => void = () => undefined;
+    deleteFrom.mockReturnValue(new Promise((resolve) => (finish = resolve)));
+    const schedule = started();
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    const signal = deleteFrom.mock.calls[0]?.[1].signal;
+    expect(signal?.aborted).toBe(false);
+    let isStopped = false;
+    const stopping = schedule.stop().then(() => (isStopped = true));
+    expect(signal?.aborted).toBe(true);
+    await jest.advanceTimersByTimeAsync(500);
+    expect(isStopped).toBe(false);
+    finish(round());
+    await stopping;
+  });
+
+  it('a server that does not answer is not waited for, and its failure is nobody’s concern', async () => {
+    let fail: (error: Error) => void = () => undefined;
+    deleteFrom.mockReturnValue(new Promise((_, reject) => (fail = reject)));
+    const schedule = started();
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    const stopping = schedule.stop();
+    await jest.advanceTimersByTimeAsync(1_000);
+    await stopping;
+    fail(new Error('the store is closed'));
+    await jest.advanceTimersByTimeAsync(HOUR_MS);
+    expect(onDeletionError).not.toHaveBeenCalled();
+    expect(deleteFrom).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('The options of the deletion', () => {
+  it.each([
+    [{ deleteExpired: true }, '"deleteExpired" must be an object of its options, or false'],
+    [{ deleteExpired: null }, 'The options of deleteExpired must be an object'],
+    [{ deleteExpired: { interval: 1 } }, '"interval" is not an option of deleteExpired'],
+    [{ deleteExpired: { intervalMs: 99 } }, 'must be an integer from 100 to 86400000'],
+    [{ deleteExpired: { batchSize: 0 } }, '"deleteExpired.batchSize" must be an integer from 1'],
+    [{ deleteExpired: { pauseMs: 0.5 } }, '"deleteExpired.pauseMs" must be an integer from 0'],
+    [{ onDeleted: 1 }, 'The option "onDeleted" must be a function, but it is 1'],
+    [{ onDeletionError: 'log' }, 'The option "onDeletionError" must be a function'],
+  ])('refuse %j', (options, message) => {
+    expect(() => checkDeletionOptions(options as never)).toThrow(message);
+  });
+
+  it.each([
+    {},
+    { deleteExpired: false },
+    { deleteExpired: {} },
+    { deleteExpired: { intervalMs: 100, batchSize: 1, pauseMs: 0 } },
+    { onDeleted: () => undefined, onDeletionError: () => undefined },
+  ] as const)('take %j', (options) => {
+    expect(() => checkDeletionOptions(options)).not.toThrow();
+  });
+});
