@@ -60,6 +60,37 @@ module.exports = {
       to: { path: '^node_modules/', pathNot: '^node_modules/pg/' },
     },
     {
+      name: 'transactions-know-core-and-themselves',
+      comment:
+        "One library, one folder: no store, no Nest, no other folder but pg's, which is below all.",
+      severity: 'error',
+      from: { path: '^lib/transactions/([^/]+)/' },
+      to: {
+        path: ['^lib/', '^node_modules/@nestjs/'],
+        pathNot: ['^lib/core/', '^lib/transactions/(pg|$1)/'],
+      },
+    },
+    ...Object.entries({
+      pg: '(pg)',
+      typeorm: '(typeorm)',
+      prisma: '(@prisma/client)',
+      kysely: '(kysely)',
+      drizzle: '(drizzle-orm|pg)',
+      knex: '(knex)',
+    }).map(([folder, packages]) => ({
+      name: `${folder}-transactions-need-their-library-only`,
+      severity: 'error',
+      from: { path: `^lib/transactions/${folder}/` },
+      to: { path: '^node_modules/', pathNot: `^node_modules/${packages}/` },
+    })),
+    {
+      name: 'transactions-are-entries-of-their-own',
+      comment: 'Who uses one library loads no other: the user passes a unit of work, as a store.',
+      severity: 'error',
+      from: { path: '^lib/', pathNot: '^lib/transactions/' },
+      to: { path: '^lib/transactions/' },
+    },
+    {
       name: 'cli-knows-migrations-only',
       comment: 'It prints what is shipped: without a database, without a driver, without Nest.',
       severity: 'error',
@@ -184,12 +215,15 @@ module.exports = {
       from: { path: '^sample-app/' },
       to: {
         path: '^(lib|test)/',
-        pathNot: '^lib/(index|(client|swagger|testing)/index|stores/[^/]+/index)\\.ts$',
+        pathNot:
+          '^lib/(index|(client|swagger|testing)/index|(stores|transactions)/[^/]+/index)\\.ts$',
       },
     },
   ],
   options: {
     doNotFollow: { path: '(^|/)(node_modules|dist)/' },
+    // What tests have generated, and other tests that run at the same time would find.
+    exclude: { path: '^test/\\.tmp-' },
     // A circle of types is a circle.
     tsPreCompilationDeps: true,
     tsConfig: { fileName: join(__dirname, 'test/tsconfig.json') },

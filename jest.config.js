@@ -15,6 +15,8 @@ export default {
     '^nestjs-idempotency$': '<rootDir>/lib/index.ts',
     '^nestjs-idempotency/(client|swagger|testing)$': '<rootDir>/lib/$1/index.ts',
     '^nestjs-idempotency/(memory|redis|postgres)$': '<rootDir>/lib/stores/$1/index.ts',
+    '^nestjs-idempotency/(pg|kysely|drizzle|knex|typeorm|prisma)$':
+      '<rootDir>/lib/transactions/$1/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   // light-my-request and @fastify/static require() these two, which are ES modules only. Node 20's real

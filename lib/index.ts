@@ -4,14 +4,29 @@ export { IdempotencyModule } from './nest/idempotency.module.js';
 export { Idempotent } from './nest/idempotent.decorator.js';
 // A decorator and a type, which an application imports by one name.
 export { IdempotencyContext } from './nest/idempotency-context.decorator.js';
+export { IdempotencyTransaction } from './nest/idempotency-transaction.decorator.js';
 export { IdempotencyService, type IdempotentCall } from './nest/idempotency.service.js';
+export { IdempotencyReconciler, type RecoverableCall } from './nest/idempotency-reconciler.js';
 export { IdempotencyInterceptor } from './nest/idempotency.interceptor.js';
 export type {
   IdempotencyModuleOptions,
   IdempotencyOptions,
   IdempotencyOptionsFactory,
 } from './nest/idempotency-options.js';
-export { currentIdempotencyContext, requireIdempotencyContext } from './core/running-operation.js';
+export {
+  currentIdempotencyContext,
+  currentIdempotencyTransaction,
+  requireIdempotencyContext,
+  requireIdempotencyTransaction,
+} from './core/running-operation.js';
+export {
+  UnitOfWork,
+  type IsolationLevel,
+  type OpenTransaction,
+  type TransactionOptions,
+  type TransactionValue,
+} from './core/unit-of-work.js';
+export type { TransactionalRecords } from './core/transactional-records.js';
 export {
   IdempotencyEvents,
   CRITICAL_EVENTS,
@@ -26,6 +41,9 @@ export {
 } from './core/events.js';
 export {
   IdempotencyStore,
+  type Abandoned,
+  type AbandonedPage,
+  type AbandonedRecord,
   type Acquisition,
   type Begin,
   type BeginReply,
@@ -53,6 +71,8 @@ export {
 } from './core/record.js';
 export { recordKey, type RecordIdentity, type Scope, type ScopePart } from './core/record-key.js';
 export type { BreakerOptions } from './core/breaker-options.js';
+export type { ReconcileOptions } from './core/reconcile-options.js';
+export type { ReconcileReport } from './core/reconciliation.js';
 export type { Recover, Recovery, Services, ServiceToken } from './core/recovery.js';
 export type { EngineOptions, OutcomeSummary, ProtocolOptions } from './core/options.js';
 export { keepAnswers, keepSuccesses, type OutcomePolicy } from './core/outcome-policy.js';
@@ -61,6 +81,7 @@ export {
   IdempotencyError,
   IdempotencyOptionsError,
   NoIdempotencyContextError,
+  NoTransactionError,
   OperationRejectedError,
   StoreConfigurationError,
   type StoreErrorOptions,
@@ -84,6 +105,7 @@ export {
   ResponseNotKeptProblem,
   ShuttingDownProblem,
   StoreUnavailableProblem,
+  TransactionConflictProblem,
   type ProblemDocument,
 } from './transports/http/problem.js';
 export { EXPOSED_HEADERS } from './transports/http/exposed-headers.js';

@@ -16,7 +16,21 @@
 -- One row: the fence, which is the clock in microseconds, if the record was inserted; else the clock in seconds, the record
 -- in the words of record-row.ts, and its outcome in base64. None: it is late, or a concurrent begin inserted the record after
 -- this statement's snapshot.
-WITH inserted AS (
+--
+-- What stands there is read first, so that a replay looks it up once. And an insert would wait for a transaction that has
+-- completed the record and is about to commit: a begin waits for nobody.
+WITH found AS MATERIALIZED (
+  SELECT
+    extract(epoch FROM statement_timestamp()) AS clock, NULL::bigint AS inserted,
+    concat_ws(
+      ' ', state, token, fence, fingerprint, attempt, takeovers, extract(epoch FROM expires_at),
+      extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin
+    ) AS record,
+    encode(outcome_header, 'base64') AS outcome_header, encode(outcome_body, 'base64') AS outcome_body
+  FROM idempotency_records
+  WHERE record_key = $1::bytea
+),
+inserted AS (
   INSERT INTO idempotency_records (
     record_key, state, token, fence, fingerprint, attempt, takeovers,
     lease_until, lease_ms, deadline, expires_at, origin
@@ -26,20 +40,13 @@ WITH inserted AS (
     date_trunc('milliseconds', statement_timestamp()) + least($4::bigint, $5::bigint) * interval '1 millisecond', $4::bigint,
     date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
     date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond', $8::text
-  WHERE $7::bigint = 0 OR date_trunc('milliseconds', statement_timestamp()) <= to_timestamp(0) + $7::bigint * interval '1 millisecond'
+  WHERE NOT EXISTS (SELECT 1 FROM found)
+    AND ($7::bigint = 0 OR date_trunc('milliseconds', statement_timestamp()) <= to_timestamp(0) + $7::bigint * interval '1 millisecond')
   ON CONFLICT (record_key) DO NOTHING
   RETURNING fence
 )
-SELECT
-  NULL AS clock, fence AS inserted, NULL AS record, NULL AS outcome_header, NULL AS outcome_body
-FROM inserted
+SELECT clock, inserted, record, outcome_header, outcome_body
+FROM found
 UNION ALL
-SELECT
-  extract(epoch FROM statement_timestamp()), NULL,
-  concat_ws(
-    ' ', state, token, fence, fingerprint, attempt, takeovers, extract(epoch FROM expires_at),
-    extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin
-  ),
-  encode(outcome_header, 'base64'), encode(outcome_body, 'base64')
-FROM idempotency_records
-WHERE record_key = $1::bytea
+SELECT NULL, fence, NULL, NULL, NULL
+FROM inserted

@@ -1,5 +1,6 @@
 import type { Attempt } from './attempt.js';
 import type { Claim } from './claim.js';
+import { NoTransactionError } from './errors.js';
 import type { IdempotencyContext } from './idempotency-context.js';
 
 /** The context that `attempt` of `claim` runs in. */
@@ -14,6 +15,15 @@ export function contextOf({ operation, scope, key }: Claim, attempt: Attempt): I
     fencingToken: attempt.fencingToken,
     get signal() {
       return attempt.signal;
+    },
+    onCommitted(hook) {
+      const { transaction } = attempt;
+      if (transaction === undefined) {
+        throw new NoTransactionError(
+          `onCommitted() was called in ${operation}, which has no transaction: set "transactional" to true there.`,
+        );
+      }
+      transaction.onCommitted(hook);
     },
   };
 }

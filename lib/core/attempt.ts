@@ -6,6 +6,13 @@ export interface FinalOutcome {
   readonly outcome: Outcome;
   /** Milliseconds from completion. */
   readonly retentionMs: number;
+  /**
+   * Whether what the operation has written in its transaction is to be rolled back: it failed. Of no meaning without a
+   * transaction.
+   *
+   * @defaultValue false
+   */
+  readonly undo?: boolean;
 }
 
 /** What the attempt's own caller is to be told once its outcome has been handed to the store. */
@@ -17,7 +24,27 @@ export type Settlement =
   /** Another attempt is running and has not ended in time: in progress, come back later. */
   | { readonly kind: 'in_progress' }
   /** The outcome could not be stored in time and `onSaveFailure` is `'error'`: store unavailable. */
-  | { readonly kind: 'unsaved' };
+  | { readonly kind: 'unsaved' }
+  /** A concurrent transaction was in the way: all was rolled back and may be tried again. */
+  | { readonly kind: 'conflict' };
+
+/** The transaction that an attempt runs in. */
+export interface AttemptTransaction {
+  /** What the unit of work gives to the application's code. */
+  readonly handle: unknown;
+  /** See {@link UnitOfWork.isConflict}. */
+  isConflict(error: unknown): boolean;
+  /** Whether the operation failed because its transaction was ended from outside. */
+  isInterruption(error: unknown): boolean;
+  /**
+   * Rolls back and opens another transaction, after a conflict. A failed one was rolled back all the same.
+   *
+   * @returns whether the operation may run again.
+   */
+  restart(): Promise<boolean>;
+  /** Calls `hook` once the transaction was committed; never if it was not. */
+  onCommitted(hook: () => unknown): void;
+}
 
 /** One try to run an operation that the engine has let through. It must be ended by one of its two methods. */
 export interface Attempt {
@@ -31,6 +58,8 @@ export interface Attempt {
   readonly isProtected: boolean;
   /** Aborted once the attempt may no longer count on its lease; its reason is a `LeaseLossReason`. */
   readonly signal: AbortSignal;
+  /** Only where the operation is `transactional`. */
+  readonly transaction: AttemptTransaction | undefined;
   /** Stores the outcome; resolves when the answer may leave, and says which one. Never rejects. */
   complete(final: FinalOutcome): Promise<Settlement>;
   /** Lets the operation run again at once. Never rejects: a release that fails ends with the lease. */

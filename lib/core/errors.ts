@@ -15,7 +15,9 @@ export type IdempotencyErrorCode =
   | 'idempotency_options_invalid'
   | 'idempotency_value_not_storable'
   | 'idempotency_failure_replayed'
-  | 'idempotency_no_context';
+  | 'idempotency_no_context'
+  | 'idempotency_no_transaction'
+  | 'idempotency_transaction_conflict';
 
 /**
  * Base of the library's errors. Tell them apart by `code`: it is stable, while `instanceof` fails across
@@ -109,6 +111,12 @@ export class ValueNotStorableError extends IdempotencyError {
 export class NoIdempotencyContextError extends IdempotencyError {
   override readonly name = 'NoIdempotencyContextError';
   readonly code = 'idempotency_no_context';
+}
+
+/** The transaction of a `transactional` operation was asked for where there is none. */
+export class NoTransactionError extends IdempotencyError {
+  override readonly name = 'NoTransactionError';
+  readonly code = 'idempotency_no_transaction';
 }
 
 /** An operation was not run, and there is no outcome to replay either. */

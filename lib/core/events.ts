@@ -27,7 +27,9 @@ export type LeaseLossReason =
   /** The attempt ran into its hard deadline. */
   | 'max_execution'
   /** No extension was confirmed in time. */
-  | 'expired';
+  | 'expired'
+  /** The connection of its transaction is gone, and all that was written over it. */
+  | 'connection_lost';
 
 /** What befalls the store as a whole belongs to no operation. */
 interface StoreEventBase {
@@ -51,6 +53,8 @@ export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'takeover' })
   /** What an earlier attempt has done was found by `onTakeover` and is the outcome; the operation did not run. */
   | (AttemptSubject & { readonly type: 'recovered' })
+  /** The reconciler asked `onTakeover`, which threw `error` or was not done in time: it has found nothing out. */
+  | (AttemptSubject & { readonly type: 'recovery_failed'; readonly error: unknown })
   | (EventBase & { readonly type: 'replayed'; readonly state: FinishedState })
   /** A duplicate waited for the attempt in progress. */
   | (EventBase & { readonly type: 'waited'; readonly waitedMs: number })
@@ -84,6 +88,15 @@ export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'save_delayed' })
   /** The outcome was not stored, and is not going to be. */
   | (AttemptSubject & { readonly type: 'save_failed' })
+  /**
+   * The transaction of an operation that had succeeded could not be committed: nothing of it is left. `error` is the
+   * database's, or undefined where there was no answer.
+   */
+  | (AttemptSubject & { readonly type: 'rolled_back'; readonly error: unknown })
+  /** The same because of a concurrent transaction: it may succeed when it is tried again. */
+  | (AttemptSubject & { readonly type: 'conflicted' })
+  /** The transaction was committed, and what was to follow (`onCommitted`) has failed. */
+  | (AttemptSubject & { readonly type: 'commit_hook_failed'; readonly error: unknown })
   /** The operation runs without a record, as `onStoreUnavailable: 'execute'` allows. */
   | (AttemptSubject & { readonly type: 'unprotected' })
   | (EventBase & { readonly type: 'store_unavailable'; readonly error: Error })
@@ -99,6 +112,9 @@ export const CRITICAL_EVENTS: ReadonlySet<IdempotencyEventType> = new Set<Idempo
   'outcome_diverged',
   'save_delayed',
   'save_failed',
+  'recovery_failed',
+  'rolled_back',
+  'commit_hook_failed',
   'store_unavailable',
   'unprotected',
   'breaker_opened',

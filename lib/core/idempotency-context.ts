@@ -24,8 +24,16 @@ export interface IdempotencyContext {
   readonly fencingToken: number;
   /**
    * Aborted once this attempt may no longer count on its lease; pass it on to `fetch` and the like. Its
-   * reason is `'lost'`, `'gone'`, `'expired'` or `'max_execution'`. In an unprotected run it is a time-out of
+   * reason is `'lost'`, `'gone'`, `'expired'`, `'max_execution'` or `'connection_lost'`. In an unprotected run it is a time-out of
    * `maxExecutionMs`.
    */
   readonly signal: AbortSignal;
+  /**
+   * Calls `hook` once the transaction of a `transactional` operation was committed; never if it was not. The
+   * answer does not wait for it, the shutdown does. Whatever must not be lost when the process dies in between
+   * belongs into the transaction (an outbox).
+   *
+   * @throws {@link NoTransactionError} where the operation is not `transactional`.
+   */
+  onCommitted(hook: () => unknown): void;
 }

@@ -12,6 +12,8 @@ import { newOwnerToken } from './owner-token.js';
 import { jitteredPause, monotonicNow } from './pause.js';
 import { UNKNOWN_FENCE, type OwnerToken } from './record.js';
 import { ServerClock } from './server-clock.js';
+import { TransactionalAttempt, type Transactions } from './transactional-attempt.js';
+import type { UnitOfWork } from './unit-of-work.js';
 import { UnprotectedAttempt } from './unprotected-attempt.js';
 import { WaitingRoom } from './waiting-room.js';
 
@@ -36,6 +38,7 @@ export class IdempotencyEngine implements AttemptHost {
     readonly store: IdempotencyStore,
     readonly events: IdempotencyEvents,
     private readonly options: Required<EngineOptions>,
+    private readonly unitOfWork?: UnitOfWork,
   ) {
     this.waitingRoom = new WaitingRoom(this, events, options.maxWaiters);
   }
@@ -137,20 +140,26 @@ export class IdempotencyEngine implements AttemptHost {
     sentAt: number,
   ): Promise<Decision> {
     const lease = { recordKey: claim.recordKey, token, fence: reply.fence };
-    const attempt = new LeasedAttempt(this, claim, lease, reply, sentAt);
+    const attempt = claim.options.transactional
+      ? new TransactionalAttempt(this, claim, lease, reply, sentAt, this.requiredTransactions())
+      : new LeasedAttempt(this, claim, lease, reply, sentAt);
     this.running.add(attempt);
     // Also one that was let go in between: what became of the attempt before it is still unknown.
     this.announce(attempt.isTakeover ? 'takeover' : 'acquired', claim, attempt);
-    const isUsable = await attempt.start();
-    if (isUsable && !this.isStopping()) return { kind: 'run', attempt };
+    const trouble = await attempt.start();
+    if (trouble === undefined && !this.isStopping()) return { kind: 'run', attempt };
     await attempt.release();
-    if (isUsable) return rejected('shutting_down');
-    return this.letDown(
-      claim,
-      new StoreUnavailableError(
-        'The reply to begin took most of the lease, and the lease could not be extended.',
-      ),
-    );
+    return trouble === undefined ? rejected('shutting_down') : this.letDown(claim, trouble);
+  }
+
+  /** What the options were checked for at the start. */
+  private requiredTransactions(): Transactions {
+    const { unitOfWork, store } = this;
+    const records = store.transactional;
+    if (unitOfWork === undefined || records === undefined) {
+      throw new TypeError('There is no unit of work, or no store that could take part in one.');
+    }
+    return { unitOfWork, records };
   }
 
   /**

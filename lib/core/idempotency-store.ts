@@ -7,6 +7,7 @@ import type {
   RecordKey,
   RecordState,
 } from './record.js';
+import type { TransactionalRecords } from './transactional-records.js';
 
 /**
  * The port between the protocol and a database, and the injection token of the store in use.
@@ -64,6 +65,27 @@ export abstract class IdempotencyStore {
     _command: Watch,
   ): Promise<StopWatching | undefined> {
     return Promise.resolve(undefined);
+  }
+
+  /**
+   * Lists records in progress whose lease has been over for a while and that carry an origin, a page at a time, for who
+   * wants to find out what became of them. It promises nothing of them: whoever acts on one has to take it over first.
+   * A record that somebody is at work on, without a lease that runs (a transaction holds it), is left out.
+   *
+   * A record that was there from the first page to the last is listed, once or more; in no certain order.
+   *
+   * @returns `undefined` where the store cannot tell, as by default.
+   */
+  abandoned(_command: Abandoned): Promise<AbandonedPage | undefined> {
+    return Promise.resolve(undefined);
+  }
+
+  /**
+   * How the store takes part in transactions of the application, for operations that are `transactional`; `undefined`
+   * where it cannot, as by default.
+   */
+  get transactional(): TransactionalRecords | undefined {
+    return undefined;
   }
 
   /** Closes what the store opened itself, and nothing else. */
@@ -134,6 +156,31 @@ export interface Release extends TimedCommand {
 }
 
 export type Inspect = TimedCommand;
+
+/** Asks for a page. Its `timeoutMs` bounds the page. */
+export interface Abandoned extends TimedCommand {
+  /** Milliseconds that a lease has been over at least, by the store's clock. */
+  readonly overMs: number;
+  /** How many records a page has at the most; a few more where the database cannot stop in between. */
+  readonly limit: number;
+  /** {@link AbandonedPage.cursor} of the page before; left out for the first one. */
+  readonly cursor?: string | undefined;
+}
+
+export interface AbandonedPage {
+  /** May be empty although others follow. */
+  readonly records: readonly AbandonedRecord[];
+  /** Opaque: what the next page is asked for with. Left out on the last one. */
+  readonly cursor?: string;
+}
+
+/** A record that nobody holds the lease of, as far as it takes to take it over. */
+export interface AbandonedRecord {
+  readonly recordKey: RecordKey;
+  readonly fingerprint: Fingerprint;
+  /** See {@link Begin.origin}. */
+  readonly origin: string;
+}
 
 /** Its `timeoutMs` bounds how long it may take until watching has begun. */
 export type Watch = TimedCommand;

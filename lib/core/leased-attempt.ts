@@ -1,6 +1,7 @@
 import type { AttemptHost } from './attempt-host.js';
 import type { Attempt, FinalOutcome, Settlement } from './attempt.js';
 import type { Claim } from './claim.js';
+import { StoreUnavailableError } from './errors.js';
 import type { AttemptSubject, LeaseLossReason } from './events.js';
 import type { Acquisition, CompleteReply } from './idempotency-store.js';
 import { LeaseKeeper } from './lease-keeper.js';
@@ -16,6 +17,7 @@ export class LeasedAttempt implements Attempt {
   readonly isTakeover: boolean;
   readonly fencingToken: number;
   readonly isProtected = true;
+  readonly transaction = undefined;
   private readonly keeper: LeaseKeeper;
   private readonly writer: OutcomeWriter;
   /** What every event of this attempt says of it. */
@@ -42,9 +44,12 @@ export class LeasedAttempt implements Attempt {
     return this.keeper.signal;
   }
 
-  /** @returns whether the lease can be counted on, so that the operation may start. */
-  start(): Promise<boolean> {
-    return this.keeper.start();
+  /** @returns why the operation must not start: the lease cannot be counted on. */
+  async start(): Promise<Error | undefined> {
+    if (await this.keeper.start()) return undefined;
+    return new StoreUnavailableError(
+      'The reply to begin took most of the lease, and the lease could not be extended.',
+    );
   }
 
   async complete(final: FinalOutcome): Promise<Settlement> {

@@ -1,6 +1,7 @@
-import { checkChoice, checkInteger } from './option-checks.js';
+import { checkBoolean, checkChoice, checkInteger } from './option-checks.js';
 import type { FinishedState } from './record.js';
 import type { Recover } from './recovery.js';
+import type { IsolationLevel } from './unit-of-work.js';
 
 /** What the outcome policy and the retention are told about an attempt's end. */
 export interface OutcomeSummary {
@@ -86,6 +87,27 @@ export interface ProtocolOptions {
    * @defaultValue 1_000
    */
   readonly saveTimeoutMs?: number;
+  /**
+   * Runs the operation in a transaction of the module option `unitOfWork`, which holds its record, too: either
+   * everything is committed, what the operation has written and its outcome, or nothing. It is rolled back when the
+   * operation throws, or ends with an outcome that is not kept. Needs a store in the same database. Then
+   * `onSaveFailure` is always `'error'`.
+   * @defaultValue false
+   */
+  readonly transactional?: boolean;
+  /**
+   * How far the transaction is kept apart from concurrent ones: `'read committed'`, `'repeatable read'`,
+   * `'serializable'`, or `'default'`, the database's own.
+   * @defaultValue 'default'
+   */
+  readonly isolation?: IsolationLevel | 'default';
+  /**
+   * How often an operation is run again, in a new transaction, after a concurrent one was in its way (serialization
+   * failure, deadlock), before the caller is told to come back. On HTTP only where that shows while the handler runs:
+   * at the commit its answer has been made, and the caller has to come back. 0 to 10.
+   * @defaultValue 0
+   */
+  readonly conflictRetries?: number;
 }
 
 /** {@link ProtocolOptions} with every default filled in. */
@@ -120,6 +142,9 @@ export const PROTOCOL_DEFAULTS: ResolvedProtocolOptions = Object.freeze({
   commandTimeoutMs: 500,
   onSaveFailure: 'respond',
   saveTimeoutMs: 1_000,
+  transactional: false,
+  isolation: 'default',
+  conflictRetries: 0,
 });
 
 /** The defaults of {@link EngineOptions}. */
@@ -145,6 +170,14 @@ export function checkProtocolOptions(options: ResolvedProtocolOptions): void {
   checkInteger('commandTimeoutMs', options.commandTimeoutMs, 1, 60_000);
   checkChoice('onSaveFailure', options.onSaveFailure, ['respond', 'error']);
   checkInteger('saveTimeoutMs', options.saveTimeoutMs, 1, 60_000);
+  checkBoolean('transactional', options.transactional);
+  checkChoice('isolation', options.isolation, [
+    'default',
+    'read committed',
+    'repeatable read',
+    'serializable',
+  ]);
+  checkInteger('conflictRetries', options.conflictRetries, 0, 10);
 }
 
 /** @throws {@link IdempotencyOptionsError} naming option, range and value. */

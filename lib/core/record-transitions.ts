@@ -201,6 +201,21 @@ export function inspect(
   }
 }
 
+/** Whether the lease has been over for `overMs`, and the record says where it comes from. Changes nothing. */
+export function isAbandoned(
+  stored: StoredRecord,
+  overMs: number,
+  nowUs: number,
+): stored is InProgressRecord & { readonly origin: string } {
+  const now = toMs(nowUs);
+  return (
+    live(stored, now) !== undefined &&
+    stored.state === 'in_progress' &&
+    stored.origin !== undefined &&
+    now - stored.leaseUntil >= overMs
+  );
+}
+
 function toMs(us: number): number {
   return Math.floor(us / 1000);
 }

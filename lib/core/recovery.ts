@@ -17,7 +17,8 @@ export interface Services {
 /**
  * Looks into the business data for what an earlier attempt of the same key has done, whose fate is unknown. It
  * stands in the operation's place. What it throws goes to the caller and is never kept, whatever the outcome
- * policy says: a look that failed has found nothing out, and the next attempt looks again.
+ * policy says: a look that failed has found nothing out, and the next attempt looks again. The reconciler, which has no caller,
+ * tells of it by the event `recovery_failed`.
  *
  * @param services - the application's providers, for the repository or the client of a payment provider.
  */

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { NoIdempotencyContextError } from './errors.js';
+import type { AttemptTransaction } from './attempt.js';
+import { NoIdempotencyContextError, NoTransactionError } from './errors.js';
 import type { IdempotencyContext } from './idempotency-context.js';
 import type { Recovery } from './recovery.js';
 
@@ -19,6 +20,8 @@ export class RunningOperation {
     readonly handler?: unknown,
     /** What to ask before the operation itself, on a takeover. */
     readonly recover?: () => Promise<Recovery>,
+    /** Where it is `transactional`. */
+    readonly transaction?: AttemptTransaction,
   ) {}
 
   /** Whether the operation itself was reached, past pipes and inner interceptors (contract C88). */
@@ -96,4 +99,29 @@ export function requireIdempotencyContext(): IdempotencyContext {
     );
   }
   return context;
+}
+
+/**
+ * The transaction of the `transactional` operation that the calling code runs in, as its unit of work gives it (a
+ * client of pg, an `EntityManager`, …), or `undefined` outside of one.
+ */
+// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller knows its unit of work
+export function currentIdempotencyTransaction<Handle = unknown>(): Handle | undefined {
+  return runningOperation.getStore()?.transaction?.handle as Handle | undefined;
+}
+
+/**
+ * The transaction of the `transactional` operation that the calling code runs in.
+ *
+ * @throws {@link NoTransactionError} outside of one.
+ */
+// eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller knows its unit of work
+export function requireIdempotencyTransaction<Handle = unknown>(): Handle {
+  const transaction = currentIdempotencyTransaction<Handle>();
+  if (transaction === undefined) {
+    throw new NoTransactionError(
+      'There is no transaction here: the code was not called from an operation with "transactional": true, or the request came without a key.',
+    );
+  }
+  return transaction;
 }

@@ -60,6 +60,17 @@ export abstract class UnitOfWork<Handle = unknown> {
   isConflict(error: unknown): boolean {
     return hasSqlState(error, CONFLICTS);
   }
+
+  /** Whether a transaction failed because the server has ended it, or its connection. */
+  isInterruption(error: unknown): boolean {
+    return hasSqlState(error, INTERRUPTIONS);
+  }
 }
+
+/** Connection exceptions and terminations, transaction and idle-in-transaction timeouts. */
+const INTERRUPTIONS: ReadonlySet<string> = new Set([
+  ...['08000', '08001', '08003', '08004', '08006', '08007', '57P01', '57P02', '57P03', '57P05'],
+  ...['25P03', '25P04'],
+]);
 
 const CONFLICTS: ReadonlySet<string> = new Set(['40001', '40P01']);

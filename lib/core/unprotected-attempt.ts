@@ -16,6 +16,7 @@ export class UnprotectedAttempt implements Attempt {
   readonly isTakeover = false;
   readonly fencingToken = UNKNOWN_FENCE;
   readonly isProtected = false;
+  readonly transaction = undefined;
   private readonly subject: AttemptSubject;
   private readonly writer: OutcomeWriter;
   private readonly startedAt = monotonicNow();

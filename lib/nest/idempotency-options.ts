@@ -1,5 +1,6 @@
 import type { BreakerOptions } from '../core/breaker-options.js';
 import type { IdempotencyStore } from '../core/idempotency-store.js';
+import { IdempotencyOptionsError } from '../core/errors.js';
 import { checkNames, fail } from '../core/option-checks.js';
 import {
   checkEngineOptions,
@@ -10,6 +11,8 @@ import {
   type ProtocolOptions,
   type ResolvedProtocolOptions,
 } from '../core/options.js';
+import type { ReconcileOptions } from '../core/reconcile-options.js';
+import type { UnitOfWork } from '../core/unit-of-work.js';
 import {
   checkHttpOptions,
   HTTP_DEFAULTS,
@@ -32,6 +35,18 @@ export interface IdempotencyModuleOptions
    * @defaultValue false
    */
   readonly breaker?: boolean | BreakerOptions;
+  /**
+   * Has the {@link IdempotencyReconciler} come by itself: keys whose owner died and whose client never comes back are
+   * recovered by the operation's `onTakeover` function. One process at a time. `true` for its defaults. Needs a store
+   * that lists abandoned records, as Redis', PostgreSQL's and the one in memory do.
+   * @defaultValue false
+   */
+  readonly reconcile?: boolean | ReconcileOptions;
+  /**
+   * Opens the transactions of operations that are `transactional`: `pgUnitOfWork(pool)`, `typeOrmUnitOfWork(dataSource)`,
+   * … or one of your own. On the database that the store's records are in.
+   */
+  readonly unitOfWork?: UnitOfWork;
 }
 
 /** What `useClass` and `useExisting` of {@link IdempotencyModule.forRootAsync} want. */
@@ -49,7 +64,13 @@ const ENGINE_NAMES = Object.keys(ENGINE_DEFAULTS);
 const PROTOCOL_NAMES = Object.keys(PROTOCOL_DEFAULTS);
 const HTTP_NAMES = [...Object.keys(HTTP_DEFAULTS), 'scope', 'operation', 'replayHeaders'];
 const OPERATION_NAMES = new Set([...PROTOCOL_NAMES, ...HTTP_NAMES]);
-const MODULE_NAMES = new Set([...OPERATION_NAMES, ...ENGINE_NAMES, 'store', 'breaker']);
+const MODULE_NAMES = new Set([
+  ...OPERATION_NAMES,
+  ...ENGINE_NAMES,
+  'store',
+  'breaker', 'reconcile',
+  'unitOfWork',
+]);
 MODULE_NAMES.delete('operation');
 
 /** @throws {@link IdempotencyOptionsError} naming option, range and value. */
@@ -62,6 +83,10 @@ export function resolveEngineOptions(options: IdempotencyModuleOptions): Require
       'an IdempotencyStore, such as redisStore({ url }) or memoryStore()',
       typeof options.store,
     );
+  }
+  const { unitOfWork } = options;
+  if (unitOfWork !== undefined && typeof unitOfWork.run !== 'function') {
+    fail('unitOfWork', 'a UnitOfWork, such as pgUnitOfWork(pool)', typeof unitOfWork);
   }
   // Also where no route is protected yet: calls and lazy-loaded modules have these defaults, too.
   resolveOptions(options);
@@ -86,13 +111,37 @@ export function resolveOptions(
     { ...PROTOCOL_DEFAULTS },
     ...all.map((layer) => given(layer, PROTOCOL_NAMES)),
   ) as ResolvedProtocolOptions;
+  if (protocol.transactional) Object.assign(protocol, { onSaveFailure: 'error' });
   const http = Object.assign(
     { ...HTTP_DEFAULTS },
     ...all.map((layer) => given(layer, HTTP_NAMES)),
   ) as ResolvedHttpOptions;
   checkProtocolOptions(protocol);
   checkHttpOptions(http);
+  if (protocol.transactional) checkTransactional(module, protocol);
   return Object.freeze({ protocol: Object.freeze(protocol), http: Object.freeze(http) });
+}
+
+/** Whether there is all that a transactional operation needs, and nothing that contradicts it. */
+function checkTransactional(
+  { store, unitOfWork }: IdempotencyModuleOptions,
+  protocol: ResolvedProtocolOptions,
+): void {
+  if (unitOfWork === undefined) {
+    throw new IdempotencyOptionsError(
+      'The option "transactional" needs the module option "unitOfWork", which opens the transactions: pgUnitOfWork(pool) of nestjs-idempotency/pg, or the one for your ORM.',
+    );
+  }
+  if (store.transactional === undefined) {
+    throw new IdempotencyOptionsError(
+      'The option "transactional" needs a "store" in the database of its transactions, such as postgresStore({ url }): the given one cannot take part in them.',
+    );
+  }
+  if (protocol.onStoreUnavailable === 'execute') {
+    throw new IdempotencyOptionsError(
+      `The option "transactional" contradicts "onStoreUnavailable": 'execute': without the store there is no transaction either. Set "onStoreUnavailable" to 'reject' there.`,
+    );
+  }
 }
 
 /** The named options that have a value: `undefined` means the default, also in a spread configuration. */

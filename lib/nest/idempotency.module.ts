@@ -13,6 +13,7 @@ import {
   ConfigurableModuleClass,
   IDEMPOTENCY_MODULE_OPTIONS,
 } from './idempotency.module-definition.js';
+import { IdempotencyReconciler } from './idempotency-reconciler.js';
 import { IdempotencyService } from './idempotency.service.js';
 import { RouteRegistry } from './route-registry.js';
 import { storeInUse } from './store-in-use.js';
@@ -36,7 +37,12 @@ import { storeInUse } from './store-in-use.js';
       inject: [IDEMPOTENCY_MODULE_OPTIONS, IdempotencyEvents],
       useFactory: (options: IdempotencyModuleOptions, events: IdempotencyEvents) => {
         const engineOptions = resolveEngineOptions(options);
-        return new IdempotencyEngine(storeInUse(options, events), events, engineOptions);
+        return new IdempotencyEngine(
+          storeInUse(options, events),
+          events,
+          engineOptions,
+          options.unitOfWork,
+        );
       },
     },
     {
@@ -56,8 +62,25 @@ import { storeInUse } from './store-in-use.js';
       useFactory: (engine: IdempotencyEngine, modules: ModuleRef) =>
         new CallTransport(engine, servicesOf(modules)),
     },
+    {
+      provide: IdempotencyReconciler,
+      inject: [IdempotencyEngine, RouteRegistry, ModuleRef, IDEMPOTENCY_MODULE_OPTIONS],
+      useFactory: (
+        engine: IdempotencyEngine,
+        routes: RouteRegistry,
+        modules: ModuleRef,
+        options: IdempotencyModuleOptions,
+      ) => new IdempotencyReconciler(engine, routes, servicesOf(modules), options),
+    },
   ],
-  exports: [IdempotencyStore, IdempotencyService, IdempotencyEvents, HttpTransport, RouteRegistry],
+  exports: [
+    IdempotencyStore,
+    IdempotencyService,
+    IdempotencyEvents,
+    IdempotencyReconciler,
+    HttpTransport,
+    RouteRegistry,
+  ],
 })
 export class IdempotencyModule extends ConfigurableModuleClass {}
 

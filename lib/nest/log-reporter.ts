@@ -18,6 +18,15 @@ export class LogReporter implements IdempotencyEventReporter {
       this.outage.warn(`${type} in ${event.operation}: ${event.error.message}`);
     } else if (type === 'breaker_opened') {
       this.opening.warn(`${type}: ${event.error.message}`);
+    } else if (
+      type === 'rolled_back' ||
+      type === 'commit_hook_failed' ||
+      type === 'recovery_failed'
+    ) {
+      // A database's message may hold what was written; its code tells enough.
+      const code = codeOf(event.error);
+      const why = code === undefined ? '' : ` (${code})`;
+      this.logger.warn(`${type} in ${event.operation}, record ${event.recordKey}${why}`);
     } else if (event.operation !== undefined) {
       // The record key, a digest, ties lines together without naming anybody.
       this.logger.warn(`${type} in ${event.operation}, record ${event.recordKey}`);
@@ -28,4 +37,10 @@ export class LogReporter implements IdempotencyEventReporter {
     const cause = error instanceof Error ? error.stack : String(error);
     this.logger.error(`A subscriber to events failed on "${type}".`, cause);
   }
+}
+
+function codeOf(error: unknown): string | undefined {
+  if (typeof error !== 'object' || error === null) return undefined;
+  if ('code' in error && typeof error.code === 'string') return error.code;
+  return error instanceof Error ? error.name : undefined;
 }

@@ -47,6 +47,12 @@ export class RouteRegistry {
     return known ?? this.resolve(controller, handler);
   }
 
+  /** The route of an operation, as far as it has been resolved. */
+  named(operation: string): HttpRoute | undefined {
+    const found = this.operations.get(operation);
+    return found && this.of(found.controller, found.handler);
+  }
+
   private resolve(controller: Type, handler: Handler): HttpRoute {
     if (!reportsEntry(handler)) {
       throw new IdempotencyOptionsError(

@@ -4,6 +4,8 @@ import { asError, StoreUnavailableError } from '../core/errors.js';
 import type { BreakerEvent } from '../core/events.js';
 import {
   IdempotencyStore,
+  type Abandoned,
+  type AbandonedPage,
   type Begin,
   type BeginReply,
   type Complete,
@@ -19,6 +21,7 @@ import {
   type Watch,
 } from '../core/idempotency-store.js';
 import type { Lease, RecordKey } from '../core/record.js';
+import type { TransactionalRecords } from '../core/transactional-records.js';
 import { Circuit } from './circuit.js';
 
 /**
@@ -108,6 +111,21 @@ export class BreakerStore extends IdempotencyStore {
     command: Watch,
   ): Promise<StopWatching | undefined> {
     return this.store.watch(recordKey, onEnd, command);
+  }
+
+  /**
+   * Not counted: a page takes longer than a step on one record, and nobody waits for it.
+   *
+   * @throws {@link StoreUnavailableError} at once while the circuit is open.
+   */
+  override async abandoned(command: Abandoned): Promise<AbandonedPage | undefined> {
+    this.refuseWhileOpen();
+    return this.store.abandoned(command);
+  }
+
+  /** Not counted: it speaks for the application's own connections. */
+  override get transactional(): TransactionalRecords | undefined {
+    return this.store.transactional;
   }
 
   override async close(): Promise<void> {

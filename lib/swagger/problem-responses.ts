@@ -10,6 +10,7 @@ import {
   ResponseNotKeptProblem,
   ShuttingDownProblem,
   StoreUnavailableProblem,
+  TransactionConflictProblem,
   type IdempotencyProblem,
   type ProblemContext,
   type ProblemDocument,
@@ -44,6 +45,7 @@ function* possibleProblems({ options, protocol }: HttpRoute): Generator<ProblemC
   if (fingerprint !== false || keyScope === 'principal') yield KeyReusedProblem;
   const { onStoreUnavailable, onSaveFailure } = protocol;
   if (onStoreUnavailable === 'reject' || onSaveFailure === 'error') yield StoreUnavailableProblem;
+  if (protocol.transactional) yield TransactionConflictProblem;
   yield ShuttingDownProblem;
 }
 

@@ -12,7 +12,8 @@ export interface StoreConformanceCase {
 }
 
 /** What a case is about: an operation of the store, or the bytes that it keeps. */
-export type StoreOperation = 'begin' | 'extend' | 'complete' | 'release' | 'inspect' | 'outcome';
+export type StoreOperation =
+  'begin' | 'extend' | 'complete' | 'release' | 'inspect' | 'abandoned' | 'outcome';
 
 type Proof = (record: TestRecord) => Promise<void>;
 type TimedProof = (record: TestRecord, clock: SteppableClock) => Promise<void>;

@@ -1,3 +1,4 @@
+import { abandoned } from './cases/abandoned.js';
 import { beginAcquires } from './cases/begin-acquires.js';
 import { beginRepeats } from './cases/begin-repeats.js';
 import { beginTakesOver } from './cases/begin-takes-over.js';
@@ -22,6 +23,7 @@ export const storeConformanceCases: readonly StoreConformanceCase[] = [
   ...completeAfterTheRecord,
   ...release,
   ...inspect,
+  ...abandoned,
   ...outcomeBytes,
 ];
 

@@ -22,7 +22,7 @@ export const RETENTION_MS = 3_600_000;
 export const RECORD_RETENTION_MS = RETENTION_MS + MAX_EXECUTION_MS;
 export const TOMBSTONE_MS = 1_800_000;
 /** Far above what a healthy store needs: that a store keeps to its time is not the kit's subject. */
-const TIMEOUT_MS = 30_000;
+export const TIMEOUT_MS = 30_000;
 
 export const SUCCESS = outcome('{"status":201}', 'charged');
 export const OTHER_SUCCESS = outcome('{"status":200}', 'charged by another');

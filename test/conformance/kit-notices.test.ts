@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, expect, it } from '@jest/globals';
 import type {
+  Abandoned,
+  AbandonedPage,
+  AbandonedRecord,
   Begin,
   Complete,
   Extend,
@@ -74,6 +77,19 @@ const BROKEN: Record<string, (now: Clock) => IdempotencyStore> = {
   'trims headers': altered({
     complete: withOutcome(({ header, body }) => ({ header: header.trim(), body })),
   }),
+  'lists what was abandoned a millisecond too early': listing({
+    command: (command) => ({ ...command, overMs: Math.max(0, command.overMs - 1) }),
+  }),
+  'lists the first page and no other': listing({
+    page: ({ records }) => ({ records }),
+  }),
+  'lists nothing that was abandoned': listing({ page: () => ({ records: [] }) }),
+  'mixes up where abandoned records come from': listing({
+    record: (record) => ({ ...record, origin: 'bWl4ZWQtdXA' }),
+  }),
+  'mixes up the fingerprints of abandoned records': listing({
+    record: (record) => ({ ...record, fingerprint: '-' as Fingerprint }),
+  }),
   'believes a clock that stood still': () => memoryStore({ now: () => 1_000_000 }),
   'counts in seconds': (now) => memoryStore({ now: () => Math.floor(now() / 1000) * 1000 }),
 };
@@ -93,6 +109,15 @@ describe('the conformance kit', () => {
     const names = storeConformanceCases.map(({ operation, name }) => `${operation} ${name}`);
     expect(names.length).toBeGreaterThanOrEqual(60);
     expect(new Set(names).size).toBe(names.length);
+  });
+
+  it('has nothing against a store that does not list abandoned records', async () => {
+    class WithoutList extends MemoryIdempotencyStore {
+      override abandoned() {
+        return Promise.resolve(undefined as never);
+      }
+    }
+    expect(await refutations((now) => new WithoutList({ now }))).toEqual([]);
   });
 
   it('does not run a case that needs a clock without one', () => {
@@ -143,6 +168,25 @@ function altered({ lease, begin, extend, complete, release }: Alterations) {
     }
   }
   return (now: Clock) => new AlteredStore({ now });
+}
+
+/** A store that lists abandoned records wrongly. */
+function listing({
+  command: alter = (command) => command,
+  page: alterPage = (page) => page,
+  record: alterRecord = (record) => record,
+}: {
+  readonly command?: (command: Abandoned) => Abandoned;
+  readonly page?: (page: AbandonedPage) => AbandonedPage;
+  readonly record?: (record: AbandonedRecord) => AbandonedRecord;
+}) {
+  class ListingStore extends MemoryIdempotencyStore {
+    override async abandoned(command: Abandoned) {
+      const page = await super.abandoned(alter(command));
+      return alterPage({ ...page, records: page.records.map(alterRecord) });
+    }
+  }
+  return (now: Clock) => new ListingStore({ now });
 }
 
 function withOutcome(alter: (outcome: Outcome) => Outcome) {

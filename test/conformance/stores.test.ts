@@ -1,17 +1,19 @@
 import { afterAll, describe, it } from '@jest/globals';
 import { describeStoreConformance } from 'nestjs-idempotency/testing';
+import { postgresServers } from '../support/postgres-servers.js';
 import { memoryUnderTest } from './memory-under-test.js';
-import { postgresOnItsOwnClock, postgresUnderTest, stopPostgres } from './postgres-under-test.js';
+import { PostgresHarness } from './postgres-under-test.js';
 import { redisOnItsOwnClock, redisUnderTest, stopRedis } from './redis-under-test.js';
+
+const postgres = postgresServers.map((version) => new PostgresHarness(version));
 
 const STORES = [
   memoryUnderTest,
   redisUnderTest,
   redisOnItsOwnClock,
-  postgresUnderTest,
-  postgresOnItsOwnClock,
+  ...postgres.flatMap(({ underTest, onItsOwnClock }) => [underTest, onItsOwnClock]),
 ];
 
 for (const store of STORES) describeStoreConformance({ describe, it }, store);
 
-afterAll(() => Promise.all([stopRedis(), stopPostgres()]));
+afterAll(() => Promise.all([stopRedis(), ...postgres.map((harness) => harness.stop())]));

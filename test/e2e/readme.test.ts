@@ -100,6 +100,8 @@ describe('the table of options in the README', () => {
       'replayHeaders',
       ...Object.keys({ ...PROTOCOL_DEFAULTS, ...ENGINE_DEFAULTS, ...HTTP_DEFAULTS }),
       'breaker',
+      'reconcile',
+      'unitOfWork',
     ];
     expect(
       rows()

@@ -3,6 +3,8 @@ import {
   StoreConfigurationError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
+  type Abandoned,
+  type AbandonedPage,
   type Begin,
   type BeginReply,
   type Complete,
@@ -141,6 +143,10 @@ export class FaultyStore extends IdempotencyStore {
     return this.pushes
       ? this.real.watch(recordKey, onEnd, command)
       : super.watch(recordKey, onEnd, command);
+  }
+
+  override abandoned(command: Abandoned): Promise<AbandonedPage | undefined> {
+    return this.real.abandoned(command);
   }
 
   override async close(): Promise<void> {

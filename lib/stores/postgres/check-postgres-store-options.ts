@@ -1,9 +1,20 @@
 import { IdempotencyOptionsError } from '../../core/errors.js';
+import { checkDeletionOptions } from './deletion-options.js';
 import { isPostgresPool } from './postgres-client.js';
 import { TableName } from './table-name.js';
 
 const OWN_POOL = ['url', 'connection'];
-const ALL = ['client', ...OWN_POOL, 'schema', 'table', 'preparedStatements', 'push', 'listenUrl'];
+const DELETION = ['deleteExpired', 'onDeleted', 'onDeletionError'];
+const ALL = [
+  'client',
+  ...OWN_POOL,
+  'schema',
+  'table',
+  'preparedStatements',
+  'push',
+  'listenUrl',
+  ...DELETION,
+];
 
 /** @throws {@link IdempotencyOptionsError} naming the option, what it may be and what it is. */
 export function checkPostgresStoreOptions(options: Readonly<Record<string, unknown>>): void {
@@ -21,6 +32,7 @@ export function checkPostgresStoreOptions(options: Readonly<Record<string, unkno
     }
   }
   if (listenUrl !== undefined) checkUrl('listenUrl', listenUrl);
+  checkDeletionOptions(options);
   if (client !== undefined) {
     if (!isPostgresPool(client))
       fail('client must be a Pool of pg 8; a single Client will not do.');

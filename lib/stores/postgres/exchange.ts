@@ -1,11 +1,7 @@
 import { asError } from '../../core/errors.js';
+import { borrow, type Loan } from './borrow.js';
 import { leavesConnectionUsable, NoConnectionError, NoReplyError } from './error-classification.js';
-import type {
-  PostgresConnection,
-  PostgresPool,
-  PostgresQuery,
-  PostgresResult,
-} from './postgres-client.js';
+import type { PostgresPool, PostgresQuery, PostgresResult } from './postgres-client.js';
 
 /**
  * Sends one statement over a connection that is borrowed for it alone, and waits `ms` milliseconds for the
@@ -20,14 +16,13 @@ export function exchange(
   ms: number,
 ): Promise<PostgresResult> {
   return new Promise((resolve, reject) => {
-    let borrowed: PostgresConnection | undefined;
+    let borrowed: Loan | undefined;
     let isOver = false;
     const finish = (settle: () => void, isUsable: boolean) => {
       if (isOver) return;
       isOver = true;
       clearTimeout(timer);
-      borrowed?.off('error', ignore);
-      borrowed?.release(!isUsable);
+      borrowed?.giveBack(isUsable);
       settle();
     };
     const giveUp = () => {
@@ -38,28 +33,22 @@ export function exchange(
     // After a blocked event loop timers come before input: a reply that is already here is read first.
     const timer = setTimeout(() => setImmediate(giveUp), ms);
 
-    pool.connect().then(
-      (connection) => {
+    borrow(pool).then(
+      (loan) => {
         if (isOver) {
           // Too late for this statement, and as good as new for the next.
-          connection.release();
+          loan.giveBack(true);
           return;
         }
-        borrowed = connection;
-        // While it is on loan nobody else listens, and the statement rejects with it, too.
-        connection.on('error', ignore);
-        connection.query(query).then(
+        borrowed = loan;
+        loan.connection.query(query).then(
           (result) => finish(() => resolve(result), true),
           (error: unknown) => finish(() => reject(asError(error)), leavesConnectionUsable(error)),
         );
       },
       (error: unknown) => {
-        finish(() => reject(new NoConnectionError('no connection', { cause: error })), false);
+        finish(() => reject(asError(error)), false);
       },
     );
   });
-}
-
-function ignore(): void {
-  // See where it is set.
 }

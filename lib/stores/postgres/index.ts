@@ -1,4 +1,5 @@
-export type { DeleteExpired } from './delete-expired.js';
+export type { DeleteExpired, DeletionPace, DeletionReport } from './delete-expired.js';
+export type { DeletionInterval, DeletionOptions } from './deletion-options.js';
 export { migrate } from './migrate.js';
 export type {
   PostgresConnection,

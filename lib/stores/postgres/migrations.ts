@@ -13,6 +13,7 @@ export interface Migration {
 /** In the order in which they are run. Only ever added to: what stands here has been run somewhere. */
 export const MIGRATIONS: readonly Migration[] = [
   { id: 1, name: 'records', file: 'migrations/001-records' },
+  { id: 2, name: 'abandoned', file: 'migrations/002-abandoned' },
 ];
 
 /** The SQL of a migration, which notes itself in the history. */

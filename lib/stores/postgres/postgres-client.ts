@@ -7,7 +7,9 @@
 export interface PostgresPool {
   /** Tells a pool from a client. */
   readonly totalCount: number;
-  connect(): Promise<PostgresConnection>;
+  connect(
+    callback: (error: Error | undefined, connection: PostgresConnection | undefined) => void,
+  ): void;
 }
 
 /** A connection on loan. */

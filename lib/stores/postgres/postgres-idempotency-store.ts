@@ -1,6 +1,8 @@
 import { IdempotencyOptionsError } from '../../core/errors.js';
 import {
   IdempotencyStore,
+  type Abandoned,
+  type AbandonedPage,
   type Begin,
   type BeginReply,
   type Complete,
@@ -17,20 +19,24 @@ import {
 } from '../../core/idempotency-store.js';
 import * as transitions from '../../core/record-transitions.js';
 import type { Lease, RecordKey } from '../../core/record.js';
+import type { TransactionalRecords } from '../../core/transactional-records.js';
 import { beginRecord } from './begin-record.js';
 import { CommandBudget } from './command-budget.js';
-import { deleteExpired, type DeleteExpired } from './delete-expired.js';
+import { deleteExpired, type DeleteExpired, type DeletionReport } from './delete-expired.js';
+import { checkDeletionOptions, type DeletionOptions } from './deletion-options.js';
+import { DeletionSchedule, type DeleteFrom } from './deletion-schedule.js';
 import type { OwnClient } from './load-pg.js';
 import { runMigrations } from './run-migrations.js';
 import { isPostgresPool, type PostgresPool } from './postgres-client.js';
 import { RecordTable } from './record-table.js';
+import { RecordsInTransaction } from './records-in-transaction.js';
 import { loadStatements, type SqlStatements } from './sql-statements.js';
 import { checkServer } from './start-checks.js';
 import { StatementRunner } from './statement-runner.js';
 import { Subscriptions } from './subscriptions.js';
 import { TableName, type TableOptions } from './table-name.js';
 
-export interface PostgresIdempotencyStoreOptions extends TableOptions {
+export interface PostgresIdempotencyStoreOptions extends TableOptions, DeletionOptions {
   /** The pool; it stays its owner's. See {@link UserPoolOptions.client}. */
   readonly client: PostgresPool;
 
@@ -78,7 +84,9 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   private readonly statements: SqlStatements;
   private readonly runner: StatementRunner;
   private readonly records: RecordTable;
+  private readonly inTransaction: TransactionalRecords;
   private readonly subscriptions: Subscriptions | undefined;
+  private readonly deletion: DeletionSchedule | undefined;
   private readonly closePool: (() => Promise<void>) | undefined;
   private closing: Promise<void> | undefined;
 
@@ -96,10 +104,22 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     this.records = new RecordTable(this.runner, this.statements);
     this.subscriptions = makeListener && new Subscriptions(makeListener, this.table.channel);
     this.closePool = closePool;
+    checkDeletionOptions(options);
+    const { deleteExpired: interval = {} } = options;
+    if (interval !== false) {
+      this.deletion = new DeletionSchedule(this.deleteFrom, interval, options);
+    }
+    this.inTransaction = new RecordsInTransaction(
+      this.statements,
+      this.records,
+      this.tell.bind(this),
+    );
   }
 
-  override open(): Promise<readonly StoreWarning[]> {
-    return checkServer(this.runner, this.table);
+  override async open(): Promise<readonly StoreWarning[]> {
+    const warnings = await checkServer(this.runner, this.table);
+    this.deletion?.start();
+    return warnings;
   }
 
   /**
@@ -115,13 +135,16 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   /**
-   * Deletes records that have expired, in small batches. Call it from time to time: nothing else does. Where
-   * another process is at it, this one leaves it to that one.
+   * Deletes records that have expired, in small batches. The store does so by itself, see
+   * {@link DeletionOptions.deleteExpired}; call it where that is switched off. Where another process is at it,
+   * this one leaves it to that one.
    *
-   * @returns how many were deleted.
+   * @throws {@link StoreUnavailableError} or {@link StoreOutcomeUnknownError} when the server does not answer;
+   * what was deleted before stays deleted.
    */
-  deleteExpired(options: DeleteExpired = {}): Promise<number> {
-    return deleteExpired(this.runner, this.statements['delete-expired'], this.table, options);
+  async deleteExpired(options: DeleteExpired = {}): Promise<DeletionReport> {
+    const { report } = await this.deleteFrom(0, options);
+    return report;
   }
 
   override begin(command: Begin): Promise<BeginReply> {
@@ -145,7 +168,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
 
   override async complete(lease: Lease, command: Complete): Promise<CompleteReply> {
     const reply = await this.settle(lease, command);
-    if (CHANGED.has(reply.kind)) this.tell(lease, command);
+    if (CHANGED.has(reply.kind) && command.notify === true) this.tell(lease, command);
     return reply;
   }
 
@@ -153,7 +176,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     const budget = new CommandBudget(command.timeoutMs);
     for (;;) {
       if (await this.records.release(lease, command, budget)) {
-        this.tell(lease, command);
+        if (command.notify === true) this.tell(lease, command);
         return { kind: 'ok' };
       }
       const { record, nowUs } = await this.records.look(lease.recordKey, budget);
@@ -179,15 +202,30 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     return this.subscriptions?.watch(recordKey, onEnd, timeoutMs);
   }
 
+  override abandoned(command: Abandoned): Promise<AbandonedPage> {
+    return this.records.abandoned(command, new CommandBudget(command.timeoutMs));
+  }
+
+  override get transactional(): TransactionalRecords {
+    return this.inTransaction;
+  }
+
   override close(): Promise<void> {
     return (this.closing ??= this.closeOnce());
   }
 
   private async closeOnce(): Promise<void> {
+    const stopped = this.deletion?.stop();
     this.runner.close();
+    await stopped;
     await this.subscriptions?.close();
     await this.closePool?.();
   }
+
+  private readonly deleteFrom: DeleteFrom = (from, options) => {
+    const statement = this.statements['delete-expired'];
+    return deleteExpired(this.runner, statement, this.table, options, from);
+  };
 
   private async settle(lease: Lease, command: Complete): Promise<CompleteReply> {
     const budget = new CommandBudget(command.timeoutMs);
@@ -212,8 +250,8 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   /** Best effort, after the end itself: nobody waits for it, and who is not told looks by himself. */
-  private tell({ recordKey }: Lease, { notify = false, timeoutMs }: Complete | Release): void {
-    if (!notify || this.subscriptions === undefined) return;
+  private tell({ recordKey }: Lease, { timeoutMs }: { timeoutMs: number }): void {
+    if (this.subscriptions === undefined) return;
     const { channel } = this.table;
     this.records.notify(channel, recordKey, new CommandBudget(timeoutMs)).catch(() => undefined);
   }

@@ -1,10 +1,11 @@
+import type { DeletionOptions } from './deletion-options.js';
 import type { PostgresPool } from './postgres-client.js';
 import type { TableOptions } from './table-name.js';
 
 /** Options of {@link postgresStore}: either a `client` of one's own, or what is needed to open connections. */
 export type PostgresStoreOptions = UserPoolOptions | OwnPoolOptions;
 
-interface CommonOptions extends TableOptions {
+interface CommonOptions extends TableOptions, DeletionOptions {
   /**
    * Whether statements are prepared, each once per connection, which saves the server a third of its work.
    * Set it to `false` behind a pooler that gives every transaction another connection (PgBouncer in

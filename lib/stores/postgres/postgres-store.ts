@@ -17,11 +17,15 @@ import type { PostgresStoreOptions } from './postgres-store-options.js';
 export function postgresStore(options: PostgresStoreOptions): PostgresIdempotencyStore {
   checkPostgresStoreOptions({ ...options });
   const { client, schema, table, preparedStatements = true } = options;
+  const { deleteExpired, onDeleted, onDeletionError } = options;
   const listenAt = addressForListening(options);
   const common = {
     schema,
     table,
     preparedStatements,
+    deleteExpired,
+    onDeleted,
+    onDeletionError,
     makeListener: listenAt && (() => makeListeningClient(listenAt)),
   };
   if (client !== undefined) return new PostgresIdempotencyStore({ ...common, client });

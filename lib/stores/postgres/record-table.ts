@@ -1,14 +1,22 @@
 import type {
+  Abandoned,
+  AbandonedPage,
   Acquisition,
   Begin,
   Complete,
   Extend,
   Release,
 } from '../../core/idempotency-store.js';
-import type { Lease, Outcome, RecordKey, StoredRecord } from '../../core/record.js';
+import type { Fingerprint, Lease, RecordKey, StoredRecord } from '../../core/record.js';
 import type { CommandBudget } from './command-budget.js';
 import { microseconds, recordOf, type RecordColumns } from './record-row.js';
-import { asBuffer, originWord, recordKeyBytes } from './sql-values.js';
+import {
+  completionValues,
+  leaseValues,
+  originWord,
+  outcomeValues,
+  recordKeyBytes,
+} from './sql-values.js';
 import type { SqlStatements } from './sql-statements.js';
 import type { SqlValue, StatementRunner } from './statement-runner.js';
 
@@ -26,6 +34,14 @@ export interface Taking extends Acquisition {
 interface ClockColumn {
   /** Seconds. */
   readonly clock: string;
+}
+
+interface AbandonedColumns {
+  /** base64. */
+  readonly digest: string;
+  readonly fingerprint: Fingerprint;
+  readonly origin: string;
+  readonly lease_until_ms: string;
 }
 
 type CounterColumns = ClockColumn & Readonly<Record<'fence' | 'attempt' | 'takeovers', string>>;
@@ -57,6 +73,24 @@ export class RecordTable {
     );
   }
 
+  /** Where a page ends, the next one begins: its last record stands in the cursor. */
+  async abandoned(
+    { overMs, limit, cursor = '0 ' }: Abandoned,
+    budget: CommandBudget,
+  ): Promise<AbandonedPage> {
+    const [leaseUntilMs = '', recordKey = ''] = cursor.split(' ');
+    const values = [overMs, limit, leaseUntilMs, Buffer.from(recordKey, 'base64url')];
+    const found = await this.runner.run(this.statements.abandoned, values, budget);
+    const rows = found.rows as readonly AbandonedColumns[];
+    const records = rows.map(({ digest, fingerprint, origin }) => {
+      const key = Buffer.from(digest, 'base64').toString('base64url') as RecordKey;
+      return { recordKey: key, fingerprint, origin };
+    });
+    const [last, lastRow] = [records.at(-1), rows.at(-1)];
+    if (last === undefined || lastRow === undefined || rows.length < limit) return { records };
+    return { records, cursor: `${lastRow.lease_until_ms} ${last.recordKey}` };
+  }
+
   async take(command: Begin, budget: CommandBudget): Promise<Taking | undefined> {
     const mayTakeOver = command.onExpiredLease === 'takeover';
     const values = [...beginValues(command), mayTakeOver];
@@ -79,6 +113,12 @@ export class RecordTable {
     await this.runner.run(this.statements.clamp, [recordKeyBytes(recordKey), fence], budget);
   }
 
+  /** @returns whether nobody holds the row of the record in progress, which has that fence. */
+  async isFree(recordKey: RecordKey, fence: number, budget: CommandBudget): Promise<boolean> {
+    const values = [recordKeyBytes(recordKey), fence];
+    return (await this.runner.runForRow(this.statements.probe, values, budget)) !== undefined;
+  }
+
   /** @returns whether there was a lease to prolong. */
   extend(
     lease: Lease,
@@ -93,17 +133,11 @@ export class RecordTable {
   /** @returns whether there was a record in progress to store the outcome in. */
   complete(
     lease: Lease,
-    { state, outcome, retentionMs }: Complete,
+    command: Complete,
     mayBeOver: boolean,
     budget: CommandBudget,
   ): Promise<boolean> {
-    const values = [
-      ...leaseValues(lease),
-      state,
-      retentionMs,
-      ...outcomeValues(outcome),
-      mayBeOver,
-    ];
+    const values = [...completionValues(lease, command), mayBeOver];
     return this.changes('complete', values, budget);
   }
 
@@ -156,14 +190,6 @@ function beginValues(command: Begin): SqlValue[] {
 function restoreValues(lease: Lease, command: Complete): SqlValue[] {
   const { retentionMs, fingerprint, outcome } = command;
   return [...leaseValues(lease), retentionMs, fingerprint, ...outcomeValues(outcome)];
-}
-
-function outcomeValues({ header, body }: Outcome): SqlValue[] {
-  return [Buffer.from(header), asBuffer(body)];
-}
-
-function leaseValues({ recordKey, token, fence }: Lease): SqlValue[] {
-  return [recordKeyBytes(recordKey), token, fence];
 }
 
 function sightOf(row: ClockColumn & RecordColumns): Sight {

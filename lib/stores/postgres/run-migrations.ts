@@ -1,5 +1,6 @@
 import { StoreConfigurationError, StoreUnavailableError } from '../../core/errors.js';
-import { classifyFailure, describeFailure, NoConnectionError } from './error-classification.js';
+import { borrow } from './borrow.js';
+import { classifyFailure, describeFailure } from './error-classification.js';
 import { historySql, MIGRATIONS, migrationSql, schemaSql } from './migrations.js';
 import type { PostgresConnection, PostgresPool } from './postgres-client.js';
 import type { TableName } from './table-name.js';
@@ -15,7 +16,7 @@ export async function runMigrations(
   table: TableName,
 ): Promise<readonly number[]> {
   try {
-    const connection = await connect(pool);
+    const { connection, giveBack } = await borrow(pool);
     try {
       const done: number[] = [];
       for (;;) {
@@ -23,25 +24,15 @@ export async function runMigrations(
         if (id === undefined) break;
         done.push(id);
       }
-      connection.release();
+      giveBack(true);
       return done;
     } catch (error) {
       // With its transaction still open.
-      connection.release(true);
+      giveBack(false);
       throw error;
     }
   } catch (error) {
     throw asStoreError(error, table);
-  }
-}
-
-async function connect(pool: PostgresPool): Promise<PostgresConnection> {
-  try {
-    const connection = await pool.connect();
-    connection.on('error', () => undefined);
-    return connection;
-  } catch (error) {
-    throw new NoConnectionError('no connection', { cause: error });
   }
 }
 

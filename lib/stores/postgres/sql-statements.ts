@@ -21,6 +21,9 @@ const FILES = [
   'release',
   'notify',
   'look',
+  'abandoned',
+  'probe',
+  'lock',
   'delete-expired',
 ] as const;
 

@@ -1,5 +1,5 @@
 import { ValueNotStorableError } from '../../core/errors.js';
-import type { RecordKey } from '../../core/record.js';
+import type { FinishedState, Lease, Outcome, RecordKey } from '../../core/record.js';
 
 /** The digest that a record key is. Two texts that a lenient decoder takes for the same bytes would be one key. */
 export function recordKeyBytes(recordKey: RecordKey): Buffer {
@@ -19,7 +19,24 @@ export function originWord(origin: string | undefined): string | null {
   return origin;
 }
 
+/** What names an attempt's own record. */
+export function leaseValues({ recordKey, token, fence }: Lease): [Buffer, string, number] {
+  return [recordKeyBytes(recordKey), token, fence];
+}
+
+/** What `complete` is given but for whether the lease may be over. */
+export function completionValues(
+  lease: Lease,
+  { state, retentionMs, outcome }: { state: FinishedState; retentionMs: number; outcome: Outcome },
+): (Buffer | string | number)[] {
+  return [...leaseValues(lease), state, retentionMs, ...outcomeValues(outcome)];
+}
+
+export function outcomeValues({ header, body }: Outcome): [Buffer, Buffer] {
+  return [Buffer.from(header), asBuffer(body)];
+}
+
 /** The same bytes as the driver takes them, without a copy. */
-export function asBuffer(body: Uint8Array): Buffer {
+function asBuffer(body: Uint8Array): Buffer {
   return Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }

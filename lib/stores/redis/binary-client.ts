@@ -6,13 +6,26 @@ export type ScriptArgument = string | Buffer;
  * The variants that leave a reply as bytes. Every ioredis client has them and no declaration of ioredis
  * says so; the declared `callBuffer` loses the command's name under auto-pipelining.
  */
-export interface BinaryRedisClient extends RedisClient {
+export interface BinaryRedisClient extends RedisClient, KeyScanner {
   evalshaBuffer(sha1: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
   evalBuffer(script: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
   /** Another connection with the same settings, but for those given; a cluster takes its nodes first. */
   duplicate(...settings: object[]): SubscriberClient & ReplicatedClient;
   readonly isCluster?: boolean;
-  readonly options?: { readonly keyPrefix?: string; readonly redisOptions?: object };
+  /** Of a cluster: connections to its servers. */
+  nodes?(role: 'master'): KeyScanner[];
+  readonly options?: {
+    readonly keyPrefix?: string;
+    readonly redisOptions?: object;
+    readonly host?: string;
+    readonly port?: number;
+  };
+}
+
+/** What it takes to go through the keys of one server. */
+export interface KeyScanner {
+  scan(cursor: string, ...args: string[]): Promise<[cursor: string, keys: string[]]>;
+  readonly options?: { readonly host?: string; readonly port?: number };
 }
 
 /** What a connection needs that only listens. */

@@ -7,7 +7,7 @@ export interface LuaScript {
   readonly sha1: string;
 }
 
-const NAMES = ['begin', 'extend', 'complete', 'release', 'inspect'] as const;
+const NAMES = ['begin', 'extend', 'complete', 'release', 'inspect', 'abandoned'] as const;
 
 export type LuaScripts = Readonly<Record<(typeof NAMES)[number], LuaScript>>;
 

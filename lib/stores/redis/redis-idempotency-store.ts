@@ -1,6 +1,8 @@
 import { IdempotencyOptionsError } from '../../core/errors.js';
 import {
   IdempotencyStore,
+  type Abandoned,
+  type AbandonedPage,
   type Begin,
   type BeginReply,
   type Complete,
@@ -16,6 +18,7 @@ import {
   type Watch,
 } from '../../core/idempotency-store.js';
 import type { Lease, RecordKey } from '../../core/record.js';
+import { AbandonedScan } from './abandoned-scan.js';
 import { parseBeginReply } from './begin-reply.js';
 import {
   isBinaryRedisClient,
@@ -91,6 +94,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   private readonly runner: ScriptRunner;
   private readonly replicated: ReplicatedRunner | undefined;
   private readonly keyStart: string;
+  private readonly scan: AbandonedScan;
   private readonly ownConnection: OwnConnection | undefined;
 
   /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
@@ -111,6 +115,8 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     this.subscriptions = push ? new Subscriptions(() => openSubscriber(client)) : undefined;
     this.publish = publishCommand(client);
     this.runner = new ScriptRunner(client, this.connection);
+    const { abandoned } = this.scripts;
+    this.scan = new AbandonedScan(client, this.connection, this.runner, abandoned, this.keyStart);
     this.replicated =
       waitReplicas && new ReplicatedRunner(openReplicated(client), Object.freeze(waitReplicas));
     this.ownConnection = ownConnection;
@@ -186,6 +192,10 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     { timeoutMs }: Watch,
   ): Promise<StopWatching | undefined> {
     return this.subscriptions?.watch(this.keyStart + recordKey, onEnd, timeoutMs);
+  }
+
+  override async abandoned(command: Abandoned): Promise<AbandonedPage> {
+    return this.scan.page(command);
   }
 
   override async close(): Promise<void> {

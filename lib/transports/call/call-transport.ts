@@ -3,6 +3,7 @@ import type { Attempt, Settlement } from '../../core/attempt.js';
 import { canonicalJson } from '../../core/canonical-json.js';
 import type { Claim } from '../../core/claim.js';
 import {
+  hasCode,
   OperationRejectedError,
   ValueNotStorableError,
   type IdempotencyErrorCode,
@@ -13,6 +14,7 @@ import type { IdempotencyContext } from '../../core/idempotency-context.js';
 import { RunningOperation, runningOperation } from '../../core/running-operation.js';
 import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../../core/options.js';
+import { jitteredPause } from '../../core/pause.js';
 import { asksToKeep, keepSuccesses, type OutcomePolicy } from '../../core/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record.js';
 import { recordKey, type Scope } from '../../core/record-key.js';
@@ -33,7 +35,7 @@ export interface Call {
 }
 
 const REJECTIONS: Record<
-  RejectionReason,
+  RejectionReason | 'conflict',
   { code: IdempotencyErrorCode; retryable: boolean; text: string }
 > = {
   mismatch: {
@@ -56,12 +58,20 @@ const REJECTIONS: Record<
     retryable: true,
     text: 'The idempotency store is unavailable.',
   },
+  conflict: {
+    code: 'idempotency_transaction_conflict',
+    retryable: true,
+    text: 'A concurrent transaction was in the way, and all was rolled back.',
+  },
   shutting_down: {
     code: 'idempotency_shutting_down',
     retryable: true,
     text: 'The process is shutting down.',
   },
 };
+
+/** Before the operation runs again after the first conflict of its transaction; then twice as long, and so on. */
+const CONFLICT_PAUSE_MS = 20;
 
 /** Protects plain calls: value in, value out. */
 export class CallTransport {
@@ -77,6 +87,22 @@ export class CallTransport {
    * @throws {@link FailureReplayedError} when its first failure was kept.
    */
   async run(call: Call, operation: (context: IdempotencyContext) => unknown): Promise<unknown> {
+    for (let conflicts = 0; ; conflicts += 1) {
+      try {
+        return await this.runOnce(call, operation);
+      } catch (error) {
+        const { transactional, conflictRetries } = call.options;
+        const isConflict = transactional && hasCode(error, 'idempotency_transaction_conflict');
+        if (!isConflict || conflicts >= conflictRetries) throw error;
+        await jitteredPause(CONFLICT_PAUSE_MS * 2 ** conflicts);
+      }
+    }
+  }
+
+  private async runOnce(
+    call: Call,
+    operation: (context: IdempotencyContext) => unknown,
+  ): Promise<unknown> {
     const claim = claimOf(call);
     const decision = await this.engine.begin(claim);
     switch (decision.kind) {
@@ -97,7 +123,8 @@ export class CallTransport {
   ): Promise<unknown> {
     const context = contextOf(claim, attempt);
     const recover = recoveryOf(claim.options.onTakeover, attempt, context, this.services);
-    const running = new RunningOperation(context);
+    const { transaction } = attempt;
+    const running = new RunningOperation(context, undefined, undefined, transaction);
     let found: Recovery = 'run';
     try {
       if (recover !== undefined) found = await runningOperation.run(running, recover);
@@ -134,6 +161,13 @@ async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<un
     return value;
   }
   const encoded = encodeValue(value);
+  if (encoded instanceof ValueNotStorableError && attempt.transaction !== undefined) {
+    await attempt.release();
+    throw new ValueNotStorableError(
+      'The transaction was rolled back: JSON has no text for what the operation returned (a BigInt, a function, a symbol or a circle). Return something that JSON can express.',
+      { cause: encoded.cause },
+    );
+  }
   // Done is done: a repetition must not run it again, even if there is nothing to replay.
   const outcome = encoded instanceof ValueNotStorableError ? VALUE_NOT_KEPT : encoded;
   const kept = outcome.body.length > call.maxStoredBytes ? VALUE_NOT_KEPT : outcome;
@@ -143,6 +177,14 @@ async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<un
 }
 
 async function fail(call: Call, attempt: Attempt, error: unknown): Promise<unknown> {
+  if (attempt.transaction?.isConflict(error) === true) {
+    await attempt.release();
+    throw rejection('conflict', call.options);
+  }
+  if (attempt.transaction?.isInterruption(error) === true) {
+    await attempt.release();
+    throw rejection('store_unavailable', call.options);
+  }
   if (!asksToKeep(call.keep, keepSuccesses, { error })) {
     await attempt.release();
     throw error;
@@ -161,7 +203,7 @@ function complete(
   summary: { error?: unknown },
 ): Promise<Settlement> {
   const retentionMs = finishedRetentionMs(options, { ...summary, state });
-  return attempt.complete({ state, outcome, retentionMs });
+  return attempt.complete({ state, outcome, retentionMs, undo: state === 'failed' });
 }
 
 /** The first caller gets what later ones get: the value as it was stored, not as it was returned. */
@@ -175,10 +217,12 @@ function answer({ options }: Call, settlement: Settlement, own: Outcome): unknow
       throw rejection('in_progress', options);
     case 'unsaved':
       throw rejection('store_unavailable', options);
+    case 'conflict':
+      throw rejection('conflict', options);
   }
 }
 
-function rejection(reason: RejectionReason, { retryAfterMs }: ResolvedProtocolOptions) {
+function rejection(reason: keyof typeof REJECTIONS, { retryAfterMs }: ResolvedProtocolOptions) {
   const { code, retryable, text } = REJECTIONS[reason];
   return new OperationRejectedError(text, code, retryable ? retryAfterMs : undefined);
 }

@@ -61,6 +61,11 @@ export function httpRoute(
       `${operation} answers by @Res() itself, so that nothing could send what the function given as the option "onTakeover" finds. Let it return its answer, or set "onTakeover" to 'run' or 'reject' there.`,
     );
   }
+  if (isNative && protocol.transactional) {
+    throw new IdempotencyOptionsError(
+      `${operation} answers by @Res() itself, so that nobody knows when it has written the last of its transaction. Let it return its answer, or set "transactional" to false there.`,
+    );
+  }
   const { key, replayHeaders, problemTypeBase } = options;
   return Object.freeze({
     operation,

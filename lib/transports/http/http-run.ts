@@ -1,6 +1,8 @@
 import type { OutgoingHttpHeaders } from 'node:http';
+import { HttpException } from '@nestjs/common';
 import type { Attempt, Settlement } from '../../core/attempt.js';
 import type { RunningOperation } from '../../core/running-operation.js';
+import { jitteredPause } from '../../core/pause.js';
 import { finishedRetentionMs, type OutcomeSummary } from '../../core/options.js';
 import { asksToKeep, keepAnswers } from '../../core/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record.js';
@@ -8,7 +10,13 @@ import type { AnswerSink, Replacement } from './recording/answer-sink.js';
 import { decodeAnswer, encodeAnswer, RESPONSE_NOT_KEPT, type HttpAnswer } from './http-answer.js';
 import type { HttpRoute } from './http-route.js';
 import { markedReplay } from './http-replay.js';
-import { InProgressProblem, ResponseNotKeptProblem, StoreUnavailableProblem } from './problem.js';
+import {
+  InProgressProblem,
+  ResponseNotKeptProblem,
+  StoreUnavailableProblem,
+  TransactionConflictProblem,
+  type IdempotencyProblem,
+} from './problem.js';
 import { addedHeaders } from './replay-headers.js';
 
 /** How the handler's stream ended, as it is seen where the layer stands. */
@@ -28,6 +36,9 @@ const NO_ANSWER_GRACE_MS = 1_000;
  */
 const NO_NATIVE_ANSWER_GRACE_MS = 5_000;
 
+/** Twice as long before a handler runs again the first time, and so on. */
+const CONFLICT_PAUSE_MS = 10;
+
 /**
  * One attempt on HTTP, from the handler's start to the last byte. It sees both ends: the handler's stream
  * says whether the operation succeeded, the wire says what the client got, and together they decide what
@@ -44,6 +55,9 @@ const NO_NATIVE_ANSWER_GRACE_MS = 5_000;
  * | | throws later | is released |
  *
  * A record is released only when nothing of the handler is running any more.
+ *
+ * A transactional attempt is less forgiving, for what is rolled back can be repeated: it is released, too, where the
+ * wire says that the answer of a handler that returned is not kept, and where there is no whole answer to be kept.
  */
 export class HttpRun implements AnswerSink {
   private streamEnd: StreamEnd | undefined;
@@ -56,6 +70,7 @@ export class HttpRun implements AnswerSink {
   /** Set once the client is gone. */
   private graceMs: number | undefined;
   private isBroken = false;
+  private conflicts = 0;
   private grace: NodeJS.Timeout | undefined;
 
   constructor(
@@ -143,6 +158,33 @@ export class HttpRun implements AnswerSink {
     return this.complete(state, answer.status, this.outcomeOf(answer));
   }
 
+  /** Whether a concurrent transaction was in the way. */
+  isConflict(error: unknown): boolean {
+    return this.attempt.transaction?.isConflict(error) ?? false;
+  }
+
+  /**
+   * Makes ready for the handler to run again, after a conflict of its transaction.
+   *
+   * @returns whether it may.
+   */
+  async mayRunAgain(): Promise<boolean> {
+    const { conflictRetries } = this.route.protocol;
+    const { transaction } = this.attempt;
+    if (transaction === undefined || this.conflicts >= conflictRetries) return false;
+    if (this.isGivenUp || this.hasPassed || this.operation.isActive) return false;
+    this.conflicts += 1;
+    await jitteredPause(CONFLICT_PAUSE_MS * 2 ** this.conflicts);
+    return transaction.restart();
+  }
+
+  /** What the caller is told in place of a failure that is its transaction's: that it may be tried again. */
+  problemOf(error: unknown): IdempotencyProblem | undefined {
+    const { problems } = this.route;
+    if (this.isConflict(error)) return new TransactionConflictProblem(problems);
+    return this.isInterrupted(error) ? new StoreUnavailableProblem(problems) : undefined;
+  }
+
   async outgrown(status: number): Promise<Replacement> {
     const state = this.verdictOn(status);
     if (state === undefined) return this.releaseOnceIdle();
@@ -183,7 +225,8 @@ export class HttpRun implements AnswerSink {
   /** A success without bytes is kept all the same, for a repetition would repeat it. */
   private settleWithoutAnswer(hasSucceeded: boolean): void {
     if (!this.settles()) return;
-    if (hasSucceeded) void this.complete('completed', this.lastStatus(), RESPONSE_NOT_KEPT);
+    if (hasSucceeded && !this.isTransactional)
+      void this.complete('completed', this.lastStatus(), RESPONSE_NOT_KEPT);
     else void this.attempt.release();
   }
 
@@ -197,15 +240,27 @@ export class HttpRun implements AnswerSink {
     const end = this.streamEnd;
     const { isEntered } = this.operation;
     if (end?.kind === 'failed') {
+      if (this.isConflict(end.error) || this.isInterrupted(end.error)) return undefined;
       // Pipes and inner interceptors fail like a handler, but the operation has not begun (C88).
       return isEntered && this.keeps({ status, error: end.error }) ? state : undefined;
     }
     const isKept = this.keeps({ status });
+    if (this.isTransactional) return isKept && !this.isBroken ? state : undefined;
     if (!this.route.isNative && isEntered && end?.isKept === true) {
       if (!isKept) this.attempt.responseDiverged();
       return state;
     }
     return isKept ? state : undefined;
+  }
+
+  /** What the application says of its own accord stands, whatever became of its connection. */
+  private isInterrupted(error: unknown): boolean {
+    if (error instanceof HttpException) return false;
+    return this.attempt.transaction?.isInterruption(error) ?? false;
+  }
+
+  private get isTransactional(): boolean {
+    return this.attempt.transaction !== undefined;
   }
 
   private keeps(summary: OutcomeSummary): boolean {
@@ -239,7 +294,14 @@ export class HttpRun implements AnswerSink {
     outcome: Outcome,
   ): Promise<Replacement> {
     const retentionMs = finishedRetentionMs(this.route.protocol, { status, state });
-    return this.replacementFor(await this.attempt.complete({ state, outcome, retentionMs }));
+    const undo = this.isTransactional && this.hasFailed(status);
+    return this.replacementFor(await this.attempt.complete({ state, outcome, retentionMs, undo }));
+  }
+
+  /** The handler threw, or something behind it turned its success into a failure. */
+  private hasFailed(status: number): boolean {
+    const end = this.streamEnd;
+    return end?.kind === 'completed' ? end.status < 400 && status >= 400 : end?.kind === 'failed';
   }
 
   /** The answer waits for the release, so that a retry at once finds the key free; not for the handler. */
@@ -269,6 +331,8 @@ export class HttpRun implements AnswerSink {
         return new InProgressProblem(problems).toAnswer();
       case 'unsaved':
         return new StoreUnavailableProblem(problems).toAnswer();
+      case 'conflict':
+        return new TransactionConflictProblem(problems).toAnswer();
     }
   }
 

@@ -23,7 +23,7 @@ import {
   type IdempotencyProblem,
   type ProblemContext,
 } from './problem.js';
-import { refuse } from './refusal.js';
+import { refuse, setProblemHeaders } from './refusal.js';
 import { isUnprotectedMethod } from './unprotected-methods.js';
 
 const PROBLEMS: Record<RejectionReason, new (context: ProblemContext) => IdempotencyProblem> = {
@@ -110,7 +110,12 @@ export class HttpTransport {
         if (!attempt.isProtected) exchange.setHeader(STATUS_HEADER, 'unprotected');
         const own = contextOf(claim, attempt);
         const recover = recoveryOf(claim.options.onTakeover, attempt, own, this.services);
-        const operation = new RunningOperation(own, context.getHandler(), recover);
+        const operation = new RunningOperation(
+          own,
+          context.getHandler(),
+          recover,
+          attempt.transaction,
+        );
         const run = new HttpRun(attempt, route, operation, exchange.headers());
         return { kind: 'run', run };
       }
@@ -194,12 +199,28 @@ function runHandler(
     if (rawResponse.destroyed) run.clientLeft(true);
     else rawResponse.once('close', onClose);
   }
+  subscribe(run, next, exchange, subscriber);
+}
+
+/** Subscribes to the handler's stream: again, after a conflict of its transaction that allows it. */
+function subscribe(
+  run: HttpRun,
+  next: CallHandler,
+  exchange: HttpExchange,
+  subscriber: Subscriber<unknown>,
+): void {
   const stream = run.streamStarted();
   let hasEmitted = false;
   subscriber.add(() => {
     if (!hasEmitted) run.streamAbandoned(stream);
   });
   const { operation } = run;
+  const fail = (error: unknown) => {
+    run.streamFailed(stream, error);
+    const problem = run.problemOf(error);
+    if (problem !== undefined) setProblemHeaders(exchange, problem);
+    subscriber.error(problem ?? error);
+  };
   // A subscription of its own, without teardown: neither an outer timeout nor a client that leaves ends
   // the handler, whose outcome is still to be stored (contract C57). Inside of the operation's context,
   // for inner interceptors may call the handler as late as they like.
@@ -215,9 +236,16 @@ function runHandler(
         subscriber.next(value);
       },
       error: (error) => {
-        hasEmitted = true;
-        run.streamFailed(stream, error);
-        subscriber.error(error);
+        if (!run.isConflict(error)) {
+          hasEmitted = true;
+          fail(error);
+          return;
+        }
+        void run.mayRunAgain().then((mayRunAgain) => {
+          hasEmitted = true;
+          if (mayRunAgain && !subscriber.closed) subscribe(run, next, exchange, subscriber);
+          else fail(error);
+        });
       },
       complete: () => {
         hasEmitted = true;

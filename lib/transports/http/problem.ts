@@ -258,3 +258,24 @@ export class StoreUnavailableProblem extends IdempotencyProblem {
     );
   }
 }
+
+/**
+ * 503: the operation's transaction met a concurrent one (serialization failure or deadlock), and was rolled back
+ * with all that it had written.
+ */
+export class TransactionConflictProblem extends IdempotencyProblem {
+  override readonly name = 'TransactionConflictProblem';
+  constructor(context: ProblemContext) {
+    super(
+      {
+        slug: 'transaction-conflict',
+        status: 503,
+        code: 'idempotency_transaction_conflict',
+        title: 'The transaction met a conflict',
+        detail: 'Nothing was changed. Repeat the same request with the same key later.',
+        retryable: true,
+      },
+      context,
+    );
+  }
+}

@@ -1,7 +1,12 @@
 import { randomInt } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { migrate } from 'nestjs-idempotency/postgres';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import type { PostgresServer } from '../../support/postgres-server.js';
+import {
+  embeddedPostgres,
+  postgresServers,
+  type PostgresUnderTest,
+} from '../../support/postgres-servers.js';
 import { Coverage } from './coverage.js';
 import { MUTANTS } from './postgres/mutants.js';
 import { runSequences } from './postgres/run-sequences.js';
@@ -20,15 +25,16 @@ const SEED_FOR_MUTANTS = 1;
 let server: PostgresServer;
 let url: string;
 
-beforeAll(async () => {
-  server = await startPostgres();
+async function start(version: PostgresUnderTest): Promise<void> {
+  server = await version.start();
   url = await server.newDatabase();
   await migrate({ url });
-});
+}
 
-afterAll(() => server.stop());
+describe.each(postgresServers)('the store on $name and the reference state machine', (version) => {
+  beforeAll(() => start(version));
+  afterAll(() => server.stop());
 
-describe('the PostgreSQL store and the reference state machine', () => {
   it('reply alike and leave the same record, whatever comes in whatever order', async () => {
     const coverage = new Coverage();
     const started = performance.now();
@@ -36,7 +42,7 @@ describe('the PostgreSQL store and the reference state machine', () => {
     if (process.env.DIFFERENTIAL_SEQUENCES !== undefined) {
       const seconds = Math.round((performance.now() - started) / 1000);
       process.stdout.write(
-        `seed ${seed}: ${sequences} sequences in ${seconds} s\n${coverage.toString()}\n`,
+        `${version.name}, seed ${seed}: ${sequences} sequences in ${seconds} s\n${coverage.toString()}\n`,
       );
     }
     expect(failure).toBeUndefined();
@@ -46,6 +52,9 @@ describe('the PostgreSQL store and the reference state machine', () => {
 });
 
 describe('the comparison notices a statement in which', () => {
+  beforeAll(() => start(embeddedPostgres));
+  afterAll(() => server.stop());
+
   it.each(MUTANTS)(
     '$name',
     async ({ mutate }) => {

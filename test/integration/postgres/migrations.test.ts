@@ -3,7 +3,8 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { StoreConfigurationError } from '../../../lib/core/errors.js';
-import { MIGRATIONS } from '../../../lib/stores/postgres/migrations.js';
+import { historySql, MIGRATIONS, migrationSql } from '../../../lib/stores/postgres/migrations.js';
+import { TableName } from '../../../lib/stores/postgres/table-name.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { beginCommand } from '../redis/support/commands.js';
 import { CompiledStore } from './support/compiled-store.js';
@@ -98,7 +99,7 @@ describe('A store whose migrations were not run', () => {
     const store = ownStore(await server.newDatabase(), { schema: 'shop' });
     await expect(store.open()).rejects.toThrow(StoreConfigurationError);
     await expect(store.open()).rejects.toThrow(
-      'Migrations are missing for "shop"."idempotency_records": 1 (records). Run them: await store.migrate(), or npx nestjs-idempotency migrations --schema shop --table idempotency_records | psql --single-transaction',
+      'Migrations are missing for "shop"."idempotency_records": 1 (records), 2 (abandoned). Run them: await store.migrate(), or npx nestjs-idempotency migrations --schema shop --table idempotency_records | psql --single-transaction',
     );
   });
 
@@ -106,6 +107,56 @@ describe('A store whose migrations were not run', () => {
     const store = ownStore(await server.newDatabase());
     await expect(store.begin(beginCommand())).rejects.toThrow(StoreConfigurationError);
     await expect(store.begin(beginCommand())).rejects.toThrow(/Run the migrations/);
+  });
+});
+
+describe('A table that an earlier version has made', () => {
+  const cli = (...args: string[]) => run(process.execPath, [compiled.pathOf('cli/main'), ...args]);
+
+  /** As it was after the first migration, with a record in it. */
+  async function firstVersion() {
+    const url = await server.newDatabase();
+    const table = new TableName();
+    await userPool(url).query(historySql(table));
+    await userPool(url).query(migrationSql(MIGRATIONS[0]!, table));
+    const store = ownStore(url);
+    const begin = beginCommand({ origin: 'here' });
+    expect(await store.begin(begin)).toMatchObject({ kind: 'acquired' });
+    return { url, store, begin };
+  }
+
+  async function indexes(url: string): Promise<string[]> {
+    const { rows } = await userPool(url).query<{ indexdef: string }>(
+      `SELECT indexdef FROM pg_indexes WHERE tablename = 'idempotency_records'`,
+    );
+    return rows.map(({ indexdef }) => indexdef);
+  }
+
+  const PARTIAL = expect.stringMatching(/\(lease_until\) WHERE .*in_progress.*origin IS NOT NULL/);
+
+  it('stops the start, which says what is missing and no more', async () => {
+    const { store } = await firstVersion();
+    await expect(store.open()).rejects.toThrow(
+      '"idempotency_records": 2 (abandoned). Run them: await store.migrate(), or npx nestjs-idempotency migrations --schema public --table idempotency_records --from 2 | psql',
+    );
+  });
+
+  it('is brought up by what is missing, and keeps its records', async () => {
+    const { url, store, begin } = await firstVersion();
+    expect(await indexes(url)).not.toContainEqual(PARTIAL);
+    expect(await store.migrate()).toEqual(ALL.slice(1));
+    expect(await indexes(url)).toContainEqual(PARTIAL);
+    await store.open();
+    expect(await store.begin(begin)).toMatchObject({ kind: 'owned' });
+  });
+
+  it('is brought up by what is printed', async () => {
+    const { url, store } = await firstVersion();
+    const { stdout } = await cli('migrations', '--from', '2');
+    await userPool(url).query(stdout);
+    expect(await indexes(url)).toContainEqual(PARTIAL);
+    expect(await store.migrate()).toEqual([]);
+    await store.open();
   });
 });
 

@@ -11,7 +11,7 @@ function readingBlock(text: string): string {
   return text.slice(start, end);
 }
 
-describe('the five scripts', () => {
+describe('the six scripts', () => {
   const scripts = Object.entries(loadScripts());
 
   it('read the record with the same lines, byte for byte', () => {
@@ -21,6 +21,7 @@ describe('the five scripts', () => {
       'complete',
       'release',
       'inspect',
+      'abandoned',
     ]);
     const blocks = new Set(scripts.map(([, { text }]) => readingBlock(text)));
     expect(blocks.size).toBe(1);

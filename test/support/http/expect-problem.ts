@@ -64,6 +64,12 @@ export const problems = {
     code: 'idempotency_shutting_down',
     retryable: true,
   },
+  'transaction-conflict': {
+    status: 503,
+    title: 'The transaction met a conflict',
+    code: 'idempotency_transaction_conflict',
+    retryable: true,
+  },
   'store-unavailable': {
     status: 503,
     title: 'Idempotency store is unavailable',

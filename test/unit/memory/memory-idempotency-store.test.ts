@@ -202,6 +202,30 @@ async function filled(
   return store;
 }
 
+describe('abandoned()', () => {
+  it('gives others their turn while it looks at many records', async () => {
+    const store = await filled(40_000);
+    now += RETENTION_MS - 1;
+    let turns = 0;
+    let isDone = false;
+    const others = () => {
+      turns += 1;
+      if (!isDone) setImmediate(others);
+    };
+    setImmediate(others);
+    expect(await store.abandoned({ overMs: 0, limit: 10, timeoutMs })).toEqual({ records: [] });
+    isDone = true;
+    expect(turns).toBeGreaterThan(1);
+  });
+
+  it('fails once the store is closed', async () => {
+    const store = await filled(1);
+    await store.close();
+    const page = store.abandoned({ overMs: 0, limit: 10, timeoutMs });
+    await expect(page).rejects.toThrow(StoreUnavailableError);
+  });
+});
+
 function begin(key: string, token = 'owner'): Begin {
   return {
     recordKey: key as RecordKey,

@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { StoreOutcomeUnknownError, StoreUnavailableError } from 'nestjs-idempotency';
-import { memoryStore } from 'nestjs-idempotency/memory';
+import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import opossum from 'opossum';
 import type { OpossumConstructor } from '../../../lib/resilience/load-opossum.js';
 import {
@@ -362,6 +362,34 @@ describe('what else a store does', () => {
     await expect(breaker.send('begin')).rejects.toThrow('The memory store is closed.');
     await pass(2 * breaker.settings.probeIntervalMs);
     expect(breaker.told).toEqual(told);
+  });
+});
+
+describe('the list of abandoned records', () => {
+  const command = { overMs: 0, limit: 10, timeoutMs: 1_000 };
+
+  it('is that of the store, and its failures open nothing', async () => {
+    const page = { records: [], cursor: 'where it ended' };
+    let answer = () => Promise.resolve(page);
+    class Listing extends MemoryIdempotencyStore {
+      override abandoned() {
+        return answer();
+      }
+    }
+    const breaker = new BreakerUnderTest({}, new Listing());
+    expect(await breaker.store.abandoned(command)).toBe(page);
+    const error = new StoreUnavailableError('planned');
+    answer = () => Promise.reject(error);
+    for (let asked = 0; asked < 2 * breaker.settings.volumeThreshold; asked += 1) {
+      await expect(breaker.store.abandoned(command)).rejects.toBe(error);
+    }
+    expect(breaker.told).toEqual([]);
+  });
+
+  it('is refused at once while the circuit is open', async () => {
+    const breaker = new BreakerUnderTest();
+    await breaker.open();
+    await expect(breaker.store.abandoned(command)).rejects.toThrow('circuit breaker is open');
   });
 });
 

@@ -1,0 +1,21 @@
+import { hasSqlState } from './sql-state.js';
+import { TransactionAbortedError } from './transaction-errors.js';
+import type { OpenTransaction } from './unit-of-work.js';
+
+const IN_FAILED_TRANSACTION: ReadonlySet<string> = new Set(['25P02']);
+
+/**
+ * The last statement before COMMIT, for libraries that do not tell when PostgreSQL answers that with ROLLBACK:
+ * it fails where that would happen.
+ *
+ * @throws {@link TransactionAbortedError} a statement of the transaction has failed.
+ */
+export async function throwIfAborted(query: OpenTransaction['query']): Promise<void> {
+  try {
+    await query('SELECT 1', []);
+  } catch (error) {
+    throw hasSqlState(error, IN_FAILED_TRANSACTION)
+      ? new TransactionAbortedError({ cause: error })
+      : error;
+  }
+}

@@ -1,0 +1,196 @@
+import type {
+  BeforeApplicationShutdown,
+  OnApplicationBootstrap,
+  OnModuleDestroy,
+} from '@nestjs/common';
+import { isDoneWithin } from '../core/done-within.js';
+import { asError, hasCode, IdempotencyOptionsError } from '../core/errors.js';
+import type { IdempotencyEngine } from '../core/idempotency-engine.js';
+import { checkFunction, checkNames, fail } from '../core/option-checks.js';
+import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../core/options.js';
+import { keepSuccesses, type OutcomePolicy } from '../core/outcome-policy.js';
+import { jittered } from '../core/pause.js';
+import { RECONCILE_DEFAULTS, resolveReconcileOptions } from '../core/reconcile-options.js';
+import type { ResolvedReconcileOptions } from '../core/reconcile-options.js';
+import { idleRound, Reconciliation, type ReconcileReport } from '../core/reconciliation.js';
+import type { RecoverableOperation } from '../core/recover-record.js';
+import type { Recover, Services } from '../core/recovery.js';
+import { Turn } from '../core/turn.js';
+import { recoverableCall } from '../transports/call/call-recovery.js';
+import { recoverableRoute } from '../transports/http/http-recovery.js';
+import {
+  resolveEngineOptions,
+  resolveOptions,
+  type IdempotencyModuleOptions,
+} from './idempotency-options.js';
+import type { RouteRegistry } from './route-registry.js';
+
+/** How {@link IdempotencyReconciler} recovers calls; the protocol's options default to the module's. */
+export interface RecoverableCall extends ProtocolOptions {
+  /**
+   * Looks into the business data, by the key and the scope that its context names: it serves every call of the
+   * operation.
+   */
+  readonly onTakeover: Recover;
+  /** As in {@link IdempotentCall.keep}. */
+  readonly keep?: OutcomePolicy;
+}
+
+const CALL_NAMES = new Set([...Object.keys(PROTOCOL_DEFAULTS), 'keep']);
+
+/** Reserved: no operation is called so. */
+const WORK = 'nestjs-idempotency/reconcile';
+
+/** The start does not wait longer than this for a store that is not there. */
+const START_CHECK_TIMEOUT_MS = 2_000;
+
+/**
+ * The half of recovery that no request drives: finds records whose owner died and whose client never came back,
+ * asks the operation's `onTakeover` what became of them, and completes or releases them. Routes take part by their
+ * option, plain calls once they are registered.
+ *
+ * Rounds come by themselves with the module option `reconcile`; without it, whenever {@link reconcile} is called.
+ */
+export class IdempotencyReconciler
+  implements OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown
+{
+  private readonly schedule: ResolvedReconcileOptions | undefined;
+  private readonly shutdownTimeoutMs: number;
+  private readonly reconciliation: Reconciliation;
+  private readonly turn: Turn;
+  private readonly calls = new Map<string, RecoverableOperation>();
+  private round: Promise<ReconcileReport> | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private isStopping = false;
+
+  /**
+   * @internal
+   * @throws {@link IdempotencyOptionsError} naming option, range and value.
+   */
+  constructor(
+    private readonly engine: IdempotencyEngine,
+    private readonly routes: RouteRegistry,
+    services: Services,
+    private readonly defaults: IdempotencyModuleOptions,
+  ) {
+    this.schedule = resolveReconcileOptions(defaults.reconcile);
+    this.shutdownTimeoutMs = resolveEngineOptions(defaults).shutdownTimeoutMs;
+    const { protocol } = resolveOptions(defaults);
+    this.reconciliation = new Reconciliation(
+      engine,
+      services,
+      (operation) => this.operation(operation),
+      this.schedule ?? RECONCILE_DEFAULTS,
+      protocol.commandTimeoutMs,
+    );
+    this.turn = new Turn(engine.store, WORK, protocol);
+  }
+
+  /**
+   * Makes known how abandoned calls of an operation are recovered: `IdempotencyService.run()` tells of that only
+   * while it is called, and its function may have been made for that one call.
+   *
+   * @throws {@link IdempotencyOptionsError} for options that cannot work, and for an operation that is known already.
+   */
+  register(operation: string, call: RecoverableCall): void {
+    if (typeof operation !== 'string' || operation === '') {
+      fail('operation', 'a text that is not empty', typeof operation);
+    }
+    checkNames('IdempotencyReconciler.register()', call, CALL_NAMES);
+    const { onTakeover, keep = keepSuccesses, ...own } = call;
+    checkFunction('onTakeover', onTakeover);
+    checkFunction('keep', keep);
+    if (this.calls.has(operation) || this.routes.named(operation) !== undefined) {
+      throw new IdempotencyOptionsError(
+        `How "${operation}" is recovered is known already: register it once, and a route not at all.`,
+      );
+    }
+    const { protocol, http } = resolveOptions(this.defaults, own);
+    const options = Object.freeze({ ...protocol, onTakeover });
+    this.calls.set(operation, recoverableCall(options, keep, http.maxStoredBytes));
+  }
+
+  /**
+   * Goes through the abandoned records once, a batch at the most. Where a round is under way in this process, that
+   * one is waited for; where another process is at it, nothing is done.
+   *
+   * @throws {@link StoreUnavailableError}, {@link StoreOutcomeUnknownError} or {@link StoreConfigurationError} when the
+   * store does not answer; it is told by `store_unavailable`, too.
+   * @throws {@link IdempotencyOptionsError} where the store cannot list records.
+   */
+  reconcile(): Promise<ReconcileReport> {
+    this.round ??= this.runRound().finally(() => {
+      this.round = undefined;
+    });
+    return this.round;
+  }
+
+  /** @internal Begins to come by itself, where that is wished. */
+  async onApplicationBootstrap(): Promise<void> {
+    if (this.schedule === undefined) return;
+    await this.checkStore(this.schedule);
+    this.arm(this.schedule);
+  }
+
+  /** @internal The application's own connections may be the next to go: nothing more is begun. */
+  onModuleDestroy(): void {
+    this.isStopping = true;
+    clearTimeout(this.timer);
+  }
+
+  /** @internal Waits for the record under way, as the shutdown does for requests. */
+  async beforeApplicationShutdown(): Promise<void> {
+    await isDoneWithin(this.shutdownTimeoutMs, this.round);
+  }
+
+  private async runRound(): Promise<ReconcileReport> {
+    if (this.isStopping) return idleRound();
+    try {
+      const report = await this.turn.take((signal) =>
+        this.reconciliation.round(() => this.isStopping || signal.aborted),
+      );
+      return report ?? idleRound();
+    } catch (cause) {
+      const error = asError(cause);
+      const { operation, recordKey } = this.turn.subject;
+      if (!hasCode(error, 'idempotency_options_invalid')) {
+        this.engine.events.emit({ type: 'store_unavailable', operation, recordKey, error });
+      }
+      throw error;
+    }
+  }
+
+  /** A store that can never list records stops the start; one that cannot be reached does not. */
+  private async checkStore({ afterMs: overMs }: ResolvedReconcileOptions): Promise<void> {
+    const asked = this.engine.store.abandoned({
+      overMs,
+      limit: 1,
+      timeoutMs: START_CHECK_TIMEOUT_MS,
+    });
+    const page = await asked.catch((error: unknown) => {
+      if (hasCode(error, 'idempotency_store_misconfigured')) throw error;
+      return null;
+    });
+    if (page === undefined) {
+      throw new IdempotencyOptionsError(
+        'The option "reconcile" needs a "store" that lists abandoned records, and the given one does not: it has no abandoned().',
+      );
+    }
+  }
+
+  private arm(schedule: ResolvedReconcileOptions): void {
+    this.timer = setTimeout(() => {
+      // What went wrong was told by an event.
+      const rearm = () => {
+        if (!this.isStopping) this.arm(schedule);
+      };
+      this.reconcile().then(rearm, rearm);
+    }, jittered(schedule.intervalMs));
+    this.timer.unref();
+  }
+
+  private operation(name: string): RecoverableOperation | undefined {
+    const route = this.routes.named(name);
+    return route === undefined ? this.calls.get(name) : recoverableRoute(route);
+  }
+}

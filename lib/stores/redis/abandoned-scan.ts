@@ -1,0 +1,108 @@
+import { StoreUnavailableError } from '../../core/errors.js';
+import type { Abandoned, AbandonedPage, AbandonedRecord } from '../../core/idempotency-store.js';
+import type { Fingerprint, RecordKey } from '../../core/record.js';
+import type { BinaryRedisClient, KeyScanner } from './binary-client.js';
+import type { ConnectionWatch } from './connection-watch.js';
+import type { LuaScript } from './lua-scripts.js';
+import type { ScriptRunner } from './script-runner.js';
+import { kindOf, textAt } from './script-reply.js';
+import { sendWithinBudget } from './send-within-budget.js';
+
+/** Keys that one SCAN looks at, about: each takes the server a few microseconds, and the judgement as much again. */
+const KEYS_PER_PAGE = 100;
+
+/** Where a scan is: SCAN's own cursor, and on which server. */
+interface Position {
+  readonly node: ScannedNode;
+  readonly cursor: string;
+}
+
+interface ScannedNode {
+  /** Empty where there is but one. */
+  readonly name: string;
+  readonly client: KeyScanner;
+}
+
+/**
+ * Lists abandoned records: a step of SCAN for each page, and each of its keys judged where it is, by the server's
+ * clock. On a cluster the primaries come one after the other, in the order of their names.
+ */
+export class AbandonedScan {
+  /** What stands before the record key in a key, as the server has it. */
+  private readonly prefix: string;
+
+  /** @param keyStart - the same without what the client adds. */
+  constructor(
+    private readonly client: BinaryRedisClient,
+    private readonly connection: ConnectionWatch,
+    private readonly runner: ScriptRunner,
+    private readonly script: LuaScript,
+    private readonly keyStart: string,
+  ) {
+    // ioredis adds it to the keys of commands, not to the pattern of SCAN.
+    this.prefix = (client.options?.keyPrefix ?? '') + keyStart;
+  }
+
+  async page({ overMs, limit, cursor, timeoutMs }: Abandoned): Promise<AbandonedPage> {
+    const deadline = performance.now() + timeoutMs;
+    const position = this.positionOf(cursor);
+    if (position === undefined) return { records: [] };
+    const { node } = position;
+    const count = Math.min(limit, KEYS_PER_PAGE);
+    const match = ['MATCH', `${escaped(this.prefix)}*`, 'COUNT', String(count), 'TYPE', 'string'];
+    const [next, keys] = await sendWithinBudget(this.connection, timeoutMs, () =>
+      node.client.scan(position.cursor, ...match),
+    );
+    const leftMs = Math.max(1, deadline - performance.now());
+    const judged = await Promise.all(keys.map((key) => this.judge(key, overMs, leftMs)));
+    const records = judged.filter((record) => record !== undefined);
+    const isNodeDone = next === '0';
+    const name = isNodeDone ? this.nameAfter(node.name) : node.name;
+    return name === undefined
+      ? { records }
+      : { records, cursor: `${isNodeDone ? '0' : next}@${name}` };
+  }
+
+  private async judge(
+    key: string,
+    overMs: number,
+    timeoutMs: number,
+  ): Promise<AbandonedRecord | undefined> {
+    const recordKey = key.slice(this.prefix.length) as RecordKey;
+    const args = [String(overMs)];
+    const reply = await this.runner.run(this.script, this.keyStart + recordKey, args, timeoutMs);
+    if (kindOf(reply) !== 'abandoned') return undefined;
+    return { recordKey, fingerprint: textAt(reply, 1) as Fingerprint, origin: textAt(reply, 2) };
+  }
+
+  /** A server that is gone, after a failover say, leaves its keys to others: the next round meets them there. */
+  private positionOf(cursor = '0@'): Position | undefined {
+    const [scanned = '', name = ''] = cursor.split('@');
+    const nodes = this.nodes();
+    const node = nodes.find((candidate) => candidate.name >= name);
+    return node && { node, cursor: node.name === name ? scanned : '0' };
+  }
+
+  private nameAfter(name: string): string | undefined {
+    return this.nodes().find((node) => node.name > name)?.name;
+  }
+
+  /** In the order of their names. */
+  private nodes(): readonly ScannedNode[] {
+    const { client } = this;
+    if (client.isCluster !== true) return [{ name: '', client }];
+    const nodes = (client.nodes?.('master') ?? []).map((node) => {
+      const { host = '', port = '' } = node.options ?? {};
+      return { name: `${host}:${String(port)}`, client: node };
+    });
+    if (nodes.length === 0) {
+      throw new StoreUnavailableError('No primary of the cluster is known yet.');
+    }
+    return nodes.sort((one, other) => (one.name < other.name ? -1 : 1));
+  }
+}
+
+/** As the pattern of SCAN wants it. */
+function escaped(text: string): string {
+  return text.replace(/[\\*?[\]^-]/g, '\\$&');
+}

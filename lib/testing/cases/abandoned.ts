@@ -1,0 +1,126 @@
+import assert from 'node:assert/strict';
+import type { AbandonedRecord, IdempotencyStore } from '../../core/idempotency-store.js';
+import { casesOf } from '../conformance-case.js';
+import type { SteppableClock } from '../store-harness.js';
+import { LEASE_MS, RECORD_RETENTION_MS, TIMEOUT_MS, type TestRecord } from '../test-record.js';
+
+const ORIGIN = 'b3JkZXJzLWFuZC1jYWxsZXJz';
+const OVER_MS = 30_000;
+/** More than one page, whatever a store makes of the limit. */
+const MANY = 250;
+const FEW = 20;
+
+/** Cases for stores that list abandoned records; the others pass them all. */
+export const abandoned = casesOf('abandoned', (it) => {
+  const timed = (
+    name: string,
+    prove: (record: TestRecord, clock: SteppableClock) => Promise<void>,
+  ) => {
+    it.timed(name, async (record, clock) => {
+      if ((await listed(record.store)) !== undefined) await prove(record, clock);
+    });
+  };
+
+  timed(
+    'lists a record in progress once its lease has been over so long',
+    async (record, clock) => {
+      await record.begun({ origin: ORIGIN });
+      await clock.step(LEASE_MS + OVER_MS - 1);
+      assert.deepEqual(await mentionsOf(record), []);
+      await clock.step(1);
+      const { key: recordKey, fingerprint } = record;
+      assert.deepEqual(await mentionsOf(record), [{ recordKey, fingerprint, origin: ORIGIN }]);
+    },
+  );
+
+  timed(
+    'lists it at once, in the first millisecond without a lease, where 0 is asked for',
+    async (record, clock) => {
+      await record.begun({ origin: ORIGIN });
+      await clock.step(LEASE_MS - 1);
+      assert.equal((await mentionsOf(record, 0)).length, 0);
+      await clock.step(1);
+      assert.equal((await mentionsOf(record, 0)).length, 1);
+    },
+  );
+
+  timed('does not list a record that does not say where it comes from', async (record, clock) => {
+    await record.begun();
+    await clock.step(LEASE_MS + OVER_MS);
+    assert.deepEqual(await mentionsOf(record), []);
+  });
+
+  timed('does not list what is finished or released', async (record, clock) => {
+    const begun = async (one: TestRecord) => one.begun({ origin: ORIGIN });
+    const [released, failed] = [record.neighbour(), record.neighbour()];
+    await record.complete(await begun(record));
+    await failed.complete(await begun(failed), { state: 'failed' });
+    await released.release(await begun(released));
+    await clock.step(LEASE_MS + OVER_MS);
+    for (const one of [record, failed, released]) assert.deepEqual(await mentionsOf(one), []);
+  });
+
+  timed('does not list a record that has ceased to exist', async (record, clock) => {
+    await record.begun({ origin: ORIGIN });
+    await clock.step(RECORD_RETENTION_MS - 1);
+    assert.equal((await mentionsOf(record)).length, 1);
+    await clock.step(1);
+    assert.deepEqual(await mentionsOf(record), []);
+  });
+
+  timed('counts from the end of the lease as it was extended', async (record, clock) => {
+    const attempt = await record.begun({ origin: ORIGIN });
+    await clock.step(LEASE_MS - 1);
+    await record.extend(attempt);
+    await clock.step(LEASE_MS + OVER_MS - 1);
+    assert.deepEqual(await mentionsOf(record), []);
+    await clock.step(1);
+    assert.equal((await mentionsOf(record)).length, 1);
+  });
+
+  timed('lists a record no longer once it was taken over', async (record, clock) => {
+    await record.begun({ origin: ORIGIN });
+    await clock.step(LEASE_MS + OVER_MS);
+    assert.equal((await mentionsOf(record)).length, 1);
+    await record.begun({ origin: ORIGIN });
+    assert.deepEqual(await mentionsOf(record), []);
+  });
+
+  timed('changes nothing', async (record, clock) => {
+    await record.begun({ origin: ORIGIN });
+    await clock.step(LEASE_MS + OVER_MS);
+    await record.unchangedBy(() => mentionsOf(record));
+  });
+
+  timed('lists every one of many, page by page', async (record, clock) => {
+    const records = Array.from({ length: MANY }, () => record.neighbour());
+    for (const each of records) await each.begun({ origin: ORIGIN });
+    await clock.step(LEASE_MS + OVER_MS);
+    const keys = new Set((await listed(record.store))?.map(({ recordKey }) => recordKey));
+    const missing = records.filter(({ key }) => !keys.has(key));
+    assert.equal(missing.length, 0, `${missing.length} of ${MANY} are missing`);
+  });
+});
+
+/** All pages together; `undefined` where the store lists nothing at all. */
+async function listed(
+  store: IdempotencyStore,
+  overMs = OVER_MS,
+): Promise<readonly AbandonedRecord[] | undefined> {
+  const records: AbandonedRecord[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = await store.abandoned({ overMs, limit: FEW, cursor, timeoutMs: TIMEOUT_MS });
+    if (page === undefined) return undefined;
+    records.push(...page.records);
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  return records;
+}
+
+/** What the list says of one record; twice the same counts once. */
+async function mentionsOf(record: TestRecord, overMs = OVER_MS): Promise<AbandonedRecord[]> {
+  const all = (await listed(record.store, overMs)) ?? [];
+  const [mention] = all.filter(({ recordKey }) => recordKey === record.key);
+  return mention === undefined ? [] : [mention];
+}

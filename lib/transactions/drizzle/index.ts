@@ -1,0 +1,3 @@
+export { TransactionAbortedError, TransactionOverError } from '../../core/transaction-errors.js';
+export type { DrizzleDatabase, DrizzleTransaction } from './drizzle-types.js';
+export { drizzleUnitOfWork } from './drizzle-unit-of-work.js';

@@ -1,0 +1,85 @@
+import type { Knex } from 'knex';
+import { closingHandle } from '../../core/closing-handle.js';
+import { IdempotencyOptionsError } from '../../core/errors.js';
+import { throwIfAborted } from '../../core/throw-if-aborted.js';
+import {
+  type OpenTransaction,
+  type TransactionOptions,
+  UnitOfWork,
+} from '../../core/unit-of-work.js';
+import { rawQuery } from './raw-query.js';
+
+class KnexUnitOfWork extends UnitOfWork<Knex.Transaction> {
+  constructor(private readonly knex: Knex) {
+    super();
+    if (!isKnex(knex)) {
+      throw new IdempotencyOptionsError(
+        "knexUnitOfWork: knex must be what knex({ client: 'pg', … }) makes, and no transaction.",
+      );
+    }
+  }
+
+  async run<Result>(
+    { isolation }: TransactionOptions,
+    work: (transaction: OpenTransaction<Knex.Transaction>) => Promise<Result>,
+  ): Promise<Result> {
+    let isOver = false;
+    let failure: { readonly error: unknown } | undefined;
+    const run = async (transaction: Knex.Transaction): Promise<Result> => {
+      const query = queryOf(transaction);
+      try {
+        const result = await work({ handle: closingHandle(transaction, () => isOver), query });
+        isOver = true;
+        await throwIfAborted(query);
+        return result;
+      } catch (error) {
+        isOver = true;
+        failure = { error };
+        throw error;
+      }
+    };
+    try {
+      const config = isolation === undefined ? {} : { isolationLevel: isolation };
+      return await this.knex.transaction(run, config);
+    } catch (error) {
+      // On a lost connection ROLLBACK fails, too, and Knex throws that.
+      throw failure === undefined ? error : failure.error;
+    }
+  }
+}
+
+function queryOf(transaction: Knex): OpenTransaction['query'] {
+  return async (text, values) => {
+    const { sql, bindings } = rawQuery(text, values);
+    const { rows } = await transaction.raw<{ readonly rows: readonly object[] }>(sql, bindings);
+    return rows;
+  };
+}
+
+function isKnex(knex: unknown): boolean {
+  return (
+    typeof knex === 'function' &&
+    'transaction' in knex &&
+    typeof knex.transaction === 'function' &&
+    !('isTransaction' in knex && knex.isTransaction === true)
+  );
+}
+
+/**
+ * Transactions of Knex: in the transactional mode the business writes and the record commit together. It closes
+ * nothing; `knex` stays the application's.
+ *
+ * @param knex - what `knex({ client: 'pg', … })` makes, to the database that the records are in.
+ * @throws {@link IdempotencyOptionsError} when it is none.
+ *
+ * @example
+ * ```ts
+ * IdempotencyModule.forRootAsync({
+ *   inject: [KNEX],
+ *   useFactory: (knex: Knex) => ({ store: postgresStore({ url }), unitOfWork: knexUnitOfWork(knex) }),
+ * });
+ * ```
+ */
+export function knexUnitOfWork(knex: Knex): UnitOfWork<Knex.Transaction> {
+  return new KnexUnitOfWork(knex);
+}

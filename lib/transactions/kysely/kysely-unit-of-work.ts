@@ -1,0 +1,94 @@
+import { CompiledQuery, type Kysely, type Transaction } from 'kysely';
+import { closingHandle } from '../../core/closing-handle.js';
+import { IdempotencyOptionsError } from '../../core/errors.js';
+import { throwIfAborted } from '../../core/throw-if-aborted.js';
+import {
+  type OpenTransaction,
+  type TransactionOptions,
+  UnitOfWork,
+} from '../../core/unit-of-work.js';
+
+class KyselyUnitOfWork<Database> extends UnitOfWork<Transaction<Database>> {
+  constructor(private readonly db: Kysely<Database>) {
+    super();
+    if (!isKysely(db)) {
+      throw new IdempotencyOptionsError(
+        'kyselyUnitOfWork: db must be a Kysely of kysely 0.28 or newer, and no transaction.',
+      );
+    }
+  }
+
+  async run<Result>(
+    { isolation }: TransactionOptions,
+    work: (transaction: OpenTransaction<Transaction<Database>>) => Promise<Result>,
+  ): Promise<Result> {
+    // A controlled one: `transaction().execute()` would let statements pass while COMMIT is under way.
+    const start = this.db.startTransaction();
+    const transaction = await (
+      isolation === undefined ? start : start.setIsolationLevel(isolation)
+    ).execute();
+    const query = queryOf(transaction);
+    let isOver = false;
+    try {
+      const handle = closingHandle<Transaction<Database>>(transaction, () => isOver);
+      const result = await work({ handle, query });
+      isOver = true;
+      await throwIfAborted(query);
+      await transaction.commit().execute();
+      return result;
+    } catch (error) {
+      isOver = true;
+      // Where that fails, the connection is lost, and the transaction with it.
+      await transaction
+        .rollback()
+        .execute()
+        .catch(() => undefined);
+      throw error;
+    }
+  }
+}
+
+function queryOf<Database>(transaction: Transaction<Database>): OpenTransaction['query'] {
+  // Plugins are for the application's rows: CamelCasePlugin would rename the columns.
+  const plain = transaction.withoutPlugins();
+  return async (text, values) => {
+    const { rows } = await plain.executeQuery<object>(CompiledQuery.raw(text, [...values]));
+    return rows;
+  };
+}
+
+function isKysely(db: unknown): boolean {
+  return (
+    typeof db === 'object' &&
+    db !== null &&
+    'startTransaction' in db &&
+    typeof db.startTransaction === 'function' &&
+    'isTransaction' in db &&
+    db.isTransaction === false
+  );
+}
+
+/**
+ * Transactions of Kysely: in the transactional mode the business writes and the record commit together. It closes
+ * nothing; `db` stays the application's.
+ *
+ * Kysely does not listen to the connections that it borrows: the pool below it needs
+ * `pool.on('connect', (client) => client.on('error', () => undefined))`, or a connection that is lost while no
+ * statement runs on it ends the process.
+ *
+ * @param db - a `Kysely` with `PostgresDialect`, to the database that the records are in.
+ * @throws {@link IdempotencyOptionsError} when it is none.
+ *
+ * @example
+ * ```ts
+ * IdempotencyModule.forRootAsync({
+ *   inject: [DB],
+ *   useFactory: (db: Kysely<Tables>) => ({ store: postgresStore({ url }), unitOfWork: kyselyUnitOfWork(db) }),
+ * });
+ * ```
+ */
+export function kyselyUnitOfWork<Database>(
+  db: Kysely<Database>,
+): UnitOfWork<Transaction<Database>> {
+  return new KyselyUnitOfWork(db);
+}

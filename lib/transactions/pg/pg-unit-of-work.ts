@@ -1,0 +1,69 @@
+import { IdempotencyOptionsError } from '../../core/errors.js';
+import {
+  type OpenTransaction,
+  type TransactionOptions,
+  UnitOfWork,
+} from '../../core/unit-of-work.js';
+import { ConnectionLoan } from './connection-loan.js';
+import { isPgPool, type PgPool, type PgTransaction } from './pg-pool.js';
+
+class PgUnitOfWork<Pool extends PgPool> extends UnitOfWork<PgTransaction<Pool>> {
+  constructor(private readonly pool: Pool) {
+    super();
+    if (!isPgPool(pool)) {
+      throw new IdempotencyOptionsError(
+        'pgUnitOfWork: the pool must be a Pool of pg 8; a single Client will not do.',
+      );
+    }
+  }
+
+  async run<Result>(
+    { isolation }: TransactionOptions,
+    work: (transaction: OpenTransaction<PgTransaction<Pool>>) => Promise<Result>,
+  ): Promise<Result> {
+    const loan = await ConnectionLoan.from(this.pool);
+    try {
+      await loan.begin(isolation);
+      const result = await work(openTransaction(loan));
+      await loan.commit();
+      return result;
+    } catch (error) {
+      await loan.rollBack();
+      throw error;
+    } finally {
+      loan.giveBack();
+    }
+  }
+}
+
+function openTransaction<Pool extends PgPool>(
+  loan: ConnectionLoan,
+): OpenTransaction<PgTransaction<Pool>> {
+  const query = (...request: unknown[]) => loan.query(...request);
+  return {
+    handle: { query },
+    query: async (text, values) => (await loan.query(text, [...values])).rows,
+    lost: loan.lost,
+    cut: () => loan.cut(),
+  };
+}
+
+/**
+ * Transactions of pg itself, on connections of the application's pool: in the transactional mode the business
+ * writes and the record commit together. It closes nothing; the pool stays the application's.
+ *
+ * @param pool - a `Pool` of pg 8, to the database that the records are in. Each request on a transactional route
+ * holds one of its connections until it is answered.
+ * @throws {@link IdempotencyOptionsError} when it is no pool.
+ *
+ * @example
+ * ```ts
+ * IdempotencyModule.forRootAsync({
+ *   inject: [Pool],
+ *   useFactory: (pool: Pool) => ({ store: postgresStore({ url }), unitOfWork: pgUnitOfWork(pool) }),
+ * });
+ * ```
+ */
+export function pgUnitOfWork<Pool extends PgPool>(pool: Pool): UnitOfWork<PgTransaction<Pool>> {
+  return new PgUnitOfWork(pool);
+}

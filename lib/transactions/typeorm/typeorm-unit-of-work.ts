@@ -1,0 +1,70 @@
+import { closingHandle } from '../../core/closing-handle.js';
+import { IdempotencyOptionsError } from '../../core/errors.js';
+import { throwIfAborted } from '../../core/throw-if-aborted.js';
+import {
+  type OpenTransaction,
+  type TransactionOptions,
+  UnitOfWork,
+} from '../../core/unit-of-work.js';
+import { RunnerLoan } from './runner-loan.js';
+import { isTypeOrmDataSource, type TypeOrmDataSource } from './typeorm-data-source.js';
+
+class TypeOrmUnitOfWork<Manager extends object> extends UnitOfWork<Manager> {
+  constructor(private readonly dataSource: TypeOrmDataSource<Manager>) {
+    super();
+    if (!isTypeOrmDataSource(dataSource)) {
+      throw new IdempotencyOptionsError(
+        'typeOrmUnitOfWork: the data source must be a DataSource of TypeORM, with type "postgres".',
+      );
+    }
+  }
+
+  async run<Result>(
+    { isolation }: TransactionOptions,
+    work: (transaction: OpenTransaction<Manager>) => Promise<Result>,
+  ): Promise<Result> {
+    const loan = await RunnerLoan.take(this.dataSource.createQueryRunner());
+    const query: OpenTransaction['query'] = (text, values) => loan.query(text, values);
+    let isOver = false;
+    try {
+      await loan.begin(isolation);
+      const handle = closingHandle(loan.manager, () => isOver);
+      const result = await work({ handle, query, lost: loan.lost, cut: () => loan.cut() });
+      isOver = true;
+      await throwIfAborted(query);
+      await loan.commit();
+      return result;
+    } catch (error) {
+      isOver = true;
+      await loan.rollBack();
+      throw error;
+    } finally {
+      await loan.giveBack();
+    }
+  }
+}
+
+/**
+ * Transactions of TypeORM: in the transactional mode the business writes and the record commit together. Handlers get
+ * the `EntityManager` of their transaction. It closes nothing; the data source stays the application's.
+ *
+ * @param dataSource - a `DataSource` of TypeORM on pg, to the database that the records are in. Each request on a
+ * transactional route holds one of its connections until it is answered. Where it replicates, the primary's.
+ * @throws {@link IdempotencyOptionsError} when it is no such data source.
+ *
+ * @example
+ * ```ts
+ * IdempotencyModule.forRootAsync({
+ *   inject: [DataSource],
+ *   useFactory: (dataSource: DataSource) => ({
+ *     store: postgresStore({ url }),
+ *     unitOfWork: typeOrmUnitOfWork(dataSource),
+ *   }),
+ * });
+ * ```
+ */
+export function typeOrmUnitOfWork<Manager extends object>(
+  dataSource: TypeOrmDataSource<Manager>,
+): UnitOfWork<Manager> {
+  return new TypeOrmUnitOfWork(dataSource);
+}

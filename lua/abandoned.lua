@@ -1,0 +1,35 @@
+--[[
+Says whether the record is in progress, its lease has been over for a while, and where it comes from. Changes nothing.
+
+KEYS[1]  the record
+
+ARGV[1]  how long the lease has been over at least, ms
+
+Replies
+  abandoned, fingerprint, origin
+  other                                         in whatever other state, or none
+  error UNKNOWNRECORD                           the value is of no known format
+]]
+-- A finished record may be long, and its first bytes tell it from one in progress.
+if redis.call('GETRANGE', KEYS[1], 0, 3) ~= '1 p ' then return { 'other' } end
+
+local time = redis.call('TIME')
+local nowUs = time[1] * 1000000 + time[2]
+local now = math.floor(nowUs / 1000)
+
+-- Reading the record: the same lines in every script.
+local value = redis.call('GET', KEYS[1])
+local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
+if value then
+  state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
+    string.match(value, '^1 (p) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+)\n$')
+  if not state then
+    state, fence, expiresAt, attempt, takeovers, token, fingerprint, rest =
+      string.match(value, '^1 ([cfr]) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+)\n()')
+  end
+  if not state then return redis.error_reply('UNKNOWNRECORD the key holds no record of format 1') end
+  if tonumber(expiresAt) <= now then state = nil end
+end
+
+if not state or origin == '-' or now - leaseUntil < tonumber(ARGV[1]) then return { 'other' } end
+return { 'abandoned', fingerprint, origin }

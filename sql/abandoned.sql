@@ -1,0 +1,22 @@
+-- Lists records in progress whose lease has been over for a while, the longest first, and that say where they come from. A row
+-- that a transaction holds is left out: a transactional attempt is at work on it, however long ago its lease ran out. The
+-- locks that this takes end with the statement, and the next one to write waits that long.
+--
+-- $1  how long the lease has been over at least, ms
+-- $2  how many at the most
+-- $3  end of the lease of the last record of the page before, ms; 0 for the first page
+-- $4  key of that record; empty for the first page
+--
+-- Rows: record key in base64, under another name, by which ORDER BY would mean that text; fingerprint, origin, end of the lease
+-- in ms.
+SELECT
+  encode(record_key, 'base64') AS digest, fingerprint, origin,
+  (extract(epoch FROM lease_until) * 1000)::bigint AS lease_until_ms
+FROM idempotency_records
+WHERE state = 'in_progress' AND origin IS NOT NULL
+  AND expires_at > date_trunc('milliseconds', statement_timestamp())
+  AND lease_until <= date_trunc('milliseconds', statement_timestamp()) - $1::bigint * interval '1 millisecond'
+  AND (lease_until, record_key) > (to_timestamp(0) + $3::bigint * interval '1 millisecond', $4::bytea)
+ORDER BY lease_until, record_key
+LIMIT $2::integer
+FOR SHARE SKIP LOCKED

@@ -1,0 +1,143 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  currentIdempotencyTransaction,
+  IdempotencyService,
+  requireIdempotencyTransaction,
+  type IdempotencyContext,
+} from 'nestjs-idempotency';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { useBank } from './support/bank.js';
+import type { Transaction } from './support/transfers.controller.js';
+
+const bank = useBank();
+
+describe('A transactional call', () => {
+  let app: TestApp;
+  let service: IdempotencyService;
+
+  beforeAll(async () => {
+    app = await startApp({
+      platform: 'fastify',
+      controllers: [],
+      store: bank.newStore(),
+      options: { unitOfWork: bank.unitOfWork, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
+    });
+    service = app.nest.get(IdempotencyService, { strict: false });
+  });
+  afterAll(() => app.close());
+
+  const callOf = (key: string) =>
+    ({ operation: 'transfers.book', key, scope: 'alice', transactional: true }) as const;
+
+  async function book({ key, attempt }: IdempotencyContext): Promise<void> {
+    const transaction = requireIdempotencyTransaction<Transaction>();
+    await transaction.query('INSERT INTO transfers VALUES ($1, $2)', [key, attempt]);
+  }
+
+  async function committed(key: string): Promise<number[]> {
+    const { rows } = await bank.observer.query('SELECT execution FROM transfers WHERE key = $1', [
+      key,
+    ]);
+    return rows.map(({ execution }) => execution as number);
+  }
+
+  it('commits what was written with what is returned', async () => {
+    const key = randomUUID();
+    const run = () =>
+      service.run(callOf(key), async (context) => {
+        await book(context);
+        return { attempt: context.attempt };
+      });
+    expect(await run()).toEqual({ attempt: 1 });
+    expect(await run()).toEqual({ attempt: 1 });
+    expect(await committed(key)).toEqual([1]);
+  });
+
+  it('rolls back when the operation throws, and may run again', async () => {
+    const key = randomUUID();
+    const failing = service.run(callOf(key), async (context) => {
+      await book(context);
+      throw new Error('no cover');
+    });
+    await expect(failing).rejects.toThrow('no cover');
+    expect(await committed(key)).toEqual([]);
+    await service.run(callOf(key), book);
+    expect(await committed(key)).toEqual([2]);
+  });
+
+  it('rolls back for a failure that is kept', async () => {
+    const key = randomUUID();
+    const failing = () =>
+      service.run({ ...callOf(key), keep: () => true }, async (context) => {
+        await book(context);
+        throw new Error('no cover');
+      });
+    await expect(failing()).rejects.toThrow('no cover');
+    await expect(failing()).rejects.toMatchObject({ code: 'idempotency_failure_replayed' });
+    expect(await committed(key)).toEqual([]);
+  });
+
+  it('rolls back what has a value that cannot be stored', async () => {
+    const key = randomUUID();
+    const failing = service.run(callOf(key), async (context) => {
+      await book(context);
+      return { big: 1n };
+    });
+    await expect(failing).rejects.toMatchObject({
+      code: 'idempotency_value_not_storable',
+      message: expect.stringContaining('was rolled back'),
+    });
+    expect(await committed(key)).toEqual([]);
+  });
+
+  it('says of a conflict that it may be tried again', async () => {
+    const key = randomUUID();
+    const conflicting = service.run(callOf(key), async (context) => {
+      await book(context);
+      throw new Error('wrapped', { cause: Object.assign(new Error(), { code: '40P01' }) });
+    });
+    await expect(conflicting).rejects.toMatchObject({
+      code: 'idempotency_transaction_conflict',
+      retryable: true,
+    });
+    expect(await committed(key)).toEqual([]);
+  });
+
+  it('runs again after a conflict, as often as the option says', async () => {
+    const key = randomUUID();
+    let runs = 0;
+    const run = (conflicts: number) =>
+      service.run({ ...callOf(key), conflictRetries: 1 }, async (context) => {
+        runs += 1;
+        await book(context);
+        if (runs <= conflicts) throw Object.assign(new Error(), { code: '40001' });
+        return runs;
+      });
+    await expect(run(2)).rejects.toMatchObject({ code: 'idempotency_transaction_conflict' });
+    expect(runs).toBe(2);
+    expect(await run(3)).toBe(4);
+    expect(await committed(key)).toEqual([4]);
+  });
+
+  it('hands out a transaction to nobody else', async () => {
+    expect(currentIdempotencyTransaction()).toBeUndefined();
+    const asking = service.run({ ...callOf(randomUUID()), transactional: false }, () =>
+      requireIdempotencyTransaction(),
+    );
+    await expect(asking).rejects.toMatchObject({ code: 'idempotency_no_transaction' });
+    const hooking = service.run({ ...callOf(randomUUID()), transactional: false }, (context) =>
+      context.onCommitted(() => undefined),
+    );
+    await expect(hooking).rejects.toMatchObject({ code: 'idempotency_no_transaction' });
+  });
+
+  it('refuses a handle that outlives its transaction', async () => {
+    let late: Transaction | undefined;
+    await service.run(callOf(randomUUID()), async (context) => {
+      late = requireIdempotencyTransaction<Transaction>();
+      await book(context);
+    });
+    await expect(late?.query('SELECT 1')).rejects.toThrow('The transaction is over');
+  });
+});

@@ -1,0 +1,280 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
+import { platforms } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { postgresServers } from '../../support/postgres-servers.js';
+import { until } from '../../integration/redis/support/until.js';
+import { useBank } from './support/bank.js';
+import { Transfers, TransfersController } from './support/transfers.controller.js';
+
+/** That of the options by default. */
+const LEASE_MS = 10_000;
+
+/** They take turns: the platform and the database do not know of each other. */
+const targets = platforms.map((platform, index) => ({
+  platform,
+  version: postgresServers[index % postgresServers.length]!,
+}));
+
+describe.each(targets)('A transactional route on $platform, $version.name', (target) => {
+  const { platform, version } = target;
+  const bank = useBank(version);
+  let app: TestApp;
+  const events: IdempotencyEvent[] = [];
+  const eventTypes = () => events.map(({ type }) => type);
+
+  beforeAll(async () => {
+    app = await startApp({
+      platform,
+      controllers: [TransfersController],
+      providers: [Transfers],
+      store: bank.newStore(),
+      options: {
+        unitOfWork: bank.unitOfWork,
+        commandTimeoutMs: 5_000,
+        saveTimeoutMs: 5_000,
+      },
+    });
+    app.nest
+      .get(IdempotencyEvents, { strict: false })
+      .subscribe((event) => events.push(event), { replacesLog: true });
+  });
+  afterAll(() => app.close());
+
+  it('commits what the handler wrote and its answer at once, and replays it', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/transfers');
+    await scenario.started.reached(1);
+    expect(await bank.committed(scenario)).toEqual([]);
+    expectProblem(await scenario.post('/transfers'), 'in-progress');
+    scenario.gate.open();
+    const first = await pending.response;
+    expect(first).toMatchObject({ status: 201, json: { execution: 1, attempt: 1 } });
+    expect(await bank.committed(scenario)).toEqual([1]);
+    expectReplay(await scenario.post('/transfers'), first);
+    expect(scenario.executions).toBe(1);
+    expect(scenario.notes).toEqual(['committed']);
+  });
+
+  it('rolls back what a handler wrote that throws, and lets it run again', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['fail'];
+    expect((await scenario.post('/transfers')).status).toBe(500);
+    expect(await bank.committed(scenario)).toEqual([]);
+    expect(scenario.notes).toEqual([]);
+    const second = await scenario.post('/transfers');
+    expect(second).toMatchObject({ status: 201, json: { execution: 2, isTakeover: false } });
+    expect(await bank.committed(scenario)).toEqual([2]);
+  });
+
+  it('rolls back what was written before a failure that is kept, and replays that', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['decline'];
+    const first = await scenario.post('/transfers');
+    expect(first.status).toBe(402);
+    expect(await bank.committed(scenario)).toEqual([]);
+    expectReplay(await scenario.post('/transfers'), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it.each(['404', '409'])('commits an answer with status %s that is returned', async (status) => {
+    const scenario = app.scenario();
+    scenario.plan = [status];
+    const first = await scenario.post('/transfers');
+    expect(first.status).toBe(Number(status));
+    expect(await bank.committed(scenario)).toEqual([1]);
+    expectReplay(await scenario.post('/transfers'), first);
+  });
+
+  it.each(['429', '503'])('rolls back one with status %s, which is not kept', async (status) => {
+    const scenario = app.scenario();
+    scenario.plan = [status];
+    expect((await scenario.post('/transfers')).status).toBe(Number(status));
+    expect(await bank.committed(scenario)).toEqual([]);
+    expect((await scenario.post('/transfers')).status).toBe(201);
+    expect(await bank.committed(scenario)).toEqual([2]);
+  });
+
+  it('rolls back where something behind the handler turns its success into a failure', async () => {
+    const scenario = app.scenario();
+    const failing = (status: number) =>
+      scenario.post('/fails-afterwards', { headers: [['X-Fails-With', String(status)]] });
+    expect((await failing(500)).status).toBe(500);
+    expect(await bank.committed(scenario)).toEqual([]);
+    const kept = await failing(402);
+    expect(kept.status).toBe(402);
+    expect(await bank.committed(scenario)).toEqual([]);
+    expectReplay(await failing(402), kept);
+    expect(scenario.executions).toBe(2);
+  });
+
+  it('rolls back where the answer cannot be written', async () => {
+    const scenario = app.scenario();
+    expect((await scenario.post('/not-serializable')).status).toBe(500);
+    expect((await scenario.post('/not-serializable')).status).toBe(500);
+    expect(await bank.committed(scenario)).toEqual([]);
+    expect(scenario.executions).toBe(2);
+  });
+
+  it('has the isolation of its option, and ends at the server at the hard deadline', async () => {
+    const { json } = await app.scenario().post('/settings');
+    // A second more than this process takes for itself.
+    const bounded = expect.stringMatching(/^12[34]\d{3}ms$|^12[34]s$/);
+    expect(json).toEqual({
+      isolation: 'repeatable read',
+      ...(version.majorVersion >= 17
+        ? { transaction: bounded, statement: '0', idle: '0' }
+        : { transaction: null, statement: bounded, idle: bounded }),
+    });
+  });
+
+  it('of two transactions that exclude each other one is told to come back', async () => {
+    const [one, other] = [app.scenario(), app.scenario()];
+    for (const { gate } of [one, other]) gate.close();
+    const pending = [one, other].map((scenario) => scenario.start('POST', '/skewed'));
+    await Promise.all([one.started.reached(1), other.started.reached(1)]);
+    one.gate.open();
+    const answers = [await pending[0]!.response];
+    other.gate.open();
+    answers.push(await pending[1]!.response);
+    expect(answers[0]!.status).toBe(201);
+    expectProblem(answers[1]!, 'transaction-conflict');
+    expect(await bank.committed(other)).toEqual([]);
+    expect((await other.post('/skewed')).status).toBe(201);
+    expect(await bank.committed(other)).toEqual([2]);
+  });
+
+  it('runs again after a conflict, as often as the option says', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['conflict', 'conflict'];
+    const first = await scenario.post('/persistent');
+    expect(first).toMatchObject({ status: 201, json: { execution: 3 } });
+    expect(await bank.committed(scenario)).toEqual([3]);
+    expectReplay(await scenario.post('/persistent'), first);
+
+    const unlucky = app.scenario();
+    unlucky.plan = ['conflict', 'conflict', 'conflict'];
+    expectProblem(await unlucky.post('/persistent'), 'transaction-conflict');
+    expect(unlucky.executions).toBe(3);
+    expect((await unlucky.post('/persistent')).json).toEqual({ execution: 4 });
+    expect(await bank.committed(unlucky)).toEqual([4]);
+  });
+
+  it('answers 503 where the connection was lost, and has written nothing', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/transfers');
+    await scenario.started.reached(1);
+    expect(await bank.terminateIdleTransactions()).toBe(1);
+    await until(() => scenario.notes.length > 0);
+    expect(scenario.notes).toEqual([{ aborted: 'connection_lost' }]);
+    scenario.gate.open();
+    expectProblem(await pending.response, 'store-unavailable');
+    expect(await bank.committed(scenario)).toEqual([]);
+    expect((await scenario.post('/transfers')).status).toBe(201);
+    expect(await bank.committed(scenario)).toEqual([2]);
+  });
+
+  it('answers 503 where the server ends it under the handler', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['terminated'];
+    expectProblem(await scenario.post('/persistent'), 'store-unavailable');
+    expect(await bank.committed(scenario)).toEqual([]);
+    expect((await scenario.post('/persistent')).json).toEqual({ execution: 2 });
+  });
+
+  it('does not take a commit that PostgreSQL has turned into a rollback for one', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['swallow'];
+    expect((await scenario.post('/transfers')).status).toBe(503);
+    expect(await bank.committed(scenario)).toEqual([]);
+    expect((await scenario.post('/transfers')).status).toBe(201);
+  });
+
+  it.each(['/transfers', '/careful'])(
+    'is in progress for as long as it works, whatever became of its lease (%s)',
+    async (path) => {
+      const scenario = app.scenario();
+      scenario.gate.close();
+      const pending = scenario.start('POST', path);
+      await scenario.started.reached(1);
+      await bank.passTime(LEASE_MS);
+      expectProblem(await scenario.post(path), 'in-progress');
+      scenario.gate.open();
+      const first = await pending.response;
+      expectReplay(await scenario.post(path), first);
+      expect(await bank.committed(scenario)).toEqual([1]);
+    },
+  );
+
+  it('is taken over as soon as its lease is over and its connection gone', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/transfers');
+    await scenario.started.reached(1);
+    await bank.passTime(LEASE_MS);
+    await bank.terminateIdleTransactions();
+    const secondPending = scenario.start('POST', '/transfers');
+    await scenario.started.reached(2);
+    scenario.gate.open();
+    const second = await secondPending.response;
+    expect(second.json).toMatchObject({ execution: 2, isTakeover: true });
+    expect((await pending.response).status).toBeGreaterThanOrEqual(400);
+    expect(await bank.committed(scenario)).toEqual([2]);
+    expectReplay(await scenario.post('/transfers'), second);
+  });
+
+  it('loses its key at the hard deadline, and what it has written', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/short');
+    await scenario.started.reached(1);
+    await until(() => scenario.notes.length > 0);
+    expect(scenario.notes).toEqual([{ aborted: 'max_execution' }]);
+    const second = scenario.start('POST', '/short');
+    await scenario.started.reached(2);
+    scenario.gate.open();
+    expect((await second.response).status).toBe(201);
+    expect((await pending.response).status).toBeGreaterThanOrEqual(400);
+    expect(await bank.committed(scenario)).toEqual([2]);
+  });
+
+  it('is committed for a client that has left', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/transfers');
+    pending.response.catch(() => undefined);
+    await scenario.started.reached(1);
+    pending.abandon();
+    await scenario.disconnected.reached(1);
+    scenario.gate.open();
+    await until(async () => (await bank.committed(scenario)).length > 0);
+    expect(await bank.committed(scenario)).toEqual([1]);
+    expect(await scenario.post('/transfers')).toMatchObject({ status: 201, replayed: true });
+  });
+
+  it('tells those who wait as soon as it is committed', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/waiting');
+    await scenario.started.reached(1);
+    const duplicates = [1, 2, 3].map(() => scenario.start('POST', '/waiting'));
+    await scenario.arrived.reached(4);
+    scenario.gate.open();
+    const first = await pending.response;
+    for (const { response } of duplicates) expectReplay(await response, first);
+    expect(await bank.committed(scenario)).toEqual([1]);
+  });
+
+  it('reports a hook that fails after the commit, and nothing else comes of it', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['succeed', 'hook fails'];
+    events.length = 0;
+    expect((await scenario.post('/transfers')).status).toBe(201);
+    await until(() => eventTypes().includes('commit_hook_failed'));
+    expect(await bank.committed(scenario)).toEqual([1]);
+  });
+});

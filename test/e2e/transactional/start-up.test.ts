@@ -1,0 +1,76 @@
+import { Controller, Post, Res } from '@nestjs/common';
+import { describe, expect, it } from '@jest/globals';
+import { Idempotent, type IdempotencyModuleOptions, type UnitOfWork } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { startApp } from '../../support/http/start-app.js';
+import { useBank } from './support/bank.js';
+
+@Controller()
+class TransactionalController {
+  @Post()
+  @Idempotent({ transactional: true })
+  create() {
+    return {};
+  }
+}
+
+@Controller()
+class NativeController {
+  @Post()
+  @Idempotent({ transactional: true })
+  create(@Res() response: { end(): void }) {
+    response.end();
+  }
+}
+
+const bank = useBank();
+
+describe('The start is stopped for a transactional route', () => {
+  const starting = (
+    options: Partial<IdempotencyModuleOptions>,
+    controller: new () => object = TransactionalController,
+  ) =>
+    startApp({
+      platform: 'express',
+      controllers: [controller],
+      store: options.store ?? bank.newStore(),
+      options: { unitOfWork: bank.unitOfWork, ...options },
+    });
+
+  it('without a unit of work', async () => {
+    await expect(starting({ unitOfWork: undefined as unknown as UnitOfWork })).rejects.toThrow(
+      'The option "transactional" needs the module option "unitOfWork"',
+    );
+  });
+
+  it('with something else in its place', async () => {
+    await expect(starting({ unitOfWork: {} as UnitOfWork })).rejects.toThrow(
+      'The option "unitOfWork" must be a UnitOfWork, such as pgUnitOfWork(pool)',
+    );
+  });
+
+  it('on a store that cannot take part in a transaction', async () => {
+    await expect(starting({ store: memoryStore() })).rejects.toThrow(
+      'The option "transactional" needs a "store" in the database of its transactions',
+    );
+  });
+
+  it('that would run without the store', async () => {
+    await expect(starting({ onStoreUnavailable: 'execute' })).rejects.toThrow(
+      `"transactional" contradicts "onStoreUnavailable": 'execute'`,
+    );
+  });
+
+  it('whose handler answers by itself', async () => {
+    await expect(starting({}, NativeController)).rejects.toThrow(
+      'NativeController.create answers by @Res() itself',
+    );
+  });
+
+  it.each([
+    [{ transactional: 'yes' }, 'The option "transactional" must be true or false'],
+    [{ isolation: 'snapshot' }, 'The option "isolation" must be "default", "read committed"'],
+  ])('for %j', async (options, message) => {
+    await expect(starting(options as never)).rejects.toThrow(message);
+  });
+});

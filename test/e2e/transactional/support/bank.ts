@@ -1,0 +1,100 @@
+import { afterAll, beforeAll } from '@jest/globals';
+import { Client, type Pool } from 'pg';
+import { PostgresIdempotencyStore, migrate } from 'nestjs-idempotency/postgres';
+import type { UnitOfWork } from 'nestjs-idempotency';
+import { pgUnitOfWork } from 'nestjs-idempotency/pg';
+import { makeListeningClient } from '../../../../lib/stores/postgres/own-pool.js';
+import { loadStatements } from '../../../../lib/stores/postgres/sql-statements.js';
+import { TableName } from '../../../../lib/stores/postgres/table-name.js';
+import { withSqlClock } from '../../../support/injected-sql-clock.js';
+import { openPostgresPool } from '../../../support/postgres-pool.js';
+import type { PostgresServer } from '../../../support/postgres-server.js';
+import { embeddedPostgres } from '../../../support/postgres-servers.js';
+import type { Scenario } from '../../../support/http/scenario.js';
+import { CREATE_TRANSFERS, type Transaction } from './transfers.controller.js';
+
+const statements = loadStatements(new TableName(), (text) =>
+  withSqlClock(text, '(statement_timestamp() + (SELECT ahead FROM store_clock))'),
+);
+
+/** A database with business data and records, and who looks into it. */
+export interface Bank {
+  readonly url: string;
+  /** The pool that the application's transactions come from. */
+  readonly pool: Pool;
+  readonly unitOfWork: UnitOfWork<Transaction>;
+  /** The application's own clients aside. */
+  readonly observer: Client;
+  /** On a clock that {@link passTime} moves. */
+  newStore(): PostgresIdempotencyStore;
+  /** The stores' clock goes ahead. */
+  passTime(ms: number): Promise<void>;
+  /** The executions of the scenario's key that were committed. */
+  committed(scenario: Scenario): Promise<number[]>;
+  /** Ends the backends in whose transactions nothing happens at the moment. */
+  terminateIdleTransactions(): Promise<number>;
+}
+
+/** One for the whole test file, or for all tests of a `describe`. */
+export function useBank(version = embeddedPostgres): Bank {
+  let server: PostgresServer;
+  let url: string;
+  let pool: Pool;
+  let observer: Client;
+  let storePool: Pool;
+  let unitOfWork: UnitOfWork<Transaction>;
+  beforeAll(async () => {
+    server = await version.start();
+    url = await server.newDatabase();
+    await migrate({ url });
+    pool = openPostgresPool(url, { application_name: 'bank', max: 30 });
+    storePool = openPostgresPool(url);
+    unitOfWork = pgUnitOfWork(pool);
+    observer = new Client(url);
+    await observer.connect();
+    await observer.query(CREATE_TRANSFERS);
+    await observer.query(`CREATE TABLE store_clock AS SELECT interval '0' AS ahead`);
+  });
+  afterAll(async () => {
+    await observer.end();
+    await pool.end();
+    await storePool.end();
+    await server.stop();
+  });
+  return {
+    get url() {
+      return url;
+    },
+    get pool() {
+      return pool;
+    },
+    get unitOfWork() {
+      return unitOfWork;
+    },
+    get observer() {
+      return observer;
+    },
+    newStore: () =>
+      new PostgresIdempotencyStore({
+        client: storePool,
+        statements,
+        makeListener: () => makeListeningClient({ url }),
+      }),
+    async passTime(ms) {
+      const text = "UPDATE store_clock SET ahead = ahead + $1 * interval '1 millisecond'";
+      await observer.query(text, [ms]);
+    },
+    async committed({ key }) {
+      const text = 'SELECT execution FROM transfers WHERE key = $1 ORDER BY execution';
+      const { rows } = await observer.query(text, [key]);
+      return rows.map(({ execution }) => execution as number);
+    },
+    async terminateIdleTransactions() {
+      const { rowCount } = await observer.query(
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE application_name = 'bank' AND state = 'idle in transaction'`,
+      );
+      return rowCount ?? 0;
+    },
+  };
+}

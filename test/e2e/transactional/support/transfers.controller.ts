@@ -1,0 +1,170 @@
+import {
+  Controller,
+  HttpException,
+  Injectable,
+  InternalServerErrorException,
+  Post,
+  Res,
+  UseInterceptors,
+  type CallHandler,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { tap } from 'rxjs';
+import type { Pool } from 'pg';
+import {
+  IdempotencyContext,
+  IdempotencyTransaction,
+  Idempotent,
+  requireIdempotencyTransaction,
+} from 'nestjs-idempotency';
+import type { PgTransaction } from 'nestjs-idempotency/pg';
+import type { Reply } from '../../../support/http/reply.js';
+import { InScenario, Scenario } from '../../../support/http/scenario.js';
+
+export type Transaction = PgTransaction<Pool>;
+
+/** The business data: one row for each execution that was committed. */
+export const CREATE_TRANSFERS =
+  'CREATE TABLE transfers (key text NOT NULL, execution integer NOT NULL)';
+
+/** What PostgreSQL says where a concurrent transaction is in the way. */
+const RAISE_CONFLICT =
+  "DO $$ BEGIN RAISE EXCEPTION 'in the way' USING ERRCODE = 'serialization_failure'; END $$";
+
+/** A service that takes the transaction from nowhere, as those do that lie deep. */
+@Injectable()
+export class Transfers {
+  async add({ key }: Scenario, execution: number): Promise<void> {
+    const transaction = requireIdempotencyTransaction<Transaction>();
+    await transaction.query('INSERT INTO transfers VALUES ($1, $2)', [key, execution]);
+  }
+}
+
+/** Fails behind a handler that has succeeded, with the status that is planned for it. */
+class FailsAfterwards implements NestInterceptor {
+  intercept(context: { switchToHttp(): any }, next: CallHandler) {
+    const status = Number(context.switchToHttp().getRequest().headers['x-fails-with']);
+    return next.handle().pipe(
+      tap(() => {
+        throw new HttpException({ failed: status }, status);
+      }),
+    );
+  }
+}
+
+@Controller()
+@Idempotent({ transactional: true })
+export class TransfersController {
+  constructor(private readonly transfers: Transfers) {}
+
+  @Post('transfers')
+  async create(
+    @InScenario() scenario: Scenario,
+    @IdempotencyTransaction() transaction: Transaction,
+    @IdempotencyContext() context: IdempotencyContext,
+    @Res({ passthrough: true }) reply: Reply,
+  ) {
+    const { attempt, isTakeover, signal } = context;
+    signal.addEventListener('abort', () => scenario.notes.push({ aborted: signal.reason }));
+    context.onCommitted(async () => {
+      if (scenario.plan.includes('hook waits')) {
+        scenario.notes.push('hook waits');
+        await scenario.timeout.pass();
+      }
+      scenario.notes.push('committed');
+      if (scenario.plan.includes('hook fails')) throw new Error('the hook failed');
+    });
+    const execution = await this.#execute(scenario);
+    const planned = scenario.planned(execution);
+    if (planned === 'decline') throw new HttpException({ execution }, 402);
+    if (planned === 'fail') throw new InternalServerErrorException();
+    if (planned === 'swallow') await transaction.query('SELECT 1 / 0').catch(() => undefined);
+    if (/^\d+$/.test(planned)) reply.status(Number(planned));
+    return { execution, attempt, isTakeover };
+  }
+
+  @Post('fails-afterwards')
+  @UseInterceptors(FailsAfterwards)
+  @Idempotent({ transactional: true })
+  async failsAfterwards(@InScenario() scenario: Scenario) {
+    return this.#added(scenario);
+  }
+
+  @Post('not-serializable')
+  async notSerializable(@InScenario() scenario: Scenario) {
+    await this.#added(scenario);
+    return { big: 1n };
+  }
+
+  @Post('persistent')
+  @Idempotent({ transactional: true, conflictRetries: 2 })
+  async persistent(
+    @InScenario() scenario: Scenario,
+    @IdempotencyTransaction() transaction: Transaction,
+  ) {
+    const execution = await this.#execute(scenario);
+    const planned = scenario.planned(execution);
+    if (planned === 'conflict') await transaction.query(RAISE_CONFLICT);
+    if (planned === 'terminated') {
+      await transaction.query('SELECT pg_terminate_backend(pg_backend_pid())');
+    }
+    return { execution };
+  }
+
+  @Post('waiting')
+  @Idempotent({ transactional: true, whenInProgress: 'wait' })
+  async waiting(@InScenario() scenario: Scenario) {
+    return this.#added(scenario);
+  }
+
+  @Post('careful')
+  @Idempotent({ transactional: true, onTakeover: 'reject' })
+  async careful(@InScenario() scenario: Scenario) {
+    return this.#added(scenario);
+  }
+
+  @Post('short')
+  @Idempotent({ transactional: true, leaseMs: 1_000, maxExecutionMs: 2_000 })
+  async short(@InScenario() scenario: Scenario, @IdempotencyContext() context: IdempotencyContext) {
+    const { signal } = context;
+    signal.addEventListener('abort', () => scenario.notes.push({ aborted: signal.reason }));
+    return this.#added(scenario);
+  }
+
+  /** Adds a row where there is none of another key yet: of two at once, one must not succeed. */
+  @Post('skewed')
+  @Idempotent({ transactional: true, isolation: 'serializable' })
+  async skewed(
+    @InScenario() scenario: Scenario,
+    @IdempotencyTransaction() transaction: Transaction,
+  ) {
+    const { rows } = await transaction.query('SELECT count(*)::integer AS count FROM transfers');
+    return { ...(await this.#added(scenario)), before: rows[0].count };
+  }
+
+  @Post('settings')
+  @Idempotent({ transactional: true, isolation: 'repeatable read', maxExecutionMs: 123_000 })
+  async settings(@IdempotencyTransaction() transaction: Transaction) {
+    const shown = async (name: string) =>
+      (await transaction.query(`SELECT current_setting('${name}', true) AS value`)).rows[0].value;
+    return {
+      isolation: await shown('transaction_isolation'),
+      transaction: await shown('transaction_timeout'),
+      statement: await shown('statement_timeout'),
+      idle: await shown('idle_in_transaction_session_timeout'),
+    };
+  }
+
+  async #added(scenario: Scenario) {
+    return { execution: await this.#execute(scenario) };
+  }
+
+  /** It has started once it has written. */
+  async #execute(scenario: Scenario): Promise<number> {
+    const execution = scenario.executions + 1;
+    await this.transfers.add(scenario, execution);
+    scenario.started.add();
+    await scenario.gate.pass();
+    return execution;
+  }
+}

@@ -1,0 +1,105 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { migrate } from 'nestjs-idempotency/postgres';
+import type { Begin } from '../../../lib/core/idempotency-store.js';
+import { loadStatements } from '../../../lib/stores/postgres/sql-statements.js';
+import { TableName } from '../../../lib/stores/postgres/table-name.js';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { beginCommand, TIMEOUT_MS } from '../redis/support/commands.js';
+import { ownStore, userPool } from './support/fixture.js';
+
+const ORIGIN = 'b3JkZXJz';
+
+let server: PostgresServer;
+let url: string;
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.stop());
+beforeEach(async () => {
+  url = await server.newDatabase();
+  await migrate({ url });
+});
+
+/** Records whose leases ended one after the other, one second between two of them; the first one long ago. */
+async function abandoned(count: number) {
+  const store = ownStore(url);
+  const pool = userPool(url);
+  const begins: Begin[] = [];
+  for (let i = 0; i < count; i += 1) {
+    const begin = beginCommand({ origin: ORIGIN });
+    expect(await store.begin(begin)).toMatchObject({ kind: 'acquired' });
+    await pool.query(
+      `UPDATE idempotency_records SET lease_until = date_trunc('milliseconds', now()) - interval '1 hour' + $2 * interval '1 second'
+       WHERE record_key = $1`,
+      [Buffer.from(begin.recordKey, 'base64url'), i],
+    );
+    begins.push(begin);
+  }
+  const command = { overMs: 60_000, limit: 10, timeoutMs: TIMEOUT_MS };
+  return { store, pool, begins, command };
+}
+
+const keysOf = (page: { records: readonly { recordKey: string }[] }) =>
+  page.records.map(({ recordKey }) => recordKey);
+
+describe('PostgreSQL lists', () => {
+  it('abandoned records in pages of so many, the longest first', async () => {
+    const { store, begins, command } = await abandoned(25);
+    const expected = begins.map(({ recordKey }) => recordKey);
+    const first = await store.abandoned(command);
+    expect(keysOf(first)).toEqual(expected.slice(0, 10));
+    const second = await store.abandoned({ ...command, cursor: first.cursor });
+    expect(keysOf(second)).toEqual(expected.slice(10, 20));
+    const third = await store.abandoned({ ...command, cursor: second.cursor });
+    expect(keysOf(third)).toEqual(expected.slice(20));
+    expect(third.cursor).toBeUndefined();
+  });
+
+  it('no record that a transaction holds, and does not wait for it', async () => {
+    const { store, pool, begins, command } = await abandoned(3);
+    const [held, ...others] = begins.map(({ recordKey }) => recordKey);
+    const transaction = await pool.connect();
+    await transaction.query('BEGIN');
+    await transaction.query(
+      'SELECT 1 FROM idempotency_records WHERE record_key = $1 FOR UPDATE SKIP LOCKED',
+      [Buffer.from(held!, 'base64url')],
+    );
+    expect(keysOf(await store.abandoned(command))).toEqual(others);
+    // As far as a transactional attempt comes before it is committed.
+    await transaction.query(
+      `UPDATE idempotency_records SET state = 'completed', outcome_header = '', outcome_body = '' WHERE record_key = $1`,
+      [Buffer.from(held!, 'base64url')],
+    );
+    expect(keysOf(await store.abandoned(command))).toEqual(others);
+    await transaction.query('ROLLBACK');
+    transaction.release();
+    expect(keysOf(await store.abandoned(command))).toEqual([held, ...others]);
+  });
+
+  it('leaves no lock behind', async () => {
+    const { store, begins, command } = await abandoned(1);
+    expect(keysOf(await store.abandoned(command))).toHaveLength(1);
+    const other = { ...begins[0]!, token: beginCommand().token };
+    expect(await store.begin(other)).toMatchObject({ kind: 'takeover' });
+  });
+
+  it('by an index that holds no finished record', async () => {
+    const { pool } = await abandoned(5);
+    await pool.query(
+      `INSERT INTO idempotency_records (record_key, state, token, fence, fingerprint, attempt, takeovers, lease_until,
+         lease_ms, deadline, expires_at, outcome_header, outcome_body)
+       SELECT sha256(i::text::bytea), 'completed', 't', 1, 'f', 1, 0, now() - interval '2 hours', 1, now(),
+         now() + interval '1 day', '', ''
+       FROM generate_series(1, 20000) AS i`,
+    );
+    await pool.query('ANALYZE idempotency_records');
+    const { text } = loadStatements(new TableName()).abandoned;
+    const { rows } = await pool.query<{ 'QUERY PLAN': string }>(
+      `EXPLAIN (ANALYZE, BUFFERS) ${text.replaceAll('$1', '0').replaceAll('$2', '10').replaceAll('$3', '0').replaceAll('$4', `''`)}`,
+    );
+    const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+    expect(plan).toMatch(/Index Scan (using|on) idempotency_records_lease_until_idx/);
+    expect(plan).not.toMatch(/Rows Removed by Filter/);
+  });
+});

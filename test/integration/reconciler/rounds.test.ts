@@ -1,0 +1,414 @@
+import { Controller, Injectable, Post } from '@nestjs/common';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import {
+  currentIdempotencyContext,
+  Idempotent,
+  IdempotencyOptionsError,
+  type IdempotencyContext,
+  type Recover,
+  type Recovery,
+} from 'nestjs-idempotency';
+import { memoryStore, type MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
+import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { abandon, LEASE_MS, recordOf } from './support/abandon.js';
+import { reconcilingApp, type ReconcilingApp } from './support/reconciling-app.js';
+
+const AFTER_MS = 60_000;
+
+/** The business data: what was done, by key. */
+@Injectable()
+class Ledger {
+  readonly done = new Map<string, unknown>();
+}
+
+const look: Recover = (context, services) => {
+  const { done } = services.get(Ledger);
+  return done.has(context.key) ? { value: done.get(context.key) } : 'run';
+};
+
+@Controller()
+class Payments {
+  @Post('payments')
+  @Idempotent({ operation: 'payments.charge', onTakeover: look })
+  charge() {
+    return { charged: true };
+  }
+
+  @Post('mails')
+  @Idempotent({ operation: 'mails.send' })
+  send() {
+    return { sent: true };
+  }
+}
+
+let now: number;
+let store: MemoryIdempotencyStore;
+let app: ReconcilingApp | undefined;
+
+beforeEach(() => {
+  now = Date.UTC(2026, 0, 1);
+  store = memoryStore({ now: () => now });
+});
+afterEach(async () => {
+  await app?.nest.close();
+  app = undefined;
+});
+
+async function started(options: object = {}) {
+  const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS, ...options };
+  app = await reconcilingApp(
+    { store, reconcile, shutdownTimeoutMs: 0 },
+    { controllers: [Payments], providers: [Ledger] },
+  );
+  return { ...app, ledger: app.nest.get(Ledger) };
+}
+
+const untilLeftBehind = () => (now += LEASE_MS + AFTER_MS);
+
+const NOTHING = { completed: 0, released: 0, overtaken: 0, failed: 0, unknown: 0 };
+const never = () => {
+  throw new Error('it must not run');
+};
+
+describe('A round of the reconciler', () => {
+  it('completes a call with what was found, which every repetition gets', async () => {
+    const { reconciler, service, ledger, events } = await started();
+    reconciler.register('settle', { onTakeover: look });
+    const { operation, key } = await abandon(store, 'settle');
+    ledger.done.set(key, { settled: 7 });
+    untilLeftBehind();
+    expect(await reconciler.reconcile()).toEqual({
+      ...NOTHING,
+      completed: 1,
+      coverage: 'complete',
+    });
+    expect(events.map(({ type }) => type)).toEqual(['takeover', 'recovered', 'completed']);
+    const call = { operation, key, scope: 'alice', onTakeover: look };
+    expect(await service.run<unknown>(call, never)).toEqual({ settled: 7 });
+  });
+
+  it('releases a call of which nothing was done: it runs at once, and is told of the earlier attempt', async () => {
+    const { reconciler, service, events } = await started();
+    reconciler.register('settle', { onTakeover: look });
+    const { operation, key } = await abandon(store, 'settle');
+    untilLeftBehind();
+    expect(await reconciler.reconcile()).toEqual({ ...NOTHING, released: 1, coverage: 'complete' });
+    expect(events.map(({ type }) => type)).toEqual(['takeover', 'released']);
+    const context = await service.run(
+      { operation, key, scope: 'alice' },
+      ({ attempt, isTakeover }) => ({ attempt, isTakeover }),
+    );
+    expect(context).toEqual({ attempt: 3, isTakeover: true });
+  });
+
+  it('keeps of a route that it is done, and not what nobody has made an answer of', async () => {
+    const { reconciler, ledger } = await started();
+    const payment = await abandon(store, 'payments.charge');
+    ledger.done.set(payment.key, { cardNumber: 'not for anybody' });
+    untilLeftBehind();
+    expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
+    const record = await recordOf(store, payment);
+    expect(record).toMatchObject({ state: 'completed', outcome: { header: '[1]' } });
+    expect(record?.outcome?.body).toHaveLength(0);
+  });
+
+  it('leaves a record alone until its lease has been over for so long', async () => {
+    const { reconciler } = await started();
+    const payment = await abandon(store, 'payments.charge');
+    now += LEASE_MS + AFTER_MS - 1;
+    expect(await reconciler.reconcile()).toEqual({ ...NOTHING, coverage: 'complete' });
+    expect(await recordOf(store, payment)).toMatchObject({ state: 'in_progress', attempt: 1 });
+    now += 1;
+    expect(await reconciler.reconcile()).toMatchObject({ released: 1 });
+  });
+
+  it('leaves alone what it knows no recovery of, and counts it', async () => {
+    const { reconciler, events } = await started();
+    const records = [
+      await abandon(store, 'mails.send'),
+      await abandon(store, 'of another service'),
+    ];
+    untilLeftBehind();
+    const report = { ...NOTHING, unknown: 2, coverage: 'complete' };
+    expect(await reconciler.reconcile()).toEqual(report);
+    for (const record of records) {
+      expect(await recordOf(store, record)).toMatchObject({ state: 'in_progress', attempt: 1 });
+    }
+    expect(events).toEqual([]);
+  });
+
+  it('gives the recovery the context of the attempt, to the code below, too', async () => {
+    const { reconciler } = await started();
+    const asked: [IdempotencyContext, IdempotencyContext | undefined][] = [];
+    const onTakeover = (context: IdempotencyContext): Recovery => {
+      asked.push([{ ...context }, currentIdempotencyContext()]);
+      return 'run';
+    };
+    reconciler.register('settle', { onTakeover });
+    const { key, lease } = await abandon(store, 'settle');
+    untilLeftBehind();
+    await reconciler.reconcile();
+    const [[context, below] = []] = asked;
+    const expected = { operation: 'settle', key, scope: ['alice'], attempt: 2, isTakeover: true };
+    expect(context).toMatchObject(expected);
+    expect(below).toMatchObject(expected);
+    expect(context?.fencingToken).toBeGreaterThan(lease.fence);
+  });
+
+  it('fences the owner that it took the record from', async () => {
+    const { reconciler } = await started();
+    const { lease } = await abandon(store, 'payments.charge');
+    untilLeftBehind();
+    await reconciler.reconcile();
+    const extend = { leaseMs: LEASE_MS, recordRetentionMs: 1_000_000, timeoutMs: 1_000 };
+    expect(await store.extend(lease, extend)).toEqual({ kind: 'lost' });
+  });
+
+  it('goes on after a recovery that throws, lets its key go, and tells', async () => {
+    const { reconciler, events, log } = await started();
+    const error = new Error('the provider is away');
+    const onTakeover = ({ key }: IdempotencyContext): Recovery => {
+      if (key === 'a') throw error;
+      return { value: key };
+    };
+    reconciler.register('settle', { onTakeover });
+    const [a, b] = [await abandon(store, 'settle', 'a'), await abandon(store, 'settle', 'b')];
+    untilLeftBehind();
+    expect(await reconciler.reconcile()).toEqual({
+      ...NOTHING,
+      failed: 1,
+      completed: 1,
+      coverage: 'complete',
+    });
+    expect((await recordOf(store, a))?.state).toBe('released');
+    expect((await recordOf(store, b))?.state).toBe('completed');
+    const { recordKey } = a.lease;
+    expect(events).toContainEqual(
+      expect.objectContaining({ type: 'recovery_failed', operation: 'settle', recordKey, error }),
+    );
+    // Its message may hold data.
+    expect(log.own).toEqual([`warn: recovery_failed in settle, record ${recordKey} (Error)`]);
+  });
+
+  it('does not wait for a recovery longer than an attempt may take', async () => {
+    const { reconciler, events } = await started();
+    let signal: AbortSignal | undefined;
+    const onTakeover = (context: IdempotencyContext) => {
+      signal = context.signal;
+      return new Promise<Recovery>(() => undefined);
+    };
+    const times = { leaseMs: 1_000, maxExecutionMs: 1_000 };
+    reconciler.register('settle', { onTakeover, ...times });
+    await abandon(store, 'settle');
+    const payment = await abandon(store, 'payments.charge');
+    untilLeftBehind();
+    expect(await reconciler.reconcile()).toMatchObject({ failed: 1, released: 1 });
+    expect(signal?.aborted).toBe(true);
+    expect((await recordOf(store, payment))?.state).toBe('released');
+    expect(events.map(({ type }) => type)).toContain('recovery_failed');
+  });
+
+  it('tells nothing of a recovery that comes to an end after it was given up', async () => {
+    const { reconciler, events } = await started();
+    const gate = new Gate();
+    gate.close();
+    const onTakeover = async (): Promise<Recovery> => {
+      await gate.pass();
+      return { value: 'too late' };
+    };
+    reconciler.register('settle', { onTakeover, leaseMs: 1_000, maxExecutionMs: 1_000 });
+    const settled = await abandon(store, 'settle');
+    untilLeftBehind();
+    expect(await reconciler.reconcile()).toMatchObject({ failed: 1 });
+    gate.open();
+    await new Promise(setImmediate);
+    expect(events.map(({ type }) => type)).not.toContain('recovered');
+    expect((await recordOf(store, settled))?.state).toBe('released');
+  });
+
+  it('leaves a record to whoever takes it over in between', async () => {
+    const { reconciler, service, events } = await started();
+    const settled = await abandon(store, 'settle');
+    await abandon(store, 'payments.charge');
+    const gate = new Gate();
+    gate.close();
+    const begun = new Gate();
+    begun.close();
+    let running: Promise<unknown> | undefined;
+    // The client comes back after the list was made.
+    const list = store.abandoned.bind(store);
+    store.abandoned = async (command) => {
+      const page = await list(command);
+      running = service.run({ operation: 'settle', key: settled.key, scope: 'alice' }, async () => {
+        begun.open();
+        await gate.pass();
+        return 'by the client';
+      });
+      await begun.pass();
+      return page;
+    };
+    reconciler.register('settle', { onTakeover: never, whenInProgress: 'wait' });
+    untilLeftBehind();
+    const report = { ...NOTHING, overtaken: 1, released: 1, coverage: 'complete' };
+    expect(await reconciler.reconcile()).toEqual(report);
+    // Whoever has it will end it.
+    expect(events.map(({ type }) => type)).not.toContain('waited');
+    gate.open();
+    expect(await running).toBe('by the client');
+  });
+
+  it('does not ask about a record that has ceased to exist in between', async () => {
+    const { reconciler } = await started();
+    reconciler.register('settle', { onTakeover: never });
+    const settled = await abandon(store, 'settle');
+    const list = store.abandoned.bind(store);
+    store.abandoned = async (command) => {
+      const page = await list(command);
+      now += 365 * 86_400_000;
+      return page;
+    };
+    untilLeftBehind();
+    expect(await reconciler.reconcile()).toMatchObject({ overtaken: 1, failed: 0 });
+    expect((await recordOf(store, settled))?.state).toBe('released');
+  });
+
+  it('gives way to a late owner that completes while the recovery looks', async () => {
+    const { reconciler, service } = await started();
+    const settled = await abandon(store, 'settle');
+    untilLeftBehind();
+    const onTakeover = async (): Promise<Recovery> => {
+      // Another attempt takes over, because this one stood still for longer than its lease, and completes.
+      now += LEASE_MS;
+      await service.run({ operation: 'settle', key: settled.key, scope: 'alice' }, () => 'first');
+      return { value: 'second' };
+    };
+    reconciler.register('settle', { onTakeover });
+    expect(await reconciler.reconcile()).toMatchObject({ overtaken: 1 });
+    const call = { operation: 'settle', key: settled.key, scope: 'alice' };
+    expect(await service.run<unknown>(call, never)).toBe('first');
+  });
+
+  it('follows the policy of a call: what is not kept is released', async () => {
+    const { reconciler } = await started();
+    reconciler.register('settle', { onTakeover: () => ({ value: 1 }), keep: () => false });
+    const settled = await abandon(store, 'settle');
+    untilLeftBehind();
+    expect(await reconciler.reconcile()).toMatchObject({ released: 1 });
+    expect((await recordOf(store, settled))?.state).toBe('released');
+  });
+
+  it.each([
+    ['JSON has no text for', 7n],
+    ['is larger than maxStoredBytes', 'x'.repeat(2 ** 20)],
+  ])('keeps that it is done where the value %s', async (_, value) => {
+    const { reconciler, service } = await started();
+    reconciler.register('settle', { onTakeover: () => ({ value }) });
+    const { key } = await abandon(store, 'settle');
+    untilLeftBehind();
+    expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
+    const repeated = service.run({ operation: 'settle', key, scope: 'alice' }, never);
+    await expect(repeated).rejects.toMatchObject({ code: 'idempotency_response_not_kept' });
+  });
+
+  it('keeps what was found for the retention of its operation', async () => {
+    const { reconciler } = await started();
+    reconciler.register('settle', { onTakeover: () => ({ value: 1 }), retentionMs: 5_000 });
+    const settled = await abandon(store, 'settle');
+    untilLeftBehind();
+    await reconciler.reconcile();
+    expect(await recordOf(store, settled)).toMatchObject({ retentionLeftMs: 5_000 });
+  });
+});
+
+describe('A batch', () => {
+  it('bounds a round, and the next one goes on where it ended, past what nobody can recover', async () => {
+    const { reconciler } = await started({ batchSize: 10 });
+    for (let i = 0; i < 25; i += 1) await abandon(store, i < 20 ? 'unknown' : 'payments.charge');
+    untilLeftBehind();
+    const reports = [];
+    do reports.push(await reconciler.reconcile());
+    while (reports.at(-1)?.coverage === 'partial');
+    const looked = reports.map(({ unknown, released }) => unknown + released);
+    expect(looked).toEqual([10, 10, 5]);
+    expect(reports.reduce((sum, { released }) => sum + released, 0)).toBe(5);
+    // From the beginning again.
+    expect((await reconciler.reconcile()).unknown).toBe(10);
+  });
+
+  it('ends where the store is away, and takes up the same records again', async () => {
+    const faulty = new FaultyStore(store);
+    app = await reconcilingApp(
+      { store: faulty, reconcile: { intervalMs: 86_400_000, afterMs: AFTER_MS } },
+      { controllers: [Payments], providers: [Ledger] },
+    );
+    const { reconciler } = app;
+    for (let i = 0; i < 3; i += 1) await abandon(store, 'payments.charge');
+    untilLeftBehind();
+    // The turn, and the first record.
+    const healthy = <Reply>(execute: () => Promise<Reply>) => execute();
+    faulty.next('begin', healthy, healthy, unavailable);
+    expect(await reconciler.reconcile()).toEqual({
+      ...NOTHING,
+      released: 1,
+      coverage: 'partial',
+    });
+    expect(await reconciler.reconcile()).toEqual({
+      ...NOTHING,
+      released: 2,
+      coverage: 'complete',
+    });
+  });
+});
+
+describe('A store that is away', () => {
+  it('keeps the recovery from being asked, whatever the operation does without a record', async () => {
+    const faulty = new FaultyStore(store);
+    const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS };
+    app = await reconcilingApp({ store: faulty, reconcile, shutdownTimeoutMs: 0 });
+    const { reconciler, events } = app;
+    reconciler.register('settle', { onTakeover: never, onStoreUnavailable: 'execute' });
+    await abandon(store, 'settle');
+    untilLeftBehind();
+    faulty.next('begin', (execute) => execute(), unavailable);
+    expect(await reconciler.reconcile()).toEqual({ ...NOTHING, coverage: 'partial' });
+    expect(events.map(({ type }) => type)).toEqual(['store_unavailable', 'rejected']);
+  });
+
+  it('leaves what was found to be looked up again', async () => {
+    const faulty = new FaultyStore(store);
+    const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS };
+    app = await reconcilingApp({ store: faulty, reconcile, shutdownTimeoutMs: 0 });
+    const { reconciler, events } = app;
+    reconciler.register('settle', { onTakeover: () => ({ value: 1 }), saveTimeoutMs: 50 });
+    await abandon(store, 'settle');
+    untilLeftBehind();
+    faulty.always(unavailable, 'complete');
+    expect(await reconciler.reconcile()).toMatchObject({ failed: 1, completed: 0 });
+    expect(events.map(({ type }) => type)).toEqual(['takeover', 'recovered', 'save_delayed']);
+  });
+});
+
+describe('register()', () => {
+  it.each([
+    ['settle', undefined, 'IdempotencyReconciler.register()'],
+    ['', { onTakeover: look }, '"operation"'],
+    ['settle', {}, '"onTakeover"'],
+    ['settle', { onTakeover: 'run' }, '"onTakeover"'],
+    ['settle', { onTakeover: look, keep: true }, '"keep"'],
+    ['settle', { onTakeover: look, leaseMs: 1 }, '"leaseMs"'],
+    ['settle', { onTakeover: look, scope: 'alice' }, '"scope"'],
+    ['payments.charge', { onTakeover: look }, 'known already'],
+  ])('refuses %j with %j', async (operation, call, message) => {
+    const { reconciler } = await started();
+    const register = () => reconciler.register(operation, call as never);
+    expect(register).toThrow(IdempotencyOptionsError);
+    expect(register).toThrow(message);
+  });
+
+  it('refuses an operation that is registered', async () => {
+    const { reconciler } = await started();
+    reconciler.register('settle', { onTakeover: look });
+    expect(() => reconciler.register('settle', { onTakeover: look })).toThrow('known already');
+  });
+});

@@ -1,0 +1,347 @@
+import { Injectable, type BeforeApplicationShutdown, type OnModuleInit } from '@nestjs/common';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  IdempotencyOptionsError,
+  IdempotencyReconciler,
+  StoreConfigurationError,
+  StoreUnavailableError,
+  type IdempotencyModuleOptions,
+  type Recovery,
+} from 'nestjs-idempotency';
+import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
+import { FaultyStore, misconfigured, unavailable } from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { abandon, LEASE_MS, recordOf, type AbandonedCall } from './support/abandon.js';
+import { reconcilingApp, type ReconcilingApp } from './support/reconciling-app.js';
+
+const OFTEN = { intervalMs: 100, afterMs: 0 };
+
+let apps: ReconcilingApp[] = [];
+let now = Date.UTC(2026, 0, 1);
+
+afterEach(async () => {
+  for (const { nest } of apps) await nest.close();
+  apps = [];
+});
+
+async function started(options: IdempotencyModuleOptions, providers: (new () => object)[] = []) {
+  const app = await reconcilingApp(options, { providers });
+  apps.push(app);
+  return app;
+}
+
+/** A store with records whose leases are over. */
+async function leftBehind(count: number) {
+  const store = new ListingStore({ now: () => now });
+  const calls: AbandonedCall[] = [];
+  for (let i = 0; i < count; i += 1) calls.push(await abandon(store, 'settle'));
+  now += LEASE_MS;
+  return { store, calls };
+}
+
+/** Counts how often it was asked, and how often at once. */
+class ListingStore extends MemoryIdempotencyStore {
+  asked = 0;
+  atOnce = 0;
+  private asking = 0;
+
+  override async abandoned(...command: Parameters<MemoryIdempotencyStore['abandoned']>) {
+    this.asked += 1;
+    this.asking += 1;
+    this.atOnce = Math.max(this.atOnce, this.asking);
+    const page = await super.abandoned(...command);
+    await delay(1);
+    this.asking -= 1;
+    return page;
+  }
+}
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await delay(5);
+}
+
+describe('The reconciler', () => {
+  it('comes by itself, again and again, one round after the other', async () => {
+    const { store, calls } = await leftBehind(1);
+    const { reconciler } = await started({ store, reconcile: OFTEN });
+    reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
+    await until(async () => (await recordOf(store, calls[0]!))?.state === 'completed');
+    const before = store.asked;
+    await until(() => store.asked >= before + 3);
+    expect(store.atOnce).toBe(1);
+  });
+
+  it('does not come by itself where nobody asked for it', async () => {
+    const { store, calls } = await leftBehind(1);
+    const { reconciler } = await started({ store });
+    reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
+    // Not even whether it could list anything.
+    expect(store.asked).toBe(0);
+    // With its defaults, for which this record is too young.
+    expect(await reconciler.reconcile()).toMatchObject({ completed: 0, coverage: 'complete' });
+    now += 300_000;
+    expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
+    expect((await recordOf(store, calls[0]!))?.state).toBe('completed');
+  });
+
+  it('joins the round under way when it is asked for another one', async () => {
+    const { store } = await leftBehind(1);
+    const { reconciler } = await started({
+      store,
+      reconcile: { ...OFTEN, intervalMs: 86_400_000 },
+    });
+    let asked = 0;
+    reconciler.register('settle', {
+      onTakeover: (): Recovery => {
+        asked += 1;
+        return { value: 1 };
+      },
+    });
+    const reports = await Promise.all([reconciler.reconcile(), reconciler.reconcile()]);
+    expect(reports[0]).toBe(reports[1]);
+    expect(asked).toBe(1);
+    expect(await reconciler.reconcile()).toMatchObject({ completed: 0 });
+  });
+
+  it('leaves the round to another process that is at it', async () => {
+    const { store } = await leftBehind(2);
+    const gate = new Gate();
+    gate.close();
+    const looking = new Gate();
+    looking.close();
+    const options = { store, reconcile: { ...OFTEN, intervalMs: 86_400_000 } };
+    const [one, other] = [await started(options), await started(options)];
+    one.reconciler.register('settle', {
+      onTakeover: async (): Promise<Recovery> => {
+        looking.open();
+        await gate.pass();
+        return 'run';
+      },
+    });
+    const first = one.reconciler.reconcile();
+    await looking.pass();
+    const idle = { completed: 0, released: 0, overtaken: 0, failed: 0, unknown: 0 };
+    expect(await other.reconciler.reconcile()).toEqual({ ...idle, coverage: 'not_my_turn' });
+    gate.open();
+    expect(await first).toMatchObject({ released: 2, coverage: 'complete' });
+    expect(await other.reconciler.reconcile()).toMatchObject({ coverage: 'complete' });
+    // Nobody hears of turns.
+    expect(other.events).toEqual([]);
+  });
+
+  it('takes the turn of a process that died', async () => {
+    const { store } = await leftBehind(1);
+    const options = {
+      store,
+      reconcile: { ...OFTEN, intervalMs: 86_400_000 },
+      shutdownTimeoutMs: 0,
+    };
+    const [one, other] = [await started(options), await started(options)];
+    one.reconciler.register('settle', { onTakeover: () => new Promise<Recovery>(() => undefined) });
+    other.reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
+    void one.reconciler.reconcile();
+    await until(() => one.events.length > 0);
+    expect(await other.reconciler.reconcile()).toMatchObject({ coverage: 'not_my_turn' });
+    // The default of a lease, without a heartbeat.
+    now += 10_000;
+    expect(await other.reconciler.reconcile()).toMatchObject({ completed: 1 });
+  });
+
+  it('tells of a store that is away, and comes again', async () => {
+    const { store, calls } = await leftBehind(1);
+    const faulty = new FaultyStore(store);
+    const { reconciler, events } = await started({ store: faulty, reconcile: OFTEN });
+    reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
+    faulty.always(unavailable, 'begin');
+    await expect(reconciler.reconcile()).rejects.toThrow(StoreUnavailableError);
+    faulty.always(misconfigured, 'begin');
+    await expect(reconciler.reconcile()).rejects.toThrow(StoreConfigurationError);
+    expect(events).toContainEqual(
+      expect.objectContaining({
+        type: 'store_unavailable',
+        operation: 'nestjs-idempotency/reconcile',
+      }),
+    );
+    // As often as it comes by itself.
+    const told = () => events.filter(({ type }) => type === 'store_unavailable').length;
+    const before = told();
+    await until(() => told() >= before + 2);
+    faulty.heal();
+    await until(async () => (await recordOf(store, calls[0]!))?.state === 'completed');
+  });
+
+  it('ends its round once it has lost its turn, and leaves the rest to the other', async () => {
+    const { store } = await leftBehind(3);
+    const heartbeats: string[] = [];
+    const extend = store.extend.bind(store);
+    store.extend = async (...command) => {
+      const reply = await extend(...command);
+      heartbeats.push(reply.kind);
+      return reply;
+    };
+    const gate = new Gate();
+    gate.close();
+    const looking: string[] = [];
+    const leaseMs = 300;
+    const options = { store, leaseMs, reconcile: { ...OFTEN, intervalMs: 86_400_000 } };
+    const [slow, other] = [await started(options), await started(options)];
+    slow.reconciler.register('settle', {
+      leaseMs: 60_000,
+      onTakeover: async ({ key }): Promise<Recovery> => {
+        looking.push(key);
+        await gate.pass();
+        return { value: key };
+      },
+    });
+    const round = slow.reconciler.reconcile();
+    await until(() => looking.length > 0);
+    // The slow one has not been heard of for a lease.
+    now += leaseMs;
+    while ((await other.reconciler.reconcile()).coverage === 'not_my_turn') now += leaseMs;
+    await until(() => heartbeats.includes('lost'));
+    gate.open();
+    expect(await round).toMatchObject({ completed: 1, coverage: 'partial' });
+    expect(looking).toHaveLength(1);
+  });
+
+  it('serves what is registered as late as in onModuleInit', async () => {
+    const { store, calls } = await leftBehind(1);
+    @Injectable()
+    class Settlements implements OnModuleInit {
+      constructor(private readonly reconciler: IdempotencyReconciler) {}
+
+      onModuleInit(): void {
+        this.reconciler.register('settle', { onTakeover: () => ({ value: 1 }) });
+      }
+    }
+    await started({ store, reconcile: OFTEN }, [Settlements as new () => object]);
+    await until(async () => (await recordOf(store, calls[0]!))?.state === 'completed');
+  });
+});
+
+/** Lets the record under way end once the shutdown has begun, which providers are told of first. */
+@Injectable()
+class OpensAtTheEnd implements BeforeApplicationShutdown {
+  gate: Gate | undefined;
+
+  beforeApplicationShutdown(): void {
+    this.gate?.open();
+  }
+}
+
+describe('The shutdown', () => {
+  /** An application in the middle of its first of three records. */
+  async function inTheMiddle(
+    options: Partial<IdempotencyModuleOptions> = {},
+    providers: (new () => object)[] = [],
+  ) {
+    const { store, calls } = await leftBehind(3);
+    const gate = new Gate();
+    gate.close();
+    const reconcile = { ...OFTEN, intervalMs: 86_400_000 };
+    const app = await reconcilingApp({ store, reconcile, ...options }, { providers });
+    const looking: string[] = [];
+    app.reconciler.register('settle', {
+      onTakeover: async ({ key }): Promise<Recovery> => {
+        looking.push(key);
+        await gate.pass();
+        return { value: key };
+      },
+    });
+    // Closing forgets the records of a memory store.
+    const states: (string | undefined)[] = [];
+    const close = store.close.bind(store);
+    store.close = async () => {
+      for (const call of calls) states.push((await recordOf(store, call))?.state);
+      await close();
+    };
+    const round = app.reconciler.reconcile();
+    await until(() => looking.length > 0);
+    return { ...app, gate, round, looking, states };
+  }
+
+  it('waits for the record under way, and begins no other', async () => {
+    const { nest, gate, round, looking, states } = await inTheMiddle({}, [OpensAtTheEnd]);
+    nest.get(OpensAtTheEnd).gate = gate;
+    await nest.close();
+    expect(await round).toMatchObject({ completed: 1, coverage: 'partial' });
+    expect(looking).toHaveLength(1);
+    expect(states.sort()).toEqual(['completed', 'in_progress', 'in_progress']);
+  });
+
+  it('does not wait for ever', async () => {
+    const { nest, gate, round, states } = await inTheMiddle({ shutdownTimeoutMs: 50 });
+    await nest.close();
+    expect(states).toEqual(['in_progress', 'in_progress', 'in_progress']);
+    gate.open();
+    await round;
+  });
+
+  it('ends the schedule: no round begins any more', async () => {
+    const { store } = await leftBehind(1);
+    const { nest, reconciler } = await reconcilingApp({ store, reconcile: OFTEN });
+    await until(() => store.asked > 1);
+    await nest.close();
+    const { asked } = store;
+    await delay(3 * OFTEN.intervalMs);
+    expect(store.asked).toBe(asked);
+    expect(await reconciler.reconcile()).toMatchObject({ coverage: 'not_my_turn' });
+  });
+});
+
+describe('The option "reconcile"', () => {
+  const refusal = (options: object) => started({ store: memoryStore(), ...options });
+
+  it.each([
+    ['yes', '"reconcile"'],
+    [[], '"reconcile"'],
+    [{ interval: 1 }, '"interval" is not an option of "reconcile"'],
+    [{ intervalMs: 99 }, '"reconcile.intervalMs" must be an integer from 100 to 86400000'],
+    [{ intervalMs: 86_400_001 }, '"reconcile.intervalMs"'],
+    [{ batchSize: 0 }, '"reconcile.batchSize" must be an integer from 1 to 10000'],
+    [{ batchSize: 10_001 }, '"reconcile.batchSize"'],
+    [{ afterMs: -1 }, '"reconcile.afterMs" must be an integer from 0 to 86400000'],
+    [{ afterMs: 1.5 }, '"reconcile.afterMs"'],
+  ])('stops the start when it is %j', async (reconcile, message) => {
+    await expect(refusal({ reconcile })).rejects.toThrow(IdempotencyOptionsError);
+    await expect(refusal({ reconcile })).rejects.toThrow(message);
+  });
+
+  it.each([true, false, undefined, {}, { batchSize: undefined }])(
+    'may be %j',
+    async (reconcile) => {
+      await expect(refusal({ reconcile })).resolves.toBeDefined();
+    },
+  );
+
+  class WithoutList extends MemoryIdempotencyStore {
+    override abandoned() {
+      return Promise.resolve(undefined as never);
+    }
+  }
+
+  it('stops the start with a store that lists nothing; asking for a round says the same', async () => {
+    const refused = started({ store: new WithoutList(), reconcile: true });
+    await expect(refused).rejects.toThrow('has no abandoned()');
+    const { reconciler, events } = await started({ store: new WithoutList() });
+    await expect(reconciler.reconcile()).rejects.toThrow(IdempotencyOptionsError);
+    expect(events).toEqual([]);
+  });
+
+  it('stops the start with a store that can never list, and not with one that is away', async () => {
+    class Failing extends MemoryIdempotencyStore {
+      constructor(private readonly fault: typeof unavailable) {
+        super();
+      }
+      override abandoned() {
+        return this.fault(() => Promise.resolve({ records: [] }));
+      }
+    }
+    const refused = started({ store: new Failing(misconfigured), reconcile: true });
+    await expect(refused).rejects.toThrow(StoreConfigurationError);
+    await expect(
+      started({ store: new Failing(unavailable), reconcile: true }),
+    ).resolves.toBeDefined();
+  });
+});

@@ -1,0 +1,50 @@
+import { randomUUID } from 'node:crypto';
+import { recordKey, type IdempotencyStore, type Lease, type Scope } from 'nestjs-idempotency';
+import { canonicalJson } from '../../../../lib/core/canonical-json.js';
+import { fingerprint } from '../../../../lib/core/fingerprint.js';
+import { originOf } from '../../../../lib/core/origin.js';
+import { newOwnerToken } from '../../../../lib/core/owner-token.js';
+
+export const LEASE_MS = 10_000;
+const MAX_EXECUTION_MS = 300_000;
+const RETENTION_MS = 86_400_000;
+const TIMEOUT_MS = 10_000;
+
+/** A call that was begun and never ended. */
+export interface AbandonedCall {
+  readonly operation: string;
+  readonly key: string;
+  readonly scope: Scope;
+  readonly lease: Lease;
+}
+
+/** Begins as `IdempotencyService.run()` does with a function as `onTakeover`, and leaves it at that. */
+export async function abandon(
+  store: IdempotencyStore,
+  operation: string,
+  key: string = randomUUID(),
+  leaseMs = LEASE_MS,
+): Promise<AbandonedCall> {
+  const claim = { operation, key, scope: ['alice'] };
+  const begin = {
+    recordKey: recordKey(claim),
+    token: newOwnerToken(),
+    fingerprint: fingerprint([operation, canonicalJson(undefined)]),
+    leaseMs,
+    maxExecutionMs: MAX_EXECUTION_MS,
+    recordRetentionMs: RETENTION_MS + MAX_EXECUTION_MS,
+    notAfter: 0,
+    onExpiredLease: 'takeover' as const,
+    origin: originOf(claim),
+    timeoutMs: TIMEOUT_MS,
+  };
+  const reply = await store.begin(begin);
+  if (reply.kind !== 'acquired') throw new Error(`begin answered ${reply.kind}`);
+  const { recordKey: of, token } = begin;
+  return { ...claim, lease: { recordKey: of, token, fence: reply.fence } };
+}
+
+/** The record of a call as it stands. */
+export async function recordOf(store: IdempotencyStore, { lease }: AbandonedCall) {
+  return store.inspect(lease.recordKey, { timeoutMs: TIMEOUT_MS });
+}

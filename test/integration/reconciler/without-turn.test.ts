@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { IdempotencyStore, Recover } from 'nestjs-idempotency';
+import { postgresStore } from 'nestjs-idempotency/postgres';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { IdempotencyEvents } from '../../../lib/core/events.js';
+import { IdempotencyEngine } from '../../../lib/core/idempotency-engine.js';
+import { ENGINE_DEFAULTS, PROTOCOL_DEFAULTS } from '../../../lib/core/options.js';
+import { Reconciliation } from '../../../lib/core/reconciliation.js';
+import { recoverableCall } from '../../../lib/transports/call/call-recovery.js';
+import { noServices } from '../../support/no-services.js';
+import { startPostgres } from '../../support/postgres-server.js';
+import { startRedis } from '../../support/redis-server.js';
+import { abandon, recordOf, type AbandonedCall } from './support/abandon.js';
+
+const RECORDS = 40;
+const AT_ONCE = 4;
+const TIMEOUT_MS = 10_000;
+
+const STORES = {
+  Redis: async () => {
+    const server = await startRedis();
+    return { server, open: () => redisStore({ url: server.url }) };
+  },
+  PostgreSQL: async () => {
+    const server = await startPostgres();
+    const url = await server.newDatabase();
+    const store = postgresStore({ url });
+    await store.migrate();
+    await store.close();
+    return { server, open: () => postgresStore({ url }) };
+  },
+};
+
+describe.each(Object.entries(STORES))('Without a turn, on %s', (_, start) => {
+  let started: Awaited<ReturnType<typeof start>> | undefined;
+  const stores: IdempotencyStore[] = [];
+
+  beforeAll(async () => {
+    started = await start();
+    const { open } = started;
+    stores.push(...Array.from({ length: AT_ONCE }, () => open()));
+  });
+  afterAll(async () => {
+    for (const store of stores) await store.close();
+    await started?.server.stop();
+  });
+
+  it(`each of ${RECORDS} records is recovered once by ${AT_ONCE} processes at it`, async () => {
+    const [store] = stores as [IdempotencyStore];
+    const calls: AbandonedCall[] = [];
+    for (let i = 0; i < RECORDS; i += 1) calls.push(await abandon(store, 'settle', `k${i}`, 100));
+    for (const call of calls) {
+      while (((await recordOf(store, call))?.leaseLeftMs ?? 0) > 0) await delay(5);
+    }
+    const looked: string[] = [];
+    const onTakeover: Recover = async ({ key }) => {
+      looked.push(key);
+      await delay(1);
+      return { value: key };
+    };
+    const options = { ...PROTOCOL_DEFAULTS, commandTimeoutMs: TIMEOUT_MS, onTakeover };
+    const operation = recoverableCall(options, () => true, 1_000);
+    const settings = { intervalMs: 100, afterMs: 0, batchSize: 10 };
+    const rounds = stores.map(async (own) => {
+      const engine = new IdempotencyEngine(own, new IdempotencyEvents(), ENGINE_DEFAULTS);
+      const all = new Reconciliation(engine, noServices, () => operation, settings, TIMEOUT_MS);
+      let completed = 0;
+      for (;;) {
+        const report = await all.round(() => false);
+        completed += report.completed;
+        if (report.coverage === 'complete') return completed;
+      }
+    });
+    const completed = await Promise.all(rounds);
+    expect(looked.sort()).toEqual(calls.map(({ key }) => key).sort());
+    expect(completed.reduce((sum, each) => sum + each)).toBe(RECORDS);
+    for (const call of calls) expect((await recordOf(store, call))?.state).toBe('completed');
+  }, 60_000);
+});

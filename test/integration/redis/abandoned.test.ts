@@ -1,0 +1,192 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { Cluster, Redis } from 'ioredis';
+import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { StoreConfigurationError, StoreUnavailableError } from '../../../lib/core/errors.js';
+import type {
+  AbandonedPage,
+  Begin,
+  IdempotencyStore,
+} from '../../../lib/core/idempotency-store.js';
+import { RedisCluster } from '../../support/redis-cluster.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import {
+  beginCommand,
+  completeCommand,
+  leaseOf,
+  newRecordKey,
+  TIMEOUT_MS,
+} from './support/commands.js';
+import { ownStore, userClient } from './support/fixture.js';
+import { until } from './support/until.js';
+
+const ORIGIN = 'b3JkZXJz';
+const LEASE_MS = 100;
+
+let server: RedisServer;
+let admin: Redis;
+
+beforeAll(async () => {
+  server = await startRedis();
+  admin = new Redis(server.url);
+});
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+beforeEach(async () => {
+  await admin.flushall();
+});
+
+/** A record whose lease is over in a moment, unless `leaseMs` says otherwise. */
+async function begun(store: IdempotencyStore, leaseMs = LEASE_MS) {
+  const begin = beginCommand({ origin: ORIGIN, leaseMs });
+  expect(await store.begin(begin)).toMatchObject({ kind: 'acquired' });
+  return begin;
+}
+
+const longOver = async (store: IdempotencyStore, { recordKey }: Begin) =>
+  until(async () => {
+    const record = await store.inspect(recordKey, { timeoutMs: TIMEOUT_MS });
+    return (record?.leaseLeftMs ?? 0) < 0;
+  });
+
+async function listed(store: IdempotencyStore, limit = 1_000) {
+  const pages = [];
+  let cursor: string | undefined;
+  do {
+    const page = await store.abandoned({ overMs: 0, limit, cursor, timeoutMs: TIMEOUT_MS });
+    if (page === undefined) throw new Error('The store lists nothing.');
+    pages.push(page.records);
+    cursor = page.cursor;
+  } while (cursor !== undefined);
+  return { pages, keys: pages.flat().map(({ recordKey }) => recordKey) };
+}
+
+describe('Redis lists', () => {
+  it('what was abandoned, beside what runs, and beside what is not the store’s', async () => {
+    const store = ownStore(server.url);
+    const abandoned = await begun(store);
+    await begun(store, 60_000);
+    await admin.set(`other:1:${newRecordKey()}`, 'not a record');
+    await admin.set('idem:2:x', 'not a record of this version');
+    await admin.hset(`idem:1:${newRecordKey()}`, 'not', 'a string');
+    await longOver(store, abandoned);
+    expect((await listed(store)).keys).toEqual([abandoned.recordKey]);
+  });
+
+  it('the records of one prefix alone, whatever characters it has', async () => {
+    const prefixes = ['*', '[a-z]', 'x?', 'back\\slash', 'idem'];
+    const stores = prefixes.map((keyPrefix) => ownStore(server.url, { keyPrefix }));
+    const begins = [];
+    for (const store of stores) begins.push(await begun(store));
+    for (const [i, store] of stores.entries()) {
+      await longOver(store, begins[i]!);
+      expect((await listed(store)).keys).toEqual([begins[i]!.recordKey]);
+    }
+  });
+
+  it('record keys without the prefix that a client of the user adds', async () => {
+    const client = userClient(server.url, { keyPrefix: 'app{1}:' });
+    const store = new RedisIdempotencyStore({ client });
+    const abandoned = await begun(store);
+    await longOver(store, abandoned);
+    expect((await listed(store)).keys).toEqual([abandoned.recordKey]);
+    expect(await admin.keys('*')).toEqual([`app{1}:idem:1:${abandoned.recordKey}`]);
+  });
+
+  it('in small steps, each of which finds a few of many keys', async () => {
+    const store = ownStore(server.url);
+    const begins = [];
+    for (let i = 0; i < 300; i += 1) begins.push(await begun(store));
+    await longOver(store, begins.at(-1)!);
+    const { pages, keys } = await listed(store, 10);
+    expect(new Set(keys)).toEqual(new Set(begins.map(({ recordKey }) => recordKey)));
+    expect(pages.length).toBeGreaterThan(10);
+    expect(Math.max(...pages.map(({ length }) => length))).toBeLessThan(50);
+  });
+
+  it('without reading outcomes: a large one costs no more than its first bytes', async () => {
+    const store = ownStore(server.url);
+    const begin = await begun(store, 60_000);
+    const body = Buffer.alloc(4 * 2 ** 20);
+    const { kind } = await store.complete(
+      leaseOf(begin, 0),
+      completeCommand({ outcome: { header: '{}', body } }),
+    );
+    expect(kind).toBe('ok');
+    await admin.config('RESETSTAT');
+    expect((await listed(store)).keys).toEqual([]);
+    const stats = await admin.info('commandstats');
+    expect(stats).toContain('cmdstat_getrange:calls=1,');
+    expect(stats).not.toContain('cmdstat_get:');
+  });
+
+  it('nothing to a user who may not, and says what he needs', async () => {
+    const rules = ['on', '>limited', '~*', '&*', '+@all', '-scan'];
+    await admin.call('ACL', 'SETUSER', 'limited', ...rules);
+    const url = new URL(server.url);
+    [url.username, url.password] = ['limited', 'limited'];
+    const store = ownStore(url.href);
+    const page = store.abandoned({ overMs: 0, limit: 10, timeoutMs: TIMEOUT_MS });
+    await expect(page).rejects.toThrow(StoreConfigurationError);
+    await expect(page).rejects.toThrow(/SCAN and GETRANGE for the reconciler/);
+  });
+
+  it('nothing while it is away', async () => {
+    const own = await startRedis();
+    const store = ownStore(own.url);
+    await own.stop();
+    const page = store.abandoned({ overMs: 0, limit: 10, timeoutMs: 200 });
+    await expect(page).rejects.toThrow(StoreUnavailableError);
+  });
+});
+
+describe('A cluster lists', () => {
+  let servers: RedisCluster;
+  let cluster: Cluster;
+  beforeAll(async () => {
+    servers = await RedisCluster.start({ replicas: 0 });
+  });
+  afterAll(() => servers.stop());
+  beforeEach(() => {
+    cluster = new Cluster(servers.addresses);
+  });
+  afterEach(async () => {
+    cluster.disconnect();
+    for (const node of servers.nodes) await node.call('FLUSHALL');
+  });
+
+  async function spread(store: IdempotencyStore) {
+    const begins = [];
+    for (let i = 0; i < 60; i += 1) begins.push(await begun(store));
+    for (const node of servers.nodes) expect(await node.call('DBSIZE')).toBeGreaterThan(0);
+    await longOver(store, begins.at(-1)!);
+    return begins.map(({ recordKey }) => recordKey);
+  }
+
+  it('the records of all its primaries', async () => {
+    const store = new RedisIdempotencyStore({ client: cluster });
+    const recordKeys = await spread(store);
+    const { pages, keys } = await listed(store);
+    expect(keys.sort()).toEqual(recordKeys.sort());
+    expect(pages.length).toBeGreaterThanOrEqual(servers.nodes.length);
+  });
+
+  it('what follows the page of another process, and all of the next server where one is gone', async () => {
+    const store = new RedisIdempotencyStore({ client: cluster });
+    await spread(store);
+    const command = { overMs: 0, limit: 1_000, timeoutMs: TIMEOUT_MS };
+    const first = await store.abandoned(command);
+    const other = new RedisIdempotencyStore({ client: cluster });
+    const second = await other.abandoned({ ...command, cursor: first.cursor });
+    const third = await store.abandoned({ ...command, cursor: second.cursor });
+    const keysOf = ({ records }: AbandonedPage) => records.map(({ recordKey }) => recordKey).sort();
+    expect(new Set([first, second, third].flatMap(keysOf)).size).toBe(60);
+    // By the order of their names, its server stood behind the second one; its cursor means nothing to the third.
+    const [, name = ''] = first.cursor?.split('@') ?? [];
+    const gone = await other.abandoned({ ...command, cursor: `77@${name}-` });
+    expect(keysOf(gone)).toEqual(keysOf(third));
+    const last = await other.abandoned({ ...command, cursor: '77@~' });
+    expect(last).toEqual({ records: [] });
+  });
+});

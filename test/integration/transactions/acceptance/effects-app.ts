@@ -1,0 +1,70 @@
+import type { AddressInfo } from 'node:net';
+import { Body, Controller, Headers, Inject, Module, Post } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import {
+  IdempotencyContext,
+  IdempotencyModule,
+  IdempotencyTransaction,
+  Idempotent,
+} from 'nestjs-idempotency';
+import { postgresStore } from 'nestjs-idempotency/postgres';
+import type { OpenedUnitOfWork } from '../unit-of-work-suite.js';
+
+const OPENED = Symbol('the opened unit of work');
+
+/** What the handler does once it has written. */
+export type Plan = 'answer' | 'fail' | 'hang';
+
+/** How long a retry waits for the dead at the most. Nobody else's lease is ever over: its transaction holds it. */
+const LEASE_MS = 2_000;
+
+@Controller('effects')
+class EffectsController {
+  constructor(@Inject(OPENED) private readonly opened: OpenedUnitOfWork<never>) {}
+
+  @Post()
+  @Idempotent({ transactional: true })
+  async create(
+    @Body() { id }: { id: string },
+    @Headers('x-plan') plan: Plan,
+    @IdempotencyTransaction() transaction: never,
+    @IdempotencyContext() { attempt, isTakeover }: IdempotencyContext,
+  ) {
+    await this.opened.insert(transaction, id);
+    if (plan === 'fail') throw new Error('as planned');
+    if (plan === 'hang') {
+      process.send?.({ written: id });
+      await new Promise(() => undefined);
+    }
+    return { id, attempt, isTakeover };
+  }
+}
+
+@Module({})
+class AppModule {}
+
+/** @returns the port on which it listens. */
+export async function startEffectsApp(
+  url: string,
+  opened: OpenedUnitOfWork<never>,
+): Promise<number> {
+  const module = {
+    module: AppModule,
+    imports: [
+      IdempotencyModule.forRoot({
+        store: postgresStore({ url }),
+        unitOfWork: opened.unitOfWork,
+        scope: () => 'everybody',
+        leaseMs: LEASE_MS,
+        // A machine that is busy with other tests is not to be mistaken for a server that is down.
+        commandTimeoutMs: 10_000,
+        saveTimeoutMs: 10_000,
+      }),
+    ],
+    controllers: [EffectsController],
+    providers: [{ provide: OPENED, useValue: opened }],
+  };
+  const app = await NestFactory.create(module, { logger: false, abortOnError: false });
+  await app.listen(0, '127.0.0.1');
+  return (app.getHttpServer() as { address(): AddressInfo }).address().port;
+}

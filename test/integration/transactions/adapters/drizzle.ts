@@ -1,0 +1,24 @@
+import { drizzle as openDrizzle, type NodePgDatabase } from 'drizzle-orm/node-postgres';
+import { pgTable, text } from 'drizzle-orm/pg-core';
+import { type DrizzleTransaction, drizzleUnitOfWork } from 'nestjs-idempotency/drizzle';
+import { openPostgresPool } from '../../../support/postgres-pool.js';
+import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
+
+export const effects = pgTable('effects', { id: text().primaryKey() });
+export const schema = { effects };
+
+type Transaction = DrizzleTransaction<NodePgDatabase<typeof schema>>;
+
+export const drizzle: UnitOfWorkUnderTest<Transaction> = {
+  name: 'drizzleUnitOfWork',
+  tellsOfLoss: true,
+  canCut: true,
+  open: async (url, connections) => {
+    const pool = openPostgresPool(url, { max: connections });
+    return {
+      unitOfWork: drizzleUnitOfWork(pool, (client) => openDrizzle(client, { schema })),
+      insert: (transaction, id) => transaction.insert(effects).values({ id }),
+      close: () => pool.end(),
+    };
+  },
+};

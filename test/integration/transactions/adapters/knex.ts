@@ -1,0 +1,21 @@
+import openKnex, { type Knex } from 'knex';
+import { knexUnitOfWork } from 'nestjs-idempotency/knex';
+import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
+
+/** It tells of every connection that it has lost. */
+const silent = { warn: () => undefined, error: () => undefined };
+
+export const knex: UnitOfWorkUnderTest<Knex.Transaction> = {
+  name: 'knexUnitOfWork',
+  tellsOfLoss: false,
+  canCut: false,
+  open: async (url, connections) => {
+    const pool = { min: 0, max: connections };
+    const db = openKnex({ client: 'pg', connection: url, pool, log: silent });
+    return {
+      unitOfWork: knexUnitOfWork(db),
+      insert: (transaction, id) => transaction('effects').insert({ id }),
+      close: () => db.destroy(),
+    };
+  },
+};

@@ -1,0 +1,18 @@
+import type { Pool } from 'pg';
+import { pgUnitOfWork, type PgTransaction } from 'nestjs-idempotency/pg';
+import { openPostgresPool } from '../../../support/postgres-pool.js';
+import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
+
+export const pg: UnitOfWorkUnderTest<PgTransaction<Pool>> = {
+  name: 'pgUnitOfWork',
+  tellsOfLoss: true,
+  canCut: true,
+  open: async (url, connections) => {
+    const pool = openPostgresPool(url, { max: connections });
+    return {
+      unitOfWork: pgUnitOfWork(pool),
+      insert: (transaction, id) => transaction.query('INSERT INTO effects VALUES ($1)', [id]),
+      close: () => pool.end(),
+    };
+  },
+};

@@ -1,0 +1,27 @@
+import { PrismaPg } from '@prisma/adapter-pg';
+import { prismaUnitOfWork } from 'nestjs-idempotency/prisma';
+import {
+  type EffectsClient,
+  type EffectsTransaction,
+  loadPrismaClient,
+} from '../../../support/prisma/generate-client.js';
+import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
+
+export async function openClient(url: string, connections: number): Promise<EffectsClient> {
+  const PrismaClient = await loadPrismaClient();
+  return new PrismaClient({ adapter: new PrismaPg({ connectionString: url, max: connections }) });
+}
+
+export const prisma: UnitOfWorkUnderTest<EffectsTransaction> = {
+  name: 'prismaUnitOfWork',
+  tellsOfLoss: false,
+  canCut: false,
+  open: async (url, connections) => {
+    const client = await openClient(url, connections);
+    return {
+      unitOfWork: prismaUnitOfWork(client),
+      insert: async (transaction, id) => transaction.effect.create({ data: { id } }),
+      close: () => client.$disconnect(),
+    };
+  },
+};

@@ -1,0 +1,30 @@
+import { TcpRelay } from '../../../support/tcp-relay.js';
+
+/** What PostgreSQL says last to a client that has just come in. */
+const READY_FOR_QUERY = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
+
+/** A server that ends each connection with the very packet that says that it is ready. */
+export async function startHastyRelay(
+  url: string,
+): Promise<{ url: string; stop(): Promise<void> }> {
+  const target = new URL(url);
+  const relay = await TcpRelay.start(Number(target.port));
+  relay.tell(({ client, server }) => {
+    client.on('data', (chunk) => server.write(chunk));
+    server.on('data', (chunk: Buffer) => {
+      const isReady = chunk.subarray(-READY_FOR_QUERY.length).equals(READY_FOR_QUERY);
+      client.write(isReady ? Buffer.concat([chunk, termination()]) : chunk);
+      if (isReady) client.end();
+    });
+  });
+  target.port = String(relay.port);
+  return { url: target.href, stop: () => relay.stop() };
+}
+
+function termination(): Buffer {
+  const fields = ['SFATAL', 'VFATAL', 'C57P01', 'Mterminating connection', ''];
+  const body = Buffer.from(fields.map((field) => `${field}\0`).join(''));
+  const head = Buffer.from('E\0\0\0\0');
+  head.writeInt32BE(body.length + 4, 1);
+  return Buffer.concat([head, body]);
+}

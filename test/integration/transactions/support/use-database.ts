@@ -1,0 +1,41 @@
+import { afterAll, afterEach, beforeAll, beforeEach } from '@jest/globals';
+import type { Pool } from 'pg';
+import { openPostgresPool } from '../../../support/postgres-pool.js';
+import { startPostgres, type PostgresServer } from '../../../support/postgres-server.js';
+
+/** A database of its own for each test. */
+export interface Database {
+  readonly url: string;
+  /** A pool of one connection, so that the next transaction has that of the one before. */
+  readonly pool: Pool;
+  /** The rows of the table `effects (id text PRIMARY KEY)` that were committed. */
+  effects(): Promise<string[]>;
+}
+
+export function useDatabase(): Database {
+  let server: PostgresServer;
+  let url: string;
+  let pool: Pool;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.stop());
+  beforeEach(async () => {
+    url = await server.newDatabase();
+    pool = openPostgresPool(url, { max: 1 });
+    await pool.query('CREATE TABLE effects (id text PRIMARY KEY)');
+  });
+  afterEach(() => pool.end());
+  return {
+    get url() {
+      return url;
+    },
+    get pool() {
+      return pool;
+    },
+    async effects() {
+      const { rows } = await pool.query<{ id: string }>('SELECT id FROM effects ORDER BY id');
+      return rows.map(({ id }) => id);
+    },
+  };
+}

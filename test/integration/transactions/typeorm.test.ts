@@ -1,0 +1,116 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { IdempotencyOptionsError, type UnitOfWork } from 'nestjs-idempotency';
+import {
+  TransactionAbortedError,
+  TransactionOverError,
+  typeOrmUnitOfWork,
+} from 'nestjs-idempotency/typeorm';
+import { DataSource, type EntityManager } from 'typeorm';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { until } from '../redis/support/until.js';
+import { Effect, openDataSource, typeorm } from './adapters/typeorm.js';
+import { describeUnitOfWork } from './unit-of-work-suite.js';
+
+describeUnitOfWork(typeorm);
+
+describe('typeOrmUnitOfWork', () => {
+  it.each([
+    ['nothing', undefined],
+    ['null', null],
+    ['a URL', 'postgres://127.0.0.1/shop'],
+    ['the options of a data source', { type: 'postgres' }],
+    ['a data source of another database', new DataSource({ type: 'mysql' })],
+  ])('refuses %s', (_, dataSource) => {
+    const create = () => typeOrmUnitOfWork(dataSource as unknown as DataSource);
+    expect(create).toThrow(IdempotencyOptionsError);
+    expect(create).toThrow('a DataSource of TypeORM, with type "postgres"');
+  });
+
+  describe('on a real server', () => {
+    let server: PostgresServer;
+    let dataSource: DataSource;
+    let unitOfWork: UnitOfWork<EntityManager>;
+
+    beforeAll(async () => {
+      server = await startPostgres();
+    });
+    afterAll(() => server.stop());
+
+    beforeEach(async () => {
+      dataSource = await openDataSource(await server.newDatabase(), 2);
+      await dataSource.query('CREATE TABLE effects (id text PRIMARY KEY)');
+      unitOfWork = typeOrmUnitOfWork(dataSource);
+    });
+    afterEach(() => dataSource.destroy());
+
+    const run = (work: (manager: EntityManager) => Promise<unknown>) =>
+      unitOfWork.run({ isolation: undefined, timeoutMs: 60_000 }, ({ handle }) => work(handle));
+
+    it('says why it did not commit, and why the handle takes no more', async () => {
+      let late: EntityManager | undefined;
+      const careless = run(async (manager) => {
+        late = manager;
+        await manager.query('SELECT 1/0').catch(() => undefined);
+      });
+      await expect(careless).rejects.toThrow(TransactionAbortedError);
+      expect(() => late?.insert(Effect, { id: 'late' })).toThrow(TransactionOverError);
+    });
+
+    it('keeps what a nested transaction wrote, and undoes one that failed alone', async () => {
+      await run(async (manager) => {
+        await manager.insert(Effect, { id: 'outer' });
+        await manager.transaction((nested) => nested.insert(Effect, { id: 'kept' }));
+        const failing = manager.transaction(async (nested) => {
+          await nested.insert(Effect, { id: 'undone' });
+          await nested.insert(Effect, { id: 'outer' });
+        });
+        await failing.catch(() => undefined);
+      });
+      const ids = await dataSource.manager.find(Effect, { order: { id: 'ASC' } });
+      expect(ids).toEqual([{ id: 'kept' }, { id: 'outer' }]);
+    });
+
+    it('commits nothing when the work does not wait for a nested transaction', async () => {
+      let endNested: (() => void) | undefined;
+      let nested: Promise<unknown> | undefined;
+      const forgetful = run(async (manager) => {
+        await manager.insert(Effect, { id: 'outer' });
+        await new Promise<void>((nestedIsOpen) => {
+          nested = manager.transaction(async () => {
+            nestedIsOpen();
+            await new Promise<void>((resolve) => (endNested = resolve));
+          });
+        });
+      });
+      await expect(forgetful).rejects.toThrow('A nested transaction was open');
+      endNested!();
+      await expect(nested).rejects.toThrow();
+      expect(await dataSource.manager.find(Effect)).toEqual([]);
+      const { rowCount } = await openTransactions();
+      expect(rowCount).toBe(0);
+    });
+
+    it('ends the connection when what hears of a rollback prevents it', async () => {
+      const failure = new Error('no such customer');
+      dataSource.subscribers.push({
+        beforeTransactionRollback: () => Promise.reject(new Error('not now')),
+      });
+      const failing = run(async (manager) => {
+        await manager.insert(Effect, { id: 'one' });
+        throw failure;
+      });
+      expect(await failing.catch((error: unknown) => error)).toBe(failure);
+      dataSource.subscribers.splice(0);
+      await until(async () => (await openTransactions()).rowCount === 0);
+      expect(await dataSource.manager.find(Effect)).toEqual([]);
+    });
+
+    async function openTransactions(): Promise<{ rowCount: number }> {
+      const rows: unknown[] = await dataSource.query(
+        `SELECT 1 FROM pg_stat_activity
+         WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL`,
+      );
+      return { rowCount: rows.length };
+    }
+  });
+});

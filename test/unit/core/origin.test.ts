@@ -1,0 +1,28 @@
+import { describe, expect, it } from '@jest/globals';
+import { originOf, parseOrigin } from '../../../lib/core/origin.js';
+
+const word = (text: string) => Buffer.from(text).toString('base64url');
+
+describe('The origin of a record', () => {
+  it.each([
+    { operation: 'pay', scope: ['acme', 7], key: 'k' },
+    { operation: 'Ü.€', scope: [], key: 'with "quotes", spaces\nand 😀' },
+  ])('is one word that tells operation, scope and key: %j', (origin) => {
+    const text = originOf(origin);
+    expect(text).toMatch(/^[\w-]+$/);
+    expect(parseOrigin(text)).toEqual(origin);
+  });
+
+  it.each([
+    ['no JSON', 'not json'],
+    ['no list', '{}'],
+    ['null', 'null'],
+    ['too short', '["pay",["alice"]]'],
+    ['no operation', '[1,["alice"],"k"]'],
+    ['no key', '["pay",["alice"],null]'],
+    ['no scope', '["pay","alice","k"]'],
+    ['no part of a scope', '["pay",[null],"k"]'],
+  ])('is nothing where somebody else has written it: %s', (_, text) => {
+    expect(parseOrigin(word(text))).toBeUndefined();
+  });
+});
