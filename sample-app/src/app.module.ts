@@ -7,11 +7,17 @@ import { idempotencyOptions } from './config/idempotency.js';
 import { IdempotencyLog } from './idempotency-log.js';
 import { PageController } from './page/page.controller.js';
 import { PaymentsModule } from './payments/payments.module.js';
+import { Persistence } from './persistence/persistence.js';
+import { PersistenceModule } from './persistence/persistence.module.js';
 
 @Module({
   imports: [
     ConfigModule.forRoot({ isGlobal: true, validate: validateEnvironment }),
-    IdempotencyModule.forRootAsync({ inject: [ConfigService], useFactory: idempotencyOptions }),
+    PersistenceModule,
+    IdempotencyModule.forRootAsync({
+      inject: [ConfigService, Persistence],
+      useFactory: idempotencyOptions,
+    }),
     PaymentsModule,
   ],
   controllers: [PageController],

@@ -1,5 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import type { Environment } from './config/environment.js';
+import type { Environment, Store } from './config/environment.js';
+
+const places: Record<Store, string> = {
+  memory: 'memory',
+  redis: 'Redis',
+  postgres: 'PostgreSQL',
+};
 
 /** What `npm start` prints: where the API listens, a page to open, and three requests to paste. */
 export function welcome(url: string, { PLATFORM, STORE }: Environment): string {
@@ -13,7 +19,7 @@ export function welcome(url: string, { PLATFORM, STORE }: Environment): string {
       `-d '{"amount":4999,"currency":"EUR"}'`,
     ].join(' ');
   return `
-Payments API on ${url} (${PLATFORM}, idempotency records in ${STORE === 'redis' ? 'Redis' : 'memory'})
+Payments API on ${url} (${PLATFORM}, idempotency records in ${places[STORE]})
 
 Open ${url} in a browser, and try to be charged twice. Or in a terminal:
 
@@ -32,5 +38,5 @@ ${pay('bob-demo-token')}
 The API's documentation: ${url}/docs
 
 The amounts 4020, 5000 and 9999 make the provider refuse, fail and hang: see sample-app/README.md.
-`;
+${STORE === 'postgres' ? 'Refunds are committed together with their records.\n' : ''}`;
 }

@@ -68,9 +68,9 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
   /** How many movements of money happen while `action` runs. */
   async function movementsDuring(action: () => Promise<unknown>): Promise<number> {
     const ledger = app.get(Ledger);
-    const before = ledger.entries().length;
+    const before = await ledger.entries();
     await action();
-    return ledger.entries().length - before;
+    return (await ledger.entries()).length - before.length;
   }
 
   it('charges once and answers the repetition with the first answer', async () => {
@@ -200,6 +200,16 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     expect(await get(path, 'alice-demo-token')).toMatchObject({ json: { refunded: 4000 } });
   });
 
+  it('refunds no more than was paid to two requests at once', async () => {
+    const { json: payment } = await post({ key: randomUUID() });
+    const path = `/payments/${String(payment.id)}`;
+    const refund = () =>
+      post({ path: `${path}/refunds`, key: randomUUID(), body: { amount: 4000 } });
+    const answers = await Promise.all([refund(), refund()]);
+    expect(answers.map(({ status }) => status).sort()).toEqual([201, 400]);
+    expect(await get(path, 'alice-demo-token')).toMatchObject({ json: { refunded: 4000 } });
+  });
+
   it('counts the charges of each user, and those that are too many', async () => {
     const ledger = app.get(Ledger);
     const counted = async () => (await get('/ledger', 'nobody needs one')).json as any;
@@ -214,10 +224,10 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     const after = { charges: { alice: alice + 1, bob: bob + 1 }, chargedTwice: 0 };
     expect(await counted()).toEqual(after);
 
-    const charge = ledger
-      .entries()
-      .find(({ kind, userId }) => kind === 'charge' && userId === 'alice');
-    ledger.append({ ...charge!, id: randomUUID() });
+    const charge = (await ledger.entries()).find(
+      ({ kind, userId }) => kind === 'charge' && userId === 'alice',
+    );
+    await ledger.append({ ...charge!, id: randomUUID() });
     expect(await counted()).toEqual({
       charges: { alice: alice + 2, bob: bob + 1 },
       chargedTwice: 1,
@@ -253,6 +263,7 @@ describe("the file of the sample app's ledger", () => {
     const folder = await mkdtemp(join(tmpdir(), 'ledger-'));
     try {
       const ledger = new FileLedger(join(folder, 'ledger.jsonl'));
+      const ids = async () => (await ledger.entries()).map(({ id }) => id);
       const charge = (id: string): LedgerEntry => ({
         kind: 'charge',
         id,
@@ -263,12 +274,12 @@ describe("the file of the sample app's ledger", () => {
         at: '2026-01-01T00:00:00.000Z',
         ...order,
       });
-      ledger.append(charge('1'));
+      await ledger.append(charge('1'));
       await appendFile(ledger.path, JSON.stringify(charge('2')).slice(0, 20));
-      expect(ledger.entries().map(({ id }) => id)).toEqual(['1']);
-      ledger.append(charge('3'));
-      ledger.append(charge('4'));
-      expect(ledger.entries().map(({ id }) => id)).toEqual(['1', '3', '4']);
+      expect(await ids()).toEqual(['1']);
+      await ledger.append(charge('3'));
+      await ledger.append(charge('4'));
+      expect(await ids()).toEqual(['1', '3', '4']);
     } finally {
       await rm(folder, { recursive: true });
     }
@@ -276,6 +287,19 @@ describe("the file of the sample app's ledger", () => {
 });
 
 describe('the settings of the sample app', () => {
+  it('leave a database alone that only happens to be named', () => {
+    const settings = { DATABASE_URL: 'postgres://127.0.0.1/of-another-program' };
+    expect(validateEnvironment(settings)).toMatchObject({ STORE: 'memory' });
+    expect(validateEnvironment({ ...settings, STORE: 'postgres' })).toMatchObject(settings);
+  });
+
+  it.each([
+    [{ DATABASE_URL: 'mysql://127.0.0.1/shop' }, 'DATABASE_URL must look like'],
+    [{ LEDGER_FILE: '/tmp/ledger.jsonl' }, 'leave out LEDGER_FILE'],
+  ])('refuse for PostgreSQL %j', (settings, complaint) => {
+    expect(() => validateEnvironment({ ...settings, STORE: 'postgres' })).toThrow(complaint);
+  });
+
   it('take the origin of another page', () => {
     const { CORS_ORIGIN } = validateEnvironment({ CORS_ORIGIN: 'https://shop.example.com' });
     expect(CORS_ORIGIN).toBe('https://shop.example.com');

@@ -10,17 +10,25 @@ import {
   validateSync,
 } from 'class-validator';
 
+export type Store = 'memory' | 'redis' | 'postgres';
 export type Platform = 'express' | 'fastify';
 
 /** Everything that can be set from outside, with its default. */
 export class Environment {
   /** Where the idempotency records live. */
-  @IsIn(['memory', 'redis'])
-  STORE: 'memory' | 'redis' = 'memory';
+  @IsIn(['memory', 'redis', 'postgres'])
+  STORE: Store = 'memory';
 
   @IsOptional()
   @Matches(/^rediss?:\/\//, { message: 'REDIS_URL must look like redis://127.0.0.1:6379' })
   REDIS_URL?: string;
+
+  /** The database of STORE=postgres; without it the application starts one of its own, which ends with it. */
+  @IsOptional()
+  @Matches(/^postgres(ql)?:\/\//, {
+    message: 'DATABASE_URL must look like postgres://user:password@127.0.0.1:5432/shop',
+  })
+  DATABASE_URL?: string;
 
   /** 0 takes any free port. */
   @Type(() => Number)
@@ -37,7 +45,10 @@ export class Environment {
   @Matches(/^https?:\/\/[^/]+$/, { message: 'CORS_ORIGIN must look like http://127.0.0.1:5173' })
   CORS_ORIGIN?: string;
 
-  /** The file of the ledger; without it the ledger is kept in memory, or with Redis in the temporary folder. */
+  /**
+   * The file of the ledger; without it the ledger is kept in memory, or with Redis in the temporary folder. With
+   * PostgreSQL it is a table instead.
+   */
   @IsOptional()
   @IsString()
   LEDGER_FILE?: string;
@@ -78,6 +89,9 @@ export function validateEnvironment(variables: Record<string, unknown>): Environ
   );
   if (environment.STORE === 'redis' && environment.REDIS_URL === undefined) {
     problems.push('STORE=redis needs REDIS_URL, for example redis://127.0.0.1:6379');
+  }
+  if (environment.STORE === 'postgres' && environment.LEDGER_FILE !== undefined) {
+    problems.push('STORE=postgres keeps the ledger in a table: leave out LEDGER_FILE');
   }
   if (problems.length > 0) {
     throw new Error(`The environment is not valid: ${problems.join('; ')}`);

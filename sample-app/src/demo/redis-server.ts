@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { accessSync, constants } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { delimiter, join } from 'node:path';
+import { freePort } from '../free-port.js';
 
 export interface RedisServer {
   readonly url: string;
@@ -55,13 +55,4 @@ function findRedisServer(): string {
   throw new Error(
     'The demo needs redis-server, which is not on the PATH. On Debian and Ubuntu: apt-get install redis-server',
   );
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -1,25 +1,26 @@
 import { appendFileSync, readFileSync } from 'node:fs';
-import { Ledger, type LedgerEntry } from './ledger.js';
+import type { LedgerEntry } from './ledger.js';
+import { LocalLedger } from './local-ledger.js';
 
 /** A JSON document per line, so that several processes share the ledger and `wc -l` counts it. */
-export class FileLedger extends Ledger {
+export class FileLedger extends LocalLedger {
   constructor(readonly path: string) {
     super();
     appendFileSync(path, '');
   }
 
-  append(entry: LedgerEntry): void {
-    const text = this.#read();
+  protected read(): readonly LedgerEntry[] {
+    return this.#text().split('\n').flatMap(entryOf);
+  }
+
+  protected write(entry: LedgerEntry): void {
+    const text = this.#text();
     // What a crash has torn must not take the next line with it.
     const start = text === '' || text.endsWith('\n') ? '' : '\n';
     appendFileSync(this.path, `${start}${JSON.stringify(entry)}\n`);
   }
 
-  entries(): readonly LedgerEntry[] {
-    return this.#read().split('\n').flatMap(entryOf);
-  }
-
-  #read(): string {
+  #text(): string {
     return readFileSync(this.path, 'utf8');
   }
 }

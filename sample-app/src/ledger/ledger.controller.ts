@@ -23,8 +23,8 @@ export class LedgerController {
 
   @Get()
   @ApiOkResponse({ type: LedgerView })
-  count(): LedgerView {
-    const all = this.ledger.entries().filter(({ kind }) => kind === 'charge');
+  async count(): Promise<LedgerView> {
+    const all = (await this.ledger.entries()).filter(({ kind }) => kind === 'charge');
     const ofUser = (id: string) => all.filter(({ userId }) => userId === id).length;
     const charges = Object.fromEntries([...demoTokens.values()].map(({ id }) => [id, ofUser(id)]));
     const orders = new Set(all.map(({ reference }) => reference));

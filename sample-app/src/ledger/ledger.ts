@@ -24,8 +24,13 @@ interface Movement {
   readonly at: string;
 }
 
+/** What the lines that are looked for have in common. */
+export type LedgerQuery = Partial<Pick<Refund, 'id' | 'reference' | 'chargeId'>>;
+
 /** The provider's books: lines are added, never changed. */
 export abstract class Ledger {
-  abstract append(entry: LedgerEntry): void;
-  abstract entries(): readonly LedgerEntry[];
+  /** @throws ProviderError when the books do not allow it: then nothing is added. */
+  abstract append(entry: LedgerEntry): Promise<void>;
+  /** Those lines that agree with the query in all that it names; without one, all of them. */
+  abstract entries(query?: LedgerQuery): Promise<readonly LedgerEntry[]>;
 }

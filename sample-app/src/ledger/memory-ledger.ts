@@ -1,13 +1,14 @@
-import { Ledger, type LedgerEntry } from './ledger.js';
+import type { LedgerEntry } from './ledger.js';
+import { LocalLedger } from './local-ledger.js';
 
-export class MemoryLedger extends Ledger {
+export class MemoryLedger extends LocalLedger {
   readonly #entries: LedgerEntry[] = [];
 
-  append(entry: LedgerEntry): void {
-    this.#entries.push(entry);
+  protected read(): readonly LedgerEntry[] {
+    return this.#entries;
   }
 
-  entries(): readonly LedgerEntry[] {
-    return this.#entries;
+  protected write(entry: LedgerEntry): void {
+    this.#entries.push(entry);
   }
 }

@@ -15,8 +15,9 @@ import { PaymentView, RefundView } from './views.js';
 export class PaymentsController {
   constructor(private readonly payments: PaymentsService) {}
 
+  /** The provider moves the money, which no transaction of ours brings back: none is held open meanwhile. */
   @Post()
-  @Idempotent({ operation: 'payments.create' })
+  @Idempotent({ operation: 'payments.create', transactional: false })
   @ApiCreatedResponse({ type: PaymentView })
   create(
     @Body() order: CreatePaymentDto,
@@ -28,10 +29,11 @@ export class PaymentsController {
 
   @Get(':id')
   @ApiOkResponse({ type: PaymentView })
-  find(@Param('id') id: string, @CurrentUser() user: User): PaymentView {
+  find(@Param('id') id: string, @CurrentUser() user: User): Promise<PaymentView> {
     return this.payments.find(id, user);
   }
 
+  /** With STORE=postgres the module's default is `transactional`: refund and record are committed together. */
   @Post(':id/refunds')
   @Idempotent({ operation: 'payments.refund' })
   @ApiCreatedResponse({ type: RefundView })

@@ -20,15 +20,15 @@ export class PaymentsService {
     const { attempt, fencingToken, signal } = context;
     const reference = referenceFor(user, context);
     // An attempt before this one crashed, hung or failed: it may have charged the card all the same.
-    const earlier = attempt > 1 ? this.provider.findCharge(reference) : undefined;
+    const earlier = attempt > 1 ? await this.provider.findCharge(reference) : undefined;
     const order = { reference, userId: user.id, amount, currency, description, fencingToken };
     const charge = earlier ?? (await this.provider.charge(order, signal));
-    return paymentView(charge, this.provider.refunded(charge.id));
+    return paymentView(charge, await this.provider.refunded(charge.id));
   }
 
-  find(id: string, user: User): PaymentView {
-    const charge = this.#chargeOf(user, id);
-    return paymentView(charge, this.provider.refunded(id));
+  async find(id: string, user: User): Promise<PaymentView> {
+    const charge = await this.#chargeOf(user, id);
+    return paymentView(charge, await this.provider.refunded(id));
   }
 
   async refund(
@@ -39,14 +39,14 @@ export class PaymentsService {
   ): Promise<RefundView> {
     const { attempt, fencingToken, signal } = context;
     const reference = referenceFor(user, context);
-    const earlier = attempt > 1 ? this.provider.findRefund(reference) : undefined;
-    this.#chargeOf(user, chargeId);
+    const earlier = attempt > 1 ? await this.provider.findRefund(reference) : undefined;
+    await this.#chargeOf(user, chargeId);
     const order = { reference, userId: user.id, chargeId, amount, fencingToken };
     return refundView(earlier ?? (await this.provider.refund(order, signal)));
   }
 
-  #chargeOf(user: User, id: string): Charge {
-    const charge = this.provider.getCharge(id);
+  async #chargeOf(user: User, id: string): Promise<Charge> {
+    const charge = await this.provider.getCharge(id);
     if (charge?.userId !== user.id) throw new NotFoundException('There is no such payment');
     return charge;
   }

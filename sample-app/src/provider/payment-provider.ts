@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Injectable, Logger } from '@nestjs/common';
 import { ConfigService } from '@nestjs/config';
 import type { Environment } from '../config/environment.js';
+import { refundedOf } from '../ledger/check-entry.js';
 import { type Charge, Ledger, type LedgerEntry, type Refund } from '../ledger/ledger.js';
 import { magicAmounts } from './magic-amounts.js';
 import { ProviderError } from './provider-error.js';
@@ -38,40 +39,36 @@ export class PaymentProvider {
     if (order.amount === magicAmounts.providerDown) {
       throw new ProviderError('provider_down', 'The payment provider is down');
     }
-    const charge = this.#write({ kind: 'charge', ...this.#stamp(), ...order });
+    const charge: Charge = { kind: 'charge', ...this.#stamp(), ...order };
+    await this.#write(charge);
     await this.#travel(signal);
     return charge;
   }
 
   async refund(order: RefundOrder, signal: AbortSignal): Promise<Refund> {
     await this.#travel(signal);
-    const left = (this.getCharge(order.chargeId)?.amount ?? 0) - this.refunded(order.chargeId);
-    if (order.amount > left) {
-      throw new ProviderError('refund_too_large', `Only ${left} can be refunded`);
-    }
-    const refund = this.#write({ kind: 'refund', ...this.#stamp(), ...order });
+    const refund: Refund = { kind: 'refund', ...this.#stamp(), ...order };
+    await this.#write(refund);
     await this.#travel(signal);
     return refund;
   }
 
   /** What an earlier attempt achieved: to be asked before moving money again. */
-  findCharge(reference: string): Charge | undefined {
-    return this.#charges().find((charge) => charge.reference === reference);
+  async findCharge(reference: string): Promise<Charge | undefined> {
+    return (await this.ledger.entries({ reference })).find((entry) => entry.kind === 'charge');
   }
 
-  findRefund(reference: string): Refund | undefined {
-    return this.#refunds().find((refund) => refund.reference === reference);
+  async findRefund(reference: string): Promise<Refund | undefined> {
+    return (await this.ledger.entries({ reference })).find((entry) => entry.kind === 'refund');
   }
 
-  getCharge(id: string): Charge | undefined {
-    return this.#charges().find((charge) => charge.id === id);
+  async getCharge(id: string): Promise<Charge | undefined> {
+    return (await this.ledger.entries({ id })).find((entry) => entry.kind === 'charge');
   }
 
   /** How much of a charge has been paid back. */
-  refunded(chargeId: string): number {
-    return this.#refunds()
-      .filter((refund) => refund.chargeId === chargeId)
-      .reduce((sum, { amount }) => sum + amount, 0);
+  async refunded(chargeId: string): Promise<number> {
+    return refundedOf(chargeId, await this.ledger.entries({ chargeId }));
   }
 
   async #travel(signal: AbortSignal, ms = this.#oneWayMs): Promise<void> {
@@ -86,30 +83,8 @@ export class PaymentProvider {
     return { id: randomUUID(), at: new Date().toISOString() };
   }
 
-  /**
-   * Refuses an attempt that has been overtaken: a process that was frozen for longer than its lease may
-   * wake up here, after another one has done its work. In a database, one statement checks and writes.
-   */
-  #write<Entry extends LedgerEntry>(entry: Entry): Entry {
-    const overtaken = this.ledger
-      .entries()
-      .some(
-        (written) =>
-          written.reference === entry.reference && written.fencingToken > entry.fencingToken,
-      );
-    if (overtaken) {
-      throw new ProviderError('attempt_superseded', 'A later attempt has moved the money');
-    }
-    this.ledger.append(entry);
+  async #write(entry: LedgerEntry): Promise<void> {
+    await this.ledger.append(entry);
     this.logger.log(`${entry.kind} of ${entry.amount} for ${entry.userId}`);
-    return entry;
-  }
-
-  #charges(): Charge[] {
-    return this.ledger.entries().filter((entry) => entry.kind === 'charge');
-  }
-
-  #refunds(): Refund[] {
-    return this.ledger.entries().filter((entry) => entry.kind === 'refund');
   }
 }

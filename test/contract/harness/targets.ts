@@ -2,7 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from '@jest/globals';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { postgresServers, type PostgresUnderTest } from '../../support/postgres-servers.js';
+import { startRedis } from '../../support/redis-server.js';
 import { buildApp } from './build-app.js';
 import { AppProcess, ForeignServer, type Server } from './server.js';
 
@@ -13,9 +14,23 @@ export interface Target {
   readonly isShared: boolean;
 }
 
+/** Processes on one store, those aside that only are the peers of others. */
+interface Combination {
+  readonly targets: readonly Target[];
+  readonly processes: readonly AppProcess[];
+  /** Starts the server of the store. */
+  readonly startStore: () => Promise<RunningStore>;
+}
+
+interface RunningStore {
+  /** What tells the processes where it is. */
+  readonly environment: NodeJS.ProcessEnv;
+  stop(): Promise<unknown>;
+}
+
 const START_TIMEOUT_MS = 60_000;
 
-/** The server that CONTRACT_URL names, or else the suite's application in its four combinations. */
+/** The server that CONTRACT_URL names, or else the suite's application in all its combinations. */
 export function useTargets(): Target[] {
   const { CONTRACT_URL: url, CONTRACT_PEER_URL: peerUrl } = process.env;
   if (url === undefined) return startCombinations();
@@ -23,33 +38,83 @@ export function useTargets(): Target[] {
 }
 
 function startCombinations(): Target[] {
-  const start = (PLATFORM: string, STORE: string) => new AppProcess({ PLATFORM, STORE });
-  const alone = [start('express', 'memory'), start('fastify', 'memory')] as const;
-  const [onExpress, onFastify] = [start('express', 'redis'), start('fastify', 'redis')];
-  // Two processes on one Redis, and not even on the same platform.
-  onExpress.peer = onFastify;
-  onFastify.peer = onExpress;
-  const processes = [...alone, onExpress, onFastify];
+  const combinations = [inMemory(), onRedis(), ...postgresServers.map(onPostgres)];
 
   let folder: string | undefined;
-  let redis: RedisServer | undefined;
+  const stores: RunningStore[] = [];
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'idempotency-contract-'));
     const building = buildApp(folder);
-    redis = await startRedis();
-    const [program, REDIS_URL] = [await building, redis.url];
-    await Promise.all(processes.map((app) => app.start(program, { REDIS_URL })));
+    const starting = combinations.map(async ({ processes, startStore }) => {
+      const store = await startStore();
+      stores.push(store);
+      const program = await building;
+      await Promise.all(processes.map((app) => app.start(program, store.environment)));
+    });
+    await Promise.all(starting);
   }, START_TIMEOUT_MS);
   afterAll(async () => {
-    await Promise.all(processes.map((app) => app.stop()));
-    await redis?.stop();
+    await Promise.all(combinations.flatMap(({ processes }) => processes.map((app) => app.stop())));
+    await Promise.all(stores.map((store) => store.stop()));
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
 
+  return combinations.flatMap(({ targets }) => targets);
+}
+
+function inMemory(): Combination {
+  const [express, fastify] = platforms('memory');
+  return {
+    targets: [
+      { name: 'express with memory', server: express, isShared: false },
+      { name: 'fastify with memory', server: fastify, isShared: false },
+    ],
+    processes: [express, fastify],
+    startStore: () => Promise.resolve({ environment: {}, stop: () => Promise.resolve() }),
+  };
+}
+
+function onRedis(): Combination {
+  const [express, fastify] = peers('redis');
+  return {
+    targets: [
+      { name: 'express with redis', server: express, isShared: true },
+      { name: 'fastify with redis', server: fastify, isShared: true },
+    ],
+    processes: [express, fastify],
+    startStore: async () => {
+      const redis = await startRedis();
+      return { environment: { REDIS_URL: redis.url }, stop: () => redis.stop() };
+    },
+  };
+}
+
+/** The platforms take turns: what differs between them has been seen on the other stores. */
+function onPostgres(version: PostgresUnderTest, index: number): Combination {
+  const [express, fastify] = peers('postgres');
+  const [platform, server] = index % 2 === 0 ? ['express', express] : ['fastify', fastify];
+  return {
+    targets: [{ name: `${platform} with ${version.name}`, server, isShared: true }],
+    processes: [express, fastify],
+    startStore: async () => {
+      const postgres = await version.start();
+      const DATABASE_URL = await postgres.newDatabase();
+      return { environment: { DATABASE_URL }, stop: () => postgres.stop() };
+    },
+  };
+}
+
+/** Two processes on one store, and not even on the same platform. */
+function peers(STORE: string): [express: AppProcess, fastify: AppProcess] {
+  const [express, fastify] = platforms(STORE);
+  express.peer = fastify;
+  fastify.peer = express;
+  return [express, fastify];
+}
+
+function platforms(STORE: string): [express: AppProcess, fastify: AppProcess] {
   return [
-    { name: 'express with memory', server: alone[0], isShared: false },
-    { name: 'express with redis', server: onExpress, isShared: true },
-    { name: 'fastify with memory', server: alone[1], isShared: false },
-    { name: 'fastify with redis', server: onFastify, isShared: true },
+    new AppProcess({ PLATFORM: 'express', STORE }),
+    new AppProcess({ PLATFORM: 'fastify', STORE }),
   ];
 }

@@ -39,9 +39,9 @@ function example(heading: string): string {
 }
 
 async function chargesDuring(action: () => Promise<unknown>): Promise<number> {
-  const before = api.charges().length;
+  const before = (await api.charges()).length;
   await action();
-  return api.charges().length - before;
+  return (await api.charges()).length - before;
 }
 
 describe('the example for Node', () => {

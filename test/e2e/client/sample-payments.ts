@@ -33,7 +33,7 @@ export class SamplePayments {
   }
 
   /** Everything that was ever charged. */
-  charges(): readonly LedgerEntry[] {
+  charges(): Promise<readonly LedgerEntry[]> {
     return this.app.get(Ledger).entries();
   }
 

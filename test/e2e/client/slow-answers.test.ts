@@ -17,11 +17,11 @@ describe('a payment that takes a second', () => {
     expect(first).toMatchObject({ replayed: false, tries: 1 });
     expect(second).toMatchObject({ replayed: true, payment: first.payment });
     expect(second.tries).toBeGreaterThan(1);
-    expect(api.charges()).toHaveLength(1);
+    expect(await api.charges()).toHaveLength(1);
   });
 
   it('is carried on with its key by a later call, after the deadline of the first', async () => {
-    const before = api.charges().length;
+    const before = (await api.charges()).length;
     api.proxy.follow(() => 'answer nothing');
     const first = api.pay(3_000, { deadlineMs: 400 });
     const error = await first.catch((reason: unknown) => reason as { code: string; key: string });
@@ -33,7 +33,7 @@ describe('a payment that takes a second', () => {
       replayed: true,
       payment: { amount: 3_000 },
     });
-    expect(api.charges()).toHaveLength(before + 1);
+    expect(await api.charges()).toHaveLength(before + 1);
   });
 
   it('is refused when another amount comes with its key', async () => {

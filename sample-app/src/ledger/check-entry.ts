@@ -1,0 +1,46 @@
+import { ProviderError } from '../provider/provider-error.js';
+import type { LedgerEntry, Refund } from './ledger.js';
+
+/**
+ * What the books do not allow. Whoever checks and then writes must let nobody write in between.
+ *
+ * @param written - all that is written already, or at least what is about the same operation and the same charge.
+ * @throws ProviderError
+ */
+export function checkEntry(entry: LedgerEntry, written: readonly LedgerEntry[]): void {
+  refuseOvertaken(entry, written);
+  if (entry.kind === 'refund') refuseTooLarge(entry, written);
+}
+
+/**
+ * Refuses an attempt that has been overtaken: a process that was frozen for longer than its lease may wake up here,
+ * after another one has done its work.
+ */
+function refuseOvertaken(
+  { reference, fencingToken }: LedgerEntry,
+  written: readonly LedgerEntry[],
+): void {
+  const isOvertaken = written.some(
+    (other) => other.reference === reference && other.fencingToken > fencingToken,
+  );
+  if (isOvertaken) throw superseded();
+}
+
+export function superseded(): ProviderError {
+  return new ProviderError('attempt_superseded', 'A later attempt has moved the money');
+}
+
+function refuseTooLarge({ amount, chargeId }: Refund, written: readonly LedgerEntry[]): void {
+  const charged = written.find(({ id }) => id === chargeId)?.amount ?? 0;
+  const left = charged - refundedOf(chargeId, written);
+  if (amount > left) {
+    throw new ProviderError('refund_too_large', `Only ${left} can be refunded`);
+  }
+}
+
+/** How much of a charge has been paid back. */
+export function refundedOf(chargeId: string, written: readonly LedgerEntry[]): number {
+  return written
+    .filter((entry) => entry.kind === 'refund' && entry.chargeId === chargeId)
+    .reduce((sum, { amount }) => sum + amount, 0);
+}

@@ -1,0 +1,61 @@
+import { Redis } from 'ioredis';
+import type { IdempotencyStore } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { Pool } from 'pg';
+
+export interface OpenStore {
+  readonly store: IdempotencyStore;
+  /** The names under which it keeps its records, where it names them. */
+  readonly recordNames: () => Promise<string[]>;
+  readonly disconnect: () => void;
+}
+
+/** The store that the environment asks for. */
+export async function openStore({
+  STORE,
+  REDIS_URL = '',
+  DATABASE_URL = '',
+}: NodeJS.ProcessEnv): Promise<OpenStore> {
+  switch (STORE) {
+    case 'redis':
+      return onRedis(REDIS_URL);
+    case 'postgres':
+      return onPostgres(DATABASE_URL);
+    default:
+      return {
+        store: memoryStore(),
+        recordNames: () => Promise.resolve([]),
+        disconnect: () => undefined,
+      };
+  }
+}
+
+function onRedis(url: string): OpenStore {
+  const client = new Redis(url);
+  return {
+    store: redisStore({ client }),
+    recordNames: () => client.keys('*'),
+    disconnect: () => {
+      client.disconnect();
+    },
+  };
+}
+
+/** Processes that start at once on one database all migrate it. */
+async function onPostgres(url: string): Promise<OpenStore> {
+  await migrate({ url });
+  const pool = new Pool({ connectionString: url, max: 1 });
+  return {
+    store: postgresStore({ url }),
+    recordNames: async () => {
+      const { rows } = await pool.query<{ name: string }>(
+        `SELECT concat_ws(' ', encode(record_key, 'escape'), token, fingerprint, origin) AS name
+        FROM idempotency_records`,
+      );
+      return rows.map(({ name }) => name);
+    },
+    disconnect: () => void pool.end(),
+  };
+}
