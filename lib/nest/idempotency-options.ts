@@ -68,7 +68,8 @@ const MODULE_NAMES = new Set([
   ...OPERATION_NAMES,
   ...ENGINE_NAMES,
   'store',
-  'breaker', 'reconcile',
+  'breaker',
+  'reconcile',
   'unitOfWork',
 ]);
 MODULE_NAMES.delete('operation');

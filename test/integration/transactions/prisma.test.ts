@@ -56,6 +56,8 @@ describe('prismaUnitOfWork', () => {
     ['a URL', 'postgres://127.0.0.1/shop'],
     ['the adapter of a client', new PrismaPg({ connectionString: 'postgres://127.0.0.1/shop' })],
     ['a class', Map],
+    ['a transaction without transactions', { $transaction: undefined, $queryRawUnsafe: Math.abs }],
+    ['a client that runs no statements', { $transaction: Math.abs, $queryRawUnsafe: undefined }],
   ])('refuses %s', (_, client) => {
     const create = () => prismaUnitOfWork(client as unknown as EffectsClient);
     expect(create).toThrow(IdempotencyOptionsError);

@@ -91,6 +91,7 @@ function answerTo(settlement: Settlement, execution: string): Answer {
     case 'in_progress':
       return { kind: 'rejected', reason: 'in_progress' };
     case 'unsaved':
+    case 'conflict':
       return { kind: 'rejected', reason: 'store_unavailable' };
   }
 }
