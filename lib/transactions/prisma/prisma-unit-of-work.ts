@@ -1,12 +1,12 @@
 import { IdempotencyOptionsError } from '../../core/errors.js';
-import { TransactionAbortedError } from '../../core/transaction-errors.js';
+import { hasSqlState } from '../../core/sql-state.js';
+import { throwIfAborted } from '../../core/throw-if-aborted.js';
 import {
   type IsolationLevel,
   type OpenTransaction,
   type TransactionOptions,
   UnitOfWork,
 } from '../../core/unit-of-work.js';
-import { hasErrorCode } from './error-codes.js';
 import {
   isPrismaClient,
   type PrismaIsolationLevel,
@@ -20,8 +20,8 @@ const LEVELS: Readonly<Record<IsolationLevel, PrismaIsolationLevel>> = {
   serializable: 'Serializable',
 };
 
-const CONFLICTS: ReadonlySet<string> = new Set(['40001', '40P01', 'P2034']);
-const IN_FAILED_TRANSACTION: ReadonlySet<string> = new Set(['25P02']);
+/** What Prisma makes of a conflict in a statement of a model's. */
+const CONFLICT: ReadonlySet<string> = new Set(['P2034']);
 
 class PrismaUnitOfWork<Transaction extends PrismaTransaction> extends UnitOfWork<Transaction> {
   constructor(private readonly client: TransactionalPrismaClient<Transaction>) {
@@ -40,11 +40,10 @@ class PrismaUnitOfWork<Transaction extends PrismaTransaction> extends UnitOfWork
     const level = isolation && LEVELS[isolation];
     return this.client.$transaction(
       async (handle) => {
-        const result = await work({
-          handle,
-          query: async (text, values) => handle.$queryRawUnsafe<object[]>(text, ...values),
-        });
-        await throwIfAborted(handle);
+        const query: OpenTransaction['query'] = async (text, values) =>
+          handle.$queryRawUnsafe<object[]>(text, ...values);
+        const result = await work({ handle, query });
+        await throwIfAborted(query);
         return result;
       },
       // Prisma's own defaults are two seconds and five.
@@ -53,18 +52,7 @@ class PrismaUnitOfWork<Transaction extends PrismaTransaction> extends UnitOfWork
   }
 
   override isConflict(error: unknown): boolean {
-    return hasErrorCode(error, CONFLICTS);
-  }
-}
-
-/** After a failed statement PostgreSQL rolls back at COMMIT and calls that a success; this statement it refuses. */
-async function throwIfAborted(transaction: PrismaTransaction): Promise<void> {
-  try {
-    await transaction.$queryRawUnsafe('SELECT 1');
-  } catch (error) {
-    throw hasErrorCode(error, IN_FAILED_TRANSACTION)
-      ? new TransactionAbortedError({ cause: error })
-      : error;
+    return super.isConflict(error) || hasSqlState(error, CONFLICT);
   }
 }
 
