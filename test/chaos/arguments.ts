@@ -22,7 +22,8 @@ export const USAGE = `npm run chaos -- [options]
   --topology T         ${[...topologies.keys()].join(', ')} (single)
   --on-save-failure P  error or respond (error)
   --wait-replicas N    replicas that have to confirm begins and completions (0)
-  --strikes N          go on until each fault has struck so often (1)
+  --strikes N,a=M      go on until each fault has struck N times, and fault a M times (1)
+  --transactional      effect and record are one transaction: --topology postgres
   --lease-ms, --effect-ms, --keys-at-once, --save-timeout-ms, --command-timeout-ms
   --report NAME        keeps the figures in docs/figures, and shows them in the documentation`;
 
@@ -48,6 +49,7 @@ export function planOf(args: readonly string[]): Plan {
       'save-timeout-ms': text,
       'command-timeout-ms': text,
       'wait-replicas': text,
+      transactional: { type: 'boolean' },
     },
   });
   const names = (values.faults ?? '').split(',').filter((name) => name !== '');
@@ -56,8 +58,17 @@ export function planOf(args: readonly string[]): Plan {
     { ...DEFAULTS },
     ...chosen.map((name) => faults.get(name)?.defaults),
   ) as Required<PlanDefaults>;
-  const number = (name: keyof typeof values, fallback: number, least = 1) =>
-    wholeNumber(name, values[name], fallback, least);
+  const number = (
+    name: Exclude<keyof typeof values, 'transactional'>,
+    fallback: number,
+    least = 1,
+  ) => wholeNumber(name, values[name], fallback, least);
+  const topology = oneOf('topology', values.topology ?? 'single', [...topologies.keys()]);
+  for (const name of chosen) canStrike(name, topology);
+  const { transactional = false } = values;
+  if (transactional && topology !== 'postgres') {
+    throw new Error('--transactional needs --topology postgres');
+  }
   const requests = number('requests', 20_000);
   const keys = values.keys === undefined ? undefined : number('keys', 1);
   const perKey = keys === undefined ? 100 : Math.ceil(requests / keys);
@@ -66,7 +77,7 @@ export function planOf(args: readonly string[]): Plan {
     duplicates: number('duplicates', perKey),
     workers: number('workers', 4),
     seed: number('seed', Math.floor(Math.random() * 1_000_000), 0),
-    topology: oneOf('topology', values.topology ?? 'single', [...topologies.keys()]),
+    topology,
     faults: chosen,
     onSaveFailure: oneOf('on-save-failure', values['on-save-failure'] ?? 'error', [
       'error',
@@ -78,7 +89,8 @@ export function planOf(args: readonly string[]): Plan {
     saveTimeoutMs: number('save-timeout-ms', wanted.saveTimeoutMs),
     commandTimeoutMs: number('command-timeout-ms', wanted.commandTimeoutMs),
     waitReplicas: number('wait-replicas', 0, 0),
-    strikes: number('strikes', 1),
+    strikes: strikesOf(chosen, values.strikes ?? '1'),
+    transactional,
     report: values.report,
   };
 }
@@ -93,6 +105,24 @@ function wholeNumber(
   const value = Number(text);
   if (Number.isSafeInteger(value) && value >= least) return value;
   throw new Error(`--${name} must be a whole number from ${least}, not ${text}`);
+}
+
+/** `500` for each of the faults, `500,pause=20` for all but one of them. */
+function strikesOf(chosen: readonly string[], text: string): readonly number[] {
+  const wanted = new Map(
+    text.split(',').map((part) => {
+      const [count = '', name] = part.split('=').reverse();
+      if (name !== undefined) oneOf('strikes', name, chosen);
+      return [name, wholeNumber('strikes', count, 1, 1)] as const;
+    }),
+  );
+  return chosen.map((name) => wanted.get(name) ?? wanted.get(undefined) ?? 1);
+}
+
+function canStrike(name: string, topology: string): void {
+  const possible = faults.get(name)?.topologies ?? [topology];
+  if (possible.includes(topology)) return;
+  throw new Error(`--faults ${name} needs --topology ${possible.join(' or ')}, not ${topology}`);
 }
 
 function oneOf(name: string, text: string, choices: readonly string[]): string {

@@ -1,4 +1,20 @@
+import type { Fault } from './faults/fault.js';
+import type { Plan } from './plan.js';
 import { NOTHING_EXCUSED, type Expectations } from '../faults/lab/expectations.js';
+
+/** What a run may come to under its faults. */
+export function expectationsOf(plan: Plan, faults: readonly Fault[]): Expectations {
+  const excused = allExcuses(faults.map((fault) => fault.excuses(plan)));
+  return plan.transactional ? { ...excused, ...ALL_OR_NOTHING } : excused;
+}
+
+/** Where effect and record are one transaction, no fault whatsoever excuses any of this. */
+const ALL_OR_NOTHING = {
+  extraExecutions: 'never',
+  differentSuccesses: false,
+  lostOutcomes: false,
+  outages: false,
+} as const;
 
 /** What several faults at a time excuse: whatever one of them does. */
 export function allExcuses(excuses: readonly Partial<Expectations>[]): Expectations {

@@ -78,11 +78,17 @@ export class Load {
     const ask = async (client: number) => {
       // Nobody gives up a payment half-way, and a key that nobody asks for is not seen to come free.
       while (left > 0 || (!hasSucceeded && performance.now() < giveUpAt)) {
-        const isFirst = left === duplicates;
-        left -= 1;
         const url = this.pool.urlOf(this.#slotFor(number + client, random));
-        const answer = url && (await this.client.send(url, key, isFirst ? { mishap } : {}));
-        if (answer && isSuccess(answer)) hasSucceeded = true;
+        if (url === undefined) {
+          if (performance.now() >= giveUpAt) return;
+          await delay(RETRY_PAUSE_MS);
+          continue;
+        }
+        // Of the requests that come first, any may become the attempt that it is to befall.
+        const isEarly = left > duplicates - CLIENTS_PER_KEY;
+        left -= 1;
+        const answer = await this.client.send(url, key, isEarly ? { mishap } : {});
+        if (isSuccess(answer)) hasSucceeded = true;
         else await delay(RETRY_PAUSE_MS);
       }
     };

@@ -13,7 +13,7 @@ if (plan !== undefined) {
   console.log(tableOf(plan, result));
   if (plan.report !== undefined) {
     const rows = rowsOf(result);
-    keepReport(plan.report, 'chaos', replayOf(plan), { Redis: result.redisVersion }, rows);
+    keepReport(plan.report, 'chaos', replayOf(plan), result.servers, rows);
   }
   for (const key of result.suspects) console.error(historyOf(key, result.evidence));
   if (result.objections.length > 0) process.exitCode = 1;

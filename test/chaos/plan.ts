@@ -20,8 +20,10 @@ export interface Plan {
   readonly commandTimeoutMs: number;
   /** How many replicas have to confirm begins and completions; 0 for none. */
   readonly waitReplicas: number;
-  /** The load goes on until each fault has struck so often. */
-  readonly strikes: number;
+  /** The load goes on until each fault has struck so often, in the order of {@link faults}. */
+  readonly strikes: readonly number[];
+  /** Whether effect and record are one transaction. */
+  readonly transactional: boolean;
   /** The name under which the documentation shows the figures. */
   readonly report: string | undefined;
 }

@@ -1,6 +1,6 @@
 import { faults } from './faults/index.js';
 import type { Fault, Field, RunningFault } from './faults/fault.js';
-import { allExcuses } from './excuses.js';
+import { expectationsOf } from './excuses.js';
 import { Load } from './load.js';
 import type { Plan } from './plan.js';
 import type { Watch } from './progress.js';
@@ -21,7 +21,8 @@ export interface RunResult extends Verdict {
   readonly seconds: number;
   /** Under the load, the questions at the end aside. */
   readonly requestsPerSecond: number;
-  readonly redisVersion: string;
+  /** Versions of the servers' software, by its name. */
+  readonly servers: Readonly<Record<string, string>>;
 }
 
 const unwatched: Watch = () => () => undefined;
@@ -53,7 +54,7 @@ async function play(
   const running: RunningFault[] = [];
   const figures = () => Object.assign({}, ...running.map((fault) => fault.figures()));
   const load = new Load(plan, lab.client, pool, {
-    areDone: () => running.every((fault) => fault.strikes() >= plan.strikes),
+    areDone: () => running.every((fault, index) => fault.strikes() >= plan.strikes[index]!),
     mishap: (random) => firstMishap(running, random),
   });
   const unwatch = watch(lab.clients, load, figures);
@@ -73,11 +74,9 @@ async function play(
     await pool.untilAllUp();
     const stuck = await load.askAgain();
     await pool.terminate();
-    const evidence = lab.evidence(stuck);
-    const { objections, ...verdict } = judge(
-      evidence,
-      allExcuses(chosen.map((fault) => fault.excuses(plan))),
-    );
+    const ledger = plan.transactional ? await topology.effects!() : lab.effects();
+    const evidence = { ...lab.evidence(stuck), ledger };
+    const { objections, ...verdict } = judge(evidence, expectationsOf(plan, chosen));
     return {
       evidence,
       ...verdict,
@@ -88,7 +87,7 @@ async function play(
       trouble: figures(),
       seconds,
       requestsPerSecond: Math.round(requests / seconds),
-      redisVersion: topology.version,
+      servers: topology.servers,
     };
   } finally {
     unwatch();

@@ -10,6 +10,7 @@ export class WorkerPool {
   /** What those wrote that ended without being killed: the library must not end a process. */
   readonly collapses: string[] = [];
   readonly #slots: (LabWorker | undefined)[];
+  readonly #stopped = new Set<LabWorker>();
   readonly #starts = new Set<Promise<void>>();
   #isClosing = false;
 
@@ -35,9 +36,10 @@ export class WorkerPool {
     return this.#slots.length;
   }
 
-  /** Half of the workers at the least. */
+  /** Whether half of the workers at the least listen, and do not stand still. */
   get isHalfUp(): boolean {
-    return this.urls.length * 2 >= this.size;
+    const up = this.#slots.filter((_, slot) => this.isUp(slot) && !this.isStopped(slot));
+    return up.length * 2 >= this.size;
   }
 
   /** Whether the worker of this slot listens. */
@@ -64,12 +66,24 @@ export class WorkerPool {
     if (worker !== undefined) await this.lab.kill(worker);
   }
 
+  /** Whether the worker of this slot stands still. */
+  isStopped(slot: number): boolean {
+    const worker = this.#slots[slot];
+    return worker !== undefined && this.#stopped.has(worker);
+  }
+
   stop(slot: number): void {
-    this.#slots[slot]?.stop();
+    const worker = this.#slots[slot];
+    if (worker === undefined) return;
+    this.#stopped.add(worker);
+    worker.stop();
   }
 
   continue(slot: number): void {
-    this.#slots[slot]?.continue();
+    const worker = this.#slots[slot];
+    if (worker === undefined) return;
+    this.#stopped.delete(worker);
+    worker.continue();
   }
 
   async untilAllUp(): Promise<void> {
@@ -90,10 +104,14 @@ export class WorkerPool {
   }
 
   async #launch(slot: number): Promise<void> {
-    const { effectMs: effectDelayMs, leaseMs, onSaveFailure } = this.plan;
+    const { effectMs: effectDelayMs, leaseMs, onSaveFailure, transactional } = this.plan;
     const { saveTimeoutMs, commandTimeoutMs } = this.plan;
     const options = { leaseMs, onSaveFailure, saveTimeoutMs, commandTimeoutMs };
-    const worker = await this.lab.start(this.storeFor(slot), { options, effectDelayMs });
+    const worker = await this.lab.start(this.storeFor(slot), {
+      options,
+      effectDelayMs,
+      transactional,
+    });
     this.#slots[slot] = worker;
     void worker.untilExit().then((signal) => this.#exited(slot, worker, signal));
   }

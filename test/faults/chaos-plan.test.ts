@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { planOf } from '../chaos/arguments.js';
-import { allExcuses } from '../chaos/excuses.js';
+import { allExcuses, expectationsOf } from '../chaos/excuses.js';
 import { faults } from '../chaos/faults/index.js';
 import { NOTHING_EXCUSED, type Expectations } from './lab/expectations.js';
 
@@ -18,7 +18,23 @@ describe('the plan of a chaos run', () => {
     });
   });
 
+  it('wants each fault to strike as often as it says, or as often as is said of all', () => {
+    const faultsAnd = (...args: string[]) => planOf(['--faults', 'kill,cut,pause', ...args]);
+    expect(faultsAnd().strikes).toEqual([1, 1, 1]);
+    expect(faultsAnd('--strikes', '7').strikes).toEqual([7, 7, 7]);
+    expect(faultsAnd('--strikes', '7,cut=9').strikes).toEqual([7, 9, 7]);
+  });
+
   it.each([
+    [['--faults', 'kill', '--strikes', 'cut=3'], '--strikes must be one of kill, not cut'],
+    [['--faults', 'kill', '--strikes', 'kill=0'], '--strikes must be a whole number from 1, not 0'],
+    [
+      ['--topology', 'postgres', '--faults', 'script-flush'],
+      '--faults script-flush needs --topology single or sentinel or cluster, not postgres',
+    ],
+    [['--faults', 'failover'], '--faults failover needs --topology sentinel or cluster'],
+    [['--faults', 'terminate'], '--faults terminate needs --topology postgres, not single'],
+    [['--transactional'], '--transactional needs --topology postgres'],
     [['--faults', 'kill,eclipse'], '--faults must be one of'],
     [['--topology', 'ring'], '--topology must be one of'],
     [['--seed', 'x'], '--seed must be a whole number from 0, not x'],
@@ -27,6 +43,28 @@ describe('the plan of a chaos run', () => {
     [['--unknown'], "Unknown option '--unknown'"],
   ])('is refused for %j', (args, message) => {
     expect(() => planOf(args)).toThrow(message);
+  });
+});
+
+describe('what is expected of transactions', () => {
+  it('is one execution, one success and one answer for each key, whatever the faults excuse', () => {
+    const plan = planOf([
+      ...['--topology', 'postgres', '--transactional', '--on-save-failure', 'respond'],
+      ...['--faults', 'kill,pause,cut,terminate,partition'],
+    ]);
+    const chosen = plan.faults.map((name) => faults.get(name)!);
+    expect(expectationsOf(plan, chosen)).toMatchObject({
+      extraExecutions: 'never',
+      differentSuccesses: false,
+      lostOutcomes: false,
+      outages: false,
+      brokenConnections: true,
+    });
+    expect(expectationsOf({ ...plan, transactional: false }, chosen)).toMatchObject({
+      extraExecutions: 'told to either',
+      differentSuccesses: true,
+      outages: true,
+    });
   });
 });
 

@@ -42,4 +42,49 @@ describe('chaos, a small dose of it', () => {
     expect(judge(evidence, { ...NOTHING_EXCUSED, ...excused }).objections).toEqual([]);
     expect(judge(evidence, NOTHING_EXCUSED).objections).not.toEqual([]);
   }, 120_000);
+
+  it('kill -9 of workers on PostgreSQL: what ran again was told to its successor', async () => {
+    const { evidence, figures, trouble, objections } = await runChaos(
+      planOf([
+        ...['--topology', 'postgres', '--requests', '2000', '--duplicates', '40', '--workers', '2'],
+        ...['--faults', 'kill', '--strikes', '3', '--lease-ms', '3000', '--seed', '13'],
+        ...PATIENCE,
+      ]),
+    );
+
+    expect(trouble['kill -9']).toBeGreaterThanOrEqual(3);
+    expect(objections.filter(isTimeless)).toEqual([]);
+    expect(judge(evidence, NOTHING_EXCUSED).objections).not.toEqual([]);
+    expect(figures.keys).toBeGreaterThanOrEqual(50);
+  }, 240_000);
+
+  it('kill -9, cut connections and pg_terminate_backend: transactions leave one row for each key', async () => {
+    const { figures, trouble, objections } = await runChaos(
+      planOf([
+        ...[
+          '--topology',
+          'postgres',
+          '--transactional',
+          '--requests',
+          '2000',
+          '--duplicates',
+          '40',
+        ],
+        ...['--faults', 'kill,cut,terminate', '--strikes', '3', '--lease-ms', '3000'],
+        ...['--workers', '2', '--seed', '14', ...PATIENCE],
+      ]),
+    );
+
+    for (const name of ['kill -9', 'connections of a worker cut', 'pg_terminate_backend']) {
+      expect(trouble[name]).toBeGreaterThanOrEqual(3);
+    }
+    expect(objections.filter(isTimeless)).toEqual([]);
+    expect(figures.keys).toBeGreaterThanOrEqual(50);
+    expect(figures).toMatchObject({ executions: figures.keys, keysStuck: 0 });
+  }, 240_000);
 });
+
+/** How long a key was blocked says how busy this machine is. */
+function isTimeless(objection: string): boolean {
+  return !objection.startsWith('a key was blocked');
+}

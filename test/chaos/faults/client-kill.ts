@@ -4,12 +4,13 @@ import { repeatedly } from './repeatedly.js';
 
 /** Storms of CLIENT KILL: the server cuts all connections several times in a row. */
 export const clientKill: Fault = {
+  topologies: ['single', 'sentinel', 'cluster'],
   excuses: () => ({}),
   start({ topology, random }) {
     let kills = 0;
     const storm = async () => {
       for (let left = random.integer(1, 5); left > 0; left -= 1) {
-        await topology.command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+        await topology.command!('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
         kills += 1;
         await delay(random.integer(5, 30));
       }

@@ -10,6 +10,7 @@ import { repeatedly } from './repeatedly.js';
  * @param crashes - the part of them that a kill -9 brings about; the rest is planned.
  */
 export const failovers = (crashes: number): Fault => ({
+  topologies: ['sentinel', 'cluster'],
   defaults: { leaseMs: 5_000, effectMs: 20, keysAtOnce: 32 },
   excuses: () => ({
     extraExecutions: 'told to either',
@@ -20,14 +21,12 @@ export const failovers = (crashes: number): Fault => ({
     otherAnswers: UNAVAILABLE,
   }),
   start({ topology, random }) {
-    const { failover: failOver } = topology;
-    if (failOver === undefined) throw new Error('a failover needs --topology sentinel or cluster');
     const done: Record<FailoverKind, number> = { planned: 0, crash: 0 };
     const stop = repeatedly(
       () => random.integer(100, 500),
       async () => {
         const kind = random.chance(crashes) ? 'crash' : 'planned';
-        await failOver(kind, random);
+        await topology.failover!(kind, random);
         done[kind] += 1;
       },
     );

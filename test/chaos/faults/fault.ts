@@ -8,6 +8,12 @@ import type { WorkerPool } from '../worker-pool.js';
 
 /** One way to make trouble. */
 export interface Fault {
+  /**
+   * Names of the topologies that it can strike at.
+   *
+   * @defaultValue all of them
+   */
+  readonly topologies?: readonly string[];
   /** What it needs to bite, unless the arguments say otherwise. */
   readonly defaults?: PlanDefaults;
   /** What may happen under it that otherwise must not. */

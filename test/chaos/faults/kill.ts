@@ -1,4 +1,4 @@
-import { POINTS } from '../../faults/lab/worker/mishap.js';
+import { POINTS, TRANSACTIONAL_POINTS, type Point } from '../../faults/lab/worker/mishap.js';
 import type { Fault } from './fault.js';
 import { repeatedly } from './repeatedly.js';
 
@@ -16,14 +16,16 @@ export const kill: Fault = {
     brokenConnections: true,
     maxBlockedMs: leaseMs + 1_000,
   }),
-  start({ pool, random }) {
+  start({ plan: { transactional }, pool, random }) {
     let anyInstant = 0;
+    const points = transactional ? TRANSACTIONAL_POINTS : POINTS;
     const named = () => pool.deaths - anyInstant;
     const stop = repeatedly(
       () => random.integer(200, 1_000),
       async () => {
         const slot = random.integer(0, pool.size - 1);
-        if (!pool.isUp(slot)) return;
+        // Where none is left, nothing is shown; and one that stands still is to go on afterwards.
+        if (!pool.isHalfUp || !pool.isUp(slot) || pool.isStopped(slot)) return;
         anyInstant += 1;
         await pool.kill(slot);
       },
@@ -36,7 +38,7 @@ export const kill: Fault = {
       strikes: () => pool.deaths,
       mishap: (draw) =>
         draw.chance(CRASHES) && named() < anyInstant && pool.isHalfUp
-          ? { point: draw.pick(POINTS), action: { kind: 'crash' } }
+          ? { point: draw.pick<Point>(points), action: { kind: 'crash' } }
           : undefined,
       stop,
     };

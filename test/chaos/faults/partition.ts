@@ -8,6 +8,7 @@ import { repeatedly } from './repeatedly.js';
  * its outcome to be stored: what `onSaveFailure` decides about. Each strike is such a time.
  */
 export const partition: Fault = {
+  topologies: ['single', 'postgres'],
   defaults: {
     leaseMs: 1_000,
     effectMs: 200,

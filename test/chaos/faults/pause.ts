@@ -5,7 +5,7 @@ import { repeatedly } from './repeatedly.js';
 
 /**
  * Workers stand still (SIGSTOP) for longer than a lease, with many attempts under way, and then go on.
- * Each strike is an attempt whose lease ran out meanwhile.
+ * Each strike is an attempt whose lease ran out meanwhile; a pause, where effect and record are one transaction.
  */
 export const pause: Fault = {
   defaults: { leaseMs: 600, effectMs: 300, keysAtOnce: 300 },
@@ -14,11 +14,11 @@ export const pause: Fault = {
     // Who is paused in the middle of begin has no lease left to run with.
     otherAnswers: ['503 idempotency_store_unavailable'],
   }),
-  start({ plan: { leaseMs }, pool, lab, random }) {
+  start({ plan: { leaseMs, transactional }, pool, lab, random }) {
     let pauses = 0;
     let outlived = 0;
     const stop = repeatedly(
-      () => random.integer(300, 600),
+      () => random.integer(leaseMs / 2, leaseMs),
       async () => {
         const slot = random.integer(0, pool.size - 1);
         if (!pool.isUp(slot)) return;
@@ -29,9 +29,11 @@ export const pause: Fault = {
         outlived = outlivedLeases(lab.events());
       },
     );
+    // The lock on the record is a lease that a pause does not outlive.
+    const isLock = transactional;
     return {
-      figures: () => ({ SIGSTOP: pauses, 'leases outlived': outlived }),
-      strikes: () => outlived,
+      figures: () => ({ SIGSTOP: pauses, ...(!isLock && { 'leases outlived': outlived }) }),
+      strikes: () => (isLock ? pauses : outlived),
       async stop() {
         await stop();
         outlived = outlivedLeases(lab.events());

@@ -5,13 +5,14 @@ const PAUSE_MS = 10;
 
 /** The server forgets all scripts, over and over. */
 export const scriptFlush: Fault = {
+  topologies: ['single', 'sentinel', 'cluster'],
   excuses: () => ({}),
   start({ topology }) {
     let flushes = 0;
     const stop = repeatedly(
       () => PAUSE_MS,
       async () => {
-        await topology.command('SCRIPT', 'FLUSH', 'SYNC');
+        await topology.command!('SCRIPT', 'FLUSH', 'SYNC');
         flushes += 1;
       },
     );

@@ -14,7 +14,7 @@ export const cluster: Topology = {
     const options = { ...durabilityOf(plan), connection: CONNECTION };
     const alone = oneAtATime();
     return {
-      version: version ?? 'unknown',
+      servers: { Redis: version ?? 'unknown' },
       ways: [],
       storeFor: () => ({ kind: 'cluster', nodes: servers.addresses, options }),
       async command(...words) {

@@ -1,4 +1,5 @@
 import { cluster } from './cluster.js';
+import { postgres } from './postgres.js';
 import { sentinel } from './sentinel.js';
 import { single } from './single.js';
 import type { Topology } from './topology.js';
@@ -8,4 +9,5 @@ export const topologies: ReadonlyMap<string, Topology> = new Map([
   ['single', single],
   ['sentinel', sentinel],
   ['cluster', cluster],
+  ['postgres', postgres],
 ]);

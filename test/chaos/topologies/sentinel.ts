@@ -9,7 +9,7 @@ export const sentinel: Topology = {
     const version = await (await group.primary()).info('server', 'redis_version');
     const options = durabilityOf(plan);
     return {
-      version: version ?? 'unknown',
+      servers: { Redis: version ?? 'unknown' },
       ways: [],
       storeFor: () => ({ kind: 'sentinel', ...group.connection, options }),
       async command(...words) {

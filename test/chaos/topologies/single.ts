@@ -13,7 +13,7 @@ export const single: Topology = {
     );
     const version = /redis_version:(\S+)/.exec(await admin.info('server'))?.[1] ?? 'unknown';
     return {
-      version,
+      servers: { Redis: version },
       ways,
       storeFor: (slot) => ({ kind: 'redis', url: ways[slot]!.url }),
       async command(...words) {

@@ -1,4 +1,5 @@
 import type { RedisProxy } from '../../support/redis-proxy.js';
+import type { Effect } from '../../faults/lab/worker/lines.js';
 import type { StoreSettings } from '../../faults/lab/worker/settings.js';
 import type { Random } from '../../integration/differential/random.js';
 import type { Plan } from '../plan.js';
@@ -9,18 +10,22 @@ export interface Topology {
 }
 
 export interface RunningTopology {
-  /** Of redis-server. */
-  readonly version: string;
+  /** Versions of the servers' software, by its name. */
+  readonly servers: Readonly<Record<string, string>>;
   /** What stands between each worker and the store, where something does. */
   readonly ways: readonly RedisProxy[];
   /** @param slot - number of a worker, from 0; the same for all its starts. */
   storeFor(slot: number): StoreSettings;
-  /** Sends a command to every server that takes writes. */
-  command(...words: readonly string[]): Promise<void>;
+  /** Sends a command of Redis to every server that takes writes. */
+  readonly command?: (...words: readonly string[]) => Promise<void>;
   /** Puts another server into a primary's place; resolves when the next failover may come. */
   readonly failover?: (kind: FailoverKind, random: Random) => Promise<void>;
   /** Moves a slot that has records to another node. */
   readonly migrateSlot?: (random: Random) => Promise<void>;
+  /** Ends some of the workers' connections at the server. @returns how many. */
+  readonly terminateBackends?: (random: Random) => Promise<number>;
+  /** What a transactional run has written beside its records. */
+  readonly effects?: () => Promise<readonly Effect[]>;
   stop(): Promise<void>;
 }
 

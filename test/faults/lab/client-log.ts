@@ -74,6 +74,7 @@ const RETRYABLE = new Set([
   'idempotency_in_progress',
   'idempotency_store_unavailable',
   'idempotency_shutting_down',
+  'idempotency_transaction_conflict',
 ]);
 
 function noteSuccess(history: KeyHistory, { execution, digest, receivedAt }: Answer): void {

@@ -20,6 +20,7 @@ export async function compileWorker(folder: string): Promise<string> {
     writeFile(join(app, 'package.json'), JSON.stringify({ type: 'module' })),
     symlink(join(projectRoot, 'package.json'), join(library, 'package.json')),
     symlink(join(projectRoot, 'lua'), join(library, 'lua')),
+    symlink(join(projectRoot, 'sql'), join(library, 'sql')),
     linkPackages(join(folder, 'node_modules')),
     compileTree(WORKER, app),
     compileTree(join(projectRoot, 'lib'), join(library, 'dist')),

@@ -34,5 +34,11 @@ export const NOTHING_EXCUSED: Expectations = {
   maxBlockedMs: undefined,
 };
 
+/** What a transaction is answered with that was cut off, or got into another's way: nothing of it is left. */
+export const CUT_OFF = [
+  '503 idempotency_store_unavailable',
+  '503 idempotency_transaction_conflict',
+];
+
 /** A retryable 503, each of them with a code of its own. */
 export const UNAVAILABLE = ['503 idempotency_store_unavailable', '503 idempotency_shutting_down'];

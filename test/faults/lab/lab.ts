@@ -11,9 +11,9 @@ import { recordKeyOf } from './extra-executions.js';
 import { LabWorker } from './lab-worker.js';
 import { judge, type Verdict } from './oracle.js';
 import type { Effect, EventLine } from './worker/lines.js';
-import type { StoreSettings, WorkerOptions } from './worker/settings.js';
+import type { StoreSettings, WorkerOptions, WorkerSettings } from './worker/settings.js';
 
-export interface StartOptions {
+export interface StartOptions extends Pick<WorkerSettings, 'transactional' | 'mutant'> {
   readonly options?: WorkerOptions;
   readonly effectDelayMs?: number;
 }
@@ -54,7 +54,7 @@ export class Lab {
   }
 
   /** Every start is a worker of its own name, on a port of its own. */
-  async start(store: StoreSettings, { options, effectDelayMs = 0 }: StartOptions = {}) {
+  async start(store: StoreSettings, { options, effectDelayMs = 0, ...others }: StartOptions = {}) {
     this.#starts += 1;
     const worker = new LabWorker(this.program, {
       name: `worker-${this.#starts}`,
@@ -63,6 +63,7 @@ export class Lab {
       ledgerFile: this.#ledgerFile,
       eventsFile: this.#eventsFile,
       effectDelayMs,
+      ...others,
     });
     this.#workers.add(worker);
     void worker.untilExit().then(() => this.#workers.delete(worker));

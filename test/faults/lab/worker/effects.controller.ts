@@ -4,9 +4,7 @@ import { Body, Controller, Inject, Post, Res } from '@nestjs/common';
 import { IdempotencyContext, Idempotent } from 'nestjs-idempotency';
 import { LineFile } from './line-file.js';
 import { Mishaps } from './mishaps.js';
-import { EXECUTION_HEADER, OPERATION, type WorkerSettings } from './settings.js';
-
-export const WORKER_SETTINGS = Symbol('worker settings');
+import { EXECUTION_HEADER, OPERATION, WORKER_SETTINGS, type WorkerSettings } from './settings.js';
 
 /** What a client asks for. */
 export interface EffectRequest {

@@ -4,15 +4,18 @@ import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
 import { IdempotencyEvents, IdempotencyModule } from 'nestjs-idempotency';
 import { CallerGuard } from './caller.guard.js';
-import { EffectsController, WORKER_SETTINGS } from './effects.controller.js';
+import { EffectsController } from './effects.controller.js';
 import { LineFile } from './line-file.js';
 import { Mishaps } from './mishaps.js';
+import { MUTANTS } from './mutants.js';
 import { ObservedStore } from './observed-store.js';
+import { ObservedUnitOfWork } from './observed-unit-of-work.js';
 import { openStore } from './open-store.js';
 import { recordEvents } from './record-events.js';
 import {
   MISHAP_HEADER,
   SETTINGS_VARIABLE,
+  WORKER_SETTINGS,
   type ListeningMessage,
   type WorkerSettings,
 } from './settings.js';
@@ -21,7 +24,10 @@ const settings = JSON.parse(process.env[SETTINGS_VARIABLE] ?? '') as WorkerSetti
 const { name, options = {} } = settings;
 const events = new LineFile(settings.eventsFile);
 const mishaps = new Mishaps(name, events);
-const store = new ObservedStore(openStore(settings.store), name, events, mishaps);
+const mutant = settings.mutant && MUTANTS[settings.mutant];
+const realStore = openStore(settings.store);
+const store = new ObservedStore(mutant?.store?.(realStore) ?? realStore, name, events, mishaps);
+const transactional = await openTransactions();
 
 @Module({})
 class WorkerModule {}
@@ -29,8 +35,14 @@ class WorkerModule {}
 const app = await NestFactory.create<NestFastifyApplication>(
   {
     module: WorkerModule,
-    imports: [IdempotencyModule.forRoot({ ...options, store })],
-    controllers: [EffectsController],
+    imports: [
+      IdempotencyModule.forRoot({
+        ...options,
+        store,
+        ...(transactional && { unitOfWork: transactional.unitOfWork }),
+      }),
+    ],
+    controllers: [transactional?.controller ?? EffectsController],
     providers: [
       { provide: WORKER_SETTINGS, useValue: settings },
       { provide: LineFile, useValue: new LineFile(settings.ledgerFile) },
@@ -56,3 +68,13 @@ await app.listen(0, '127.0.0.1');
 // Started with a channel to its parent, the process does not outlive it.
 process.once('disconnect', () => process.exit());
 process.send?.({ listening: await app.getUrl() } satisfies ListeningMessage);
+
+/** What only transactional workers load. */
+async function openTransactions() {
+  if (!settings.transactional || settings.store.kind !== 'postgres') return undefined;
+  const { TransactionalEffectsController: controller } =
+    await import('./transactional-effects.controller.js');
+  const { openUnitOfWork } = await import('./open-unit-of-work.js');
+  const unitOfWork = openUnitOfWork(settings.store.url, mutant);
+  return { controller, unitOfWork: new ObservedUnitOfWork(unitOfWork, mishaps) };
+}

@@ -7,7 +7,19 @@ export const POINTS = [
   'after_complete',
 ] as const;
 
-export type Point = (typeof POINTS)[number];
+/** The same where effect and record are one transaction; `in_commit`: COMMIT was sent, and has no reply yet. */
+export const TRANSACTIONAL_POINTS = [
+  'after_begin',
+  'in_handler',
+  'after_effect',
+  'before_commit',
+  'in_commit',
+  'after_commit',
+] as const;
+
+export type Point = (typeof POINTS | typeof TRANSACTIONAL_POINTS)[number];
+
+const KNOWN: readonly Point[] = [...POINTS, ...TRANSACTIONAL_POINTS];
 
 /**
  * What happens there.
@@ -15,11 +27,13 @@ export type Point = (typeof POINTS)[number];
  * - `crash`: the process ends, as by `kill -9`.
  * - `pause`: this attempt stands still, the process goes on, heartbeats included.
  * - `block`: the event loop stands still.
+ * - `cut`: the connection of the transaction breaks; at the points around its end.
  */
 export type Action =
   | { readonly kind: 'crash' }
   | { readonly kind: 'pause'; readonly ms: number }
-  | { readonly kind: 'block'; readonly ms: number };
+  | { readonly kind: 'block'; readonly ms: number }
+  | { readonly kind: 'cut' };
 
 export interface Mishap {
   readonly point: Point;
@@ -34,10 +48,10 @@ export function mishapText({ point, action }: Mishap): string {
 /** @throws Error on anything that {@link mishapText} does not write. */
 export function parseMishap(text: string): Mishap {
   const [point, kind, duration] = text.split(':');
-  const known = POINTS.find((name) => name === point);
+  const known = KNOWN.find((name) => name === point);
   const ms = Number(duration);
   if (known !== undefined) {
-    if (kind === 'crash') return { point: known, action: { kind } };
+    if (kind === 'crash' || kind === 'cut') return { point: known, action: { kind } };
     if ((kind === 'pause' || kind === 'block') && ms >= 0) {
       return { point: known, action: { kind, ms } };
     }

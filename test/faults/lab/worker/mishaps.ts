@@ -20,13 +20,17 @@ export class Mishaps {
     else this.#plans.run(parseMishap(header), handle);
   }
 
-  /** An attempt comes by this point: on with it if nothing is planned. */
-  async at(point: Point): Promise<void> {
+  /**
+   * An attempt comes by this point: on with it if nothing is planned.
+   *
+   * @param cut - breaks the connection of its transaction.
+   */
+  async at(point: Point, cut?: () => void): Promise<void> {
     const plan = this.#plans.getStore();
-    if (plan?.point === point) await this.#suffer(point, plan.action);
+    if (plan?.point === point) await this.#suffer(point, plan.action, cut);
   }
 
-  async #suffer(point: Point, action: Action): Promise<void> {
+  async #suffer(point: Point, action: Action, cut: (() => void) | undefined): Promise<void> {
     switch (action.kind) {
       case 'crash':
         this.events.append({ type: 'lab:crash', point, worker: this.worker, at: Date.now() });
@@ -39,6 +43,9 @@ export class Mishaps {
         return;
       case 'block':
         Atomics.wait(forever, 0, 0, action.ms);
+        return;
+      case 'cut':
+        cut?.();
     }
   }
 }

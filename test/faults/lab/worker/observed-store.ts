@@ -13,6 +13,7 @@ import {
   type Release,
   type ReleaseReply,
   type StoreWarning,
+  type TransactionalRecords,
 } from 'nestjs-idempotency';
 import type { LineFile } from './line-file.js';
 import type { Mishaps } from './mishaps.js';
@@ -57,6 +58,10 @@ export class ObservedStore extends IdempotencyStore {
     const reply = await this.real.release(lease, command);
     this.#note('lab:settled', lease, reply.kind, 'release');
     return reply;
+  }
+
+  override get transactional(): TransactionalRecords | undefined {
+    return this.real.transactional;
   }
 
   override inspect(recordKey: RecordKey, command: Inspect): Promise<IdempotencyRecord | undefined> {

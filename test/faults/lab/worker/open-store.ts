@@ -1,10 +1,15 @@
 import { Cluster } from 'ioredis';
 import type { IdempotencyStore } from 'nestjs-idempotency';
+import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
-import type { StoreSettings } from './settings.js';
+import type { RedisSettings, StoreSettings } from './settings.js';
 
 /** A process ends with the connections that it opened: nobody closes them. */
 export function openStore(settings: StoreSettings): IdempotencyStore {
+  return settings.kind === 'postgres' ? postgresStore({ url: settings.url }) : openRedis(settings);
+}
+
+function openRedis(settings: RedisSettings): IdempotencyStore {
   const { options = {} } = settings;
   const { connection } = options;
   switch (settings.kind) {

@@ -1,8 +1,11 @@
 import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
 import type { OwnConnectionOptions } from 'nestjs-idempotency/redis';
+import type { MutantName } from './mutants.js';
 
 /** Where the records of a worker are. */
-export type StoreSettings =
+export type StoreSettings = RedisSettings | { readonly kind: 'postgres'; readonly url: string };
+
+export type RedisSettings =
   | (StoreExtras & { readonly kind: 'redis'; readonly url: string })
   | (StoreExtras & {
       readonly kind: 'sentinel';
@@ -22,7 +25,7 @@ interface StoreExtras {
 }
 
 /** What survives JSON of the module's options. */
-export type WorkerOptions = Omit<IdempotencyModuleOptions, 'store'>;
+export type WorkerOptions = Omit<IdempotencyModuleOptions, 'store' | 'unitOfWork'>;
 
 /** All that a worker process is told, as JSON in {@link SETTINGS_VARIABLE}. */
 export interface WorkerSettings {
@@ -30,6 +33,10 @@ export interface WorkerSettings {
   readonly name: string;
   readonly store: StoreSettings;
   readonly options?: WorkerOptions;
+  /** Whether the effect is a row that is committed together with the record: a PostgreSQL has both. */
+  readonly transactional?: boolean;
+  /** A mistake that the worker is to make, for the sake of those who have to notice. */
+  readonly mutant?: MutantName;
   readonly ledgerFile: string;
   readonly eventsFile: string;
   /** How long the handler takes until it has its effect, in milliseconds. */
@@ -37,6 +44,9 @@ export interface WorkerSettings {
 }
 
 export const SETTINGS_VARIABLE = 'LAB_WORKER';
+
+/** Injection token of the settings. */
+export const WORKER_SETTINGS = Symbol('worker settings');
 
 /** The operation's stable name, and the caller that all requests of the laboratory come from. */
 export const OPERATION = 'lab.effect';

@@ -1,0 +1,66 @@
+import type {
+  Fingerprint,
+  IdempotencyStore,
+  TransactionalRecords,
+  UnitOfWork,
+} from 'nestjs-idempotency';
+
+/** A mistake that breaks what the transactional mode promises. */
+export interface Mutant {
+  readonly store?: (real: IdempotencyStore) => IdempotencyStore;
+  /** @param pool - whose connections the transactions are on. */
+  readonly unitOfWork?: (real: UnitOfWork, pool: unknown) => UnitOfWork;
+}
+
+/** Without spaces: they are keys, too. */
+export type MutantName =
+  | 'outcome-stored-outside-of-the-transaction'
+  | 'effect-written-outside-of-the-transaction'
+  | 'owner-of-the-record-not-compared'
+  | 'commit-without-an-answer-counts-as-done';
+
+const TIMEOUT_MS = 5_000;
+
+export const MUTANTS: Readonly<Record<MutantName, Mutant>> = {
+  'outcome-stored-outside-of-the-transaction': {
+    store: (real) =>
+      withRecords(real, {
+        lock: () => Promise.resolve(true),
+        async complete(_transaction, lease, command) {
+          const rest = { whenGone: 'report', timeoutMs: TIMEOUT_MS } as const;
+          await real.complete(lease, { ...command, ...rest, fingerprint: '-' as Fingerprint });
+          return true;
+        },
+      }),
+  },
+  'effect-written-outside-of-the-transaction': {
+    unitOfWork: (real, pool) =>
+      changed(real, {
+        run: (options, work) =>
+          real.run(options, (transaction) => work({ ...transaction, handle: pool })),
+      }),
+  },
+  'owner-of-the-record-not-compared': {
+    store: (real) =>
+      withRecords(real, {
+        lock: () => Promise.resolve(true),
+        complete: (...args) => real.transactional!.complete(...args).then(() => true),
+      }),
+  },
+  'commit-without-an-answer-counts-as-done': {
+    store: (real) =>
+      changed(real, { release: () => Promise.resolve({ kind: 'not_in_progress' as const }) }),
+  },
+};
+
+function withRecords(
+  real: IdempotencyStore,
+  changes: Partial<TransactionalRecords>,
+): IdempotencyStore {
+  return changed(real, { transactional: changed(real.transactional!, changes) });
+}
+
+/** The same object but for these members of it. */
+function changed<Thing extends object>(real: Thing, changes: Partial<Thing>): Thing {
+  return Object.create(real, Object.getOwnPropertyDescriptors(changes)) as Thing;
+}

@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Answer } from '../lab/answer.js';
+import type { LabWorker } from '../lab/lab-worker.js';
+import { TRANSACTIONAL_POINTS, type Point } from '../lab/worker/mishap.js';
+import { TransactionalLab } from './support/transactional-lab.js';
+
+let lab: TransactionalLab;
+let survivor: LabWorker;
+/** What the clients were told whose first attempt died, by the point where it did. */
+const answers = new Map<Point, Answer>();
+
+beforeAll(async () => {
+  lab = await TransactionalLab.set();
+  survivor = await lab.survivor();
+  await Promise.all(
+    TRANSACTIONAL_POINTS.map(async (point) => answers.set(point, await crashAt(point))),
+  );
+}, 120_000);
+afterAll(() => lab.clear());
+
+/** The first attempt's worker dies at this point, and its client asks the other one. */
+async function crashAt(point: Point): Promise<Answer> {
+  const victim = await lab.victim();
+  const lost = await lab.send(victim, point, { point, action: { kind: 'crash' } });
+  expect(lost).toMatchObject({ error: 'ECONNRESET' });
+  await victim.untilExit();
+  return lab.ask(survivor, point);
+}
+
+describe('A transactional worker that dies by kill -9', () => {
+  it.each(['after_begin', 'in_handler', 'after_effect', 'before_commit'] as const)(
+    'at the point %s leaves nothing, and the next attempt does all of it',
+    async (point) => {
+      const answer = answers.get(point);
+
+      expect(answer).toMatchObject({ status: 201, replayed: false });
+      expect(await lab.effects(point)).toMatchObject([
+        { attempt: 2, isTakeover: true, worker: survivor.name, execution: answer!.execution },
+      ]);
+    },
+  );
+
+  it('after COMMIT leaves all of it, which is replayed, though no client had it', async () => {
+    const answer = answers.get('after_commit');
+
+    expect(answer).toMatchObject({ status: 201, replayed: true });
+    expect(await lab.effects('after_commit')).toMatchObject([
+      { attempt: 1, execution: answer!.execution },
+    ]);
+  });
+
+  it('while COMMIT is on its way leaves all or nothing', async () => {
+    const answer = answers.get('in_commit');
+
+    expect(answer).toMatchObject({ status: 201 });
+    expect(await lab.effects('in_commit')).toMatchObject([
+      { attempt: answer!.replayed ? 1 : 2, execution: answer!.execution },
+    ]);
+  });
+});
+
+describe('A transaction whose connection is cut', () => {
+  const cutAt = (point: Point) =>
+    lab.send(survivor, `cut-${point}`, { point, action: { kind: 'cut' } });
+
+  it('before COMMIT leaves nothing: 503, and a repetition may run at once', async () => {
+    const answer = await cutAt('before_commit');
+
+    expect(answer).toMatchObject({ status: 503, code: 'idempotency_store_unavailable' });
+    expect(await lab.effects('cut-before_commit')).toEqual([]);
+    const repetition = await lab.send(survivor, 'cut-before_commit');
+    expect(repetition).toMatchObject({ status: 201, replayed: false });
+  });
+
+  it('while COMMIT is on its way is answered as the record says that it ended', async () => {
+    const { status, execution } = await cutAt('in_commit');
+    const effects = await lab.effects('cut-in_commit');
+
+    if (status === 201) expect(effects).toMatchObject([{ execution }]);
+    else expect({ status, effects }).toEqual({ status: 503, effects: [] });
+    expect(await lab.ask(survivor, 'cut-in_commit')).toMatchObject({ status: 201 });
+  });
+});
+
+it('Whatever died or broke, each key has one row, which is the one that its clients were told of', async () => {
+  const { objections, figures } = await lab.judge();
+
+  expect(objections).toEqual([]);
+  const keys = TRANSACTIONAL_POINTS.length + 2;
+  expect(figures).toMatchObject({ keys, executions: keys, extraExecutions: 0 });
+});

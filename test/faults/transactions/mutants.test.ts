@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { LabWorker } from '../lab/lab-worker.js';
+import type { MutantName } from '../lab/worker/mutants.js';
+import { TransactionalLab } from './support/transactional-lab.js';
+
+/** What befalls the mutant's attempt at a key before another worker is asked for it, or while. */
+type Accident = (mutant: LabWorker, key: string) => Promise<unknown>;
+
+const crashBeforeCommit: Accident = (mutant, key) =>
+  lab.send(mutant, key, { point: 'before_commit', action: { kind: 'crash' } });
+const cutBeforeCommit: Accident = (mutant, key) =>
+  lab.send(mutant, key, { point: 'before_commit', action: { kind: 'cut' } });
+const takenOver: Accident = (mutant, key) =>
+  lab.pauseBeforeTransaction(mutant, key, () => lab.ask(survivor, key));
+
+const MISTAKES: [MutantName, Accident, string][] = [
+  ['outcome-stored-outside-of-the-transaction', crashBeforeCommit, 'success without an effect'],
+  ['effect-written-outside-of-the-transaction', crashBeforeCommit, 'executed again'],
+  ['owner-of-the-record-not-compared', takenOver, 'executed again'],
+  ['commit-without-an-answer-counts-as-done', cutBeforeCommit, 'success without an effect'],
+];
+
+let lab: TransactionalLab;
+let survivor: LabWorker;
+let objections: readonly string[];
+
+beforeAll(async () => {
+  lab = await TransactionalLab.set();
+  survivor = await lab.survivor();
+  await Promise.all(
+    MISTAKES.map(async ([name, accident]) => {
+      await accident(await lab.victim(name), name);
+      await lab.ask(survivor, name);
+    }),
+  );
+  ({ objections } = await lab.judge());
+}, 120_000);
+afterAll(() => lab.clear());
+
+// That it has no objection to the library as it is, after the same accidents, is what the tests beside this one hold.
+describe('The oracle objects to a transactional worker with the mistake', () => {
+  it.each(MISTAKES)('%s', (name, _, objection) => {
+    const about = objections.filter((text) => text.includes(name));
+    expect(about).toContainEqual(expect.stringContaining(objection));
+  });
+});

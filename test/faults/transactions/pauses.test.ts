@@ -1,0 +1,49 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { LabWorker } from '../lab/lab-worker.js';
+import { LEASE_MS, TransactionalLab } from './support/transactional-lab.js';
+
+let lab: TransactionalLab;
+let victim: LabWorker;
+let survivor: LabWorker;
+
+beforeAll(async () => {
+  lab = await TransactionalLab.set();
+  [victim, survivor] = await Promise.all([lab.victim(), lab.survivor()]);
+}, 60_000);
+afterAll(() => lab.clear());
+
+describe('A transactional worker that is paused (SIGSTOP) beyond its lease', () => {
+  it('keeps its key as long as its transaction is open, and finishes', async () => {
+    const key = 'paused-in-its-transaction';
+    const { paused, meanwhile } = await lab.pauseInTransaction(victim, key, async () => {
+      await lab.untilOver(LEASE_MS);
+      return lab.send(survivor, key);
+    });
+
+    expect(meanwhile).toMatchObject({ status: 409, code: 'idempotency_in_progress' });
+    expect(paused).toMatchObject({ status: 201, replayed: false });
+    expect(await lab.effects(key)).toMatchObject([
+      { attempt: 1, isTakeover: false, execution: paused.execution },
+    ]);
+  });
+
+  it('before it has locked the record is taken over, and its transaction never begins', async () => {
+    const key = 'paused-before-its-transaction';
+    const { paused, meanwhile } = await lab.pauseBeforeTransaction(victim, key, () =>
+      lab.ask(survivor, key),
+    );
+
+    expect(meanwhile).toMatchObject({ status: 201, replayed: false });
+    expect(paused).toMatchObject({ status: 503, code: 'idempotency_store_unavailable' });
+    expect(await lab.effects(key)).toMatchObject([
+      { attempt: 2, isTakeover: true, execution: meanwhile.execution },
+    ]);
+  });
+
+  it('leaves one row for each key', async () => {
+    const { objections, figures } = await lab.judge();
+
+    expect(objections).toEqual([]);
+    expect(figures).toMatchObject({ keys: 2, executions: 2 });
+  });
+});
