@@ -36,14 +36,24 @@ export interface AttemptTransaction {
   isConflict(error: unknown): boolean;
   /** Whether the operation failed because its transaction was ended from outside. */
   isInterruption(error: unknown): boolean;
+  /** Raises `conflicted`: a concurrent transaction was in the way of the operation. */
+  conflicted(): void;
   /**
-   * Rolls back and opens another transaction, after a conflict. A failed one was rolled back all the same.
+   * Rolls back, and opens another transaction after a while.
    *
    * @returns whether the operation may run again.
    */
-  restart(): Promise<boolean>;
-  /** Calls `hook` once the transaction was committed; never if it was not. */
+  restart(pauseMs: number): Promise<boolean>;
+  /** Commits what the operation has written, and lets it run again: its outcome is not to be kept. Never rejects. */
+  commitUnkept(): Promise<Settlement>;
+  /**
+   * Calls `hook` once the transaction was committed; never if it was not.
+   *
+   * @throws {@link NoTransactionError} when it is over.
+   */
   onCommitted(hook: () => unknown): void;
+  /** The shutdown no longer waits: rolls back, for the connection is the application's, and about to be closed. */
+  giveUp(): void;
 }
 
 /** One try to run an operation that the engine has let through. It must be ended by one of its two methods. */

@@ -5,6 +5,7 @@ import { monotonicNow } from './pause.js';
 /** Tells of the hard deadline of an attempt that needs no heartbeat, and of the first half of the time to it. */
 export class ExecutionWatch {
   private timer: NodeJS.Timeout | undefined;
+  private isKnownToBeSlow = false;
   private loss: LeaseLossReason | undefined;
   private abortion: AbortController | undefined;
 
@@ -27,12 +28,21 @@ export class ExecutionWatch {
     return this.startedAt + this.maxExecutionMs - monotonicNow();
   }
 
+  /** Whether the attempt can no longer succeed. */
+  get isLost(): boolean {
+    return this.loss !== undefined;
+  }
+
+  /** Begins to watch, or goes on after it was stopped. */
   start(): void {
+    if (this.isKnownToBeSlow) {
+      this.waitForDeadline();
+      return;
+    }
     this.wait(this.leftMs - this.maxExecutionMs / 2, () => {
+      this.isKnownToBeSlow = true;
       this.observer.slow(monotonicNow() - this.startedAt);
-      this.wait(this.leftMs, () => {
-        this.lose('max_execution');
-      });
+      this.waitForDeadline();
     });
   }
 
@@ -47,6 +57,12 @@ export class ExecutionWatch {
     this.loss = reason;
     this.abortion?.abort(reason);
     this.observer.leaseLost(reason);
+  }
+
+  private waitForDeadline(): void {
+    this.wait(this.leftMs, () => {
+      this.lose('max_execution');
+    });
   }
 
   private wait(ms: number, then: () => void): void {

@@ -17,6 +17,7 @@ class RolledBackError extends Error {
 export class HeldTransaction {
   /** Resolves with the end, whatever brings it about. */
   readonly ended: Promise<TransactionEnd>;
+  private decided = false;
 
   private constructor(
     readonly transaction: OpenTransaction,
@@ -39,17 +40,26 @@ export class HeldTransaction {
     withinMs: number,
   ): Promise<HeldTransaction> {
     return new Promise((resolve, reject) => {
+      let opened: OpenTransaction | undefined;
       let isGivenUp = false;
       let isCommitSent = false;
       const impatient = setTimeout(() => {
         isGivenUp = true;
+        // Its connection may have gone silent.
+        opened?.cut?.();
         reject(
           new RolledBackError('It was not open in time: the pool may have too few connections.'),
         );
       }, withinMs);
-      const whole = unitOfWork.run(options, async (transaction) => {
-        await prepare(transaction);
+      const refuseIfGivenUp = () => {
         if (isGivenUp) throw new RolledBackError('It was open too late.');
+      };
+      const whole = unitOfWork.run(options, async (transaction) => {
+        // Those who gave up long ago must not keep the connection from those who still wait.
+        refuseIfGivenUp();
+        opened = transaction;
+        await prepare(transaction);
+        refuseIfGivenUp();
         clearTimeout(impatient);
         const decision = await new Promise<Decision>((decide) => {
           resolve(new HeldTransaction(transaction, () => ended, decide));
@@ -76,13 +86,23 @@ export class HeldTransaction {
    * @param last - what is to be written before; if it throws, everything is rolled back.
    */
   commit(last: (transaction: OpenTransaction) => Promise<void>): Promise<TransactionEnd> {
-    this.decide(last);
+    this.end(last);
     return this.ended;
   }
 
   /** Rolls back, unless the end was decided before. */
   rollBack(): Promise<TransactionEnd> {
-    this.decide('roll back');
+    this.end('roll back');
     return this.ended;
+  }
+
+  /** Whether it is over, or about to be. */
+  get isDecided(): boolean {
+    return this.decided;
+  }
+
+  private end(decision: Decision): void {
+    this.decided = true;
+    this.decide(decision);
   }
 }

@@ -60,6 +60,7 @@ export class IdempotencyEngine implements AttemptHost {
     const giveUpAt = monotonicNow() + this.options.shutdownTimeoutMs;
     while (this.isBusy() && monotonicNow() < giveUpAt) await jitteredPause(DRAIN_PAUSE_MS);
     this.patience.isOver = true;
+    for (const { transaction } of this.running) transaction?.giveUp();
     return this.running.size;
   }
 

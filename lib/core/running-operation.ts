@@ -1,6 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import type { AttemptTransaction } from './attempt.js';
-import { NoIdempotencyContextError, NoTransactionError } from './errors.js';
+import {
+  IdempotencyOptionsError,
+  NoIdempotencyContextError,
+  NoTransactionError,
+} from './errors.js';
 import type { IdempotencyContext } from './idempotency-context.js';
 import type { Recovery } from './recovery.js';
 
@@ -12,6 +16,8 @@ export class RunningOperation {
   private active = 0;
   private entries = 0;
   private returned = 0;
+  private threw = false;
+  private isUsed = false;
   private idleListeners: (() => void)[] = [];
 
   constructor(
@@ -38,9 +44,26 @@ export class RunningOperation {
     return this.returned > 0;
   }
 
+  /** Whether it threw the last time, whatever somebody has made of that. */
+  get hasThrown(): boolean {
+    return this.threw;
+  }
+
+  /** @throws {@link IdempotencyOptionsError} when its transaction has seen it before. */
   enter(): void {
+    if (this.transaction !== undefined && this.isUsed) {
+      throw new IdempotencyOptionsError(
+        `${this.context.operation} was called again in the transaction of its first call, of which something may be left: an interceptor inside of @Idempotent() repeats it. Use "conflictRetries", or let it repeat from outside.`,
+      );
+    }
+    this.isUsed = true;
     this.entries += 1;
     this.active += 1;
+  }
+
+  /** It has a new transaction. */
+  startOver(): void {
+    this.isUsed = false;
   }
 
   /**
@@ -65,6 +88,7 @@ export class RunningOperation {
   leave(how: 'returned' | 'threw' | 'looked'): void {
     this.active -= 1;
     if (how === 'returned') this.returned += 1;
+    if (how !== 'looked') this.threw = how === 'threw';
     if (this.active > 0) return;
     const listeners = this.idleListeners;
     this.idleListeners = [];

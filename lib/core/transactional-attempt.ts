@@ -2,18 +2,20 @@ import type { AttemptHost } from './attempt-host.js';
 import type { Attempt, AttemptTransaction, FinalOutcome, Settlement } from './attempt.js';
 import type { Claim } from './claim.js';
 import { isDoneWithin } from './done-within.js';
-import { asError, StoreUnavailableError } from './errors.js';
+import { asError, NoTransactionError, StoreUnavailableError } from './errors.js';
 import type { AttemptSubject, LeaseLossReason } from './events.js';
 import { ExecutionWatch } from './execution-watch.js';
 import { HeldTransaction, type TransactionEnd } from './held-transaction.js';
 import type { Acquisition, ReleaseReply } from './idempotency-store.js';
 import { LeasedAttempt } from './leased-attempt.js';
-import { isAwaited } from './options.js';
+import { isAwaited, unfinishedRetentionMs } from './options.js';
 import { OutcomeWriter } from './outcome-writer.js';
 import { jitteredPause, monotonicNow } from './pause.js';
 import type { Lease } from './record.js';
 import type { TransactionalRecords } from './transactional-records.js';
 import type { OpenTransaction, UnitOfWork } from './unit-of-work.js';
+
+const OWN: Settlement = { kind: 'own' };
 
 /** The part of a lease that opening the transaction may take: the record is not locked before. */
 const OPENING_PART = 2 / 3;
@@ -92,13 +94,28 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     return isLost || this.transactions.unitOfWork.isInterruption(error);
   }
 
+  conflicted(): void {
+    this.host.events.emit({ type: 'conflicted', ...this.subject });
+  }
+
   onCommitted(hook: () => unknown): void {
+    if (this.held?.isDecided === true) {
+      throw new NoTransactionError(
+        `onCommitted() was called in ${this.claim.operation} when its transaction was over.`,
+      );
+    }
     this.hooks.push(hook);
   }
 
-  async restart(): Promise<boolean> {
+  async restart(pauseMs: number): Promise<boolean> {
     this.hooks = [];
-    return (await this.rollBack()) && (await this.start()) === undefined;
+    if (this.isLost() || !(await this.rollBack()) || !(await this.extend())) return false;
+    await jitteredPause(pauseMs);
+    return !this.isLost() && (await this.start()) === undefined;
+  }
+
+  giveUp(): void {
+    void this.rollBack();
   }
 
   /** @returns why the operation must not start: there is no transaction, or the record is another's by now. */
@@ -137,6 +154,19 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     return this.afterFailedCommit(final, end);
   }
 
+  async commitUnkept(): Promise<Settlement> {
+    const end = await this.commitAfter(() => Promise.resolve());
+    if (end?.kind === 'committed') {
+      void this.runHooks();
+      await this.afterwards.release();
+      return OWN;
+    }
+    await this.release();
+    return end !== undefined && this.isConflict(end.error)
+      ? { kind: 'conflict' }
+      : { kind: 'unsaved' };
+  }
+
   async release(): Promise<void> {
     const giveUpAt = monotonicNow() + this.claim.options.saveTimeoutMs;
     if ((await this.rollBack()) || (await this.isOver(giveUpAt))) {
@@ -160,7 +190,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   leaseLost(reason: LeaseLossReason): void {
     this.host.events.emit({ type: 'lease_lost', ...this.subject, reason });
     // The server ends it, too, in case this process no longer can.
-    if (reason === 'max_execution') void this.rollBack();
+    void this.rollBack();
   }
 
   /** @internal */
@@ -172,22 +202,43 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     const maxExecutionMs = Math.max(0, Math.ceil(this.watch.leftMs)) + SERVER_MARGIN_MS;
     const { records } = this.transactions;
     if (!(await records.lock(transaction, this.lease, { maxExecutionMs }))) {
-      throw new Error('The record was taken over before it could be locked.');
+      throw new Error(
+        'The record could not be locked: another attempt has it by now, or the unit of work is on another database than the store.',
+      );
     }
   }
 
-  /** @returns the end, or `undefined` when nobody knows it in time. */
-  private async commit(final: FinalOutcome): Promise<TransactionEnd | undefined> {
-    const { held } = this;
-    if (held === undefined) return undefined;
-    const committing = held.commit(async (transaction) => {
+  private commit(final: FinalOutcome): Promise<TransactionEnd | undefined> {
+    return this.commitAfter(async (transaction) => {
       if (!(await this.transactions.records.complete(transaction, this.lease, final))) {
-        throw new Error('The record is no longer in progress.');
+        throw new Error('The record is no longer in progress, or the transaction not the same.');
       }
     });
+  }
+
+  /** @returns the end, or `undefined` when nobody knows it in time. */
+  private async commitAfter(
+    last: (transaction: OpenTransaction) => Promise<void>,
+  ): Promise<TransactionEnd | undefined> {
+    const { held } = this;
+    if (held === undefined) return undefined;
+    const committing = held.commit(last);
     if (await isDoneWithin(this.claim.options.saveTimeoutMs, committing)) return committing;
     held.transaction.cut?.();
     return undefined;
+  }
+
+  /** Between two transactions the record has nothing but its lease, which may have run out long ago. */
+  private async extend(): Promise<boolean> {
+    const { leaseMs, maxExecutionMs, commandTimeoutMs: timeoutMs } = this.claim.options;
+    const recordRetentionMs = unfinishedRetentionMs(this.claim.options) + maxExecutionMs;
+    try {
+      const extended = { leaseMs, recordRetentionMs, timeoutMs };
+      const { kind } = await this.host.store.extend(this.lease, extended);
+      return kind === 'ok' || kind === 'revived';
+    } catch {
+      return false;
+    }
   }
 
   /**
@@ -256,9 +307,10 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     if (kind === 'not_in_progress') return this.committed(final, when);
     const { events } = this.host;
     const isConflict = this.isConflict(error);
-    if (isConflict) events.emit({ type: 'conflicted', ...this.subject });
+    if (isConflict) this.conflicted();
+    // Nobody knows what became of a record that is gone: its short retention may be over.
+    else if (kind === 'gone') events.emit({ type: 'record_lost', ...this.subject });
     else events.emit({ type: 'rolled_back', ...this.subject, error });
-    if (kind === 'gone') events.emit({ type: 'record_lost', ...this.subject });
     if (kind === 'ok' || kind === 'already') {
       const durationMs = monotonicNow() - this.startedAt;
       events.emit({ type: 'released', ...this.subject, durationMs });
@@ -279,11 +331,15 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
       late: when === 'late',
       durationMs: monotonicNow() - this.startedAt,
     });
-    // Nobody waits for them but the shutdown.
-    void Promise.all(this.hooks.map((hook) => this.run(hook))).then(() => {
+    void this.runHooks().then(() => {
       this.end();
     });
-    return { kind: 'own' };
+    return OWN;
+  }
+
+  /** Nobody waits for them but the shutdown. */
+  private async runHooks(): Promise<void> {
+    await Promise.all(this.hooks.map((hook) => this.run(hook)));
   }
 
   private async run(hook: () => unknown): Promise<void> {
@@ -292,6 +348,11 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     } catch (error) {
       this.host.events.emit({ type: 'commit_hook_failed', ...this.subject, error });
     }
+  }
+
+  /** Read anew after an await, which the compiler does not expect to change it. */
+  private isLost(): boolean {
+    return this.watch.isLost;
   }
 
   private end(): void {

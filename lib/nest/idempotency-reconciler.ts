@@ -125,20 +125,20 @@ export class IdempotencyReconciler
     return this.round;
   }
 
-  /** @internal Begins to come by itself, where that is wished. */
+  /** For Nest. Begins to come by itself, where that is wished. */
   async onApplicationBootstrap(): Promise<void> {
     if (this.schedule === undefined) return;
     await this.checkStore(this.schedule);
     this.arm(this.schedule);
   }
 
-  /** @internal The application's own connections may be the next to go: nothing more is begun. */
+  /** For Nest. The application's own connections may be the next to go: nothing more is begun. */
   onModuleDestroy(): void {
     this.isStopping = true;
     clearTimeout(this.timer);
   }
 
-  /** @internal Waits for the record under way, as the shutdown does for requests. */
+  /** For Nest. Waits for the record under way, as the shutdown does for requests. */
   async beforeApplicationShutdown(): Promise<void> {
     await isDoneWithin(this.shutdownTimeoutMs, this.round);
   }

@@ -1,9 +1,13 @@
-import { Inject, Injectable, RequestMethod, type Type } from '@nestjs/common';
+import { Inject, Injectable, type Type } from '@nestjs/common';
 import { METHOD_METADATA } from '@nestjs/common/constants.js';
 import { DiscoveryService, MetadataScanner } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../core/errors.js';
-import { httpRoute, type Handler, type HttpRoute } from '../transports/http/http-route.js';
-import { isUnprotectedMethod } from '../transports/http/unprotected-methods.js';
+import {
+  httpRoute,
+  isSafeRoute,
+  type Handler,
+  type HttpRoute,
+} from '../transports/http/http-route.js';
 import { BodyParsers } from './body-parsers.js';
 import { parsesFormsInside, parsesFormsOutside } from './file-interceptors.js';
 import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
@@ -66,7 +70,7 @@ export class RouteRegistry {
     );
     const isMulterBound = parsesFormsOutside(controller, handler);
     const route = httpRoute(controller, handler, http, protocol, isMulterBound);
-    if (http.enabled !== false && !isSafe(handler)) this.checkContent(route, handler);
+    if (http.enabled !== false && !isSafeRoute(handler)) this.checkContent(route, handler);
     this.claimName(route.operation, controller, handler);
     const routes = this.routes.get(controller) ?? new Map<Handler, HttpRoute>();
     this.routes.set(controller, routes.set(handler, route));
@@ -105,11 +109,6 @@ function isProtected(controller: Type, handler: Handler): boolean {
   return (
     idempotentOptions(controller) !== undefined && Reflect.hasMetadata(METHOD_METADATA, handler)
   );
-}
-
-function isSafe(handler: Handler): boolean {
-  const method = Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod | undefined;
-  return method !== undefined && isUnprotectedMethod(RequestMethod[method]);
 }
 
 function nameOf(controller: Type, handler: Handler): string {

@@ -1,7 +1,11 @@
 import type { Begin, BeginReply } from '../../core/idempotency-store.js';
 import * as transitions from '../../core/record-transitions.js';
+import { jitteredPause } from '../../core/pause.js';
 import type { CommandBudget } from './command-budget.js';
 import type { RecordTable } from './record-table.js';
+
+/** A transactional attempt that has just rolled back releases its record in a statement of its own. */
+const ROLLED_BACK_PAUSE_MS = 50;
 
 /**
  * Begins: inserts the record or reads it, in one statement. What was read is judged by the state machine; only
@@ -14,6 +18,7 @@ export async function beginRecord(
   budget: CommandBudget,
 ): Promise<BeginReply> {
   let timesHeld = 0;
+  let timesFree = 0;
   for (;;) {
     const begun = await table.insertOrRead(command, budget);
     if (begun !== undefined && 'inserted' in begun) {
@@ -26,8 +31,13 @@ export async function beginRecord(
     if (after === record && reply.kind !== 'abandoned') return reply;
     switch (record && reply.kind) {
       case 'abandoned':
-        if (await table.isFree(command.recordKey, record?.fence ?? 0, budget)) return reply;
-        timesHeld += 1;
+        if (await table.isFree(command.recordKey, record?.fence ?? 0, budget)) {
+          timesFree += 1;
+          if (timesFree > 1) return reply;
+          await jitteredPause(ROLLED_BACK_PAUSE_MS);
+        } else {
+          timesHeld += 1;
+        }
         break;
       case 'owned': {
         // Whatever becomes of this copy, the record is its own.

@@ -15,6 +15,7 @@ const FILES = [
   'clamp',
   'extend',
   'complete',
+  'complete-in-transaction',
   'complete-released',
   'restore',
   'confirm',

@@ -24,12 +24,12 @@ class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends UnitOfWork<DrizzleTr
   }
 
   async run<Result>(
-    { isolation }: TransactionOptions,
+    options: TransactionOptions,
     work: (transaction: OpenTransaction<DrizzleTransaction<Db>>) => Promise<Result>,
   ): Promise<Result> {
     const loan = await ConnectionLoan.from(this.pool);
     try {
-      const client = new LoanClient(loan, isolation);
+      const client = new LoanClient(loan, options);
       // It calls nothing but `query`.
       const db = this.database(client as unknown as PoolClient);
       return (await db.transaction(async (handle: DrizzleTransaction<Db>) => {

@@ -1,4 +1,4 @@
-import type { IsolationLevel } from '../../core/unit-of-work.js';
+import type { TransactionOptions } from '../../core/unit-of-work.js';
 import type { ConnectionLoan } from '../pg/connection-loan.js';
 
 /**
@@ -10,7 +10,7 @@ export class LoanClient {
 
   constructor(
     private readonly loan: ConnectionLoan,
-    private readonly isolation: IsolationLevel | undefined,
+    private readonly options: TransactionOptions,
   ) {}
 
   /** From here on, COMMIT and ROLLBACK are those that end the transaction. */
@@ -18,11 +18,11 @@ export class LoanClient {
     this.state = 'ending';
   }
 
-  query(...request: [{ readonly text: string }, ...unknown[]]): Promise<unknown> {
+  query(...request: [{ readonly text: string }, ...unknown[]]): unknown {
     const [{ text }] = request;
     if (this.state === 'new' && /^begin\b/i.test(text)) {
       this.state = 'open';
-      return this.loan.begin(this.isolation);
+      return this.loan.begin(this.options);
     }
     if (this.state === 'ending' && /^commit$/i.test(text)) return this.loan.commit();
     if (this.state === 'ending' && /^rollback$/i.test(text)) return this.loan.rollBack();

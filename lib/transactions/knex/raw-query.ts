@@ -1,6 +1,7 @@
 import type { TransactionValue } from '../../core/unit-of-work.js';
 
-const PLACEHOLDER = /\$(\d+)/;
+/** A quoted name or a string, which mean what they say; the number of a placeholder; an operator's question mark. */
+const TOKEN = /"[^"]*"|\be'(?:[^'\\]|\\.|'')*'|'[^']*'|\$(\d+)|\?/gis;
 
 /** What `raw()` of Knex is called with. */
 export interface RawQuery {
@@ -10,14 +11,13 @@ export interface RawQuery {
 
 /** A statement with `$1`, `$2`, … as Knex has it: `?` by position, so a value that is named twice is sent twice. */
 export function rawQuery(text: string, values: readonly TransactionValue[]): RawQuery {
-  // Every other part is the number of a placeholder.
-  const parts = text.split(PLACEHOLDER);
-  const named = parts.filter((_, n) => n % 2 === 1);
-  const between = parts.filter((_, n) => n % 2 === 0);
-  return {
-    sql: between.map((part) => part.replaceAll('?', '\\?')).join('?'),
-    bindings: named.map((n) => binding(values[Number(n) - 1] ?? null)),
-  };
+  const bindings: RawQuery['bindings'][number][] = [];
+  const sql = text.replace(TOKEN, (token: string, place: string | undefined) => {
+    if (place === undefined) return token.replaceAll('?', '\\?');
+    bindings.push(binding(values[Number(place) - 1] ?? null));
+    return '?';
+  });
+  return { sql, bindings };
 }
 
 /** Knex takes an array of another kind for several values. */

@@ -1,6 +1,9 @@
 import { TransactionAbortedError, TransactionOverError } from '../../core/transaction-errors.js';
-import type { IsolationLevel } from '../../core/unit-of-work.js';
+import type { TransactionOptions } from '../../core/unit-of-work.js';
+import { beginWithin } from './begin-within.js';
 import type { PgConnection, PgPool, PgResult } from './pg-pool.js';
+import { refuseQuery, textOf } from './refused-query.js';
+import { isTransactionControl, TransactionControlError } from './transaction-control.js';
 
 /** A connection of the pool's, borrowed for one transaction. */
 export class ConnectionLoan {
@@ -32,15 +35,21 @@ export class ConnectionLoan {
     return this.losing.signal;
   }
 
-  async begin(isolation: IsolationLevel | undefined): Promise<void> {
+  /** @throws whatever the connection throws, or that there was no answer in time: then it is cut. */
+  async begin({ isolation, timeoutMs }: TransactionOptions): Promise<void> {
     this.isClean = false;
     const level = isolation === undefined ? '' : ` ISOLATION LEVEL ${isolation}`;
-    await this.connection.query(`BEGIN${level}`);
+    await beginWithin(timeoutMs, this.connection.query(`BEGIN${level}`), () => this.cut());
   }
 
   /** The connection's own `query`, in whichever form it is called, until the transaction ends. */
-  query(...request: unknown[]): Promise<PgResult> {
-    if (this.refusal !== undefined) return Promise.reject(this.refusal());
+  query(text: string, values: unknown[]): Promise<PgResult>;
+  query(...request: unknown[]): unknown;
+  query(...request: unknown[]): unknown {
+    if (this.refusal !== undefined) return refuseQuery(request, this.refusal());
+    if (isTransactionControl(textOf(request) ?? '')) {
+      return refuseQuery(request, new TransactionControlError());
+    }
     return this.connection.query(...(request as Parameters<PgConnection['query']>));
   }
 

@@ -18,12 +18,12 @@ class PgUnitOfWork<Pool extends PgPool> extends UnitOfWork<PgTransaction<Pool>> 
   }
 
   async run<Result>(
-    { isolation }: TransactionOptions,
+    options: TransactionOptions,
     work: (transaction: OpenTransaction<PgTransaction<Pool>>) => Promise<Result>,
   ): Promise<Result> {
     const loan = await ConnectionLoan.from(this.pool);
     try {
-      await loan.begin(isolation);
+      await loan.begin(options);
       const result = await work(openTransaction(loan));
       await loan.commit();
       return result;

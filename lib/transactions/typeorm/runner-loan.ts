@@ -1,4 +1,9 @@
-import type { IsolationLevel, TransactionValue } from '../../core/unit-of-work.js';
+import type {
+  IsolationLevel,
+  TransactionOptions,
+  TransactionValue,
+} from '../../core/unit-of-work.js';
+import { beginWithin } from '../pg/begin-within.js';
 import type {
   TypeOrmConnection,
   TypeOrmIsolationLevel,
@@ -37,8 +42,10 @@ export class RunnerLoan<Manager> {
     return this.losing.signal;
   }
 
-  begin(isolation: IsolationLevel | undefined): Promise<void> {
-    return this.runner.startTransaction(isolation && LEVELS[isolation]);
+  /** @throws whatever TypeORM throws, or that there was no answer in time: then the connection is cut. */
+  begin({ isolation, timeoutMs }: TransactionOptions): Promise<void> {
+    const begun = this.runner.startTransaction(isolation && LEVELS[isolation]);
+    return beginWithin(timeoutMs, begun, () => this.cut());
   }
 
   async query(text: string, values: readonly TransactionValue[]): Promise<readonly object[]> {

@@ -20,14 +20,14 @@ class TypeOrmUnitOfWork<Manager extends object> extends UnitOfWork<Manager> {
   }
 
   async run<Result>(
-    { isolation }: TransactionOptions,
+    options: TransactionOptions,
     work: (transaction: OpenTransaction<Manager>) => Promise<Result>,
   ): Promise<Result> {
     const loan = await RunnerLoan.take(this.dataSource.createQueryRunner());
     const query: OpenTransaction['query'] = (text, values) => loan.query(text, values);
     let isOver = false;
     try {
-      await loan.begin(isolation);
+      await loan.begin(options);
       const handle = closingHandle(loan.manager, () => isOver);
       const result = await work({ handle, query, lost: loan.lost, cut: () => loan.cut() });
       isOver = true;

@@ -130,7 +130,7 @@ export class CallTransport {
       if (recover !== undefined) found = await runningOperation.run(running, recover);
     } catch (error) {
       await attempt.release();
-      throw error;
+      throw interruptionOf(call, attempt, error) ?? error;
     }
     let value: unknown;
     try {
@@ -156,10 +156,7 @@ function claimOf({ operation, key, scope, payload, options }: Call): Claim {
 }
 
 async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<unknown> {
-  if (!asksToKeep(call.keep, keepSuccesses, {})) {
-    await attempt.release();
-    return value;
-  }
+  if (!asksToKeep(call.keep, keepSuccesses, {})) return succeedUnkept(call, attempt, value);
   const encoded = encodeValue(value);
   if (encoded instanceof ValueNotStorableError && attempt.transaction !== undefined) {
     await attempt.release();
@@ -176,14 +173,35 @@ async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<un
   return answer(call, settlement, outcome);
 }
 
-async function fail(call: Call, attempt: Attempt, error: unknown): Promise<unknown> {
-  if (attempt.transaction?.isConflict(error) === true) {
-    await attempt.release();
-    throw rejection('conflict', call.options);
+/** What has happened has happened, whether it is remembered or not. */
+async function succeedUnkept(call: Call, attempt: Attempt, value: unknown): Promise<unknown> {
+  const settlement = await attempt.transaction?.commitUnkept();
+  if (settlement === undefined) await attempt.release();
+  return settlement === undefined || settlement.kind === 'own'
+    ? value
+    : answer(call, settlement, VALUE_NOT_KEPT);
+}
+
+/** What the caller is told where the transaction failed and not the operation. */
+function interruptionOf(
+  { options }: Call,
+  { transaction }: Attempt,
+  error: unknown,
+): OperationRejectedError | undefined {
+  if (transaction?.isConflict(error) === true) {
+    transaction.conflicted();
+    return rejection('conflict', options);
   }
-  if (attempt.transaction?.isInterruption(error) === true) {
+  return transaction?.isInterruption(error) === true
+    ? rejection('store_unavailable', options)
+    : undefined;
+}
+
+async function fail(call: Call, attempt: Attempt, error: unknown): Promise<unknown> {
+  const interruption = interruptionOf(call, attempt, error);
+  if (interruption !== undefined) {
     await attempt.release();
-    throw rejection('store_unavailable', call.options);
+    throw interruption;
   }
   if (!asksToKeep(call.keep, keepSuccesses, { error })) {
     await attempt.release();

@@ -14,6 +14,8 @@ export interface HttpExchange {
   status(): number;
   headers(): OutgoingHttpHeaders;
   setHeader(name: string, value: string): void;
+  /** Sets the head back to how it was, as if the handler had not run. */
+  restoreHead(status: number, headers: OutgoingHttpHeaders): void;
   /**
    * Holds the answer until `sink` has decided about it.
    *
@@ -57,6 +59,15 @@ class ExpressExchange implements HttpExchange {
     this.rawResponse.setHeader(name, value);
   }
 
+  restoreHead(status: number, headers: OutgoingHttpHeaders): void {
+    const { rawResponse } = this;
+    rawResponse.statusCode = status;
+    for (const name of rawResponse.getHeaderNames()) rawResponse.removeHeader(name);
+    for (const [name, value] of Object.entries(copied(headers))) {
+      if (value !== undefined) rawResponse.setHeader(name, value);
+    }
+  }
+
   record(sink: AnswerSink): () => boolean {
     const recorder = new RawRecorder(this.rawResponse, sink);
     return () => recorder.isHeadersSent;
@@ -91,6 +102,13 @@ class FastifyExchange implements HttpExchange {
 
   setHeader(name: string, value: string): void {
     this.reply.header(name, value);
+  }
+
+  restoreHead(status: number, headers: OutgoingHttpHeaders): void {
+    const { reply } = this;
+    reply.statusCode = status;
+    for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
+    for (const [name, value] of Object.entries(copied(headers))) reply.header(name, value);
   }
 
   record(sink: AnswerSink): () => boolean {

@@ -1,6 +1,7 @@
-import type { Type } from '@nestjs/common';
+import { RequestMethod, type Type } from '@nestjs/common';
 import {
   HEADERS_METADATA,
+  METHOD_METADATA,
   RESPONSE_PASSTHROUGH_METADATA,
   ROUTE_ARGS_METADATA,
   SSE_METADATA,
@@ -9,6 +10,7 @@ import { IdempotencyOptionsError } from '../../core/errors.js';
 import type { ResolvedProtocolOptions } from '../../core/options.js';
 import type { ResolvedHttpOptions } from './http-options.js';
 import type { ProblemContext } from './problem.js';
+import { isUnprotectedMethod } from './unprotected-methods.js';
 import type { ReplayHeaders } from './replay-headers.js';
 import { requestFingerprint, type RequestFingerprint } from './content/request-fingerprint.js';
 
@@ -61,7 +63,7 @@ export function httpRoute(
       `${operation} answers by @Res() itself, so that nothing could send what the function given as the option "onTakeover" finds. Let it return its answer, or set "onTakeover" to 'run' or 'reject' there.`,
     );
   }
-  if (isNative && protocol.transactional) {
+  if (isNative && protocol.transactional && !isSafeRoute(handler)) {
     throw new IdempotencyOptionsError(
       `${operation} answers by @Res() itself, so that nobody knows when it has written the last of its transaction. Let it return its answer, or set "transactional" to false there.`,
     );
@@ -81,6 +83,12 @@ export function httpRoute(
     fingerprint: requestFingerprint(operation, options.fingerprint, isMulterBound),
     problems: { typeBase: problemTypeBase, retryAfterMs: protocol.retryAfterMs },
   });
+}
+
+/** Whether requests of its method are never protected. */
+export function isSafeRoute(handler: Handler): boolean {
+  const method = Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod | undefined;
+  return method !== undefined && isUnprotectedMethod(RequestMethod[method]);
 }
 
 function takesResponse(controller: Type, method: string): boolean {

@@ -2,7 +2,6 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import { HttpException } from '@nestjs/common';
 import type { Attempt, Settlement } from '../../core/attempt.js';
 import type { RunningOperation } from '../../core/running-operation.js';
-import { jitteredPause } from '../../core/pause.js';
 import { finishedRetentionMs, type OutcomeSummary } from '../../core/options.js';
 import { asksToKeep, keepAnswers } from '../../core/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record.js';
@@ -78,6 +77,7 @@ export class HttpRun implements AnswerSink {
     private readonly route: HttpRoute,
     readonly operation: RunningOperation,
     readonly headersBefore: OutgoingHttpHeaders,
+    readonly statusBefore: number,
   ) {}
 
   get maxHeldBytes(): number {
@@ -153,41 +153,51 @@ export class HttpRun implements AnswerSink {
 
   async answered(answer: HttpAnswer): Promise<Replacement> {
     const state = this.verdictOn(answer.status);
-    if (state === undefined) return this.releaseOnceIdle();
+    if (state === undefined) return this.settleUnkept(answer.status);
     if (!this.settles()) return undefined;
     return this.complete(state, answer.status, this.outcomeOf(answer));
   }
 
-  /** Whether a concurrent transaction was in the way. */
+  /** Whether a concurrent transaction was in the way. What the application says of its own accord stands. */
   isConflict(error: unknown): boolean {
+    if (error instanceof HttpException) return false;
     return this.attempt.transaction?.isConflict(error) ?? false;
   }
 
-  /**
-   * Makes ready for the handler to run again, after a conflict of its transaction.
-   *
-   * @returns whether it may.
-   */
+  /** Makes ready for the handler to run again, after a conflict. @returns whether it may. */
   async mayRunAgain(): Promise<boolean> {
-    const { conflictRetries } = this.route.protocol;
-    const { transaction } = this.attempt;
-    if (transaction === undefined || this.conflicts >= conflictRetries) return false;
-    if (this.isGivenUp || this.hasPassed || this.operation.isActive) return false;
+    if (this.conflicts >= this.route.protocol.conflictRetries) return false;
+    if (this.isGivenUp || this.hasPassed) return false;
     this.conflicts += 1;
-    await jitteredPause(CONFLICT_PAUSE_MS * 2 ** this.conflicts);
-    return transaction.restart();
+    return this.startOver(CONFLICT_PAUSE_MS * 2 ** this.conflicts);
+  }
+
+  /** Gives the handler another transaction: what it has written in the last one is gone. @returns whether it may run. */
+  async startOver(pauseMs = 0): Promise<boolean> {
+    const { operation } = this;
+    if (operation.isActive || this.isSettled) return false;
+    if ((await this.attempt.transaction?.restart(pauseMs)) !== true) return false;
+    operation.startOver();
+    return true;
+  }
+
+  conflicted(): void {
+    this.attempt.transaction?.conflicted();
+  }
+
+  unavailable(): IdempotencyProblem {
+    return new StoreUnavailableProblem(this.route.problems);
   }
 
   /** What the caller is told in place of a failure that is its transaction's: that it may be tried again. */
   problemOf(error: unknown): IdempotencyProblem | undefined {
-    const { problems } = this.route;
-    if (this.isConflict(error)) return new TransactionConflictProblem(problems);
-    return this.isInterrupted(error) ? new StoreUnavailableProblem(problems) : undefined;
+    if (this.isConflict(error)) return new TransactionConflictProblem(this.route.problems);
+    return this.isInterrupted(error) ? this.unavailable() : undefined;
   }
 
   async outgrown(status: number): Promise<Replacement> {
     const state = this.verdictOn(status);
-    if (state === undefined) return this.releaseOnceIdle();
+    if (state === undefined) return this.settleUnkept(status);
     return this.settles() ? this.complete(state, status, RESPONSE_NOT_KEPT) : undefined;
   }
 
@@ -253,13 +263,14 @@ export class HttpRun implements AnswerSink {
     return isKept ? state : undefined;
   }
 
-  /** What the application says of its own accord stands, whatever became of its connection. */
+  /** The same for its connection. */
   private isInterrupted(error: unknown): boolean {
     if (error instanceof HttpException) return false;
     return this.attempt.transaction?.isInterruption(error) ?? false;
   }
 
-  private get isTransactional(): boolean {
+  /** Whether the handler's writes are rolled back with a failure. */
+  get isTransactional(): boolean {
     return this.attempt.transaction !== undefined;
   }
 
@@ -301,7 +312,17 @@ export class HttpRun implements AnswerSink {
   /** The handler threw, or something behind it turned its success into a failure. */
   private hasFailed(status: number): boolean {
     const end = this.streamEnd;
-    return end?.kind === 'completed' ? end.status < 400 && status >= 400 : end?.kind === 'failed';
+    if (end?.kind !== 'completed' || this.operation.hasThrown) return true;
+    return end.status < 400 && status >= 400;
+  }
+
+  /** A success that is not to be kept has happened all the same: whoever is told of it finds what it has written. */
+  private async settleUnkept(status: number): Promise<Replacement> {
+    const { transaction } = this.attempt;
+    const hasSucceeded = status < 400 && this.streamEnd?.kind === 'completed';
+    const isUndone = this.hasFailed(status) || this.isBroken;
+    if (transaction === undefined || !hasSucceeded || isUndone) return this.releaseOnceIdle();
+    return this.settles() ? this.replacementFor(await transaction.commitUnkept()) : undefined;
   }
 
   /** The answer waits for the release, so that a retry at once finds the key free; not for the handler. */

@@ -116,7 +116,7 @@ export class HttpTransport {
           recover,
           attempt.transaction,
         );
-        const run = new HttpRun(attempt, route, operation, exchange.headers());
+        const run = new HttpRun(attempt, route, operation, exchange.headers(), exchange.status());
         return { kind: 'run', run };
       }
       case 'replay': {
@@ -198,6 +198,19 @@ function runHandler(
     // Gone before the handler started: a pipe into a closed response never says another word.
     if (rawResponse.destroyed) run.clientLeft(true);
     else rawResponse.once('close', onClose);
+  } else if (run.isTransactional) {
+    // An outer interceptor retries: what the run before has written is not to be part of this one.
+    void run.startOver().then((mayRun) => {
+      exchange.restoreHead(run.statusBefore, run.headersBefore);
+      if (mayRun && !subscriber.closed) {
+        subscribe(run, next, exchange, subscriber);
+        return;
+      }
+      const problem = run.unavailable();
+      setProblemHeaders(exchange, problem);
+      subscriber.error(problem);
+    });
+    return;
   }
   subscribe(run, next, exchange, subscriber);
 }
@@ -241,10 +254,15 @@ function subscribe(
           fail(error);
           return;
         }
-        void run.mayRunAgain().then((mayRunAgain) => {
+        run.conflicted();
+        void run.mayRunAgain().then((mayRun) => {
           hasEmitted = true;
-          if (mayRunAgain && !subscriber.closed) subscribe(run, next, exchange, subscriber);
-          else fail(error);
+          if (!mayRun || subscriber.closed) {
+            fail(error);
+            return;
+          }
+          exchange.restoreHead(run.statusBefore, run.headersBefore);
+          subscribe(run, next, exchange, subscriber);
         });
       },
       complete: () => {

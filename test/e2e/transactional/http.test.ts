@@ -153,6 +153,9 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     const first = await scenario.post('/persistent');
     expect(first).toMatchObject({ status: 201, json: { execution: 3 } });
     expect(await bank.committed(scenario)).toEqual([3]);
+    expect([1, 2, 3].map((run) => first.header(`x-run-${run}`))).toEqual([
+      ...[undefined, undefined, 'yes'],
+    ]);
     expectReplay(await scenario.post('/persistent'), first);
 
     const unlucky = app.scenario();

@@ -9,7 +9,7 @@ import {
   type CallHandler,
   type NestInterceptor,
 } from '@nestjs/common';
-import { tap } from 'rxjs';
+import { catchError, of, retry, tap } from 'rxjs';
 import type { Pool } from 'pg';
 import {
   IdempotencyContext,
@@ -52,6 +52,18 @@ class FailsAfterwards implements NestInterceptor {
   }
 }
 
+class Repeats implements NestInterceptor {
+  intercept(_: unknown, next: CallHandler) {
+    return next.handle().pipe(retry(1));
+  }
+}
+
+class FallsBack implements NestInterceptor {
+  intercept(_: unknown, next: CallHandler) {
+    return next.handle().pipe(catchError(() => of({ fallback: true })));
+  }
+}
+
 @Controller()
 @Idempotent({ transactional: true })
 export class TransfersController {
@@ -90,6 +102,35 @@ export class TransfersController {
     return this.#added(scenario);
   }
 
+  /** Something outside of the layer repeats it. */
+  @Post('repeated-outside')
+  @Idempotent({ transactional: true })
+  @UseInterceptors(Repeats)
+  async repeatedOutside(@InScenario() scenario: Scenario) {
+    return this.#failing(scenario);
+  }
+
+  /** Something between the layer and the handler does. */
+  @Post('repeated-inside')
+  @UseInterceptors(Repeats)
+  @Idempotent({ transactional: true })
+  async repeatedInside(@InScenario() scenario: Scenario) {
+    return this.#failing(scenario);
+  }
+
+  @Post('falls-back')
+  @UseInterceptors(FallsBack)
+  @Idempotent({ transactional: true })
+  async fallsBack(@InScenario() scenario: Scenario) {
+    return this.#failing(scenario);
+  }
+
+  @Post('unkept')
+  @Idempotent({ transactional: true, keep: () => false })
+  async unkept(@InScenario() scenario: Scenario) {
+    return this.#added(scenario);
+  }
+
   @Post('not-serializable')
   async notSerializable(@InScenario() scenario: Scenario) {
     await this.#added(scenario);
@@ -101,8 +142,10 @@ export class TransfersController {
   async persistent(
     @InScenario() scenario: Scenario,
     @IdempotencyTransaction() transaction: Transaction,
+    @Res({ passthrough: true }) reply: Reply,
   ) {
     const execution = await this.#execute(scenario);
+    reply.header(`x-run-${execution}`, 'yes');
     const planned = scenario.planned(execution);
     if (planned === 'conflict') await transaction.query(RAISE_CONFLICT);
     if (planned === 'terminated') {
@@ -153,6 +196,12 @@ export class TransfersController {
       statement: await shown('statement_timeout'),
       idle: await shown('idle_in_transaction_session_timeout'),
     };
+  }
+
+  async #failing(scenario: Scenario) {
+    const execution = await this.#execute(scenario);
+    if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
+    return { execution };
   }
 
   async #added(scenario: Scenario) {

@@ -1,0 +1,93 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { Pool } from 'pg';
+import { pgUnitOfWork } from 'nestjs-idempotency/pg';
+import { until } from '../../integration/redis/support/until.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { openPostgresPool } from '../../support/postgres-pool.js';
+import { useBank } from './support/bank.js';
+import { Transfers, TransfersController } from './support/transfers.controller.js';
+
+const bank = useBank();
+
+describe('The connections of transactional operations', () => {
+  let app: TestApp;
+  let pool: Pool;
+  const opened: (() => Promise<unknown>)[] = [];
+  afterEach(async () => {
+    for (const close of opened.splice(0)) await close();
+  });
+
+  async function start(max: number, options: { leaseMs?: number; shutdownTimeoutMs?: number }) {
+    pool = openPostgresPool(bank.url, { application_name: 'bank', max });
+    app = await startApp({
+      platform: 'express',
+      controllers: [TransfersController],
+      providers: [Transfers],
+      store: bank.newStore(),
+      options: {
+        unitOfWork: pgUnitOfWork(pool),
+        commandTimeoutMs: 5_000,
+        saveTimeoutMs: 5_000,
+        ...options,
+      },
+    });
+    const [ownApp, ownPool] = [app, pool];
+    opened.push(
+      () => ownApp.close(),
+      () => ownPool.end(),
+    );
+  }
+
+  it('are given back when one is lost, whatever its handler is waiting for', async () => {
+    await start(1, {});
+    const hanging = app.scenario();
+    hanging.gate.close();
+    const pending = hanging.start('POST', '/transfers');
+    pending.response.catch(() => undefined);
+    await hanging.started.reached(1);
+    await bank.terminateIdleTransactions();
+    await until(() => hanging.notes.length > 0);
+    expect((await app.scenario().post('/transfers')).status).toBe(201);
+    hanging.gate.open();
+    expect((await pending.response).status).toBe(503);
+  });
+
+  it('are not asked for in vain by those who have given up', async () => {
+    await start(1, { leaseMs: 500 });
+    let transactions = 0;
+    pool.on('connect', (client) => {
+      client.query = new Proxy(client.query.bind(client), {
+        apply(query, _, values: unknown[]) {
+          if (String(values[0]).includes('FOR UPDATE')) transactions += 1;
+          return Reflect.apply(query, undefined, values);
+        },
+      });
+    });
+    const holder = await pool.connect();
+    const given = [1, 2, 3].map(() => app.scenario().post('/transfers'));
+    expect((await Promise.all(given)).map(({ status }) => status)).toEqual([503, 503, 503]);
+    holder.release();
+    expect((await app.scenario().post('/transfers')).status).toBe(201);
+    expect(transactions).toBe(1);
+  });
+
+  it('hold no transaction when the shutdown no longer waits', async () => {
+    await start(5, { shutdownTimeoutMs: 100 });
+    const scenario = app.scenario();
+    scenario.gate.close();
+    scenario.start('POST', '/transfers').response.catch(() => undefined);
+    await scenario.started.reached(1);
+    const open = async () => {
+      const { rows } = await bank.observer.query(
+        "SELECT 1 FROM pg_stat_activity WHERE application_name = 'bank' AND state = 'idle in transaction'",
+      );
+      return rows.length;
+    };
+    expect(await open()).toBe(1);
+    const closing = app.nest.close();
+    await until(async () => (await open()) === 0);
+    scenario.gate.open();
+    await closing;
+    expect(await bank.committed(scenario)).toEqual([]);
+  });
+});
