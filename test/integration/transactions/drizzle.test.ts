@@ -74,6 +74,16 @@ describe('drizzleUnitOfWork', () => {
       expect(await database.effects()).toEqual([]);
     });
 
+    it('refuses to begin, commit or roll back by a statement', async () => {
+      const run = open().run(OPTIONS, async ({ handle }) => {
+        await handle.insert(effects).values({ id: 'one' });
+        await handle.execute('COMMIT');
+      });
+      const error = await run.catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ cause: { name: 'TransactionControlError' } });
+      expect(await database.effects()).toEqual([]);
+    });
+
     it('says why it did not commit', async () => {
       const run = open().run(OPTIONS, async ({ handle }) => {
         await handle.execute('SELECT 1/0').catch(() => undefined);

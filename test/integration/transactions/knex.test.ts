@@ -105,5 +105,14 @@ describe('knexUnitOfWork', () => {
       );
       expect(rows).toEqual([{ found: true }]);
     });
+
+    it.each([
+      ['a quoted name', `SELECT $1::text AS "a$2""$1?"`, 'a$2"$1?'],
+      ['a string', `SELECT $1::text AS name WHERE 'it''s $2?' LIKE 'it_s %$2_'`, 'name'],
+      ['an escaped string', String.raw`SELECT $1::text AS name WHERE E'\'$2' LIKE '_$2'`, 'name'],
+    ])('tells what %s says from a place for a value', async (_, text, name) => {
+      const rows = await knexUnitOfWork(db).run(OPTIONS, (tx) => tx.query(text, ['one']));
+      expect(rows).toEqual([{ [name]: 'one' }]);
+    });
   });
 });

@@ -1,7 +1,13 @@
-import { describe, expect, it } from '@jest/globals';
-import { Client, type Pool } from 'pg';
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import { Client, type Pool, Query, type Submittable } from 'pg';
 import { IdempotencyOptionsError } from 'nestjs-idempotency';
-import { pgUnitOfWork, TransactionAbortedError, TransactionOverError } from 'nestjs-idempotency/pg';
+import {
+  type PgTransaction,
+  pgUnitOfWork,
+  TransactionAbortedError,
+  TransactionControlError,
+  TransactionOverError,
+} from 'nestjs-idempotency/pg';
 import { openPostgresPool } from '../../support/postgres-pool.js';
 import { pg } from './adapters/pg.js';
 import { startHastyRelay } from './support/hasty-relay.js';
@@ -48,6 +54,102 @@ describe('pgUnitOfWork', () => {
       await expect(late()).rejects.toThrow(TransactionOverError);
     });
 
+    describe('a handle whose transaction is over', () => {
+      let handle: PgTransaction<Pool>;
+      beforeEach(async () => {
+        const unitOfWork = pgUnitOfWork(database.pool);
+        await unitOfWork.run(OPTIONS, async (transaction) => void (handle = transaction.handle));
+      });
+
+      type Heard = (error: Error) => void;
+      it.each<[string, (heard: Heard) => unknown]>([
+        ['after the text', (heard) => handle.query('SELECT 1', heard)],
+        ['after the values', (heard) => handle.query('SELECT $1', [1], heard)],
+        ['after an empty list of values', (heard) => handle.query('SELECT 1', [], heard)],
+        ['after a configuration', (heard) => handle.query({ text: 'SELECT 1' }, heard)],
+        [
+          'inside of a configuration',
+          (heard) => handle.query({ text: 'SELECT 1', callback: heard } as { text: string }),
+        ],
+      ])(
+        'tells a callback %s, and returns nothing that would have to be awaited',
+        async (_, query) => {
+          const error = await new Promise((heard) => {
+            expect(query(heard)).toBeUndefined();
+          });
+          expect(error).toBeInstanceOf(TransactionOverError);
+        },
+      );
+
+      it('returns what submits itself, as cursors do, and tells it later', async () => {
+        const cursor = new TestCursor();
+        expect(handle.query(cursor)).toBe(cursor);
+        expect(cursor.errors).toEqual([]);
+        await new Promise(setImmediate);
+        expect(cursor.errors).toEqual([expect.any(TransactionOverError)]);
+        expect(cursor.isSubmitted).toBe(false);
+      });
+
+      it('tells the listeners of a query of pg, or its callback', async () => {
+        const error = await new Promise((heard) => {
+          const query = new Query('SELECT 1');
+          query.on('error', heard);
+          expect(handle.query(query)).toBe(query);
+        });
+        expect(error).toBeInstanceOf(TransactionOverError);
+        const second = await new Promise((heard) => {
+          Reflect.apply(handle.query, handle, [new Query('SELECT 1'), heard]);
+        });
+        expect(second).toBeInstanceOf(TransactionOverError);
+      });
+    });
+
+    it.each([
+      'BEGIN',
+      'begin isolation level serializable',
+      'Start Transaction',
+      'COMMIT',
+      'commit;',
+      'COMMIT AND CHAIN',
+      'END',
+      'ABORT',
+      'ROLLBACK',
+      'rollback work',
+      `PREPARE TRANSACTION 'one'`,
+      '\n\t COMMIT',
+      '-- at last\n/* it is done */ COMMIT',
+      ';COMMIT',
+      'ROLLBACK -- to one\n WORK',
+      'BEGIN; SELECT 1; COMMIT',
+    ])('refuses handlers %j', async (text) => {
+      const refusals: unknown[] = [];
+      await pgUnitOfWork(database.pool).run(OPTIONS, async ({ handle }) => {
+        await handle.query(`INSERT INTO effects VALUES ('one')`);
+        const requests = [handle.query(text), handle.query({ text })];
+        requests.push(new Promise((_, reject) => handle.query(text, reject)));
+        for (const request of requests) {
+          await request.catch((error: unknown) => refusals.push(error));
+        }
+      });
+      expect(refusals).toHaveLength(3);
+      for (const error of refusals) expect(error).toBeInstanceOf(TransactionControlError);
+      expect(await database.effects()).toEqual(['one']);
+    });
+
+    it('lets handlers have savepoints, and whatever only looks like the end', async () => {
+      await pgUnitOfWork(database.pool).run(OPTIONS, async ({ handle }) => {
+        await handle.query('SAVEPOINT one');
+        for (const rollback of ['rollback to one', 'ROLLBACK WORK /* back */ TO SAVEPOINT one']) {
+          await handle.query(`INSERT INTO effects VALUES ('undone')`);
+          await handle.query(rollback);
+        }
+        await handle.query('RELEASE one');
+        await handle.query('PREPARE commit_later AS SELECT 1');
+        await handle.query(`/* COMMIT */ INSERT INTO effects VALUES ('COMMIT') -- COMMIT`);
+      });
+      expect(await database.effects()).toEqual(['COMMIT']);
+    });
+
     it('keeps the connection of a transaction that was rolled back, and none whose COMMIT failed', async () => {
       const unitOfWork = pgUnitOfWork(database.pool);
       await database.pool.query(
@@ -87,3 +189,17 @@ describe('pgUnitOfWork', () => {
     });
   });
 });
+
+/** As those of pg-cursor and pg-query-stream, which hear of what goes wrong by `handleError`. */
+class TestCursor implements Submittable {
+  readonly errors: Error[] = [];
+  isSubmitted = false;
+
+  submit(): void {
+    this.isSubmitted = true;
+  }
+
+  handleError(error: Error): void {
+    this.errors.push(error);
+  }
+}

@@ -1,0 +1,90 @@
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  jest,
+} from '@jest/globals';
+import type { Pool } from 'pg';
+import { openPostgresPool } from '../../support/postgres-pool.js';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { until } from '../redis/support/until.js';
+import { adapterOf } from './adapters/index.js';
+import { type SilentRelay, startSilentRelay } from './support/silent-relay.js';
+import type { OpenedUnitOfWork } from './unit-of-work-suite.js';
+
+const PATIENCE_MS = 300_000;
+const SHORT_PATIENCE_MS = 300;
+const LONG_WAIT_MS = 60_000;
+
+describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answered', (name) => {
+  let server: PostgresServer;
+  let observer: Pool;
+  let relay: SilentRelay;
+  let opened: OpenedUnitOfWork<never>;
+
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.stop());
+
+  beforeEach(async () => {
+    const url = await server.newDatabase();
+    observer = openPostgresPool(url);
+    await observer.query('CREATE TABLE effects (id text PRIMARY KEY)');
+    relay = await startSilentRelay(url);
+    opened = await adapterOf(name).open(relay.url, 1);
+    await insert('before');
+    relay.silence();
+  });
+  afterEach(async () => {
+    await opened.close();
+    await relay.stop();
+    await observer.end();
+  });
+
+  function insert(id: string, timeoutMs = PATIENCE_MS): Promise<unknown> {
+    return opened.unitOfWork.run({ isolation: 'serializable', timeoutMs }, ({ handle }) =>
+      opened.insert(handle, id),
+    );
+  }
+
+  async function expectTheNextToBeWritten(): Promise<void> {
+    await insert('after');
+    const { rows } = await observer.query('SELECT id FROM effects ORDER BY id');
+    expect(rows).toEqual([{ id: 'after' }, { id: 'before' }]);
+  }
+
+  it('gives up as soon as nobody waits any more, and leaves the pool its place', async () => {
+    const error: unknown = await insert('lost', SHORT_PATIENCE_MS).catch(
+      (thrown: unknown) => thrown,
+    );
+    expect(root(error)).toMatchObject({
+      message: `The database has not answered BEGIN within ${SHORT_PATIENCE_MS} ms.`,
+    });
+    await expectTheNextToBeWritten();
+  });
+
+  it('gives up long before a handler with much time would', async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'Date'] });
+    try {
+      const failure = insert('lost').catch((thrown: unknown) => thrown);
+      await until(() => relay.lost > 0);
+      jest.advanceTimersByTime(LONG_WAIT_MS);
+      expect(root(await failure)).toMatchObject({
+        message: expect.stringContaining('has not answered BEGIN'),
+      });
+    } finally {
+      jest.useRealTimers();
+    }
+    await expectTheNextToBeWritten();
+  });
+});
+
+/** Drizzle wraps whatever a statement fails with. */
+function root(error: unknown): unknown {
+  return (error as Error).cause ?? error;
+}
