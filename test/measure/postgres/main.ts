@@ -7,7 +7,8 @@ import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { Pool } from 'pg';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
-import { newReport, saveReport, type Row } from '../../support/figures/report.js';
+import { keepReport } from '../../support/figures/keep-report.js';
+import type { Row } from '../../support/figures/report.js';
 import { startPostgres } from '../../support/postgres-server.js';
 import { insertThenSelect, rawPair, storePair, storeReplay, type Task } from './contestants.js';
 
@@ -81,11 +82,9 @@ try {
   );
   const { rows } = await pool.query<{ server_version: string }>('SHOW server_version');
   if (values.report) {
-    const command = `npm run bench:postgres -- --rounds ${rounds} --seconds ${seconds}`;
-    saveReport(
-      'postgres',
-      newReport(command, { PostgreSQL: rows[0]?.server_version ?? '' }, table),
-    );
+    const args = ['--rounds', String(rounds), '--seconds', String(seconds)];
+    const servers = { PostgreSQL: rows[0]?.server_version ?? '' };
+    keepReport('postgres', 'bench:postgres', args, servers, table);
   }
   await store.close();
   await pool.end();
