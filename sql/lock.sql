@@ -3,19 +3,50 @@
 -- counts from here; before, it bounds each statement and each pause between two of them. A shorter one that the application
 -- has set stays.
 --
+-- The row is locked by an insert that finds it there, and changes nothing in it. Whatever reads it, by an index or not, would
+-- in a serializable transaction read its surroundings, too, and attempts at other keys, which write there, would abort it.
+-- What looks for conflicts of unique keys is not a read of the transaction's.
+--
+-- The transaction is given the attempt's name. Its end takes the name away: complete-in-transaction.sql looks for it.
+--
 -- $1  record key
 -- $2  owner token
 -- $3  fence
 -- $4  max execution that is left, ms
+-- $5  how long to wait for somebody else who holds the row, ms: then the statement fails
 --
--- One row if the record is still the attempt's own, whether its lease is over or not. None: it is not, or somebody holds it
--- at this moment.
-WITH mine AS MATERIALIZED (
-  SELECT 1
-  FROM idempotency_records
-  WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
-    AND state = 'in_progress' AND token = $2::text AND fence = $3::bigint
-  FOR UPDATE SKIP LOCKED
+-- Rows if the record is still the attempt's own, whether its lease is over or not. None: it is not, and the transaction must
+-- be rolled back, because a tombstone was inserted where there was no record.
+WITH patience AS MATERIALIZED (
+  SELECT
+    before,
+    set_config(
+      'lock_timeout',
+      CASE WHEN extract(epoch FROM before::interval) * 1000 BETWEEN 1 AND $5::bigint THEN before ELSE $5::bigint::text END, true
+    ) AS meanwhile
+  FROM (SELECT current_setting('lock_timeout') AS before OFFSET 0) AS its_own
+),
+inserted AS (
+  INSERT INTO idempotency_records AS record (
+    record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at
+  )
+  SELECT $1::bytea, 'released', $2::text, $3::bigint, '-', 1, 0, statement_timestamp()
+  FROM patience
+  ON CONFLICT (record_key) DO UPDATE
+  SET lease_ms = record.lease_ms
+  -- Judged on the locked row, and never true.
+  WHERE CASE
+    WHEN record.expires_at > date_trunc('milliseconds', statement_timestamp())
+      AND record.state = 'in_progress' AND record.token = $2::text AND record.fence = $3::bigint
+    THEN set_config('nestjs_idempotency.attempt', $2::text, true) IS NULL
+    ELSE false
+  END
+  RETURNING 1
+),
+mine AS MATERIALIZED (
+  -- In this order: what does not depend on the count could be asked for before the row is locked.
+  SELECT CASE count(*) WHEN 0 THEN current_setting('nestjs_idempotency.attempt', true) = $2::text END AS locked
+  FROM inserted
 ),
 setting AS (
   SELECT name, (extract(epoch FROM current_setting(name)::interval) * 1000)::bigint AS before
@@ -27,5 +58,7 @@ setting AS (
   ) AS name
 )
 SELECT
-  set_config(name, CASE WHEN before BETWEEN 1 AND $4::bigint THEN before ELSE $4::bigint END::text, true)
-FROM mine, setting
+  set_config(name, CASE WHEN setting.before BETWEEN 1 AND $4::bigint THEN setting.before ELSE $4::bigint END::text, true),
+  set_config('lock_timeout', patience.before, true)
+FROM mine, patience, setting
+WHERE locked

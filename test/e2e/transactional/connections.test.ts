@@ -58,7 +58,7 @@ describe('The connections of transactional operations', () => {
     pool.on('connect', (client) => {
       client.query = new Proxy(client.query.bind(client), {
         apply(query, _, values: unknown[]) {
-          if (String(values[0]).includes('FOR UPDATE')) transactions += 1;
+          if (String(values[0]).includes('lock_timeout')) transactions += 1;
           return Reflect.apply(query, undefined, values);
         },
       });

@@ -1,0 +1,27 @@
+-- Stores the outcome in the attempt's own record in progress, within the transaction that lock.sql has locked it in and given
+-- the attempt's name. A transaction that the application has ended meanwhile, or begun anew, does not have that name.
+--
+-- An insert that finds the record there, for the reason told in lock.sql.
+--
+-- $1 to $7 as in complete.sql
+--
+-- One row, or none, and then the transaction must be rolled back: it is another one, or the record is no longer there, and a
+-- tombstone was inserted in its place.
+WITH stored AS (
+  INSERT INTO idempotency_records AS record (
+    record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at
+  )
+  SELECT $1::bytea, 'released', $2::text, $3::bigint, '-', 1, 0, statement_timestamp()
+  WHERE current_setting('nestjs_idempotency.attempt', true) = $2::text
+  ON CONFLICT (record_key) DO UPDATE
+  SET
+    state = $4::text,
+    expires_at = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
+    origin = NULL,
+    outcome_header = $6::bytea,
+    outcome_body = $7::bytea
+  WHERE record.expires_at > date_trunc('milliseconds', statement_timestamp())
+    AND record.state = 'in_progress' AND record.token = $2::text AND record.fence = $3::bigint
+  RETURNING record.state
+)
+SELECT 1 AS stored FROM stored WHERE state = $4::text

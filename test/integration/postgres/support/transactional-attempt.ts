@@ -1,0 +1,55 @@
+import type { Begin } from '../../../../lib/core/idempotency-store.js';
+import { HeldTransaction, type TransactionEnd } from '../../../../lib/core/held-transaction.js';
+import type { Lease } from '../../../../lib/core/record.js';
+import type {
+  IsolationLevel,
+  OpenTransaction,
+  UnitOfWork,
+} from '../../../../lib/core/unit-of-work.js';
+import type { PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
+import { beginCommand, completeCommand, leaseOf } from '../../redis/support/commands.js';
+
+const TIMEOUT_MS = 30_000;
+
+/** What a store and a unit of work do together for an attempt, without the engine. */
+export class TransactionalAttempt<Handle> {
+  constructor(
+    private readonly store: PostgresIdempotencyStore,
+    private readonly unitOfWork: UnitOfWork<Handle>,
+  ) {}
+
+  /** @returns the lease of a new key. */
+  async begin(changes: Partial<Begin> = {}): Promise<Lease> {
+    const begin = beginCommand({ timeoutMs: TIMEOUT_MS, ...changes });
+    const reply = await this.store.begin(begin);
+    if (!('fence' in reply)) throw new Error(`The begin was answered ${reply.kind}`);
+    return leaseOf(begin, reply.fence);
+  }
+
+  /** @returns the transaction, in which the record is locked. */
+  open(lease: Lease, isolation?: IsolationLevel): Promise<HeldTransaction> {
+    return HeldTransaction.open(
+      this.unitOfWork,
+      { isolation, timeoutMs: TIMEOUT_MS },
+      (transaction) => this.lock(transaction, lease),
+      TIMEOUT_MS,
+    );
+  }
+
+  commit(held: HeldTransaction, lease: Lease): Promise<TransactionEnd> {
+    return held.commit(async (transaction) => {
+      if (!(await this.complete(transaction, lease))) throw new Error('It was not stored');
+    });
+  }
+
+  complete(transaction: OpenTransaction, lease: Lease): Promise<boolean> {
+    return this.store.transactional.complete(transaction, lease, completeCommand());
+  }
+
+  private async lock(transaction: OpenTransaction, lease: Lease): Promise<void> {
+    const { transactional } = this.store;
+    if (!(await transactional.lock(transaction, lease, { maxExecutionMs: TIMEOUT_MS }))) {
+      throw new Error('It was not locked');
+    }
+  }
+}
