@@ -6,7 +6,12 @@ import { asError, hasCode, StoreUnavailableError } from './errors.js';
 import type { IdempotencyEvents } from './events.js';
 import type { Acquisition, BeginReply, IdempotencyStore } from './idempotency-store.js';
 import { LeasedAttempt } from './leased-attempt.js';
-import { isAwaited, unfinishedRetentionMs, type EngineOptions } from './options.js';
+import {
+  inProgressRetentionMs,
+  isAwaited,
+  unfinishedRetentionMs,
+  type EngineOptions,
+} from './options.js';
 import { originOf } from './origin.js';
 import { newOwnerToken } from './owner-token.js';
 import { jitteredPause, monotonicNow } from './pause.js';
@@ -124,7 +129,7 @@ export class IdempotencyEngine implements AttemptHost {
       fingerprint,
       leaseMs: options.leaseMs,
       maxExecutionMs,
-      recordRetentionMs: unfinishedRetentionMs(options) + maxExecutionMs,
+      recordRetentionMs: inProgressRetentionMs(options),
       notAfter: this.clock.notAfter(commandTimeoutMs),
       onExpiredLease: options.onTakeover === 'reject' ? 'deny' : 'takeover',
       origin: typeof options.onTakeover === 'function' ? originOf(claim) : undefined,

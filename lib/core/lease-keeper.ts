@@ -1,6 +1,6 @@
 import type { LeaseLossReason } from './events.js';
 import type { ExtendReply, IdempotencyStore } from './idempotency-store.js';
-import { unfinishedRetentionMs, type ResolvedProtocolOptions } from './options.js';
+import { inProgressRetentionMs, type ResolvedProtocolOptions } from './options.js';
 import { monotonicNow } from './pause.js';
 import type { Lease } from './record.js';
 
@@ -162,10 +162,10 @@ export class LeaseKeeper {
   }
 
   private async extend(): Promise<ExtendReply> {
-    const { leaseMs, maxExecutionMs, commandTimeoutMs } = this.options;
+    const { leaseMs, commandTimeoutMs } = this.options;
     return this.store.extend(this.lease, {
       leaseMs,
-      recordRetentionMs: unfinishedRetentionMs(this.options) + maxExecutionMs,
+      recordRetentionMs: inProgressRetentionMs(this.options),
       timeoutMs: Math.min(commandTimeoutMs, Math.ceil(leaseMs * HEARTBEAT_TIMEOUT_PART)),
     });
   }

@@ -196,6 +196,11 @@ export function unfinishedRetentionMs({ retentionMs }: ResolvedProtocolOptions):
   return typeof retentionMs === 'number' ? retentionMs : DAY_MS;
 }
 
+/** How long a record in progress is kept, from its begin or its latest extension. */
+export function inProgressRetentionMs(options: ResolvedProtocolOptions): number {
+  return unfinishedRetentionMs(options) + options.maxExecutionMs;
+}
+
 /**
  * How long the outcome of `summary` is kept. The effect has happened by then, so a function that throws
  * or returns what is no retention costs nobody his outcome: the default holds.

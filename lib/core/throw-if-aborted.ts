@@ -10,9 +10,9 @@ const IN_FAILED_TRANSACTION: ReadonlySet<string> = new Set(['25P02']);
  *
  * @throws {@link TransactionAbortedError} a statement of the transaction has failed.
  */
-export async function throwIfAborted(query: OpenTransaction['query']): Promise<void> {
+export async function throwIfAborted(transaction: Pick<OpenTransaction, 'query'>): Promise<void> {
   try {
-    await query('SELECT 1', []);
+    await transaction.query('SELECT 1', []);
   } catch (error) {
     throw hasSqlState(error, IN_FAILED_TRANSACTION)
       ? new TransactionAbortedError({ cause: error })

@@ -8,7 +8,7 @@ import { ExecutionWatch } from './execution-watch.js';
 import { HeldTransaction, type TransactionEnd } from './held-transaction.js';
 import type { Acquisition, ReleaseReply } from './idempotency-store.js';
 import { LeasedAttempt } from './leased-attempt.js';
-import { isAwaited, unfinishedRetentionMs } from './options.js';
+import { inProgressRetentionMs, isAwaited } from './options.js';
 import { OutcomeWriter } from './outcome-writer.js';
 import { jitteredPause, monotonicNow } from './pause.js';
 import type { Lease } from './record.js';
@@ -230,8 +230,8 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
 
   /** Between two transactions the record has nothing but its lease, which may have run out long ago. */
   private async extend(): Promise<boolean> {
-    const { leaseMs, maxExecutionMs, commandTimeoutMs: timeoutMs } = this.claim.options;
-    const recordRetentionMs = unfinishedRetentionMs(this.claim.options) + maxExecutionMs;
+    const { leaseMs, commandTimeoutMs: timeoutMs } = this.claim.options;
+    const recordRetentionMs = inProgressRetentionMs(this.claim.options);
     try {
       const extended = { leaseMs, recordRetentionMs, timeoutMs };
       const { kind } = await this.host.store.extend(this.lease, extended);

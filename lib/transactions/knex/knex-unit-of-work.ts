@@ -1,12 +1,11 @@
 import type { Knex } from 'knex';
-import { closingHandle } from '../../core/closing-handle.js';
 import { IdempotencyOptionsError } from '../../core/errors.js';
-import { throwIfAborted } from '../../core/throw-if-aborted.js';
 import {
   type OpenTransaction,
   type TransactionOptions,
   UnitOfWork,
 } from '../../core/unit-of-work.js';
+import { workInside } from '../../core/work-inside.js';
 import { rawQuery } from './raw-query.js';
 
 class KnexUnitOfWork extends UnitOfWork<Knex.Transaction> {
@@ -23,17 +22,11 @@ class KnexUnitOfWork extends UnitOfWork<Knex.Transaction> {
     { isolation }: TransactionOptions,
     work: (transaction: OpenTransaction<Knex.Transaction>) => Promise<Result>,
   ): Promise<Result> {
-    let isOver = false;
     let failure: { readonly error: unknown } | undefined;
     const run = async (transaction: Knex.Transaction): Promise<Result> => {
-      const query = queryOf(transaction);
       try {
-        const result = await work({ handle: closingHandle(transaction, () => isOver), query });
-        isOver = true;
-        await throwIfAborted(query);
-        return result;
+        return await workInside({ handle: transaction, query: queryOf(transaction) }, work);
       } catch (error) {
-        isOver = true;
         failure = { error };
         throw error;
       }

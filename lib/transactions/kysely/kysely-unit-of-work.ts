@@ -1,12 +1,11 @@
 import { CompiledQuery, type Kysely, type Transaction } from 'kysely';
-import { closingHandle } from '../../core/closing-handle.js';
 import { IdempotencyOptionsError } from '../../core/errors.js';
-import { throwIfAborted } from '../../core/throw-if-aborted.js';
 import {
   type OpenTransaction,
   type TransactionOptions,
   UnitOfWork,
 } from '../../core/unit-of-work.js';
+import { workInside } from '../../core/work-inside.js';
 
 class KyselyUnitOfWork<Database> extends UnitOfWork<Transaction<Database>> {
   constructor(private readonly db: Kysely<Database>) {
@@ -27,17 +26,12 @@ class KyselyUnitOfWork<Database> extends UnitOfWork<Transaction<Database>> {
     const transaction = await (
       isolation === undefined ? start : start.setIsolationLevel(isolation)
     ).execute();
-    const query = queryOf(transaction);
-    let isOver = false;
     try {
-      const handle = closingHandle<Transaction<Database>>(transaction, () => isOver);
-      const result = await work({ handle, query });
-      isOver = true;
-      await throwIfAborted(query);
+      const opened = { handle: transaction, query: queryOf(transaction) };
+      const result = await workInside<Transaction<Database>, Result>(opened, work);
       await transaction.commit().execute();
       return result;
     } catch (error) {
-      isOver = true;
       // Where that fails, the connection is lost, and the transaction with it.
       await transaction
         .rollback()

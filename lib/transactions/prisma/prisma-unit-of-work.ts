@@ -43,7 +43,7 @@ class PrismaUnitOfWork<Transaction extends PrismaTransaction> extends UnitOfWork
         const query: OpenTransaction['query'] = async (text, values) =>
           handle.$queryRawUnsafe<object[]>(text, ...values);
         const result = await work({ handle, query });
-        await throwIfAborted(query);
+        await throwIfAborted({ query });
         return result;
       },
       // Prisma's own defaults are two seconds and five.

@@ -1,11 +1,10 @@
-import { closingHandle } from '../../core/closing-handle.js';
 import { IdempotencyOptionsError } from '../../core/errors.js';
-import { throwIfAborted } from '../../core/throw-if-aborted.js';
 import {
   type OpenTransaction,
   type TransactionOptions,
   UnitOfWork,
 } from '../../core/unit-of-work.js';
+import { workInside } from '../../core/work-inside.js';
 import { RunnerLoan } from './runner-loan.js';
 import { isTypeOrmDataSource, type TypeOrmDataSource } from './typeorm-data-source.js';
 
@@ -25,17 +24,13 @@ class TypeOrmUnitOfWork<Manager extends object> extends UnitOfWork<Manager> {
   ): Promise<Result> {
     const loan = await RunnerLoan.take(this.dataSource.createQueryRunner());
     const query: OpenTransaction['query'] = (text, values) => loan.query(text, values);
-    let isOver = false;
     try {
       await loan.begin(options);
-      const handle = closingHandle(loan.manager, () => isOver);
-      const result = await work({ handle, query, lost: loan.lost, cut: () => loan.cut() });
-      isOver = true;
-      await throwIfAborted(query);
+      const { manager: handle, lost } = loan;
+      const result = await workInside({ handle, query, lost, cut: () => loan.cut() }, work);
       await loan.commit();
       return result;
     } catch (error) {
-      isOver = true;
       await loan.rollBack();
       throw error;
     } finally {
