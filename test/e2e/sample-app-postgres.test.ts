@@ -8,6 +8,7 @@ import type { Pool } from 'pg';
 import { ApiProcess } from '../../sample-app/src/demo/api-process.js';
 import type { LedgerEntry } from '../../sample-app/src/ledger/ledger.js';
 import { PostgresLedger } from '../../sample-app/src/ledger/postgres-ledger.js';
+import { isRunning } from '../support/is-running.js';
 import { openPostgresPool } from '../support/postgres-pool.js';
 import type { PostgresServer } from '../support/postgres-server.js';
 import { postgresServers } from '../support/postgres-servers.js';
@@ -67,15 +68,6 @@ describe('the sample app with a PostgreSQL of its own', () => {
     await api?.kill();
     rmSync(folder, { recursive: true, force: true });
   });
-
-  function isRunning(pid: number): boolean {
-    try {
-      process.kill(pid, 0);
-      return true;
-    } catch {
-      return false;
-    }
-  }
 
   it.each(['SIGINT', 'SIGKILL'] as const)(
     'pays, replays and refunds, and after %s leaves neither server nor data behind',

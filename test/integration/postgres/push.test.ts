@@ -3,15 +3,9 @@ import type { Pool } from 'pg';
 import { migrate, postgresStore, type PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Lease } from '../../../lib/core/record.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
-import {
-  beginCommand,
-  completeCommand,
-  leaseOf,
-  newRecordKey,
-  releaseCommand,
-  TIMEOUT_MS,
-} from '../redis/support/commands.js';
+import { newRecordKey, TIMEOUT_MS } from '../redis/support/commands.js';
 import { until } from '../redis/support/until.js';
+import { acquire, end, watch as watchFor } from '../redis/support/watching.js';
 import { closeAfterTest, ownStore, userPool } from './support/fixture.js';
 
 let server: PostgresServer;
@@ -28,19 +22,8 @@ beforeEach(() => {
 });
 afterAll(() => server.stop());
 
-async function acquire(store: PostgresIdempotencyStore): Promise<Lease> {
-  const begin = beginCommand();
-  const reply = await store.begin(begin);
-  return leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
-}
-
-/** Watches a record, and counts how often its end was told. */
-async function watch(store: PostgresIdempotencyStore, { recordKey }: Pick<Lease, 'recordKey'>) {
-  const watcher = { told: 0 };
-  const count = () => void (watcher.told += 1);
-  const stop = await store.watch(recordKey, count, { timeoutMs: 10_000 });
-  return Object.assign(watcher, { stop });
-}
+const watch = (store: PostgresIdempotencyStore, record: Pick<Lease, 'recordKey'>) =>
+  watchFor(store, record, 10_000);
 
 async function listeners(): Promise<number[]> {
   const { rows } = await observer.query<{ pid: number }>(
@@ -48,13 +31,6 @@ async function listeners(): Promise<number[]> {
   );
   return rows.map(({ pid }) => pid);
 }
-
-const end = {
-  completed: (store: PostgresIdempotencyStore, lease: Lease, notify?: boolean) =>
-    store.complete(lease, completeCommand({ notify })),
-  released: (store: PostgresIdempotencyStore, lease: Lease, notify?: boolean) =>
-    store.release(lease, releaseCommand({ notify })),
-};
 
 describe.each([
   ['its own pool', () => ownStore(url)],

@@ -6,7 +6,6 @@ import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { startSilentServer } from './support/canned-server.js';
 import {
   beginCommand,
-  completeCommand,
   leaseOf,
   newRecordKey,
   releaseCommand,
@@ -15,6 +14,7 @@ import {
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import { RestartableRedis } from './support/restartable-redis.js';
 import { until } from './support/until.js';
+import { acquire, end, watch as watchFor } from './support/watching.js';
 
 let server: RedisServer;
 let observer: Redis;
@@ -35,30 +35,12 @@ function storeOver(client: Redis, push?: boolean): RedisIdempotencyStore {
   return store;
 }
 
-async function acquire(store: RedisIdempotencyStore): Promise<Lease> {
-  const begin = beginCommand();
-  const reply = await store.begin(begin);
-  return leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
-}
-
-/** Watches a record, and counts how often its end was told. */
-async function watch(store: RedisIdempotencyStore, { recordKey }: Pick<Lease, 'recordKey'>) {
-  const watcher = { told: 0 };
-  const count = () => void (watcher.told += 1);
-  const stop = await store.watch(recordKey, count, { timeoutMs: TIMEOUT_MS });
-  return Object.assign(watcher, { stop });
-}
+const watch = (store: RedisIdempotencyStore, record: Pick<Lease, 'recordKey'>) =>
+  watchFor(store, record, TIMEOUT_MS);
 
 async function openChannels(): Promise<number> {
   return ((await observer.call('PUBSUB', 'CHANNELS')) as unknown[]).length;
 }
-
-const end = {
-  completed: (store: RedisIdempotencyStore, lease: Lease, notify?: boolean) =>
-    store.complete(lease, completeCommand({ notify })),
-  released: (store: RedisIdempotencyStore, lease: Lease, notify?: boolean) =>
-    store.release(lease, releaseCommand({ notify })),
-};
 
 describe.each([
   ['its own connection', () => ownStore(server.url)],

@@ -1,0 +1,28 @@
+import type { IdempotencyStore, Lease } from 'nestjs-idempotency';
+import { beginCommand, completeCommand, leaseOf, releaseCommand } from './commands.js';
+
+export async function acquire(store: IdempotencyStore): Promise<Lease> {
+  const begin = beginCommand();
+  const reply = await store.begin(begin);
+  return leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
+}
+
+/** Watches a record, and counts how often its end was told. */
+export async function watch(
+  store: IdempotencyStore,
+  { recordKey }: Pick<Lease, 'recordKey'>,
+  timeoutMs: number,
+) {
+  const watcher = { told: 0 };
+  const count = () => void (watcher.told += 1);
+  const stop = await store.watch(recordKey, count, { timeoutMs });
+  return Object.assign(watcher, { stop });
+}
+
+/** The ways in which a record ends that somebody may wait for. */
+export const end = {
+  completed: (store: IdempotencyStore, lease: Lease, notify?: boolean) =>
+    store.complete(lease, completeCommand({ notify })),
+  released: (store: IdempotencyStore, lease: Lease, notify?: boolean) =>
+    store.release(lease, releaseCommand({ notify })),
+};
