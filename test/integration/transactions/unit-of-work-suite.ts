@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import type {
@@ -9,6 +10,7 @@ import type {
   TransactionValue,
   UnitOfWork,
 } from '../../../lib/core/unit-of-work.js';
+import { isRunning } from '../../support/is-running.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { until } from '../redis/support/until.js';
@@ -137,13 +139,18 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     return (row as { pid: number }).pid;
   }
 
+  /** Gone for its client, too: until that has read of the end, a pool lends the connection once more. */
   async function untilGone(pid: number): Promise<void> {
     await until(async () => {
+      // It leaves the server's list before it closes its connection.
+      if (isRunning(pid)) return false;
       const { rowCount } = await observer.query('SELECT 1 FROM pg_stat_activity WHERE pid = $1', [
         pid,
       ]);
       return rowCount === 0;
     });
+    await setImmediate();
+    await setImmediate();
   }
 
   async function untilAsleep(pid: number): Promise<void> {
