@@ -52,23 +52,25 @@ end
 
 local function write()
   local at = string.format('%.0f', expiresAt)
-  local line = string.format('1 p %s %.0f %s %.0f %s %s %s %s %s %s\n',
-    fence, leaseUntil, leaseMs, deadline, at, attempt, takeovers, token, fingerprint, origin)
+  local line = '1 p ' .. fence .. ' ' .. string.format('%.0f', leaseUntil) .. ' ' .. leaseMs .. ' '
+    .. string.format('%.0f', deadline) .. ' ' .. at .. ' ' .. attempt .. ' ' .. takeovers .. ' '
+    .. token .. ' ' .. fingerprint .. ' ' .. origin .. '\n'
   redis.call('SET', KEYS[1], line, 'PXAT', at)
 end
 
 local kind = 'acquired'
 local mine = token == ARGV[1]
 if not state then
-  attempt, takeovers = 1, 0
+  attempt, takeovers = '1', '0'
 elseif state == 'r' then
   if mine then return { 'stale_begin' } end
   attempt = attempt + 1
 elseif fingerprint ~= ARGV[2] then
   return { 'mismatch' }
 elseif state ~= 'p' then
-  local header, bodyAt = string.match(value, '^([^\n]*)\n()', rest)
-  return { state == 'c' and 'completed' or 'failed', expiresAt - now, header, string.sub(value, bodyAt) }
+  local lineEnd = string.find(value, '\n', rest, true)
+  local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
+  return { state == 'c' and 'completed' or 'failed', expiresAt - now, header, body }
 elseif mine then
   leaseUntil, leaseMs, expiresAt = math.min(now + ARGV[3], deadline), ARGV[3], now + ARGV[5]
   write()

@@ -49,7 +49,7 @@ if not state then
   if ARGV[6] == 'report' then return { 'gone' } end
   local own = ARGV[2] == '0' and nowUs or tonumber(ARGV[2])
   kind, fence = 'restored', string.format('%.0f', math.max(fence or 0, own))
-  attempt, takeovers, fingerprint = 1, 0, ARGV[5]
+  attempt, takeovers, fingerprint = '1', '0', ARGV[5]
 elseif state == 'p' then
   if not mine or (ARGV[2] ~= '0' and fence ~= ARGV[2]) then return { 'lost', 'in_progress', fence } end
   if now >= tonumber(leaseUntil) then kind = 'ok_late' end
@@ -61,14 +61,16 @@ elseif mine then
   redis.call('PEXPIREAT', KEYS[1], expiresAt)
   return { 'already' }
 else
-  local header, bodyAt = string.match(value, '^([^\n]*)\n()', rest)
-  return { 'superseded', state == 'c' and 'completed' or 'failed', header, string.sub(value, bodyAt) }
+  local lineEnd = string.find(value, '\n', rest, true)
+  local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
+  return { 'superseded', state == 'c' and 'completed' or 'failed', header, body }
 end
 
 local at = string.format('%.0f', now + ARGV[4])
-local line = string.format('1 %s %s %s %s %s %s %s\n', ARGV[3], fence, at, attempt, takeovers, ARGV[1], fingerprint)
+local record = '1 ' .. ARGV[3] .. ' ' .. fence .. ' ' .. at .. ' ' .. attempt .. ' ' .. takeovers .. ' '
+  .. ARGV[1] .. ' ' .. fingerprint .. '\n' .. ARGV[7] .. '\n' .. ARGV[8]
 redis.call('PEXPIREAT', KEYS[1], at)
-redis.call('SET', KEYS[1], line .. ARGV[7] .. '\n' .. ARGV[8], 'PXAT', at)
+redis.call('SET', KEYS[1], record, 'PXAT', at)
 -- It is done: a server that will not publish must not make it fail.
 if ARGV[9] then redis.pcall(ARGV[9], KEYS[1], '') end
 return { kind }

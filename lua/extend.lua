@@ -44,8 +44,9 @@ if not mine or (ARGV[2] ~= '0' and fence ~= ARGV[2]) then return { 'lost' } end
 if now >= tonumber(deadline) then return { 'max_execution' } end
 
 local at = string.format('%.0f', now + ARGV[4])
-local line = string.format('1 p %s %.0f %s %s %s %s %s %s %s %s\n',
-  fence, math.min(now + ARGV[3], deadline), ARGV[3], deadline, at, attempt, takeovers, token, fingerprint, origin)
+local leaseEnd = string.format('%.0f', math.min(now + ARGV[3], deadline))
+local line = '1 p ' .. fence .. ' ' .. leaseEnd .. ' ' .. ARGV[3] .. ' ' .. deadline .. ' ' .. at .. ' '
+  .. attempt .. ' ' .. takeovers .. ' ' .. token .. ' ' .. fingerprint .. ' ' .. origin .. '\n'
 redis.call('PEXPIREAT', KEYS[1], at)
 redis.call('SET', KEYS[1], line, 'PXAT', at)
 return { now >= tonumber(leaseUntil) and 'revived' or 'ok' }

@@ -35,6 +35,7 @@ if state == 'p' then
   return { 'in_progress', fence, attempt, takeovers, fingerprint, left, leaseLeft, origin }
 end
 if state == 'r' then return { 'released', fence, attempt, takeovers, fingerprint, left } end
-local header, bodyAt = string.match(value, '^([^\n]*)\n()', rest)
+local lineEnd = string.find(value, '\n', rest, true)
+local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
 local name = state == 'c' and 'completed' or 'failed'
-return { name, fence, attempt, takeovers, fingerprint, left, header, string.sub(value, bodyAt) }
+return { name, fence, attempt, takeovers, fingerprint, left, header, body }

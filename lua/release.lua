@@ -42,7 +42,8 @@ if state ~= 'p' then return { state == 'r' and 'already' or 'not_in_progress' } 
 if ARGV[2] ~= '0' and fence ~= ARGV[2] then return { 'lost' } end
 
 local at = string.format('%.0f', now + ARGV[3])
-local line = string.format('1 r %s %s %s %s %s %s\n', fence, at, attempt, takeovers, token, fingerprint)
+local line = '1 r ' .. fence .. ' ' .. at .. ' ' .. attempt .. ' ' .. takeovers .. ' '
+  .. token .. ' ' .. fingerprint .. '\n'
 redis.call('PEXPIREAT', KEYS[1], at)
 redis.call('SET', KEYS[1], line, 'PXAT', at)
 -- It is done: a server that will not publish must not make it fail.

@@ -1,4 +1,6 @@
+import { isAscii } from 'node:buffer';
 import { ValueNotStorableError } from '../../core/errors.js';
+import type { ScriptArgument } from './binary-client.js';
 
 /** Stands in the record where begin carried no origin. */
 export const NO_ORIGIN = '-';
@@ -22,7 +24,16 @@ export function headerLine(header: string): string {
   return header;
 }
 
-/** The same bytes as the client takes them, without a copy. */
-export function asBuffer(body: Uint8Array): Buffer {
-  return Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+/**
+ * Bytes up to which a body goes as text where it can. Of a command with bytes in it ioredis makes a copy, and another
+ * one of all that goes out with it; longer text costs more than both.
+ */
+const LONGEST_TEXT = 1_024;
+
+/** The body as the client takes it. On the wire it is the same bytes, for ASCII is written one byte a character. */
+export function bodyArgument(body: Uint8Array): ScriptArgument {
+  const bytes = Buffer.isBuffer(body)
+    ? body
+    : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  return bytes.length <= LONGEST_TEXT && isAscii(bytes) ? bytes.toString('latin1') : bytes;
 }

@@ -29,7 +29,7 @@ import { ConnectionWatch } from './connection-watch.js';
 import { parseInspectReply } from './inspect-reply.js';
 import { checkedKeyPrefix } from './key-prefix.js';
 import { loadScripts, type LuaScripts } from './lua-scripts.js';
-import { asBuffer, headerLine, originWord } from './record-text.js';
+import { bodyArgument, headerLine, originWord } from './record-text.js';
 import type { RedisClient } from './redis-client.js';
 import type { WaitReplicas } from './redis-store-options.js';
 import type { OwnConnection } from './own-connection.js';
@@ -160,7 +160,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       command.fingerprint,
       command.whenGone,
       headerLine(command.outcome.header),
-      asBuffer(command.outcome.body),
+      bodyArgument(command.outcome.body),
       ...this.notification(command),
     ];
     const { timeoutMs } = command;
