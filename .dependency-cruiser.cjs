@@ -21,8 +21,11 @@ module.exports = {
       comment: 'An import that cannot be found cannot be judged either.',
       severity: 'error',
       from: {},
-      // The package's own name leads to dist, which is there after a build only.
-      to: { couldNotResolve: true, pathNot: '^nestjs-idempotency(/|$)' },
+      // The package's own name leads to dist, which is there after a build only; the benchmark's peers to packages of its own.
+      to: {
+        couldNotResolve: true,
+        pathNot: ['^nestjs-idempotency(/|$)', '^@node-idempotency/nestjs$'],
+      },
     },
     {
       name: 'core-knows-core-only',
@@ -91,6 +94,55 @@ module.exports = {
       to: { path: '^lib/transactions/' },
     },
     {
+      name: 'codecs-know-core-and-themselves',
+      comment: 'One format, one folder: no other but plain, which is below all.',
+      severity: 'error',
+      from: { path: '^lib/codecs/([^/]+)/' },
+      to: {
+        path: ['^lib/', '^node_modules/@nestjs/'],
+        pathNot: ['^lib/core/', '^lib/codecs/(plain|$1)/'],
+      },
+    },
+    ...Object.entries({ plain: '-', json: '-', messagepack: 'msgpackr' }).map(
+      ([folder, library]) => ({
+        name: `${folder}-codec-needs-its-library-only`,
+        severity: 'error',
+        from: { path: `^lib/codecs/${folder}/` },
+        to: { path: '^node_modules/', pathNot: `^node_modules/${library}/` },
+      }),
+    ),
+    {
+      name: 'codecs-are-below-calls',
+      comment: 'Only what hands values in and out writes them down; the module has a default.',
+      severity: 'error',
+      from: { path: '^lib/', pathNot: '^lib/(codecs/|nest/|transports/call/|index\\.ts$)' },
+      to: { path: '^lib/codecs/' },
+    },
+    {
+      name: 'messagepack-is-an-entry-of-its-own',
+      comment: 'Who keeps values as JSON loads no library for it.',
+      severity: 'error',
+      from: { path: '^lib/', pathNot: '^lib/codecs/messagepack/' },
+      to: { path: '^lib/codecs/messagepack/' },
+    },
+    {
+      name: 'bullmq-knows-core-and-its-library-only',
+      comment: 'What a job is told has nothing to do with how its processor was called.',
+      severity: 'error',
+      from: { path: '^lib/bullmq/' },
+      to: {
+        path: ['^lib/', '^node_modules/'],
+        pathNot: ['^lib/(core|bullmq)/', '^node_modules/bullmq/'],
+      },
+    },
+    {
+      name: 'bullmq-is-an-entry-of-its-own',
+      comment: 'Who has no queues loads no library for them.',
+      severity: 'error',
+      from: { path: '^lib/', pathNot: '^lib/bullmq/' },
+      to: { path: ['^lib/bullmq/', '^node_modules/bullmq/'] },
+    },
+    {
       name: 'cli-knows-migrations-only',
       comment: 'It prints what is shipped: without a database, without a driver, without Nest.',
       severity: 'error',
@@ -126,18 +178,62 @@ module.exports = {
     },
     {
       name: 'transport-knows-core-and-itself',
+      comment: 'What all requests have in common is below every way in.',
       severity: 'error',
-      from: { path: '^lib/transports/([^/]+)/' },
-      to: { path: '^lib/', pathNot: ['^lib/core/', '^lib/transports/$1/'] },
+      from: {
+        path: '^lib/transports/([^/]+)/',
+        pathNot: '^lib/transports/(graphql|message|socket)/',
+      },
+      to: {
+        path: '^lib/',
+        pathNot: ['^lib/core/', '^lib/codecs/json/', '^lib/transports/(request|$1)/'],
+      },
+    },
+    {
+      name: 'value-transport-stands-on-calls',
+      comment: 'Whatever hands values in and out stands on plain calls, and on no other way in.',
+      severity: 'error',
+      from: { path: '^lib/transports/(graphql|message|socket)/' },
+      to: { path: '^lib/', pathNot: ['^lib/core/', '^lib/transports/(call|request|$1)/'] },
     },
     {
       name: 'transport-needs-nest-and-rxjs-only',
       comment: 'Both HTTP platforms are driven through what Nest and Node offer.',
       severity: 'error',
-      from: { path: '^lib/transports/' },
+      from: { path: '^lib/transports/', pathNot: '^lib/transports/graphql/directive/' },
       to: {
         path: '^node_modules/',
-        pathNot: ['^node_modules/@nestjs/(common|core)/', '^node_modules/rxjs/'],
+        pathNot: [
+          '^node_modules/@nestjs/(common|core|microservices|websockets)/',
+          '^node_modules/rxjs/',
+        ],
+      },
+    },
+    {
+      name: 'package-of-one-way-in-is-loaded-when-it-is-needed',
+      comment: 'Who has no consumers and no gateways installs nothing for them.',
+      severity: 'error',
+      from: { path: '^lib/' },
+      to: {
+        path: '^node_modules/@nestjs/(microservices|websockets)/',
+        dependencyTypesNot: ['dynamic-import'],
+      },
+    },
+    {
+      name: 'directive-needs-graphql-only',
+      severity: 'error',
+      from: { path: '^lib/transports/graphql/directive/' },
+      to: { path: '^node_modules/', pathNot: '^node_modules/graphql/' },
+    },
+    {
+      name: 'directive-is-loaded-when-it-is-needed',
+      comment:
+        'Who has no GraphQL installs nothing for it: a static import would load it for everybody.',
+      severity: 'error',
+      from: { path: '^lib/', pathNot: '^lib/transports/graphql/(index\\.ts$|directive/)' },
+      to: {
+        path: '^lib/transports/graphql/(index\\.ts$|directive/)',
+        dependencyTypesNot: ['dynamic-import'],
       },
     },
     {
@@ -146,7 +242,10 @@ module.exports = {
         'The user passes a store; the module never picks one, but may put something around it.',
       severity: 'error',
       from: { path: '^lib/nest/' },
-      to: { path: '^lib/', pathNot: ['^lib/(core|nest|resilience|transports)/'] },
+      to: {
+        path: '^lib/',
+        pathNot: ['^lib/(core|nest|resilience|transports)/', '^lib/codecs/json/'],
+      },
     },
     {
       name: 'nest-needs-nest-and-rxjs-only',
@@ -163,7 +262,10 @@ module.exports = {
         'It reads what the module knows of its routes, and what the transport answers on them.',
       severity: 'error',
       from: { path: '^lib/swagger/' },
-      to: { path: '^lib/', pathNot: ['^lib/(core|nest|swagger)/', '^lib/transports/http/'] },
+      to: {
+        path: '^lib/',
+        pathNot: ['^lib/(core|nest|swagger)/', '^lib/transports/(http|request)/'],
+      },
     },
     {
       name: 'swagger-needs-nest-only',
@@ -216,7 +318,7 @@ module.exports = {
       to: {
         path: '^(lib|test)/',
         pathNot:
-          '^lib/(index|(client|swagger|testing)/index|(stores|transactions)/[^/]+/index)\\.ts$',
+          '^lib/(index|(bullmq|client|swagger|testing)/index|(stores|transactions)/[^/]+/index|codecs/messagepack/index)\\.ts$',
       },
     },
   ],

@@ -2,10 +2,18 @@
 // events and the options; the engine behind them changes freely.
 export { IdempotencyModule } from './nest/idempotency.module.js';
 export { Idempotent } from './nest/idempotent.decorator.js';
+export type {
+  IdempotentMethodDecorator,
+  IdempotentMethodOptions,
+} from './nest/idempotent-call-options.js';
 // A decorator and a type, which an application imports by one name.
 export { IdempotencyContext } from './nest/idempotency-context.decorator.js';
 export { IdempotencyTransaction } from './nest/idempotency-transaction.decorator.js';
-export { IdempotencyService, type IdempotentCall } from './nest/idempotency.service.js';
+export {
+  IdempotencyService,
+  type CallOutcome,
+  type IdempotentCall,
+} from './nest/idempotency.service.js';
 export { IdempotencyReconciler, type RecoverableCall } from './nest/idempotency-reconciler.js';
 export { IdempotencyInterceptor } from './nest/idempotency.interceptor.js';
 export type {
@@ -109,11 +117,23 @@ export {
   type ProblemDocument,
 } from './transports/http/problem.js';
 export { EXPOSED_HEADERS } from './transports/http/exposed-headers.js';
+export type { HttpOptions } from './transports/http/http-options.js';
 export type {
   FingerprintOption,
   FingerprintSelection,
-  HttpOptions,
+  RequestOptions,
   ScopeAnswer,
-} from './transports/http/http-options.js';
-export type { KeySyntax } from './transports/http/idempotency-key.js';
-export type { RequestContent } from './transports/http/content/request-content.js';
+} from './transports/request/request-options.js';
+export type { KeySyntax } from './transports/request/idempotency-key.js';
+export type { RequestContent } from './transports/request/request-content.js';
+export { messageHeader } from './transports/message/keys/message-header.js';
+export { messageId } from './transports/message/keys/message-id.js';
+export { kafkaOffset } from './transports/message/keys/kafka-offset.js';
+export type { MessageKey } from './transports/message/keys/message-key.js';
+export { payloadField } from './transports/message/keys/payload-field.js';
+export { payloadKey, type PayloadSelection } from './transports/message/keys/payload-key.js';
+export type { FailureVerdict, MessageOptions } from './transports/message/message-options.js';
+export type { ToldRejection } from './transports/call/told-failures.js';
+export type { ValueOptions } from './transports/call/value-options.js';
+export type { OutcomeCodec } from './core/outcome-codec.js';
+export { jsonCodec, type JsonCodecOptions } from './codecs/json/json-codec.js';

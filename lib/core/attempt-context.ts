@@ -1,10 +1,14 @@
 import type { Attempt } from './attempt.js';
 import type { Claim } from './claim.js';
+import { downstreamKey } from './downstream-key.js';
 import { NoTransactionError } from './errors.js';
 import type { IdempotencyContext } from './idempotency-context.js';
 
 /** The context that `attempt` of `claim` runs in. */
-export function contextOf({ operation, scope, key }: Claim, attempt: Attempt): IdempotencyContext {
+export function contextOf(
+  { operation, scope, key, recordKey }: Claim,
+  attempt: Attempt,
+): IdempotencyContext {
   return {
     operation,
     scope,
@@ -16,6 +20,7 @@ export function contextOf({ operation, scope, key }: Claim, attempt: Attempt): I
     get signal() {
       return attempt.signal;
     },
+    downstreamKey: (name) => downstreamKey(operation, recordKey, name),
     onCommitted(hook) {
       const { transaction } = attempt;
       if (transaction === undefined) {

@@ -38,6 +38,8 @@ function attempt(value: unknown): string | undefined {
   try {
     return stringify(value);
   } catch (error) {
+    // A value's own toJSON knows better what it is.
+    if (error instanceof ContentNotComparableError) throw error;
     throw new ContentNotComparableError(
       'The content holds something that JSON cannot express: a number that is not finite, a BigInt, a function, a symbol or a circle.',
       { cause: error },

@@ -13,7 +13,12 @@ export const NO_FINGERPRINT = '-' as Fingerprint;
 
 /** Digest of parts that are each kept apart by their length; a part is text or bytes. */
 export function fingerprint(parts: readonly (string | Uint8Array)[]): Fingerprint {
-  return shorten(parts.every(isText) ? hashText(parts) : hashMixed(parts));
+  return digest(parts).slice(0, FINGERPRINT_LENGTH) as Fingerprint;
+}
+
+/** The same in its full length of 43 characters: for what is looked up by it, where strangers may aim at a collision. */
+export function digest(parts: readonly (string | Uint8Array)[]): string {
+  return parts.every(isText) ? hashText(parts) : hashMixed(parts);
 }
 
 function isText(part: string | Uint8Array): part is string {
@@ -28,14 +33,10 @@ function hashText(parts: readonly string[]): string {
 }
 
 function hashMixed(parts: readonly (string | Uint8Array)[]): string {
-  const digest = createHash('sha256');
+  const sha256 = createHash('sha256');
   for (const part of parts) {
-    if (isText(part)) digest.update(tagged(part));
-    else digest.update(`b${String(part.length)}:`).update(part);
+    if (isText(part)) sha256.update(tagged(part));
+    else sha256.update(`b${String(part.length)}:`).update(part);
   }
-  return digest.digest('base64url');
-}
-
-function shorten(digest: string): Fingerprint {
-  return digest.slice(0, FINGERPRINT_LENGTH) as Fingerprint;
+  return sha256.digest('base64url');
 }

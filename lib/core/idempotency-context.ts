@@ -29,6 +29,15 @@ export interface IdempotencyContext {
    */
   readonly signal: AbortSignal;
   /**
+   * A key for a service that the operation calls, so that it does once what all attempts ask it for: the same on every
+   * attempt at this key, in an unprotected run and in `onTakeover`, too, and another one for each name. 43 characters of
+   * base64url, of which the client's key cannot be read.
+   *
+   * @param name - which call of which service: `'stripe/charge'`. Part of the key: a new name is a new key.
+   * @throws {@link IdempotencyOptionsError} for a name that is empty.
+   */
+  readonly downstreamKey: (name: string) => string;
+  /**
    * Calls `hook` once the transaction of a `transactional` operation was committed; never if it was not. The
    * answer does not wait for it, the shutdown does. Whatever must not be lost when the process dies in between
    * belongs into the transaction (an outbox).

@@ -28,6 +28,8 @@ export class RunningOperation {
     readonly recover?: () => Promise<Recovery>,
     /** Where it is `transactional`. */
     readonly transaction?: AttemptTransaction,
+    /** What counts of an Observable that it returns: what it emits last, as on HTTP, or all that it emits. */
+    readonly emissions: 'last' | 'all' = 'last',
   ) {}
 
   /** Whether the operation itself was reached, past pipes and inner interceptors (contract C88). */

@@ -1,6 +1,7 @@
 import type { Type } from '@nestjs/common';
-import { INTERCEPTORS_METADATA, SELF_DECLARED_DEPS_METADATA } from '@nestjs/common/constants.js';
+import { SELF_DECLARED_DEPS_METADATA } from '@nestjs/common/constants.js';
 import type { Handler } from '../transports/http/http-route.js';
+import { interceptorsOf } from './bound-interceptors.js';
 import { isLayer } from './idempotent.metadata.js';
 
 /**
@@ -19,10 +20,6 @@ export function parsesFormsOutside(controller: Type, handler: Handler): boolean 
   const interceptors = interceptorsOf(handler);
   const outside = interceptors.slice(0, Math.max(0, interceptors.findIndex(isLayer)));
   return [...interceptorsOf(controller), ...outside].some(parsesForms);
-}
-
-function interceptorsOf(target: Handler): object[] {
-  return (Reflect.getMetadata(INTERCEPTORS_METADATA, target) ?? []) as object[];
 }
 
 /** What those interceptors ask for, and nothing else does: they are classes made on the spot, without a name. */

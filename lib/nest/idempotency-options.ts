@@ -13,15 +13,28 @@ import {
 } from '../core/options.js';
 import type { ReconcileOptions } from '../core/reconcile-options.js';
 import type { UnitOfWork } from '../core/unit-of-work.js';
+import { JSON_CODEC, jsonCodec } from '../codecs/json/json-codec.js';
+import type { OutcomeCodec } from '../core/outcome-codec.js';
+import { keepSuccesses } from '../core/outcome-policy.js';
+import { checkCodec, type ValueOptions } from '../transports/call/value-options.js';
+import type { ValueRouteOptions } from '../transports/call/value-route.js';
+import type { GraphqlRouteOptions } from '../transports/graphql/graphql-route.js';
 import {
   checkHttpOptions,
   HTTP_DEFAULTS,
   type HttpOptions,
   type ResolvedHttpOptions,
 } from '../transports/http/http-options.js';
+import {
+  checkMessageOptions,
+  MESSAGE_DEFAULTS,
+  type MessageOptions,
+  type ResolvedMessageOptions,
+} from '../transports/message/message-options.js';
 
 /** Options of one operation; those given to the module are the defaults of all. */
-export interface IdempotencyOptions extends ProtocolOptions, HttpOptions {}
+export interface IdempotencyOptions
+  extends ProtocolOptions, HttpOptions, ValueOptions, MessageOptions {}
 
 /** Options of {@link IdempotencyModule.forRoot}. */
 export interface IdempotencyModuleOptions
@@ -58,12 +71,15 @@ export interface IdempotencyOptionsFactory {
 export interface ResolvedOptions {
   readonly protocol: ResolvedProtocolOptions;
   readonly http: ResolvedHttpOptions;
+  readonly codec: OutcomeCodec;
+  readonly message: ResolvedMessageOptions;
 }
 
 const ENGINE_NAMES = Object.keys(ENGINE_DEFAULTS);
 const PROTOCOL_NAMES = Object.keys(PROTOCOL_DEFAULTS);
 const HTTP_NAMES = [...Object.keys(HTTP_DEFAULTS), 'scope', 'operation', 'replayHeaders'];
-const OPERATION_NAMES = new Set([...PROTOCOL_NAMES, ...HTTP_NAMES]);
+const MESSAGE_NAMES = [...Object.keys(MESSAGE_DEFAULTS), 'consumer'];
+const OPERATION_NAMES = new Set([...PROTOCOL_NAMES, ...HTTP_NAMES, ...MESSAGE_NAMES, 'codec']);
 const MODULE_NAMES = new Set([
   ...OPERATION_NAMES,
   ...ENGINE_NAMES,
@@ -117,10 +133,104 @@ export function resolveOptions(
     { ...HTTP_DEFAULTS },
     ...all.map((layer) => given(layer, HTTP_NAMES)),
   ) as ResolvedHttpOptions;
+  const message = Object.assign(
+    { ...MESSAGE_DEFAULTS },
+    ...all.map((layer) => given(layer, MESSAGE_NAMES)),
+  ) as ResolvedMessageOptions;
+  const codec = lastGiven(all, 'codec') ?? JSON_CODEC;
   checkProtocolOptions(protocol);
   checkHttpOptions(http);
+  checkMessageOptions(message);
+  checkCodec(codec);
   if (protocol.transactional) checkTransactional(module, protocol);
-  return Object.freeze({ protocol: Object.freeze(protocol), http: Object.freeze(http) });
+  return Object.freeze({
+    protocol: Object.freeze(protocol),
+    http: Object.freeze(http),
+    message: Object.freeze(message),
+    codec,
+  });
+}
+
+/**
+ * The options of a handler that takes and gives values. Which outcomes it keeps is its own matter: the module's policy
+ * is made for statuses, which a value has none of.
+ *
+ * @param layers - from the general to the particular: class, method.
+ * @throws {@link IdempotencyOptionsError} naming option, range and value.
+ */
+export function resolveValueOptions(
+  module: IdempotencyModuleOptions,
+  ...layers: readonly IdempotencyOptions[]
+): ValueRouteOptions {
+  const { protocol, http, codec } = resolveOptions(module, ...layers);
+  const keep = lastGiven(layers, 'keep') ?? keepSuccesses;
+  return { protocol, request: Object.freeze({ ...http, keep }), codec };
+}
+
+/**
+ * The options of a message handler: as {@link resolveValueOptions}. A message waits for the one that is at it unless
+ * something else is wished, for nobody sits in front of it; and the broker keeps an event whose outcome could not be stored.
+ *
+ * @param isEvent - nobody hears its answer.
+ * @throws {@link IdempotencyOptionsError} naming option, range and value.
+ */
+export function resolveMessageOptions(
+  module: IdempotencyModuleOptions,
+  isEvent: boolean,
+  ...layers: readonly IdempotencyOptions[]
+): ValueRouteOptions & { readonly message: ResolvedMessageOptions } {
+  const onSaveFailure =
+    lastGiven([module, ...layers], 'onSaveFailure') ?? (isEvent ? 'error' : undefined);
+  const whenInProgress = lastGiven([module, ...layers], 'whenInProgress') ?? 'wait';
+  const patient = {
+    ...onWire(module, layers),
+    whenInProgress,
+    ...(onSaveFailure !== undefined && { onSaveFailure }),
+  };
+  const { message } = resolveOptions(patient, ...layers);
+  return { ...resolveValueOptions(patient, ...layers), message };
+}
+
+/**
+ * The options of a gateway's handler: as {@link resolveValueOptions}.
+ *
+ * @throws {@link IdempotencyOptionsError} naming option, range and value.
+ */
+export function resolveSocketOptions(
+  module: IdempotencyModuleOptions,
+  ...layers: readonly IdempotencyOptions[]
+): ValueRouteOptions {
+  return resolveValueOptions(onWire(module, layers), ...layers);
+}
+
+/** What goes out as JSON anyway loses nothing by being kept so: a Date is a text on the wire, too. */
+function onWire(
+  module: IdempotencyModuleOptions,
+  layers: readonly IdempotencyOptions[],
+): IdempotencyModuleOptions {
+  return { ...module, codec: lastGiven([module, ...layers], 'codec') ?? WIRE_CODEC };
+}
+
+const WIRE_CODEC = jsonCodec({ dates: 'text' });
+
+/**
+ * The options of a mutation: as {@link resolveValueOptions}, and how its key's header field is read.
+ *
+ * @throws {@link IdempotencyOptionsError} naming option, range and value.
+ */
+export function resolveGraphqlOptions(
+  module: IdempotencyModuleOptions,
+  ...layers: readonly IdempotencyOptions[]
+): GraphqlRouteOptions {
+  const { keySyntax } = resolveOptions(module, ...layers).http;
+  return { ...resolveValueOptions(module, ...layers), keySyntax };
+}
+
+function lastGiven<Name extends keyof IdempotencyOptions>(
+  layers: readonly IdempotencyOptions[],
+  name: Name,
+): IdempotencyOptions[Name] | undefined {
+  return [...layers].reverse().find((layer) => layer[name] !== undefined)?.[name];
 }
 
 /** Whether there is all that a transactional operation needs, and nothing that contradicts it. */

@@ -17,7 +17,8 @@ import type { RecoverableOperation } from '../core/recover-record.js';
 import type { Recover, Services } from '../core/recovery.js';
 import { Turn } from '../core/turn.js';
 import { recoverableCall } from '../transports/call/call-recovery.js';
-import { recoverableRoute } from '../transports/http/http-recovery.js';
+import type { ValueOptions } from '../transports/call/value-options.js';
+import { valueFormat } from '../transports/call/outcome-format.js';
 import {
   resolveEngineOptions,
   resolveOptions,
@@ -26,7 +27,7 @@ import {
 import type { RouteRegistry } from './route-registry.js';
 
 /** How {@link IdempotencyReconciler} recovers calls; the protocol's options default to the module's. */
-export interface RecoverableCall extends ProtocolOptions {
+export interface RecoverableCall extends ProtocolOptions, ValueOptions {
   /**
    * Looks into the business data, by the key and the scope that its context names: it serves every call of the
    * operation.
@@ -36,7 +37,7 @@ export interface RecoverableCall extends ProtocolOptions {
   readonly keep?: OutcomePolicy;
 }
 
-const CALL_NAMES = new Set([...Object.keys(PROTOCOL_DEFAULTS), 'keep']);
+const CALL_NAMES = new Set([...Object.keys(PROTOCOL_DEFAULTS), 'keep', 'codec']);
 
 /** Reserved: no operation is called so. */
 const WORK = 'nestjs-idempotency/reconcile';
@@ -100,14 +101,16 @@ export class IdempotencyReconciler
     const { onTakeover, keep = keepSuccesses, ...own } = call;
     checkFunction('onTakeover', onTakeover);
     checkFunction('keep', keep);
-    if (this.calls.has(operation) || this.routes.named(operation) !== undefined) {
+    if (this.calls.has(operation) || this.routes.isNamed(operation)) {
       throw new IdempotencyOptionsError(
         `How "${operation}" is recovered is known already: register it once, and a route not at all.`,
       );
     }
-    const { protocol, http } = resolveOptions(this.defaults, own);
+    const { protocol, http, codec } = resolveOptions(this.defaults, own);
     const options = Object.freeze({ ...protocol, onTakeover });
-    this.calls.set(operation, recoverableCall(options, keep, http.maxStoredBytes));
+    const { maxStoredBytes } = http;
+    const format = valueFormat(codec);
+    this.calls.set(operation, recoverableCall(options, { keep, format, maxStoredBytes }));
   }
 
   /**
@@ -190,7 +193,6 @@ export class IdempotencyReconciler
   }
 
   private operation(name: string): RecoverableOperation | undefined {
-    const route = this.routes.named(name);
-    return route === undefined ? this.calls.get(name) : recoverableRoute(route);
+    return this.routes.recoverable(name) ?? this.calls.get(name);
   }
 }

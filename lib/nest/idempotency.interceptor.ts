@@ -6,29 +6,25 @@ import {
 } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { IdempotencyOptionsError } from '../core/errors.js';
-import { HttpTransport } from '../transports/http/http-transport.js';
+import { entryOfCall } from './idempotent-call-methods.js';
 import { markLayer } from './idempotent.metadata.js';
-import { RouteRegistry } from './route-registry.js';
+import { Transports } from './transports.js';
 
-/** Hands a request to its transport; bound by `@Idempotent()` to the routes that it stands on, and to no others. */
+/** Hands a request to its transport; bound by `@Idempotent()` to the handlers that it stands on, and to no others. */
 @Injectable()
 export class IdempotencyInterceptor implements NestInterceptor {
-  constructor(
-    private readonly http: HttpTransport,
-    private readonly routes: RouteRegistry,
-  ) {}
+  constructor(private readonly transports: Transports) {}
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    if (context.getType() !== 'http') {
+    // No handler of a request that is known here: it runs once by itself, whoever calls it.
+    if (entryOfCall(context.getHandler()) !== undefined) return next.handle();
+    const intercept = this.transports.of(context.getType());
+    if (intercept === undefined) {
       throw new IdempotencyOptionsError(
-        `@Idempotent() on ${context.getClass().name} met a request of type "${context.getType()}": only HTTP is supported. Use IdempotencyService.run() there.`,
+        `@Idempotent() on ${context.getClass().name} met a request of type "${context.getType()}", which it does not know. Use IdempotencyService.run() there.`,
       );
     }
-    return this.http.intercept(
-      context,
-      next,
-      this.routes.of(context.getClass(), context.getHandler()),
-    );
+    return intercept(context, next);
   }
 }
 

@@ -5,7 +5,10 @@ import { IdempotencyEngine } from '../core/idempotency-engine.js';
 import { IdempotencyStore } from '../core/idempotency-store.js';
 import type { Services } from '../core/recovery.js';
 import { CallTransport } from '../transports/call/call-transport.js';
+import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
+import { MessageTransport } from '../transports/message/message-transport.js';
+import { SocketTransport } from '../transports/socket/socket-transport.js';
 import { BodyParsers } from './body-parsers.js';
 import { IdempotencyLifecycle } from './idempotency-lifecycle.js';
 import { resolveEngineOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
@@ -15,8 +18,12 @@ import {
 } from './idempotency.module-definition.js';
 import { IdempotencyReconciler } from './idempotency-reconciler.js';
 import { IdempotencyService } from './idempotency.service.js';
+import { IdempotentCalls } from './idempotent-calls.js';
+import { RabbitMqServers } from './rabbitmq-servers.js';
 import { RouteRegistry } from './route-registry.js';
+import { Serializers } from './serializers.js';
 import { storeInUse } from './store-in-use.js';
+import { Transports } from './transports.js';
 
 /**
  * Makes operations safe to repeat: import it once, with `forRoot` or `forRootAsync`, and put
@@ -30,7 +37,10 @@ import { storeInUse } from './store-in-use.js';
     BodyParsers,
     IdempotencyLifecycle,
     IdempotencyService,
+    IdempotentCalls,
+    RabbitMqServers,
     RouteRegistry,
+    Serializers,
     { provide: IdempotencyEvents, useFactory: () => new IdempotencyEvents() },
     {
       provide: IdempotencyEngine,
@@ -63,6 +73,22 @@ import { storeInUse } from './store-in-use.js';
         new CallTransport(engine, servicesOf(modules)),
     },
     {
+      provide: MessageTransport,
+      inject: [CallTransport],
+      useFactory: (calls: CallTransport) => new MessageTransport(calls),
+    },
+    {
+      provide: SocketTransport,
+      inject: [CallTransport],
+      useFactory: (calls: CallTransport) => new SocketTransport(calls),
+    },
+    {
+      provide: GraphqlTransport,
+      inject: [CallTransport],
+      useFactory: (calls: CallTransport) => new GraphqlTransport(calls),
+    },
+    Transports,
+    {
       provide: IdempotencyReconciler,
       inject: [IdempotencyEngine, RouteRegistry, ModuleRef, IDEMPOTENCY_MODULE_OPTIONS],
       useFactory: (
@@ -78,7 +104,8 @@ import { storeInUse } from './store-in-use.js';
     IdempotencyService,
     IdempotencyEvents,
     IdempotencyReconciler,
-    HttpTransport,
+    IdempotentCalls,
+    Transports,
     RouteRegistry,
   ],
 })

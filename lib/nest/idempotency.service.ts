@@ -1,15 +1,20 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { checkFunction, checkNames, fail } from '../core/option-checks.js';
+import { canonicalJson } from '../core/canonical-json.js';
+import { fingerprint } from '../core/fingerprint.js';
 import type { IdempotencyContext } from '../core/idempotency-context.js';
+import { checkFunction, checkNames, fail } from '../core/option-checks.js';
 import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../core/options.js';
 import { keepSuccesses, type OutcomePolicy } from '../core/outcome-policy.js';
 import { isScopePart, type ScopePart } from '../core/record-key.js';
 import { CallTransport } from '../transports/call/call-transport.js';
+import type { Call } from '../transports/call/call.js';
+import { valueFormat } from '../transports/call/outcome-format.js';
+import type { ValueOptions } from '../transports/call/value-options.js';
 import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
 import { IDEMPOTENCY_MODULE_OPTIONS } from './idempotency.module-definition.js';
 
 /** What {@link IdempotencyService.run} is told about a call; the protocol's options default to the module's. */
-export interface IdempotentCall extends ProtocolOptions {
+export interface IdempotentCall extends ProtocolOptions, ValueOptions {
   /** The operation's stable name, distinct from those of all other operations. */
   readonly operation: string;
   /** The idempotency key: one per intended operation, the same on every repetition of it. */
@@ -25,6 +30,13 @@ export interface IdempotentCall extends ProtocolOptions {
   readonly keep?: OutcomePolicy;
 }
 
+/** The end of a call that has a value. */
+export interface CallOutcome<Value> {
+  readonly value: Value;
+  /** Whether the value comes from the record of an earlier run: the operation did not run this time. */
+  readonly replayed: boolean;
+}
+
 const CALL_NAMES = new Set([
   ...Object.keys(PROTOCOL_DEFAULTS),
   'operation',
@@ -32,6 +44,7 @@ const CALL_NAMES = new Set([
   'scope',
   'payload',
   'keep',
+  'codec',
 ]);
 
 /** Protects code that no interceptor reaches: jobs, scripts, queue consumers. */
@@ -44,11 +57,12 @@ export class IdempotencyService {
 
   /**
    * Runs `operation` once per key, and gives every repetition what the first run returned. The value is
-   * stored as JSON; the first caller, too, gets it as it was stored, so that no repetition differs.
+   * stored by the option `codec`, JSON by default; the first caller, too, gets it as it was stored, so that no
+   * repetition differs.
    *
    * @throws {@link OperationRejectedError} when it was not run and there is no outcome: in progress, used
    * for another payload, outcome unknown, store unavailable, shutting down.
-   * @throws {@link ValueNotStorableError} when it was run and JSON has no text for its value.
+   * @throws {@link ValueNotStorableError} when it was run and the codec has no form for its value.
    * @throws {@link FailureReplayedError} when `keep` had kept the failure of the first run.
    * @throws {@link ContentNotComparableError} for a payload that JSON cannot express.
    * @throws {@link IdempotencyOptionsError} for a call that is not well-formed.
@@ -57,9 +71,28 @@ export class IdempotencyService {
     call: IdempotentCall,
     operation: (context: IdempotencyContext) => Promise<Value> | Value,
   ): Promise<Value> {
+    const { value } = await this.runDetailed(call, operation);
+    return value;
+  }
+
+  /**
+   * As {@link run}, and tells whether the value is a repetition's.
+   *
+   * @throws as {@link run}.
+   */
+  async runDetailed<Value>(
+    call: IdempotentCall,
+    operation: (context: IdempotencyContext) => Promise<Value> | Value,
+  ): Promise<CallOutcome<Value>> {
     checkNames('IdempotencyService.run()', call, CALL_NAMES);
-    const { operation: name, key, scope, payload, keep = keepSuccesses, ...own } = call;
-    checkText('operation', name);
+    const result = await this.calls.settle(this.resolved(call), operation);
+    if (result.kind !== 'value') throw result.error;
+    return { value: result.value as Value, replayed: result.isReplayed };
+  }
+
+  private resolved(call: IdempotentCall): Call {
+    const { operation, key, scope, payload, keep = keepSuccesses, ...own } = call;
+    checkText('operation', operation);
     checkText('key', key);
     checkFunction('keep', keep);
     const parts: readonly unknown[] = Array.isArray(scope) ? scope : [scope];
@@ -70,13 +103,18 @@ export class IdempotencyService {
         typeof scope,
       );
     }
-    const { protocol: options, http } = resolveOptions(this.defaults, own);
-    const { maxStoredBytes } = http;
-    const value = await this.calls.run(
-      { operation: name, key, scope: parts, payload, keep, maxStoredBytes, options },
+    const { protocol, http, codec } = resolveOptions(this.defaults, own);
+    return {
       operation,
-    );
-    return value as Value;
+      keyOperation: operation,
+      key,
+      scope: parts,
+      fingerprint: fingerprint([operation, canonicalJson(payload)]),
+      keep,
+      format: valueFormat(codec),
+      maxStoredBytes: http.maxStoredBytes,
+      options: protocol,
+    };
   }
 }
 

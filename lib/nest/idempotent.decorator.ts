@@ -1,18 +1,24 @@
 import { UseInterceptors } from '@nestjs/common';
-import { isObservable, lastValueFrom } from 'rxjs';
+import { isObservable, lastValueFrom, tap } from 'rxjs';
 import { IdempotencyOptionsError } from '../core/errors.js';
 import { runningOperation, type RunningOperation } from '../core/running-operation.js';
 import type { IdempotencyOptions } from './idempotency-options.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
+import { callOnce, injectCalls } from './idempotent-call-entry.js';
+import type {
+  IdempotentMethodDecorator,
+  IdempotentMethodOptions,
+} from './idempotent-call-options.js';
 import { markReportingEntry, reportsEntry, setIdempotentOptions } from './idempotent.metadata.js';
-import { disguise, routeNames } from './route-methods.js';
+import { handlerNames, isHandler, isMeantByClass } from './handler-kinds.js';
+import { disguise } from './route-methods.js';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 
 /**
- * Makes a route run once per idempotency key and answer every repetition with the first outcome, byte
- * for byte. On a class it protects all its routes; a method's options win over its class', those over
- * the module's.
+ * Makes a handler run once per idempotency key and answer every repetition with the first outcome: a route to the byte, a
+ * message handler with the same values. On a class it protects all its handlers; a method's options win over its class',
+ * those over the module's.
  *
  * @example
  * ```ts
@@ -21,6 +27,23 @@ type Method = (this: unknown, ...args: unknown[]) => unknown;
  * charge(@Body() payment: PaymentDto) { … }
  * ```
  */
+export function Idempotent(options?: IdempotencyOptions): MethodDecorator & ClassDecorator;
+/**
+ * Makes a method that handles no requests run once per key, which its arguments tell, and gives every repetition what the
+ * first call returned: a service's, a job's processor, a scheduled task. As {@link IdempotencyService.run}, and throws
+ * what that throws.
+ *
+ * Nest has to make the instance, in a module that sees `IdempotencyModule`.
+ *
+ * @example
+ * ```ts
+ * @Idempotent({ operation: 'invoice.send', key: (invoice: Invoice) => invoice.id })
+ * async send(invoice: Invoice): Promise<Receipt> { … }
+ * ```
+ */
+export function Idempotent<Args extends readonly unknown[], Fallback = never>(
+  options: IdempotentMethodOptions<Args, Fallback>,
+): IdempotentMethodDecorator<Args, Fallback>;
 export function Idempotent(options: IdempotencyOptions = {}): MethodDecorator & ClassDecorator {
   return (target: object, name?: string | symbol, descriptor?: PropertyDescriptor) => {
     if (name === undefined) protectClass(target as new () => unknown, options);
@@ -39,10 +62,17 @@ function protectMethod(
       `@Idempotent() stands on ${String(name)}, which is no method. Put it on a route's method or on a controller.`,
     );
   }
-  const method = reportingEntry(descriptor.value as Method);
+  if (typeof prototype === 'function') {
+    throw new IdempotencyOptionsError(
+      `@Idempotent() stands on ${String(name)}, which is static: it belongs to no application. Put it on a method of instances.`,
+    );
+  }
+  const method = reportingEntry(descriptor.value as Method, prototype, name);
   descriptor.value = method;
   setIdempotentOptions(method, options);
   UseInterceptors(IdempotencyInterceptor)(prototype, name, descriptor);
+  // What the method is shows when all decorators are applied.
+  injectCalls(prototype);
 }
 
 /**
@@ -52,10 +82,11 @@ function protectMethod(
 function protectClass(controller: new () => unknown, options: IdempotencyOptions): void {
   setIdempotentOptions(controller, options);
   const prototype = controller.prototype as Record<string, unknown>;
-  for (const name of routeNames(prototype)) {
+  for (const name of handlerNames(prototype)) {
     const method = prototype[name] as Method;
-    if (reportsEntry(method)) continue;
-    const descriptor = { value: reportingEntry(method), writable: true, configurable: true };
+    if (reportsEntry(method) || !isMeantByClass(controller, method)) continue;
+    const entry = reportingEntry(method, prototype, name);
+    const descriptor = { value: entry, writable: true, configurable: true };
     UseInterceptors(IdempotencyInterceptor)(prototype, name, descriptor);
     Object.defineProperty(prototype, name, descriptor);
   }
@@ -65,11 +96,14 @@ function protectClass(controller: new () => unknown, options: IdempotencyOptions
  * Tells the running operation when the method itself is reached, and when it settles: pipes and inner
  * interceptors fail like it (contract C88), give up before it (C60c) or repeat it, inside one stream.
  */
-function reportingEntry(method: Method): Method {
+function reportingEntry(method: Method, prototype: object, name: string | symbol): Method {
   const reporting: Method = function (...args) {
     const operation = runningOperation.getStore();
-    // Called by other code than the route's own pipeline, it is a plain method.
-    if (operation?.handler !== reporting) return method.apply(this, args);
+    if (operation?.handler !== reporting) {
+      const run = () => method.apply(this, args);
+      // Called by other code than its own pipeline, a handler is a plain method.
+      return isDeclared(reporting, prototype, name) ? run() : callOnce(this, reporting, args, run);
+    }
     const { recover } = operation;
     if (recover === undefined) return entered(operation, () => method.apply(this, args));
     return operation.look(recover, (found) =>
@@ -79,6 +113,12 @@ function reportingEntry(method: Method): Method {
   disguise(reporting, method);
   markReportingEntry(reporting);
   return reporting;
+}
+
+/** Whether the method is declared as a handler, there or where another decorator has put something around it. */
+function isDeclared(entry: Method, prototype: object, name: string | symbol): boolean {
+  const declared = (prototype as Record<string | symbol, Method>)[name];
+  return isHandler(entry) || (declared !== undefined && isHandler(declared));
 }
 
 function entered(operation: RunningOperation, run: () => unknown): unknown {
@@ -93,10 +133,20 @@ function entered(operation: RunningOperation, run: () => unknown): unknown {
 
 /**
  * What HTTP makes of an Observable, its last value, is awaited here: Nest drops an Observable when the
- * client leaves, and its outcome with it.
+ * client leaves, and its outcome with it. Where all that it emits counts, whoever called listens to its end.
  */
 function leaving(operation: RunningOperation, result: unknown): unknown {
-  if (isObservable(result)) return leaving(operation, lastValueFrom(result));
+  if (isObservable(result)) {
+    if (operation.emissions === 'last') return leaving(operation, lastValueFrom(result));
+    return result.pipe(
+      tap({
+        complete: () => operation.leave('returned'),
+        error: () => operation.leave('threw'),
+        // Whoever gives up on an Observable stops it.
+        unsubscribe: () => operation.leave('threw'),
+      }),
+    );
+  }
   if (!isThenable(result)) {
     operation.leave('returned');
     return result;

@@ -1,3 +1,4 @@
+import type { Handler } from '../transports/http/http-route.js';
 import type { IdempotencyOptions } from './idempotency-options.js';
 
 const OPTIONS = 'nestjs-idempotency:options';
@@ -15,13 +16,19 @@ export function idempotentOptions(target: object): IdempotencyOptions | undefine
 const REPORTS_ENTRY = 'nestjs-idempotency:reports-entry';
 
 /** Notes that a method says when it is reached. */
-export function markReportingEntry(method: object): void {
-  Reflect.defineMetadata(REPORTS_ENTRY, true, method);
+export function markReportingEntry(method: Handler): void {
+  // Itself: decorators that put something around it hand on what was noted.
+  Reflect.defineMetadata(REPORTS_ENTRY, method, method);
 }
 
 /** Whether a method says when it is reached; one that `@Idempotent()` has not seen does not. */
 export function reportsEntry(method: object): boolean {
   return Reflect.hasMetadata(REPORTS_ENTRY, method);
+}
+
+/** What says when a method is reached: the method itself, or what other decorators have put something around. */
+export function entryOf(method: object): Handler | undefined {
+  return Reflect.getMetadata(REPORTS_ENTRY, method) as Handler | undefined;
 }
 
 const LAYER = 'nestjs-idempotency:layer';

@@ -1,6 +1,5 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
-import { METHOD_METADATA } from '@nestjs/common/constants.js';
-import { DiscoveryService, MetadataScanner } from '@nestjs/core';
+import { DiscoveryService } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../core/errors.js';
 import {
   httpRoute,
@@ -8,72 +7,170 @@ import {
   type Handler,
   type HttpRoute,
 } from '../transports/http/http-route.js';
+import type { RecoverableOperation } from '../core/recover-record.js';
+import { recoverableRoute } from '../transports/http/http-recovery.js';
+import { recoverableMessage } from '../transports/message/message-recovery.js';
+import { messageRoute, type MessageRoute } from '../transports/message/message-route.js';
+import type { ValueRoute } from '../transports/call/value-route.js';
+import { recoverableMutation } from '../transports/graphql/graphql-recovery.js';
+import { graphqlRoute, type GraphqlRoute } from '../transports/graphql/graphql-route.js';
+import { recoverableSocket } from '../transports/socket/socket-recovery.js';
+import { socketRoute } from '../transports/socket/socket-route.js';
 import { BodyParsers } from './body-parsers.js';
 import { parsesFormsInside, parsesFormsOutside } from './file-interceptors.js';
-import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
+import {
+  handlerNames,
+  isEventHandler,
+  isMeantByClass,
+  isMutation,
+  kindsOf,
+  type HandlerKind,
+} from './handler-kinds.js';
+import {
+  resolveGraphqlOptions,
+  resolveMessageOptions,
+  resolveOptions,
+  resolveSocketOptions,
+  type IdempotencyModuleOptions,
+  type IdempotencyOptions,
+} from './idempotency-options.js';
 import { IDEMPOTENCY_MODULE_OPTIONS } from './idempotency.module-definition.js';
+import { checkInstances } from './idempotent-call-instances.js';
+import { callMethods } from './idempotent-call-methods.js';
+import { callRoute, recoverableMethod, type CallRoute } from './idempotent-call-route.js';
 import { idempotentOptions, reportsEntry } from './idempotent.metadata.js';
+import { RouteTable } from './route-table.js';
+import { Serializers } from './serializers.js';
 
-/** Every protected route of the application, resolved once. */
+/** An operation as it is known by its name. */
+interface NamedOperation {
+  readonly controller: Type;
+  readonly handler: Handler;
+  readonly recoverable: RecoverableOperation | undefined;
+}
+
+/** Every protected handler and method of the application, resolved once. */
 @Injectable()
 export class RouteRegistry {
-  private readonly routes = new Map<Type, Map<Handler, HttpRoute>>();
-  private readonly operations = new Map<string, { controller: Type; handler: Handler }>();
+  readonly http = new RouteTable((controller, handler) => this.httpRoute(controller, handler));
+  readonly messages = new RouteTable((controller, handler) =>
+    this.messageRoute(controller, handler),
+  );
+  readonly sockets = new RouteTable((gateway, handler) => this.socketRoute(gateway, handler));
+  readonly graphql = new RouteTable((resolver, handler) => this.graphqlRoute(resolver, handler));
+  /** Methods that handle no requests, as `@Idempotent()` left them. */
+  readonly calls = new RouteTable((type, entry) => this.callRoute(type, entry));
+  private readonly operations = new Map<string, NamedOperation>();
+  private readonly tables: Readonly<Partial<Record<HandlerKind, RouteTable<unknown>>>> = {
+    http: this.http,
+    message: this.messages,
+    socket: this.sockets,
+    graphql: this.graphql,
+  };
 
   constructor(
     @Inject(IDEMPOTENCY_MODULE_OPTIONS) private readonly options: IdempotencyModuleOptions,
     private readonly discovery: DiscoveryService,
-    private readonly scanner: MetadataScanner,
     private readonly parsers: BodyParsers,
+    private readonly serializers: Serializers,
   ) {}
 
   /**
-   * Resolves all routes, so that a bad one stops the start and not a request.
+   * Resolves all handlers and methods, so that a bad one stops the start and not a request.
    *
-   * @throws {@link IdempotencyOptionsError} for options that cannot work, routes that cannot be
-   * protected, and operations of the same name.
+   * @throws {@link IdempotencyOptionsError} for options that cannot work, handlers that cannot be
+   * protected, classes with nothing to protect, instances that cannot be reached, and operations of the same name.
    */
   resolveAll(): void {
-    for (const { metatype } of this.discovery.getControllers()) {
-      if (typeof metatype !== 'function') continue;
-      const controller = metatype as Type;
-      const prototype = controller.prototype as Record<string, Handler>;
-      for (const name of this.scanner.getAllMethodNames(prototype)) {
+    for (const { controller, handler, kinds } of this.protectedHandlers()) {
+      for (const kind of kinds) this.tables[kind]?.of(controller, handler);
+    }
+    for (const [type, prototype] of this.classes()) {
+      const entries = callMethods(prototype);
+      for (const entry of entries) this.calls.of(type, entry);
+      if (entries.length === 0) checkSomethingToProtect(type, prototype);
+    }
+    checkInstances(this.discovery.getProviders());
+  }
+
+  /** Whether there is a protected handler of this kind. */
+  has(kind: HandlerKind): boolean {
+    return [...this.protectedHandlers()].some(({ kinds }) => kinds.includes(kind));
+  }
+
+  /** Whether a handler has this name, as far as it has been resolved. */
+  isNamed(operation: string): boolean {
+    return this.operations.has(operation);
+  }
+
+  /** How records of an operation are recovered without a request, where it has been resolved and has a function for it. */
+  recoverable(operation: string): RecoverableOperation | undefined {
+    return this.operations.get(operation)?.recoverable;
+  }
+
+  private *protectedHandlers(): Generator<ProtectedHandler> {
+    for (const [controller, prototype] of this.classes()) {
+      for (const name of handlerNames(prototype)) {
         const handler = prototype[name];
-        if (handler !== undefined && isProtected(controller, handler)) this.of(controller, handler);
+        if (handler === undefined || !isProtected(controller, handler)) continue;
+        yield { controller, handler, kinds: kindsOf(handler) };
       }
     }
   }
 
-  /** The route of a handler; of one that came with a lazy-loaded module it is resolved now. */
-  of(controller: Type, handler: Handler): HttpRoute {
-    const known = this.routes.get(controller)?.get(handler);
-    return known ?? this.resolve(controller, handler);
-  }
-
-  /** The route of an operation, as far as it has been resolved. */
-  named(operation: string): HttpRoute | undefined {
-    const found = this.operations.get(operation);
-    return found && this.of(found.controller, found.handler);
-  }
-
-  private resolve(controller: Type, handler: Handler): HttpRoute {
-    if (!reportsEntry(handler)) {
-      throw new IdempotencyOptionsError(
-        `${nameOf(controller, handler)} inherits the interceptor of a protected base class, but not the decorator. Put @Idempotent() on ${controller.name} too.`,
-      );
+  private *classes(): Generator<[type: Type, prototype: Readonly<Record<string, Handler>>]> {
+    const hosts = [...this.discovery.getControllers(), ...this.discovery.getProviders()];
+    for (const { metatype } of hosts) {
+      if (typeof metatype !== 'function') continue;
+      const type = metatype as Type;
+      // None where it is a factory's function.
+      const prototype = type.prototype as Record<string, Handler> | undefined;
+      if (prototype !== undefined) yield [type, prototype];
     }
-    const layers = [idempotentOptions(controller), idempotentOptions(handler)];
-    const { http, protocol } = resolveOptions(
-      this.options,
-      ...layers.filter((layer) => layer !== undefined),
-    );
+  }
+
+  private httpRoute(controller: Type, handler: Handler): HttpRoute {
+    const { http, protocol } = resolveOptions(this.options, ...layersOf(controller, handler));
     const isMulterBound = parsesFormsOutside(controller, handler);
     const route = httpRoute(controller, handler, http, protocol, isMulterBound);
     if (http.enabled !== false && !isSafeRoute(handler)) this.checkContent(route, handler);
-    this.claimName(route.operation, controller, handler);
-    const routes = this.routes.get(controller) ?? new Map<Handler, HttpRoute>();
-    this.routes.set(controller, routes.set(handler, route));
+    this.claimName(route.operation, controller, handler, recoverableRoute(route));
+    return route;
+  }
+
+  private messageRoute(controller: Type, handler: Handler): MessageRoute {
+    const isEvent = isEventHandler(handler);
+    const layers = layersOf(controller, handler);
+    const options = resolveMessageOptions(this.options, isEvent, ...layers);
+    const route = messageRoute(nameOf(controller, handler), isEvent, options);
+    // Of an event nobody hears what its handler returned.
+    if (!isEvent) this.serializers.check(controller, handler);
+    this.claimName(route.operation, controller, handler, recoverableMessage(route));
+    return route;
+  }
+
+  private socketRoute(gateway: Type, handler: Handler): ValueRoute {
+    const layers = layersOf(gateway, handler);
+    const options = resolveSocketOptions(this.options, ...layers);
+    const isKeyNamed = layers.some(({ key }) => typeof key === 'string');
+    const route = socketRoute(gateway, handler, options, isKeyNamed);
+    if (options.request.enabled !== false) this.serializers.check(gateway, handler);
+    this.claimName(route.operation, gateway, handler, recoverableSocket(route));
+    return route;
+  }
+
+  private graphqlRoute(resolver: Type, handler: Handler): GraphqlRoute {
+    const options = resolveGraphqlOptions(this.options, ...layersOf(resolver, handler));
+    const route = graphqlRoute(nameOf(resolver, handler), isMutation(resolver, handler), options);
+    if (options.request.enabled !== false) this.serializers.check(resolver, handler);
+    this.claimName(route.operation, resolver, handler, recoverableMutation(route));
+    return route;
+  }
+
+  private callRoute(type: Type, entry: Handler): CallRoute {
+    const options = idempotentOptions(entry) as object;
+    const route = callRoute(nameOf(type, entry), this.options, idempotentOptions(type), options);
+    this.claimName(route.operation, type, entry, recoverableMethod(route));
     return route;
   }
 
@@ -93,24 +190,54 @@ export class RouteRegistry {
     }
   }
 
-  private claimName(operation: string, controller: Type, handler: Handler): void {
+  private claimName(
+    operation: string,
+    controller: Type,
+    handler: Handler,
+    recoverable: RecoverableOperation | undefined,
+  ): void {
     const other = this.operations.get(operation);
     if (other !== undefined && (other.controller !== controller || other.handler !== handler)) {
       throw new IdempotencyOptionsError(
         `Two operations are named "${operation}": ${nameOf(other.controller, other.handler)} and ${nameOf(controller, handler)}. One would replay the other's outcomes: give each its own name by @Idempotent({ operation: '…' }).`,
       );
     }
-    this.operations.set(operation, { controller, handler });
+    this.operations.set(operation, { controller, handler, recoverable });
   }
 }
 
-function isProtected(controller: Type, handler: Handler): boolean {
+interface ProtectedHandler {
+  readonly controller: Type;
+  readonly handler: Handler;
+  readonly kinds: readonly HandlerKind[];
+}
+
+/** Whether `@Idempotent()` stands on it, or on its class. */
+export function isProtected(controller: Type, handler: Handler): boolean {
   if (idempotentOptions(handler) !== undefined) return true;
-  return (
-    idempotentOptions(controller) !== undefined && Reflect.hasMetadata(METHOD_METADATA, handler)
+  return idempotentOptions(controller) !== undefined && isMeantByClass(controller, handler);
+}
+
+/** @throws {@link IdempotencyOptionsError} for a class that looks protected, and is not. */
+function checkSomethingToProtect(type: Type, prototype: object): void {
+  if (idempotentOptions(type) === undefined || handlerNames(prototype).length > 0) return;
+  throw new IdempotencyOptionsError(
+    `@Idempotent() stands on ${type.name}, where it protects the handlers of requests, and there are none: put it on the methods that are to run once, each with the option "key", a function of the method's arguments.`,
   );
 }
 
-function nameOf(controller: Type, handler: Handler): string {
+/** @throws {@link IdempotencyOptionsError} for a handler that only inherits its protection. */
+function layersOf(controller: Type, handler: Handler): IdempotencyOptions[] {
+  if (!reportsEntry(handler)) {
+    throw new IdempotencyOptionsError(
+      `${nameOf(controller, handler)} inherits the interceptor of a protected base class, but not the decorator. Put @Idempotent() on ${controller.name} too.`,
+    );
+  }
+  const layers = [idempotentOptions(controller), idempotentOptions(handler)];
+  return layers.filter((layer) => layer !== undefined);
+}
+
+/** `Class.method`. */
+export function nameOf(controller: Type, handler: Handler): string {
   return `${controller.name}.${handler.name}`;
 }

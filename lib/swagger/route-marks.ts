@@ -62,7 +62,7 @@ function* protectedMethods(app: INestApplicationContext): Generator<ProtectedMet
     for (const name of routeNames(prototype)) {
       const handler = prototype[name];
       if (handler === undefined || !reportsEntry(handler)) continue;
-      const route = registry.of(controller, handler);
+      const route = registry.http.of(controller, handler);
       if (route.options.enabled !== false) yield { prototype, name, handler, route };
     }
   }

@@ -1,44 +1,145 @@
+import { JSON_CODEC } from '../../codecs/json/json-codec.js';
 import {
   FailureReplayedError,
+  hasCode,
   OperationRejectedError,
   ValueNotStorableError,
 } from '../../core/errors.js';
+import type { OutcomeCodec } from '../../core/outcome-codec.js';
 import type { Outcome } from '../../core/record.js';
+import { framed, unframed } from './framed-parts.js';
+import { partOf, partValue, type OutcomePart } from './outcome-part.js';
 
 /** The version of what stands in an outcome's header; it tells calls' outcomes from other transports' too. */
 const FORMAT = 1;
 
 interface CallOutcomeHeader {
   readonly call: typeof FORMAT;
-  readonly kind: 'value' | 'undefined' | 'failure' | 'not_kept';
+  readonly kind: OutcomePart['kind'] | 'emissions' | 'thrown' | 'failure' | 'not_kept';
+  /** Who has written the body; nobody is named where it is JSON, or needs no codec. */
+  readonly codec?: string;
 }
 
-function outcome(kind: CallOutcomeHeader['kind'], body = ''): Outcome {
-  return {
-    header: JSON.stringify({ call: FORMAT, kind } satisfies CallOutcomeHeader),
-    body: Buffer.from(body),
-  };
-}
+/** What an outcome holds. */
+export type DecodedOutcome =
+  | { readonly kind: 'value'; readonly value: unknown }
+  | { readonly kind: 'emissions'; readonly values: readonly unknown[] }
+  /** A failure whose name and message were kept. */
+  | { readonly kind: 'failure'; readonly error: FailureReplayedError }
+  /** A failure of which a value was kept, to be thrown as it was. */
+  | { readonly kind: 'thrown'; readonly value: unknown };
 
 /** "It is done, its value was not kept." */
-export const VALUE_NOT_KEPT = outcome('not_kept');
+export const VALUE_NOT_KEPT = outcome('not_kept', Buffer.alloc(0));
 
-/** A returned value as JSON, or why JSON has no text for it. */
-export function encodeValue(value: unknown): Outcome | ValueNotStorableError {
-  if (value === undefined) return outcome('undefined');
-  // Typed as if it always answered with a text; it does not for functions and symbols.
-  const stringify: (value: unknown) => string | undefined = JSON.stringify;
+/** "It is done, and returned nothing." */
+export const NO_VALUE = outcome('undefined', Buffer.alloc(0));
+
+/** A returned value, or why it cannot be kept. */
+export function encodeValue(value: unknown, codec: OutcomeCodec): Outcome | ValueNotStorableError {
   try {
-    const text = stringify(value);
-    return text === undefined ? notStorable(undefined) : outcome('value', text);
+    const { kind, bytes } = partOf(value, codec);
+    return outcome(kind, bytes, kind === 'value' ? codec : undefined);
   } catch (error) {
-    return notStorable(error);
+    return notStorable('The operation has run, but what it returned', codec, error);
   }
+}
+
+/** All values of a stream, in order, or why one of them cannot be kept. */
+export function encodeEmissions(
+  values: readonly unknown[],
+  codec: OutcomeCodec,
+): Outcome | ValueNotStorableError {
+  const parts: OutcomePart[] = [];
+  try {
+    for (const value of values) parts.push(partOf(value, codec));
+  } catch (error) {
+    const emission = `${parts.length + 1} of ${values.length}`;
+    return notStorable(`The operation has run, but its emission ${emission}`, codec, error);
+  }
+  return outcome('emissions', framed(parts), codec);
 }
 
 /** What is replayed of a failure: its name and message, as far as they are text. */
 export function encodeFailure(error: unknown): Outcome {
-  return outcome('failure', JSON.stringify(describe(error)));
+  return outcome('failure', Buffer.from(JSON.stringify(describe(error))));
+}
+
+/** A failure of which `value` is all that is needed to throw the same again, or why it cannot be kept. */
+export function encodeThrown(value: unknown, codec: OutcomeCodec): Outcome | ValueNotStorableError {
+  try {
+    return outcome('thrown', framed([partOf(value, codec)]), codec);
+  } catch (error) {
+    return notStorable('The operation has failed, but what it threw', codec, error);
+  }
+}
+
+/**
+ * What an outcome holds.
+ *
+ * @param codec - reads what it has written itself; JSON is read in any case.
+ * @throws {@link OperationRejectedError} when nothing was kept, or what was cannot be read.
+ */
+export function decodeOutcome({ header, body }: Outcome, codec: OutcomeCodec): DecodedOutcome {
+  const { call, kind, codec: writer } = parsed(header);
+  if (call !== FORMAT) throw unreadable('was not kept');
+  const reader = readerOf(writer, codec);
+  try {
+    switch (kind) {
+      case 'undefined':
+      case 'bytes':
+      case 'value':
+        return { kind: 'value', value: partValue({ kind, bytes: body }, reader) };
+      case 'emissions':
+        return { kind, values: unframed(body).map((part) => partValue(part, reader)) };
+      case 'thrown':
+        return { kind, value: unframed(body).map((part) => partValue(part, reader))[0] };
+      case 'failure':
+        return { kind, error: new FailureReplayedError(failureIn(body)) };
+      default:
+        break;
+    }
+  } catch (cause) {
+    const problem = `cannot be read by the codec ${JSON.stringify(reader.name)}`;
+    throw Object.assign(unreadable(problem), { cause });
+  }
+  throw unreadable('was not kept');
+}
+
+function outcome(kind: CallOutcomeHeader['kind'], body: Uint8Array, codec = JSON_CODEC): Outcome {
+  const header: CallOutcomeHeader = {
+    call: FORMAT,
+    kind,
+    ...(codec.name !== JSON_CODEC.name && { codec: codec.name }),
+  };
+  return { header: JSON.stringify(header), body };
+}
+
+function readerOf(writer: string | undefined, codec: OutcomeCodec): OutcomeCodec {
+  const name = writer ?? JSON_CODEC.name;
+  if (name === codec.name) return codec;
+  if (name === JSON_CODEC.name) return JSON_CODEC;
+  throw unreadable(
+    `was written by the codec ${JSON.stringify(name)}, and the option "codec" is ${JSON.stringify(codec.name)}: keep the former one until its outcomes have expired, or use one that reads both`,
+  );
+}
+
+/** @param problem - what is the matter with the value. */
+function unreadable(problem: string): OperationRejectedError {
+  return new OperationRejectedError(
+    `The operation was completed, its value ${problem}.`,
+    'idempotency_response_not_kept',
+    undefined,
+  );
+}
+
+/** @param what - the beginning of a sentence: what was done, and what cannot be kept of it. */
+function notStorable(what: string, codec: OutcomeCodec, cause: unknown): ValueNotStorableError {
+  const reason = hasCode(cause, 'idempotency_value_not_storable')
+    ? (cause as Error).message
+    : // Its message may hold the value.
+      `The codec ${JSON.stringify(codec.name)} failed, as the cause says.`;
+  return new ValueNotStorableError(`${what} cannot be kept: ${reason}`, { cause });
 }
 
 function describe(error: unknown): { name: string; message: string } {
@@ -55,32 +156,8 @@ function describe(error: unknown): { name: string; message: string } {
   }
 }
 
-/**
- * The value that an outcome holds.
- *
- * @throws {@link FailureReplayedError} when it holds a failure.
- * @throws {@link OperationRejectedError} when it holds neither.
- */
-export function decodeOutcome({ header, body }: Outcome): unknown {
-  const { call, kind } = parsed(header);
-  const text = () => Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
-  if (call === FORMAT && kind === 'undefined') return undefined;
-  if (call === FORMAT && kind === 'value') return JSON.parse(text());
-  if (call === FORMAT && kind === 'failure') {
-    throw new FailureReplayedError(JSON.parse(text()) as { name: string; message: string });
-  }
-  throw new OperationRejectedError(
-    'The operation was completed, its value was not kept.',
-    'idempotency_response_not_kept',
-    undefined,
-  );
-}
-
-function notStorable(cause: unknown): ValueNotStorableError {
-  return new ValueNotStorableError(
-    'The operation was done, but JSON has no text for what it returned (a BigInt, a function, a symbol or a circle): repetitions will be told that its value was not kept. Return something that JSON can express.',
-    { cause },
-  );
+function failureIn(body: Uint8Array): { name: string; message: string } {
+  return JSON_CODEC.decode(body) as { name: string; message: string };
 }
 
 /** Nothing of a header that is none of a call's. */

@@ -1,117 +1,56 @@
 import { contextOf } from '../../core/attempt-context.js';
 import type { Attempt, Settlement } from '../../core/attempt.js';
-import { canonicalJson } from '../../core/canonical-json.js';
 import type { Claim } from '../../core/claim.js';
-import {
-  hasCode,
-  OperationRejectedError,
-  ValueNotStorableError,
-  type IdempotencyErrorCode,
-} from '../../core/errors.js';
-import type { RejectionReason } from '../../core/events.js';
-import { fingerprint } from '../../core/fingerprint.js';
+import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../core/errors.js';
 import type { IdempotencyContext } from '../../core/idempotency-context.js';
-import { RunningOperation, runningOperation } from '../../core/running-operation.js';
 import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
-import { finishedRetentionMs, type ResolvedProtocolOptions } from '../../core/options.js';
+import { finishedRetentionMs } from '../../core/options.js';
+import { asksToKeep, keepSuccesses } from '../../core/outcome-policy.js';
 import { jitteredPause } from '../../core/pause.js';
-import { asksToKeep, keepSuccesses, type OutcomePolicy } from '../../core/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record.js';
-import { recordKey, type Scope } from '../../core/record-key.js';
+import { recordKey } from '../../core/record-key.js';
 import { recoveryOf, type Recovery, type Services } from '../../core/recovery.js';
-import { decodeOutcome, encodeFailure, encodeValue, VALUE_NOT_KEPT } from './call-outcome.js';
-
-/** One call of an operation that comes in by no transport of its own. */
-export interface Call {
-  readonly operation: string;
-  readonly key: string;
-  readonly scope: Scope;
-  /** What the operation is about: another payload under the same key is a mismatch. */
-  readonly payload: unknown;
-  readonly keep: OutcomePolicy;
-  /** A larger value is returned, and kept as "value not kept". */
-  readonly maxStoredBytes: number;
-  readonly options: ResolvedProtocolOptions;
-}
-
-const REJECTIONS: Record<
-  RejectionReason | 'conflict',
-  { code: IdempotencyErrorCode; retryable: boolean; text: string }
-> = {
-  mismatch: {
-    code: 'idempotency_key_reused',
-    retryable: false,
-    text: 'The key was used for another payload.',
-  },
-  in_progress: {
-    code: 'idempotency_in_progress',
-    retryable: true,
-    text: 'A call with this key is in progress.',
-  },
-  outcome_unknown: {
-    code: 'idempotency_outcome_unknown',
-    retryable: false,
-    text: 'The first call with this key ended unknown, and "onTakeover" forbids to run it again.',
-  },
-  store_unavailable: {
-    code: 'idempotency_store_unavailable',
-    retryable: true,
-    text: 'The idempotency store is unavailable.',
-  },
-  conflict: {
-    code: 'idempotency_transaction_conflict',
-    retryable: true,
-    text: 'A concurrent transaction was in the way, and all was rolled back.',
-  },
-  shutting_down: {
-    code: 'idempotency_shutting_down',
-    retryable: true,
-    text: 'The process is shutting down.',
-  },
-};
+import { RunningOperation, runningOperation } from '../../core/running-operation.js';
+import { VALUE_NOT_KEPT } from './call-outcome.js';
+import { rejected } from './call-rejections.js';
+import type { Call, CallResult } from './call.js';
 
 /** Before the operation runs again after the first conflict of its transaction; then twice as long, and so on. */
 const CONFLICT_PAUSE_MS = 20;
 
-/** Protects plain calls: value in, value out. */
+type Operation = (context: IdempotencyContext) => unknown;
+
+/** Protects whatever takes and gives values. */
 export class CallTransport {
   constructor(
     private readonly engine: IdempotencyEngine,
     private readonly services: Services,
   ) {}
 
-  /**
-   * Runs `operation`, or returns the value that its first run returned.
-   *
-   * @throws {@link OperationRejectedError} when it did not run and there is no outcome.
-   * @throws {@link FailureReplayedError} when its first failure was kept.
-   */
-  async run(call: Call, operation: (context: IdempotencyContext) => unknown): Promise<unknown> {
+  /** Runs `operation`, or gives the end of its first run. Never rejects for what the operation throws. */
+  async settle(call: Call, operation: Operation): Promise<CallResult> {
     for (let conflicts = 0; ; conflicts += 1) {
-      try {
-        return await this.runOnce(call, operation);
-      } catch (error) {
-        const { transactional, conflictRetries } = call.options;
-        const isConflict = transactional && hasCode(error, 'idempotency_transaction_conflict');
-        if (!isConflict || conflicts >= conflictRetries) throw error;
-        await jitteredPause(CONFLICT_PAUSE_MS * 2 ** conflicts);
-      }
+      const result = await this.settleOnce(call, operation);
+      const { transactional, conflictRetries } = call.options;
+      const isConflict =
+        transactional &&
+        result.kind === 'rejected' &&
+        hasCode(result.error, 'idempotency_transaction_conflict');
+      if (!isConflict || conflicts >= conflictRetries) return result;
+      await jitteredPause(CONFLICT_PAUSE_MS * 2 ** conflicts);
     }
   }
 
-  private async runOnce(
-    call: Call,
-    operation: (context: IdempotencyContext) => unknown,
-  ): Promise<unknown> {
+  private async settleOnce(call: Call, operation: Operation): Promise<CallResult> {
     const claim = claimOf(call);
     const decision = await this.engine.begin(claim);
     switch (decision.kind) {
       case 'run':
         return this.execute(call, claim, decision.attempt, operation);
       case 'replay':
-        return decodeOutcome(decision.outcome);
+        return held(call, decision.outcome, true);
       case 'reject':
-        throw rejection(decision.reason, call.options);
+        return rejected(decision.reason, call.options);
     }
   }
 
@@ -119,66 +58,104 @@ export class CallTransport {
     call: Call,
     claim: Claim,
     attempt: Attempt,
-    operation: (context: IdempotencyContext) => unknown,
-  ): Promise<unknown> {
+    operation: Operation,
+  ): Promise<CallResult> {
     const context = contextOf(claim, attempt);
     const recover = recoveryOf(claim.options.onTakeover, attempt, context, this.services);
     const { transaction } = attempt;
-    const running = new RunningOperation(context, undefined, undefined, transaction);
+    const running = new RunningOperation(context, call.handler, undefined, transaction, 'all');
     let found: Recovery = 'run';
     try {
       if (recover !== undefined) found = await runningOperation.run(running, recover);
     } catch (error) {
       await attempt.release();
-      throw interruptionOf(call, attempt, error) ?? error;
+      return interruptionOf(call, attempt, error) ?? failure(error);
     }
     let value: unknown;
     try {
       value = await runningOperation.run(running, () =>
-        found === 'run' ? operation(context) : found.value,
+        found === 'run' ? operation(context) : call.format.ofFound(found.value),
       );
     } catch (error) {
-      return fail(call, attempt, error);
+      if (running.isActive && transaction === undefined) {
+        // Something gave up on it (a timeout inside of the layer), and it goes on.
+        running.whenIdle(() => {
+          void endLate(call, attempt, running);
+        });
+        return failure(error);
+      }
+      const isOperations = call.handler === undefined || running.isEntered;
+      return fail(call, attempt, error, isOperations);
     }
     return succeed(call, attempt, value);
   }
 }
 
-function claimOf({ operation, key, scope, payload, options }: Call): Claim {
+/**
+ * What a call ended with, for those who want to have it thrown.
+ *
+ * @throws {@link OperationRejectedError} when it did not run and there is no outcome; what the operation threw.
+ */
+export function valueOf(result: CallResult): unknown {
+  if (result.kind === 'value') return result.value;
+  throw result.error;
+}
+
+function claimOf(call: Call): Claim {
+  const { operation, keyOperation, key, scope, fingerprint, options } = call;
   return {
-    recordKey: recordKey({ scope, operation, key }),
-    fingerprint: fingerprint([operation, canonicalJson(payload)]),
+    recordKey: recordKey({ scope, operation: keyOperation, key }),
+    fingerprint,
     operation,
     scope,
     key,
     options,
+    waitAtMostMs: call.waitAtMostMs,
+    callerGone: call.callerGone,
   };
 }
 
-async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<unknown> {
+async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<CallResult> {
   if (!asksToKeep(call.keep, keepSuccesses, {})) return succeedUnkept(call, attempt, value);
-  const encoded = encodeValue(value);
+  const encoded = call.format.encode(value);
   if (encoded instanceof ValueNotStorableError && attempt.transaction !== undefined) {
     await attempt.release();
-    throw new ValueNotStorableError(
-      'The transaction was rolled back: JSON has no text for what the operation returned (a BigInt, a function, a symbol or a circle). Return something that JSON can express.',
-      { cause: encoded.cause },
+    return failure(
+      new ValueNotStorableError(`The transaction was rolled back. ${encoded.message}`, {
+        cause: encoded.cause,
+      }),
     );
   }
   // Done is done: a repetition must not run it again, even if there is nothing to replay.
   const outcome = encoded instanceof ValueNotStorableError ? VALUE_NOT_KEPT : encoded;
-  const kept = outcome.body.length > call.maxStoredBytes ? VALUE_NOT_KEPT : outcome;
-  const settlement = await complete(call, attempt, 'completed', kept, {});
-  if (settlement.kind === 'own' && encoded instanceof ValueNotStorableError) throw encoded;
+  const { maxStoredBytes } = call;
+  const isKept = maxStoredBytes !== 'none' && outcome.body.length <= maxStoredBytes;
+  const settlement = await complete(
+    call,
+    attempt,
+    'completed',
+    isKept ? outcome : VALUE_NOT_KEPT,
+    {},
+  );
+  if (settlement.kind === 'own' && encoded instanceof ValueNotStorableError) {
+    return failure(encoded);
+  }
   return answer(call, settlement, outcome);
 }
 
+/** The operation has ended, and what it returned went nowhere: a success must not be repeated all the same (protocol, rule 3). */
+async function endLate(call: Call, attempt: Attempt, running: RunningOperation): Promise<void> {
+  const isKept = running.hasReturned && asksToKeep(call.keep, keepSuccesses, {});
+  if (isKept) await complete(call, attempt, 'completed', call.format.done, {});
+  else await attempt.release();
+}
+
 /** What has happened has happened, whether it is remembered or not. */
-async function succeedUnkept(call: Call, attempt: Attempt, value: unknown): Promise<unknown> {
+async function succeedUnkept(call: Call, attempt: Attempt, value: unknown): Promise<CallResult> {
   const settlement = await attempt.transaction?.commitUnkept();
   if (settlement === undefined) await attempt.release();
   return settlement === undefined || settlement.kind === 'own'
-    ? value
+    ? { kind: 'value', value, isReplayed: false }
     : answer(call, settlement, VALUE_NOT_KEPT);
 }
 
@@ -187,30 +164,36 @@ function interruptionOf(
   { options }: Call,
   { transaction }: Attempt,
   error: unknown,
-): OperationRejectedError | undefined {
+): CallResult | undefined {
   if (transaction?.isConflict(error) === true) {
     transaction.conflicted();
-    return rejection('conflict', options);
+    return rejected('conflict', options);
   }
   return transaction?.isInterruption(error) === true
-    ? rejection('store_unavailable', options)
+    ? rejected('store_unavailable', options)
     : undefined;
 }
 
-async function fail(call: Call, attempt: Attempt, error: unknown): Promise<unknown> {
+async function fail(
+  call: Call,
+  attempt: Attempt,
+  error: unknown,
+  isOperations: boolean,
+): Promise<CallResult> {
   const interruption = interruptionOf(call, attempt, error);
   if (interruption !== undefined) {
     await attempt.release();
-    throw interruption;
+    return interruption;
   }
-  if (!asksToKeep(call.keep, keepSuccesses, { error })) {
+  if (!isOperations || !asksToKeep(call.keep, keepSuccesses, { error })) {
     await attempt.release();
-    throw error;
+    return failure(error);
   }
-  const outcome = encodeFailure(error);
+  const outcome = call.format.encodeFailure(error);
   const settlement = await complete(call, attempt, 'failed', outcome, { error });
-  if (settlement.kind === 'own') throw error;
-  return answer(call, settlement, outcome);
+  return settlement.kind === 'own'
+    ? { kind: 'failure', error, isKept: true, isReplayed: false }
+    : answer(call, settlement, outcome);
 }
 
 function complete(
@@ -225,22 +208,34 @@ function complete(
 }
 
 /** The first caller gets what later ones get: the value as it was stored, not as it was returned. */
-function answer({ options }: Call, settlement: Settlement, own: Outcome): unknown {
+function answer(call: Call, settlement: Settlement, own: Outcome): CallResult {
   switch (settlement.kind) {
     case 'own':
-      return decodeOutcome(own);
+      return held(call, own, false);
     case 'other':
-      return decodeOutcome(settlement.outcome);
+      return held(call, settlement.outcome, true);
     case 'in_progress':
-      throw rejection('in_progress', options);
+      return rejected('in_progress', call.options);
     case 'unsaved':
-      throw rejection('store_unavailable', options);
+      return rejected('store_unavailable', call.options);
     case 'conflict':
-      throw rejection('conflict', options);
+      return rejected('conflict', call.options);
   }
 }
 
-function rejection(reason: keyof typeof REJECTIONS, { retryAfterMs }: ResolvedProtocolOptions) {
-  const { code, retryable, text } = REJECTIONS[reason];
-  return new OperationRejectedError(text, code, retryable ? retryAfterMs : undefined);
+/** What an outcome holds, or why it holds nothing that could be given. */
+function held({ format }: Call, outcome: Outcome, isReplayed: boolean): CallResult {
+  try {
+    const content = format.decode(outcome);
+    return content.kind === 'value'
+      ? { kind: 'value', value: content.value, isReplayed }
+      : { kind: 'failure', error: content.error, isKept: true, isReplayed };
+  } catch (error) {
+    if (error instanceof OperationRejectedError) return { kind: 'rejected', error };
+    throw error;
+  }
+}
+
+function failure(error: unknown): CallResult {
+  return { kind: 'failure', error, isKept: false, isReplayed: false };
 }

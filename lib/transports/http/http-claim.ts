@@ -1,12 +1,13 @@
 import { Logger, type ExecutionContext } from '@nestjs/common';
 import { ContentNotComparableError } from '../../core/canonical-json.js';
 import type { Claim } from '../../core/claim.js';
+import { hasCode } from '../../core/errors.js';
 import type { Fingerprint } from '../../core/record.js';
 import { isAwaited } from '../../core/options.js';
 import { recordKey, type Scope } from '../../core/record-key.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { HttpRoute } from './http-route.js';
-import { fieldLines, parseKey } from './idempotency-key.js';
+import { fieldLines, keyInLines } from '../request/idempotency-key.js';
 import {
   CallerUnknownProblem,
   ContentInvalidProblem,
@@ -66,41 +67,39 @@ function patienceOf({ rawHeaders, rawResponse }: HttpExchange) {
 function keyOf(
   context: ExecutionContext,
   exchange: HttpExchange,
-  { options, keyField, problems }: HttpRoute,
+  route: HttpRoute,
 ): string | undefined {
+  const { options, keyField, problems } = route;
   const key =
     keyField === undefined
-      ? chosenKey(context, options)
-      : keyInField(fieldLines(exchange.rawHeaders, keyField), options);
+      ? chosenKey(context, exchange, route)
+      : keyInLines(
+          fieldLines(exchange.rawHeaders, keyField),
+          options.keySyntax,
+          options.maxKeyLength,
+        );
   if (key === false) return refuse(exchange, new KeyInvalidProblem(problems));
   if (key === undefined && options.required)
     return refuse(exchange, new KeyMissingProblem(problems));
   return key;
 }
 
-function keyInField(
-  lines: readonly string[],
-  { keySyntax, maxKeyLength }: HttpRoute['options'],
-): string | false | undefined {
-  const [line, ...others] = lines;
-  if (line === undefined) return undefined;
-  // Two lines make a list, and an Item is not one (RFC 9651 §4.2), even if they are equal.
-  return others.length === 0 && parseKey(withoutOws(line), keySyntax, maxKeyLength);
-}
-
-/** Spaces and tabs alone (RFC 9110 §5.6.3): `trim` takes others, which are not allowed in a key, for none. */
-function withoutOws(line: string): string {
-  return line.replace(/^[ \t]+|[ \t]+$/g, '');
-}
-
 function chosenKey(
   context: ExecutionContext,
-  { key, maxKeyLength }: HttpRoute['options'],
+  exchange: HttpExchange,
+  { options: { key, maxKeyLength }, operation, problems }: HttpRoute,
 ): string | false | undefined {
-  const chosen: unknown = typeof key === 'function' ? key(context) : undefined;
+  let chosen: unknown;
+  try {
+    chosen = typeof key === 'function' ? key(context) : undefined;
+  } catch (error) {
+    // As payloadField() and payloadKey() say it.
+    if (hasCode(error, 'idempotency_key_invalid')) return false;
+    return refuseContent(error, operation, exchange, problems);
+  }
   if (chosen === undefined) return undefined;
-  const isKey = typeof chosen === 'string' && chosen !== '' && chosen.length <= maxKeyLength;
-  return isKey && chosen;
+  if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxKeyLength) return false;
+  return chosen;
 }
 
 function anonymousScope(
@@ -125,10 +124,20 @@ async function fingerprintOf(
   try {
     return await fingerprint(contentOf(exchange.request), context);
   } catch (error) {
-    if (!(error instanceof ContentNotComparableError)) throw error;
-    tellOnce(operation, error);
-    return refuse(exchange, new ContentInvalidProblem(problems));
+    return refuseContent(error, operation, exchange, problems);
   }
+}
+
+/** @throws what else went wrong. */
+function refuseContent(
+  error: unknown,
+  operation: string,
+  exchange: HttpExchange,
+  problems: HttpRoute['problems'],
+): never {
+  if (!(error instanceof ContentNotComparableError)) throw error;
+  tellOnce(operation, error);
+  return refuse(exchange, new ContentInvalidProblem(problems));
 }
 
 const logger = new Logger('Idempotency');

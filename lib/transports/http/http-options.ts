@@ -1,122 +1,22 @@
-import type { ExecutionContext } from '@nestjs/common';
+import { checkChoice, fail } from '../../core/option-checks.js';
 import {
-  checkBoolean,
-  checkChoice,
-  checkFunction,
-  checkInteger,
-  fail,
-} from '../../core/option-checks.js';
-import { keepAnswers, type OutcomePolicy } from '../../core/outcome-policy.js';
-import type { ScopePart } from '../../core/record-key.js';
-import type { KeySyntax } from './idempotency-key.js';
+  checkFieldName,
+  checkListOf,
+  checkRequestOptions,
+  REQUEST_DEFAULTS,
+  type RequestOptions,
+} from '../request/request-options.js';
+import type { KeySyntax } from '../request/idempotency-key.js';
 import { PROBLEM_TYPE_BASE } from './problem.js';
-import type { RequestContent } from './content/request-content.js';
-
-/** What a scope function may answer; `undefined`, `null` and empty answers mean that the caller is unknown. */
-export type ScopeAnswer = ScopePart | readonly (ScopePart | null | undefined)[] | null | undefined;
-
-/**
- * Which parts of a JSON or form body count, by dotted paths (`customer.id`); arrays are passed through.
- * The files of a form are members under the names of their fields, each with `filename`, `mediaType` and
- * `sha256`: `photo` is a file with all that it is, `photo.filename` its name alone.
- */
-export interface FingerprintSelection {
-  /** Only these members of the body; all where it is left out. */
-  readonly include?: readonly string[];
-  /** Not these. */
-  readonly exclude?: readonly string[];
-  /** Request headers that count as content too (`If-Match`); in any case. */
-  readonly headers?: readonly string[];
-}
-
-/**
- * How a request is told from another one under the same key.
- *
- * - `'canonical'`: method, path, query (order between names does not count), media type, and the body: JSON and forms
- *   by value, files by name, media type and digest, all else by bytes.
- * - `'bytes'`: the same with the body's raw bytes; wants Nest's `rawBody: true`. A multipart body is compared by its
- *   parts all the same, for a client draws a new boundary for each attempt.
- * - `false`: nothing is compared, whoever has the key gets the outcome.
- * - a selection, or a function that answers with any JSON value, text or bytes.
- */
-export type FingerprintOption =
-  | 'canonical'
-  | 'bytes'
-  | false
-  | FingerprintSelection
-  | ((content: RequestContent, context: ExecutionContext) => unknown);
 
 /** How an HTTP route is protected. */
-export interface HttpOptions {
-  /**
-   * Whether this request is protected at all: sample, or switch off.
-   * @defaultValue true
-   */
-  readonly enabled?: boolean | ((context: ExecutionContext) => boolean);
-  /**
-   * Whose key it is: one part or several (tenant, user). The same key of another scope is another key
-   * (contract C22–C31a).
-   * @defaultValue `request.user.id ?? request.user.sub`, a string or safe integer
-   */
-  readonly scope?: (context: ExecutionContext) => ScopeAnswer | Promise<ScopeAnswer>;
-  /**
-   * What a caller without a scope gets: `'reject'` 400, `'ignore'` the operation runs unprotected,
-   * `'shared'` one scope for all such callers (whoever knows a key gets its answer).
-   * @defaultValue 'reject'
-   */
-  readonly anonymous?: 'reject' | 'ignore' | 'shared';
-  /**
-   * The operation's stable name. Give one of your own before you rename class or method: records are
-   * found by it.
-   * @defaultValue `Class.method`
-   */
-  readonly operation?: string;
-  /**
-   * Over what a key is unique: the operation, or all operations of the principal, where a second
-   * operation under the same key is a mismatch (contract C41).
-   * @defaultValue 'operation'
-   */
-  readonly keyScope?: 'operation' | 'principal';
-  /**
-   * Where the key comes from: a header's name, or a function; `undefined` means that there is none.
-   * @defaultValue 'Idempotency-Key'
-   */
-  readonly key?: string | ((context: ExecutionContext) => string | undefined);
-  /**
-   * Whether a request without a key is refused with 400, or runs unprotected (contract C18, C19).
-   * @defaultValue true
-   */
-  readonly required?: boolean;
+export interface HttpOptions extends RequestOptions {
   /**
    * `'lenient'`: `"k"` and bare `k`, the same key. `'strict'`: a structured-field String only (RFC 9651).
    * `'uuid'`: a UUID in either form. Or a predicate of the decoded key. Not used where `key` is a function.
    * @defaultValue 'lenient'
    */
   readonly keySyntax?: KeySyntax;
-  /**
-   * Characters that a decoded key may have; longer ones are refused, never cut. 1 to 1 024.
-   * @defaultValue 255
-   */
-  readonly maxKeyLength?: number;
-  /** @defaultValue 'canonical' */
-  readonly fingerprint?: FingerprintOption;
-  /**
-   * Which outcomes are kept and replayed; the others are released and may run again at once.
-   * @defaultValue 2xx, 3xx, and 4xx but 401, 403, 408, 412, 425 and 429
-   */
-  readonly keep?: OutcomePolicy;
-  /**
-   * `false` keeps only the fact that it was done; a repetition is answered 409 "response not kept"
-   * (contract C87d).
-   * @defaultValue true
-   */
-  readonly storeBody?: boolean;
-  /**
-   * Bytes of a body that are stored; a larger one is sent, and kept as "response not kept" (contract
-   * C70a). 0 to 67 108 864.
-   * @defaultValue 1_048_576
-   */
-  readonly maxStoredBytes?: number;
   /**
    * The header that marks a replay, with the value `true`.
    * @defaultValue 'Idempotent-Replayed'
@@ -143,84 +43,21 @@ export type ResolvedHttpOptions = Required<
 
 /** The defaults of {@link HttpOptions}. */
 export const HTTP_DEFAULTS: ResolvedHttpOptions = Object.freeze({
-  enabled: true,
-  anonymous: 'reject',
-  keyScope: 'operation',
-  key: 'Idempotency-Key',
-  required: true,
+  ...REQUEST_DEFAULTS,
   keySyntax: 'lenient',
-  maxKeyLength: 255,
-  fingerprint: 'canonical',
-  keep: keepAnswers,
-  storeBody: true,
-  maxStoredBytes: 1_048_576,
   replayHeader: 'Idempotent-Replayed',
   problemTypeBase: PROBLEM_TYPE_BASE,
 });
 
-/** RFC 9110 §5.1: a field name is a token. */
-const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const ABSOLUTE_URI = /^[a-z][a-z0-9+.-]*:\S+[^/\s]$/i;
 
 /** @throws {@link IdempotencyOptionsError} naming option, range and value. */
 export function checkHttpOptions(options: ResolvedHttpOptions): void {
-  checkChoice('enabled', options.enabled, [true, false], 'orFunction');
-  if (options.scope !== undefined) checkFunction('scope', options.scope);
-  checkChoice('anonymous', options.anonymous, ['reject', 'ignore', 'shared']);
-  if (options.operation !== undefined && !isText(options.operation)) {
-    fail('operation', 'a text that is not empty', options.operation);
-  }
-  checkChoice('keyScope', options.keyScope, ['operation', 'principal']);
-  if (typeof options.key !== 'function') checkFieldName('key', options.key);
-  checkBoolean('required', options.required);
+  checkRequestOptions(options);
   checkChoice('keySyntax', options.keySyntax, ['lenient', 'strict', 'uuid'], 'orFunction');
-  checkInteger('maxKeyLength', options.maxKeyLength, 1, 1024);
-  checkFingerprint(options.fingerprint);
-  checkFunction('keep', options.keep);
-  checkBoolean('storeBody', options.storeBody);
-  checkInteger('maxStoredBytes', options.maxStoredBytes, 0, 67_108_864);
   checkFieldName('replayHeader', options.replayHeader);
-  checkNames('replayHeaders', options.replayHeaders, checkFieldName);
+  checkListOf('replayHeaders', options.replayHeaders, checkFieldName);
   if (!ABSOLUTE_URI.test(options.problemTypeBase)) {
     fail('problemTypeBase', 'an absolute URI without a slash at its end', options.problemTypeBase);
   }
-}
-
-function checkFingerprint(option: FingerprintOption): void {
-  if (typeof option !== 'object' || (option as object | null) === null) {
-    checkChoice('fingerprint', option, ['canonical', 'bytes', false], 'orFunction');
-    return;
-  }
-  const { include, exclude, headers, ...others } = option;
-  const unknown = Object.keys(others)[0];
-  if (unknown !== undefined) {
-    fail('fingerprint', 'an object of include, exclude and headers', { [unknown]: true });
-  }
-  checkNames('fingerprint.include', include, checkPath);
-  checkNames('fingerprint.exclude', exclude, checkPath);
-  checkNames('fingerprint.headers', headers, checkFieldName);
-}
-
-function checkNames(
-  option: string,
-  names: readonly string[] | undefined,
-  check: (option: string, name: unknown) => void,
-): void {
-  if (names === undefined) return;
-  if (!Array.isArray(names)) fail(option, 'an array of names', names);
-  for (const name of names) check(option, name);
-}
-
-function checkPath(option: string, path: unknown): void {
-  if (!isText(path)) fail(option, 'an array of dotted paths', path);
-}
-
-function checkFieldName(option: string, name: unknown): void {
-  if (typeof name !== 'string' || !FIELD_NAME.test(name)) {
-    fail(option, 'the name of a header field', name);
-  }
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value !== '';
 }

@@ -1,11 +1,11 @@
 import { StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs/common';
 import { defer, Observable, type Subscriber } from 'rxjs';
-import { IdempotencyOptionsError } from '../../core/errors.js';
 import type { RejectionReason } from '../../core/events.js';
 import { contextOf } from '../../core/attempt-context.js';
 import { RunningOperation, runningOperation } from '../../core/running-operation.js';
 import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
 import { recoveryOf, type Services } from '../../core/recovery.js';
+import { isEnabled } from '../request/is-enabled.js';
 import { STATUS_HEADER } from './exposed-headers.js';
 import { decodeAnswer } from './http-answer.js';
 import { httpClaim } from './http-claim.js';
@@ -100,7 +100,7 @@ export class HttpTransport {
     exchange: HttpExchange,
     route: HttpRoute,
   ): Promise<Course> {
-    if (!isEnabled(context, route)) return { kind: 'unprotected' };
+    if (!isEnabled(context, route.operation, route.options)) return { kind: 'unprotected' };
     const claim = await httpClaim(context, exchange, route);
     if (claim === undefined) return { kind: 'unprotected' };
     const decision = await this.engine.begin(claim);
@@ -138,15 +138,6 @@ export class HttpTransport {
     this.undertakings.delete(request);
     void course.run.abandon();
   }
-}
-
-function isEnabled(context: ExecutionContext, { options, operation }: HttpRoute): boolean {
-  const { enabled } = options;
-  const answer: unknown = typeof enabled === 'function' ? enabled(context) : enabled;
-  if (typeof answer === 'boolean') return answer;
-  throw new IdempotencyOptionsError(
-    `The function given as the option "enabled" of ${operation} must answer true or false, at once.`,
-  );
 }
 
 function follow(

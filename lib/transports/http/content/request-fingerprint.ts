@@ -1,16 +1,14 @@
 import type { ExecutionContext } from '@nestjs/common';
-import {
-  canonicalJson,
-  checkDepth,
-  ContentNotComparableError,
-} from '../../../core/canonical-json.js';
+import { checkDepth, ContentNotComparableError } from '../../../core/canonical-json.js';
+import { selectMembers } from '../../../core/content-selection.js';
 import { IdempotencyOptionsError } from '../../../core/errors.js';
 import { fingerprint, NO_FINGERPRINT } from '../../../core/fingerprint.js';
 import type { Fingerprint } from '../../../core/record.js';
-import { selectMembers } from './content-selection.js';
 import { formContent } from './form-content.js';
-import type { FingerprintOption } from '../http-options.js';
-import { isForm, type RequestContent } from './request-content.js';
+import type { RequestContent } from '../../request/request-content.js';
+import type { FingerprintOption } from '../../request/request-options.js';
+import { bytesOrJson } from '../../request/bytes-or-json.js';
+import { isForm } from './request-content.js';
 
 /** Computes the fingerprint of a request for one route; that of a form takes time, for its files are read. */
 export type RequestFingerprint = (
@@ -111,15 +109,6 @@ function checkIsRead({ hasUnreadBody }: RequestContent): void {
   throw new ContentNotComparableError(
     'The request has a body that nothing has parsed before the interceptors run. Register a parser for its media type, or give a function as the option "fingerprint".',
   );
-}
-
-function bytesOrJson(value: unknown): string | Uint8Array {
-  if (value instanceof Promise) {
-    throw new IdempotencyOptionsError(
-      'The function given as the option "fingerprint" returned a promise: it has to answer at once.',
-    );
-  }
-  return value instanceof Uint8Array ? value : canonicalJson(value);
 }
 
 function rawBytes(content: RequestContent): Uint8Array {

@@ -1,6 +1,7 @@
 /**
  * The members of a body that count: those under `include` (all where it is `undefined`), less those
- * under `exclude`. A dotted path goes through arrays: `items.sku` means the sku of every item.
+ * under `exclude`. A dotted path goes through arrays: `items.sku` means the sku of every item. What cannot
+ * be taken apart without loss (a date, bytes, a `Map`) counts as a whole wherever a path leads into it.
  */
 export function selectMembers(
   body: unknown,
@@ -19,8 +20,10 @@ function segments(path: string): Path {
 
 function pick(value: unknown, paths: readonly Path[]): unknown {
   if (paths.some((path) => path.length === 0)) return value;
-  if (Array.isArray(value)) return value.map((item) => pick(item, paths));
+  // Null keeps the place of an item that has none of the members: its neighbours stay where they are.
+  if (Array.isArray(value)) return value.map((item) => pick(item, paths) ?? null);
   if (!isObject(value)) return undefined;
+  if (!hasMembers(value)) return value;
   return rebuild(value, (name, member) => {
     const below = under(paths, name);
     return below.length === 0 ? undefined : pick(member, below);
@@ -31,7 +34,7 @@ function omit(value: unknown, paths: readonly Path[]): unknown {
   if (paths.some((path) => path.length === 0)) return undefined;
   if (paths.length === 0) return value;
   if (Array.isArray(value)) return value.map((item) => omit(item, paths));
-  if (!isObject(value)) return value;
+  if (!isObject(value) || !hasMembers(value)) return value;
   return rebuild(value, (name, member) => omit(member, under(paths, name)));
 }
 
@@ -50,6 +53,17 @@ function rebuild(
     if (kept !== undefined) rebuilt[name] = kept;
   }
   return rebuilt;
+}
+
+/**
+ * Whether the value is nothing but its members. Those of a `Date` or a `Map` say nothing of it, so that two
+ * of them would be rebuilt as the same empty object.
+ */
+function hasMembers(value: Record<string, unknown>): boolean {
+  return (
+    Object.prototype.toString.call(value) === '[object Object]' &&
+    typeof value.toJSON !== 'function'
+  );
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -32,9 +32,35 @@ const BARE_ITEMS = [
 export function parseKey(value: string, syntax: KeySyntax, maxLength: number): ParsedKey {
   const key = value.startsWith('"') || syntax === 'strict' ? stringItem(value) : bare(value);
   if (key === false || key === '' || key.length > maxLength) return false;
-  if (syntax === 'uuid') return UUID.test(key) && key;
-  if (typeof syntax === 'function') return syntax(key) && key;
-  return key;
+  return isOfSyntax(key, syntax) && key;
+}
+
+/** Whether a key, however it came, is one that `syntax` allows; all are that a header field could not say otherwise. */
+export function isOfSyntax(key: string, syntax: KeySyntax): boolean {
+  if (syntax === 'uuid') return UUID.test(key);
+  return typeof syntax !== 'function' || syntax(key);
+}
+
+/**
+ * The key in the lines of its header field.
+ *
+ * @param lines - as {@link fieldLines} gives them.
+ * @returns the key, `false` where the field is malformed or came twice, and `undefined` where it did not come.
+ */
+export function keyInLines(
+  lines: readonly string[],
+  syntax: KeySyntax,
+  maxLength: number,
+): ParsedKey | undefined {
+  const [line, ...others] = lines;
+  if (line === undefined) return undefined;
+  // Two lines make a list, and an Item is not one (RFC 9651 §4.2), even if they are equal.
+  return others.length === 0 && parseKey(withoutOws(line), syntax, maxLength);
+}
+
+/** Spaces and tabs alone (RFC 9110 §5.6.3): `trim` takes others, which are not allowed in a key, for none. */
+function withoutOws(line: string): string {
+  return line.replace(/^[ \t]+|[ \t]+$/g, '');
 }
 
 function bare(value: string): ParsedKey {

@@ -1,0 +1,1 @@
+export { delayJob, type DelayableJob } from './delay-job.js';

@@ -1,0 +1,1 @@
+export { messagePackCodec } from './messagepack-codec.js';

@@ -1,0 +1,80 @@
+import { METHOD_METADATA } from '@nestjs/common/constants.js';
+import { MetadataScanner } from '@nestjs/core';
+import { canonicalJson } from '../core/canonical-json.js';
+import type { Handler } from '../transports/http/http-route.js';
+
+const PATTERN = 'microservices:pattern';
+const TRANSPORT = 'microservices:transport';
+const RESOLVER_TYPE = 'graphql:resolver_type';
+
+/** The ways in that a method can be declared for. */
+export type HandlerKind = 'http' | 'message' | 'socket' | 'graphql';
+
+/**
+ * Under what the packages of Nest note that a method is a handler. Their own constants cannot be imported: but for
+ * HTTP's they come with packages that need not be there.
+ */
+const DECLARATIONS: readonly (readonly [kind: HandlerKind, metadata: string])[] = [
+  ['http', METHOD_METADATA],
+  ['message', PATTERN],
+  ['socket', 'websockets:message_mapping'],
+  ['graphql', RESOLVER_TYPE],
+  ['graphql', 'graphql:resolve_property'],
+  ['graphql', 'graphql:resolve_reference'],
+];
+
+const HANDLER_TYPE = 'microservices:handler_type';
+const EVENT_HANDLER = 2;
+
+/** For which ways in a method is declared: none, mostly one, seldom several. */
+export function kindsOf(handler: Handler): HandlerKind[] {
+  return DECLARATIONS.filter(([, metadata]) => Reflect.hasMetadata(metadata, handler)).map(
+    ([kind]) => kind,
+  );
+}
+
+/** Whether a method is declared for any of them. */
+export function isHandler(method: Handler): boolean {
+  return DECLARATIONS.some(([, metadata]) => Reflect.hasMetadata(metadata, method));
+}
+
+/** Whether a method is a mutation of GraphQL, and not a query, a subscription or a field of another type. */
+export function isMutation(resolver: object, handler: Handler): boolean {
+  const declared: unknown = Reflect.getMetadata(RESOLVER_TYPE, handler);
+  // `@Resolver('Mutation')` makes one of every field that it resolves.
+  return (declared ?? Reflect.getMetadata(RESOLVER_TYPE, resolver)) === 'Mutation';
+}
+
+/** Whether the decorator on a class is meant for this method, too: of GraphQL's fields, for mutations alone. */
+export function isMeantByClass(host: object, handler: Handler): boolean {
+  return !kindsOf(handler).includes('graphql') || isMutation(host, handler);
+}
+
+/** Whether a message handler was declared by `@EventPattern`. */
+export function isEventHandler(handler: Handler): boolean {
+  return Reflect.getMetadata(HANDLER_TYPE, handler) === EVENT_HANDLER;
+}
+
+/** Whether a message handler listens to a transport: to all, unless its decorator names one. */
+export function listensTo(handler: Handler, transport: unknown): boolean {
+  const own: unknown = Reflect.getMetadata(TRANSPORT, handler);
+  return own === undefined || own === transport;
+}
+
+/** What a message handler listens to, in a form in which equal patterns are equal. */
+export function patternsOf(handler: Handler): string[] {
+  const patterns = Reflect.getMetadata(PATTERN, handler) as readonly unknown[];
+  return patterns.map((pattern) =>
+    typeof pattern === 'object' && pattern !== null ? canonicalJson(pattern) : String(pattern),
+  );
+}
+
+/** Names of the methods that are handlers of any kind, those of base classes included. */
+export function handlerNames(prototype: object): string[] {
+  const methods = prototype as Readonly<Record<string, Handler>>;
+  const names = new MetadataScanner().getAllMethodNames(prototype);
+  return names.filter((name) => {
+    const method = methods[name];
+    return method !== undefined && kindsOf(method).length > 0;
+  });
+}

@@ -1,0 +1,36 @@
+import { Inject, Optional, type Type } from '@nestjs/common';
+import { IdempotencyOptionsError } from '../core/errors.js';
+import type { Handler } from '../transports/http/http-route.js';
+import { CALLS } from './idempotent-call-instances.js';
+import { IdempotentCalls } from './idempotent-calls.js';
+
+/**
+ * Has Nest give {@link IdempotentCalls} to the instances of a class, those of derived classes included. Not as a
+ * condition: a class whose interceptors a test has overridden may do without.
+ */
+export function injectCalls(prototype: object): void {
+  Inject(IdempotentCalls)(prototype, CALLS);
+  Optional()(prototype, CALLS);
+}
+
+/**
+ * Runs a method once per key. Never throws: what is wrong comes as a rejection, as from every asynchronous method.
+ *
+ * @param instance - whose method was called.
+ * @param entry - the method as `@Idempotent()` left it.
+ * @param operation - the method itself, with its arguments.
+ */
+export async function callOnce(
+  instance: unknown,
+  entry: Handler,
+  args: readonly unknown[],
+  operation: () => unknown,
+): Promise<unknown> {
+  const { [CALLS]: calls } = (instance ?? {}) as { readonly [CALLS]?: IdempotentCalls };
+  if (calls === undefined) {
+    throw new IdempotencyOptionsError(
+      `${entry.name}() has @Idempotent() and was called where its store cannot be reached: on an instance that Nest has not made from its class (by new, useFactory or useValue), in its constructor, without an instance, or in a module that does not see IdempotencyModule. Have Nest make the instance, and import IdempotencyModule; or use IdempotencyService.run().`,
+    );
+  }
+  return calls.run((instance as object).constructor as Type, entry, args, operation);
+}

@@ -1,0 +1,25 @@
+import type { DiscoveryService } from '@nestjs/core';
+import { IdempotencyOptionsError } from '../core/errors.js';
+import { callMethods } from './idempotent-call-methods.js';
+
+/** Where an instance finds what runs its protected methods: its own application's, of the module that its class is in. */
+export const CALLS = Symbol('nestjs-idempotency:calls');
+
+/**
+ * Nest injects nothing into what a factory makes, and into what is given to it.
+ *
+ * @throws {@link IdempotencyOptionsError} for an instance whose protected methods could not be called.
+ */
+export function checkInstances(providers: ReturnType<DiscoveryService['getProviders']>): void {
+  for (const provider of providers) {
+    const isMadeFromClass = typeof provider.metatype === 'function' && !provider.inject;
+    const instance: unknown = isMadeFromClass ? undefined : provider.instance;
+    if (typeof instance !== 'object' || instance === null || CALLS in instance) continue;
+    const prototype: unknown = Object.getPrototypeOf(instance);
+    const [entry] = typeof prototype === 'object' && prototype ? callMethods(prototype) : [];
+    if (entry === undefined) continue;
+    throw new IdempotencyOptionsError(
+      `${instance.constructor.name}.${entry.name} has @Idempotent(), and its instance comes from useFactory or useValue, where nothing leads it to its store: have Nest make it, by useClass or as a class among the providers, or use IdempotencyService.run() in it.`,
+    );
+  }
+}

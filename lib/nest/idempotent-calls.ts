@@ -1,0 +1,88 @@
+import { Injectable, type Type } from '@nestjs/common';
+import { canonicalJson } from '../core/canonical-json.js';
+import { IdempotencyOptionsError, OperationRejectedError } from '../core/errors.js';
+import { fingerprint } from '../core/fingerprint.js';
+import type { Scope } from '../core/record-key.js';
+import { callerUnknown, keyMissing } from '../transports/call/call-refusals.js';
+import { CallTransport, valueOf } from '../transports/call/call-transport.js';
+import type { Call, CallResult } from '../transports/call/call.js';
+import type { Handler } from '../transports/http/http-route.js';
+import type { ScopeAnswer } from '../transports/request/request-options.js';
+import { toScope } from '../transports/request/scope.js';
+import type { CallRoute } from './idempotent-call-route.js';
+import { RouteRegistry } from './route-registry.js';
+
+const KEY_REMEDY =
+  'The function given as the option "key" has to answer, at once, with a text that is not empty.';
+
+const SCOPE_REMEDY =
+  'The function given as the option "scope" has to answer, at once, with all parts, such as the tenant.';
+
+/** Runs the methods that `@Idempotent()` stands on and that handle no requests. Nest gives it to their instances. */
+@Injectable()
+export class IdempotentCalls {
+  constructor(
+    private readonly calls: CallTransport,
+    private readonly routes: RouteRegistry,
+  ) {}
+
+  /**
+   * @param type - the class of the instance.
+   * @param entry - the method as `@Idempotent()` left it.
+   * @param operation - the method itself, with its arguments.
+   */
+  async run(
+    type: Type,
+    entry: Handler,
+    args: readonly unknown[],
+    operation: () => unknown,
+  ): Promise<unknown> {
+    const route = this.routes.calls.of(type, entry);
+    const call = callOf(route, args);
+    const result: CallResult =
+      call instanceof OperationRejectedError
+        ? { kind: 'rejected', error: call }
+        : await this.calls.settle(call, operation);
+    if (result.kind === 'rejected' && route.onRejected !== undefined) {
+      return route.onRejected(result.error, ...args);
+    }
+    return valueOf(result);
+  }
+}
+
+function callOf(route: CallRoute, args: readonly unknown[]): Call | OperationRejectedError {
+  const { operation, keep, format, maxStoredBytes, protocol: options } = route;
+  const key = route.key(...args);
+  if (typeof key !== 'string' || key === '') return keyMissing(operation, KEY_REMEDY);
+  const scope = scopeOf(route, args);
+  if (scope === undefined) return callerUnknown(operation, SCOPE_REMEDY);
+  return {
+    operation,
+    keyOperation: operation,
+    key,
+    scope,
+    fingerprint: fingerprint([operation, canonicalJson(payloadOf(route, args))]),
+    keep,
+    format,
+    maxStoredBytes,
+    options,
+  };
+}
+
+/** Whose key it is; `undefined` where a part of it is missing. */
+function scopeOf({ scope }: CallRoute, args: readonly unknown[]): Scope | undefined {
+  const answer = scope === undefined ? [] : (scope(...args) as ScopeAnswer);
+  const isNobodys = Array.isArray(answer) && answer.length === 0;
+  return isNobodys ? [] : toScope(answer);
+}
+
+function payloadOf({ operation, payload }: CallRoute, args: readonly unknown[]): unknown {
+  const content = payload?.(...args);
+  // JSON would make the same of every promise.
+  if (content instanceof Promise) {
+    throw new IdempotencyOptionsError(
+      `The function given as the option "payload" of ${operation} returned a promise: it has to answer at once.`,
+    );
+  }
+  return content;
+}

@@ -1,0 +1,26 @@
+import type { Type } from '@nestjs/common';
+import type { Handler } from '../transports/http/http-route.js';
+
+/** The protected handlers of one kind, each resolved once. */
+export class RouteTable<Route> {
+  private readonly routes = new Map<Type, Map<Handler, Route>>();
+
+  constructor(private readonly resolve: (controller: Type, handler: Handler) => Route) {}
+
+  /**
+   * The route of a handler; of one that came with a lazy-loaded module it is resolved now.
+   *
+   * @throws {@link IdempotencyOptionsError} where it cannot be protected.
+   */
+  of(controller: Type, handler: Handler): Route {
+    const known = this.routes.get(controller)?.get(handler);
+    return known ?? this.added(controller, handler);
+  }
+
+  private added(controller: Type, handler: Handler): Route {
+    const route = this.resolve(controller, handler);
+    const routes = this.routes.get(controller) ?? new Map<Handler, Route>();
+    this.routes.set(controller, routes.set(handler, route));
+    return route;
+  }
+}

@@ -1,0 +1,39 @@
+import type { OutcomeCodec } from '../../core/outcome-codec.js';
+import type { ResolvedProtocolOptions } from '../../core/options.js';
+import { payloadFingerprint, type PayloadFingerprint } from '../request/payload-fingerprint.js';
+import type { ResolvedRequestOptions } from '../request/request-options.js';
+
+/** Everything about a protected handler of values that does not change from one to the next. */
+export interface ValueRoute {
+  /** The operation's stable name. */
+  readonly operation: string;
+  /** `Class.method`, for messages. */
+  readonly handler: string;
+  readonly options: ResolvedRequestOptions;
+  readonly protocol: ResolvedProtocolOptions;
+  readonly codec: OutcomeCodec;
+  readonly fingerprint: PayloadFingerprint;
+}
+
+/** What a handler's options say about it. */
+export interface ValueRouteOptions {
+  readonly request: ResolvedRequestOptions;
+  readonly protocol: ResolvedProtocolOptions;
+  readonly codec: OutcomeCodec;
+}
+
+/** @param handler - `Class.method`. */
+export function valueRoute(
+  handler: string,
+  { request, protocol, codec }: ValueRouteOptions,
+): ValueRoute {
+  const operation = request.operation ?? handler;
+  return {
+    operation,
+    handler,
+    options: request,
+    protocol,
+    codec,
+    fingerprint: payloadFingerprint(operation, request.fingerprint),
+  };
+}

@@ -1,0 +1,27 @@
+import type { GraphqlField } from './graphql-field.js';
+
+type Arguments = GraphqlField['args'];
+
+/** The argument that is the key, and the member of the argument `input` that is. */
+const KEY = 'idempotencyKey';
+
+/** The key among a field's arguments, whatever it is; `undefined` where there is none. */
+export function argumentKey(args: Arguments): unknown {
+  return args[KEY] ?? inputOf(args)?.[KEY] ?? undefined;
+}
+
+/** What a field is asked to do: its arguments without the key. */
+export function withoutKey(args: Arguments): Arguments {
+  const content = without(args);
+  const input = inputOf(args);
+  return input === undefined ? content : { ...content, input: without(input) };
+}
+
+function without(members: Arguments): Arguments {
+  const { [KEY]: _, ...others } = members;
+  return others;
+}
+
+function inputOf({ input }: Arguments): Arguments | undefined {
+  return typeof input === 'object' && input !== null && KEY in input ? input : undefined;
+}

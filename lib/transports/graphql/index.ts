@@ -1,0 +1,1 @@
+export { idempotentDirective } from './directive/idempotent-directive.js';

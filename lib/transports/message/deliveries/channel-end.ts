@@ -1,0 +1,22 @@
+import { setMaxListeners } from 'node:events';
+
+/** What amqplib's channel has that tells of its end. */
+export interface EndingChannel {
+  once(event: 'close', listener: () => void): unknown;
+}
+
+const ends = new WeakMap<EndingChannel, AbortSignal>();
+
+/** Aborted once the channel has closed: the broker has taken back then what was not acknowledged. */
+export function channelEnd(channel: EndingChannel): AbortSignal {
+  const known = ends.get(channel);
+  if (known !== undefined) return known;
+  const end = new AbortController();
+  // Every message that is held listens to it: as many as the broker sends ahead.
+  setMaxListeners(0, end.signal);
+  channel.once('close', () => {
+    end.abort();
+  });
+  ends.set(channel, end.signal);
+  return end.signal;
+}

@@ -1,0 +1,40 @@
+import type { KafkaMessage, RpcSource } from '../rpc-context.js';
+import type { Delivery } from './delivery.js';
+import { RabbitMqDelivery } from './rabbitmq-delivery.js';
+import { UnacknowledgedDelivery } from './unacknowledged-delivery.js';
+
+/** The headers by which Nest's Kafka client says where it waits for the answer, both of them. */
+const KAFKA_REPLY_HEADERS = ['kafka_replyTopic', 'kafka_correlationId'];
+
+/** How long a Kafka message waits without a heartbeat: its group takes a consumer for dead after half a minute. */
+const KAFKA_PATIENCE_MS = 3_000;
+
+const rabbitMqDeliveries = new WeakMap<object, RabbitMqDelivery>();
+
+/**
+ * The delivery that a handler has been called for; one for all calls for one message, which an interceptor may repeat.
+ *
+ * @param isEventHandler - what its decorator says, where the message does not say it itself.
+ */
+export function deliveryOf(source: RpcSource, isEventHandler: boolean): Delivery {
+  switch (source.transport) {
+    case 'rabbitmq': {
+      const known = rabbitMqDeliveries.get(source.message);
+      if (known !== undefined) return known;
+      const delivery = new RabbitMqDelivery(source.message, source.channel, isEventHandler);
+      rabbitMqDeliveries.set(source.message, delivery);
+      return delivery;
+    }
+    case 'kafka':
+      return new UnacknowledgedDelivery(isEventHandler || !isAwaited(source.message), {
+        heartbeat: source.heartbeat,
+        patienceMs: KAFKA_PATIENCE_MS,
+      });
+    default:
+      return new UnacknowledgedDelivery(isEventHandler);
+  }
+}
+
+function isAwaited({ headers }: KafkaMessage): boolean {
+  return KAFKA_REPLY_HEADERS.every((name) => headers?.[name] !== undefined);
+}

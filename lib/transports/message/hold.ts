@@ -1,0 +1,40 @@
+import { jittered, monotonicNow } from '../../core/pause.js';
+import type { Delivery } from './deliveries/delivery.js';
+
+/** How often a broker that counts heartbeats gets one while a message is held. */
+const KEEP_ALIVE_MS = 1_000;
+
+/**
+ * Keeps a message for about `ms` milliseconds.
+ *
+ * @returns whether it is still ours then.
+ */
+export async function hold(delivery: Delivery, ms: number): Promise<boolean> {
+  const { gone } = delivery;
+  const until = monotonicNow() + jittered(ms);
+  for (;;) {
+    if (gone?.aborted === true) return false;
+    const leftMs = until - monotonicNow();
+    if (leftMs <= 0) return true;
+    const wished = delivery.wish;
+    await pause(delivery, Math.min(leftMs, KEEP_ALIVE_MS));
+    // An exception filter that has taken its time to say what is to become of it.
+    if (delivery.wish !== wished) return true;
+    await delivery.keepAlive();
+  }
+}
+
+/** Ends early when the broker has taken the message back, or somebody says what is to become of it. */
+function pause(delivery: Delivery, ms: number): Promise<void> {
+  const { gone } = delivery;
+  return new Promise((resolve) => {
+    const end = () => {
+      clearTimeout(timer);
+      gone?.removeEventListener('abort', end);
+      resolve();
+    };
+    const timer = setTimeout(end, ms);
+    gone?.addEventListener('abort', end);
+    delivery.whenWished(end);
+  });
+}

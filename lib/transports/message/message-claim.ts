@@ -1,0 +1,65 @@
+import type { ExecutionContext } from '@nestjs/common';
+import { IdempotencyOptionsError } from '../../core/errors.js';
+import type { Scope } from '../../core/record-key.js';
+import { callerUnknown, keyInvalid, keyMissing } from '../call/call-refusals.js';
+import type { ResolvedRequestOptions, ScopeAnswer } from '../request/request-options.js';
+import { toScope } from '../request/scope.js';
+import { defaultMessageKey } from './keys/default-message-key.js';
+import type { MessageRoute } from './message-route.js';
+
+const KEY_REMEDY =
+  'Let the publisher give each message an id (RabbitMQ: "messageId", NATS: "Nats-Msg-Id") or a header "Idempotency-Key"; or say by the option "key" where it is: messageHeader(…), payloadField(…), payloadKey({ … }) or a function of the context; or set "required" to false, to have such messages handled unprotected.';
+
+const SCOPE_REMEDY =
+  'The function given as the option "scope" has to answer with all parts, such as the tenant; none at all is fine, too.';
+
+/**
+ * The message's key, or `undefined` where it has none and needs none.
+ *
+ * @throws {@link OperationRejectedError} where it has none, or one that cannot be used.
+ */
+export function messageKey(context: ExecutionContext, route: MessageRoute): string | undefined {
+  const { key, maxKeyLength, required } = route.options;
+  const chosen: unknown =
+    typeof key === 'function' ? key(context) : defaultMessageKey(key)(context);
+  if (chosen === undefined) {
+    if (required) throw keyMissing(route.operation, KEY_REMEDY);
+    return undefined;
+  }
+  if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxKeyLength) {
+    throw keyInvalid(route.operation, maxKeyLength);
+  }
+  return chosen;
+}
+
+/**
+ * Whose key it is: the consumer's, and the tenant's where the option `scope` names one.
+ *
+ * @throws {@link OperationRejectedError} where a part of it is missing.
+ */
+export async function messageScope(
+  context: ExecutionContext,
+  { consumer, operation, options }: MessageRoute,
+): Promise<Scope> {
+  const answer = await tenantOf(context, operation, options.scope);
+  const isNone = Array.isArray(answer) && answer.length === 0;
+  const parts = isNone ? [] : toScope(answer);
+  if (parts === undefined) throw callerUnknown(operation, SCOPE_REMEDY);
+  return [consumer, ...parts];
+}
+
+async function tenantOf(
+  context: ExecutionContext,
+  operation: string,
+  scope: ResolvedRequestOptions['scope'],
+): Promise<ScopeAnswer> {
+  try {
+    return scope === undefined ? [] : await scope(context);
+  } catch (cause) {
+    // Likely the module's, which was written for requests: to leave it out could mix two tenants' keys.
+    throw new IdempotencyOptionsError(
+      `The function given as the option "scope" failed for a message of ${operation}. Give that handler a "scope" of its own, which reads the tenant from the message: @Idempotent({ scope: (context) => context.switchToRpc().getData().tenant }), or () => [] where there are no tenants.`,
+      { cause },
+    );
+  }
+}

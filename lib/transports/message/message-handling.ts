@@ -1,0 +1,177 @@
+import type { CallHandler, ExecutionContext } from '@nestjs/common';
+import { defer, lastValueFrom, toArray, type Observable } from 'rxjs';
+import { ContentNotComparableError } from '../../core/canonical-json.js';
+import { hasCode } from '../../core/errors.js';
+import { monotonicNow } from '../../core/pause.js';
+import type { Fingerprint } from '../../core/record.js';
+import type { CallTransport } from '../call/call-transport.js';
+import type { Call, CallResult } from '../call/call.js';
+import { emissionsFormat, nothingFormat } from '../call/outcome-format.js';
+import type { ToldFailures } from '../call/told-failures.js';
+import { isEnabled } from '../request/is-enabled.js';
+import { payloadContent } from '../request/payload-fingerprint.js';
+import type { RequestContent } from '../request/request-content.js';
+import type { Delivery } from './deliveries/delivery.js';
+import { hold } from './hold.js';
+import { messageKey, messageScope } from './message-claim.js';
+import { HandedBackByHandler, type MessageEnd } from './message-end.js';
+import type { MessageRoute } from './message-route.js';
+import { patternOf } from './rpc-context.js';
+
+/** Over what a key is unique with `keyScope: 'principal'`: all operations of the consumer, and nobody else's. */
+const ALL_OF_A_CONSUMER = 'nestjs-idempotency/messages';
+
+/**
+ * What a message that is handed back waits for at the least, before jitter: the broker sends it again at once, and five
+ * times a second are enough.
+ */
+const LEAST_HAND_BACK_MS = 400;
+
+/** One message on its way through the layer, until it is known how it ended. */
+export class MessageHandling {
+  constructor(
+    private readonly calls: CallTransport,
+    private readonly context: ExecutionContext,
+    private readonly next: CallHandler,
+    private readonly route: MessageRoute,
+    private readonly delivery: Delivery,
+    private readonly failures: ToldFailures,
+  ) {}
+
+  /** Never rejects. */
+  async end(): Promise<MessageEnd> {
+    const { context, route } = this;
+    try {
+      const isProtected = isEnabled(context, route.operation, route.options);
+      const key = isProtected ? messageKey(context, route) : undefined;
+      if (key === undefined) {
+        return { kind: 'emitted', values: await this.run(), isStored: false };
+      }
+      return await this.settle(await this.callOf(key));
+    } catch (error) {
+      return { kind: 'failed', error, isFinal: false };
+    }
+  }
+
+  private async callOf(key: string): Promise<Call> {
+    const { context, route, delivery } = this;
+    const { operation, options, protocol, codec } = route;
+    const { isEvent } = delivery;
+    const content = payloadContent(patternOf(context), context.switchToRpc().getData());
+    return {
+      operation,
+      keyOperation: options.keyScope === 'operation' ? operation : ALL_OF_A_CONSUMER,
+      key,
+      scope: await messageScope(context, route),
+      fingerprint: this.fingerprintOf(content),
+      // What the handler has handed back is no outcome, whatever the policy says of errors.
+      keep: (summary) => !delivery.isHandedBack && options.keep(summary),
+      // Of an event nobody hears what its handler returned.
+      format: isEvent ? nothingFormat(codec) : emissionsFormat(codec, this.failures),
+      maxStoredBytes: options.storeBody || isEvent ? options.maxStoredBytes : 'none',
+      options: protocol,
+      waitAtMostMs: delivery.patienceMs,
+      callerGone: delivery.gone,
+      handler: context.getHandler(),
+    };
+  }
+
+  /** @throws {@link ContentNotComparableError} that says whose content it is, and what to do. */
+  private fingerprintOf(content: RequestContent): Fingerprint {
+    const { context, route } = this;
+    try {
+      return route.fingerprint(content, context);
+    } catch (cause) {
+      if (!(cause instanceof ContentNotComparableError)) throw cause;
+      throw new ContentNotComparableError(
+        `A message for ${route.operation} cannot be compared. ${cause.message} Leave that out by the option "fingerprint", { exclude: ['…'] }, or set it to false.`,
+        { cause },
+      );
+    }
+  }
+
+  /** Settles the call, and keeps an event for as long as somebody else is at it, or the store is away. */
+  private async settle(call: Call): Promise<MessageEnd> {
+    const { delivery, route } = this;
+    const { retryAfterMs, whenInProgress } = call.options;
+    for (const since = monotonicNow(); ;) {
+      const result = await this.calls.settle(call, ({ signal }) => this.runWithin(signal));
+      const code = delivery.isEvent ? temporaryRefusal(result) : undefined;
+      if (code === undefined) return this.endOf(result);
+      const isTooLong = monotonicNow() - since >= route.message.holdTimeoutMs;
+      const isHandedBack =
+        isTooLong || (code === 'idempotency_in_progress' && whenInProgress === 'reject');
+      const pauseMs = isHandedBack ? Math.max(retryAfterMs, LEAST_HAND_BACK_MS) : retryAfterMs;
+      const isOurs = await hold(delivery, pauseMs);
+      if (!isOurs) return { kind: 'left' };
+      if (isHandedBack) return delivery.isReturned ? { kind: 'handed_back' } : this.endOf(result);
+    }
+  }
+
+  /** Runs the handler to its end, and gives all that it emitted. */
+  private async run(): Promise<unknown[]> {
+    const { delivery } = this;
+    const emissions = defer((): Observable<unknown> => this.next.handle());
+    delivery.isRunning = true;
+    let values: unknown[];
+    try {
+      values = await lastValueFrom(emissions.pipe(toArray()));
+    } finally {
+      delivery.isRunning = false;
+    }
+    if (delivery.isHandedBack) throw new HandedBackByHandler();
+    return values;
+  }
+
+  /**
+   * Once the key is lost, nothing but the handler's own word may end its message: one that was given back would come again,
+   * and run beside it. Whoever has acknowledged it does not need it any more.
+   */
+  private async runWithin(signal: AbortSignal): Promise<unknown[]> {
+    const { delivery } = this;
+    const letGo = () => {
+      if (delivery.wish === 'accept') delivery.tell('accept');
+    };
+    const onLoss = () => {
+      delivery.whenWished(letGo);
+      letGo();
+    };
+    if (delivery.isReturned) signal.addEventListener('abort', onLoss);
+    try {
+      return await this.run();
+    } finally {
+      signal.removeEventListener('abort', onLoss);
+    }
+  }
+
+  private endOf(result: CallResult): MessageEnd {
+    switch (result.kind) {
+      case 'value':
+        return {
+          kind: 'emitted',
+          values: result.value as readonly unknown[],
+          isStored: true,
+        };
+      case 'failure':
+        return { kind: 'failed', error: result.error, isFinal: result.isKept };
+      case 'rejected': {
+        // Another consumer gets it once this one has closed down.
+        const isLeft =
+          this.delivery.isReturned && hasCode(result.error, 'idempotency_shutting_down');
+        return isLeft ? { kind: 'left' } : { kind: 'failed', error: result.error, isFinal: false };
+      }
+    }
+  }
+}
+
+/** The code of a refusal that time may cure. */
+function temporaryRefusal(
+  result: CallResult,
+): 'idempotency_in_progress' | 'idempotency_store_unavailable' | undefined {
+  if (result.kind !== 'rejected') return undefined;
+  const { error } = result;
+  if (hasCode(error, 'idempotency_in_progress')) return 'idempotency_in_progress';
+  return hasCode(error, 'idempotency_store_unavailable')
+    ? 'idempotency_store_unavailable'
+    : undefined;
+}

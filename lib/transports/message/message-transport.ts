@@ -1,0 +1,119 @@
+import type { CallHandler, ExecutionContext } from '@nestjs/common';
+import { Observable, type Subscriber } from 'rxjs';
+import { OperationRejectedError } from '../../core/errors.js';
+import type { CallTransport } from '../call/call-transport.js';
+import type { ToldFailures } from '../call/told-failures.js';
+import type { Delivery, Verdict } from './deliveries/delivery.js';
+import { deliveryOf } from './deliveries/delivery-of.js';
+import { hold } from './hold.js';
+import { HandedBackByHandler, type MessageEnd } from './message-end.js';
+import { MessageHandling } from './message-handling.js';
+import type { MessageRoute } from './message-route.js';
+import { rpcFailures } from './rpc-failures.js';
+import { rpcSource } from './rpc-context.js';
+import { verdictOn } from './verdict-on.js';
+
+/** Protects the message handlers of Nest's microservices: value in, value out, and the broker told what became of it. */
+export class MessageTransport {
+  private loading: Promise<ToldFailures> | undefined;
+
+  constructor(private readonly calls: CallTransport) {}
+
+  /** Runs the handler, or gives in its place what it emitted the first time. */
+  intercept(
+    context: ExecutionContext,
+    next: CallHandler,
+    route: MessageRoute,
+  ): Observable<unknown> {
+    return new Observable((subscriber) => {
+      const delivery = deliveryOf(rpcSource(context), route.isEventHandler);
+      delivery.isAbandoned = () => subscriber.closed;
+      this.answer(context, next, route, delivery, subscriber).catch((error: unknown) => {
+        // Nothing of the message's own: a package that cannot be loaded, say. It comes again.
+        subscriber.error(error);
+        delivery.tell('requeue');
+      });
+    });
+  }
+
+  /** Tells first whoever waits for an answer, then the broker. */
+  private async answer(
+    context: ExecutionContext,
+    next: CallHandler,
+    route: MessageRoute,
+    delivery: Delivery,
+    subscriber: Subscriber<unknown>,
+  ): Promise<void> {
+    const failures = await this.failures();
+    const handling = new MessageHandling(this.calls, context, next, route, delivery, failures);
+    const end = await handling.end();
+    switch (end.kind) {
+      case 'emitted':
+        for (const value of end.values) subscriber.next(value);
+        subscriber.complete();
+        // After the answer has been written, which Nest does a tick later.
+        await turn();
+        // What is stored has no reason to come again, whatever somebody outside says of it.
+        if (end.isStored && delivery.wish === 'requeue') delivery.tell('accept');
+        else await tellWish(delivery, 'accept', route.message.redeliveryDelayMs);
+        return;
+      case 'handed_back':
+        delivery.tell('requeue');
+        subscriber.complete();
+        return;
+      case 'left':
+        // An answer would be taken for the handler's: whoever asked gets it from the next consumer.
+        if (delivery.isEvent) subscriber.complete();
+        return;
+      case 'failed':
+        if (end.error instanceof HandedBackByHandler) subscriber.complete();
+        else subscriber.error(delivery.isEvent ? end.error : failures.refusal(end.error));
+        await tellFailure(context, route, delivery, end);
+    }
+  }
+
+  /** When the first message comes: Nest starts microservices before modules are initialized. */
+  private failures(): Promise<ToldFailures> {
+    return (this.loading ??= rpcFailures());
+  }
+}
+
+async function tellFailure(
+  context: ExecutionContext,
+  { message }: MessageRoute,
+  delivery: Delivery,
+  { error, isFinal }: Extract<MessageEnd, { kind: 'failed' }>,
+): Promise<void> {
+  if (!delivery.isReturned) return;
+  // Exception filters have their say first.
+  await turn();
+  const delayMs = message.redeliveryDelayMs;
+  if (!delivery.isEvent) {
+    await tellWish(delivery, 'accept', delayMs);
+    return;
+  }
+  const verdict = isFinal ? 'dead-letter' : verdictOn(error, context, message.onFailure);
+  await tellWish(delivery, verdict, delayMs, error instanceof OperationRejectedError);
+}
+
+/** Tells the broker what the application has asked for, else `verdict`; what has come back before goes back later. */
+async function tellWish(
+  delivery: Delivery,
+  verdict: Verdict,
+  delayMs: number,
+  isHopeless = false,
+): Promise<void> {
+  const isAgain = (delivery.wish ?? verdict) === 'requeue';
+  if (isAgain && (delivery.isRedelivered || isHopeless)) {
+    const isOurs = await hold(delivery, delayMs);
+    if (!isOurs) return;
+  }
+  delivery.tell(delivery.wish ?? verdict);
+}
+
+/** Resolves in the next turn of the event loop. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}

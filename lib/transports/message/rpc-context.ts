@@ -1,0 +1,154 @@
+import type { ExecutionContext } from '@nestjs/common';
+import type { RabbitMqChannel, RabbitMqMessage } from './deliveries/rabbitmq-channel.js';
+
+/** Where a message came from, and what its transport tells of it. */
+export type RpcSource =
+  | {
+      readonly transport: 'rabbitmq';
+      readonly message: IdentifiedRabbitMqMessage;
+      readonly channel: RabbitMqChannel;
+      readonly pattern: string;
+    }
+  | {
+      readonly transport: 'kafka';
+      readonly message: KafkaMessage;
+      readonly topic: string;
+      readonly partition: number;
+      /** Keeps the consumer in its group. */
+      readonly heartbeat: () => Promise<void>;
+    }
+  | {
+      readonly transport: 'nats';
+      readonly subject: string;
+      readonly headers: NatsHeaders | undefined;
+    }
+  | { readonly transport: 'redis'; readonly channel: string; readonly metadata: unknown }
+  | { readonly transport: 'mqtt'; readonly topic: string; readonly packet: MqttPacket | undefined }
+  | { readonly transport: 'tcp'; readonly pattern: string; readonly metadata: unknown }
+  /** gRPC, a transport of somebody's own, or no message at all. */
+  | { readonly transport: 'other' };
+
+/** The part of amqplib's message that is needed here. */
+export interface IdentifiedRabbitMqMessage extends RabbitMqMessage {
+  readonly properties: RabbitMqMessage['properties'] & {
+    readonly messageId?: unknown;
+    readonly headers?: unknown;
+  };
+}
+
+/** The part of a Kafka message that is needed here, as Nest hands it out: its headers are decoded. */
+export interface KafkaMessage {
+  readonly offset: string;
+  readonly headers?: Readonly<Record<string, unknown>>;
+}
+
+/** The `MsgHdrs` of NATS: every name with all of its values. */
+export type NatsHeaders = Iterable<readonly [name: string, values: readonly string[]]>;
+
+/** The part of an MQTT packet that is needed here; properties come with version 5 of the protocol. */
+export interface MqttPacket {
+  readonly properties?: { readonly userProperties?: unknown };
+}
+
+// By their shapes and not by their classes: the package is an optional peer, and may be there twice.
+interface RmqContext {
+  getMessage(): IdentifiedRabbitMqMessage;
+  getChannelRef(): RabbitMqChannel;
+  getPattern(): string;
+}
+
+interface KafkaContext {
+  getMessage(): KafkaMessage;
+  getTopic(): string;
+  getPartition(): number;
+  getHeartbeat(): () => Promise<void>;
+}
+
+interface NatsContext {
+  getSubject(): string;
+  getHeaders(): NatsHeaders | undefined;
+}
+
+interface MqttContext {
+  getTopic(): string;
+  getPacket(): MqttPacket | undefined;
+}
+
+interface TcpContext extends WithMetadata {
+  getSocketRef(): unknown;
+  getPattern(): string;
+}
+
+interface RedisContext extends WithMetadata {
+  getChannel(): string;
+}
+
+interface WithMetadata {
+  /** Since Nest 12. */
+  getMetadata?(): unknown;
+}
+
+const OTHER: RpcSource = Object.freeze({ transport: 'other' });
+
+/** What the transport of a message tells of it. Never fails: what is not known is `'other'`. */
+export function rpcSource(context: ExecutionContext): RpcSource {
+  if (context.getType() !== 'rpc') return OTHER;
+  const host: unknown = context.switchToRpc().getContext();
+  if (isLike<RmqContext>(host, ['getMessage', 'getChannelRef', 'getPattern'])) {
+    return {
+      transport: 'rabbitmq',
+      message: host.getMessage(),
+      channel: host.getChannelRef(),
+      pattern: host.getPattern(),
+    };
+  }
+  if (isLike<KafkaContext>(host, ['getMessage', 'getTopic', 'getPartition', 'getHeartbeat'])) {
+    return {
+      transport: 'kafka',
+      message: host.getMessage(),
+      topic: host.getTopic(),
+      partition: host.getPartition(),
+      heartbeat: host.getHeartbeat(),
+    };
+  }
+  if (isLike<NatsContext>(host, ['getSubject', 'getHeaders'])) {
+    return { transport: 'nats', subject: host.getSubject(), headers: host.getHeaders() };
+  }
+  if (isLike<MqttContext>(host, ['getTopic', 'getPacket'])) {
+    return { transport: 'mqtt', topic: host.getTopic(), packet: host.getPacket() };
+  }
+  if (isLike<TcpContext>(host, ['getSocketRef', 'getPattern'])) {
+    return { transport: 'tcp', pattern: host.getPattern(), metadata: host.getMetadata?.() };
+  }
+  if (isLike<RedisContext>(host, ['getChannel'])) {
+    return { transport: 'redis', channel: host.getChannel(), metadata: host.getMetadata?.() };
+  }
+  return OTHER;
+}
+
+/** What the message was addressed to: pattern, topic, subject or channel; empty where the transport does not tell. */
+export function patternOf(context: ExecutionContext): string {
+  const source = rpcSource(context);
+  switch (source.transport) {
+    case 'rabbitmq':
+    case 'tcp':
+      return source.pattern;
+    case 'kafka':
+    case 'mqtt':
+      return source.topic;
+    case 'nats':
+      return source.subject;
+    case 'redis':
+      return source.channel;
+    case 'other':
+      return '';
+  }
+}
+
+function isLike<Host>(host: unknown, methods: readonly (keyof Host & string)[]): host is Host {
+  return (
+    typeof host === 'object' &&
+    host !== null &&
+    methods.every((name) => typeof (host as Record<string, unknown>)[name] === 'function')
+  );
+}

@@ -1,0 +1,9 @@
+import { ToldFailures, type ToldExceptionClass } from '../call/told-failures.js';
+
+/** Loads the package, which is there where messages are. */
+export async function rpcFailures(): Promise<ToldFailures> {
+  const { RpcException } = (await import('@nestjs/microservices')) as {
+    RpcException: ToldExceptionClass;
+  };
+  return new ToldFailures(RpcException);
+}

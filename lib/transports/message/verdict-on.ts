@@ -1,0 +1,16 @@
+import type { ExecutionContext } from '@nestjs/common';
+import type { FailureVerdict, ResolvedMessageOptions } from './message-options.js';
+
+/** What becomes of a message whose handling failed; one that cannot be judged comes again, for that loses nothing. */
+export function verdictOn(
+  error: unknown,
+  context: ExecutionContext,
+  onFailure: ResolvedMessageOptions['onFailure'],
+): FailureVerdict {
+  if (typeof onFailure !== 'function') return onFailure;
+  try {
+    return onFailure(error, context) === 'dead-letter' ? 'dead-letter' : 'requeue';
+  } catch {
+    return 'requeue';
+  }
+}

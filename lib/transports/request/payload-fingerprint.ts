@@ -1,0 +1,55 @@
+import type { ExecutionContext } from '@nestjs/common';
+import { checkDepth } from '../../core/canonical-json.js';
+import { fingerprint, NO_FINGERPRINT } from '../../core/fingerprint.js';
+import type { Fingerprint } from '../../core/record.js';
+import { selectMembers } from '../../core/content-selection.js';
+import { bytesOrJson } from './bytes-or-json.js';
+import type { RequestContent } from './request-content.js';
+import type { FingerprintOption } from './request-options.js';
+
+/** Computes the fingerprint of what comes in as a payload: a message, the arguments of a GraphQL field. */
+export type PayloadFingerprint = (
+  content: RequestContent,
+  context: ExecutionContext,
+) => Fingerprint;
+
+/**
+ * Chooses once per handler how its payloads are compared. There are no raw bytes and no header fields that all of them
+ * had: `'bytes'` is as `'canonical'`, and `headers` is HTTP's alone.
+ *
+ * The function that is returned throws {@link ContentNotComparableError} for content that has no canonical form.
+ */
+export function payloadFingerprint(
+  operation: string,
+  option: FingerprintOption,
+): PayloadFingerprint {
+  if (option === false) return () => NO_FINGERPRINT;
+  if (typeof option === 'function') {
+    return (content, context) => fingerprint([operation, bytesOrJson(option(content, context))]);
+  }
+  if (typeof option === 'string') {
+    return ({ path, body }) => fingerprint([operation, path, bytesOrJson(body)]);
+  }
+  const { include, exclude = [] } = option;
+  return ({ path, body }) => {
+    // Octets, texts and numbers have no members to select: they count as a whole.
+    const hasMembers = typeof body === 'object' && body !== null && !(body instanceof Uint8Array);
+    if (!hasMembers) return fingerprint([operation, path, bytesOrJson(body)]);
+    checkDepth(body);
+    return fingerprint([operation, path, bytesOrJson(selectMembers(body, include, exclude))]);
+  };
+}
+
+/** What comes in as nothing but a payload, in the words of a request. */
+export function payloadContent(path: string, body: unknown): RequestContent {
+  return {
+    method: '',
+    path,
+    query: '',
+    headers: {},
+    mediaType: '',
+    body,
+    hasUnreadBody: false,
+    rawBody: undefined,
+  };
+}

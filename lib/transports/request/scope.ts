@@ -1,0 +1,19 @@
+import { isScopePart, type Scope } from '../../core/record-key.js';
+import type { ScopeAnswer } from './request-options.js';
+
+/** The default scope: whom the guards have found out. */
+export function principalOf(user: unknown): ScopeAnswer {
+  if (typeof user !== 'object' || user === null) return undefined;
+  const { id, sub } = user as { id?: ScopeAnswer; sub?: ScopeAnswer };
+  return id ?? sub;
+}
+
+/**
+ * The scope that an answer names, or `undefined` when nobody can say whose key it is: then nobody's record may be
+ * touched (contract C22–C31a). A part that is missing makes the whole scope unknown, for two callers could share
+ * the rest.
+ */
+export function toScope(answer: ScopeAnswer): Scope | undefined {
+  const parts: readonly unknown[] = Array.isArray(answer) ? answer : [answer];
+  return parts.length > 0 && parts.every(isScopePart) ? parts : undefined;
+}

@@ -1,0 +1,112 @@
+import type { ExecutionContext } from '@nestjs/common';
+import { canonicalJson } from '../../core/canonical-json.js';
+import type { Scope } from '../../core/record-key.js';
+import { callerUnknown, keyInvalid, keyMissing } from '../call/call-refusals.js';
+import type { Call } from '../call/call.js';
+import { emissionsFormat, type ThrownValues } from '../call/outcome-format.js';
+import type { ValueRoute } from '../call/value-route.js';
+import { isEnabled } from '../request/is-enabled.js';
+import { payloadContent } from '../request/payload-fingerprint.js';
+import type { RequestContent } from '../request/request-content.js';
+import { principalOf, toScope } from '../request/scope.js';
+import { userOf } from './socket-client.js';
+
+/** The member of the payload that is the key, unless the option `key` is a function. */
+const KEY_MEMBER = 'idempotencyKey';
+
+const KEY_REMEDY = `Send one for each intended operation, and the same with each repetition of it, where the gateway looks for it: in the payload's member "${KEY_MEMBER}", unless its option "key" says otherwise.`;
+
+const CALLER_REMEDY =
+  'Let a guard or a middleware set client.user, client.data.user or client.request.user, with an "id" or a "sub"; or give the option "scope"; or choose by "anonymous" what becomes of such callers.';
+
+/**
+ * What a message asks for, or `undefined` where it is handled unprotected by the handler's own wish. The checks come in
+ * the order of HTTP's: key missing, key malformed, caller unknown, content that cannot be compared.
+ *
+ * @param gone - aborted when the client has left.
+ * @throws {@link OperationRejectedError}, {@link ContentNotComparableError} where one of them fails.
+ */
+export async function socketCall(
+  context: ExecutionContext,
+  route: ValueRoute,
+  gone: AbortSignal,
+  thrown: ThrownValues,
+): Promise<Call | undefined> {
+  const { operation, options, protocol, codec } = route;
+  const key = isEnabled(context, operation, options) ? keyOf(context, route) : undefined;
+  const scope = key === undefined ? undefined : await scopeOf(context, route);
+  if (key === undefined || scope === undefined) return undefined;
+  return {
+    operation,
+    keyOperation: options.keyScope === 'operation' ? operation : undefined,
+    key,
+    scope,
+    fingerprint: route.fingerprint(contentOf(context, route), context),
+    keep: options.keep,
+    format: emissionsFormat(codec, thrown),
+    maxStoredBytes: options.storeBody ? options.maxStoredBytes : 'none',
+    options: protocol,
+    callerGone: gone,
+    handler: context.getHandler(),
+  };
+}
+
+function keyOf(context: ExecutionContext, { operation, options }: ValueRoute): string | undefined {
+  const { key, maxKeyLength, required } = options;
+  const chosen = typeof key === 'function' ? key(context) : keyMember(payloadOf(context));
+  if (chosen === undefined) {
+    if (required) throw keyMissing(operation, KEY_REMEDY);
+    return undefined;
+  }
+  if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxKeyLength) {
+    throw keyInvalid(operation, maxKeyLength);
+  }
+  return chosen;
+}
+
+/** An integer is the same key as its digits. */
+function keyMember(payload: unknown): unknown {
+  const value = isObject(payload) ? payload[KEY_MEMBER] : undefined;
+  return Number.isSafeInteger(value) ? String(value) : (value ?? undefined);
+}
+
+async function scopeOf(
+  context: ExecutionContext,
+  { operation, options }: ValueRoute,
+): Promise<Scope | undefined> {
+  const { scope, anonymous } = options;
+  const known = toScope(scope === undefined ? principalOf(userOf(context)) : await scope(context));
+  if (known !== undefined) return known;
+  switch (anonymous) {
+    case 'reject':
+      throw callerUnknown(operation, CALLER_REMEDY);
+    case 'ignore':
+      return undefined;
+    case 'shared':
+      return [];
+  }
+}
+
+function contentOf(context: ExecutionContext, { options }: ValueRoute): RequestContent {
+  const pattern: unknown = context.switchToWs().getPattern();
+  const payload = payloadOf(context);
+  return payloadContent(
+    typeof pattern === 'string' ? pattern : canonicalJson(pattern),
+    typeof options.key === 'function' ? payload : withoutKey(payload),
+  );
+}
+
+/** Digits are the same key as text and as a number: that is no other content. */
+function withoutKey(payload: unknown): unknown {
+  if (!isObject(payload) || !(KEY_MEMBER in payload)) return payload;
+  const { [KEY_MEMBER]: _, ...content } = payload;
+  return content;
+}
+
+function payloadOf(context: ExecutionContext): unknown {
+  return context.switchToWs().getData();
+}
+
+function isObject(payload: unknown): payload is Readonly<Record<string, unknown>> {
+  return typeof payload === 'object' && payload !== null;
+}
