@@ -5,6 +5,7 @@ import { IdempotencyModule } from 'nestjs-idempotency';
 import { validateEnvironment } from './config/environment.js';
 import { idempotencyOptions } from './config/idempotency.js';
 import { IdempotencyLog } from './idempotency-log.js';
+import { OrdersModule } from './orders/orders.module.js';
 import { PageController } from './page/page.controller.js';
 import { PaymentsModule } from './payments/payments.module.js';
 import { Persistence } from './persistence/persistence.js';
@@ -19,6 +20,7 @@ import { PersistenceModule } from './persistence/persistence.module.js';
       useFactory: idempotencyOptions,
     }),
     PaymentsModule,
+    OrdersModule,
   ],
   controllers: [PageController],
   providers: [

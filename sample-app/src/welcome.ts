@@ -8,7 +8,8 @@ const places: Record<Store, string> = {
 };
 
 /** What `npm start` prints: where the API listens, a page to open, and three requests to paste. */
-export function welcome(url: string, { PLATFORM, STORE }: Environment): string {
+export function welcome(url: string, environment: Environment): string {
+  const { PLATFORM, STORE } = environment;
   const key = `order-${randomUUID()}`;
   const pay = (token: string) =>
     [
@@ -36,7 +37,16 @@ ${pay('alice-demo-token')}
 ${pay('bob-demo-token')}
 
 The API's documentation: ${url}/docs
-
+${orders(environment)}
 The amounts 4020, 5000 and 9999 make the provider refuse, fail and hang: see sample-app/README.md.
 ${STORE === 'postgres' ? 'Refunds are committed together with their records.\n' : ''}`;
+}
+
+function orders({ BROKER_URL, ORDERS_QUEUE }: Environment): string {
+  if (BROKER_URL === undefined) return '';
+  return `
+Orders are consumed from the queue "${ORDERS_QUEUE}". Place one with the same BROKER_URL, as often as you like; it is charged once:
+
+node sample-app/dist/place-order.js order-1
+`;
 }

@@ -2,6 +2,7 @@ import { plainToInstance, Type } from 'class-transformer';
 import {
   IsIn,
   IsInt,
+  IsNotEmpty,
   IsOptional,
   IsString,
   Matches,
@@ -29,6 +30,15 @@ export class Environment {
     message: 'DATABASE_URL must look like postgres://user:password@127.0.0.1:5432/shop',
   })
   DATABASE_URL?: string;
+
+  /** The RabbitMQ that tells of orders; without it none are consumed. */
+  @IsOptional()
+  @Matches(/^amqps?:\/\//, { message: 'BROKER_URL must look like amqp://127.0.0.1:5672' })
+  BROKER_URL?: string;
+
+  @IsString()
+  @IsNotEmpty()
+  ORDERS_QUEUE = 'orders';
 
   /** 0 takes any free port. */
   @Type(() => Number)

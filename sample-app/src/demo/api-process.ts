@@ -44,7 +44,12 @@ export class ApiProcess {
 
   /** How often the library reported an event of this type in this process. */
   reported(event: string): number {
-    return this.#log.filter((line) => line.includes(`[Idempotency] ${event} `)).length;
+    return this.logged(`[Idempotency] ${event} `);
+  }
+
+  /** How many lines with this text it has written. */
+  logged(text: string): number {
+    return this.#log.filter((line) => line.includes(text)).length;
   }
 
   async untilReported(event: string, times: number): Promise<void> {
@@ -56,10 +61,20 @@ export class ApiProcess {
   }
 
   async kill(): Promise<void> {
+    await this.#end('SIGKILL');
+  }
+
+  /** Lets it finish what it has begun. */
+  async close(): Promise<void> {
+    await this.#end('SIGTERM');
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<void> {
     if (this.#isGone()) return;
-    const exited = once(this.#child, 'exit');
-    this.#child.kill('SIGKILL');
-    await exited;
+    // Not before its last line has been read.
+    const closed = once(this.#child, 'close');
+    this.#child.kill(signal);
+    await closed;
   }
 
   async #firstMatch(pattern: RegExp): Promise<string> {

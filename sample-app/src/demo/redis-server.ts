@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { accessSync, constants } from 'node:fs';
-import { delimiter, join } from 'node:path';
 import { freePort } from '../free-port.js';
+import { findProgram } from './find-program.js';
 
 export interface RedisServer {
   readonly url: string;
@@ -43,15 +42,8 @@ export async function startRedisServer(folder: string): Promise<RedisServer> {
 }
 
 function findRedisServer(): string {
-  for (const folder of (process.env.PATH ?? '').split(delimiter)) {
-    const candidate = join(folder, 'redis-server');
-    try {
-      accessSync(candidate, constants.X_OK);
-      return candidate;
-    } catch {
-      continue;
-    }
-  }
+  const program = findProgram('redis-server');
+  if (program !== undefined) return program;
   throw new Error(
     'The demo needs redis-server, which is not on the PATH. On Debian and Ubuntu: apt-get install redis-server',
   );

@@ -13,5 +13,6 @@ import { PaymentsService } from './payments.service.js';
     PaymentProvider,
     { provide: APP_FILTER, useClass: ProviderErrorFilter },
   ],
+  exports: [PaymentProvider],
 })
 export class PaymentsModule {}

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { Injectable, NotFoundException } from '@nestjs/common';
 import type { IdempotencyContext } from 'nestjs-idempotency';
 import type { User } from '../auth/user.js';
@@ -18,7 +17,7 @@ export class PaymentsService {
     context: IdempotencyContext,
   ): Promise<PaymentView> {
     const { attempt, fencingToken, signal } = context;
-    const reference = referenceFor(user, context);
+    const reference = context.downstreamKey('provider/charge');
     // An attempt before this one crashed, hung or failed: it may have charged the card all the same.
     const earlier = attempt > 1 ? await this.provider.findCharge(reference) : undefined;
     const order = { reference, userId: user.id, amount, currency, description, fencingToken };
@@ -38,7 +37,7 @@ export class PaymentsService {
     context: IdempotencyContext,
   ): Promise<RefundView> {
     const { attempt, fencingToken, signal } = context;
-    const reference = referenceFor(user, context);
+    const reference = context.downstreamKey('provider/refund');
     const earlier = attempt > 1 ? await this.provider.findRefund(reference) : undefined;
     await this.#chargeOf(user, chargeId);
     const order = { reference, userId: user.id, chargeId, amount, fencingToken };
@@ -50,10 +49,4 @@ export class PaymentsService {
     if (charge?.userId !== user.id) throw new NotFoundException('There is no such payment');
     return charge;
   }
-}
-
-/** The provider's own reference: every attempt at one operation arrives at the same one. */
-function referenceFor(user: User, { operation, key }: IdempotencyContext): string {
-  const identity = JSON.stringify([user.id, operation, key]);
-  return createHash('sha256').update(identity).digest('hex').slice(0, 32);
 }

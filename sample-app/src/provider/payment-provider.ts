@@ -15,7 +15,7 @@ export type ChargeOrder = Omit<Charge, 'kind' | 'id' | 'at'>;
 export type RefundOrder = Omit<Refund, 'kind' | 'id' | 'at'>;
 
 /**
- * A pretended payment provider: slow, and so simple-minded that it charges as often as it is asked.
+ * A pretended payment provider: slow, and so simple-minded that it charges as often as it is asked to `charge`.
  *
  * The money moves half-way through a call. Whoever dies after that has charged the card and never heard of it.
  */
@@ -31,18 +31,21 @@ export class PaymentProvider {
     this.#oneWayMs = config.get('PROVIDER_DELAY_MS', { infer: true }) / 2;
   }
 
-  async charge(order: ChargeOrder, signal: AbortSignal): Promise<Charge> {
-    await this.#travel(signal, order.amount === magicAmounts.hangs ? FOREVER_MS : this.#oneWayMs);
-    if (order.amount === magicAmounts.declined) {
-      throw new ProviderError('card_declined', 'The card was declined');
-    }
-    if (order.amount === magicAmounts.providerDown) {
-      throw new ProviderError('provider_down', 'The payment provider is down');
-    }
-    const charge: Charge = { kind: 'charge', ...this.#stamp(), ...order };
-    await this.#write(charge);
-    await this.#travel(signal);
-    return charge;
+  charge(order: ChargeOrder, signal: AbortSignal): Promise<Charge> {
+    return this.#answer(order, signal, () => this.#book(order));
+  }
+
+  /**
+   * Charges once per reference, as real providers do for an idempotency key: whoever asks again is told of the charge
+   * that there is.
+   */
+  chargeOnce(order: ChargeOrder, signal: AbortSignal): Promise<Charge> {
+    return this.#answer(order, signal, async () => {
+      const known = await this.findCharge(order.reference);
+      if (known === undefined) return this.#book(order);
+      this.logger.log(`asked again for a charge of ${known.amount} for ${known.userId}`);
+      return known;
+    });
   }
 
   async refund(order: RefundOrder, signal: AbortSignal): Promise<Refund> {
@@ -69,6 +72,29 @@ export class PaymentProvider {
   /** How much of a charge has been paid back. */
   async refunded(chargeId: string): Promise<number> {
     return refundedOf(chargeId, await this.ledger.entries({ chargeId }));
+  }
+
+  async #answer(
+    { amount }: ChargeOrder,
+    signal: AbortSignal,
+    charge: () => Promise<Charge>,
+  ): Promise<Charge> {
+    await this.#travel(signal, amount === magicAmounts.hangs ? FOREVER_MS : this.#oneWayMs);
+    if (amount === magicAmounts.declined) {
+      throw new ProviderError('card_declined', 'The card was declined');
+    }
+    if (amount === magicAmounts.providerDown) {
+      throw new ProviderError('provider_down', 'The payment provider is down');
+    }
+    const answer = await charge();
+    await this.#travel(signal);
+    return answer;
+  }
+
+  async #book(order: ChargeOrder): Promise<Charge> {
+    const charge: Charge = { kind: 'charge', ...this.#stamp(), ...order };
+    await this.#write(charge);
+    return charge;
   }
 
   async #travel(signal: AbortSignal, ms = this.#oneWayMs): Promise<void> {

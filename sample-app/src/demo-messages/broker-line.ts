@@ -1,0 +1,54 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+
+const AMQP_PORT = 5672;
+
+/** A line to the broker that can be cut: what was not acknowledged over it is delivered again, to anybody. */
+export class BrokerLine {
+  readonly #connections = new Set<Socket>();
+  readonly #listener: Server;
+
+  private constructor(private readonly broker: URL) {
+    this.#listener = createServer((consumer) => this.#connect(consumer));
+  }
+
+  static async open(brokerUrl: string): Promise<BrokerLine> {
+    const line = new BrokerLine(new URL(brokerUrl));
+    line.#listener.listen(0, '127.0.0.1');
+    await once(line.#listener, 'listening');
+    return line;
+  }
+
+  /** The broker's, by way of this line. */
+  get url(): string {
+    const url = new URL(this.broker);
+    url.host = `127.0.0.1:${(this.#listener.address() as AddressInfo).port}`;
+    return url.href;
+  }
+
+  cut(): void {
+    for (const consumer of this.#connections) consumer.destroy();
+  }
+
+  close(): void {
+    this.#listener.close();
+    this.cut();
+  }
+
+  #connect(consumer: Socket): void {
+    const { hostname, port } = this.broker;
+    const broker = connect(port === '' ? AMQP_PORT : Number(port), hostname);
+    this.#connections.add(consumer);
+    for (const socket of [consumer, broker]) {
+      socket.setNoDelay();
+      // The end that follows says all there is to say.
+      socket.on('error', () => undefined);
+    }
+    consumer.on('close', () => {
+      this.#connections.delete(consumer);
+      broker.destroy();
+    });
+    broker.on('close', () => consumer.destroy());
+    consumer.pipe(broker).pipe(consumer);
+  }
+}

@@ -1,0 +1,41 @@
+import { type ChannelModel, connect } from 'amqplib';
+import { deadLetterQueue } from '../orders/orders-queue.js';
+
+/** What the broker itself tells of the orders that it has. */
+export class BrokerQueues {
+  private constructor(
+    private readonly connection: ChannelModel,
+    private readonly queue: string,
+  ) {}
+
+  static async open(url: string, queue: string): Promise<BrokerQueues> {
+    const connection = await connect(url);
+    // Of a broker that ends before its client.
+    connection.on('error', () => undefined);
+    return new BrokerQueues(connection, queue);
+  }
+
+  /** How many orders wait for a consumer: not those that one has. */
+  waiting(): Promise<number> {
+    return this.#count(this.queue);
+  }
+
+  putAside(): Promise<number> {
+    return this.#count(deadLetterQueue(this.queue));
+  }
+
+  /** Both queues, as far as they are there. */
+  async delete(): Promise<void> {
+    const channel = await this.connection.createChannel();
+    await channel.deleteQueue(this.queue);
+    await channel.deleteQueue(deadLetterQueue(this.queue));
+    await this.connection.close();
+  }
+
+  async #count(queue: string): Promise<number> {
+    const channel = await this.connection.createChannel();
+    const { messageCount } = await channel.checkQueue(queue);
+    await channel.close();
+    return messageCount;
+  }
+}

@@ -1,0 +1,68 @@
+import type { ApiProcess } from '../demo/api-process.js';
+import type { BrokerLine } from './broker-line.js';
+
+/** A consumer of orders with a line of its own to the broker: one process after the other. */
+export class Consumer {
+  readonly #processes: ApiProcess[] = [];
+
+  constructor(
+    readonly line: BrokerLine,
+    private readonly startProcess: () => ApiProcess,
+  ) {}
+
+  /** Resolves when it consumes. */
+  async start(): Promise<void> {
+    const process = this.startProcess();
+    this.#processes.push(process);
+    await process.untilListening();
+  }
+
+  /** kill -9. */
+  async kill(): Promise<void> {
+    await this.#processes.at(-1)?.kill();
+  }
+
+  /** Lets it finish what it has begun. */
+  async close(): Promise<void> {
+    await this.#processes.at(-1)?.close();
+  }
+
+  /** How many orders it has begun, and has no outcome of as yet. */
+  get atWork(): number {
+    const of = (event: string) => this.#processes.at(-1)?.reported(event) ?? 0;
+    return of('acquired') + of('takeover') - of('completed') - of('released');
+  }
+
+  /** How many messages it has been delivered, and has not dealt with. */
+  get holds(): number {
+    const of = (text: string) => this.#processes.at(-1)?.logged(`[Deliveries] ${text}`) ?? 0;
+    return of('delivered') + of('redelivered') - of('settled');
+  }
+
+  get deliveries(): number {
+    return this.#logged('[Deliveries] delivered') + this.redeliveries;
+  }
+
+  get redeliveries(): number {
+    return this.#logged('[Deliveries] redelivered');
+  }
+
+  /** How often the library has given the first outcome in the place of a second run. */
+  get replays(): number {
+    return this.#logged('[Idempotency] replayed');
+  }
+
+  /** How often the library has reported that it runs what another process may have done. */
+  get takeovers(): number {
+    return this.#logged('[Idempotency] takeover');
+  }
+
+  /** How often the provider was asked for a charge that it had made. */
+  get askedAgain(): number {
+    return this.#logged('[Provider] asked again');
+  }
+
+  #logged(text: string): number {
+    return this.#processes.reduce((sum, process) => sum + process.logged(text), 0);
+  }
+}

@@ -1,0 +1,111 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
+import { OrdersPublisher } from '../orders/orders-publisher.js';
+import type { PlacedOrderDto } from '../orders/placed-order.dto.js';
+import { type Consumers, disturb } from './disturbances.js';
+import { copiesOf, MAX_COPIES, placedOrders } from './orders.js';
+import { randomOf } from './random.js';
+import type { DemoSettings } from './settings.js';
+import { LEASE_MS, PROVIDER_DELAY_MS, Stage } from './stage.js';
+import { claimsOf, type Observation, summaryOf } from './summary.js';
+
+const TIME_LIMIT_MS = 120_000;
+const POLL_MS = 200;
+
+/** Publishes the orders, disturbs their consumers, and prints what the ledger says in the end. */
+export async function runDemo(settings: DemoSettings): Promise<boolean> {
+  const startedAt = performance.now();
+  const stage = new Stage(settings.brokerUrl);
+  const giveUp = () => void stage.clear().finally(() => process.exit(1));
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, giveUp);
+  process.once('uncaughtException', (error) => {
+    console.error(error);
+    giveUp();
+  });
+  // What Nest's client for RabbitMQ tells of itself is not for the audience.
+  Logger.overrideLogger(['warn', 'error']);
+  const abandon = new AbortController();
+  const tooLong = sleep(TIME_LIMIT_MS, undefined, { signal: abandon.signal }).then(() => {
+    throw new Error(`The demo has not come to its end within ${TIME_LIMIT_MS / 1000} s`);
+  });
+  try {
+    const seen = await Promise.race([play(stage, settings), tooLong]);
+    const failures = Object.entries(claimsOf(seen)).filter(([, holds]) => !holds);
+    const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
+    console.log(`\n${summaryOf(seen)}\n`);
+    for (const [claim] of failures) console.log(`✗ not: ${claim}`);
+    if (failures.length === 0) console.log('✓ every order was charged once');
+    console.log(`\nDone after ${seconds} s.`);
+    return failures.length === 0;
+  } finally {
+    abandon.abort();
+    await stage.clear();
+  }
+}
+
+async function play(stage: Stage, { orders: count, seed }: DemoSettings): Promise<Observation> {
+  const orders = placedOrders(count);
+  const copies = copiesOf(orders, randomOf(seed));
+  await stage.set();
+  const consumers = await startConsumers(stage);
+  console.log(introduction(stage, orders, seed));
+  await publish(stage, copies);
+  const progress = () =>
+    new Set(stage.ledger.charges().map(({ description }) => description)).size / orders.length;
+  await disturb(consumers, progress);
+  await untilAllIsDone(stage, consumers, progress);
+  // What one of them still held would be in the queue again.
+  await Promise.all(consumers.map((consumer) => consumer.close()));
+  const total = (name: 'deliveries' | 'redeliveries' | 'replays' | 'takeovers' | 'askedAgain') =>
+    consumers.reduce((sum, consumer) => sum + consumer[name], 0);
+  return {
+    orders,
+    published: copies.length,
+    deliveries: total('deliveries'),
+    redeliveries: total('redeliveries'),
+    replays: total('replays'),
+    takeovers: total('takeovers'),
+    askedAgain: total('askedAgain'),
+    charges: stage.ledger.charges(),
+    left: await stage.queues.waiting(),
+    putAside: await stage.queues.putAside(),
+  };
+}
+
+async function startConsumers(stage: Stage): Promise<Consumers> {
+  const consumers: Consumers = [
+    await stage.addConsumer(),
+    await stage.addConsumer(),
+    await stage.addConsumer(),
+  ];
+  await Promise.all(consumers.map((consumer) => consumer.start()));
+  return consumers;
+}
+
+async function publish({ brokerUrl, queue }: Stage, copies: readonly PlacedOrderDto[]) {
+  const publisher = new OrdersPublisher({ url: brokerUrl, queue });
+  await Promise.all(copies.map((order) => publisher.publish(order)));
+  await publisher.close();
+}
+
+/** Until the broker has no order left, and no consumer has one: twice, for one may be on its way. */
+async function untilAllIsDone(
+  { queues }: Stage,
+  consumers: Consumers,
+  progress: () => number,
+): Promise<void> {
+  for (let quiet = 0; quiet < 2;) {
+    await sleep(POLL_MS);
+    const isHeld = consumers.some(({ holds }) => holds > 0);
+    const isDone = progress() === 1 && !isHeld && (await queues.waiting()) === 0;
+    quiet = isDone ? quiet + 1 : 0;
+  }
+}
+
+function introduction(stage: Stage, { length }: readonly PlacedOrderDto[], seed: number): string {
+  const [delay, lease] = [PROVIDER_DELAY_MS / 1000, LEASE_MS / 1000];
+  return `
+Three consumers, each of them beside its API in a process of its own, share ${stage.servers}.
+Each of ${length.toLocaleString('en')} orders is published 1 to ${MAX_COPIES} times, all mixed up (DEMO_SEED=${seed}). A charge takes ${delay} s, a lease lasts ${lease} s.
+Connections to the broker are cut, and one consumer is killed and started again.`;
+}

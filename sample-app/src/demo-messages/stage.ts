@@ -1,0 +1,99 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ApiProcess } from '../demo/api-process.js';
+import { LedgerFile } from '../demo/ledger-file.js';
+import { type RedisServer, startRedisServer } from '../demo/redis-server.js';
+import { BrokerLine } from './broker-line.js';
+import { BrokerQueues } from './broker-queues.js';
+import { Consumer } from './consumer.js';
+import { RabbitMqServer } from './rabbitmq-server.js';
+
+export const PROVIDER_DELAY_MS = 100;
+export const LEASE_MS = 3000;
+
+/** A slow machine is not to be mistaken for a Redis that is down. */
+const COMMAND_TIMEOUT_MS = 2000;
+
+/** One broker, one Redis, one ledger, and consumers on all of them. */
+export class Stage {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'nestjs-idempotency-demo-messages-'));
+  readonly #ledgerPath = join(this.#folder, 'ledger.jsonl');
+  readonly ledger = new LedgerFile(this.#ledgerPath);
+  /** Of the demo's own, also on a broker that others use. */
+  readonly queue = `orders-demo-${randomUUID()}`;
+  readonly #own = new RabbitMqServer(join(this.#folder, 'rabbitmq'));
+  readonly #consumers: Consumer[] = [];
+  #redisStart: Promise<RedisServer> | undefined;
+  #redis: RedisServer | undefined;
+  #queues: BrokerQueues | undefined;
+  #cleared: Promise<void> | undefined;
+
+  constructor(private readonly givenBrokerUrl: string | undefined) {}
+
+  async set(): Promise<void> {
+    await writeFile(this.#ledgerPath, '');
+    this.#redisStart = startRedisServer(this.#folder);
+    this.#redis = await this.#redisStart;
+    if (this.givenBrokerUrl === undefined) await this.#own.start();
+    this.#queues = await BrokerQueues.open(this.brokerUrl, this.queue);
+  }
+
+  get brokerUrl(): string {
+    return this.givenBrokerUrl ?? this.#own.url;
+  }
+
+  get queues(): BrokerQueues {
+    return set(this.#queues);
+  }
+
+  /** The servers, in words. */
+  get servers(): string {
+    const broker = this.givenBrokerUrl === undefined ? `RabbitMQ ${this.#own.version}` : 'broker';
+    return `one ${broker} and one Redis ${set(this.#redis).version}`;
+  }
+
+  /** Not yet consuming, see {@link Consumer.start}. */
+  async addConsumer(): Promise<Consumer> {
+    const line = await BrokerLine.open(this.brokerUrl);
+    const consumer = new Consumer(line, () => this.#startProcess(line));
+    this.#consumers.push(consumer);
+    return consumer;
+  }
+
+  #startProcess(line: BrokerLine): ApiProcess {
+    if (this.#cleared !== undefined) throw new Error('The demo is over');
+    return new ApiProcess({
+      STORE: 'redis',
+      REDIS_URL: set(this.#redis).url,
+      BROKER_URL: line.url,
+      ORDERS_QUEUE: this.queue,
+      LEDGER_FILE: this.#ledgerPath,
+      PROVIDER_DELAY_MS: String(PROVIDER_DELAY_MS),
+      LEASE_MS: String(LEASE_MS),
+      COMMAND_TIMEOUT_MS: String(COMMAND_TIMEOUT_MS),
+    });
+  }
+
+  /** Ends every process and removes what they have left, however far they have come. */
+  clear(): Promise<void> {
+    this.#cleared ??= this.#clear();
+    return this.#cleared;
+  }
+
+  async #clear(): Promise<void> {
+    await Promise.all(this.#consumers.map((consumer) => consumer.kill()));
+    for (const consumer of this.#consumers) consumer.line.close();
+    await this.#own.stop();
+    await this.#redisStart?.then((redis) => redis.stop());
+    rmSync(this.#folder, { recursive: true, force: true });
+    if (this.givenBrokerUrl !== undefined) await this.#queues?.delete();
+  }
+}
+
+function set<Part>(part: Part | undefined): Part {
+  if (part === undefined) throw new Error('The stage is not set yet');
+  return part;
+}

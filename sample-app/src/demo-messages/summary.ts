@@ -1,0 +1,80 @@
+import type { Charge } from '../ledger/ledger.js';
+import type { PlacedOrderDto } from '../orders/placed-order.dto.js';
+
+export interface Observation {
+  readonly orders: readonly PlacedOrderDto[];
+  /** How often the orders were told of, all in all. */
+  readonly published: number;
+  readonly deliveries: number;
+  readonly redeliveries: number;
+  readonly replays: number;
+  readonly takeovers: number;
+  readonly askedAgain: number;
+  /** The ledger: neither the library nor the consumers have a say in it. */
+  readonly charges: readonly Charge[];
+  /** Messages that are left in the queue when the consumers have gone. */
+  readonly left: number;
+  /** Messages that the broker has given up. */
+  readonly putAside: number;
+}
+
+/** What has to hold, in words that make sense after "not:". */
+export function claimsOf(seen: Observation): Readonly<Record<string, boolean>> {
+  const { orders, charges, takeovers, askedAgain, left, putAside } = seen;
+  return {
+    'every order was charged once': chargesPerOrder(seen).every((count) => count === 1),
+    'nothing else was charged': sumOf(charges) === sumOf(orders),
+    'who asked the provider again had reported a takeover': askedAgain <= takeovers,
+    'the queue is empty': left === 0,
+    'nothing was put aside': putAside === 0,
+  };
+}
+
+export function summaryOf(seen: Observation): string {
+  const { orders, published, deliveries, redeliveries, replays, takeovers, askedAgain } = seen;
+  const { charges, left, putAside } = seen;
+  const rows: readonly (readonly [name: string, value: string, note?: string])[] = [
+    ['orders', counted(orders.length)],
+    ['messages published', counted(published)],
+    ['deliveries', counted(deliveries)],
+    ['  of these redelivered', counted(redeliveries), 'by closed channels'],
+    ['answered by the record', counted(replays), 'acknowledged without a second run'],
+    ['takeovers reported', counted(takeovers), 'of orders that the killed consumer had begun'],
+    ['provider asked again', counted(askedAgain), 'with the same key: it charged nothing'],
+    ['left in the queue', counted(left)],
+    ['put aside', counted(putAside)],
+    ['charges in the ledger', counted(charges.length), `${money(charges)} of ${money(orders)} EUR`],
+    ['charges per order', distribution(chargesPerOrder(seen))],
+  ];
+  return rows
+    .map(([name, value, note = '']) => `${name.padEnd(24)}${value.padStart(9)}   ${note}`.trimEnd())
+    .join('\n');
+}
+
+function chargesPerOrder({ orders, charges }: Observation): number[] {
+  const counts = new Map(orders.map(({ id }) => [id, 0]));
+  for (const { description = '' } of charges) {
+    counts.set(description, (counts.get(description) ?? 0) + 1);
+  }
+  return [...counts.values()];
+}
+
+/** As in "1×998, 2×2". */
+function distribution(counts: readonly number[]): string {
+  const times = [...new Set(counts)].sort((a, b) => a - b);
+  return times
+    .map((count) => `${count}×${counted(counts.filter((other) => other === count).length)}`)
+    .join(', ');
+}
+
+function sumOf(amounts: readonly { readonly amount: number }[]): number {
+  return amounts.reduce((sum, { amount }) => sum + amount, 0);
+}
+
+function money(amounts: readonly { readonly amount: number }[]): string {
+  return (sumOf(amounts) / 100).toLocaleString('en', { minimumFractionDigits: 2 });
+}
+
+function counted(count: number): string {
+  return count.toLocaleString('en');
+}
