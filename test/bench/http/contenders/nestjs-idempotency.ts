@@ -1,0 +1,56 @@
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { IdempotencyStore } from 'nestjs-idempotency';
+import type { OpenContender, Surroundings } from '../contender.js';
+
+/** Rounds of first requests leave more records than the default allows. */
+const MOST_RECORDS = 5_000_000;
+/** A machine that stalls is to make a round slow, and not to make it fail. */
+const COMMAND_TIMEOUT_MS = 10_000;
+
+interface Entries {
+  redis: typeof import('nestjs-idempotency/redis');
+  memory: typeof import('nestjs-idempotency/memory');
+  postgres: typeof import('nestjs-idempotency/postgres');
+}
+
+/** The built library, with the defaults that its users get, but for one time limit. */
+function withStore(open: (surroundings: Surroundings) => Promise<IdempotencyStore>): OpenContender {
+  return async (surroundings) => {
+    const { Idempotent, IdempotencyModule } = await load<typeof import('nestjs-idempotency')>(
+      surroundings.library,
+      'index.js',
+    );
+    return {
+      modules: [
+        IdempotencyModule.forRoot({
+          store: await open(surroundings),
+          commandTimeoutMs: COMMAND_TIMEOUT_MS,
+        }),
+      ],
+      mark: Idempotent(),
+      markWaiting: Idempotent({ whenInProgress: 'wait' }),
+    };
+  };
+}
+
+export const onRedis = withStore(async ({ library, redisUrl }) => {
+  const { redisStore } = await load<Entries['redis']>(library, 'stores/redis/index.js');
+  return redisStore({ url: redisUrl });
+});
+
+export const inMemory = withStore(async ({ library }) => {
+  const { memoryStore } = await load<Entries['memory']>(library, 'stores/memory/index.js');
+  return memoryStore({ maxRecords: MOST_RECORDS });
+});
+
+export const onPostgres = withStore(async ({ library, postgresUrl }) => {
+  const { postgresStore } = await load<Entries['postgres']>(library, 'stores/postgres/index.js');
+  const store = postgresStore({ url: postgresUrl });
+  await store.migrate();
+  return store;
+});
+
+function load<T>(library: string, file: string): Promise<T> {
+  return import(pathToFileURL(join(library, 'dist', file)).href) as Promise<T>;
+}

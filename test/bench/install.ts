@@ -1,0 +1,14 @@
+import { execFile } from 'node:child_process';
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+/** Installs what the lockfile of a folder names, unless it is there. */
+export async function ensureInstalled(folder: string): Promise<void> {
+  const wanted = join(folder, 'package-lock.json');
+  const present = join(folder, 'node_modules/.package-lock.json');
+  if (existsSync(present) && statSync(present).mtimeMs >= statSync(wanted).mtimeMs) return;
+  await run('npm', ['ci'], { cwd: folder });
+}

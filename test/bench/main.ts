@@ -1,0 +1,78 @@
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { planOf, USAGE, type BenchPlan } from './arguments.js';
+import { ensureInstalled } from './install.js';
+import { buildLibrary } from './library/build-library.js';
+import type { Part } from './parts/part.js';
+import { parts } from './parts/parts.js';
+import { Progress } from './progress.js';
+import { budgetRows } from './report/budget.js';
+import { updatePage } from './report/page.js';
+import type { PartResult } from './report/result.js';
+import { loadResults, saveResult, thisMachine } from './report/results-file.js';
+
+const plan = planFromCommandLine();
+if (plan !== undefined) await run(plan);
+
+async function run({ parts: chosen, profile, isKept, library: given }: BenchPlan): Promise<void> {
+  if (chosen.some(({ needsPeers }) => needsPeers)) await ensureInstalled(import.meta.dirname);
+  const built = given === undefined ? await buildLibrary() : undefined;
+  const library = built?.folder ?? resolve(given ?? '');
+  const results = new Map<string, PartResult>();
+  try {
+    for (const part of chosen) {
+      try {
+        results.set(part.name, await resultOf(part));
+      } catch (error) {
+        // What the others find is worth keeping all the same.
+        console.error(`${part.name} failed:`, error);
+        process.exitCode = 1;
+      }
+    }
+  } finally {
+    built?.remove();
+  }
+  const judged = budgetRows(results);
+  if (judged.length > 0) console.table(judged);
+  if (!isKept) return;
+  for (const result of results.values()) saveResult(result);
+  updatePage(loadResults());
+
+  async function resultOf(part: Part): Promise<PartResult> {
+    const progress = new Progress(part.name);
+    const [machine, date] = [thisMachine(), new Date().toISOString()];
+    const findings = await part.run({
+      profile,
+      library,
+      onProgress: (text) => progress.show(text),
+    });
+    progress.end();
+    const { version } = JSON.parse(readFileSync(join(library, 'package.json'), 'utf8')) as {
+      version: string;
+    };
+    const versions = {
+      'nestjs-idempotency': version,
+      Node: process.versions.node,
+      ...findings.versions,
+    };
+    const command = commandOf(part, profile);
+    const origin = { part: part.name, command, date, seconds: progress.seconds, machine };
+    return { ...origin, ...findings, versions };
+  }
+}
+
+/** As it is to be typed to have this part again. */
+function commandOf({ name }: Part, profile: BenchPlan['profile']): string {
+  const only = `npm run bench -- --only ${name}`;
+  return profile === 'default' ? only : `${only} --${profile}`;
+}
+
+function planFromCommandLine(): BenchPlan | undefined {
+  try {
+    return planOf(process.argv.slice(2), parts);
+  } catch (error) {
+    console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
+    process.exitCode = 2;
+    return undefined;
+  }
+}

@@ -1,0 +1,60 @@
+import { execFileSync } from 'node:child_process';
+import { join } from 'node:path';
+import { ensureInstalled } from '../install.js';
+import type { Rounds } from '../measuring/interleave.js';
+import { measureHttp } from './http.js';
+import type { Findings, Part, PartContext, Profile } from './part.js';
+import { conditions, measureStore } from './store.js';
+
+const FOLDER = join(import.meta.dirname, '../nodes');
+const NAMES = ['node20', 'node22', 'node24'];
+
+const ROUNDS: Readonly<Record<Profile, Rounds>> = {
+  quick: { rounds: 3, turnMs: 250, warmUpMs: 500 },
+  default: { rounds: 5, turnMs: 600, warmUpMs: 1_500 },
+  full: { rounds: 9, turnMs: 2_000, warmUpMs: 4_000 },
+};
+
+/** The same on several versions of Node. */
+export const nodesPart: Part = {
+  name: 'nodes',
+  needsPeers: true,
+  isOptional: true,
+  run: (context) => measureNodes(context),
+};
+
+async function measureNodes(context: PartContext): Promise<Findings> {
+  await ensureInstalled(FOLDER);
+  const { profile, library } = context;
+  const rounds = ROUNDS[profile];
+  const nodes = NAMES.map((name) => {
+    const execPath = join(FOLDER, 'node_modules', name, 'bin/node');
+    const version = execFileSync(execPath, ['-p', 'process.versions.node'], { encoding: 'utf8' });
+    return { name: `Node ${version.trim()}`, execPath };
+  });
+  const store = await measureStore(
+    context,
+    rounds,
+    [
+      ...conditions('pair', 'TCP', 'on', 200, [32]),
+      ...conditions('replay', 'TCP', 'on', 200, [32]),
+    ],
+    Object.fromEntries(
+      nodes.map(({ name, execPath }) => [name, { kind: 'store', library, execPath } as const]),
+    ),
+  );
+  const http = await measureHttp(
+    context,
+    rounds,
+    [
+      { scenario: 'first', connections: 64 },
+      { scenario: 'replay', connections: 64 },
+    ],
+    nodes.map(({ name, execPath }) => ({ contender: 'redis' as const, library, name, execPath })),
+  );
+  return {
+    measurements: [...store.measurements, ...http.measurements],
+    rounds,
+    versions: { ...store.versions, ...http.versions },
+  };
+}

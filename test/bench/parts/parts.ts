@@ -1,0 +1,22 @@
+import { contentionPart } from './contention.js';
+import { growthPart } from './growth.js';
+import { httpPart } from './http.js';
+import { memoryPart } from './memory.js';
+import { nodesPart } from './nodes.js';
+import type { Part } from './part.js';
+import { postgresPart } from './postgres.js';
+import { sizePart } from './size.js';
+import { startupPart } from './startup.js';
+import { storePart } from './store.js';
+
+export const parts: readonly Part[] = [
+  storePart,
+  httpPart,
+  contentionPart,
+  memoryPart,
+  growthPart,
+  startupPart,
+  sizePart,
+  postgresPart,
+  nodesPart,
+];

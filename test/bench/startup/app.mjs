@@ -1,0 +1,55 @@
+// Plain JavaScript: a loader of TypeScript would be measured, too. Prints what a start took, in milliseconds.
+import 'reflect-metadata';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { Controller, Module, Post } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
+
+const { contender, library, redisUrl } = JSON.parse(process.env.BENCH_STARTUP);
+const require = createRequire(import.meta.url);
+
+/** What each loads, and what it adds to the module and to the route. */
+const openers = {
+  bare: () => ({ imports: [], mark: () => undefined }),
+  redis: async () => {
+    const load = (file) => import(pathToFileURL(join(library, 'dist', file)).href);
+    const { Idempotent, IdempotencyModule } = await load('index.js');
+    const { redisStore } = await load('stores/redis/index.js');
+    const store = redisStore({ url: redisUrl });
+    return { imports: [IdempotencyModule.forRoot({ store })], mark: Idempotent() };
+  },
+  'node-idempotency': () => {
+    const peer = require('@node-idempotency/nestjs');
+    const storage = { adapter: 'redis', options: { url: redisUrl } };
+    return {
+      imports: [peer.NodeIdempotencyModule.forRootAsync({ storage })],
+      mark: peer.Idempotent(),
+    };
+  },
+};
+
+const started = performance.now();
+const { imports, mark } = await openers[contender]();
+const loaded = performance.now();
+
+class PaymentsController {
+  pay() {
+    return {};
+  }
+}
+const handler = Object.getOwnPropertyDescriptor(PaymentsController.prototype, 'pay');
+mark(PaymentsController.prototype, 'pay', handler);
+Post('payments')(PaymentsController.prototype, 'pay', handler);
+Controller()(PaymentsController);
+class AppModule {}
+Module({ imports, controllers: [PaymentsController] })(AppModule);
+
+const app = await NestFactory.create(AppModule, new FastifyAdapter(), { logger: false });
+await app.listen(0, '127.0.0.1');
+const listening = performance.now();
+process.stdout.write(
+  JSON.stringify({ loadMs: loaded - started, startMs: listening - loaded }),
+  () => process.exit(),
+);

@@ -1,0 +1,44 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import { conditions, measureStore } from '../../bench/parts/store.js';
+import { projectRoot } from '../../support/project-root.js';
+
+const CONDITIONS = [
+  ...conditions('pair', 'TCP', 'on', 200, [4]),
+  ...conditions('replay', 'Unix socket', 'off', 4_096, [1]),
+];
+
+describe('The benchmark', () => {
+  it('measures the built library and what it is compared with, turn by turn', async () => {
+    if (!existsSync(join(projectRoot, 'dist/index.js'))) {
+      throw new Error('The package is not built: npm run build, or all in one: npm test');
+    }
+    const rounds = { rounds: 2, turnMs: 30, warmUpMs: 30 };
+    const { measurements, versions } = await measureStore(
+      { onProgress: () => undefined },
+      rounds,
+      CONDITIONS,
+      {
+        store: { kind: 'store', library: projectRoot },
+        raw: { kind: 'raw' },
+        scripts: { kind: 'scripts' },
+      },
+    );
+    expect(versions.Redis).toMatch(/^\d+\.\d+/);
+    expect(measurements.map(({ entrant, factors }) => `${factors.task} ${entrant}`)).toEqual([
+      'pair store',
+      'pair raw',
+      'pair scripts',
+      'replay store',
+      'replay raw',
+      'replay scripts',
+    ]);
+    for (const { metrics } of measurements) {
+      for (const name of ['perSecond', 'cpuUs', 'redisUs', 'p50Ms', 'p99Ms', 'p999Ms']) {
+        expect(metrics[name]?.rounds).toHaveLength(2);
+        expect(metrics[name]?.min).toBeGreaterThan(0);
+      }
+    }
+  });
+});
