@@ -13,10 +13,12 @@ export default {
   moduleNameMapper: {
     // Tests and the sample app are written against the package's name, and run its sources.
     '^nestjs-idempotency$': '<rootDir>/lib/index.ts',
-    '^nestjs-idempotency/(client|swagger|testing)$': '<rootDir>/lib/$1/index.ts',
+    '^nestjs-idempotency/(bullmq|client|swagger|testing)$': '<rootDir>/lib/$1/index.ts',
+    '^nestjs-idempotency/graphql$': '<rootDir>/lib/transports/graphql/index.ts',
     '^nestjs-idempotency/(memory|redis|postgres)$': '<rootDir>/lib/stores/$1/index.ts',
     '^nestjs-idempotency/(pg|kysely|drizzle|knex|typeorm|prisma)$':
       '<rootDir>/lib/transactions/$1/index.ts',
+    '^nestjs-idempotency/messagepack$': '<rootDir>/lib/codecs/messagepack/index.ts',
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   // light-my-request and @fastify/static require() these two, which are ES modules only. Node 20's real

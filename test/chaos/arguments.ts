@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { oneOf, wholeNumber } from './argument-values.js';
 import { faults } from './faults/index.js';
 import type { Plan, PlanDefaults } from './plan.js';
 import { topologies } from './topologies/index.js';
@@ -79,10 +80,11 @@ export function planOf(args: readonly string[]): Plan {
     seed: number('seed', Math.floor(Math.random() * 1_000_000), 0),
     topology,
     faults: chosen,
-    onSaveFailure: oneOf('on-save-failure', values['on-save-failure'] ?? 'error', [
-      'error',
-      'respond',
-    ]) as Plan['onSaveFailure'],
+    onSaveFailure: oneOf<Plan['onSaveFailure']>(
+      'on-save-failure',
+      values['on-save-failure'] ?? 'error',
+      ['error', 'respond'],
+    ),
     leaseMs: number('lease-ms', wanted.leaseMs),
     effectMs: number('effect-ms', wanted.effectMs, 0),
     keysAtOnce: number('keys-at-once', wanted.keysAtOnce),
@@ -93,18 +95,6 @@ export function planOf(args: readonly string[]): Plan {
     transactional,
     report: values.report,
   };
-}
-
-function wholeNumber(
-  name: string,
-  text: string | undefined,
-  fallback: number,
-  least: number,
-): number {
-  if (text === undefined) return fallback;
-  const value = Number(text);
-  if (Number.isSafeInteger(value) && value >= least) return value;
-  throw new Error(`--${name} must be a whole number from ${least}, not ${text}`);
 }
 
 /** `500` for each of the faults, `500,pause=20` for all but one of them. */
@@ -123,9 +113,4 @@ function canStrike(name: string, topology: string): void {
   const possible = faults.get(name)?.topologies ?? [topology];
   if (possible.includes(topology)) return;
   throw new Error(`--faults ${name} needs --topology ${possible.join(' or ')}, not ${topology}`);
-}
-
-function oneOf(name: string, text: string, choices: readonly string[]): string {
-  if (choices.includes(text)) return text;
-  throw new Error(`--${name} must be one of ${choices.join(', ')}, not ${text}`);
 }

@@ -1,6 +1,7 @@
 import type { Row } from '../support/figures/report.js';
 import type { Plan } from './plan.js';
 import type { RunResult } from './run.js';
+import { inWords, tableText } from './table-text.js';
 
 /** What a run came to, a row for each figure. */
 export function rowsOf(result: RunResult): Row[] {
@@ -22,18 +23,8 @@ export function rowsOf(result: RunResult): Row[] {
 }
 
 /** The same for eyes. */
-export function tableOf(plan: Plan, result: RunResult): string {
-  const { objections } = result;
-  const rows = rowsOf(result).map(({ what, count }) => [String(what), String(count)] as const);
-  const width = Math.max(...rows.map(([name]) => name.length));
-  const verdict = objections.length === 0 ? 'The oracle has no objection.' : 'The oracle objects:';
-  return [
-    '',
-    ...rows.map(([name, value]) => `${name.padEnd(width)}  ${value}`),
-    '',
-    `seed ${plan.seed}`,
-    [verdict, ...objections].join('\n  '),
-  ].join('\n');
+export function tableOf({ seed }: Plan, result: RunResult): string {
+  return tableText(rowsOf(result), seed, result.objections);
 }
 
 /** Where there was no failure in n trials: all that this shows, the "rule of three". */
@@ -49,9 +40,4 @@ function atMost({ figures }: RunResult): Readonly<Record<string, string>> {
   ];
   const none = trials.filter(([name, count]) => figures[name] === 0 && count > 0);
   return Object.fromEntries(none.map(([name, count]) => [name, `< 3/${count} at 95 %`]));
-}
-
-/** `keysExecutedTwice` as `keys executed twice`. */
-function inWords(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 }

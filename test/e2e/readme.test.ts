@@ -15,6 +15,7 @@ import { newOwnerToken } from '../../lib/core/owner-token.js';
 import { recordKey } from '../../lib/core/record-key.js';
 import { encodeAnswer } from '../../lib/transports/http/http-answer.js';
 import { HTTP_DEFAULTS } from '../../lib/transports/http/http-options.js';
+import { MESSAGE_DEFAULTS } from '../../lib/transports/message/message-options.js';
 import { freePort } from '../support/free-port.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 
@@ -98,7 +99,14 @@ describe('the table of options in the README', () => {
       'scope',
       'operation',
       'replayHeaders',
-      ...Object.keys({ ...PROTOCOL_DEFAULTS, ...ENGINE_DEFAULTS, ...HTTP_DEFAULTS }),
+      ...Object.keys({
+        ...PROTOCOL_DEFAULTS,
+        ...ENGINE_DEFAULTS,
+        ...HTTP_DEFAULTS,
+        ...MESSAGE_DEFAULTS,
+      }),
+      'codec',
+      'consumer',
       'breaker',
       'reconcile',
       'unitOfWork',
@@ -115,6 +123,7 @@ describe('the table of options in the README', () => {
       ...PROTOCOL_DEFAULTS,
       ...ENGINE_DEFAULTS,
       ...HTTP_DEFAULTS,
+      ...MESSAGE_DEFAULTS,
     };
     for (const { name, text } of rows()) {
       const told = /^`(.*)`$/.exec(text)?.[1];

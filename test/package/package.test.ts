@@ -60,11 +60,15 @@ describe.each([
       '@nestjs/core': '11.2.10',
       '@nestjs/platform-express': '11.2.10',
       '@nestjs/swagger': '11.0.0',
+      bullmq: '5.81.5',
+      graphql: '16.15.0',
       ioredis: '5.9.2',
+      msgpackr: '2.1.3',
     },
     // require() of an ES module, as every CommonJS application does it.
     load: (entry: string) => `Promise.resolve(require('${entry}'))`,
     hasDriver: true,
+    hasLibraries: true,
   },
   {
     name: 'an ESM application on Nest 12, without ioredis',
@@ -78,8 +82,9 @@ describe.each([
     },
     load: (entry: string) => `import('${entry}')`,
     hasDriver: false,
+    hasLibraries: false,
   },
-])('$name', ({ folder, type, dependencies, load, hasDriver }) => {
+])('$name', ({ folder, type, dependencies, load, hasDriver, hasLibraries }) => {
   let app: ConsumerApp;
 
   beforeAll(async () => {
@@ -116,6 +121,20 @@ describe.each([
     expect(await app.print(script)).toBe('function');
   });
 
+  it.each([
+    ['graphql', 'graphql', 'String(entry.idempotentDirective)', '@idempotent'],
+    ['bullmq', 'bullmq', 'entry.delayJob.name', 'delayJob'],
+    ['messagepack', 'msgpackr', 'entry.messagePackCodec().name', 'messagepack'],
+  ])(
+    `loads nestjs-idempotency/%s ${hasLibraries ? 'with' : 'in vain without'} its library`,
+    async (entry, library, printing, text) => {
+      const loaded = load(`nestjs-idempotency/${entry}`);
+      const printed = app.print(`${loaded}.then((entry) => console.log(${printing}))`);
+      if (hasLibraries) expect(await printed).toBe(text);
+      else await expect(printed).rejects.toThrow(`Cannot find package '${library}'`);
+    },
+  );
+
   it('prints the migrations without a driver', async () => {
     expect(await app.bin('nestjs-idempotency', 'migrations')).toContain(
       'CREATE TABLE "public"."idempotency_records"',
@@ -126,6 +145,19 @@ describe.each([
     const running = await app.start();
     try {
       await expectOneChargeForTwoRequests(running, 'MemoryIdempotencyStore');
+    } finally {
+      await running.stop();
+    }
+  });
+
+  it('prints one receipt for two calls of a service', async () => {
+    const running = await app.start();
+    try {
+      const receipt = async (charge: string) =>
+        (await fetch(`${running.url}/receipts/${charge}`)).json();
+      expect(await receipt('one')).toEqual({ charge: 'one', printed: 1 });
+      expect(await receipt('one')).toEqual({ charge: 'one', printed: 1 });
+      expect(await receipt('two')).toEqual({ charge: 'two', printed: 2 });
     } finally {
       await running.stop();
     }

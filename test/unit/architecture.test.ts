@@ -156,6 +156,98 @@ const forbidden: readonly ForbiddenImport[] = [
     reaches: 'lib/stores/redis/index.ts',
     rule: 'store-knows-core-and-itself',
   },
+  ...['plain', 'json', 'messagepack'].flatMap((folder) => [
+    {
+      from: `lib/codecs/${folder}/transport.ts`,
+      imports: '../../transports/call/index.js',
+      reaches: 'lib/transports/call/index.ts',
+      rule: 'codecs-know-core-and-themselves',
+    },
+    {
+      from: `lib/codecs/${folder}/injection.ts`,
+      imports: '@nestjs/common',
+      reaches: 'node_modules/@nestjs/common/index.js',
+      rule: 'codecs-know-core-and-themselves',
+    },
+    {
+      from: `lib/codecs/${folder}/library.ts`,
+      imports: 'ioredis',
+      reaches: 'node_modules/ioredis/index.js',
+      rule: `${folder}-codec-needs-its-library-only`,
+    },
+  ]),
+  {
+    from: 'lib/codecs/messagepack/neighbour.ts',
+    imports: '../json/index.js',
+    reaches: 'lib/codecs/json/index.ts',
+    rule: 'codecs-know-core-and-themselves',
+  },
+  {
+    from: 'lib/codecs/plain/neighbour.ts',
+    imports: '../json/index.js',
+    reaches: 'lib/codecs/json/index.ts',
+    rule: 'codecs-know-core-and-themselves',
+  },
+  {
+    from: 'lib/codecs/json/library-of-another.ts',
+    imports: 'msgpackr',
+    reaches: 'node_modules/msgpackr/index.js',
+    rule: 'json-codec-needs-its-library-only',
+  },
+  {
+    from: 'lib/core/codec.ts',
+    imports: '../codecs/json/index.js',
+    reaches: 'lib/codecs/json/index.ts',
+    rule: 'core-knows-core-only',
+  },
+  {
+    from: 'lib/transports/http/codec.ts',
+    imports: '../../codecs/json/index.js',
+    reaches: 'lib/codecs/json/index.ts',
+    rule: 'codecs-are-below-calls',
+  },
+  {
+    from: 'lib/stores/redis/codec.ts',
+    imports: '../../codecs/plain/index.js',
+    reaches: 'lib/codecs/plain/index.ts',
+    rule: 'codecs-are-below-calls',
+  },
+  {
+    from: 'lib/transports/call/codec.ts',
+    imports: '../../codecs/messagepack/index.js',
+    reaches: 'lib/codecs/messagepack/index.ts',
+    rule: 'messagepack-is-an-entry-of-its-own',
+  },
+  {
+    from: 'lib/nest/codec.ts',
+    imports: '../codecs/messagepack/index.js',
+    reaches: 'lib/codecs/messagepack/index.ts',
+    rule: 'messagepack-is-an-entry-of-its-own',
+  },
+  {
+    from: 'lib/bullmq/module.ts',
+    imports: '../nest/module.js',
+    reaches: 'lib/nest/module.ts',
+    rule: 'bullmq-knows-core-and-its-library-only',
+  },
+  {
+    from: 'lib/bullmq/injection.ts',
+    imports: '@nestjs/common',
+    reaches: 'node_modules/@nestjs/common/index.js',
+    rule: 'bullmq-knows-core-and-its-library-only',
+  },
+  {
+    from: 'lib/nest/jobs.ts',
+    imports: '../bullmq/index.js',
+    reaches: 'lib/bullmq/index.ts',
+    rule: 'bullmq-is-an-entry-of-its-own',
+  },
+  {
+    from: 'lib/transports/call/jobs.ts',
+    imports: 'bullmq',
+    reaches: 'node_modules/bullmq/index.js',
+    rule: 'bullmq-is-an-entry-of-its-own',
+  },
   {
     from: 'lib/cli/driver.ts',
     imports: 'pg',
@@ -221,6 +313,36 @@ const forbidden: readonly ForbiddenImport[] = [
     imports: 'ioredis',
     reaches: 'node_modules/ioredis/index.js',
     rule: 'transport-needs-nest-and-rxjs-only',
+  },
+  ...['microservices', 'websockets'].map((name) => ({
+    from: `lib/transports/message/${name}.ts`,
+    imports: `@nestjs/${name}`,
+    reaches: `node_modules/@nestjs/${name}/index.js`,
+    rule: 'package-of-one-way-in-is-loaded-when-it-is-needed',
+  })),
+  ...['graphql', '@nestjs/graphql'].map((name) => ({
+    from: `lib/transports/graphql/${name.replace('/', '-')}.ts`,
+    imports: name,
+    reaches: `node_modules/${name}/index.js`,
+    rule: 'transport-needs-nest-and-rxjs-only',
+  })),
+  {
+    from: 'lib/transports/graphql/directive/nest.ts',
+    imports: '@nestjs/graphql',
+    reaches: 'node_modules/@nestjs/graphql/index.js',
+    rule: 'directive-needs-graphql-only',
+  },
+  {
+    from: 'lib/transports/graphql/early.ts',
+    imports: './directive/directive.js',
+    reaches: 'lib/transports/graphql/directive/directive.ts',
+    rule: 'directive-is-loaded-when-it-is-needed',
+  },
+  {
+    from: 'lib/nest/directive.ts',
+    imports: '../transports/graphql/index.js',
+    reaches: 'lib/transports/graphql/index.ts',
+    rule: 'directive-is-loaded-when-it-is-needed',
   },
   {
     from: 'lib/nest/store.ts',
@@ -340,8 +462,14 @@ const forbidden: readonly ForbiddenImport[] = [
 
 const packages = [
   '@nestjs/common',
+  '@nestjs/graphql',
+  '@nestjs/microservices',
   '@nestjs/swagger',
+  '@nestjs/websockets',
+  'bullmq',
+  'graphql',
   'ioredis',
+  'msgpackr',
   'opossum',
   'rxjs',
   'safe-stable-stringify',
@@ -379,11 +507,34 @@ export { x as y } from 'pg';
   'lib/transactions/drizzle/client.ts': `export { x } from '../pg/index.js';
 export { x as y } from 'pg';
 `,
+  'lib/codecs/plain/index.ts': `export { x } from '../../core/record.js';\n`,
+  'lib/codecs/json/index.ts': `export { x } from '../../core/record.js';
+export { x as y } from '../plain/index.js';
+`,
+  'lib/codecs/messagepack/index.ts': `export { x } from '../../core/record.js';
+export { x as y } from '../plain/index.js';
+export { x as z } from 'msgpackr';
+`,
+  'lib/bullmq/index.ts': `export { x } from '../core/record.js';
+export { x as y } from 'bullmq';
+`,
+  'lib/transports/call/index.ts': `export { x } from '../../codecs/json/index.js';\n`,
+  'lib/nest/codec.ts': `export { x } from '../codecs/json/index.js';\n`,
   'lib/cli/main.ts': `export { x } from '../stores/postgres/migrations.js';\n`,
   'lib/resilience/breaker.ts': `export { x } from '../core/record.js';
 export { x as y } from 'opossum';
 `,
-  'lib/transports/message/index.ts': `export { x } from '../../core/record.js';\n`,
+  'lib/transports/graphql/transport.ts': `export { x } from '../../core/record.js';
+export const load = () => import('./directive/directive.js');
+`,
+  'lib/transports/graphql/index.ts': `export { y } from './directive/directive.js';\n`,
+  'lib/transports/graphql/directive/directive.ts': `export { x as y } from 'graphql';\n`,
+  'lib/transports/message/index.ts': `export { x } from '../../core/record.js';
+export const load = () => import('@nestjs/microservices');
+`,
+  'lib/transports/socket/index.ts': `export { x } from '../../core/record.js';
+export const load = () => import('@nestjs/websockets');
+`,
   'lib/transports/http/index.ts': `export { x } from '../../core/record.js';
 export { x as y } from '@nestjs/common';
 export { x as z } from 'rxjs';
@@ -407,6 +558,7 @@ export { y } from './nest/module.js';
   'sample-app/src/main.ts': `export { x } from 'nestjs-idempotency';
 export { y } from 'nestjs-idempotency/redis';
 export { z } from 'nestjs-idempotency/pg';
+export { w } from 'nestjs-idempotency/messagepack';
 `,
   'test/support/helper.ts': `export { x } from '../../lib/core/record.js';\n`,
 };

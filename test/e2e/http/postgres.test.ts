@@ -89,7 +89,8 @@ describe.each(platforms)('Records in PostgreSQL, %s', (platform) => {
     expectProblem(duplicate, 'in-progress');
     expect(count).toBe(1);
     scenario.gate.open();
-    expectReplay(await scenario.post('/things'), await pending.response);
+    const first = await pending.response;
+    expectReplay(await scenario.post('/things'), first);
   });
 
   it('duplicates that wait get the first answer', async () => {

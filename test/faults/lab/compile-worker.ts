@@ -1,31 +1,41 @@
-import { mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { projectRoot } from '../../support/project-root.js';
 import { toJavaScript } from '../../support/to-javascript.js';
 
-const WORKER = join(import.meta.dirname, 'worker');
+const FAULTS = join(import.meta.dirname, '..');
+
+/** What workers of all kinds share. */
+const COMMON = 'lab/worker';
+
+/** Where the compiled library is, within the folder that it was compiled into. */
+export const COMPILED_LIBRARY = 'node_modules/nestjs-idempotency';
 
 /**
  * Compiles worker and library into `folder`, once for all the processes that are to be started: compiled
  * on the fly, each start would take twice as long.
  *
- * @returns the program to run.
+ * @param worker - the folder of its `main.ts`, in `test/faults`.
+ * @returns the program to run, within `folder`.
  */
-export async function compileWorker(folder: string): Promise<string> {
-  const app = join(folder, 'worker');
-  const library = join(folder, 'node_modules/nestjs-idempotency');
+export async function compileWorker(folder: string, worker = COMMON): Promise<string> {
+  const app = join(folder, 'app');
+  const library = join(folder, COMPILED_LIBRARY);
   await mkdir(app, { recursive: true });
   await mkdir(library, { recursive: true });
   await Promise.all([
     writeFile(join(app, 'package.json'), JSON.stringify({ type: 'module' })),
-    symlink(join(projectRoot, 'package.json'), join(library, 'package.json')),
-    symlink(join(projectRoot, 'lua'), join(library, 'lua')),
-    symlink(join(projectRoot, 'sql'), join(library, 'sql')),
+    // Copies, as the rest: whoever works on the library meanwhile does not change what is running.
+    ...['package.json', 'lua', 'sql'].map((name) =>
+      cp(join(projectRoot, name), join(library, name), { recursive: true }),
+    ),
     linkPackages(join(folder, 'node_modules')),
-    compileTree(WORKER, app),
+    ...[...new Set([COMMON, worker])].map((name) =>
+      compileTree(join(FAULTS, name), join(app, name)),
+    ),
     compileTree(join(projectRoot, 'lib'), join(library, 'dist')),
   ]);
-  return join(app, 'main.js');
+  return join(app, worker, 'main.js');
 }
 
 /** Every package of the project beside the compiled library, which resolves to itself alone. */

@@ -3,6 +3,8 @@ import { IdempotencyOptionsError, type IdempotencyOptions } from 'nestjs-idempot
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { ENGINE_DEFAULTS, PROTOCOL_DEFAULTS } from '../../../lib/core/options.js';
 import { resolveEngineOptions, resolveOptions } from '../../../lib/nest/idempotency-options.js';
+import { JSON_CODEC } from '../../../lib/codecs/json/json-codec.js';
+import { MESSAGE_DEFAULTS } from '../../../lib/transports/message/message-options.js';
 import { HTTP_DEFAULTS } from '../../../lib/transports/http/http-options.js';
 
 const store = memoryStore();
@@ -11,7 +13,12 @@ const resolve = (module: object, ...layers: object[]) =>
 
 describe('options', () => {
   it('that are not given have their defaults', () => {
-    expect(resolve({})).toEqual({ protocol: PROTOCOL_DEFAULTS, http: HTTP_DEFAULTS });
+    expect(resolve({})).toEqual({
+      protocol: PROTOCOL_DEFAULTS,
+      http: HTTP_DEFAULTS,
+      message: MESSAGE_DEFAULTS,
+      codec: JSON_CODEC,
+    });
     expect(resolveEngineOptions({ store })).toEqual(ENGINE_DEFAULTS);
   });
 

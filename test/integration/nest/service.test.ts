@@ -7,10 +7,12 @@ import {
   IdempotencyModule,
   IdempotencyOptionsError,
   IdempotencyService,
+  jsonCodec,
   OperationRejectedError,
   ValueNotStorableError,
   type IdempotentCall,
 } from 'nestjs-idempotency';
+import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { Gate } from '../../support/http/gate.js';
 import { useStores } from '../../support/http/combinations.js';
 import { Tally } from '../../support/http/tally.js';
@@ -81,13 +83,37 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       });
     });
 
-    it('a Date as a text, for the first caller too', async () => {
-      const at = new Date(0);
-      const stored = { at: '1970-01-01T00:00:00.000Z', list: [null] };
-      expect(await twice(() => ({ at, list: [undefined], not: undefined }))).toEqual({
+    it('what is plain in JSON, for the first caller too', async () => {
+      const request = call({ codec: jsonCodec({ dates: 'text' }) });
+      const stored = { at: '1970-01-01T00:00:00.000Z', zero: 0 };
+      expect(await twice(() => ({ at: new Date(0), zero: -0, not: undefined }), request)).toEqual({
         values: [stored, stored],
         executions: 1,
       });
+    });
+
+    it.each<[string, unknown]>([
+      ['a Date', new Date(7)],
+      ['a Map of BigInts', new Map([['total', 10n ** 30n]])],
+      ['bytes inside of an object', { bytes: Buffer.from([0, 0xff, 0xc1, 0x0a]) }],
+    ])('%s, as MessagePack', async (_, value) => {
+      const request = call({ codec: messagePackCodec() });
+      expect(await twice(() => value, request)).toStrictEqual({
+        values: [value, value],
+        executions: 1,
+      });
+    });
+
+    it('bytes, which need no codec', async () => {
+      const bytes = Buffer.from([0, 0xff, 0xc1, 0x0a]);
+      expect(await twice(() => bytes)).toStrictEqual({ values: [bytes, bytes], executions: 1 });
+    });
+
+    it('what an earlier release has kept as JSON, by any codec', async () => {
+      const request = call();
+      await service.run(request, () => ({ id: 7 }));
+      const later = { ...request, codec: messagePackCodec() };
+      expect(await service.run(later, () => 'other')).toEqual({ id: 7 });
     });
 
     it('a value of its own, which no caller can change for another', async () => {
@@ -110,6 +136,8 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       ['a function', () => 7],
       ['a symbol', Symbol('s')],
       ['a circle', circle],
+      ['a Date', { at: new Date(0) }],
+      ['an undefined item', { list: [undefined] }],
     ])('fails the first caller and is not made again: %s', async (_, value) => {
       const request = call();
       let executions = 0;
@@ -125,6 +153,17 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(error).toMatchObject({ code: 'idempotency_response_not_kept', retryable: false });
       expect(executions).toBe(1);
     });
+  });
+
+  it('a value of a codec that is gone is not made again', async () => {
+    const request = call();
+    await service.run({ ...request, codec: messagePackCodec() }, () => new Date(7));
+    let executions = 0;
+    const error = await rejection(service.run(request, () => (executions += 1)));
+    expect(error).toBeInstanceOf(OperationRejectedError);
+    expect(error).toMatchObject({ code: 'idempotency_response_not_kept', retryable: false });
+    expect(error.message).toContain('"messagepack"');
+    expect(executions).toBe(0);
   });
 
   describe('an operation that throws', () => {

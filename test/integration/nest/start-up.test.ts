@@ -1,4 +1,4 @@
-import { Controller, Get, Injectable, Module, Post, Sse, type Type } from '@nestjs/common';
+import { Controller, Get, Post, Sse, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
 import { EMPTY } from 'rxjs';
@@ -248,26 +248,5 @@ describe('@Idempotent() is refused where it stands', () => {
   ])('on %s', (_, descriptor) => {
     expect(decorate(descriptor)).toThrow(IdempotencyOptionsError);
     expect(decorate(descriptor)).toThrow('total');
-  });
-});
-
-describe('the start', () => {
-  it('looks at routes only: a decorated method that is none is no operation', async () => {
-    @Injectable()
-    class Helper {
-      @Idempotent({ operation: 'Payments.pay' })
-      pay() {
-        return 'paid';
-      }
-    }
-    @Module({ providers: [Helper] })
-    class HelperModule {}
-    const module = await Test.createTestingModule({
-      imports: [IdempotencyModule.forRoot({ store: memoryStore() }), HelperModule],
-      controllers: [Payments],
-    }).compile();
-    await expect(module.init()).resolves.toBeDefined();
-    expect(module.get(Helper, { strict: false }).pay()).toBe('paid');
-    await module.close();
   });
 });

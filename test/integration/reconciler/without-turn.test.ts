@@ -7,6 +7,8 @@ import { IdempotencyEvents } from '../../../lib/core/events.js';
 import { IdempotencyEngine } from '../../../lib/core/idempotency-engine.js';
 import { ENGINE_DEFAULTS, PROTOCOL_DEFAULTS } from '../../../lib/core/options.js';
 import { Reconciliation } from '../../../lib/core/reconciliation.js';
+import { JSON_CODEC } from '../../../lib/codecs/json/json-codec.js';
+import { valueFormat } from '../../../lib/transports/call/outcome-format.js';
 import { recoverableCall } from '../../../lib/transports/call/call-recovery.js';
 import { noServices } from '../../support/no-services.js';
 import { startPostgres } from '../../support/postgres-server.js';
@@ -60,7 +62,11 @@ describe.each(Object.entries(STORES))('Without a turn, on %s', (_, start) => {
       return { value: key };
     };
     const options = { ...PROTOCOL_DEFAULTS, commandTimeoutMs: TIMEOUT_MS, onTakeover };
-    const operation = recoverableCall(options, () => true, 1_000);
+    const operation = recoverableCall(options, {
+      keep: () => true,
+      format: valueFormat(JSON_CODEC),
+      maxStoredBytes: 1_000,
+    });
     const settings = { intervalMs: 100, afterMs: 0, batchSize: 10 };
     const rounds = stores.map(async (own) => {
       const engine = new IdempotencyEngine(own, new IdempotencyEvents(), ENGINE_DEFAULTS);

@@ -62,8 +62,9 @@ describe('a logger that throws', () => {
     const calls = new CallTransport(engine, noServices);
     store.next('begin', unavailable);
     const call = newCall({ onStoreUnavailable: 'execute' });
-    expect(await calls.run(call, () => 'paid')).toBe('paid');
-    expect(await calls.run(call, () => 'paid again')).toBe('paid');
+    const paid = { kind: 'value', value: 'paid' };
+    expect(await calls.settle(call, () => 'paid')).toMatchObject(paid);
+    expect(await calls.settle(call, () => 'paid again')).toMatchObject(paid);
     expect(await engine.drain()).toBe(0);
   });
 });

@@ -3,7 +3,7 @@
  * own: as CommonJS on Nest 11 and as an ES module on Nest 12.
  */
 import 'reflect-metadata';
-import { Body, Controller, Get, Module, Post } from '@nestjs/common';
+import { Body, Controller, Get, Injectable, Module, Param, Post } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { DocumentBuilder, SwaggerModule } from '@nestjs/swagger';
 import { IdempotencyModule, IdempotencyStore, Idempotent } from 'nestjs-idempotency';
@@ -33,6 +33,28 @@ class ChargesController {
   }
 }
 
+/** What no request reaches directly. */
+@Injectable()
+class Printer {
+  private printed = 0;
+
+  @Idempotent({ operation: 'printer.print', key: (charge: string) => charge })
+  async print(charge: string): Promise<{ charge: string; printed: number }> {
+    this.printed += 1;
+    return Promise.resolve({ charge, printed: this.printed });
+  }
+}
+
+@Controller('receipts')
+class ReceiptsController {
+  constructor(private readonly printer: Printer) {}
+
+  @Get(':charge')
+  receipt(@Param('charge') charge: string): Promise<{ charge: string; printed: number }> {
+    return this.printer.print(charge);
+  }
+}
+
 @Module({
   imports: [
     IdempotencyModule.forRoot({
@@ -40,7 +62,8 @@ class ChargesController {
       scope: () => 'tester',
     }),
   ],
-  controllers: [ChargesController],
+  controllers: [ChargesController, ReceiptsController],
+  providers: [Printer],
 })
 class AppModule {}
 

@@ -13,10 +13,11 @@ export function withFigures(page: string, load: (name: string) => Report | undef
   });
 }
 
-function rendered({ command, date, versions, cores, table }: Report): string {
+function rendered({ command, date, versions, cores, processor, table }: Report): string {
   const columns = Object.keys(table[0] ?? {});
   const software = Object.entries(versions).map(([name, version]) => `${name} ${version}`);
-  const origin = [date.slice(0, 10), ...software, `${cores} cores`].join(', ');
+  const machine = processor === undefined ? `${cores} cores` : `${cores} cores, ${processor}`;
+  const origin = [date.slice(0, 10), ...software, machine].join(', ');
   return [
     `\`${command}\` (${origin})`,
     '',

@@ -5,9 +5,11 @@ import { withFigures } from './figures-page.js';
 import { loadReport } from './report.js';
 
 /** Pages of the documentation that show what runs have measured. */
-export const pagesWithFigures: readonly string[] = ['docs/reliability.md', 'docs/postgres.md'].map(
-  (page) => join(projectRoot, page),
-);
+export const pagesWithFigures: readonly string[] = [
+  'docs/reliability.md',
+  'docs/postgres.md',
+  'docs/messages.md',
+].map((page) => join(projectRoot, page));
 
 /** Lets the documentation show what the runs have measured last. */
 export function updatePages(): void {

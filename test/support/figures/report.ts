@@ -13,6 +13,8 @@ export interface Report {
   readonly date: string;
   readonly versions: Readonly<Record<string, string>>;
   readonly cores: number;
+  /** The model of the processor, where the figures depend on it. */
+  readonly processor?: string;
   /** Rows with the same columns. */
   readonly table: readonly Row[];
 }

@@ -10,7 +10,7 @@ import {
 import type { RawResponse } from './raw-response.js';
 import { Tally } from './tally.js';
 
-const SCENARIO_HEADER = 'x-scenario';
+export const SCENARIO_HEADER = 'x-scenario';
 const running = new Map<string, Scenario>();
 
 export interface Sending {

@@ -1,5 +1,11 @@
 import type { AddressInfo } from 'node:net';
-import { Module, type CanActivate, type INestApplication, type Type } from '@nestjs/common';
+import {
+  Module,
+  type CanActivate,
+  type INestApplication,
+  type ModuleMetadata,
+  type Type,
+} from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ExpressAdapter, type NestExpressApplication } from '@nestjs/platform-express';
 import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
@@ -12,6 +18,8 @@ export interface StartAppOptions {
   readonly platform: Platform;
   readonly controllers: Type[];
   readonly providers?: Type[];
+  /** Modules besides that of the package. */
+  readonly imports?: ModuleMetadata['imports'];
   readonly store: IdempotencyModuleOptions['store'];
   /** The module's other options. */
   readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
@@ -38,7 +46,10 @@ class AppModule {}
 export async function startApp(start: StartAppOptions): Promise<TestApp> {
   const module = {
     module: AppModule,
-    imports: [IdempotencyModule.forRoot({ store: start.store, ...start.options })],
+    imports: [
+      IdempotencyModule.forRoot({ store: start.store, ...start.options }),
+      ...(start.imports ?? []),
+    ],
     controllers: start.controllers,
     providers: start.providers ?? [],
   };

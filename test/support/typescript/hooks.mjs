@@ -6,12 +6,15 @@ const ENTRIES = new Map([
   ['nestjs-idempotency/redis', '../../../lib/stores/redis/index.ts'],
   ['nestjs-idempotency/postgres', '../../../lib/stores/postgres/index.ts'],
   ['nestjs-idempotency/memory', '../../../lib/stores/memory/index.ts'],
+  ['nestjs-idempotency/bullmq', '../../../lib/bullmq/index.ts'],
+  ['nestjs-idempotency/graphql', '../../../lib/transports/graphql/index.ts'],
   ['nestjs-idempotency/pg', '../../../lib/transactions/pg/index.ts'],
   ['nestjs-idempotency/kysely', '../../../lib/transactions/kysely/index.ts'],
   ['nestjs-idempotency/drizzle', '../../../lib/transactions/drizzle/index.ts'],
   ['nestjs-idempotency/knex', '../../../lib/transactions/knex/index.ts'],
   ['nestjs-idempotency/typeorm', '../../../lib/transactions/typeorm/index.ts'],
   ['nestjs-idempotency/prisma', '../../../lib/transactions/prisma/index.ts'],
+  ['nestjs-idempotency/messagepack', '../../../lib/codecs/messagepack/index.ts'],
 ]);
 
 export function resolve(specifier, context, next) {

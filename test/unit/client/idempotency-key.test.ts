@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { newIdempotencyKey } from 'nestjs-idempotency/client';
 import { parseItem } from 'structured-headers';
 import { idempotencyKeyField } from '../../../lib/client/idempotency-key.js';
-import { parseKey } from '../../../lib/transports/http/idempotency-key.js';
+import { parseKey } from '../../../lib/transports/request/idempotency-key.js';
 
 const printable = fc.string({
   unit: fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code)),

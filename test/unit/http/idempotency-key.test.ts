@@ -5,7 +5,7 @@ import {
   fieldLines,
   parseKey,
   type KeySyntax,
-} from '../../../lib/transports/http/idempotency-key.js';
+} from '../../../lib/transports/request/idempotency-key.js';
 
 const MAX_LENGTH = 255;
 const FIELDS = 100_000;

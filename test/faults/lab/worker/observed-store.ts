@@ -24,7 +24,7 @@ export class ObservedStore extends IdempotencyStore {
     private readonly real: IdempotencyStore,
     private readonly worker: string,
     private readonly events: LineFile,
-    private readonly mishaps: Mishaps,
+    private readonly mishaps: Pick<Mishaps, 'at'>,
   ) {
     super();
   }

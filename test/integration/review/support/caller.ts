@@ -2,7 +2,12 @@ import { randomUUID } from 'node:crypto';
 import type { ProtocolOptions } from 'nestjs-idempotency';
 import { PROTOCOL_DEFAULTS } from '../../../../lib/core/options.js';
 import { keepSuccesses, type OutcomePolicy } from '../../../../lib/core/outcome-policy.js';
-import { CallTransport, type Call } from '../../../../lib/transports/call/call-transport.js';
+import { JSON_CODEC } from '../../../../lib/codecs/json/json-codec.js';
+import { canonicalJson } from '../../../../lib/core/canonical-json.js';
+import { fingerprint } from '../../../../lib/core/fingerprint.js';
+import { CallTransport } from '../../../../lib/transports/call/call-transport.js';
+import type { Call } from '../../../../lib/transports/call/call.js';
+import { valueFormat } from '../../../../lib/transports/call/outcome-format.js';
 import { noServices } from '../../../support/no-services.js';
 import { Worker } from '../../engine/support/worker.js';
 
@@ -10,10 +15,12 @@ import { Worker } from '../../engine/support/worker.js';
 export function newCall(options: ProtocolOptions = {}, keep: OutcomePolicy = keepSuccesses): Call {
   return {
     operation: 'pay',
+    keyOperation: 'pay',
     key: randomUUID(),
     scope: ['alice'],
-    payload: { amount: 7 },
+    fingerprint: fingerprint(['pay', canonicalJson({ amount: 7 })]),
     keep,
+    format: valueFormat(JSON_CODEC),
     maxStoredBytes: 1_000_000,
     options: { ...PROTOCOL_DEFAULTS, ...options },
   };
@@ -23,8 +30,10 @@ export function newCall(options: ProtocolOptions = {}, keep: OutcomePolicy = kee
 export class Caller extends Worker {
   private readonly calls = new CallTransport(this.engine, noServices);
 
-  call(call: Call, operation: () => unknown): Promise<unknown> {
-    return this.calls.run(call, operation);
+  async call(call: Call, operation: () => unknown): Promise<unknown> {
+    const result = await this.calls.settle(call, operation);
+    if (result.kind !== 'value') throw result.error;
+    return result.value;
   }
 
   /** @returns what the call was refused with. */

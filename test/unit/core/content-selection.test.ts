@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { canonicalJson } from '../../../lib/core/canonical-json.js';
-import { selectMembers } from '../../../lib/transports/http/content/content-selection.js';
+import { selectMembers } from '../../../lib/core/content-selection.js';
 
 const order = {
   id: 1,
@@ -98,6 +98,29 @@ describe('the members that count', () => {
       expect(selected(body, ['a'])).toBeUndefined();
     }
     expect(selected(undefined, undefined, ['a'])).toBeUndefined();
+  });
+
+  it('are not looked for in what cannot be taken apart, which counts as a whole', () => {
+    class Money {
+      readonly #cents: number;
+      constructor(cents: number) {
+        this.#cents = cents;
+      }
+      toJSON() {
+        return { cents: this.#cents };
+      }
+    }
+    for (const whole of [new Date(0), Buffer.from('a'), new Map([['b', 1]]), new Money(1)]) {
+      for (const body of [
+        { a: whole, id: 1 },
+        { a: [whole], id: 1 },
+      ]) {
+        expect(selectMembers(body, ['id', 'a.b'], [])).toEqual(body);
+        expect(selectMembers(body, undefined, ['a.b'])).toEqual(body);
+      }
+      expect(selectMembers({ a: whole, id: 1 }, undefined, ['a'])).toEqual({ id: 1 });
+      expect(selectMembers(whole, ['b'], ['b'])).toBe(whole);
+    }
   });
 
   it('leave the body as it was', () => {

@@ -1,0 +1,208 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { requireIdempotencyContext, type IdempotencyEventType } from 'nestjs-idempotency';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { abandon } from '../../integration/reconciler/support/abandon.js';
+import { until } from '../../integration/redis/support/until.js';
+import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { Tally } from '../../support/http/tally.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import type { CallingApp } from '../calls/support/calling-app.js';
+import { Orders, type OrderJob } from './support/orders.js';
+
+let redis: RedisServer;
+let orders: Orders;
+/** Every execution of the processor, by order. */
+let executed: string[];
+let gate: Gate;
+let begun: Tally;
+
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.stop());
+beforeEach(() => {
+  orders = new Orders({ host: '127.0.0.1', port: redis.port });
+  executed = [];
+  gate = new Gate();
+  begun = new Tally();
+});
+afterEach(async () => {
+  gate.open();
+  await orders.close();
+});
+
+const newStore = () => redisStore({ url: redis.url, keyPrefix: orders.name });
+const timesOf = (id: string) => executed.filter((each) => each === id).length;
+const told = ({ events }: CallingApp, type: IdempotencyEventType) =>
+  events.filter((event) => event.type === type);
+
+/** Waits at the gate, and tells how often it ran. */
+async function place({ data }: OrderJob) {
+  executed.push(data.id);
+  begun.add();
+  await gate.pass();
+  const { attempt } = requireIdempotencyContext();
+  return { placed: data.id, execution: timesOf(data.id), attempt };
+}
+
+describe('a job', () => {
+  it('that was added twice under two job ids is run once, and both return the same', async () => {
+    await orders.handle(place, { store: newStore() });
+    const id = randomUUID();
+    const first = await orders.add({ id }, { jobId: 'one' });
+    const value = await orders.valueOf(first);
+    expect(value).toEqual({ placed: id, execution: 1, attempt: 1 });
+    const second = await orders.add({ id }, { jobId: 'two' });
+    expect(await orders.valueOf(second)).toEqual(value);
+    expect((await orders.until('completed', second)).returnvalue).toEqual(value);
+    expect(timesOf(id)).toBe(1);
+  });
+
+  it('that is in progress elsewhere is delayed, not failed, however few attempts it has', async () => {
+    const app = await orders.handle(place, { store: newStore() });
+    gate.close();
+    const id = randomUUID();
+    const first = await orders.add({ id }, { attempts: 1 });
+    await begun.reached(1);
+    const second = await orders.add({ id }, { attempts: 1 });
+    const delayed = await orders.until('delayed', second);
+    expect(delayed.attemptsMade).toBe(0);
+    expect(delayed.delay).toBeGreaterThan(0);
+    expect(delayed.delay).toBeLessThanOrEqual(250);
+    await until(() => told(app, 'rejected').length >= 3);
+    gate.open();
+    expect(await orders.valueOf(second)).toEqual(await orders.valueOf(first));
+    expect(await orders.until('completed', second)).toMatchObject({ attemptsMade: 1 });
+    expect(timesOf(id)).toBe(1);
+  });
+
+  it('goes round five times a second at the most, however short "retryAfterMs" is', async () => {
+    const app = await orders.handle(place, { store: newStore() }, { retryAfterMs: 1 });
+    gate.close();
+    const id = randomUUID();
+    await orders.add({ id });
+    await begun.reached(1);
+    const second = await orders.add({ id });
+    const startedAt = performance.now();
+    await until(() => told(app, 'rejected').length >= 6);
+    expect(performance.now() - startedAt).toBeGreaterThan(5 * 200 - 50);
+    gate.open();
+    await orders.valueOf(second);
+  });
+
+  it('that fails twice and then succeeds has run three times, as without the library', async () => {
+    await orders.handle(
+      async (job) => {
+        const placed = await place(job);
+        if (placed.execution < 3) throw new Error('planned');
+        return placed;
+      },
+      { store: newStore() },
+    );
+    const id = randomUUID();
+    const job = await orders.add({ id }, { attempts: 3, backoff: { type: 'fixed', delay: 10 } });
+    expect(await orders.valueOf(job)).toEqual({ placed: id, execution: 3, attempt: 3 });
+    expect(await orders.until('completed', job)).toMatchObject({ attemptsMade: 3 });
+  });
+
+  it('that fails always fails for good after its attempts', async () => {
+    await orders.handle(
+      async (job) => {
+        await place(job);
+        throw new Error('planned: no stock');
+      },
+      { store: newStore() },
+    );
+    const id = randomUUID();
+    const job = await orders.add({ id }, { attempts: 3 });
+    await expect(orders.valueOf(job)).rejects.toThrow('planned: no stock');
+    expect(await orders.until('failed', job)).toMatchObject({
+      attemptsMade: 3,
+      failedReason: 'planned: no stock',
+    });
+    expect(timesOf(id)).toBe(3);
+  });
+
+  it('under the key of another payload fails for good at once, and says why', async () => {
+    await orders.handle(place, { store: newStore() });
+    const id = randomUUID();
+    await orders.valueOf(await orders.add({ id, amount: 1 }));
+    const other = await orders.add({ id, amount: 2 }, { attempts: 5 });
+    await expect(orders.valueOf(other)).rejects.toThrow(/\[idempotency_key_reused\]$/);
+    expect(await orders.until('failed', other)).toMatchObject({ attemptsMade: 1 });
+    expect(timesOf(id)).toBe(1);
+  });
+
+  it('without a key fails for good at once', async () => {
+    await orders.handle(place, { store: newStore() });
+    const job = await orders.add({ id: '' }, { attempts: 5 });
+    await expect(orders.valueOf(job)).rejects.toThrow(/\[idempotency_key_missing\]$/);
+    expect(executed).toEqual([]);
+  });
+
+  it('whose outcome nobody knows is delayed for the lease, and then fails for good', async () => {
+    const store = newStore();
+    const options = { onTakeover: 'reject', scope: () => 'alice', payload: () => undefined };
+    await orders.handle(place, { store }, options as object);
+    const { key } = await abandon(store, 'orders.place', randomUUID(), 1_500);
+    const job = await orders.add({ id: key }, { attempts: 5 });
+    await orders.until('delayed', job);
+    await expect(orders.valueOf(job)).rejects.toThrow(/\[idempotency_outcome_unknown\]$/);
+    expect(await orders.until('failed', job)).toMatchObject({ attemptsMade: 1 });
+    expect(executed).toEqual([]);
+  });
+
+  it('that comes while the store is away is delayed, and runs when it is back', async () => {
+    const store = new FaultyStore(newStore());
+    store.always(unavailable, 'begin');
+    await orders.handle(place, { store });
+    const id = randomUUID();
+    const job = await orders.add({ id }, { attempts: 1 });
+    await orders.until('delayed', job);
+    expect(executed).toEqual([]);
+    store.heal();
+    expect(await orders.valueOf(job)).toMatchObject({ execution: 1 });
+    expect(await orders.until('completed', job)).toMatchObject({ attemptsMade: 1 });
+  });
+
+  it('that comes during the shutdown is delayed, and run by the next process', async () => {
+    const app = await orders.handle(place, { store: newStore() }, {}, { concurrency: 100 });
+    gate.close();
+    const jobs = [await orders.add({ id: randomUUID() })];
+    await begun.reached(1);
+    const closing = app.nest.close();
+    // The first ones may still be begun; then nothing is any more, and the workers go on taking jobs.
+    await until(async () => {
+      jobs.push(await orders.add({ id: randomUUID() }, { attempts: 1 }));
+      return told(app, 'rejected').length > 0;
+    });
+    expect(told(app, 'rejected')[0]).toMatchObject({ reason: 'shutting_down' });
+    gate.open();
+    await closing;
+    expect(executed.length).toBeLessThan(jobs.length);
+    await orders.handle(place, { store: newStore() });
+    for (const job of jobs) {
+      expect(await orders.valueOf(job)).toMatchObject({ execution: 1 });
+      expect(await orders.until('completed', job)).toMatchObject({ attemptsMade: 1 });
+    }
+  });
+
+  it('that takes longer than its lease keeps it', async () => {
+    const store = new FaultyStore(newStore());
+    const app = await orders.handle(place, { store }, { leaseMs: 1_200 });
+    gate.close();
+    const id = randomUUID();
+    const first = await orders.add({ id });
+    await begun.reached(1);
+    const second = await orders.add({ id });
+    // One heartbeat in 400 ms: the lease of the beginning is over.
+    await until(() => store.sentOf('extend').length >= 4);
+    gate.open();
+    expect(await orders.valueOf(first)).toMatchObject({ execution: 1 });
+    expect(await orders.valueOf(second)).toMatchObject({ execution: 1 });
+    expect([told(app, 'lease_lost'), told(app, 'takeover')]).toEqual([[], []]);
+    expect(timesOf(id)).toBe(1);
+  });
+});

@@ -1,0 +1,58 @@
+/** A worker that handles orders, and never finishes those that it is to hold. */
+import 'reflect-metadata';
+import { BullModule, Processor, WorkerHost } from '@nestjs/bullmq';
+import { Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import type { Job } from 'bullmq';
+import { IdempotencyModule, Idempotent, requireIdempotencyContext } from 'nestjs-idempotency';
+import { delayJob } from 'nestjs-idempotency/bullmq';
+import { redisStore } from 'nestjs-idempotency/redis';
+import type { HeldOrder, WorkerMessage, WorkerSettings } from './worker-settings.js';
+
+const { name, redisPort, queue, leaseMs } = JSON.parse(
+  process.env.BULLMQ_TEST_WORKER ?? '',
+) as WorkerSettings;
+
+@Processor(queue, {
+  concurrency: 20,
+  // What a killed worker leaves behind is handed to another one after about a second.
+  lockDuration: 1_000,
+  stalledInterval: 300,
+})
+class OrdersProcessor extends WorkerHost {
+  @Idempotent({
+    operation: 'orders.place',
+    key: ({ data }: Job<HeldOrder>) => data.id,
+    onRejected: delayJob,
+  })
+  async process({ data: { id, heldBy } }: Job<HeldOrder>): Promise<unknown> {
+    const { attempt, isTakeover } = requireIdempotencyContext();
+    tell({ said: 'begun', id, attempt, isTakeover });
+    if (heldBy === name) await new Promise(() => undefined);
+    return { by: name, attempt };
+  }
+}
+
+@Module({
+  imports: [
+    BullModule.forRoot({ connection: { host: '127.0.0.1', port: redisPort } }),
+    BullModule.registerQueue({ name: queue }),
+    IdempotencyModule.forRoot({
+      store: redisStore({ url: `redis://127.0.0.1:${redisPort}` }),
+      leaseMs,
+      retryAfterMs: 250,
+      // A machine that is busy with other tests is not to be mistaken for a store that is down.
+      commandTimeoutMs: 5_000,
+      saveTimeoutMs: 5_000,
+    }),
+  ],
+  providers: [OrdersProcessor],
+})
+class WorkerModule {}
+
+await NestFactory.createApplicationContext(WorkerModule, { logger: false });
+tell({ said: 'ready' });
+
+function tell(message: WorkerMessage): void {
+  console.log(JSON.stringify(message));
+}

@@ -1,0 +1,278 @@
+import { randomUUID } from 'node:crypto';
+import { setImmediate } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import {
+  FailureReplayedError,
+  Idempotent,
+  IdempotencyService,
+  OperationRejectedError,
+  requireIdempotencyContext,
+  ValueNotStorableError,
+} from 'nestjs-idempotency';
+import { useStores } from '../../support/http/combinations.js';
+import { Gate } from '../../support/http/gate.js';
+import { Tally } from '../../support/http/tally.js';
+import { callingApp, rejection, type CallingApp } from './support/calling-app.js';
+
+interface Order {
+  readonly id: string;
+  readonly tenant?: string | undefined;
+  readonly amount?: number;
+}
+
+/** What was done, by order. */
+class Book {
+  readonly charges: string[] = [];
+  readonly gate = new Gate();
+  readonly begun = new Tally();
+
+  of(id: string): number {
+    return this.charges.filter((each) => each === id).length;
+  }
+}
+
+@Injectable()
+class Payments {
+  constructor(private readonly book: Book) {}
+
+  @Idempotent({ operation: 'payments.charge', key: ({ id }: Order) => id })
+  async charge({ id, amount = 1 }: Order, note?: string) {
+    await setImmediate();
+    this.book.charges.push(id);
+    const { attempt, key, operation, scope } = requireIdempotencyContext();
+    return { amount, note, attempt, key, operation, scope };
+  }
+
+  @Idempotent({
+    key: ({ id }: Order) => id,
+    scope: ({ tenant }) => tenant!,
+    payload: ({ amount }) => ({ amount }),
+  })
+  async chargeForTenant({ id, tenant }: Order) {
+    this.book.charges.push(id);
+    const { operation, scope } = requireIdempotencyContext();
+    return Promise.resolve({ tenant, operation, scope });
+  }
+
+  @Idempotent({ key: (id: string) => id, scope: () => [] })
+  async slowly(id: string) {
+    this.book.begun.add();
+    await this.book.gate.pass();
+    this.book.charges.push(id);
+    return 'slow';
+  }
+
+  @Idempotent({ key: (id: string) => id, whenInProgress: 'wait', leaseMs: 60_000 })
+  async waitedFor(id: string) {
+    this.book.begun.add();
+    await this.book.gate.pass();
+    this.book.charges.push(id);
+    return this.book.of(id);
+  }
+
+  @Idempotent({ key: (id: string) => id })
+  async twiceFailing(id: string) {
+    this.book.charges.push(id);
+    if (this.book.of(id) < 3) throw new RangeError('planned');
+    return Promise.resolve(this.book.of(id));
+  }
+
+  @Idempotent({ key: (id: string) => id, keep: () => true })
+  async failingForGood(id: string): Promise<string> {
+    this.book.charges.push(id);
+    return Promise.reject(new RangeError('planned'));
+  }
+
+  @Idempotent({ key: (id: string) => id })
+  async notStorable(id: string) {
+    this.book.charges.push(id);
+    return Promise.resolve(7n);
+  }
+
+  @Idempotent({
+    key: ({ id }: Order) => id,
+    payload: ({ amount }) => amount,
+    onRejected: ({ code }, { id }): { instead: string } => {
+      if (id.startsWith('throw')) throw new TypeError(`no: ${code}`);
+      return { instead: `${code} of ${id}` };
+    },
+  })
+  async withFallback({ id }: Order) {
+    this.book.charges.push(id);
+    return Promise.resolve({ instead: 'none' });
+  }
+
+  @Idempotent({
+    key: () => {
+      throw new TypeError('planned: no key');
+    },
+  })
+  async keyThrows() {
+    return Promise.resolve('never');
+  }
+
+  @Idempotent({ key: (id: string) => id, payload: async (id) => Promise.resolve(id) })
+  async latePayload(id: string) {
+    return Promise.resolve(id);
+  }
+}
+
+const stores = useStores();
+
+describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s', (kind) => {
+  let app: CallingApp;
+  let payments: Payments;
+  let book: Book;
+
+  beforeAll(async () => {
+    app = await callingApp({ providers: [Payments, Book] }, { store: stores.fresh(kind) });
+    payments = app.nest.get(Payments);
+    book = app.nest.get(Book);
+  });
+  afterAll(() => app.nest.close());
+
+  it('runs once for a key, and gives repetitions the first value', async () => {
+    const id = randomUUID();
+    const first = await payments.charge({ id, amount: 5 }, 'first');
+    const expected = {
+      amount: 5,
+      note: 'first',
+      attempt: 1,
+      key: id,
+      operation: 'payments.charge',
+      scope: [],
+    };
+    expect(first).toEqual(expected);
+    // Nothing but the key is compared, unless "payload" says so.
+    expect(await payments.charge({ id, amount: 6 }, 'second')).toEqual(expected);
+    expect(book.of(id)).toBe(1);
+    expect(await payments.charge({ id: randomUUID() })).toMatchObject({ amount: 1 });
+  });
+
+  it('shares its records with IdempotencyService.run() of the same name, scope and payload', async () => {
+    const id = randomUUID();
+    const first = await payments.chargeForTenant({ id, tenant: 'acme', amount: 1 });
+    const call = {
+      operation: 'Payments.chargeForTenant',
+      key: id,
+      scope: 'acme',
+      payload: { amount: 1 },
+    };
+    const service = app.nest.get(IdempotencyService, { strict: false });
+    expect(await service.runDetailed(call, () => 'other')).toEqual({
+      value: first,
+      replayed: true,
+    });
+  });
+
+  it('runs one of ten concurrent calls, and rejects the others', async () => {
+    const id = randomUUID();
+    book.gate.close();
+    const begun = book.begun.count;
+    const first = payments.slowly(id);
+    await book.begun.reached(begun + 1);
+    const others = await Promise.all(
+      Array.from({ length: 9 }, () => rejection(payments.slowly(id))),
+    );
+    for (const error of others) {
+      expect(error).toBeInstanceOf(OperationRejectedError);
+      expect(error).toMatchObject({ code: 'idempotency_in_progress', retryAfterMs: 1_000 });
+    }
+    book.gate.open();
+    expect(await first).toBe('slow');
+    expect(await payments.slowly(id)).toBe('slow');
+    expect(book.of(id)).toBe(1);
+  });
+
+  it('takes the protocol’s options: duplicates wait where they should', async () => {
+    const id = randomUUID();
+    book.gate.close();
+    const begun = book.begun.count;
+    const first = payments.waitedFor(id);
+    await book.begun.reached(begun + 1);
+    const second = payments.waitedFor(id);
+    book.gate.open();
+    expect(await Promise.all([first, second])).toEqual([1, 1]);
+    expect(book.of(id)).toBe(1);
+  });
+
+  it('runs for each scope, and refuses another payload', async () => {
+    const id = randomUUID();
+    const [acme, globex] = await Promise.all(
+      ['acme', 'globex'].map((tenant) => payments.chargeForTenant({ id, tenant, amount: 1 })),
+    );
+    expect(acme).toMatchObject({ tenant: 'acme', scope: ['acme'] });
+    expect(globex).toMatchObject({ tenant: 'globex', scope: ['globex'] });
+    expect(acme).toMatchObject({ operation: 'Payments.chargeForTenant' });
+    const other = payments.chargeForTenant({ id, tenant: 'acme', amount: 2 });
+    await expect(other).rejects.toMatchObject({ code: 'idempotency_key_reused', retryable: false });
+    expect(book.of(id)).toBe(2);
+  });
+
+  it('does not run where a part of its scope is missing', async () => {
+    const id = randomUUID();
+    const error = await rejection(payments.chargeForTenant({ id }));
+    expect(error).toMatchObject({ code: 'idempotency_caller_unknown', retryable: false });
+    expect(error.message).toContain('"scope"');
+    expect(book.of(id)).toBe(0);
+  });
+
+  it.each([[''], [undefined], [7], [Promise.resolve('k')]])(
+    'does not run without a key: %p',
+    async (id) => {
+      const before = book.charges.length;
+      const error = await rejection(payments.charge({ id: id as string }));
+      expect(error).toMatchObject({ code: 'idempotency_key_missing', retryable: false });
+      expect(error.message).toContain('"key"');
+      expect(book.charges).toHaveLength(before);
+    },
+  );
+
+  it('is rejected, and throws nothing at once, where a function of its options fails', async () => {
+    await expect(payments.keyThrows()).rejects.toThrow('planned: no key');
+    await expect(payments.latePayload('k')).rejects.toThrow(
+      '"payload" of Payments.latePayload returned a promise',
+    );
+  });
+
+  it('may run again after a failure, which goes to its caller', async () => {
+    const id = randomUUID();
+    await expect(payments.twiceFailing(id)).rejects.toThrow(RangeError);
+    await expect(payments.twiceFailing(id)).rejects.toThrow(RangeError);
+    expect(await payments.twiceFailing(id)).toBe(3);
+    expect(await payments.twiceFailing(id)).toBe(3);
+  });
+
+  it('keeps a failure where "keep" says so', async () => {
+    const id = randomUUID();
+    await expect(payments.failingForGood(id)).rejects.toThrow(RangeError);
+    await expect(payments.failingForGood(id)).rejects.toThrow(FailureReplayedError);
+    expect(book.of(id)).toBe(1);
+  });
+
+  it('is done, though its value cannot be stored', async () => {
+    const id = randomUUID();
+    await expect(payments.notStorable(id)).rejects.toThrow(ValueNotStorableError);
+    await expect(payments.notStorable(id)).rejects.toMatchObject({
+      code: 'idempotency_response_not_kept',
+    });
+    expect(book.of(id)).toBe(1);
+  });
+
+  it('lets "onRejected" stand in for the rejection, with a value or an error', async () => {
+    const [id, throwing] = [randomUUID(), `throw-${randomUUID()}`];
+    expect(await payments.withFallback({ id, amount: 1 })).toEqual({ instead: 'none' });
+    expect(await payments.withFallback({ id, amount: 2 })).toEqual({
+      instead: `idempotency_key_reused of ${id}`,
+    });
+    await payments.withFallback({ id: throwing, amount: 1 });
+    await expect(payments.withFallback({ id: throwing, amount: 2 })).rejects.toThrow(
+      new TypeError('no: idempotency_key_reused'),
+    );
+    expect(await payments.withFallback({ id: '' })).toEqual({
+      instead: 'idempotency_key_missing of ',
+    });
+    expect([book.of(id), book.of(throwing), book.of('')]).toEqual([1, 1, 0]);
+  });
+});

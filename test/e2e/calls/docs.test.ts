@@ -1,0 +1,177 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import ts from 'typescript';
+import { jsonCodec, type OutcomeCodec } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { messagePackCodec } from 'nestjs-idempotency/messagepack';
+import { PROTOCOL_DEFAULTS } from '../../../lib/core/options.js';
+import { callRoute } from '../../../lib/nest/idempotent-call-route.js';
+import { rejected } from '../../../lib/transports/call/call-rejections.js';
+import { projectRoot } from '../../support/project-root.js';
+
+const page = readFileSync(join(projectRoot, 'docs/calls.md'), 'utf8');
+
+/** The page shows them as they are. */
+const recipes = [
+  'sqs/sqs.ts',
+  'sqs/orders-consumer.ts',
+  'outbox/outbox-table.ts',
+  'outbox/orders.ts',
+  'outbox/outbox-relay.ts',
+].map((path) => ({
+  path,
+  code: readFileSync(join(projectRoot, 'test/e2e/recipes', path), 'utf8'),
+}));
+
+const blocks = [...page.matchAll(/```ts\n(.*?)```/gs)].map(([, code = '']) => code);
+const samples = blocks.filter((block) => recipes.every(({ code }) => code !== block));
+
+/** What the page leaves to its reader. */
+const OTHER_FILES = {
+  'billing.ts': `
+    export interface Invoice { readonly id: string; readonly tenant: string; readonly amount: number; readonly to: string }
+    export interface Receipt { readonly id: string }
+    export declare class Mailer { send(invoice: Invoice, signal?: AbortSignal): Promise<Receipt>; }
+    export declare class Reports { make(): Promise<void>; }`,
+  'shop.ts': `
+    export interface Order { readonly id: string }
+    export declare class Shop { place(order: Order): Promise<{ placed: string }>; }`,
+  'stripe.ts': `
+    export interface Payment { readonly amount: number }
+    export declare class Stripe {
+      charge(payment: Payment, options: { idempotencyKey: string }): Promise<unknown>;
+    }`,
+};
+
+/** Compiles the samples as files of this folder, where the package finds itself by its own name. */
+function complaints(): string[] {
+  const pathOf = (name: string) => join(import.meta.dirname, name);
+  const paths = samples.map((_, index) => pathOf(`sample-${index}-of-the-page.ts`));
+  const files = new Map([
+    ...Object.entries(OTHER_FILES).map(([name, text]) => [pathOf(name), text] as const),
+    ...paths.map((path, index) => [path, samples[index] ?? ''] as const),
+  ]);
+  const config = join(projectRoot, 'test/tsconfig.json');
+  const { options } = ts.parseJsonConfigFileContent(
+    ts.readConfigFile(config, (name) => ts.sys.readFile(name)).config,
+    ts.sys,
+    join(projectRoot, 'test'),
+  );
+  const host = ts.createCompilerHost(options);
+  host.fileExists = (name) => files.has(name) || ts.sys.fileExists(name);
+  host.readFile = (name) => files.get(name) ?? ts.sys.readFile(name);
+  const program = ts.createProgram(paths, options, host);
+  return paths.flatMap((path, index) => {
+    const source = program.getSourceFile(path);
+    const found = [
+      ...program.getSyntacticDiagnostics(source),
+      ...program.getSemanticDiagnostics(source),
+    ];
+    return found.map(
+      ({ messageText }) => `sample ${index}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`,
+    );
+  });
+}
+
+/** The rows of the table under a heading, without the line that names the columns. */
+function tableUnder(heading: string): string[][] {
+  const [, section = ''] = page.split(`\n## ${heading}\n`);
+  const rows = section.split('\n## ')[0]!.matchAll(/^\| (.*) \|$/gm);
+  const cells = [...rows].map(([, row = '']) => row.split(' | ').map((cell) => cell.trim()));
+  return cells.filter(([first = '']) => !/^-+$/.test(first)).slice(1);
+}
+
+describe('the page about calls', () => {
+  it('has TypeScript that compiles as it stands', () => {
+    expect(samples).toHaveLength(5);
+    expect(complaints()).toEqual([]);
+  }, 60_000);
+
+  it.each(recipes)('shows the recipe that is tested: $path', ({ code }) => {
+    expect(blocks).toContain(code);
+  });
+
+  it('names all options that are not the protocol’s', () => {
+    let known: string[] = [];
+    try {
+      callRoute('A.b', { store: memoryStore() }, undefined, { key: String, nothing: 1 } as object);
+    } catch (error) {
+      known = /It knows: (.*)\.$/.exec((error as Error).message)![1]!.split(', ');
+    }
+    const options = page.matchAll(/^\| `(\w+)` +\| .* +\| .* +\|$/gm);
+    expect([...options].map(([, name]) => name).sort()).toEqual(
+      known.filter((name) => !(name in PROTOCOL_DEFAULTS)).sort(),
+    );
+  });
+
+  it.each([
+    'mismatch',
+    'in_progress',
+    'outcome_unknown',
+    'store_unavailable',
+    'conflict',
+    'shutting_down',
+  ] as const)('tells by which code a caller is rejected: %s', (reason) => {
+    const result = rejected(reason, PROTOCOL_DEFAULTS);
+    if (result.kind !== 'rejected') throw new Error(result.kind);
+    const [, section = ''] = page.split('\n### What a caller gets\n');
+    expect(section.split('\n## ')[0]).toContain(`\`${result.error.code}\``);
+  });
+});
+
+describe('the table of values', () => {
+  class Point {
+    readonly x = 1;
+  }
+
+  /** Values of each row, and what they come back as where that is something else. */
+  const values: Record<string, readonly unknown[]> = {
+    'texts, finite numbers, booleans, null': ['t', 1.5, true, null],
+    'arrays and objects of these': [[1, ['a']], { a: { b: null } }],
+    'a member that is undefined': [{ a: undefined }],
+    'an item that is undefined': [[undefined]],
+    Date: [new Date(0)],
+    'BigInt, Map, Set, NaN, the infinities': [1n, new Map([[1, 2]]), new Set([1]), NaN, Infinity],
+    'Buffer and Uint8Array inside a value': [{ a: Buffer.from('b') }, { a: new Uint8Array([1]) }],
+    'instances of classes': [new Point()],
+    'functions, symbols, circles, Errors, Promises, …': [
+      () => 1,
+      Symbol('s'),
+      new Error('e'),
+      Promise.resolve(1),
+    ],
+  };
+  const rows = tableUnder('Values and codecs');
+
+  it('has the rows that are tried', () => {
+    expect(rows.map(([row]) => row)).toEqual(Object.keys(values));
+  });
+
+  const roundTrip = (codec: OutcomeCodec, value: unknown) => codec.decode(codec.encode(value));
+
+  it.each(rows.map(([row = '', json = '', messagePack = '']) => ({ row, json, messagePack })))(
+    'says what becomes of $row',
+    ({ row, json, messagePack }) => {
+      const expected = messagePack === 'the same' ? json : messagePack;
+      for (const [codec, told] of [
+        [jsonCodec(), json],
+        [messagePackCodec(), expected],
+      ] as const) {
+        for (const value of values[row]!) {
+          if (told.startsWith('an error')) expect(() => codec.encode(value)).toThrow();
+          else if (told === 'left out') expect(roundTrip(codec, value)).toStrictEqual({});
+          else if (told.startsWith('their members'))
+            expect(roundTrip(codec, value)).toStrictEqual({ x: 1 });
+          else expect(roundTrip(codec, value)).toStrictEqual(value);
+        }
+      }
+      if (row === 'Date') {
+        expect(json).toContain("dates: 'text'");
+        expect(roundTrip(jsonCodec({ dates: 'text' }), new Date(0))).toBe(
+          '1970-01-01T00:00:00.000Z',
+        );
+      }
+    },
+  );
+});

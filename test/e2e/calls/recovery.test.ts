@@ -1,0 +1,157 @@
+import { randomUUID } from 'node:crypto';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import {
+  IdempotencyOptionsError,
+  IdempotencyReconciler,
+  Idempotent,
+  recordKey,
+  requireIdempotencyContext,
+  type Recover,
+} from 'nestjs-idempotency';
+import { memoryStore, type MemoryIdempotencyStore } from 'nestjs-idempotency/memory';
+import { abandon, LEASE_MS, recordOf } from '../../integration/reconciler/support/abandon.js';
+import { Gate } from '../../support/http/gate.js';
+import { Tally } from '../../support/http/tally.js';
+import { callingApp, type CallingApp } from './support/calling-app.js';
+
+const OPERATION = 'payments.settle';
+
+/** The business data: what was done, by key. */
+@Injectable()
+class Ledger {
+  readonly done = new Map<string, unknown>();
+  readonly begun = new Tally();
+  readonly gate = new Gate();
+}
+
+const look: Recover = ({ key }, services) => {
+  const { done } = services.get(Ledger);
+  return done.has(key) ? { value: done.get(key) } : 'run';
+};
+
+@Injectable()
+class Payments {
+  constructor(private readonly ledger: Ledger) {}
+
+  @Idempotent({
+    operation: OPERATION,
+    key: (id: string) => id,
+    scope: () => 'alice',
+    leaseMs: LEASE_MS,
+    onTakeover: look,
+  })
+  async settle(_id: string) {
+    this.ledger.begun.add();
+    await this.ledger.gate.pass();
+    const { attempt, isTakeover } = requireIdempotencyContext();
+    return { attempt, isTakeover };
+  }
+
+  @Idempotent({ key: (id: string) => id, leaseMs: LEASE_MS, onTakeover: 'reject' })
+  async neverAgain(_id: string) {
+    this.ledger.begun.add();
+    await this.ledger.gate.pass();
+    return 'done';
+  }
+}
+
+let now: number;
+let store: MemoryIdempotencyStore;
+let app: CallingApp;
+let payments: Payments;
+let ledger: Ledger;
+
+beforeEach(async () => {
+  now = Date.UTC(2026, 0, 1);
+  store = memoryStore({ now: () => now });
+  app = await callingApp({ providers: [Payments, Ledger] }, { store, shutdownTimeoutMs: 0 });
+  payments = app.nest.get(Payments);
+  ledger = app.nest.get(Ledger);
+});
+afterEach(() => app.nest.close());
+
+describe('a method whose owner did not come back', () => {
+  it('is asked about, and gives what was found without running', async () => {
+    const { key } = await abandon(store, OPERATION);
+    now += LEASE_MS;
+    ledger.done.set(key, 'settled');
+    expect(await payments.settle(key)).toBe('settled');
+    expect(await payments.settle(key)).toBe('settled');
+    expect(ledger.begun.count).toBe(0);
+    expect(app.events.map(({ type }) => type)).toContain('recovered');
+  });
+
+  it('runs, and knows that it takes over, where nothing was found', async () => {
+    const { key } = await abandon(store, OPERATION);
+    now += LEASE_MS;
+    expect(await payments.settle(key)).toEqual({ attempt: 2, isTakeover: true });
+  });
+
+  it('gives the outcome of the one that took over to both, also to the late owner', async () => {
+    const id = randomUUID();
+    ledger.gate.close();
+    const first = payments.settle(id);
+    await ledger.begun.reached(1);
+    now += LEASE_MS;
+    const second = payments.settle(id);
+    await ledger.begun.reached(2);
+    ledger.gate.open();
+    const [late, taker] = await Promise.all([first, second]);
+    expect(late).toEqual(taker);
+  });
+
+  it('is not run again with "reject"', async () => {
+    const id = randomUUID();
+    ledger.gate.close();
+    const first = payments.neverAgain(id);
+    await ledger.begun.reached(1);
+    now += LEASE_MS;
+    await expect(payments.neverAgain(id)).rejects.toMatchObject({
+      code: 'idempotency_outcome_unknown',
+      retryable: false,
+    });
+    ledger.gate.open();
+    await first;
+    expect(ledger.begun.count).toBe(1);
+  });
+});
+
+describe('the reconciler', () => {
+  const AFTER_MS = 300_000;
+
+  it('recovers methods by their option', async () => {
+    const done = await abandon(store, OPERATION);
+    const notDone = await abandon(store, OPERATION);
+    now += LEASE_MS + AFTER_MS;
+    ledger.done.set(done.key, 'settled');
+    const report = await app.nest.get(IdempotencyReconciler, { strict: false }).reconcile();
+    expect(report).toMatchObject({ completed: 1, released: 1, unknown: 0 });
+    expect(await recordOf(store, done)).toMatchObject({ state: 'completed' });
+    expect(await recordOf(store, notDone)).toMatchObject({ state: 'released' });
+    expect(await payments.settle(done.key)).toBe('settled');
+    expect(ledger.begun.count).toBe(0);
+  });
+
+  it('finds what a method has left behind itself', async () => {
+    const id = randomUUID();
+    ledger.gate.close();
+    const held = payments.settle(id);
+    await ledger.begun.reached(1);
+    now += LEASE_MS + AFTER_MS;
+    ledger.done.set(id, 'settled');
+    await app.nest.get(IdempotencyReconciler, { strict: false }).reconcile();
+    const claim = { scope: ['alice'], operation: OPERATION, key: id };
+    expect(await store.inspect(recordKey(claim))).toMatchObject({
+      state: 'completed',
+    });
+    ledger.gate.open();
+    expect(await held).toBe('settled');
+  });
+
+  it('needs no registration of them, and takes none', () => {
+    const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
+    const registering = () => reconciler.register(OPERATION, { onTakeover: look });
+    expect(registering).toThrow(IdempotencyOptionsError);
+  });
+});

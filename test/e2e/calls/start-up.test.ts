@@ -1,0 +1,219 @@
+import { describe, expect, it } from '@jest/globals';
+import {
+  Controller,
+  Injectable,
+  Module,
+  Post,
+  type ModuleMetadata,
+  type Provider,
+  type Type,
+} from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import {
+  IdempotencyModule,
+  IdempotencyOptionsError,
+  Idempotent,
+  type IdempotencyModuleOptions,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
+import { callingApp, rejection } from './support/calling-app.js';
+
+async function start(metadata: ModuleMetadata, options: Partial<IdempotencyModuleOptions> = {}) {
+  const { nest } = await callingApp(metadata, options);
+  await nest.close();
+}
+
+/** Why an application does not start. */
+async function refusal(...[metadata, options]: Parameters<typeof start>): Promise<string> {
+  const error = await rejection(start(metadata, options));
+  expect(error).toBeInstanceOf(IdempotencyOptionsError);
+  return error.message as string;
+}
+
+/** A service whose one method has these options. */
+function service(options: object): Type {
+  @Injectable()
+  class Payments {
+    @Idempotent(options)
+    async charge(id: string) {
+      return Promise.resolve(id);
+    }
+  }
+  return Payments;
+}
+
+const key = (id: string) => id;
+
+describe('an application starts', () => {
+  it('with methods that have all options', async () => {
+    const all = {
+      operation: 'payments.charge',
+      key,
+      scope: () => 'acme',
+      payload: () => 1,
+      keep: () => true,
+      onRejected: () => undefined,
+      leaseMs: 1_000,
+      onTakeover: 'reject',
+    };
+    await expect(start({ providers: [service(all)] })).resolves.toBeUndefined();
+  });
+
+  it('with one class in two modules', async () => {
+    const Payments = service({ key });
+    @Module({ providers: [Payments] })
+    class Other {}
+    await expect(start({ imports: [Other], providers: [Payments] })).resolves.toBeUndefined();
+  });
+});
+
+describe('a method stops the start', () => {
+  it('that has no key, and handles no requests', async () => {
+    const message = await refusal({ providers: [service({})] });
+    expect(message).toContain('Payments.charge has @Idempotent()');
+    expect(message).toContain('"key"');
+    expect(message).toContain('@Post()');
+  });
+
+  it('that has the name of a header for a key', async () => {
+    expect(await refusal({ providers: [service({ key: 'X-Key' })] })).toContain('"key"');
+  });
+
+  it.each([
+    ['operation', ''],
+    ['scope', 'acme'],
+    ['payload', {}],
+    ['keep', true],
+    ['onRejected', 'delay'],
+    ['codec', {}],
+    ['leaseMs', 1],
+    ['onTakeover', 'never'],
+  ])('with a bad %s', async (option, value) => {
+    const message = await refusal({ providers: [service({ key, [option]: value })] });
+    expect(message).toContain(`"${option}"`);
+  });
+
+  it.each(['fingerprint', 'required', 'anonymous', 'keys', 'store'])(
+    'with %s, which is not for it',
+    async (option) => {
+      const message = await refusal({ providers: [service({ key, [option]: true })] });
+      expect(message).toContain(`"${option}" is not an option of @Idempotent() on a method`);
+      expect(message).toContain('onRejected');
+    },
+  );
+
+  it('that is transactional where there is no unit of work', async () => {
+    const message = await refusal({ providers: [service({ key, transactional: true })] });
+    expect(message).toContain('"unitOfWork"');
+  });
+
+  it('that has the name of another one, or of a route', async () => {
+    @Injectable()
+    class Refunds {
+      @Idempotent({ operation: 'payments', key })
+      async refund(id: string) {
+        return Promise.resolve(id);
+      }
+    }
+    @Controller()
+    class PaymentsController {
+      @Post()
+      @Idempotent({ operation: 'payments' })
+      pay() {
+        return 'paid';
+      }
+    }
+    const Payments = service({ operation: 'payments', key });
+    const two = await refusal({ providers: [Payments, Refunds] });
+    expect(two).toContain('Payments.charge and Refunds.refund');
+    const route = await refusal({ controllers: [PaymentsController], providers: [Payments] });
+    expect(route).toContain('PaymentsController.pay and Payments.charge');
+  });
+
+  it('that two classes inherit with one name', async () => {
+    const Payments = service({ operation: 'payments', key });
+    @Injectable()
+    class Derived extends Payments {}
+    expect(await refusal({ providers: [Payments, Derived] })).toContain('"payments"');
+  });
+
+  it('that is static, or no method, when its class is defined', () => {
+    const bad = () => {
+      class Payments {
+        @(Idempotent({ key }) as MethodDecorator)
+        static charge(id: string) {
+          return id;
+        }
+
+        refund(id: string) {
+          return id;
+        }
+      }
+      return Payments;
+    };
+    expect(bad).toThrow(IdempotencyOptionsError);
+    expect(bad).toThrow('charge, which is static');
+  });
+
+  it('of an instance that Nest injects nothing into', async () => {
+    const Payments = service({ key });
+    const provided: Provider[] = [
+      { provide: 'payments', useFactory: () => new Payments() as object },
+      { provide: 'payments', useValue: new Payments() as object },
+    ];
+    for (const provider of provided) {
+      const message = await refusal({ providers: [provider] });
+      expect(message).toContain('Payments.charge has @Idempotent()');
+      expect(message).toContain('useFactory or useValue');
+    }
+    const known = { provide: 'payments', useFactory: (it: object) => it, inject: [Payments] };
+    const alias = { provide: 'alias', useExisting: Payments };
+    await expect(start({ providers: [Payments, known, alias] })).resolves.toBeUndefined();
+  });
+
+  it('of a module that does not see IdempotencyModule', async () => {
+    const Payments = service({ key });
+    @Module({ providers: [Payments] })
+    class Apart {}
+    const imports = [Apart, IdempotencyModule.forRoot({ store: memoryStore(), isGlobal: false })];
+    const starting = Test.createTestingModule({ imports }).setLogger(new LoggedLines()).compile();
+    await expect(starting).rejects.toThrow('IdempotencyInterceptor');
+  });
+});
+
+describe('@Idempotent() on a class', () => {
+  it('stops the start where it would protect nothing', async () => {
+    @Injectable()
+    @Idempotent()
+    class Payments {
+      charge() {
+        return 'charged';
+      }
+    }
+    const message = await refusal({ providers: [Payments] });
+    expect(message).toContain('stands on Payments');
+    expect(message).toContain('"key"');
+  });
+
+  it('gives its options to the methods that have their own decorator', async () => {
+    @Injectable()
+    @Idempotent({ leaseMs: 1_000, retryAfterMs: 7_000 })
+    class Payments {
+      @Idempotent({ key })
+      async charge(id: string): Promise<unknown> {
+        return (await rejection(this.charge(id))).retryAfterMs;
+      }
+
+      @Idempotent({ key, retryAfterMs: 8_000 })
+      async refund(id: string): Promise<unknown> {
+        return (await rejection(this.refund(id))).retryAfterMs;
+      }
+    }
+    const { nest } = await callingApp({ providers: [Payments] });
+    const payments = nest.get(Payments);
+    expect(await payments.charge('k')).toBe(7_000);
+    expect(await payments.refund('k')).toBe(8_000);
+    await nest.close();
+  });
+});

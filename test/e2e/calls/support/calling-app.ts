@@ -1,0 +1,55 @@
+import { Module, type ModuleMetadata } from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
+import {
+  IdempotencyEvents,
+  IdempotencyModule,
+  type IdempotencyEvent,
+  type IdempotencyModuleOptions,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { LoggedLines } from '../../../integration/nest/support/logged-lines.js';
+
+export interface CallingApp {
+  readonly nest: TestingModule;
+  readonly events: IdempotencyEvent[];
+}
+
+/** An application without a server, whose services are called. */
+export async function callingApp(
+  { imports = [], ...metadata }: ModuleMetadata,
+  options: Partial<IdempotencyModuleOptions> = {},
+): Promise<CallingApp> {
+  const all = {
+    store: memoryStore(),
+    // A machine that is busy with other tests is not to be mistaken for a store that is down.
+    commandTimeoutMs: 5_000,
+    saveTimeoutMs: 5_000,
+    ...options,
+  };
+
+  @Module({ imports: [IdempotencyModule.forRoot(all), ...imports], ...metadata })
+  class AppModule {}
+
+  const nest = await Test.createTestingModule({ imports: [AppModule] })
+    .setLogger(new LoggedLines())
+    .compile();
+  const events: IdempotencyEvent[] = [];
+  nest.get(IdempotencyEvents, { strict: false }).subscribe((event) => events.push(event));
+  try {
+    await nest.init();
+  } catch (error) {
+    await nest.close().catch(() => undefined);
+    throw error;
+  }
+  return { nest, events };
+}
+
+/** What a promise is rejected with. */
+export async function rejection(running: Promise<unknown>): Promise<any> {
+  return running.then(
+    (value) => {
+      throw new Error(`it returned ${String(value)}`);
+    },
+    (error: unknown) => error,
+  );
+}

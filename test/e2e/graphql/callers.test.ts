@@ -1,0 +1,136 @@
+import type { ExecutionContext } from '@nestjs/common';
+import { Mutation, Resolver } from '@nestjs/graphql';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import type { Scenario } from '../../support/http/scenario.js';
+import type { TestApp } from '../../support/http/start-app.js';
+import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
+import { InScenario, requestIn } from './support/in-scenario.js';
+import { Charge, charged } from './support/payments.resolver.js';
+
+const tenantAndUser = (context: ExecutionContext) => {
+  const { tenant, id } = requestIn(context).user as { tenant: string; id: string };
+  return [tenant, id];
+};
+
+@Resolver()
+class CallersResolver {
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  byUser(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ scope: tenantAndUser })
+  byTenant(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ anonymous: 'ignore' })
+  unprotected(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ anonymous: 'shared' })
+  shared(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ keyScope: 'principal' })
+  overAllOperations(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ keyScope: 'principal' })
+  overAllOperationsToo(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+}
+
+describe('the caller of a mutation', () => {
+  let app: TestApp;
+  beforeAll(async () => {
+    app = await startGraphqlApp({ store: memoryStore(), resolvers: [CallersResolver] });
+  });
+  afterAll(() => app.close());
+
+  async function execution(scenario: Scenario, field: string, as: string | null): Promise<number> {
+    const document = `mutation { field: ${field} @idempotent(key: "${scenario.key}") { execution } }`;
+    const { data } = await ask(scenario, document, { as });
+    return data.field.execution as number;
+  }
+
+  it('is whom the guard has set as the user of the request', async () => {
+    const scenario = app.scenario();
+    expect(await execution(scenario, 'byUser', 'alice')).toBe(1);
+    expect(await execution(scenario, 'byUser', 'bob')).toBe(2);
+    expect(await execution(scenario, 'byUser', 'alice')).toBe(1);
+    expect(await execution(scenario, 'byUser', 'bob')).toBe(2);
+  });
+
+  it('is who the option "scope" says, tenant and all', async () => {
+    const scenario = app.scenario();
+    expect(await execution(scenario, 'byTenant', 'bob')).toBe(1);
+    expect(await execution(scenario, 'byTenant', 'robert')).toBe(2);
+    expect(await execution(scenario, 'byTenant', 'bob')).toBe(1);
+  });
+
+  it('is refused where nobody knows who it is', async () => {
+    const scenario = app.scenario();
+    const document = `mutation { byUser @idempotent(key: "${scenario.key}") { execution } }`;
+    const answer = await ask(scenario, document, { as: null });
+    expect(codesIn(answer)).toEqual({ byUser: 'idempotency_caller_unknown' });
+    expect(answer.errors![0]!.message).toContain('"anonymous"');
+    expect(scenario.executions).toBe(0);
+  });
+
+  it('runs unprotected, or shares what all strangers share, where "anonymous" says so', async () => {
+    const scenario = app.scenario();
+    expect(await execution(scenario, 'unprotected', null)).toBe(1);
+    expect(await execution(scenario, 'unprotected', null)).toBe(2);
+    expect(await execution(scenario, 'shared', null)).toBe(3);
+    expect(await execution(scenario, 'shared', null)).toBe(3);
+    expect(await execution(scenario, 'shared', 'alice')).toBe(4);
+  });
+
+  it('may use a key for one of all mutations where "keyScope" says so', async () => {
+    const scenario = app.scenario();
+    expect(await execution(scenario, 'overAllOperations', 'alice')).toBe(1);
+    const other = await ask(
+      scenario,
+      `mutation { field: overAllOperationsToo @idempotent(key: "${scenario.key}") { execution } }`,
+    );
+    expect(codesIn(other)).toEqual({ field: 'idempotency_key_reused' });
+  });
+});
+
+describe('the caller in a context of the application’s own', () => {
+  it('is its user', async () => {
+    const app = await startGraphqlApp({
+      store: memoryStore(),
+      resolvers: [CallersResolver],
+      guard: { canActivate: () => true },
+      driver: {
+        context: ({ req }: { req: { headers: Record<string, string> } }) => ({
+          req,
+          user: { sub: req.headers.authorization },
+        }),
+      },
+    });
+    try {
+      const scenario = app.scenario();
+      const document = `mutation { byUser @idempotent(key: "${scenario.key}") { execution } }`;
+      const asked = async (as: string) =>
+        (await ask(scenario, document, { as })).data.byUser.execution as number;
+      expect([await asked('carol'), await asked('dave'), await asked('carol')]).toEqual([1, 2, 1]);
+    } finally {
+      await app.close();
+    }
+  });
+});

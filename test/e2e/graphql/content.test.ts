@@ -1,0 +1,244 @@
+import {
+  Args,
+  Field,
+  InputType,
+  Int,
+  Mutation,
+  Resolver,
+  Scalar,
+  type CustomScalar,
+} from '@nestjs/graphql';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import type { Scenario } from '../../support/http/scenario.js';
+import type { TestApp } from '../../support/http/start-app.js';
+import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
+import { InScenario } from './support/in-scenario.js';
+import { Charge, charged } from './support/payments.resolver.js';
+
+/** As graphql-upload hands files out: a promise of each. */
+class UploadedFile {
+  readonly name!: string;
+}
+
+@Scalar('Upload', () => UploadedFile)
+class UploadScalar implements CustomScalar<unknown, unknown> {
+  parseValue = (name: unknown) => Promise.resolve({ name });
+  parseLiteral = () => Promise.resolve({ name: 'literal' });
+  serialize = (value: unknown) => value;
+}
+
+class AnyJson {
+  readonly value: unknown;
+}
+
+/** Gives a Map for an object, as some scalars do. */
+@Scalar('Json', () => AnyJson)
+class JsonScalar implements CustomScalar<unknown, unknown> {
+  parseValue = (value: unknown) =>
+    Array.isArray(value) ? value : new Map(Object.entries(value as object));
+  parseLiteral = () => null;
+  serialize = (value: unknown) => value;
+}
+
+@InputType()
+class LineInput {
+  @Field(() => String)
+  sku!: string;
+
+  @Field(() => Int, { defaultValue: 1 })
+  count!: number;
+}
+
+@InputType()
+class OrderInput {
+  @Field(() => [LineInput])
+  lines!: LineInput[];
+
+  @Field(() => String, { nullable: true })
+  sentAt?: string;
+
+  @Field(() => String, { nullable: true })
+  idempotencyKey?: string;
+}
+
+const file = { type: () => UploadedFile };
+
+@Resolver()
+class OrdersResolver {
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  order(@InScenario() scenario: Scenario, @Args('input') _: OrderInput) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ fingerprint: { exclude: ['input.sentAt'] } })
+  orderWhenever(@InScenario() scenario: Scenario, @Args('input') _: OrderInput) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ fingerprint: ({ path, body }) => [path, Object.keys(body as object)] })
+  orderWhatever(@InScenario() scenario: Scenario, @Args('input') _: OrderInput) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  upload(@InScenario() scenario: Scenario, @Args('file', file) _: unknown) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ fingerprint: { exclude: ['file'] } })
+  uploadAny(
+    @InScenario() scenario: Scenario,
+    @Args('file', file) _: unknown,
+    @Args('digest') _digest: string,
+  ) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  remind(@InScenario() scenario: Scenario, @Args('at', { type: () => Date }) _: Date) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
+  note(@InScenario() scenario: Scenario, @Args('json', { type: () => AnyJson }) _: unknown) {
+    return charged(scenario, 0);
+  }
+}
+
+describe('the content of a mutation', () => {
+  let app: TestApp;
+  beforeAll(async () => {
+    app = await startGraphqlApp({
+      store: memoryStore(),
+      resolvers: [OrdersResolver, UploadScalar, JsonScalar],
+    });
+  });
+  afterAll(() => app.close());
+
+  const order = (scenario: Scenario, lines: string, more = '', name = 'order') =>
+    ask(
+      scenario,
+      `mutation { field: ${name}(input: { lines: ${lines} ${more} }) @idempotent(key: "${scenario.key}") { execution } }`,
+    );
+
+  it('is the same in another spelling: members in another order, defaults written out, variables', async () => {
+    const scenario = app.scenario();
+    const first = await order(scenario, '[{ sku: "a", count: 1 }, { sku: "b" }]');
+    expect(first.data).toEqual({ field: { execution: 1 } });
+    expect(await order(scenario, '[{ count: 1, sku: "a" }, { count: 1, sku: "b" }]')).toEqual(
+      first,
+    );
+    const byVariable = await ask(
+      scenario,
+      `mutation ($order: OrderInput!, $key: String!) {
+        field: order(input: $order) @idempotent(key: $key) { execution }
+      }`,
+      { variables: { key: scenario.key, order: { lines: [{ sku: 'a' }, { sku: 'b' }] } } },
+    );
+    expect(byVariable).toEqual(first);
+  });
+
+  it.each([
+    ['another item', '[{ sku: "b" }]', ''],
+    ['another order of the items', '[{ sku: "b" }, { sku: "a" }]', ''],
+    ['one more member', '[{ sku: "a" }, { sku: "b" }]', 'sentAt: "now"'],
+  ])('is another one with %s', async (_, lines, more) => {
+    const scenario = app.scenario();
+    await order(scenario, '[{ sku: "a" }, { sku: "b" }]');
+    expect(codesIn(await order(scenario, lines, more))).toEqual({
+      field: 'idempotency_key_reused',
+    });
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('is without the key, wherever that comes from', async () => {
+    const scenario = app.scenario();
+    const first = await order(scenario, '[{ sku: "a" }]');
+    const again = await ask(
+      scenario,
+      `mutation { field: order(input: { lines: [{ sku: "a" }], idempotencyKey: "${scenario.key}" }) { execution } }`,
+    );
+    expect(again).toEqual(first);
+  });
+
+  it('is what the option "fingerprint" leaves of it, or makes of it', async () => {
+    const scenario = app.scenario();
+    const { data } = await order(scenario, '[]', 'sentAt: "now"', 'orderWhenever');
+    expect(data.field.execution).toBe(1);
+    expect((await order(scenario, '[]', 'sentAt: "then"', 'orderWhenever')).data).toEqual(data);
+    expect(codesIn(await order(scenario, '[{ sku: "a" }]', '', 'orderWhenever'))).toEqual({
+      field: 'idempotency_key_reused',
+    });
+    const other = app.scenario();
+    const whatever = await order(other, '[]', '', 'orderWhatever');
+    expect(await order(other, '[{ sku: "a" }]', '', 'orderWhatever')).toEqual(whatever);
+  });
+
+  it('cannot be an uploaded file, of which two would count as the same', async () => {
+    const scenario = app.scenario();
+    const document = `mutation ($file: Upload!) { field: upload(file: $file) @idempotent(key: "${scenario.key}") { execution } }`;
+    const answer = await ask(scenario, document, { variables: { file: 'photo' } });
+    expect(codesIn(answer)).toEqual({ field: 'idempotency_content_invalid' });
+    expect(answer.errors![0]!.message).toContain('"fingerprint"');
+    expect(scenario.executions).toBe(0);
+  });
+
+  it('cannot be what a scalar has made a Map of', async () => {
+    const scenario = app.scenario();
+    const document = `mutation ($json: Json!) { field: note(json: $json) @idempotent(key: "${scenario.key}") { execution } }`;
+    const answer = await ask(scenario, document, { variables: { json: { a: 1 } } });
+    expect(codesIn(answer)).toEqual({ field: 'idempotency_content_invalid' });
+    expect(scenario.executions).toBe(0);
+  });
+
+  it('may be a date', async () => {
+    const scenario = app.scenario();
+    const remind = (at: string) =>
+      ask(
+        scenario,
+        `mutation { field: remind(at: "${at}") @idempotent(key: "${scenario.key}") { execution } }`,
+      );
+    const first = await remind('2026-11-22T00:00:00.000Z');
+    expect(first.data).toEqual({ field: { execution: 1 } });
+    expect(await remind('2026-11-22T01:00:00.000+01:00')).toEqual(first);
+    expect(codesIn(await remind('2026-11-23T00:00:00.000Z'))).toEqual({
+      field: 'idempotency_key_reused',
+    });
+  });
+
+  it('may leave an uploaded file out', async () => {
+    const scenario = app.scenario();
+    const document = `mutation ($file: Upload!, $digest: String!) {
+      field: uploadAny(file: $file, digest: $digest) @idempotent(key: "${scenario.key}") { execution }
+    }`;
+    const send = (file: string, digest: string) =>
+      ask(scenario, document, { variables: { file, digest } });
+    const first = await send('photo', 'sha');
+    expect(first.data).toEqual({ field: { execution: 1 } });
+    expect(await send('photo again', 'sha')).toEqual(first);
+    expect(codesIn(await send('photo', 'another'))).toEqual({ field: 'idempotency_key_reused' });
+  });
+
+  it.each([
+    ['is refused where it is nested beyond reason', 20_000, 'idempotency_content_invalid'],
+    ['may be nested deep', 500, undefined],
+  ])('%s', async (_, depth, code) => {
+    const scenario = app.scenario();
+    const query = `mutation ($json: Json!) { field: note(json: $json) @idempotent(key: "${scenario.key}") { execution } }`;
+    // Written by hand: JSON.stringify would give up before the server has to.
+    const json = '['.repeat(depth) + ']'.repeat(depth);
+    const body = `{"query":${JSON.stringify(query)},"variables":{"json":${json}}}`;
+    const answer = await ask(scenario, query, { json: undefined, body });
+    expect(codesIn(answer).field).toBe(code);
+    expect(scenario.executions).toBe(code === undefined ? 1 : 0);
+  });
+});

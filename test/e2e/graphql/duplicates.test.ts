@@ -1,0 +1,172 @@
+import { Args, Int, Mutation, Resolver } from '@nestjs/graphql';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { until } from '../../integration/redis/support/until.js';
+import { FaultyStore } from '../../support/faulty-store.js';
+import { useStores } from '../../support/http/combinations.js';
+import type { Scenario } from '../../support/http/scenario.js';
+import type { TestApp } from '../../support/http/start-app.js';
+import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
+import { InScenario } from './support/in-scenario.js';
+import { Charge, charged, PaymentsResolver } from './support/payments.resolver.js';
+
+const stores = useStores();
+
+@Resolver()
+class PatientResolver {
+  @Mutation(() => Charge)
+  @Idempotent({ whenInProgress: 'wait', waitTimeoutMs: 20_000 })
+  patientCharge(
+    @InScenario() scenario: Scenario,
+    @Args('amount', { type: () => Int }) amount: number,
+  ) {
+    return charged(scenario, amount);
+  }
+}
+
+describe.each(['memory', 'redis'] as const)(
+  'duplicates of a mutation, with records in %s',
+  (kind) => {
+    let app: TestApp;
+    beforeAll(async () => {
+      app = await startGraphqlApp({
+        store: stores.fresh(kind),
+        resolvers: [PaymentsResolver, PatientResolver],
+        // A busy machine may be slow.
+        options: { commandTimeoutMs: 5_000, maxWaiters: 5 },
+      });
+    });
+    afterAll(() => app.close());
+
+    const charge = ({ key }: Scenario, name = 'charge') =>
+      `mutation { ${name}(amount: 5) @idempotent(key: "${key}") { execution amount } }`;
+
+    it('run once when twenty come at the same time, and all later ones get what that one returned', async () => {
+      const scenario = app.scenario();
+      scenario.gate.close();
+      const answers = Array.from({ length: 20 }, () => ask(scenario, charge(scenario)));
+      await scenario.arrived.reached(20);
+      scenario.gate.open();
+      const settled = await Promise.all(answers);
+      const done = settled.filter(({ errors }) => errors === undefined);
+      const refused = settled.filter(({ errors }) => errors !== undefined);
+      for (const { data } of done) expect(data).toEqual({ charge: { execution: 1, amount: 5 } });
+      for (const answer of refused) {
+        expect(codesIn(answer)).toEqual({ charge: 'idempotency_in_progress' });
+      }
+      expect(done.length).toBeGreaterThan(0);
+      expect(await ask(scenario, charge(scenario))).toEqual(done[0]);
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('are told that one is in progress, and when to come back', async () => {
+      const scenario = app.scenario();
+      scenario.gate.close();
+      const first = ask(scenario, charge(scenario));
+      await scenario.started.reached(1);
+      const second = await ask(scenario, charge(scenario));
+      expect(second).toMatchObject({
+        status: 200,
+        data: { charge: null },
+        errors: [
+          {
+            path: ['charge'],
+            extensions: { code: 'idempotency_in_progress', retryAfterMs: 1_000 },
+          },
+        ],
+      });
+      scenario.gate.open();
+      expect((await first).data.charge.execution).toBe(1);
+    });
+
+    it('wait for the one in progress where the option says so', async () => {
+      const scenario = app.scenario();
+      scenario.gate.close();
+      const first = ask(scenario, charge(scenario, 'patientCharge'));
+      await scenario.started.reached(1);
+      const others = [1, 2, 3].map(() => ask(scenario, charge(scenario, 'patientCharge')));
+      await scenario.arrived.reached(4);
+      scenario.gate.open();
+      for (const answer of [await first, ...(await Promise.all(others))]) {
+        expect(answer).toEqual({
+          status: 200,
+          data: { patientCharge: { execution: 1, amount: 5 } },
+        });
+      }
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('in one document run once as well', async () => {
+      const scenario = app.scenario();
+      const { data } = await ask(
+        scenario,
+        `mutation ($key: String) {
+        first: chargeByArgument(amount: 5, idempotencyKey: $key) { execution }
+        second: chargeByArgument(amount: 5, idempotencyKey: $key) { execution amount }
+        third: chargeByArgument(amount: 6, idempotencyKey: $key) { execution }
+      }`,
+        { variables: { key: scenario.key } },
+      );
+      expect(data).toEqual({
+        first: { execution: 1 },
+        second: { execution: 1, amount: 5 },
+        third: null,
+      });
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('of a document that failed in part run only what has not been done yet', async () => {
+      const scenario = app.scenario();
+      scenario.plan = ['succeed', 'fail'];
+      const document = `mutation {
+      first: charge(amount: 1) { execution }
+      second: chargeByInput(input: { amount: 2 }) { execution }
+    }`;
+      const answer = () => ask(scenario, document, { key: scenario.key });
+      expect((await answer()).data).toEqual({ first: { execution: 1 }, second: null });
+      const done = { first: { execution: 1 }, second: { execution: 3 } };
+      expect((await answer()).data).toEqual(done);
+      expect((await answer()).data).toEqual(done);
+      expect(scenario.executions).toBe(3);
+    });
+  },
+);
+
+describe('a waiting duplicate whose client has left', () => {
+  const store = new FaultyStore(memoryStore());
+  let app: TestApp;
+  beforeAll(async () => {
+    app = await startGraphqlApp({
+      store,
+      resolvers: [PatientResolver],
+      options: { maxWaiters: 1 },
+    });
+  });
+  afterAll(() => app.close());
+
+  /** Resolves once the store has been asked for so many of them. */
+  const begun = (requests: number) =>
+    until(() => new Set(store.sentOf('begin').map(({ token }) => token)).size >= requests);
+
+  it('makes room for another one', async () => {
+    const scenario = app.scenario();
+    const document = `mutation { patientCharge(amount: 5) @idempotent(key: "${scenario.key}") { execution } }`;
+    scenario.gate.close();
+    const first = ask(scenario, document);
+    await begun(1);
+    const leaving = scenario.start('POST', '/graphql', { key: null, json: { query: document } });
+    await begun(2);
+    // There is no room for a third one yet.
+    const refused = await ask(scenario, document);
+    expect(refused.errors![0]!.extensions.code).toBe('idempotency_in_progress');
+    leaving.abandon();
+    await scenario.disconnected.reached(2);
+    const staying = ask(scenario, document);
+    await begun(4);
+    scenario.gate.open();
+    expect((await staying).data).toEqual({ patientCharge: { execution: 1 } });
+    expect((await first).data).toEqual({ patientCharge: { execution: 1 } });
+    expect(scenario.executions).toBe(1);
+  });
+});

@@ -1,0 +1,302 @@
+import {
+  BadRequestException,
+  Catch,
+  ConsoleLogger,
+  NotFoundException,
+  UseFilters,
+  type ExceptionFilter,
+  type ExecutionContext,
+} from '@nestjs/common';
+import { Args, Field, Int, Mutation, ObjectType, Resolver } from '@nestjs/graphql';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { GraphQLError } from 'graphql';
+import { Idempotent, IdempotencyService, isIdempotencyError } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { FaultyStore, lostReply, misconfigured, unavailable } from '../../support/faulty-store.js';
+import type { Scenario } from '../../support/http/scenario.js';
+import type { TestApp } from '../../support/http/start-app.js';
+import { ask, codesIn, startGraphqlApp, type GraphqlAnswer } from './support/graphql-app.js';
+import { InScenario } from './support/in-scenario.js';
+import { PaymentsResolver } from './support/payments.resolver.js';
+
+/** Writes into no console, and remembers the errors. */
+class ErrorLog extends ConsoleLogger {
+  readonly lines: string[] = [];
+  protected override printMessages(messages: unknown[], _context = '', level = 'log'): void {
+    if (level === 'error') this.lines.push(...messages.map(String));
+  }
+}
+
+@Catch()
+class Conflicts implements ExceptionFilter {
+  catch(exception: unknown): unknown {
+    if (!isIdempotencyError(exception)) return exception;
+    return new GraphQLError('told by a filter', { extensions: { of: exception.code } });
+  }
+}
+
+@ObjectType()
+class Receipt {
+  @Field(() => Int)
+  execution!: number;
+}
+
+/** What a resolver can throw, by name. */
+const ERRORS: Readonly<Record<string, () => Error>> = {
+  graphql: () =>
+    new GraphQLError('no cover', { extensions: { code: 'NO_COVER', limit: { eur: 100 } } }),
+  notFound: () => new NotFoundException('no such account'),
+  badRequest: () => new BadRequestException({ statusCode: 400, error: 'of its own' }),
+  plain: () => new Error('the database said something secret'),
+};
+
+@Resolver()
+class FailingResolver {
+  constructor(private readonly service: IdempotencyService) {}
+
+  @Mutation(() => Receipt, { nullable: true })
+  @Idempotent()
+  async fails(@InScenario() scenario: Scenario, @Args('error') error: string) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'fail') throw ERRORS[error]!();
+    return { execution };
+  }
+
+  @Mutation(() => Receipt, { nullable: true })
+  @Idempotent({ keep: () => true })
+  async failsForGood(@InScenario() scenario: Scenario, @Args('error') error: string) {
+    await scenario.run();
+    throw ERRORS[error]!();
+  }
+
+  @Mutation(() => Receipt, { nullable: true })
+  @Idempotent()
+  async returnsItsError(@InScenario() scenario: Scenario) {
+    await scenario.run();
+    return ERRORS.graphql!();
+  }
+
+  @Mutation(() => Receipt, { nullable: true })
+  @Idempotent()
+  async returnsWhatCannotBeStored(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run(), at: new Date() };
+  }
+
+  @Mutation(() => Receipt, { nullable: true })
+  @Idempotent({ storeBody: false })
+  async isNotStored(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Mutation(() => Receipt, { nullable: true })
+  @Idempotent({ enabled: (() => 'yes') as unknown as (context: ExecutionContext) => boolean })
+  async isMisconfigured(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Mutation(() => Receipt, { nullable: true })
+  @UseFilters(Conflicts)
+  @Idempotent()
+  async isFiltered(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Mutation(() => Receipt, { nullable: true })
+  @Idempotent()
+  async callsTheService(@InScenario() scenario: Scenario, @Args('amount') amount: string) {
+    return this.service.run(
+      { operation: 'receipts', key: scenario.key, scope: 'everybody', payload: amount },
+      async () => ({ execution: await scenario.run() }),
+    );
+  }
+}
+
+const log = new ErrorLog();
+const store = new FaultyStore(memoryStore());
+let app: TestApp;
+
+beforeAll(async () => {
+  app = await startGraphqlApp({
+    store,
+    resolvers: [PaymentsResolver, FailingResolver],
+    configure: (nest) => {
+      nest.useLogger(log);
+    },
+  });
+});
+afterAll(() => app.close());
+afterEach(() => {
+  store.heal();
+  log.lines.length = 0;
+});
+
+const mutation = ({ key }: Scenario, field: string) =>
+  `mutation { field: ${field} @idempotent(key: "${key}") { execution } }`;
+
+const codeOf = (answer: GraphqlAnswer) => codesIn(answer).field;
+
+/** Nothing of the key, nor of the caller, wherever it could be. */
+function expectDiscretion(scenario: Scenario, answer: GraphqlAnswer): void {
+  for (const secret of [scenario.key, 'alice']) {
+    expect(JSON.stringify(answer)).not.toContain(secret);
+    expect(log.lines.join('\n')).not.toContain(secret);
+  }
+}
+
+describe('a refusal', () => {
+  it('of another content says so, tells nobody’s key, and is nothing to log', async () => {
+    const scenario = app.scenario();
+    await ask(scenario, mutation(scenario, 'charge(amount: 1)'));
+    const answer = await ask(scenario, mutation(scenario, 'charge(amount: 2)'));
+    expect(answer).toEqual({
+      status: 200,
+      data: { field: null },
+      errors: [
+        {
+          message: 'The key was used for another payload.',
+          path: ['field'],
+          locations: [{ line: 1, column: 12 }],
+          extensions: { code: 'idempotency_key_reused' },
+        },
+      ],
+    });
+    expectDiscretion(scenario, answer);
+    expect(log.lines).toEqual([]);
+  });
+
+  it('for want of the store may be retried, and the mutation has not run', async () => {
+    const scenario = app.scenario();
+    store.always(unavailable, 'begin');
+    const answer = await ask(scenario, mutation(scenario, 'charge(amount: 1)'));
+    expect(answer.errors![0]!.extensions).toEqual({
+      code: 'idempotency_store_unavailable',
+      retryAfterMs: 1_000,
+    });
+    expect(answer.status).toBe(200);
+    expect(scenario.executions).toBe(0);
+    store.heal();
+    const second = await ask(scenario, mutation(scenario, 'charge(amount: 1)'));
+    expect(second.data.field.execution).toBe(1);
+  });
+
+  it('says nothing of the store itself', async () => {
+    const scenario = app.scenario();
+    store.always(misconfigured, 'begin');
+    const answer = await ask(scenario, mutation(scenario, 'charge(amount: 1)'));
+    expect(codeOf(answer)).toBe('idempotency_store_unavailable');
+    expect(JSON.stringify(answer)).not.toContain('planned');
+  });
+
+  it('of a value that was not kept says that it is done', async () => {
+    const scenario = app.scenario();
+    const first = await ask(scenario, mutation(scenario, 'isNotStored'));
+    expect(first.data.field.execution).toBe(1);
+    const second = await ask(scenario, mutation(scenario, 'isNotStored'));
+    expect(codeOf(second)).toBe('idempotency_response_not_kept');
+    expectDiscretion(scenario, second);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('can be seen by exception filters, with its code', async () => {
+    const scenario = app.scenario();
+    const answer = await ask(scenario, 'mutation { field: isFiltered { execution } }');
+    expect(answer.errors![0]).toMatchObject({
+      message: 'told by a filter',
+      extensions: { of: 'idempotency_key_missing' },
+    });
+  });
+
+  it('of a call inside of the mutation has its code, too', async () => {
+    const scenario = app.scenario();
+    const receipt = (amount: string, key: string) =>
+      `mutation { field: callsTheService(amount: "${amount}") @idempotent(key: "${key}") { execution } }`;
+    await ask(scenario, receipt('1', 'the first'));
+    const answer = await ask(scenario, receipt('2', 'the second'));
+    expect(codeOf(answer)).toBe('idempotency_key_reused');
+    expect(scenario.executions).toBe(1);
+  });
+});
+
+describe('a mutation that failed', () => {
+  it.each([
+    ['graphql', 'no cover', 'NO_COVER'],
+    ['notFound', 'no such account', 'INTERNAL_SERVER_ERROR'],
+    ['plain', 'the database said something secret', 'INTERNAL_SERVER_ERROR'],
+  ])(
+    'tells its error (%s) as it would without the layer, and runs again',
+    async (name, message, code) => {
+      const scenario = app.scenario();
+      scenario.plan = ['fail'];
+      const document = mutation(scenario, `fails(error: "${name}")`);
+      const first = await ask(scenario, document);
+      expect(first.errors![0]!.message).toBe(message);
+      expect(codeOf(first)).toBe(code);
+      expect((await ask(scenario, document)).data).toEqual({ field: { execution: 2 } });
+      expect((await ask(scenario, document)).data).toEqual({ field: { execution: 2 } });
+      expect(scenario.executions).toBe(2);
+    },
+  );
+
+  it.each(['graphql', 'notFound', 'badRequest'])(
+    'and whose failure is kept tells the same error (%s) again',
+    async (name) => {
+      const scenario = app.scenario();
+      const document = mutation(scenario, `failsForGood(error: "${name}")`);
+      const first = await ask(scenario, document);
+      expect(first.errors).toHaveLength(1);
+      log.lines.length = 0;
+      expect(await ask(scenario, document)).toEqual(first);
+      expect(log.lines).toEqual([]);
+      expect(scenario.executions).toBe(1);
+    },
+  );
+
+  it('and whose failure is kept repeats nothing of an error that was not made for clients', async () => {
+    const scenario = app.scenario();
+    const document = mutation(scenario, 'failsForGood(error: "plain")');
+    await ask(scenario, document);
+    const second = await ask(scenario, document);
+    expect(codeOf(second)).toBe('idempotency_failure_replayed');
+    expect(JSON.stringify(second)).not.toContain('secret');
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('by returning its error has failed', async () => {
+    const scenario = app.scenario();
+    const document = mutation(scenario, 'returnsItsError');
+    expect(codeOf(await ask(scenario, document))).toBe('NO_COVER');
+    expect(codeOf(await ask(scenario, document))).toBe('NO_COVER');
+    expect(scenario.executions).toBe(2);
+  });
+});
+
+describe('a mutation that was done', () => {
+  it('and returned what cannot be stored says where, to its client and into the log, and does not run again', async () => {
+    const scenario = app.scenario();
+    const document = mutation(scenario, 'returnsWhatCannotBeStored');
+    const first = await ask(scenario, document);
+    expect(codeOf(first)).toBe('idempotency_value_not_storable');
+    expect(first.errors![0]!.message).toContain('value.at is a Date');
+    expect(log.lines.join('\n')).toContain('value.at is a Date');
+    expect(codeOf(await ask(scenario, document))).toBe('idempotency_response_not_kept');
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('and whose outcome the store took without saying so is not done again', async () => {
+    const scenario = app.scenario();
+    store.next('complete', lostReply);
+    const document = mutation(scenario, 'charge(amount: 1)');
+    const first = await ask(scenario, document);
+    expect(first.data).toEqual({ field: { execution: 1 } });
+    expect(await ask(scenario, document)).toEqual(first);
+    expect(scenario.executions).toBe(1);
+  });
+});
+
+it('an option that cannot work is an error of the server, in the log, and the mutation does not run', async () => {
+  const scenario = app.scenario();
+  const answer = await ask(scenario, mutation(scenario, 'isMisconfigured'));
+  expect(codeOf(answer)).toBe('INTERNAL_SERVER_ERROR');
+  expect(log.lines.join('\n')).toContain('"enabled"');
+  expect(scenario.executions).toBe(0);
+});

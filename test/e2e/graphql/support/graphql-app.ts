@@ -1,0 +1,89 @@
+import type { CanActivate, INestApplication, Type } from '@nestjs/common';
+import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
+import { GraphQLModule, Query, Resolver } from '@nestjs/graphql';
+import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
+import { idempotentDirective } from 'nestjs-idempotency/graphql';
+import type { Scenario, Sending } from '../../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../../support/http/start-app.js';
+import { Callers } from './callers.js';
+
+export interface StartGraphqlAppOptions {
+  readonly store: IdempotencyModuleOptions['store'];
+  readonly resolvers: Type[];
+  readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
+  readonly guard?: CanActivate;
+  /** Settings of Apollo's driver. */
+  readonly driver?: Partial<ApolloDriverConfig>;
+  /** Adds what an application adds: pipes, filters, interceptors. */
+  readonly configure?: (app: INestApplication) => unknown;
+}
+
+/** A document may not be without a query. */
+@Resolver()
+class HealthResolver {
+  @Query(() => Boolean)
+  isHealthy(): boolean {
+    return true;
+  }
+}
+
+/** A listening Nest application that serves GraphQL by Apollo on Express. */
+export function startGraphqlApp(start: StartGraphqlAppOptions): Promise<TestApp> {
+  const { store, resolvers, options = {}, driver = {}, guard = new Callers(), configure } = start;
+  return startApp({
+    platform: 'express',
+    store,
+    options,
+    controllers: [],
+    providers: [HealthResolver, ...resolvers],
+    guard,
+    imports: [
+      GraphQLModule.forRoot<ApolloDriverConfig>({
+        driver: ApolloDriver,
+        autoSchemaFile: true,
+        graphiql: false,
+        includeStacktraceInErrorResponses: false,
+        buildSchemaOptions: { directives: [idempotentDirective] },
+        ...driver,
+      }),
+    ],
+    ...(configure !== undefined && { configure }),
+  });
+}
+
+export interface GraphqlAnswer {
+  readonly status: number;
+  readonly data?: any;
+  readonly errors?: readonly GraphqlErrorAnswer[];
+}
+
+interface GraphqlErrorAnswer {
+  readonly message: string;
+  readonly path: readonly string[];
+  readonly extensions: Readonly<Record<string, unknown>>;
+}
+
+export interface Asking extends Sending {
+  readonly variables?: Readonly<Record<string, unknown>>;
+}
+
+/** Sends a document; without a key in the header unless one is given. */
+export async function ask(
+  scenario: Scenario,
+  query: string,
+  { variables, ...sending }: Asking = {},
+): Promise<GraphqlAnswer> {
+  const { status, json } = await scenario.post('/graphql', {
+    key: null,
+    json: { query, variables },
+    ...sending,
+  });
+  return { status, ...json };
+}
+
+/** The codes of what went wrong, by the response names of the fields. */
+export function codesIn({ errors = [] }: GraphqlAnswer): Record<string, unknown> {
+  return Object.fromEntries(
+    errors.map(({ path, extensions }) => [path.join('.'), extensions.code]),
+  );
+}

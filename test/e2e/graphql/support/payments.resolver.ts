@@ -1,0 +1,123 @@
+import type { ExecutionContext } from '@nestjs/common';
+import { Args, Field, ID, InputType, Int, Mutation, ObjectType, Resolver } from '@nestjs/graphql';
+import { Idempotent, payloadField } from 'nestjs-idempotency';
+import type { Scenario } from '../../../support/http/scenario.js';
+import { InScenario } from './in-scenario.js';
+
+@ObjectType()
+export class Charge {
+  @Field(() => Int)
+  execution!: number;
+
+  @Field(() => Int)
+  amount!: number;
+}
+
+@InputType()
+export class ChargeInput {
+  @Field(() => Int)
+  amount!: number;
+
+  @Field(() => String, { nullable: true })
+  idempotencyKey?: string;
+
+  @Field(() => String, { nullable: true })
+  clientMutationId?: string;
+}
+
+const inputOf = (context: ExecutionContext) =>
+  context.getArgByIndex<{ readonly input: ChargeInput }>(1).input;
+
+const amountArgument = { type: () => Int };
+const keyArgument = { type: () => String, nullable: true };
+const nullable = { nullable: true };
+
+/** Each of its mutations has one effect: an execution in the ledger of the scenario. */
+@Resolver()
+export class PaymentsResolver {
+  @Mutation(() => Charge, nullable)
+  @Idempotent()
+  charge(@InScenario() scenario: Scenario, @Args('amount', amountArgument) amount: number) {
+    return charged(scenario, amount);
+  }
+
+  @Idempotent()
+  @Mutation(() => Charge, nullable)
+  chargeByArgument(
+    @InScenario() scenario: Scenario,
+    @Args('amount', amountArgument) amount: number,
+    @Args('idempotencyKey', keyArgument) _key: string | null,
+  ) {
+    return charged(scenario, amount);
+  }
+
+  @Mutation(() => Charge, nullable)
+  @Idempotent()
+  chargeByNumber(
+    @InScenario() scenario: Scenario,
+    @Args('idempotencyKey', { type: () => Int }) _key: number,
+  ) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, nullable)
+  @Idempotent()
+  chargeById(
+    @InScenario() scenario: Scenario,
+    @Args('idempotencyKey', { type: () => [ID] }) _keys: string[],
+  ) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, nullable)
+  @Idempotent()
+  chargeByInput(@InScenario() scenario: Scenario, @Args('input') { amount }: ChargeInput) {
+    return charged(scenario, amount);
+  }
+
+  @Mutation(() => Charge, nullable)
+  @Idempotent()
+  chargeByEither(
+    @InScenario() scenario: Scenario,
+    @Args('idempotencyKey', keyArgument) _key: string | null,
+    @Args('input') { amount }: ChargeInput,
+  ) {
+    return charged(scenario, amount);
+  }
+
+  @Mutation(() => Charge, nullable)
+  @Idempotent({ key: (context: ExecutionContext) => inputOf(context).clientMutationId })
+  chargeByFunction(@InScenario() scenario: Scenario, @Args('input') { amount }: ChargeInput) {
+    return charged(scenario, amount);
+  }
+
+  @Mutation(() => Charge, nullable)
+  @Idempotent({ key: payloadField('input.clientMutationId') })
+  chargeByPath(@InScenario() scenario: Scenario, @Args('input') { amount }: ChargeInput) {
+    return charged(scenario, amount);
+  }
+
+  @Mutation(() => Charge, nullable)
+  @Idempotent({ key: 'X-Request-Key', maxKeyLength: 40 })
+  chargeByOtherHeader(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, nullable)
+  @Idempotent({ keySyntax: 'uuid' })
+  chargeByUuid(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, nullable)
+  @Idempotent({ required: false })
+  chargeOptionally(@InScenario() scenario: Scenario) {
+    return charged(scenario, 0);
+  }
+}
+
+export async function charged(scenario: Scenario, amount: number): Promise<Charge> {
+  const execution = await scenario.run();
+  if (scenario.planned(execution) === 'fail') throw new Error('planned');
+  return { execution, amount };
+}

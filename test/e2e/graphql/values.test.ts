@@ -1,0 +1,259 @@
+import { ClassSerializerInterceptor, UseInterceptors } from '@nestjs/common';
+import {
+  Args,
+  createUnionType,
+  Field,
+  GraphQLISODateTime,
+  Int,
+  Mutation,
+  ObjectType,
+  Parent,
+  ResolveField,
+  Resolver,
+} from '@nestjs/graphql';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Idempotent, jsonCodec } from 'nestjs-idempotency';
+import { messagePackCodec } from 'nestjs-idempotency/messagepack';
+import { Exclude } from 'class-transformer';
+import { from } from 'rxjs';
+import { useStores } from '../../support/http/combinations.js';
+import type { Scenario } from '../../support/http/scenario.js';
+import type { TestApp } from '../../support/http/start-app.js';
+import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
+import { InScenario } from './support/in-scenario.js';
+
+@ObjectType()
+class Order {
+  @Field(() => Int)
+  execution!: number;
+
+  @Field(() => String, { nullable: true })
+  note?: string | null;
+
+  @Field(() => GraphQLISODateTime, { nullable: true })
+  at?: Date | string;
+
+  @Field(() => String, { nullable: true })
+  atAsText?: Date | string;
+
+  @Field(() => String, { nullable: true })
+  title?: string;
+}
+
+/** A domain object: what it says of itself is partly made by a getter. */
+class OrderEntity {
+  constructor(readonly execution: number) {}
+
+  get title(): string {
+    return `Order ${this.execution}`;
+  }
+}
+
+@ObjectType()
+class Paid {
+  kind = 'paid';
+
+  @Field(() => Int)
+  execution!: number;
+}
+
+@ObjectType()
+class Declined {
+  kind = 'declined';
+
+  @Field(() => String)
+  reason!: string;
+}
+
+const ByClass = createUnionType({ name: 'ByClass', types: () => [Paid, Declined] as const });
+
+const ByMember = createUnionType({
+  name: 'ByMember',
+  types: () => [Paid, Declined] as const,
+  resolveType: ({ kind }: { kind: string }) => (kind === 'paid' ? Paid : Declined),
+});
+
+const AT = new Date('2026-11-22T01:02:03.456Z');
+
+class Account {
+  readonly title = 'to be seen';
+
+  @Exclude()
+  readonly note = 'to be hidden';
+
+  constructor(readonly execution: number) {}
+}
+
+let looks = 0;
+
+@Resolver(() => Order)
+class OrdersResolver {
+  @Mutation(() => Order)
+  @Idempotent()
+  async order(@InScenario() scenario: Scenario): Promise<Order> {
+    return { execution: await scenario.run(), note: null };
+  }
+
+  @Mutation(() => Order)
+  @Idempotent()
+  async orderEntity(@InScenario() scenario: Scenario): Promise<Order> {
+    return new OrderEntity(await scenario.run());
+  }
+
+  @Mutation(() => Order)
+  @UseInterceptors(ClassSerializerInterceptor)
+  @Idempotent()
+  async account(@InScenario() scenario: Scenario): Promise<Account> {
+    return new Account(await scenario.run());
+  }
+
+  @Mutation(() => Order)
+  @Idempotent({ codec: jsonCodec({ dates: 'text' }) })
+  async orderWithTextDate(@InScenario() scenario: Scenario): Promise<Order> {
+    return { execution: await scenario.run(), at: AT, atAsText: AT };
+  }
+
+  @Mutation(() => Order)
+  @Idempotent({ codec: messagePackCodec() })
+  async orderWithDate(@InScenario() scenario: Scenario): Promise<Order> {
+    return { execution: await scenario.run(), at: AT };
+  }
+
+  @Mutation(() => [Order])
+  @Idempotent()
+  observedOrders(@InScenario() scenario: Scenario) {
+    return from([scenario.run().then((execution) => [{ execution }, { execution }])]);
+  }
+
+  @Mutation(() => Boolean, { nullable: true })
+  @Idempotent()
+  async nothing(
+    @InScenario() scenario: Scenario,
+    @Args('how') how: string,
+  ): Promise<boolean | null | undefined> {
+    await scenario.run();
+    return { true: true, false: false, null: null }[how];
+  }
+
+  @Mutation(() => ByClass, { nullable: true })
+  @Idempotent()
+  async payByClass(@InScenario() scenario: Scenario): Promise<Paid> {
+    return Object.assign(new Paid(), { execution: await scenario.run() });
+  }
+
+  @Mutation(() => ByMember)
+  @Idempotent()
+  async payByMember(@InScenario() scenario: Scenario): Promise<Paid> {
+    return Object.assign(new Paid(), { execution: await scenario.run() });
+  }
+
+  @ResolveField(() => Int)
+  looks(): number {
+    looks += 1;
+    return looks;
+  }
+
+  @ResolveField(() => String)
+  isDate(@Parent() { at }: Order): string {
+    return at instanceof Date ? 'a Date' : typeof at;
+  }
+}
+
+const stores = useStores();
+
+describe.each(['memory', 'redis'] as const)('what a mutation returned, kept in %s', (kind) => {
+  let app: TestApp;
+  beforeAll(async () => {
+    app = await startGraphqlApp({ store: stores.fresh(kind), resolvers: [OrdersResolver] });
+  });
+  afterAll(() => app.close());
+
+  const askFor = (scenario: Scenario, field: string, selection = '') =>
+    ask(scenario, `mutation { field: ${field} @idempotent(key: "${scenario.key}") ${selection} }`);
+
+  it('is selected from anew by each repetition', async () => {
+    const scenario = app.scenario();
+    const first = await askFor(scenario, 'order', '{ execution }');
+    const second = await askFor(scenario, 'order', '{ note same: execution __typename }');
+    expect(first.data).toEqual({ field: { execution: 1 } });
+    expect(second.data).toEqual({ field: { note: null, same: 1, __typename: 'Order' } });
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('goes through the resolvers of its fields at each repetition', async () => {
+    const scenario = app.scenario();
+    const first = await askFor(scenario, 'order', '{ execution looks }');
+    const second = await askFor(scenario, 'order', '{ execution looks }');
+    const firstLook = first.data.field.looks as number;
+    expect(second.data.field).toEqual({ execution: 1, looks: firstLook + 1 });
+  });
+
+  it('has its dates as Dates again by a codec that keeps them', async () => {
+    const scenario = app.scenario();
+    const first = await askFor(scenario, 'orderWithDate', '{ execution at isDate }');
+    expect(first.data).toEqual({
+      field: { execution: 1, at: AT.toISOString(), isDate: 'a Date' },
+    });
+    expect(await askFor(scenario, 'orderWithDate', '{ execution at isDate }')).toEqual(first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('has texts for dates by the codec that writes them so, which only a field of texts can show', async () => {
+    const scenario = app.scenario();
+    const first = await askFor(scenario, 'orderWithTextDate', '{ atAsText at isDate }');
+    // The scalar of Nest gives null for what is no Date, and no error.
+    expect(first.data).toEqual({
+      field: { atAsText: AT.toISOString(), at: null, isDate: 'string' },
+    });
+    expect(await askFor(scenario, 'orderWithTextDate', '{ atAsText at isDate }')).toEqual(first);
+  });
+
+  it('is its members, whatever its class was, for the first caller, too', async () => {
+    const scenario = app.scenario();
+    const first = await askFor(scenario, 'orderEntity', '{ execution title }');
+    expect(first.data).toEqual({ field: { execution: 1, title: null } });
+    expect(await askFor(scenario, 'orderEntity', '{ execution title }')).toEqual(first);
+  });
+
+  it('is what a serializer inside of the layer has made of it', async () => {
+    const scenario = app.scenario();
+    const first = await askFor(scenario, 'account', '{ execution title note }');
+    expect(first.data).toEqual({ field: { execution: 1, title: 'to be seen', note: null } });
+    expect(await askFor(scenario, 'account', '{ execution title note }')).toEqual(first);
+  });
+
+  it('has its type in a union by a member, and not by its class', async () => {
+    const scenario = app.scenario();
+    const selection = '{ __typename ... on Paid { execution } }';
+    const paid = await askFor(scenario, 'payByMember', selection);
+    expect(paid.data).toEqual({ field: { __typename: 'Paid', execution: 1 } });
+    expect(await askFor(scenario, 'payByMember', selection)).toEqual(paid);
+    const byClass = app.scenario();
+    const untyped = await askFor(byClass, 'payByClass', selection);
+    expect(untyped.errors![0]!.message).toContain('cannot be resolved');
+  });
+
+  it('is the last value of an Observable', async () => {
+    const scenario = app.scenario();
+    const first = await askFor(scenario, 'observedOrders', '{ execution }');
+    expect(first.data).toEqual({ field: [{ execution: 1 }, { execution: 1 }] });
+    expect(await askFor(scenario, 'observedOrders', '{ execution }')).toEqual(first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it.each(['true', 'false', 'null', 'undefined'])('may be %s', async (how) => {
+    const scenario = app.scenario();
+    const first = await askFor(scenario, `nothing(how: "${how}")`);
+    expect(first.data).toEqual({ field: { true: true, false: false }[how] ?? null });
+    expect(await askFor(scenario, `nothing(how: "${how}")`)).toEqual(first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('stays what it is when a field below it fails', async () => {
+    const scenario = app.scenario();
+    const first = await askFor(scenario, 'payByClass', '{ __typename }');
+    expect(Object.keys(codesIn(first))).toEqual(['field']);
+    await askFor(scenario, 'payByClass', '{ __typename }');
+    expect(scenario.executions).toBe(1);
+  });
+});

@@ -1,0 +1,223 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Controller, type INestMicroservice, type Type } from '@nestjs/common';
+import {
+  ClientProxyFactory,
+  EventPattern,
+  MessagePattern,
+  MqttRecordBuilder,
+  NatsRecordBuilder,
+  Payload,
+  Transport,
+  type ClientOptions,
+  type ClientProxy,
+  type MicroserviceOptions,
+} from '@nestjs/microservices';
+import { headers } from '@nats-io/transport-node';
+import {
+  IdempotencyEvents,
+  Idempotent,
+  type IdempotencyEvent,
+  type IdempotencyOptions,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { lastValueFrom, of, toArray } from 'rxjs';
+import { until } from '../../integration/redis/support/until.js';
+import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { freePort } from '../../support/free-port.js';
+import { startMosquitto } from '../../support/mosquitto-server.js';
+import { startNats } from '../../support/nats-server.js';
+import { startRedis } from '../../support/redis-server.js';
+import { startConsumer } from './support/start-consumer.js';
+
+/** How one transport is reached, and how a message is given an id on it. */
+interface TransportUnderTest {
+  readonly options: MicroserviceOptions & ClientOptions;
+  /** @param id - none where it is `undefined`. */
+  record(client: ClientProxy, data: unknown, id: string | undefined): unknown;
+  stop(): Promise<void>;
+}
+
+/** What Nest's client gives each packet of Redis and of TCP besides its data. */
+function withMetadata(client: ClientProxy, data: unknown, id: string | undefined): unknown {
+  client.setOnDispatchHook((packet) => {
+    if (id !== undefined) Object.assign(packet, { metadata: { 'idempotency-key': id } });
+  });
+  return data;
+}
+
+const transports: Record<string, () => Promise<TransportUnderTest>> = {
+  NATS: async () => {
+    const server = await startNats();
+    return {
+      options: { transport: Transport.NATS, options: { servers: [server.url], queue: 'billing' } },
+      record: (_, data, id) => {
+        const own = headers();
+        if (id !== undefined) own.set('Nats-Msg-Id', id);
+        return new NatsRecordBuilder(data).setHeaders(own).build();
+      },
+      stop: () => server.stop(),
+    };
+  },
+  Redis: async () => {
+    const server = await startRedis();
+    return {
+      options: { transport: Transport.REDIS, options: { host: '127.0.0.1', port: server.port } },
+      record: withMetadata,
+      stop: () => server.stop(),
+    };
+  },
+  'MQTT 5': async () => {
+    const server = await startMosquitto();
+    return {
+      options: {
+        transport: Transport.MQTT,
+        options: { url: server.url, protocolVersion: 5, subscribeOptions: { qos: 1 } },
+      },
+      record: (_, data, id) =>
+        new MqttRecordBuilder(data)
+          .setQoS(1)
+          .setProperties(id === undefined ? {} : { userProperties: { 'Idempotency-Key': id } })
+          .build(),
+      stop: () => server.stop(),
+    };
+  },
+  TCP: async () => {
+    const port = await freePort();
+    return {
+      options: { transport: Transport.TCP, options: { host: '127.0.0.1', port } },
+      record: withMetadata,
+      stop: async () => undefined,
+    };
+  },
+};
+
+/** How many keep this process from ending. */
+const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+
+describe.each(Object.keys(transports))('on %s', (name) => {
+  let transport: TransportUnderTest;
+  let app: INestMicroservice | undefined;
+  let client: ClientProxy;
+  let events: IdempotencyEvent[];
+  beforeAll(async () => {
+    transport = await transports[name]!();
+  });
+  afterEach(async () => {
+    await client.close();
+    await app?.close();
+  });
+  afterAll(() => transport.stop());
+
+  async function start(
+    handle: (order: { id: number }) => unknown,
+    options: IdempotencyOptions = {},
+    store = new FaultyStore(memoryStore()),
+  ): Promise<FaultyStore> {
+    @Controller()
+    class Orders {
+      @Idempotent({ consumer: 'billing', ...options })
+      @EventPattern(['order.placed'])
+      place(@Payload() order: { id: number }): unknown {
+        return handle(order);
+      }
+
+      @Idempotent({ consumer: 'billing', ...options })
+      @MessagePattern('order.price')
+      price(@Payload() order: { id: number }): unknown {
+        return handle(order);
+      }
+    }
+    app = await startConsumer(transport.options, {
+      controllers: [Orders as Type],
+      options: { store },
+    });
+    events = [];
+    app.get(IdempotencyEvents).subscribe((event) => events.push(event), { replacesLog: true });
+    client = ClientProxyFactory.create(transport.options);
+    await client.connect();
+    return store;
+  }
+
+  const emit = (id: string | undefined, data: object = { id: 1 }) =>
+    lastValueFrom(client.emit('order.placed', transport.record(client, data, id)), {
+      defaultValue: undefined,
+    });
+  const ask = (id: string | undefined, data: object = { id: 1 }) =>
+    lastValueFrom(
+      client.send<unknown>('order.price', transport.record(client, data, id)).pipe(toArray()),
+    );
+  const count = (type: IdempotencyEvent['type']) =>
+    events.filter((event) => event.type === type).length;
+
+  it('an event is handled once, however often it comes', async () => {
+    const handled: number[] = [];
+    await start(({ id }) => handled.push(id));
+    for (const id of [1, 1, 2, 1]) await emit(`m${id}`, { id });
+    await until(() => count('replayed') === 2);
+    expect(handled.sort()).toEqual([1, 2]);
+  });
+
+  it('an event that failed may come again at once', async () => {
+    let runs = 0;
+    await start(() => {
+      runs += 1;
+      if (runs === 1) throw new Error('planned');
+    });
+    await emit('m1');
+    await until(() => count('released') === 1);
+    await emit('m1');
+    await until(() => count('completed') === 1);
+    expect(runs).toBe(2);
+  });
+
+  it('an event waits for a store that is away, for nobody would send it again', async () => {
+    let runs = 0;
+    const store = new FaultyStore(memoryStore());
+    store.next('begin', unavailable, unavailable, unavailable);
+    await start(
+      () => {
+        runs += 1;
+      },
+      { retryAfterMs: 10 },
+      store,
+    );
+    await emit('m1');
+    await until(() => count('completed') === 1);
+    expect(runs).toBe(1);
+  });
+
+  it('an event that is refused leaves nothing behind: nobody is to be told anything later', async () => {
+    let refused = 0;
+    const key = () => {
+      refused += 1;
+      return undefined;
+    };
+    await start(() => undefined, { redeliveryDelayMs: 600_000, key });
+    // The first one opens what there is to be opened.
+    await emit(undefined);
+    await until(() => refused === 1);
+    const before = timers();
+    for (let more = 0; more < 5; more += 1) await emit(undefined);
+    await until(() => refused === 6);
+    await until(() => timers() <= before, 2_000);
+  });
+
+  it('a request is answered by the same emissions again', async () => {
+    let runs = 0;
+    await start(({ id }) => {
+      runs += 1;
+      return of(id, 'two', { three: [3] });
+    });
+    const first = await ask('m1');
+    expect(first).toEqual([1, 'two', { three: [3] }]);
+    expect(await ask('m1')).toEqual(first);
+    expect(runs).toBe(1);
+  });
+
+  it('a request without a key, or with another one’s, is refused by a stable code', async () => {
+    await start(({ id }) => id);
+    await expect(ask(undefined)).rejects.toMatchObject({ code: 'idempotency_key_missing' });
+    await ask('m1', { id: 1 });
+    await expect(ask('m1', { id: 2 })).rejects.toMatchObject({ code: 'idempotency_key_reused' });
+  });
+});

@@ -1,0 +1,226 @@
+import { setImmediate, setTimeout as delay } from 'node:timers/promises';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Controller, type INestMicroservice, type Type } from '@nestjs/common';
+import { EventPattern, MessagePattern, Payload, ServerKafka } from '@nestjs/microservices';
+import {
+  IdempotencyEvents,
+  Idempotent,
+  payloadField,
+  type IdempotencyEvent,
+  type IdempotencyOptions,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import type { EachMessagePayload, KafkaMessage } from 'kafkajs';
+import { until } from '../../integration/redis/support/until.js';
+import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { startConsumer } from './support/start-consumer.js';
+
+/**
+ * Nest's own Kafka server without its broker: Kafka is in no package that the tests could install. Messages are given
+ * to it as kafkajs gives them, in the shape that kafkajs' decoder makes; what it promises or refuses is what kafkajs
+ * would commit, or fetch again.
+ */
+class ServerWithoutBroker extends ServerKafka {
+  readonly sent: unknown[] = [];
+
+  override async listen(callback: (error?: unknown) => void): Promise<void> {
+    callback();
+  }
+
+  override async close(): Promise<void> {
+    // There is nothing that was opened.
+  }
+
+  override async sendMessage(message: object): Promise<[]> {
+    this.sent.push(message);
+    return [];
+  }
+}
+
+let app: INestMicroservice | undefined;
+afterEach(() => app?.close());
+
+async function start(
+  handle: (order: { id: number }) => unknown,
+  options: IdempotencyOptions = {},
+  store = new FaultyStore(memoryStore()),
+) {
+  @Controller()
+  class Orders {
+    @Idempotent({ consumer: 'billing-group', ...options })
+    @EventPattern(['orders.placed'])
+    place(@Payload() order: { id: number }): unknown {
+      return handle(order);
+    }
+
+    @Idempotent({ consumer: 'billing-group', ...options })
+    @MessagePattern('orders.price')
+    price(@Payload() order: { id: number }): unknown {
+      return handle(order);
+    }
+  }
+  const server = new ServerWithoutBroker({});
+  app = await startConsumer(
+    { strategy: server },
+    { controllers: [Orders as Type], options: { store } },
+  );
+  const events: IdempotencyEvent[] = [];
+  app.get(IdempotencyEvents).subscribe((event) => events.push(event), { replacesLog: true });
+  let heartbeats = 0;
+  let groupFailure: Error | undefined;
+  /** Settles as kafkajs' handler does: its offset is committed, or the message comes again. */
+  const deliver = (offset: number, more: Partial<KafkaMessage> = {}, topic = 'orders.placed') =>
+    server.handleMessage({
+      topic,
+      partition: 0,
+      message: {
+        magicByte: 2,
+        attributes: 0,
+        timestamp: '1764000000000',
+        offset: String(offset),
+        key: Buffer.from('7'),
+        value: Buffer.from(JSON.stringify({ id: 7 })),
+        headers: {},
+        isControlRecord: false,
+        ...more,
+      },
+      heartbeat: async () => {
+        heartbeats += 1;
+        if (groupFailure !== undefined) throw groupFailure;
+      },
+      pause: () => () => undefined,
+    } as unknown as EachMessagePayload);
+  const loseGroup = () => {
+    groupFailure = new Error('planned: the group is rebalancing');
+  };
+  return { server, events, deliver, loseGroup, heartbeats: () => heartbeats };
+}
+
+describe('a Kafka event', () => {
+  it('that is fetched again, after a rebalance say, is not handled again, and its offset is committed', async () => {
+    let runs = 0;
+    const { deliver } = await start(() => {
+      runs += 1;
+    });
+    await deliver(1);
+    await deliver(1);
+    await deliver(2);
+    expect(runs).toBe(2);
+  });
+
+  it('that was sent twice is known by its header', async () => {
+    let runs = 0;
+    const { deliver } = await start(() => {
+      runs += 1;
+    });
+    const headers = { 'Idempotency-Key': Buffer.from('order-7') };
+    await deliver(1, { headers });
+    await deliver(2, { headers });
+    expect(runs).toBe(1);
+  });
+
+  it('that fails is not committed, and handled when it is fetched again', async () => {
+    let runs = 0;
+    const { deliver } = await start(() => {
+      runs += 1;
+      if (runs === 1) throw new Error('planned');
+    });
+    await expect(deliver(1)).rejects.toBeDefined();
+    await deliver(1);
+    expect(runs).toBe(2);
+  });
+
+  it('is held, with heartbeats, while the store is away or another consumer is at it', async () => {
+    const gate = new Gate();
+    gate.close();
+    let runs = 0;
+    const store = new FaultyStore(memoryStore());
+    store.next('begin', unavailable);
+    const { deliver, heartbeats } = await start(
+      async () => {
+        runs += 1;
+        await gate.pass();
+      },
+      { retryAfterMs: 50, waitTimeoutMs: 50 },
+      store,
+    );
+    const first = deliver(1);
+    await until(() => runs === 1);
+    const second = deliver(1);
+    await until(() => heartbeats() >= 3);
+    gate.open();
+    await Promise.all([first, second]);
+    expect(runs).toBe(1);
+  });
+
+  it('that cannot be handled for too long is not committed', async () => {
+    const store = new FaultyStore(memoryStore());
+    store.always(unavailable, 'begin');
+    const { deliver } = await start(
+      () => undefined,
+      { retryAfterMs: 300, holdTimeoutMs: 1_000 },
+      store,
+    );
+    await expect(deliver(1)).rejects.toBeDefined();
+  });
+});
+
+describe('a Kafka event whose consumer loses its group', () => {
+  const unhandled: unknown[] = [];
+  const note = (error: unknown) => unhandled.push(error);
+  beforeEach(() => {
+    unhandled.length = 0;
+    process.on('unhandledRejection', note);
+  });
+  afterEach(() => {
+    process.off('unhandledRejection', note);
+  });
+
+  it('after it was refused is over: nothing of it is left that could fail', async () => {
+    const { deliver, heartbeats, loseGroup } = await start(() => undefined, {
+      key: payloadField('nowhere'),
+      redeliveryDelayMs: 20,
+    });
+    loseGroup();
+    await expect(deliver(1)).rejects.toBeDefined();
+    // A timer of the event's would have come before this one.
+    await delay(25);
+    await setImmediate();
+    expect(heartbeats()).toBe(0);
+    expect(unhandled).toEqual([]);
+  });
+
+  it('while it is held is refused, and fails nowhere else', async () => {
+    const store = new FaultyStore(memoryStore());
+    store.always(unavailable, 'begin');
+    const { deliver, loseGroup } = await start(() => undefined, { retryAfterMs: 20 }, store);
+    loseGroup();
+    await expect(deliver(1)).rejects.toBeDefined();
+    await setImmediate();
+    expect(unhandled).toEqual([]);
+  });
+});
+
+describe('a Kafka request', () => {
+  it('is answered again from its record', async () => {
+    let runs = 0;
+    const { deliver, server } = await start(({ id }) => {
+      runs += 1;
+      return { id, runs };
+    });
+    const headers = {
+      kafka_replyTopic: Buffer.from('orders.price.reply'),
+      kafka_correlationId: Buffer.from('c1'),
+      'Idempotency-Key': Buffer.from('price-7'),
+    };
+    await deliver(1, { headers }, 'orders.price');
+    await deliver(2, { headers }, 'orders.price');
+    await until(() => server.sent.filter((one) => 'response' in (one as object)).length === 2);
+    const answers = server.sent.filter((one) => 'response' in (one as object));
+    expect(answers).toEqual([
+      expect.objectContaining({ response: { id: 7, runs: 1 } }),
+      expect.objectContaining({ response: { id: 7, runs: 1 } }),
+    ]);
+  });
+});

@@ -1,0 +1,359 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Catch, Controller, type ArgumentsHost, type Type } from '@nestjs/common';
+import { Ctx, EventPattern, MessagePattern, Payload, type RmqContext } from '@nestjs/microservices';
+import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { EMPTY, type Observable } from 'rxjs';
+import { until } from '../../integration/redis/support/until.js';
+import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { Consumers } from './support/consumers.js';
+import { startConsumer } from './support/start-consumer.js';
+import { TestQueue } from './support/test-queue.js';
+
+let broker: RabbitMqServer;
+let redis: RedisServer;
+const consumers = new Consumers();
+beforeAll(async () => {
+  [broker, redis] = await Promise.all([startRabbitMq(), startRedis()]);
+}, 60_000);
+afterEach(() => consumers.close());
+afterAll(async () => {
+  await Promise.all([broker.stop(), redis.stop()]);
+});
+
+interface Channel {
+  ack(message: object, allUpTo?: boolean): void;
+  ackAll(): void;
+  nack(message: object, allUpTo?: boolean, requeue?: boolean): void;
+  reject(message: object, requeue?: boolean): void;
+  checkQueue(queue: string): Promise<{ messageCount: number }>;
+}
+
+type Handle = (channel: Channel, message: object, order: { id: number }) => unknown;
+
+function orders(handle: Handle, options: IdempotencyOptions = {}): Type {
+  @Controller()
+  class Orders {
+    @Idempotent({ consumer: 'billing', redeliveryDelayMs: 20, ...options })
+    @EventPattern(['order.placed'])
+    place(@Payload() order: { id: number }, @Ctx() context: RmqContext): unknown {
+      return handle(context.getChannelRef() as Channel, context.getMessage(), order);
+    }
+  }
+  return Orders;
+}
+
+async function limitedQueue(): Promise<{ queue: TestQueue; aside: TestQueue }> {
+  const aside = consumers.with(await TestQueue.open(broker));
+  return { queue: consumers.with(await TestQueue.limited(broker, aside, 5)), aside };
+}
+
+const emit = (queue: TestQueue, id: number) =>
+  queue.emit('order.placed', { id }, { messageId: `m${id}` });
+
+describe('a handler that talks to the broker by itself', () => {
+  it('may acknowledge its message: it is told once, and the channel lives on', async () => {
+    const { queue } = await limitedQueue();
+    const handled: number[] = [];
+    const controller = orders((channel, message, { id }) => {
+      channel.ack(message);
+      handled.push(id);
+    });
+    await consumers.start(queue, controller, { store: memoryStore() });
+    for (const id of [1, 1, 2]) await emit(queue, id);
+    await queue.isEmpty();
+    // On a channel that the broker had closed, nothing would come any more.
+    await emit(queue, 3);
+    await until(() => handled.length === 3);
+    expect(handled).toEqual([1, 2, 3]);
+  });
+
+  it.each([
+    ['nack', (channel: Channel, message: object) => channel.nack(message, false, false)],
+    ['reject', (channel: Channel, message: object) => channel.reject(message, false)],
+  ])('may put its message aside by %s: its return is no success then', async (_, refuse) => {
+    const { queue, aside } = await limitedQueue();
+    let runs = 0;
+    const controller = orders((channel, message) => {
+      runs += 1;
+      refuse(channel, message);
+    });
+    const { events } = await consumers.start(queue, controller, { store: memoryStore() });
+    await emit(queue, 1);
+    await aside.holds(1);
+    expect(runs).toBe(1);
+    expect(events.map(({ type }) => type)).toEqual(['acquired', 'released']);
+  });
+
+  it('may do so from anywhere, such as the timer that writes a batch', async () => {
+    const { queue, aside } = await limitedQueue();
+    let refuse: () => void = () => undefined;
+    // Made outside of any message, as a batch's timer is.
+    const flush = setInterval(() => refuse(), 10);
+    const controller = orders(
+      (channel, message) =>
+        new Promise<void>((resolve) => {
+          refuse = () => {
+            channel.nack(message, false, false);
+            resolve();
+          };
+        }),
+    );
+    const { events } = await consumers.start(queue, controller, { store: memoryStore() });
+    await emit(queue, 1);
+    await aside.holds(1);
+    clearInterval(flush);
+    expect(events.map(({ type }) => type)).toEqual(['acquired', 'released']);
+  });
+
+  it('may ask for its message again, and gets it', async () => {
+    const { queue } = await limitedQueue();
+    let runs = 0;
+    const controller = orders((channel, message) => {
+      runs += 1;
+      if (runs === 1) channel.nack(message);
+    });
+    await consumers.start(queue, controller, { store: memoryStore() });
+    await emit(queue, 1);
+    await until(() => runs === 2);
+    await queue.isEmpty();
+  });
+
+  it('that acknowledges its message and then fails does not get it again', async () => {
+    const { queue } = await limitedQueue();
+    let runs = 0;
+    const controller = orders((channel, message) => {
+      runs += 1;
+      channel.ack(message);
+      throw new Error('planned');
+    });
+    await consumers.start(queue, controller, { store: memoryStore() });
+    await emit(queue, 1);
+    await until(() => runs === 1);
+    await queue.isEmpty();
+    expect(runs).toBe(1);
+  });
+
+  it.each([
+    ['ack(message, true)', (channel: Channel, message: object) => channel.ack(message, true)],
+    ['ackAll()', (channel: Channel) => channel.ackAll()],
+  ])('is refused %s, for others’ outcomes may not be stored yet', async (_, acknowledge) => {
+    const { queue, aside } = await limitedQueue();
+    const errors: unknown[] = [];
+    const controller = orders(
+      (channel, message) => {
+        try {
+          acknowledge(channel, message);
+        } catch (error) {
+          errors.push(error);
+          throw error;
+        }
+      },
+      { onFailure: 'dead-letter' },
+    );
+    await consumers.start(queue, controller, { store: memoryStore() });
+    await emit(queue, 1);
+    await aside.holds(1);
+    expect(errors).toEqual([expect.objectContaining({ code: 'idempotency_options_invalid' })]);
+  });
+
+  it('finds all else of its channel', async () => {
+    const { queue } = await limitedQueue();
+    const counts: number[] = [];
+    const controller = orders(async (channel) => {
+      counts.push((await channel.checkQueue(queue.name)).messageCount);
+    });
+    await consumers.start(queue, controller, { store: memoryStore() });
+    await emit(queue, 1);
+    await until(() => counts.length === 1);
+    expect(counts).toEqual([0]);
+  });
+});
+
+describe('an exception filter', () => {
+  it('has its say before the layer: what it tells the broker stands', async () => {
+    const { queue, aside } = await limitedQueue();
+    @Catch()
+    class PutAside {
+      catch(_: unknown, host: ArgumentsHost): Observable<never> {
+        const context = host.switchToRpc().getContext<RmqContext>();
+        (context.getChannelRef() as Channel).nack(context.getMessage(), false, false);
+        return EMPTY;
+      }
+    }
+    let runs = 0;
+    const controller = orders(() => {
+      runs += 1;
+      throw new Error('planned');
+    });
+    await consumers.start(
+      queue,
+      controller,
+      { store: memoryStore() },
+      { configure: (app) => app.useGlobalFilters(new PutAside()) },
+    );
+    await emit(queue, 1);
+    await aside.holds(1);
+    expect(runs).toBe(1);
+  });
+});
+
+describe('a message that can never be handled', () => {
+  it('because it has no key fails with what to do, and is not lost', async () => {
+    const { queue, aside } = await limitedQueue();
+    const errors: unknown[] = [];
+    @Catch()
+    class Noting {
+      catch(error: unknown): Observable<never> {
+        errors.push(error);
+        return EMPTY;
+      }
+    }
+    let runs = 0;
+    const controller = orders(() => {
+      runs += 1;
+    });
+    await consumers.start(
+      queue,
+      controller,
+      { store: memoryStore() },
+      { configure: (app) => app.useGlobalFilters(new Noting()) },
+    );
+    await queue.emit('order.placed', { id: 1 });
+    await aside.holds(1);
+    expect(runs).toBe(0);
+    expect(errors[0]).toMatchObject({ code: 'idempotency_key_missing' });
+    expect(String(errors[0])).toMatch(/messageId.*payloadKey.*required/s);
+  });
+
+  it('without a key is handled unprotected, and acknowledged, where none is required', async () => {
+    const { queue } = await limitedQueue();
+    let runs = 0;
+    const controller = orders(() => (runs += 1), { required: false });
+    await consumers.start(queue, controller, { store: memoryStore() });
+    await queue.emit('order.placed', { id: 1 });
+    await queue.emit('order.placed', { id: 1 });
+    await queue.isEmpty();
+    expect(runs).toBe(2);
+  });
+
+  it('because its id belongs to another message is put aside, and told of', async () => {
+    const { queue, aside } = await limitedQueue();
+    const handled: number[] = [];
+    const controller = orders((_channel, _message, { id }) => handled.push(id), {
+      onFailure: 'dead-letter',
+    });
+    const { events } = await consumers.start(queue, controller, { store: memoryStore() });
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await queue.emit('order.placed', { id: 2 }, { messageId: 'm1' });
+    await aside.holds(1);
+    expect(handled).toEqual([1]);
+    expect(events).toContainEqual(
+      expect.objectContaining({ type: 'rejected', reason: 'mismatch' }),
+    );
+  });
+});
+
+describe('an event that names a place for answers', () => {
+  it('is one all the same: when it fails it is given back, and not counted as answered', async () => {
+    const { queue } = await limitedQueue();
+    let runs = 0;
+    const controller = orders(() => {
+      runs += 1;
+      if (runs === 1) throw new Error('planned');
+    });
+    await consumers.start(queue, controller, { store: memoryStore() });
+    const answers = { replyTo: 'nobody', correlationId: 'c1' };
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1', ...answers });
+    await until(() => runs === 2);
+    await queue.isEmpty();
+  });
+});
+
+describe('a shutdown', () => {
+  it('leaves to the next consumer what has not begun, and ends what has', async () => {
+    const queue = consumers.with(await TestQueue.open(broker));
+    const handled: number[] = [];
+    let release: () => void = () => undefined;
+    const busy = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const first = orders(async (_channel, _message, { id }) => {
+      handled.push(id);
+      await busy;
+    });
+    const store = () => redisStore({ url: redis.url });
+    const { app } = await consumers.start(queue, first, { store: store() });
+    await emit(queue, 1);
+    await until(() => handled.length === 1);
+    const closed = app.close();
+    await emit(queue, 2);
+    release();
+    await closed;
+    await queue.holds(2);
+    await consumers.start(
+      queue,
+      orders((_channel, _message, { id }) => handled.push(id)),
+      { store: store() },
+    );
+    await queue.isEmpty();
+    expect(handled).toEqual([1, 2]);
+  });
+});
+
+describe('the start is refused', () => {
+  const started = async (controllers: Type[], transport: object = {}) => {
+    const queue = consumers.with(await TestQueue.open(broker));
+    return startConsumer(queue.transport(transport), {
+      controllers,
+      options: { store: memoryStore() },
+    });
+  };
+
+  it('with "noAck": true, for the broker would forget a message when it is sent', async () => {
+    const controllers = [orders(() => undefined)];
+    await expect(started(controllers, { noAck: true })).rejects.toThrow(/"noAck" to false/);
+    // Nest's own default.
+    await expect(started(controllers, { noAck: undefined })).rejects.toThrow(/"noAck" to false/);
+  });
+
+  it('where nothing says who consumes', async () => {
+    const controllers = [orders(() => undefined, { consumer: undefined } as never)];
+    await expect(started(controllers)).rejects.toMatchObject({
+      code: 'idempotency_options_invalid',
+      message: expect.stringMatching(/Orders\.place .* "consumer"/),
+    });
+  });
+
+  it('where two handlers of one event would share one acknowledgement', async () => {
+    @Controller()
+    class Others {
+      @EventPattern(['order.placed'])
+      place() {
+        return undefined;
+      }
+    }
+    await expect(started([orders(() => undefined), Others])).rejects.toThrow(
+      /Orders\.place and Others\.place .*one delivery/,
+    );
+  });
+
+  it('but not for handlers that are not protected, or that answer', async () => {
+    @Controller()
+    class Unprotected {
+      @EventPattern(['order.placed'])
+      place() {
+        return undefined;
+      }
+      @MessagePattern('order.price')
+      price() {
+        return 1;
+      }
+    }
+    const queue = consumers.with(await TestQueue.open(broker));
+    await consumers.start(queue, Unprotected, { store: memoryStore() }, { noAck: true });
+    await queue.isConsumed();
+  });
+});

@@ -1,0 +1,401 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Catch, Controller, type ExecutionContext, type Type } from '@nestjs/common';
+import { Ctx, EventPattern, Payload, type RmqContext } from '@nestjs/microservices';
+import {
+  IdempotencyContext,
+  Idempotent,
+  payloadKey,
+  type IdempotencyOptions,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { EMPTY, type Observable } from 'rxjs';
+import { until } from '../../integration/redis/support/until.js';
+import { FaultyStore, unavailable } from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { queueDepth } from '../../support/rabbitmq-queues.js';
+import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { Consumers } from './support/consumers.js';
+import { TestQueue } from './support/test-queue.js';
+
+let broker: RabbitMqServer;
+let redis: RedisServer;
+const consumers = new Consumers();
+beforeAll(async () => {
+  [broker, redis] = await Promise.all([startRabbitMq(), startRedis()]);
+}, 60_000);
+afterEach(() => consumers.close());
+afterAll(async () => {
+  await Promise.all([broker.stop(), redis.stop()]);
+});
+
+interface Order {
+  readonly id: number;
+}
+
+/** A controller that handles `order.placed` by `handle`. */
+function orders(
+  handle: (order: Order, context?: IdempotencyContext, rmq?: RmqContext) => unknown,
+  options: IdempotencyOptions = { consumer: 'billing' },
+): Type {
+  @Controller()
+  class Orders {
+    @Idempotent({ redeliveryDelayMs: 20, ...options })
+    @EventPattern(['order.placed'])
+    place(
+      @Payload() order: Order,
+      @IdempotencyContext() context: IdempotencyContext,
+      @Ctx() rmq: RmqContext,
+    ): unknown {
+      return handle(order, context, rmq);
+    }
+  }
+  return Orders;
+}
+
+const openQueue = async () => consumers.with(await TestQueue.open(broker));
+
+describe('an event', () => {
+  it('is handled once, however often it is published, and each copy is acknowledged', async () => {
+    const queue = await openQueue();
+    const handled: number[] = [];
+    const controller = orders(({ id }) => handled.push(id));
+    await consumers.start(queue, controller, { store: memoryStore() });
+    for (const id of [1, 1, 2, 1, 2]) {
+      await queue.emit('order.placed', { id }, { messageId: `m${String(id)}` });
+    }
+    await queue.isEmpty();
+    expect(handled.sort()).toEqual([1, 2]);
+  });
+
+  it('that failed twice and then succeeds has been run three times, and is acknowledged', async () => {
+    const queue = await openQueue();
+    let runs = 0;
+    const controller = orders(() => {
+      runs += 1;
+      if (runs < 3) throw new Error('planned');
+    });
+    const { events } = await consumers.start(queue, controller, { store: memoryStore() });
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await until(() => runs === 3);
+    await queue.isEmpty();
+    expect(runs).toBe(3);
+    // No attempt was taken for a crash: each had let go of its key before the next one came.
+    expect(events.filter(({ type }) => type === 'takeover')).toEqual([]);
+    expect(events.filter(({ type }) => type === 'completed')).toHaveLength(1);
+  });
+
+  it('that always fails is put aside by the broker after its limit', async () => {
+    const aside = await openQueue();
+    const queue = consumers.with(await TestQueue.limited(broker, aside, 3));
+    let runs = 0;
+    const controller = orders(() => {
+      runs += 1;
+      throw new Error('planned');
+    });
+    await consumers.start(queue, controller, { store: memoryStore() });
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await aside.holds(1);
+    expect(runs).toBe(4);
+    await queue.isEmpty();
+  });
+
+  it.each([
+    ['at once, where "onFailure" is so', 'dead-letter' as const],
+    ['where a function says so', () => 'dead-letter' as const],
+  ])('that fails is put aside %s', async (_, onFailure) => {
+    const aside = await openQueue();
+    const queue = consumers.with(await TestQueue.limited(broker, aside, 10));
+    let runs = 0;
+    const controller = orders(
+      () => {
+        runs += 1;
+        throw new Error('planned');
+      },
+      { consumer: 'billing', onFailure },
+    );
+    await consumers.start(queue, controller, { store: memoryStore() });
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await aside.holds(1);
+    expect(runs).toBe(1);
+  });
+
+  it('whose failure is kept is put aside, and so is each of its copies', async () => {
+    const aside = await openQueue();
+    const queue = consumers.with(await TestQueue.limited(broker, aside, 10));
+    let runs = 0;
+    const controller = orders(
+      () => {
+        runs += 1;
+        throw new Error('planned');
+      },
+      { consumer: 'billing', keep: () => true },
+    );
+    await consumers.start(queue, controller, { store: memoryStore() });
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await aside.holds(2);
+    expect(runs).toBe(1);
+  });
+});
+
+describe('a copy of an event in progress', () => {
+  it('is kept until the first one is done, and acknowledged then without another redelivery', async () => {
+    const queue = await openQueue();
+    const gate = new Gate();
+    gate.close();
+    const deliveries: boolean[] = [];
+    const started: number[] = [];
+    const store = () => redisStore({ url: redis.url });
+    const controller = orders(
+      async ({ id }) => {
+        started.push(id);
+        await gate.pass();
+      },
+      {
+        consumer: queue.name,
+        key: (context: ExecutionContext) => {
+          const { fields, properties } = context
+            .switchToRpc()
+            .getContext<RmqContext>()
+            .getMessage() as {
+            fields: { redelivered: boolean };
+            properties: { messageId: string };
+          };
+          deliveries.push(fields.redelivered);
+          return properties.messageId;
+        },
+      },
+    );
+    const first = await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
+    const second = await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await until(() => deliveries.length === 2 && started.length === 1);
+    gate.open();
+    await queue.isEmpty();
+    expect(started).toEqual([1]);
+    expect(deliveries).toEqual([false, false]);
+    const types = [...first.events, ...second.events].map(({ type }) => type);
+    expect(types.filter((type) => type === 'replayed')).toHaveLength(1);
+  });
+
+  it('comes back no more than five times a second where it is handed back, and is not lost', async () => {
+    const queue = await openQueue();
+    const gate = new Gate();
+    gate.close();
+    let runs = 0;
+    const options: IdempotencyOptions = {
+      consumer: queue.name,
+      whenInProgress: 'reject',
+      // Less than the layer allows.
+      retryAfterMs: 1,
+    };
+    const controller = orders(async () => {
+      runs += 1;
+      await gate.pass();
+    }, options);
+    const { events } = await consumers.start(queue, controller, { store: memoryStore() });
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await until(() => runs === 1);
+    const since = Date.now();
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    const rejected = () => events.filter(({ type }) => type === 'rejected').length;
+    await until(() => rejected() === 6);
+    const seconds = (Date.now() - since) / 1_000;
+    // The first of them was no redelivery.
+    expect((rejected() - 1) / seconds).toBeLessThanOrEqual(5);
+    gate.open();
+    await queue.isEmpty();
+    expect(runs).toBe(1);
+  });
+
+  it('is given back at once when its channel closes, and nobody goes on waiting for it', async () => {
+    const queue = await openQueue();
+    const gate = new Gate();
+    gate.close();
+    let runs = 0;
+    const controller = orders(
+      async () => {
+        runs += 1;
+        await gate.pass();
+      },
+      { consumer: queue.name },
+    );
+    const store = () => redisStore({ url: redis.url });
+    await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await until(() => runs === 1);
+    const leaving = await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await queue.holds(0);
+    await leaving.app.close();
+    await queue.holds(1);
+    gate.open();
+    await queue.isEmpty();
+    expect(runs).toBe(1);
+  });
+});
+
+describe('while the store is away', () => {
+  it('an event is neither handled nor acknowledged, and is handled once when the store is back', async () => {
+    const queue = await openQueue();
+    const store = new FaultyStore(memoryStore());
+    let runs = 0;
+    const controller = orders(
+      () => {
+        runs += 1;
+      },
+      { consumer: 'billing', retryAfterMs: 10 },
+    );
+    const { events } = await consumers.start(queue, controller, { store });
+    for (let times = 0; times < 5; times += 1) store.next('begin', unavailable);
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await until(() => runs === 1);
+    await queue.isEmpty();
+    expect(events.filter(({ type }) => type === 'store_unavailable')).toHaveLength(5);
+    expect(runs).toBe(1);
+  });
+
+  it('the broker gets an event back, unharmed, once it has been kept too long', async () => {
+    const queue = await openQueue();
+    const store = new FaultyStore(memoryStore());
+    let runs = 0;
+    const controller = orders(
+      () => {
+        runs += 1;
+      },
+      { consumer: 'billing', retryAfterMs: 400, holdTimeoutMs: 1_000 },
+    );
+    const app = await consumers.start(queue, controller, { store });
+    store.always(unavailable, 'begin');
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await until(() => app.events.length >= 8);
+    await app.app.close();
+    await queue.holds(1);
+    expect(runs).toBe(0);
+  });
+});
+
+describe('when the store goes away before the outcome is stored', () => {
+  it('the broker keeps the event, which is acknowledged once it is stored, and not run again', async () => {
+    const queue = await openQueue();
+    const store = new FaultyStore(memoryStore());
+    let runs = 0;
+    const controller = orders(
+      () => {
+        runs += 1;
+      },
+      { consumer: 'billing', saveTimeoutMs: 50, retryAfterMs: 50 },
+    );
+    const { events } = await consumers.start(queue, controller, { store });
+    store.always(unavailable, 'complete');
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await until(() => events.some(({ type }) => type === 'save_delayed'));
+    expect(await queueDepth(broker, queue.name)).toMatchObject({ ready: 0, unacked: 1 });
+    store.heal();
+    await queue.isEmpty();
+    expect(runs).toBe(1);
+  });
+});
+
+describe('the same event', () => {
+  it('in two queues on one Redis is handled by both consumers', async () => {
+    const [billing, mailing] = [await openQueue(), await openQueue()];
+    const handled: string[] = [];
+    const start = (queue: TestQueue, consumer: string) =>
+      consumers.start(
+        queue,
+        orders(() => handled.push(consumer), { consumer }),
+        { store: redisStore({ url: redis.url }) },
+      );
+    await start(billing, 'billing-of-two');
+    await start(mailing, 'mailing-of-two');
+    for (const queue of [billing, mailing, billing]) {
+      await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    }
+    await billing.isEmpty();
+    await mailing.isEmpty();
+    expect(handled.sort()).toEqual(['billing-of-two', 'mailing-of-two']);
+  });
+
+  it('of two tenants is handled for both', async () => {
+    const queue = await openQueue();
+    const handled: string[] = [];
+    const tenantOf = (context: ExecutionContext) =>
+      context.switchToRpc().getData<{ tenant: string }>().tenant;
+    const controller = orders((order) => handled.push((order as { tenant?: string }).tenant!), {
+      consumer: queue.name,
+      scope: tenantOf,
+    });
+    await consumers.start(queue, controller, { store: redisStore({ url: redis.url }) });
+    for (const tenant of ['a', 'b', 'a', 'b']) {
+      await queue.emit('order.placed', { id: 1, tenant }, { messageId: 'm1' });
+    }
+    await queue.isEmpty();
+    expect(handled.sort()).toEqual(['a', 'b']);
+  });
+
+  it('is not handled where the module’s scope cannot read it, for tenants could be mixed', async () => {
+    const aside = await openQueue();
+    const queue = consumers.with(await TestQueue.limited(broker, aside, 1));
+    let runs = 0;
+    const errors: unknown[] = [];
+    @Catch()
+    class Noting {
+      catch(error: unknown): Observable<never> {
+        errors.push(error);
+        return EMPTY;
+      }
+    }
+    const ofRequests = (context: ExecutionContext) =>
+      context.switchToHttp().getRequest<{ user: { tenant: string } }>().user.tenant;
+    const controller = orders(() => (runs += 1));
+    await consumers.start(
+      queue,
+      controller,
+      { store: memoryStore(), scope: ofRequests },
+      { configure: (app) => app.useGlobalFilters(new Noting()) },
+    );
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await aside.holds(1);
+    expect(runs).toBe(0);
+    expect(String(errors[0])).toMatch(/"scope" failed for a message .* a "scope" of its own/);
+  });
+
+  it('is not handled where its tenant is missing, for it could be taken for another one’s', async () => {
+    const aside = await openQueue();
+    const queue = consumers.with(await TestQueue.limited(broker, aside, 1));
+    const handled: number[] = [];
+    const controller = orders(({ id }) => handled.push(id), {
+      consumer: 'billing',
+      scope: () => undefined,
+    });
+    const { app } = await consumers.start(queue, controller, { store: memoryStore() });
+    app.useLogger(false);
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await aside.holds(1);
+    expect(handled).toEqual([]);
+  });
+
+  it('published anew, with another id and time, is known by its payload', async () => {
+    const queue = await openQueue();
+    let runs = 0;
+    const controller = orders(
+      () => {
+        runs += 1;
+      },
+      {
+        consumer: 'billing',
+        key: payloadKey({ exclude: ['at'] }),
+        fingerprint: { exclude: ['at'] },
+      },
+    );
+    await consumers.start(queue, controller, { store: memoryStore() });
+    await queue.emit('order.placed', { id: 1, at: 1 }, { messageId: 'm1' });
+    await queue.emit('order.placed', { at: 2, id: 1 }, { messageId: 'm2' });
+    await queue.isEmpty();
+    expect(runs).toBe(1);
+  });
+});

@@ -1,0 +1,327 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import {
+  Catch,
+  Controller,
+  type ArgumentsHost,
+  type INestMicroservice,
+  type NestInterceptor,
+} from '@nestjs/common';
+import { Ctx, EventPattern, MessagePattern, type RmqContext } from '@nestjs/microservices';
+import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { EMPTY, from, map, tap, timeout, type Observable } from 'rxjs';
+import { until } from '../../integration/redis/support/until.js';
+import { Gate } from '../../support/http/gate.js';
+import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
+import { Consumers } from './support/consumers.js';
+import { deliveredIn, orders, type Channel, type Delivered } from './support/orders.js';
+import { TestQueue } from './support/test-queue.js';
+
+let broker: RabbitMqServer;
+const consumers = new Consumers();
+beforeAll(async () => {
+  broker = await startRabbitMq();
+}, 60_000);
+afterEach(() => consumers.close());
+afterAll(() => broker.stop());
+
+const openQueue = async () => consumers.with(await TestQueue.open(broker));
+
+async function limitedQueue(): Promise<{ queue: TestQueue; aside: TestQueue }> {
+  const aside = await openQueue();
+  return { queue: consumers.with(await TestQueue.limited(broker, aside, 5)), aside };
+}
+
+const emit = (queue: TestQueue, id: number) =>
+  queue.emit('order.placed', { id }, { messageId: `m${id}` });
+
+/** What was handled, and over which channels: on one that the broker has closed, nothing would come any more. */
+class Handled {
+  readonly ids: number[] = [];
+  readonly channels = new Set<Channel>();
+  readonly again: number[] = [];
+
+  note({ id, channel, message }: Delivered): void {
+    this.ids.push(id);
+    this.channels.add(channel);
+    if (message.fields.redelivered) this.again.push(id);
+  }
+}
+
+/** Everything has been told once: what is told twice closes the channel, and brings back what was under way. */
+async function isToldOnce(queue: TestQueue, handled: Handled): Promise<void> {
+  const before = [...handled.ids];
+  await queue.isEmpty();
+  await emit(queue, 99);
+  await until(() => handled.ids.length > before.length);
+  await queue.isEmpty();
+  expect(handled.ids).toEqual([...before, 99]);
+  expect(handled.channels.size).toBe(1);
+  expect(handled.again).toEqual([]);
+}
+
+/** Around the layer: whatever they take of the context, they take before it. */
+const AROUND: [string, (app: INestMicroservice) => unknown][] = [
+  [
+    'an interceptor, once the handler has returned',
+    (app) =>
+      app.useGlobalInterceptors({
+        intercept: (context, next) => {
+          const { channel, message } = deliveredIn(context);
+          return next.handle().pipe(tap({ complete: () => channel.ack(message) }));
+        },
+      }),
+  ],
+  [
+    'an interceptor, for every value of the handler',
+    (app) =>
+      app.useGlobalInterceptors({
+        intercept: (context, next) => {
+          const { channel, message } = deliveredIn(context);
+          return next.handle().pipe(tap(() => channel.ack(message)));
+        },
+      }),
+  ],
+  [
+    'a guard, before the layer has the message',
+    (app) =>
+      app.useGlobalGuards({
+        canActivate: (context) => {
+          const { channel, message } = deliveredIn(context);
+          channel.ack(message);
+          return true;
+        },
+      }),
+  ],
+];
+
+describe('a message is told of once, and the consumer lives on, where it is acknowledged', () => {
+  it.each(AROUND)('by %s', async (_, configure) => {
+    const queue = await openQueue();
+    const handled = new Handled();
+    const controller = orders((delivered) => handled.note(delivered));
+    await consumers.start(queue, controller, { store: memoryStore() }, { configure });
+    for (const id of [1, 2, 3]) await emit(queue, id);
+    await until(() => handled.ids.length === 3);
+    await isToldOnce(queue, handled);
+  });
+
+  it('by the handler of another one, with which it is a batch', async () => {
+    const queue = await openQueue();
+    const handled = new Handled();
+    const gate = new Gate();
+    gate.close();
+    const batch: Delivered[] = [];
+    const controller = orders(async (delivered) => {
+      handled.note(delivered);
+      if (delivered.id === 99) return;
+      batch.push(delivered);
+      if (batch.length < 3) return gate.pass();
+      for (const { channel, message } of batch) channel.ack(message);
+      gate.open();
+    });
+    const { events } = await consumers.start(
+      queue,
+      controller,
+      { store: memoryStore() },
+      { prefetch: 3 },
+    );
+    for (const id of [1, 2, 3]) await emit(queue, id);
+    await until(() => handled.ids.length === 3);
+    await isToldOnce(queue, handled);
+    expect(events.filter(({ type }) => type === 'completed')).toHaveLength(4);
+  });
+
+  it('by its unprotected handler, beside protected ones on the same channel', async () => {
+    const queue = await openQueue();
+    const handled = new Handled();
+    @Controller()
+    class Unprotected {
+      @EventPattern(['order.seen'])
+      see(@Ctx() context: RmqContext): void {
+        (context.getChannelRef() as Channel).ack(context.getMessage());
+      }
+    }
+    const controllers = [orders((delivered) => handled.note(delivered)), Unprotected];
+    await consumers.start(queue, controllers, { store: memoryStore() });
+    await emit(queue, 1);
+    await queue.emit('order.seen', { id: 2 });
+    await isToldOnce(queue, handled);
+  });
+});
+
+describe('a message that an interceptor around the layer wants put aside', () => {
+  it('because it failed is put aside, and not given back', async () => {
+    const { queue, aside } = await limitedQueue();
+    let runs = 0;
+    const controller = orders(() => {
+      runs += 1;
+      throw new Error('planned');
+    });
+    const putAside: NestInterceptor = {
+      intercept: (context, next) => {
+        const { channel, message } = deliveredIn(context);
+        return next.handle().pipe(tap({ error: () => channel.nack(message, false, false) }));
+      },
+    };
+    await consumers.start(
+      queue,
+      controller,
+      { store: memoryStore() },
+      { configure: (app) => app.useGlobalInterceptors(putAside) },
+    );
+    await emit(queue, 1);
+    await aside.holds(1);
+    expect(runs).toBe(1);
+  });
+});
+
+describe('a handler that hands its message back', () => {
+  it('gets it again, though every outcome is kept: this is none', async () => {
+    const { queue, aside } = await limitedQueue();
+    let runs = 0;
+    const controller = orders(
+      ({ channel, message }) => {
+        runs += 1;
+        if (runs === 1) channel.nack(message);
+      },
+      { keep: () => true },
+    );
+    const { events } = await consumers.start(queue, controller, { store: memoryStore() });
+    await emit(queue, 1);
+    await until(() => events.length === 4);
+    await queue.isEmpty();
+    expect(runs).toBe(2);
+    expect(events.map(({ type }) => type)).toEqual([
+      'acquired',
+      'released',
+      'acquired',
+      'completed',
+    ]);
+    await aside.holds(0);
+  });
+});
+
+/** Nobody has to talk to the broker at once: it may look something up first. */
+function filterThat(tell: (delivered: Delivered) => unknown) {
+  let catches = 0;
+  @Catch()
+  class Telling {
+    catch(_: unknown, host: ArgumentsHost): Observable<unknown> {
+      catches += 1;
+      const telling = tell(deliveredIn(host));
+      return telling instanceof Promise ? from(telling) : EMPTY;
+    }
+  }
+  return { filter: new Telling(), catches: () => catches };
+}
+
+const requeue = ({ channel, message }: Delivered) => channel.nack(message, false, true);
+
+describe('an exception filter', () => {
+  it('that takes its time is heard all the same, once the message has come again', async () => {
+    const { queue, aside } = await limitedQueue();
+    let runs = 0;
+    const controller = orders(
+      () => {
+        runs += 1;
+        throw new Error('planned');
+      },
+      // Were it not heard, the message would be kept for as long.
+      { redeliveryDelayMs: 60_000 },
+    );
+    const { filter } = filterThat(async ({ channel, message }) => {
+      await delay(5);
+      channel.nack(message, false, false);
+    });
+    await consumers.start(
+      queue,
+      controller,
+      { store: memoryStore() },
+      { configure: (app) => app.useGlobalFilters(filter) },
+    );
+    await emit(queue, 1);
+    await aside.holds(1);
+    expect(runs).toBe(2);
+  });
+
+  it('that gives back what a timeout has given up on makes no failure of its success', async () => {
+    const queue = await openQueue();
+    const gate = new Gate();
+    gate.close();
+    let runs = 0;
+    const controller = orders(async () => {
+      runs += 1;
+      await gate.pass();
+    });
+    const { filter, catches } = filterThat(requeue);
+    const { events } = await consumers.start(
+      queue,
+      controller,
+      { store: memoryStore() },
+      {
+        configure: (app) => {
+          app.useGlobalInterceptors({ intercept: (_, next) => next.handle().pipe(timeout(30)) });
+          app.useGlobalFilters(filter);
+        },
+      },
+    );
+    await emit(queue, 1);
+    await until(() => catches() === 1);
+    gate.open();
+    await queue.isEmpty();
+    expect(runs).toBe(1);
+    expect(events.map(({ type }) => type)).toEqual(['acquired', 'completed']);
+  });
+
+  it('that gives back what has succeeded does not make it go round in circles', async () => {
+    const queue = await openQueue();
+    let runs = 0;
+    const controller = orders(() => {
+      runs += 1;
+    });
+    const { filter, catches } = filterThat(requeue);
+    const readsNothing: NestInterceptor = {
+      intercept: (_, next) => next.handle().pipe(map((value: any) => value.data)),
+    };
+    await consumers.start(
+      queue,
+      controller,
+      { store: memoryStore() },
+      {
+        configure: (app) => {
+          app.useGlobalInterceptors(readsNothing);
+          app.useGlobalFilters(filter);
+        },
+      },
+    );
+    await emit(queue, 1);
+    await until(() => catches() > 0);
+    await queue.isEmpty();
+    expect(runs).toBe(1);
+    expect(catches()).toBe(1);
+  });
+});
+
+describe('a message for a handler that answers, and to which Nest answers nothing', () => {
+  it('is an event, though it names a place for answers: it comes again when it fails', async () => {
+    const queue = await openQueue();
+    let runs = 0;
+    @Controller()
+    class Prices {
+      @Idempotent({ consumer: 'billing', redeliveryDelayMs: 20 })
+      @MessagePattern('order.price')
+      price(): void {
+        runs += 1;
+        if (runs < 3) throw new Error('planned');
+      }
+    }
+    await consumers.start(queue, Prices, { store: memoryStore() });
+    // What other frameworks set for every message: Nest counts those as requests that have an "id" in their content.
+    const answers = { replyTo: 'nobody', correlationId: 'c1' };
+    await queue.emit('order.price', { id: 1 }, { messageId: 'm1', ...answers });
+    await until(() => runs === 3);
+    await queue.isEmpty();
+  });
+});

@@ -1,0 +1,53 @@
+import type { INestMicroservice, Type } from '@nestjs/common';
+import {
+  IdempotencyEvents,
+  type IdempotencyEvent,
+  type IdempotencyModuleOptions,
+} from 'nestjs-idempotency';
+import { startConsumer, type StartConsumerOptions } from './start-consumer.js';
+import type { TestQueue } from './test-queue.js';
+
+/** A consumer of a test, and what its library told of. */
+export interface Consumer {
+  readonly app: INestMicroservice;
+  readonly events: readonly IdempotencyEvent[];
+}
+
+/** The queues and consumers of one test, which are closed after it, consumers first. */
+export class Consumers {
+  private apps: INestMicroservice[] = [];
+  private queues: TestQueue[] = [];
+
+  async start(
+    queue: TestQueue,
+    controllers: Type | Type[],
+    options: IdempotencyModuleOptions,
+    more: Omit<StartConsumerOptions, 'controllers' | 'options'> & {
+      readonly prefetch?: number;
+      readonly noAck?: boolean;
+    } = {},
+  ): Promise<Consumer> {
+    const { prefetch = 0, noAck = false, ...rest } = more;
+    const app = await startConsumer(queue.transport({ prefetchCount: prefetch, noAck }), {
+      controllers: [controllers].flat(),
+      options,
+      ...rest,
+    });
+    this.apps.push(app);
+    const events: IdempotencyEvent[] = [];
+    app.get(IdempotencyEvents).subscribe((event) => events.push(event), { replacesLog: true });
+    return { app, events };
+  }
+
+  with(queue: TestQueue): TestQueue {
+    this.queues.push(queue);
+    return queue;
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.apps.map((app) => app.close()));
+    await Promise.all(this.queues.map((queue) => queue.close()));
+    this.apps = [];
+    this.queues = [];
+  }
+}

@@ -1,0 +1,42 @@
+import { Module, type INestMicroservice, type Type } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import type { MicroserviceOptions } from '@nestjs/microservices';
+import { IdempotencyModule, type IdempotencyModuleOptions } from 'nestjs-idempotency';
+
+export interface StartConsumerOptions {
+  readonly controllers: Type[];
+  readonly providers?: Type[];
+  /** The module's options. */
+  readonly options: IdempotencyModuleOptions;
+  /** Adds what an application adds: pipes, filters, interceptors. */
+  readonly configure?: (app: INestMicroservice) => unknown;
+}
+
+@Module({})
+class ConsumerModule {}
+
+/** A microservice that listens. */
+export async function startConsumer(
+  transport: MicroserviceOptions,
+  { controllers, providers = [], options, configure }: StartConsumerOptions,
+): Promise<INestMicroservice> {
+  const module = {
+    module: ConsumerModule,
+    imports: [IdempotencyModule.forRoot(options)],
+    controllers,
+    providers,
+  };
+  const app = await NestFactory.createMicroservice<MicroserviceOptions>(module, {
+    ...transport,
+    logger: false,
+    abortOnError: false,
+  });
+  try {
+    await configure?.(app);
+    await app.listen();
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
+  return app;
+}

@@ -1,0 +1,85 @@
+import { randomUUID } from 'node:crypto';
+import { Transport, type RmqOptions } from '@nestjs/microservices';
+import { connect, type ChannelModel, type ConfirmChannel, type Options } from 'amqplib';
+import { until } from '../../../integration/redis/support/until.js';
+import { queueDepth, queueLength } from '../../../support/rabbitmq-queues.js';
+import type { RabbitMqServer } from '../../../support/rabbitmq-server.js';
+
+/** A queue of one test, and what it takes to fill and to look into it. */
+export class TestQueue {
+  private constructor(
+    private readonly broker: RabbitMqServer,
+    readonly name: string,
+    private readonly connection: ChannelModel,
+    private readonly channel: ConfirmChannel,
+    private readonly settings: Options.AssertQueue,
+  ) {}
+
+  /** @param settings - of the queue; a classic, durable one without them. */
+  static async open(
+    broker: RabbitMqServer,
+    settings: Options.AssertQueue = {},
+  ): Promise<TestQueue> {
+    const connection = await connect(broker.url);
+    const channel = await connection.createConfirmChannel();
+    const name = `queue-${randomUUID()}`;
+    const durable = { durable: true, ...settings };
+    await channel.assertQueue(name, durable);
+    return new TestQueue(broker, name, connection, channel, durable);
+  }
+
+  /** A quorum queue that puts a message aside into `aside` once it has come back `limit` times. */
+  static limited(broker: RabbitMqServer, aside: TestQueue, limit: number): Promise<TestQueue> {
+    return TestQueue.open(broker, {
+      arguments: {
+        'x-queue-type': 'quorum',
+        'x-delivery-limit': limit,
+        'x-dead-letter-exchange': '',
+        'x-dead-letter-routing-key': aside.name,
+      },
+    });
+  }
+
+  /** What Nest needs to consume from it. */
+  transport(options: RmqOptions['options'] = {}): RmqOptions {
+    return {
+      transport: Transport.RMQ,
+      options: {
+        urls: [this.broker.url],
+        queue: this.name,
+        noAck: false,
+        queueOptions: this.settings,
+        ...options,
+      },
+    };
+  }
+
+  /** Publishes an event as Nest's client does, and waits until the broker has it. */
+  async emit(pattern: string, data: unknown, options: Options.Publish = {}): Promise<void> {
+    const content = Buffer.from(JSON.stringify({ pattern, data }));
+    this.channel.sendToQueue(this.name, content, { persistent: true, ...options });
+    await this.channel.waitForConfirms();
+  }
+
+  /** Waits until it holds `count` messages that nobody has. */
+  holds(count: number): Promise<void> {
+    return until(async () => (await queueLength(this.broker.url, this.name)).ready === count);
+  }
+
+  /** Waits until somebody consumes from it. */
+  isConsumed(): Promise<void> {
+    return until(async () => (await queueLength(this.broker.url, this.name)).consumers > 0);
+  }
+
+  /** Waits until every message has been acknowledged. */
+  isEmpty(): Promise<void> {
+    return until(async () => {
+      const { ready, unacked } = await queueDepth(this.broker, this.name);
+      return ready === 0 && unacked === 0;
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.connection.close();
+  }
+}

@@ -1,0 +1,88 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { Controller, type Type } from '@nestjs/common';
+import { Ctx, EventPattern, type RmqContext } from '@nestjs/microservices';
+import { Idempotent, payloadField, payloadKey, type IdempotencyOptions } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
+import { Consumers } from './support/consumers.js';
+import { TestQueue } from './support/test-queue.js';
+
+let broker: RabbitMqServer;
+const consumers = new Consumers();
+beforeAll(async () => {
+  broker = await startRabbitMq();
+}, 60_000);
+afterEach(() => consumers.close());
+afterAll(() => broker.stop());
+
+/** One handler of two events, and the patterns of those that it got. */
+function handlerOfBoth(options: IdempotencyOptions): { controller: Type; handled: string[] } {
+  const handled: string[] = [];
+  @Controller()
+  class Orders {
+    @Idempotent({ consumer: 'billing', onFailure: 'dead-letter', ...options })
+    @EventPattern(['order.placed', 'order.cancelled'])
+    follow(@Ctx() context: RmqContext): void {
+      handled.push(context.getPattern());
+    }
+  }
+  return { controller: Orders, handled };
+}
+
+async function limitedQueue(): Promise<{ queue: TestQueue; aside: TestQueue }> {
+  const aside = consumers.with(await TestQueue.open(broker));
+  return { queue: consumers.with(await TestQueue.limited(broker, aside, 5)), aside };
+}
+
+const ORDER = { order: { id: 1 }, sentAt: 'noon' };
+
+describe('another event with the same payload', () => {
+  it.each<[string, Parameters<typeof payloadKey>[0]]>([
+    ['all of it', {}],
+    ['a member', { include: ['order.id'] }],
+  ])('is another message where its key is made of %s', async (_, selection) => {
+    const { queue, aside } = await limitedQueue();
+    const { controller, handled } = handlerOfBoth({ key: payloadKey(selection) });
+    await consumers.start(queue, controller, { store: memoryStore() });
+    for (const pattern of ['order.placed', 'order.cancelled', 'order.placed', 'order.cancelled']) {
+      await queue.emit(pattern, ORDER);
+    }
+    await queue.isEmpty();
+    expect(handled.sort()).toEqual(['order.cancelled', 'order.placed']);
+    await aside.holds(0);
+  });
+
+  it.each<[string, IdempotencyOptions]>([
+    ['all of the payload', {}],
+    ['a part of the payload', { fingerprint: { exclude: ['sentAt'] } }],
+    ['the payload’s bytes', { fingerprint: 'bytes' }],
+  ])(
+    'under the same key is put aside as a mismatch, and not taken for a copy, where %s is compared',
+    async (_, options) => {
+      const { queue, aside } = await limitedQueue();
+      const { controller, handled } = handlerOfBoth({ key: payloadField('order.id'), ...options });
+      const { events } = await consumers.start(queue, controller, { store: memoryStore() });
+      await queue.emit('order.placed', ORDER);
+      await queue.emit('order.placed', ORDER);
+      await queue.emit('order.cancelled', ORDER);
+      await aside.holds(1);
+      await queue.isEmpty();
+      expect(handled).toEqual(['order.placed']);
+      expect(events).toContainEqual(
+        expect.objectContaining({ type: 'rejected', reason: 'mismatch' }),
+      );
+      expect(events.filter(({ type }) => type === 'replayed')).toHaveLength(1);
+    },
+  );
+
+  it('that is nothing but a text is another message, too', async () => {
+    const { queue } = await limitedQueue();
+    const { controller, handled } = handlerOfBoth({ key: payloadKey() });
+    await consumers.start(queue, controller, { store: memoryStore() });
+    for (const pattern of ['order.placed', 'order.cancelled', 'order.placed']) {
+      await queue.emit(pattern, 'order 1');
+    }
+    await queue.isEmpty();
+    expect(handled.sort()).toEqual(['order.cancelled', 'order.placed']);
+  });
+});

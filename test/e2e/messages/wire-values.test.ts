@@ -1,0 +1,147 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { Catch, Controller, type INestMicroservice } from '@nestjs/common';
+import {
+  ClientProxyFactory,
+  EventPattern,
+  MessagePattern,
+  Transport,
+  type ClientProxy,
+  type IncomingRequest,
+  type TcpOptions,
+} from '@nestjs/microservices';
+import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { EMPTY, lastValueFrom, type Observable } from 'rxjs';
+import { until } from '../../integration/redis/support/until.js';
+import { freePort } from '../../support/free-port.js';
+import { startConsumer } from './support/start-consumer.js';
+
+let app: INestMicroservice | undefined;
+let client: ClientProxy | undefined;
+afterEach(async () => {
+  await client?.close();
+  await app?.close();
+});
+
+/** What a handler's own exception filter gets to see. */
+@Catch()
+class Noting {
+  readonly errors: unknown[] = [];
+
+  catch(error: unknown): Observable<never> {
+    this.errors.push(error);
+    return EMPTY;
+  }
+}
+
+async function start(
+  answer: () => unknown,
+  options: IdempotencyOptions = {},
+  more: Partial<NonNullable<TcpOptions['options']>> & { filter?: Noting } = {},
+) {
+  const { filter, ...server } = more;
+  let runs = 0;
+  @Controller()
+  class Orders {
+    @Idempotent({ consumer: 'billing', key: () => 'k1', ...options })
+    @MessagePattern('order.price')
+    price(): unknown {
+      runs += 1;
+      return answer();
+    }
+
+    @Idempotent({ consumer: 'billing', ...options })
+    @EventPattern(['order.placed'])
+    place(): unknown {
+      runs += 1;
+      return answer();
+    }
+  }
+  const port = await freePort();
+  const place = { host: '127.0.0.1', port };
+  app = await startConsumer(
+    { transport: Transport.TCP, options: { ...place, ...server } },
+    {
+      controllers: [Orders],
+      options: { store: memoryStore() },
+      configure: (nest) => filter && nest.useGlobalFilters(filter),
+    },
+  );
+  const own = ClientProxyFactory.create({ transport: Transport.TCP, options: place });
+  client = own;
+  return {
+    ask: () => lastValueFrom(own.send<unknown>('order.price', { id: 1 })),
+    emit: () => lastValueFrom(own.emit('order.placed', { id: 1 }), { defaultValue: undefined }),
+    runs: () => runs,
+  };
+}
+
+describe('a reply', () => {
+  it('that holds a Date has its text, as on the wire, the first time and the second', async () => {
+    const at = new Date('2026-01-02T03:04:05.678Z');
+    const { ask, runs } = await start(() => ({ at, all: [at] }));
+    const text = '2026-01-02T03:04:05.678Z';
+    expect(await ask()).toEqual({ at: text, all: [text] });
+    expect(await ask()).toEqual({ at: text, all: [text] });
+    expect(runs()).toBe(1);
+  });
+
+  it.each<[string, () => unknown]>([
+    ['a BigInt', () => ({ total: 1n })],
+    ['a Map', () => new Map([[1, 2]])],
+    ['undefined in an array', () => [undefined]],
+  ])(
+    'that holds %s, which would be lost, is refused with a stable code, and what was done is not done again',
+    async (_, answer) => {
+      const { ask, runs } = await start(answer);
+      await expect(ask()).rejects.toEqual({
+        status: 'error',
+        code: 'idempotency_value_not_storable',
+        message: expect.any(String),
+      });
+      await expect(ask()).rejects.toMatchObject({ code: 'idempotency_response_not_kept' });
+      expect(runs()).toBe(1);
+    },
+  );
+});
+
+/** Revives what came as a text, as a transport of somebody's own may do. */
+const reviving = {
+  deserialize: (value: IncomingRequest) => ({ ...value, data: { id: 1n } }),
+};
+
+describe('a message that cannot be compared', () => {
+  it('is refused with whose it is and which option leaves it out', async () => {
+    const { ask, runs } = await start(() => 'done', {}, { deserializer: reviving });
+    await expect(ask()).rejects.toEqual({
+      status: 'error',
+      code: 'idempotency_content_invalid',
+      message: expect.stringMatching(/^A message for Orders\.price .*"fingerprint", \{ exclude:/),
+    });
+    expect(runs()).toBe(0);
+  });
+
+  it.each<[string, IdempotencyOptions]>([
+    ['without what is in the way', { fingerprint: { exclude: ['id'] } }],
+    ['not at all', { fingerprint: false }],
+  ])('is handled once where it is compared %s', async (_, options) => {
+    const { ask, runs } = await start(() => 'done', options, { deserializer: reviving });
+    expect(await ask()).toBe('done');
+    expect(await ask()).toBe('done');
+    expect(runs()).toBe(1);
+  });
+});
+
+describe('an event without a key', () => {
+  it('is refused in words that are true of an event: it was no request', async () => {
+    const filter = new Noting();
+    const { emit, runs } = await start(() => undefined, {}, { filter });
+    await emit();
+    await until(() => filter.errors.length === 1);
+    const [error] = filter.errors as [Error];
+    expect(error).toMatchObject({ code: 'idempotency_key_missing' });
+    expect(error.message).toMatch(/Orders\.place/);
+    expect(error.message).not.toMatch(/request/i);
+    expect(runs()).toBe(0);
+  });
+});

@@ -1,0 +1,68 @@
+import { Logger } from '@nestjs/common';
+import { IdempotencyService, OperationRejectedError } from 'nestjs-idempotency';
+import type { Received, Sqs, SqsMessage } from './sqs.js';
+
+/** How long SQS hides a message from other consumers. What is not handled by then reappears. */
+const VISIBILITY_S = 30;
+
+/** Handles each message of a queue once, however often SQS delivers it. */
+export class OrdersConsumer {
+  private readonly logger = new Logger('Orders');
+
+  constructor(
+    private readonly sqs: Sqs,
+    private readonly queueUrl: string,
+    private readonly idempotency: IdempotencyService,
+    private readonly handle: (body: unknown, signal: AbortSignal) => Promise<void>,
+  ) {}
+
+  /** Receives once, and is done with all that came. To be called again and again until the shutdown begins. */
+  async poll(): Promise<void> {
+    const { Messages = [] } = await this.sqs.receiveMessage({
+      QueueUrl: this.queueUrl,
+      MaxNumberOfMessages: 10,
+      WaitTimeSeconds: 20,
+      VisibilityTimeout: VISIBILITY_S,
+    });
+    await Promise.all(Messages.map((message) => this.settle(message)));
+  }
+
+  private async settle({ MessageId = '', ReceiptHandle, Body = '' }: SqsMessage): Promise<void> {
+    const received = { QueueUrl: this.queueUrl, ReceiptHandle };
+    const call = {
+      operation: 'orders.place',
+      key: MessageId,
+      // Another consumer of the same messages needs another name.
+      scope: 'orders-consumer',
+      // A message is deleted when its outcome is stored, not before.
+      onSaveFailure: 'error',
+    } as const;
+    try {
+      await this.idempotency.run(call, async ({ signal }) => {
+        const hiding = this.keepHidden(received, signal);
+        try {
+          await this.handle(JSON.parse(Body), signal);
+        } finally {
+          clearInterval(hiding);
+        }
+      });
+    } catch (error) {
+      // In progress elsewhere, the store is away, or it failed: it reappears, up to "maxReceiveCount" times.
+      if (!(error instanceof OperationRejectedError)) this.logger.error(error);
+      return;
+    }
+    // Now or before: it is done. Where this fails it reappears, and is deleted then.
+    await this.sqs.deleteMessage(received).catch(() => undefined);
+  }
+
+  /** For as long as the attempt has its lease: without one somebody else may have taken over. */
+  private keepHidden(received: Received, signal: AbortSignal): NodeJS.Timeout {
+    const hide = () => {
+      if (signal.aborted) return;
+      const longer = { ...received, VisibilityTimeout: VISIBILITY_S };
+      // The next one is the retry.
+      this.sqs.changeMessageVisibility(longer).catch(() => undefined);
+    };
+    return setInterval(hide, (VISIBILITY_S * 1000) / 3);
+  }
+}

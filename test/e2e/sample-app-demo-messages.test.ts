@@ -1,0 +1,173 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { disturbances } from '../../sample-app/src/demo-messages/disturbances.js';
+import { copiesOf, placedOrders } from '../../sample-app/src/demo-messages/orders.js';
+import { randomOf } from '../../sample-app/src/demo-messages/random.js';
+import { demoSettings } from '../../sample-app/src/demo-messages/settings.js';
+import {
+  claimsOf,
+  type Observation,
+  summaryOf,
+} from '../../sample-app/src/demo-messages/summary.js';
+import type { Charge } from '../../sample-app/src/ledger/ledger.js';
+import { DELIVERY_LIMIT } from '../../sample-app/src/orders/orders-queue.js';
+import { until } from '../integration/redis/support/until.js';
+import { processesIn } from '../support/processes-in.js';
+import { typescriptNodeOptions } from '../support/typescript/node-options.js';
+
+const DEMO = fileURLToPath(new URL('../../sample-app/src/demo-messages.ts', import.meta.url));
+
+describe('npm run demo:messages', () => {
+  let folder: string;
+  let demo: ChildProcess;
+
+  beforeEach(() => {
+    folder = realpathSync(mkdtempSync(join(tmpdir(), 'idempotency-demo-')));
+  });
+  afterEach(async () => {
+    const isGone = demo.exitCode !== null || demo.signalCode !== null;
+    if (!isGone) {
+      demo.kill();
+      await once(demo, 'exit');
+    }
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** All its processes have their working directory in the folder, and so has what they write. */
+  function start(settings: Readonly<Record<string, string>>) {
+    const child = spawn(process.execPath, [...typescriptNodeOptions, DEMO], {
+      cwd: folder,
+      env: { ...process.env, TMPDIR: folder, ...settings },
+      stdio: ['ignore', 'pipe', 'inherit'],
+      timeout: 100_000,
+    });
+    demo = child;
+    return { child, output: text(child.stdout), exited: once(child, 'exit') };
+  }
+
+  it('finds every order charged once, and leaves nothing behind', async () => {
+    const { output, exited } = start({ DEMO_ORDERS: '60', DEMO_SEED: '7' });
+    const [exitCode] = await exited;
+
+    const printed = await output;
+    const count = (row: string) => Number(new RegExp(`^ *${row} +(\\d+)`, 'm').exec(printed)?.[1]);
+    expect(printed).toMatch(/^charges per order +1×60$/m);
+    expect(count('messages published')).toBeGreaterThan(60);
+    expect(count('of these redelivered')).toBeGreaterThan(0);
+    expect(count('answered by the record')).toBeGreaterThan(0);
+    expect(printed).toMatch(/^✓ every order was charged once$/m);
+    expect(printed).not.toContain('✗');
+    expect(exitCode).toBe(0);
+    expect(processesIn(folder)).toEqual([]);
+    expect(readdirSync(folder)).toEqual([]);
+  }, 110_000);
+
+  it('ends with all its processes when it is interrupted while they start', async () => {
+    const { child, exited } = start({});
+    const [itself, redis, register, broker] = [1, 1, 1, 1];
+    await until(() => processesIn(folder).length >= itself + redis + register + broker, 30_000);
+    child.kill('SIGINT');
+    expect(await exited).toEqual([1, null]);
+    await until(() => processesIn(folder).length === 0);
+    expect(readdirSync(folder)).toEqual([]);
+  }, 60_000);
+});
+
+describe('the verdict of npm run demo:messages', () => {
+  const orders = placedOrders(3);
+  const charges = orders.map(({ id, customer, amount, currency }): Charge => ({
+    kind: 'charge',
+    id: `charge of ${id}`,
+    reference: `reference of ${id}`,
+    userId: customer,
+    amount,
+    currency,
+    description: id,
+    fencingToken: 1,
+    at: '2026-01-01T00:00:00.000Z',
+  }));
+  const [charge] = charges;
+  const good: Observation = {
+    orders,
+    published: 7,
+    deliveries: 9,
+    redeliveries: 2,
+    replays: 5,
+    takeovers: 1,
+    askedAgain: 1,
+    charges,
+    left: 0,
+    putAside: 0,
+  };
+  const failuresOf = (seen: Observation) =>
+    Object.entries(claimsOf(seen)).flatMap(([claim, holds]) => (holds ? [] : [claim]));
+
+  it('is good when each order was charged once', () => {
+    expect(failuresOf(good)).toEqual([]);
+    expect(summaryOf(good)).toMatch(/^charges per order +1×3$/m);
+  });
+
+  it.each<[string, Partial<Observation>, RegExp, string]>([
+    [
+      'an order was charged twice',
+      { charges: [...charges, charge!] },
+      /1×2, 2×1$/,
+      'every order was charged once',
+    ],
+    [
+      'an order was not charged',
+      { charges: charges.slice(1) },
+      /0×1, 1×2$/,
+      'every order was charged once',
+    ],
+    [
+      'somebody was charged for no order',
+      { charges: [...charges, { ...charge!, description: 'none' }] },
+      /40\.03 of 30\.03 EUR$/m,
+      'nothing else was charged',
+    ],
+    [
+      'the handler ran again without a word',
+      { takeovers: 0 },
+      /^takeovers reported +0 /m,
+      'who asked the provider again had reported a takeover',
+    ],
+    ['a message is left', { left: 1 }, /^left in the queue +1$/m, 'the queue is empty'],
+    ['a message was put aside', { putAside: 1 }, /^put aside +1$/m, 'nothing was put aside'],
+  ])('is bad when %s', (_, wrong, row, claim) => {
+    expect(failuresOf({ ...good, ...wrong })).toContain(claim);
+    expect(summaryOf({ ...good, ...wrong })).toMatch(row);
+  });
+});
+
+describe('the settings of npm run demo:messages', () => {
+  it('are a thousand orders on a broker of its own', () => {
+    expect(demoSettings({})).toEqual({ orders: 1000, seed: 1, brokerUrl: undefined });
+  });
+
+  it.each([
+    [{ DEMO_ORDERS: '0' }, 'DEMO_ORDERS must be a whole number from 1 to 100000, and is 0'],
+    [{ DEMO_SEED: 'one' }, 'DEMO_SEED must be a whole number'],
+    [{ BROKER_URL: 'amqps://127.0.0.1' }, 'BROKER_URL must begin with amqp://'],
+  ])('refuse %j', (environment, complaint) => {
+    expect(() => demoSettings(environment)).toThrow(complaint);
+  });
+
+  it("close no order's channel so often that the broker puts it aside", () => {
+    expect(disturbances.length).toBeLessThanOrEqual(DELIVERY_LIMIT);
+  });
+
+  it('make the same copies of a seed, and others of another one', () => {
+    const orders = placedOrders(50);
+    const copies = (seed: number) => copiesOf(orders, randomOf(seed));
+    expect(copies(1)).toEqual(copies(1));
+    expect(copies(1)).not.toEqual(copies(2));
+    expect(new Set(copies(1))).toEqual(new Set(orders));
+  });
+});

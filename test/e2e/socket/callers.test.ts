@@ -1,0 +1,157 @@
+import { afterEach, describe, expect, it } from '@jest/globals';
+import type { ExecutionContext } from '@nestjs/common';
+import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import { Idempotent, type IdempotencyModuleOptions } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import type { Scenario } from '../../support/http/scenario.js';
+import { InScenario, payloadOf } from './support/in-scenario.js';
+import { KnownCallers } from './support/known-callers.js';
+import { startSocketApp, type SocketApp } from './support/socket-app.js';
+import { socketPlatforms, type SocketPlatform } from './support/socket-platforms.js';
+
+/** What a test's client says of itself as it connects: the members that the application is to set on its connection. */
+interface Connection {
+  data?: object;
+  request?: { url?: string };
+}
+
+@WebSocketGateway()
+class Payments extends KnownCallers {
+  @SubscribeMessage('pay')
+  @Idempotent()
+  async pay(@InScenario() scenario: Scenario) {
+    return { event: 'paid', data: await scenario.answer() };
+  }
+
+  @SubscribeMessage('refund')
+  @Idempotent()
+  async refund(@InScenario() scenario: Scenario) {
+    return { event: 'refunded', data: await scenario.answer() };
+  }
+}
+
+/** Its clients are JSON: what is set on their connections. */
+@WebSocketGateway()
+class NotedCallers {
+  handleConnection(client: Connection, request = client.request): void {
+    const as = new URL(request?.url ?? '', 'http://localhost').searchParams.get('as');
+    const { request: handshake, ...members } = JSON.parse(as ?? '{}') as Connection;
+    Object.assign(client, members);
+    if (handshake === undefined) return;
+    if (client.request === undefined) client.request = handshake;
+    else Object.assign(client.request, handshake);
+  }
+
+  @SubscribeMessage('pay')
+  @Idempotent({ operation: 'noted.pay' })
+  async pay(@InScenario() scenario: Scenario) {
+    return { event: 'paid', data: await scenario.answer() };
+  }
+}
+
+describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: SocketPlatform) => {
+  let app: SocketApp;
+
+  const start = async (
+    options: Omit<IdempotencyModuleOptions, 'store'> = {},
+    gateways: Parameters<typeof startSocketApp>[0]['gateways'] = [Payments],
+  ) => {
+    app = await startSocketApp({ platform, store: memoryStore(), gateways, options });
+  };
+
+  afterEach(() => app.close());
+
+  it('have each their own answer to the same key', async () => {
+    await start();
+    const scenario = app.scenario();
+    const [alice, bob] = [await app.connect('alice'), await app.connect('bob')];
+    expect(await alice.ask('pay', payloadOf(scenario))).toMatchObject({ data: { execution: 1 } });
+    expect(await bob.ask('pay', payloadOf(scenario))).toMatchObject({ data: { execution: 2 } });
+    expect(await alice.ask('pay', payloadOf(scenario))).toMatchObject({ data: { execution: 1 } });
+    expect(scenario.executions).toBe(2);
+  });
+
+  it.each([
+    ['user', { user: { id: 'eve' } }],
+    ['user, by its subject', { user: { sub: 'eve' } }],
+    ['data.user', { data: { user: { id: 'eve' } } }],
+    ['request.user', { request: { user: { id: 'eve' } } }],
+    ['user, before data.user', { user: { id: 'eve' }, data: { user: { id: 'mallory' } } }],
+  ])('are known by client.%s', async (_, members) => {
+    await start({}, [NotedCallers]);
+    const scenario = app.scenario();
+    const eve = await app.connect(JSON.stringify({ user: { id: 'eve' } }));
+    await eve.ask('pay', payloadOf(scenario));
+    const caller = await app.connect(JSON.stringify(members));
+    expect(await caller.ask('pay', payloadOf(scenario))).toEqual({
+      event: 'paid',
+      data: { execution: 1 },
+    });
+  });
+
+  it('are refused where nobody knows them', async () => {
+    await start();
+    const scenario = app.scenario();
+    const stranger = await app.connect();
+    expect(await stranger.ask('pay', payloadOf(scenario))).toMatchObject({
+      event: 'exception',
+      data: { status: 'error', code: 'idempotency_caller_unknown' },
+    });
+    expect(scenario.executions).toBe(0);
+  });
+
+  it.each([
+    ['shared', 1],
+    ['ignore', 2],
+  ] as const)('are unknown and allowed with anonymous: %s', async (anonymous, executions) => {
+    await start({ anonymous });
+    const scenario = app.scenario();
+    const [one, other] = [await app.connect(), await app.connect()];
+    await one.ask('pay', payloadOf(scenario));
+    expect(await other.ask('pay', payloadOf(scenario))).toEqual({
+      event: 'paid',
+      data: { execution: executions },
+    });
+    expect(scenario.executions).toBe(executions);
+  });
+
+  it('are whom the option "scope" names', async () => {
+    const scope = async (context: ExecutionContext) => [
+      context.switchToWs().getData<{ tenant: string }>().tenant,
+      'all',
+    ];
+    await start({
+      scope,
+      fingerprint: { exclude: ['tenant'] },
+    });
+    const scenario = app.scenario();
+    const client = await app.connect();
+    const ask = (tenant?: string) => client.ask('pay', payloadOf(scenario, { tenant }));
+    expect(await ask('acme')).toMatchObject({ data: { execution: 1 } });
+    expect(await ask('other')).toMatchObject({ data: { execution: 2 } });
+    expect(await ask('acme')).toMatchObject({ data: { execution: 1 } });
+    expect(await ask()).toMatchObject({ data: { code: 'idempotency_caller_unknown' } });
+  });
+
+  it("have one key for all operations with keyScope: 'principal'", async () => {
+    await start({ keyScope: 'principal' });
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    await client.ask('pay', payloadOf(scenario));
+    expect(await client.ask('refund', payloadOf(scenario))).toMatchObject({
+      data: { code: 'idempotency_key_reused' },
+    });
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('have a key for each operation otherwise', async () => {
+    await start();
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    await client.ask('pay', payloadOf(scenario));
+    expect(await client.ask('refund', payloadOf(scenario))).toEqual({
+      event: 'refunded',
+      data: { execution: 2 },
+    });
+  });
+});

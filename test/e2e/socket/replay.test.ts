@@ -1,0 +1,315 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import { concat, NEVER, Observable, of } from 'rxjs';
+import { Idempotent } from 'nestjs-idempotency';
+import { useStores } from '../../support/http/combinations.js';
+import type { Scenario } from '../../support/http/scenario.js';
+import { InScenario, payloadOf } from './support/in-scenario.js';
+import { KnownCallers } from './support/known-callers.js';
+import { startSocketApp, type SocketApp } from './support/socket-app.js';
+import { socketCombinations } from './support/socket-platforms.js';
+
+interface Step {
+  readonly event: string;
+  readonly data: unknown;
+}
+
+@WebSocketGateway()
+class Payments extends KnownCallers {
+  @SubscribeMessage('pay')
+  @Idempotent()
+  async pay(@InScenario() scenario: Scenario) {
+    return { event: 'paid', data: await scenario.answer() };
+  }
+
+  /** Says three things, the last of them later than the others. */
+  @SubscribeMessage('order')
+  @Idempotent()
+  order(@InScenario() scenario: Scenario): Observable<Step> {
+    return new Observable((subscriber) => {
+      void scenario.run().then((execution) => {
+        subscriber.next({ event: 'accepted', data: execution });
+        subscriber.next({ event: 'packed', data: [execution] });
+        setImmediate(() => {
+          subscriber.next({ event: 'sent', data: { execution } });
+          subscriber.complete();
+        });
+      });
+    });
+  }
+
+  @SubscribeMessage('promised-order')
+  @Idempotent()
+  async promisedOrder(@InScenario() scenario: Scenario): Promise<Observable<Step>> {
+    const execution = await scenario.run();
+    return of({ event: 'accepted', data: execution }, { event: 'sent', data: execution });
+  }
+
+  @SubscribeMessage('say-nothing')
+  @Idempotent()
+  async sayNothing(@InScenario() scenario: Scenario) {
+    await scenario.run();
+  }
+
+  @SubscribeMessage('wait-and-pay')
+  @Idempotent({ whenInProgress: 'wait', waitTimeoutMs: 60_000 })
+  async waitAndPay(@InScenario() scenario: Scenario) {
+    return { event: 'paid', data: await scenario.answer() };
+  }
+
+  @SubscribeMessage('pay-with-or-without')
+  @Idempotent({ required: false })
+  async payWithOrWithout(@InScenario() scenario: Scenario) {
+    return { event: 'paid', data: await scenario.answer() };
+  }
+
+  @SubscribeMessage('pay-by-order')
+  @Idempotent({ key: (context) => context.switchToWs().getData<{ order: string }>().order })
+  async payByOrder(@InScenario() scenario: Scenario) {
+    return { event: 'paid', data: await scenario.answer() };
+  }
+
+  /** Unless the client asks for it; then it is endless, too. */
+  @SubscribeMessage('follow')
+  @Idempotent({
+    enabled: (context) => !context.switchToWs().getData<{ endless: boolean }>().endless,
+  })
+  async follow(@InScenario() scenario: Scenario, @MessageBody('endless') endless: boolean) {
+    const first = of({ event: 'followed', data: await scenario.run() });
+    return endless ? concat(first, NEVER) : first;
+  }
+
+  @SubscribeMessage('pay-in-secret')
+  @Idempotent({ storeBody: false })
+  async payInSecret(@InScenario() scenario: Scenario) {
+    return { event: 'paid', data: await scenario.answer() };
+  }
+
+  /** Answers that came before it are there when its own is. */
+  @SubscribeMessage('mark')
+  mark(): Step {
+    return { event: 'mark', data: null };
+  }
+}
+
+const stores = useStores();
+
+describe.each(socketCombinations)('a gateway on $platform with $store', ({ platform, store }) => {
+  let app: SocketApp;
+
+  beforeAll(async () => {
+    app = await startSocketApp({ platform, store: stores.fresh(store), gateways: [Payments] });
+  });
+
+  afterAll(() => app.close());
+
+  it('runs a handler once, and answers every repetition with the first answer', async () => {
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    const first = await client.ask('pay', payloadOf(scenario));
+    expect(first).toEqual({ event: 'paid', data: { execution: 1 } });
+    expect(await client.ask('pay', payloadOf(scenario))).toEqual(first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('knows a client again that comes back over another connection', async () => {
+    const scenario = app.scenario();
+    const before = await app.connect('alice');
+    const first = await before.ask('pay', payloadOf(scenario));
+    await before.close();
+    const after = await app.connect('alice');
+    expect(await after.ask('pay', payloadOf(scenario))).toEqual(first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it.each(['order', 'promised-order'])(
+    'replays all that an Observable has emitted, in order: %s',
+    async (event) => {
+      const scenario = app.scenario();
+      const client = await app.connect('alice');
+      const story = async () => {
+        client.send(event, payloadOf(scenario));
+        const heard: any[] = [];
+        do heard.push(await client.next());
+        while (heard.at(-1).event !== 'sent');
+        return heard;
+      };
+      const first = await story();
+      expect(first.map((step) => step.event)).toEqual(
+        event === 'order' ? ['accepted', 'packed', 'sent'] : ['accepted', 'sent'],
+      );
+      expect(await story()).toEqual(first);
+      expect(await client.ask('mark', {})).toEqual({ event: 'mark', data: null });
+      expect(scenario.executions).toBe(1);
+    },
+  );
+
+  it('stays silent again where the handler had nothing to say', async () => {
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    const completed = app.next('completed');
+    client.send('say-nothing', payloadOf(scenario));
+    await completed;
+    const replayed = app.next('replayed');
+    client.send('say-nothing', payloadOf(scenario));
+    await replayed;
+    expect(await client.ask('mark', {})).toEqual({ event: 'mark', data: null });
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('lets one of many concurrent duplicates run, and refuses the others', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const clients = await Promise.all(Array.from({ length: 5 }, () => app.connect('alice')));
+    const [first, ...others] = clients as [(typeof clients)[0], ...typeof clients];
+    first.send('pay', payloadOf(scenario));
+    await scenario.started.reached(1);
+    const refusals = await Promise.all(
+      others.map((client) => client.ask('pay', payloadOf(scenario))),
+    );
+    for (const refusal of refusals) {
+      expect(refusal).toEqual({
+        event: 'exception',
+        data: {
+          status: 'error',
+          code: 'idempotency_in_progress',
+          message: expect.any(String),
+          retryAfterMs: 1_000,
+        },
+      });
+    }
+    scenario.gate.open();
+    expect(await first.next()).toEqual({ event: 'paid', data: { execution: 1 } });
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('has concurrent duplicates wait for the first answer, if it is told to', async () => {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const clients = await Promise.all(Array.from({ length: 5 }, () => app.connect('alice')));
+    const answers = clients.flatMap((client) => {
+      client.send('wait-and-pay', payloadOf(scenario));
+      client.send('wait-and-pay', payloadOf(scenario));
+      return [client.next(), client.next()];
+    });
+    await scenario.started.reached(1);
+    scenario.gate.open();
+    for (const answer of await Promise.all(answers)) {
+      expect(answer).toEqual({ event: 'paid', data: { execution: 1 } });
+    }
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('refuses another payload under the same key, and keeps the first answer', async () => {
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    const first = await client.ask('pay', payloadOf(scenario));
+    const refusal = await client.ask('pay', payloadOf(scenario, { amount: 1300 }));
+    expect(refusal).toMatchObject({
+      event: 'exception',
+      data: { status: 'error', code: 'idempotency_key_reused' },
+    });
+    expect(refusal.data).not.toHaveProperty('retryAfterMs');
+    expect(await client.ask('pay', payloadOf(scenario))).toEqual(first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('takes an integer for the same key as its digits', async () => {
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    const key = Number.parseInt(scenario.key.slice(0, 8), 16);
+    const first = await client.ask('pay', payloadOf(scenario, { idempotencyKey: key }));
+    const second = await client.ask('pay', payloadOf(scenario, { idempotencyKey: String(key) }));
+    expect(second).toEqual(first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it.each([
+    ['missing', { idempotencyKey: undefined }, 'idempotency_key_missing'],
+    ['null', { idempotencyKey: null }, 'idempotency_key_missing'],
+    ['empty', { idempotencyKey: '' }, 'idempotency_key_invalid'],
+    ['too long', { idempotencyKey: 'k'.repeat(256) }, 'idempotency_key_invalid'],
+    ['no integer', { idempotencyKey: 1.5 }, 'idempotency_key_invalid'],
+    ['too large an integer', { idempotencyKey: 2 ** 53 }, 'idempotency_key_invalid'],
+    ['a list', { idempotencyKey: ['k'] }, 'idempotency_key_invalid'],
+  ])('runs nothing where the key is %s', async (_, more, code) => {
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    expect(await client.ask('pay', payloadOf(scenario, more))).toMatchObject({
+      event: 'exception',
+      data: { status: 'error', code },
+    });
+    expect(scenario.executions).toBe(0);
+  });
+
+  it('finds no key in what has no members', async () => {
+    const client = await app.connect('alice');
+    for (const payload of ['text', 7, null, ['idempotencyKey']]) {
+      expect(await client.ask('pay', payload)).toMatchObject({
+        event: 'exception',
+        data: { code: 'idempotency_key_missing' },
+      });
+    }
+  });
+
+  it('runs a handler each time that needs no key and gets none', async () => {
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    const without = payloadOf(scenario, { idempotencyKey: undefined });
+    await client.ask('pay-with-or-without', without);
+    await client.ask('pay-with-or-without', without);
+    expect(scenario.executions).toBe(2);
+    await client.ask('pay-with-or-without', payloadOf(scenario));
+    await client.ask('pay-with-or-without', payloadOf(scenario));
+    expect(scenario.executions).toBe(3);
+  });
+
+  it('leaves a handler alone whose protection is switched off, also an endless one', async () => {
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    const followed = (data: number) => ({ event: 'followed', data });
+    const endless = payloadOf(scenario, { endless: true });
+    expect(await client.ask('follow', endless)).toEqual(followed(1));
+    expect(await client.ask('follow', endless)).toEqual(followed(2));
+    expect(await client.ask('follow', payloadOf(scenario))).toEqual(followed(3));
+    expect(await client.ask('follow', payloadOf(scenario))).toEqual(followed(3));
+  });
+
+  it('keeps only the fact, if it is told to', async () => {
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    expect(await client.ask('pay-in-secret', payloadOf(scenario))).toEqual({
+      event: 'paid',
+      data: { execution: 1 },
+    });
+    expect(await client.ask('pay-in-secret', payloadOf(scenario))).toMatchObject({
+      event: 'exception',
+      data: { code: 'idempotency_response_not_kept' },
+    });
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('takes the key that the option "key" finds, and compares the whole payload', async () => {
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    const order = payloadOf(scenario, { order: scenario.key, idempotencyKey: undefined });
+    const first = await client.ask('pay-by-order', order);
+    expect(await client.ask('pay-by-order', order)).toEqual(first);
+    expect(await client.ask('pay-by-order', { ...order, idempotencyKey: 'any' })).toMatchObject({
+      data: { code: 'idempotency_key_reused' },
+    });
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('refuses content that cannot be compared', async () => {
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    let deep: object = {};
+    for (let level = 0; level < 1_001; level += 1) deep = { deep };
+    expect(await client.ask('pay', payloadOf(scenario, { deep }))).toMatchObject({
+      event: 'exception',
+      data: { status: 'error', code: 'idempotency_content_invalid' },
+    });
+    expect(scenario.executions).toBe(0);
+  });
+});

@@ -1,0 +1,16 @@
+/** What a client was sent, in order: a test takes one after the other, and waits where there is none yet. */
+export class Inbox<Item> {
+  readonly #items: Item[] = [];
+  readonly #takers: ((item: Item) => void)[] = [];
+
+  put(item: Item): void {
+    const taker = this.#takers.shift();
+    if (taker === undefined) this.#items.push(item);
+    else taker(item);
+  }
+
+  take(): Promise<Item> {
+    if (this.#items.length > 0) return Promise.resolve(this.#items.shift()!);
+    return new Promise((resolve) => this.#takers.push(resolve));
+  }
+}

@@ -1,0 +1,101 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import { IdempotencyContext, IdempotencyReconciler, Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import type { Scenario } from '../../support/http/scenario.js';
+import { InScenario, payloadOf } from './support/in-scenario.js';
+import { KnownCallers } from './support/known-callers.js';
+import { startSocketApp, type SocketApp } from './support/socket-app.js';
+import { socketPlatforms } from './support/socket-platforms.js';
+
+const LEASE_MS = 60_000;
+
+/** What the reconciler leaves to the client's own repetition, by default. */
+const AFTER_MS = 300_000;
+
+/** What a look at the business data tells of a key. */
+const found = new Map<string, unknown>();
+
+@WebSocketGateway()
+class Payments extends KnownCallers {
+  @SubscribeMessage('pay')
+  @Idempotent({ leaseMs: LEASE_MS })
+  async pay(
+    @InScenario() scenario: Scenario,
+    @IdempotencyContext() { isTakeover }: IdempotencyContext,
+  ) {
+    const execution = scenario.started.add();
+    if (execution === 1) await scenario.gate.pass();
+    return { event: 'paid', data: { execution, isTakeover } };
+  }
+
+  @SubscribeMessage('pay-unless-found')
+  @Idempotent({
+    leaseMs: LEASE_MS,
+    onTakeover: ({ key }) => (found.has(key) ? { value: found.get(key) } : 'run'),
+  })
+  async payUnlessFound(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    return { event: 'paid', data: { execution } };
+  }
+}
+
+describe.each(socketPlatforms)('a lease that ran out, on %s', (platform) => {
+  let now = Date.UTC(2026, 0, 1);
+  let app: SocketApp;
+
+  beforeAll(async () => {
+    app = await startSocketApp({
+      platform,
+      store: memoryStore({ now: () => now }),
+      gateways: [Payments],
+    });
+  });
+
+  afterAll(() => app.close());
+
+  async function outliveTheLease(event: string) {
+    const scenario = app.scenario();
+    scenario.gate.close();
+    const client = await app.connect('alice');
+    const late = client.ask(event, payloadOf(scenario));
+    await scenario.started.reached(1);
+    now += LEASE_MS;
+    return { scenario, late, next: await app.connect('alice') };
+  }
+
+  it('lets the next attempt run, which knows that it takes over, and whose answer stands', async () => {
+    const { scenario, late, next } = await outliveTheLease('pay');
+    const taken = await next.ask('pay', payloadOf(scenario));
+    expect(taken).toEqual({ event: 'paid', data: { execution: 2, isTakeover: true } });
+    scenario.gate.open();
+    expect(await late).toEqual(taken);
+    expect(scenario.executions).toBe(2);
+  });
+
+  it('has the next attempt answer with what onTakeover finds', async () => {
+    const { scenario, late, next } = await outliveTheLease('pay-unless-found');
+    found.set(scenario.key, { event: 'paid', data: 'found' });
+    const first = await next.ask('pay-unless-found', payloadOf(scenario));
+    expect(first).toEqual({ event: 'paid', data: 'found' });
+    expect(await next.ask('pay-unless-found', payloadOf(scenario))).toEqual(first);
+    expect(scenario.executions).toBe(1);
+    scenario.gate.open();
+    await late;
+  });
+
+  it('has the reconciler keep what onTakeover finds, as the answer of every repetition', async () => {
+    const { scenario, late, next } = await outliveTheLease('pay-unless-found');
+    found.set(scenario.key, { event: 'paid', data: 'found' });
+    now += AFTER_MS;
+    const report = await app.nest.get(IdempotencyReconciler).reconcile();
+    expect(report).toMatchObject({ completed: 1 });
+    expect(await next.ask('pay-unless-found', payloadOf(scenario))).toEqual({
+      event: 'paid',
+      data: 'found',
+    });
+    expect(scenario.executions).toBe(1);
+    scenario.gate.open();
+    await late;
+  });
+});

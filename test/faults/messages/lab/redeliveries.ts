@@ -1,0 +1,35 @@
+import type { WireClose, WireDelivery } from './wire/wire-log.js';
+
+/** How often the broker sent messages again, and what was under way when channels ended. */
+export interface Redeliveries {
+  readonly redeliveries: number;
+  /** What the broker had not been told anything of at the ends of channels, the following two included. */
+  readonly unacknowledgedAtCloses: number;
+  /** What was acknowledged when the broker no longer listened to that channel. */
+  readonly acknowledgedTooLate: number;
+  /** What the broker had sent on a channel that ended before it arrived. */
+  readonly neverArrived: number;
+}
+
+/** Looks at each copy of a message: what is sent again was sent before. */
+export function redeliveriesIn(
+  deliveries: readonly WireDelivery[],
+  closes: readonly WireClose[],
+): Redeliveries {
+  const endBefore = new Map<string, WireDelivery['end']>();
+  let acknowledgedTooLate = 0;
+  let neverArrived = 0;
+  for (const { copy, isRedelivered, end } of [...deliveries].sort((a, b) => a.at - b.at)) {
+    const before = endBefore.get(copy);
+    endBefore.set(copy, end);
+    if (before === undefined && isRedelivered) neverArrived += 1;
+    if (before === 'acked') acknowledgedTooLate += 1;
+  }
+  const returned = closes.reduce((sum, close) => sum + close.returned, 0);
+  return {
+    redeliveries: deliveries.filter(({ isRedelivered }) => isRedelivered).length,
+    unacknowledgedAtCloses: returned + acknowledgedTooLate + neverArrived,
+    acknowledgedTooLate,
+    neverArrived,
+  };
+}

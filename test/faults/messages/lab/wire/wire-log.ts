@@ -1,0 +1,39 @@
+import type { Told } from './saying.js';
+
+/** One delivery of a message, as the broker sent it. */
+export interface WireDelivery {
+  /** The message's id; copies of a message have the same. */
+  readonly key: string;
+  /** The copy of the message, by its correlation id. */
+  readonly copy: string;
+  /** The process that it was sent to. */
+  readonly consumer: string;
+  readonly isRedelivered: boolean;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  /** `returned`: its channel ended before the broker was told anything. */
+  readonly end: Told | 'returned';
+  readonly endedAt: number;
+}
+
+/** The end of a channel that something had been delivered on. */
+export interface WireClose {
+  readonly consumer: string;
+  /** Who ended it; `nobody`: its connection broke. */
+  readonly by: 'consumer' | 'broker' | 'nobody';
+  /** Absent where nobody said why. */
+  readonly reason?: string;
+  /** How many messages the consumer had, and had not told the broker anything of. */
+  returned: number;
+  readonly at: number;
+}
+
+/** What went over the wire between a broker and its consumers. */
+export class WireLog {
+  readonly deliveries: WireDelivery[] = [];
+  readonly closes: WireClose[] = [];
+  /** How many messages have been sent to consumers so far. */
+  delivered = 0;
+  /** How many of them the consumers have, and have not told the broker anything of. */
+  unacknowledged = 0;
+}

@@ -1,0 +1,80 @@
+import { describe, expect, it } from '@jest/globals';
+import { messagePlanOf } from '../../chaos/messages/arguments.js';
+import { publications } from '../../chaos/messages/publications.js';
+import { strikesOf } from '../../chaos/messages/strikes.js';
+import { Random } from '../../integration/differential/random.js';
+import { POINTS } from '../lab/worker/mishap.js';
+
+describe('the plan of a run with messages', () => {
+  it('publishes each message five times unless it is told otherwise', () => {
+    expect(messagePlanOf(['--messages', '10'])).toMatchObject({ deliveries: 50 });
+    expect(messagePlanOf(['--messages', '10', '--deliveries', '12'])).toMatchObject({
+      deliveries: 12,
+    });
+  });
+
+  it.each([
+    [['--deliveries', '5', '--messages', '6'], '--deliveries must be a whole number from 6, not 5'],
+    [['--queue', 'stream'], '--queue must be one of quorum, classic, not stream'],
+    [['--points', 'after_effect,later'], '--points must be one of after_begin,'],
+    [['--kills', 'x'], '--kills must be a whole number from 0, not x'],
+    [['--unknown'], "Unknown option '--unknown'"],
+  ])('is refused for %j', (args, message) => {
+    expect(() => messagePlanOf(args)).toThrow(message);
+  });
+});
+
+describe('the messages of a run', () => {
+  const published = (seed: number, count: number) => {
+    const numbers = publications(200, 1_000, new Random(seed));
+    return Array.from({ length: count }, () => numbers.next().value);
+  };
+
+  it('are all published, in their order, and each copy after its message', () => {
+    const numbers = published(1, 1_000);
+    const firsts = numbers.filter((number, index) => numbers.indexOf(number) === index);
+    expect(firsts).toEqual(Array.from({ length: 200 }, (_, index) => index + 1));
+  });
+
+  it('have copies close to them, and far away', () => {
+    const numbers = published(1, 1_000);
+    const distances = numbers.map((number, index) => index - numbers.indexOf(number));
+    expect(distances.filter((distance) => distance > 0 && distance < 40).length).toBeGreaterThan(
+      200,
+    );
+    expect(distances.filter((distance) => distance > 200).length).toBeGreaterThan(100);
+  });
+
+  it('go on with copies when more of them are needed', () => {
+    const more = published(1, 1_500).slice(1_000);
+    expect(more.every((number) => number >= 1 && number <= 200)).toBe(true);
+  });
+
+  it('are the same for the same seed, and others for another one', () => {
+    expect(published(1, 1_000)).toEqual(published(1, 1_000));
+    expect(published(1, 1_000)).not.toEqual(published(2, 1_000));
+  });
+});
+
+describe('the strikes of a run', () => {
+  const plan = messagePlanOf(['--kills', '20', '--closes', '6', '--pauses', '2']);
+
+  it('are those that the plan wants, half of the deaths at each named point in its turn', () => {
+    const strikes = strikesOf(plan, new Random(1));
+    const count = (isIt: (strike: (typeof strikes)[number]) => boolean) =>
+      strikes.filter(isIt).length;
+    expect(count(({ kind }) => kind === 'kill')).toBe(10);
+    for (const point of POINTS) {
+      expect(count((strike) => strike.kind === 'crash' && strike.point === point)).toBe(2);
+    }
+    for (const by of ['consumer', 'broker', 'nobody']) {
+      expect(count((strike) => strike.kind === 'close' && strike.by === by)).toBe(2);
+    }
+    expect(count(({ kind }) => kind === 'pause')).toBe(2);
+  });
+
+  it('come in the order that the seed draws', () => {
+    expect(strikesOf(plan, new Random(1))).toEqual(strikesOf(plan, new Random(1)));
+    expect(strikesOf(plan, new Random(1))).not.toEqual(strikesOf(plan, new Random(2)));
+  });
+});

@@ -1,0 +1,155 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { connect, type Channel, type ChannelModel, type Message } from 'amqplib';
+import { messagePlanOf } from '../../chaos/messages/arguments.js';
+import { messageHistory } from '../../chaos/messages/history.js';
+import { runMessagesOn } from '../../chaos/messages/run-messages.js';
+import { until } from '../../integration/redis/support/until.js';
+import { queueDepth } from '../../support/rabbitmq-queues.js';
+import { MessageServers } from './lab/message-servers.js';
+import { BrokerRelay } from './lab/wire/broker-relay.js';
+import { WireLog } from './lab/wire/wire-log.js';
+import { MUTANTS } from './mutants.js';
+import { FORGED_TAG, FORGED_TAG_REFUSAL } from './worker/settings.js';
+
+let servers: MessageServers;
+
+beforeAll(async () => {
+  servers = await MessageServers.start();
+}, 90_000);
+afterAll(() => servers.stop());
+
+describe('consumers on RabbitMQ that are killed and lose their channels', () => {
+  it('handle each message once, but for takeovers, lose none, and go round in no circle', async () => {
+    const plan = messagePlanOf([
+      ...['--messages', '300', '--deliveries', '900', '--consumers', '2', '--seed', '1'],
+      ...['--kills', '4', '--points', 'after_effect,after_complete', '--closes', '3'],
+      // A consumer that waits for a processor is not to lose its lease.
+      ...['--lease-ms', '4000'],
+    ]);
+    const { figures, trouble, objections, suspects, evidence } = await runMessagesOn(servers, plan);
+
+    const histories = suspects.map((key) => messageHistory(key, evidence));
+    expect([...objections, ...histories]).toEqual([]);
+    expect(trouble['kill -9']).toBeGreaterThanOrEqual(4);
+    expect(figures.messages).toBe(300);
+    expect(figures.redeliveries).toBeGreaterThan(0);
+    expect(figures.toldAsTakeover).toBe(figures.extraEffects);
+  }, 120_000);
+});
+
+describe('what is heard between broker and consumer', () => {
+  const queue = 'heard';
+  let log: WireLog;
+  let relay: BrokerRelay;
+  let publisher: ChannelModel;
+  let consumer: ChannelModel;
+  let channel: Channel;
+  let received: Message[];
+
+  beforeEach(async () => {
+    publisher = await connect(servers.broker.url);
+    const publishing = await publisher.createConfirmChannel();
+    await publishing.assertQueue(queue, { arguments: { 'x-queue-type': 'quorum' }, durable: true });
+    for (const copy of ['1', '2', '3', '4', '5', '6', '7']) {
+      publishing.sendToQueue(queue, Buffer.from('x'), {
+        messageId: `message ${copy}`,
+        correlationId: copy,
+        contentType: 'text/plain',
+        headers: { some: 'thing', other: 2 },
+        priority: 1,
+        expiration: 100_000,
+      });
+    }
+    await publishing.waitForConfirms();
+    log = new WireLog();
+    relay = await BrokerRelay.start(servers.broker.port, log, () => 'the consumer');
+    await consume();
+  });
+  afterEach(async () => {
+    await publisher.createChannel().then((admin) => admin.deleteQueue(queue));
+    await publisher.close();
+    await relay.stop();
+  });
+
+  async function consume(): Promise<void> {
+    consumer = await connect(`amqp://guest:guest@127.0.0.1:${relay.port}`);
+    consumer.on('error', () => undefined);
+    channel = await consumer.createChannel();
+    channel.on('error', () => undefined);
+    received = [];
+    await channel.prefetch(7);
+    await channel.consume(queue, (message) => received.push(message!));
+    await until(() => received.length === 7);
+  }
+
+  const ends = () =>
+    Object.fromEntries(log.deliveries.map(({ copy, end }) => [copy, end] as const).sort());
+
+  it('is what a consumer has said of each message, and how many it has as the broker counts them', async () => {
+    channel.ack(received[1]!, true);
+    channel.nack(received[2]!, false, false);
+    channel.reject(received[3]!, false);
+    channel.nack(received[4]!, false, true);
+    await until(() => log.delivered === 8);
+    expect(ends()).toEqual({
+      ...{ 1: 'acked', 2: 'acked', 3: 'discarded', 4: 'discarded', 5: 'requeued' },
+    });
+    expect(log.unacknowledged).toBe(3);
+    await until(async () => (await queueDepth(servers.broker, queue)).unacked === 3);
+    channel.ack(received[7]!);
+    await until(() => log.unacknowledged === 2);
+    expect(log.deliveries.at(-1)).toMatchObject({
+      ...{ key: 'message 5', copy: '5', consumer: 'the consumer', isRedelivered: true },
+    });
+    await consumer.close();
+  });
+
+  const closings: [string, () => unknown, object][] = [
+    [
+      'by its consumer',
+      () => channel.close(),
+      { by: 'consumer', reason: expect.stringMatching(/^200 /) },
+    ],
+    [
+      'by the broker',
+      () => channel.ack({ fields: { deliveryTag: FORGED_TAG } } as Message),
+      { by: 'broker', reason: FORGED_TAG_REFUSAL },
+    ],
+    ['with its connection', () => relay.cut(), { by: 'nobody' }],
+  ];
+
+  it.each(closings)('is what a channel had when it was closed %s', async (_, end, how) => {
+    channel.ack(received[0]!);
+    channel.ack(received[1]!);
+    await until(() => log.unacknowledged === 5);
+    end();
+    await until(() => log.closes.length === 1);
+    expect(log.closes).toEqual([expect.objectContaining({ ...how, returned: 5 })]);
+    expect(log.unacknowledged).toBe(0);
+    await until(async () => (await queueDepth(servers.broker, queue)).ready === 5);
+    await consumer.close().catch(() => undefined);
+  });
+});
+
+describe('the oracle objects to consumers whose library', () => {
+  let objections: ReadonlyMap<string, readonly string[]>;
+
+  beforeAll(async () => {
+    const played = MUTANTS.map(async (mutant) => {
+      const plan = messagePlanOf([
+        ...['--messages', '40', '--deliveries', '160', '--consumers', '1', '--prefetch', '20'],
+        ...['--kills', '0', '--closes', '0', '--lease-ms', '1000', '--effect-ms', '30'],
+        ...['--seed', '1', ...mutant.args],
+      ]);
+      const result = await runMessagesOn(servers, plan, { mutant }).catch((error: unknown) => ({
+        objections: [String(error)],
+      }));
+      return [mutant.mistake, result.objections] as const;
+    });
+    objections = new Map(await Promise.all(played));
+  }, 180_000);
+
+  it.each(MUTANTS)('$mistake', ({ mistake, objection }) => {
+    expect(objections.get(mistake)).toContainEqual(expect.stringMatching(objection));
+  });
+});

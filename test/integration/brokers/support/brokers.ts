@@ -1,0 +1,34 @@
+import { findMosquitto, startMosquitto } from '../../../support/mosquitto-server.js';
+import { findNats, startNats } from '../../../support/nats-server.js';
+import { startRabbitMq } from '../../../support/rabbitmq-server.js';
+import { findRabbitMq } from '../../../support/rabbitmq/installation.js';
+import type { Place, StartedServer } from '../../../support/started-server.js';
+
+export interface Broker {
+  readonly name: string;
+  readonly isInstalled: boolean;
+  /** How many processes it has at least, with what it needs beside it. */
+  readonly processes: number;
+  readonly start: (place?: Place) => Promise<StartedServer>;
+}
+
+export const brokers: readonly Broker[] = [
+  {
+    name: 'RabbitMQ',
+    isInstalled: findRabbitMq() !== undefined,
+    processes: 2,
+    start: startRabbitMq,
+  },
+  {
+    name: 'NATS',
+    isInstalled: findNats() !== undefined,
+    processes: 1,
+    start: (place) => startNats({ ...place, jetStream: true }),
+  },
+  {
+    name: 'Mosquitto',
+    isInstalled: findMosquitto() !== undefined,
+    processes: 1,
+    start: startMosquitto,
+  },
+];

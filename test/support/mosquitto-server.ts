@@ -1,0 +1,74 @@
+import { writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { answers } from './answers.js';
+import { findExecutable, isExecutable } from './find-executable.js';
+import { startServerProcess } from './server-process.js';
+import { startServerAt, type Place, type StartedServer } from './started-server.js';
+
+const START_TIMEOUT_MS = 10_000;
+const STOP_TIMEOUT_MS = 2_000;
+
+/** MQTT v5: CONNECT with a clean start, no properties and an empty client id; and what begins the answer. */
+const CONNECT = Buffer.from('100d00044d51545405020000000000', 'hex');
+const CONNACK = /^\x20/;
+
+export interface StartMosquittoOptions extends Place {
+  /** Further lines of its configuration, by their names: `{ max_inflight_messages: 1 }`. */
+  readonly settings?: Readonly<Record<string, string | number | boolean>>;
+}
+
+export interface MosquittoServer extends StartedServer {
+  readonly url: string;
+}
+
+/** The mosquitto that MOSQUITTO_BIN names, else one on PATH. */
+export function findMosquitto(): string | undefined {
+  const program = process.env.MOSQUITTO_BIN ?? findExecutable('mosquitto');
+  return program !== undefined && isExecutable(program) ? program : undefined;
+}
+
+/**
+ * Starts a mosquitto of one's own on 127.0.0.1, which speaks MQTT v5 and lets everybody in, and waits until it takes
+ * a client. Sessions and what waits for them survive `stop()` where `dir` is given, and no SIGKILL.
+ */
+export async function startMosquitto(
+  options: StartMosquittoOptions = {},
+): Promise<MosquittoServer> {
+  const program = findMosquitto();
+  if (program === undefined) {
+    throw new Error(
+      'mosquitto was not found on PATH: install it (Debian: apt-get install mosquitto) or name it in MOSQUITTO_BIN',
+    );
+  }
+  const server = await startServerAt('mosquitto', options, (port, dir) => {
+    const file = join(dir, 'mosquitto.conf');
+    writeFileSync(file, configuration(port, dir, options));
+    return startServerProcess({
+      name: 'mosquitto',
+      program,
+      args: ['-c', file],
+      dir,
+      readyLog: /mosquitto version \S+ running/,
+      isReady: () => answers(port, CONNECT, CONNACK),
+      startTimeoutMs: START_TIMEOUT_MS,
+      stopTimeoutMs: STOP_TIMEOUT_MS,
+    });
+  });
+  return { ...server, url: `mqtt://127.0.0.1:${String(server.port)}` };
+}
+
+function configuration(port: number, dir: string, { settings }: StartMosquittoOptions): string {
+  const lines = {
+    listener: `${String(port)} 127.0.0.1`,
+    allow_anonymous: true,
+    // Started by root, it would become a user who cannot come into its folder.
+    user: userInfo().username,
+    persistence: true,
+    persistence_location: `${dir}/`,
+    ...settings,
+  };
+  return Object.entries(lines)
+    .map(([name, value]) => `${name} ${String(value)}\n`)
+    .join('');
+}

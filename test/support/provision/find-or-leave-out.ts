@@ -1,0 +1,33 @@
+import { findOrInstall, type WantedProgram } from './find-or-install.js';
+
+/** A program that some tests need, and that the others do without. */
+export interface OptionalProgram extends WantedProgram<string> {
+  /** The tests that are left out without it. */
+  readonly tests: string;
+  /** Ways to install it, besides Debian's. */
+  readonly elsewhere: string;
+}
+
+/**
+ * Finds a program or installs it, and says what it has found. Where that fails the tests go on without it, and this
+ * says which are left out; but a variable that names a wrong program stops them.
+ */
+export function findOrLeaveOut(program: OptionalProgram): void {
+  const { tests, debianPackages, elsewhere, variable, name } = program;
+  try {
+    console.log(findOrInstall(program));
+  } catch (error) {
+    console.error(
+      [
+        '',
+        `!! ${tests.toUpperCase()} ARE LEFT OUT`,
+        `!! ${error instanceof Error ? error.message : String(error)}`,
+        '!! To run them, either',
+        `!!   - install ${name}: "sudo apt-get install ${debianPackages.join(' ')}" (Debian, Ubuntu), ${elsewhere}, or`,
+        `!!   - name its program: ${variable}=/path/to/${debianPackages[0] ?? ''} npm test`,
+        '',
+      ].join('\n'),
+    );
+    if (process.env[variable] !== undefined) process.exitCode = 1;
+  }
+}

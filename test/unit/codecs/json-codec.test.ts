@@ -1,0 +1,309 @@
+import { runInNewContext } from 'node:vm';
+import { describe, expect, it } from '@jest/globals';
+import { jsonCodec, ValueNotStorableError, type JsonCodecOptions } from 'nestjs-idempotency';
+import { kept, nested, refusal } from './support.js';
+
+const codec = jsonCodec();
+const SECRET = 's3cret';
+
+class Money {
+  constructor(
+    readonly amount: number,
+    readonly currency: string,
+  ) {}
+
+  get text(): string {
+    return `${String(this.amount)} ${this.currency}`;
+  }
+}
+
+class Decimal {
+  asked = 0;
+
+  constructor(private readonly digits: string) {}
+
+  toJSON(): string {
+    this.asked += 1;
+    return this.digits;
+  }
+}
+
+class Node {
+  readonly self = this;
+}
+
+describe('jsonCodec()', () => {
+  it.each<[string, unknown]>([
+    ['an object', { id: 7, nested: { list: [1, null, 'ü€😀', true] } }],
+    ['a text', 'paid'],
+    ['an empty text', ''],
+    ['null', null],
+    ['false', false],
+    ['the largest number', Number.MAX_VALUE],
+    ['a lone surrogate', '\ud800'],
+    ['a byte order mark', '\ufeffx'],
+    ['a line separator', '\u2028'],
+    ['members of every name', { '': 1, 'a b': 2, constructor: 3, '10': 4, '\ud800': 5 }],
+    ['a member called __proto__', JSON.parse('{"__proto__":{"a":[1]}}')],
+    ['the same object twice', Array(2).fill({ id: 7 })],
+    ['1,000 objects inside each other', nested(1_000, (inner) => ({ inner }))],
+    ['1,000 arrays inside each other', nested(1_000, (inner) => [inner])],
+  ])('keeps %s', (_, value) => {
+    expect(kept(codec, value)).toStrictEqual(value);
+  });
+
+  it('writes nothing but JSON', () => {
+    const text = Buffer.from(codec.encode({ id: 7, list: ['ü'] })).toString();
+    expect(text).toBe('{"id":7,"list":["ü"]}');
+  });
+
+  describe('refuses what JSON would lose, and says what and where:', () => {
+    const circle: Record<string, unknown> = { list: [{ id: 7 }] };
+    circle.self = { again: circle };
+
+    it.each<[string, unknown, RegExp]>([
+      ['a BigInt', { n: 7n }, /^value\.n is a BigInt, .* messagePackCodec\(\)/],
+      ['a BigInt deep inside', { list: [{ n: 7n }] }, /^value\.list\[0\]\.n is a BigInt/],
+      ['a BigInt as the whole', 7n, /^value is a BigInt/],
+      ['a Date', { at: new Date(0) }, /^value\.at is a Date, .* jsonCodec\(\{ dates: 'text' \}\)/],
+      ['a Map', { map: new Map([[1, 2]]) }, /^value\.map is a Map, .* messagePackCodec\(\)/],
+      ['a Set', [new Set([1])], /^value\[0\] is a Set, .* messagePackCodec\(\)/],
+      ['a Buffer', { bytes: Buffer.from('a') }, /^value\.bytes is binary data, .*Base64/],
+      ['a Uint8Array', { bytes: new Uint8Array(1) }, /^value\.bytes is binary data/],
+      ['a Float64Array', { list: new Float64Array(1) }, /^value\.list is binary data/],
+      ['an ArrayBuffer', { bytes: new ArrayBuffer(1) }, /^value\.bytes is binary data/],
+      ['an undefined item', { list: [1, undefined] }, /^value\.list\[1\] is an undefined item/],
+
+      ['a hole', { list: [1, , 3] }, /^value\.list\[1\] is an undefined item/],
+      ['undefined as the whole', undefined, /^value is undefined/],
+      ['NaN', { n: NaN }, /^value\.n is a number that is not finite/],
+      ['Infinity', [[-Infinity]], /^value\[0\]\[0\] is a number that is not finite/],
+      ['a function', { f: () => 7 }, /^value\.f is a function, .*plain data/],
+      ['a symbol', { s: Symbol('s') }, /^value\.s is a symbol, .*plain data/],
+      ['a circle', circle, /^value\.self\.again is a circle/],
+      ['an instance in itself', new Node(), /^value\.self is a circle/],
+      ['a RegExp', { r: /a/ }, /^value\.r is an instance of RegExp/],
+      ['an Error', { e: new TypeError('bad') }, /^value\.e is an instance of TypeError/],
+      ['what was not awaited', { p: Promise.resolve(7) }, /^value\.p is an instance of Promise/],
+      ['a URLSearchParams', [new URLSearchParams('a=1')], /^value\[0\] is an instance of URLSea/],
+      ['a boxed number', { n: Object(NaN) as unknown }, /^value\.n is an instance of Number/],
+      ['a WeakMap', { w: new WeakMap() }, /^value\.w is an instance of WeakMap/],
+      [
+        'a Map of another realm',
+        { m: runInNewContext('new Map()') as unknown },
+        /^value\.m is a M/,
+      ],
+    ])('%s', (_, value, message) => {
+      const error = refusal(codec, value);
+      expect(error).toBeInstanceOf(ValueNotStorableError);
+      expect(error.message).toMatch(message);
+    });
+
+    it.each<[string, (inner: unknown) => unknown]>([
+      ['objects', (inner) => ({ inner })],
+      ['arrays', (inner) => [inner]],
+      ['instances', (inner) => Object.assign(Object.create({}) as object, { inner })],
+      ['what toJSON returns', (inner) => ({ toJSON: () => ({ inner }) })],
+    ])('more than 1,000 %s inside each other', (_, wrap) => {
+      expect(refusal(codec, nested(1_001, wrap)).message).toContain('more than 1000 levels deep');
+      expect(refusal(codec, nested(20_000, wrap)).message).toContain('more than 1000 levels');
+    });
+
+    it('a circle without going round', () => {
+      let reads = 0;
+      const value = {
+        get id() {
+          return (reads += 1);
+        },
+        self: undefined as unknown,
+      };
+      value.self = value;
+      expect(refusal(codec, value).message).toMatch(/^value\.self is a circle/);
+      expect(reads).toBe(1);
+    });
+  });
+
+  it('never shows what a value holds', () => {
+    const secrets = [
+      [SECRET, 7n],
+      { [`${SECRET}@example.org`]: 7n },
+      { a: SECRET, b: Symbol(SECRET) },
+      { e: new Error(SECRET) },
+      { d: Object.assign(() => 7, { text: SECRET }) },
+    ];
+    for (const value of secrets) expect(refusal(codec, value).message).not.toContain(SECRET);
+    expect(refusal(codec, secrets[1]).message).toMatch(/^value\["…"\] is a BigInt/);
+  });
+
+  it('shortens a long path, and keeps its end', () => {
+    const deep = nested(300, (inner) => ({ member: inner === 1 ? 7n : inner }));
+    const [path] = refusal(codec, deep).message.split(' is a BigInt');
+    expect(path!.length).toBeLessThan(220);
+    expect(path).toMatch(/^value….*\.member\.member$/);
+  });
+
+  describe('turns into something plain:', () => {
+    it('an undefined member, which is left out', () => {
+      expect(kept(codec, { a: 1, b: undefined })).toStrictEqual({ a: 1 });
+    });
+
+    it('-0, which becomes 0', () => {
+      expect(kept(codec, [-0])).toStrictEqual([0]);
+    });
+
+    it('an instance, of which the members are kept', () => {
+      const value = kept(codec, { price: new Money(7, 'EUR') });
+      expect(value).toStrictEqual({ price: { amount: 7, currency: 'EUR' } });
+    });
+
+    it('an instance inside of an instance, without a change to either', () => {
+      class Line {
+        constructor(readonly price: { amount: unknown }) {}
+      }
+      const decimal = new Decimal('7.10');
+      const line = new Line({ amount: decimal });
+      expect(kept(codec, [line])).toStrictEqual([{ price: { amount: '7.10' } }]);
+      expect(line.price.amount).toBe(decimal);
+    });
+
+    it('an object without a prototype', () => {
+      const bare = Object.assign(Object.create(null) as object, { a: 1 });
+      expect(kept(codec, bare)).toStrictEqual({ a: 1 });
+    });
+
+    it('an object with a toJSON, which is asked once', () => {
+      const price = new Decimal('7.10');
+      expect(kept(codec, { price, list: [price] })).toStrictEqual({
+        price: '7.10',
+        list: ['7.10'],
+      });
+      expect(price.asked).toBe(2);
+    });
+
+    it('an object whose toJSON wants to know its name', () => {
+      const named = { toJSON: (name: string) => `I am ${name}` };
+      expect(kept(codec, { a: named, b: [named] })).toStrictEqual({ a: 'I am a', b: ['I am 0'] });
+      expect(kept(codec, named)).toBe('I am ');
+    });
+
+    it('an object whose toJSON returns itself', () => {
+      class Row {
+        constructor(readonly id: number) {}
+
+        toJSON(): this {
+          return this;
+        }
+      }
+      expect(kept(codec, [new Row(7)])).toStrictEqual([{ id: 7 }]);
+    });
+
+    it('an array with a toJSON', () => {
+      class Page extends Array<number> {
+        toJSON() {
+          return { total: this.length };
+        }
+      }
+      expect(kept(codec, { page: Page.of(1, 2, 3) })).toStrictEqual({ page: { total: 3 } });
+    });
+
+    it('a Map with a toJSON', () => {
+      class Prices extends Map<string, number> {
+        toJSON() {
+          return Object.fromEntries(this);
+        }
+      }
+      expect(kept<unknown>(codec, new Prices([['a', 1]]))).toStrictEqual({ a: 1 });
+    });
+
+    it('a URL, by its toJSON', () => {
+      expect(kept(codec, new URL('http://a/b'))).toBe('http://a/b');
+    });
+
+    it('a member whose toJSON returns undefined, which is left out', () => {
+      expect(kept(codec, { a: { toJSON: () => undefined }, b: 1 })).toStrictEqual({ b: 1 });
+    });
+  });
+
+  it.each<[string, unknown, RegExp]>([
+    ['a BigInt', { toJSON: () => 7n }, /^value\.x is a BigInt/],
+    ['a Date', { toJSON: () => new Date(0) }, /^value\.x is a Date/],
+    ['what has a BigInt', { toJSON: () => ({ n: 7n }) }, /^value\.x\.n is a BigInt/],
+    ['a Promise', { toJSON: () => Promise.resolve(7) }, /^value\.x is an instance of Promise/],
+    [
+      'a Date in the place of an array',
+      Object.assign([1], { toJSON: () => new Date(0) }),
+      /^value\.x is a Date/,
+    ],
+  ])('does not trust a toJSON: it may return %s', (_, x, message) => {
+    expect(refusal(codec, { x }).message).toMatch(message);
+  });
+
+  it('does not take a polyfill for an answer', () => {
+    const prototype = BigInt.prototype as { toJSON?: () => string };
+    prototype.toJSON = () => 'seven';
+    try {
+      expect(refusal(codec, { n: 7n }).message).toMatch(/^value\.n is a BigInt/);
+    } finally {
+      delete prototype.toJSON;
+    }
+  });
+
+  it('leaves what it writes as it was', () => {
+    const value = Object.freeze({
+      list: Object.freeze([Object.freeze({ price: new Decimal('7') })]),
+    });
+    expect(kept<unknown>(codec, value)).toStrictEqual({ list: [{ price: '7' }] });
+    expect(value.list[0]!.price).toBeInstanceOf(Decimal);
+  });
+
+  it.each([
+    ['no JSON', `{"a":"${SECRET}"`],
+    ['cut off', `"${SECRET}`],
+    ['empty', ''],
+  ])('says so, and quotes nothing, where what is stored is %s', (_, text) => {
+    const decode = () => codec.decode(Buffer.from(text));
+    expect(decode).toThrow('The stored value is no JSON.');
+    expect(decode).not.toThrow(SECRET);
+  });
+
+  describe("with dates: 'text'", () => {
+    const withDates = jsonCodec({ dates: 'text' });
+
+    it('writes Dates as their ISO texts, wherever they are', () => {
+      class Stamp extends Date {
+        override toJSON(): string {
+          return 'never asked';
+        }
+      }
+      const at = '1970-01-01T00:00:00.007Z';
+      const value = {
+        at: new Date(7),
+        list: [new Stamp(7), { toJSON: () => new Date(7) }],
+        other: runInNewContext('new Date(7)') as unknown,
+      };
+      expect(kept<unknown>(withDates, value)).toStrictEqual({ at, list: [at, at], other: at });
+      expect(kept<unknown>(withDates, new Date(7))).toBe(at);
+    });
+
+    it('refuses a Date that is invalid, for which JSON has null', () => {
+      const { message } = refusal(withDates, { at: new Date(NaN) });
+      expect(message).toMatch(/^value\.at is a Date that is invalid/);
+    });
+
+    it('is read by the default, and reads what that has written', () => {
+      expect(codec.name).toBe(withDates.name);
+      expect(codec.decode(withDates.encode([new Date(7)]))).toEqual(['1970-01-01T00:00:00.007Z']);
+    });
+  });
+
+  it.each<[unknown, string]>([
+    [{ dates: 'iso' }, '"dates"'],
+    [{ dates: true }, '"dates"'],
+    [{ date: 'text' }, '"date"'],
+    [null, 'jsonCodec()'],
+  ])('is not made with options that cannot work: %j', (options, named) => {
+    const make = () => jsonCodec(options as JsonCodecOptions);
+    expect(make).toThrow(expect.objectContaining({ code: 'idempotency_options_invalid' }));
+    expect(make).toThrow(named);
+  });
+});

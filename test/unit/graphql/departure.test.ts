@@ -1,0 +1,43 @@
+import { EventEmitter } from 'node:events';
+import { describe, expect, it } from '@jest/globals';
+import { departureOf } from '../../../lib/transports/graphql/departure.js';
+
+class Connection extends EventEmitter {
+  destroyed = false;
+}
+
+describe('the departure of a caller', () => {
+  it.each([
+    ['the socket of its request', (socket: Connection) => ({ socket })],
+    ['that of the request below Fastify’s', (socket: Connection) => ({ raw: { socket } })],
+    [
+      'the stream of HTTP/2, whose socket stays',
+      (stream: Connection) => ({ stream, socket: new Connection() }),
+    ],
+  ])('is the end of %s', (_, requestOf) => {
+    const connection = new Connection();
+    const { signal } = departureOf(requestOf(connection));
+    expect(signal.aborted).toBe(false);
+    connection.emit('close');
+    expect(signal.aborted).toBe(true);
+  });
+
+  it('may have been before anybody asked', () => {
+    const socket = new Connection();
+    socket.destroyed = true;
+    expect(departureOf({ socket }).signal.aborted).toBe(true);
+  });
+
+  it('leaves nothing behind on a connection that goes on', () => {
+    const socket = new Connection();
+    departureOf({ socket }).forget();
+    expect(socket.listenerCount('close')).toBe(0);
+  });
+
+  it('is not known where there is no connection', () => {
+    const departure = departureOf(undefined);
+    departure.forget();
+    expect(departure.signal.aborted).toBe(false);
+    expect(departureOf({ socket: {} }).signal.aborted).toBe(false);
+  });
+});

@@ -1,0 +1,50 @@
+import type { PayloadSelection } from '../../../../lib/transports/message/keys/payload-key.js';
+
+/**
+ * What counts of a payload, said in another way than by the library: one line for each value that counts, and for each
+ * object and array above it, with the path that leads there.
+ */
+export function countedFacts(
+  payload: unknown,
+  { include, exclude = [] }: PayloadSelection,
+): string[] {
+  const facts: string[] = [];
+  visit(payload, [], []);
+  return facts.sort();
+
+  /** @param names - on the way here, without the places in arrays. */
+  function visit(value: unknown, names: string[], place: (string | number)[]): void {
+    if (exclude.some((path) => isWithin(names, path))) return;
+    const isCounted = include?.some((path) => isWithin(names, path)) ?? true;
+    const isAbove = include?.some((path) => isAboveOf(names, path)) ?? false;
+    const at = JSON.stringify(place);
+    if (Array.isArray(value)) {
+      if (!isCounted && !isAbove) return;
+      facts.push(`${at} is an array of ${value.length}`);
+      value.forEach((item, index) => visit(item, names, [...place, index]));
+    } else if (typeof value === 'object' && value !== null) {
+      if (!isCounted && !isAbove) return;
+      facts.push(`${at} is an object`);
+      for (const [name, below] of Object.entries(value)) {
+        visit(below, [...names, name], [...place, name]);
+      }
+    } else if (isCounted) {
+      facts.push(`${at} is ${JSON.stringify(value)}`);
+    }
+  }
+}
+
+/** Whether a fact can tell one payload from another. */
+export function saysSomething(fact: string): boolean {
+  return !/ is (an array of \d+|an object|null|"")$/.test(fact);
+}
+
+function isWithin(names: readonly string[], path: string): boolean {
+  const parts = path.split('.');
+  return parts.length <= names.length && parts.every((part, index) => names[index] === part);
+}
+
+function isAboveOf(names: readonly string[], path: string): boolean {
+  const parts = path.split('.');
+  return names.length < parts.length && names.every((name, index) => parts[index] === name);
+}

@@ -1,0 +1,446 @@
+import { patternOf } from '../../../../lib/transports/message/rpc-context.js';
+import { Buffer } from 'node:buffer';
+import { isDeepStrictEqual } from 'node:util';
+import { runInNewContext } from 'node:vm';
+import { describe, expect, it } from '@jest/globals';
+import fc from 'fast-check';
+import { Observable } from 'rxjs';
+import { ContentNotComparableError } from '../../../../lib/core/canonical-json.js';
+import { IdempotencyOptionsError } from '../../../../lib/core/errors.js';
+import {
+  payloadKey,
+  type PayloadSelection,
+} from '../../../../lib/transports/message/keys/payload-key.js';
+import { countedFacts, saysSomething } from './counted-facts.js';
+import {
+  contextOf,
+  fromKafka,
+  fromMqtt,
+  fromNats,
+  fromRabbitMq,
+  fromRedis,
+  fromTcp,
+  ORDER,
+  withPayload,
+} from './received.js';
+
+function keyOf(payload: unknown, selection?: PayloadSelection): string | undefined {
+  return payloadKey(selection)(withPayload(payload));
+}
+
+/** How many keys these payloads have; each must have one. */
+function countKeys(payloads: readonly unknown[], selection?: PayloadSelection): number {
+  const keys = payloads.map((payload) => keyOf(payload, selection));
+  for (const key of keys) expect(key).toMatch(/^[\w-]{43}$/);
+  return new Set(keys).size;
+}
+
+class Money {
+  constructor(readonly amount: number) {}
+}
+
+/** Few names and few leaves, so that payloads meet each other often. */
+const name = fc.constantFrom('a', 'b', 'c', 'toJSON', '__proto__');
+const { value: json, object } = fc.letrec<{ value: unknown; object: unknown }>((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4, depthIdentifier: 'payload' },
+    fc.constantFrom<unknown>(null, true, 0, 1, '', '1', 'null', '[Object]'),
+    fc.array(tie('value'), { maxLength: 3 }),
+    tie('object'),
+  ),
+  object: fc
+    .uniqueArray(fc.tuple(name, tie('value')), { maxLength: 4, selector: ([member]) => member })
+    .map((members) => ofMembers(members)),
+}));
+const anyPayload = fc.oneof(json, object, object, object);
+const path = fc.array(name, { minLength: 1, maxLength: 3 }).map((names) => names.join('.'));
+const selection = fc.record(
+  {
+    include: fc.array(path, { minLength: 1, maxLength: 3 }),
+    exclude: fc.array(path, { maxLength: 3 }),
+  },
+  { requiredKeys: [] },
+);
+
+/** Sets one member to another value, in all objects at the end of some path. */
+const edit = fc.tuple(fc.array(name, { maxLength: 2 }), name, json).map(
+  ([at, member, value]) =>
+    (payload: unknown) =>
+      withMembers(payload, (names) => isDeepStrictEqual(names, at) && { [member]: value }),
+);
+
+/** As `JSON.parse` makes it: `__proto__` is a member like any other. */
+function ofMembers(members: readonly (readonly [string, unknown])[]): unknown {
+  const text = members.map(
+    ([member, value]) => `${JSON.stringify(member)}:${JSON.stringify(value)}`,
+  );
+  return JSON.parse(`{${text.join()}}`);
+}
+
+/** The same value with its members in another order, at every level. */
+function reordered(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(reordered);
+  if (typeof value !== 'object' || value === null) return value;
+  return ofMembers(
+    Object.entries(value)
+      .reverse()
+      .map(([member, below]) => [member, reordered(below)] as const),
+  );
+}
+
+describe('a key derived from the payload', () => {
+  it('is the same for payloads whose counted members are equal, and for no others', () => {
+    const seen = { equal: 0, different: 0, without: 0 };
+    fc.assert(
+      fc.property(anyPayload, edit, selection, (payload, edited, chosen) => {
+        const [facts, otherFacts] = [payload, edited(payload)].map((one) =>
+          countedFacts(one, chosen),
+        );
+        const [key, otherKey] = [payload, edited(payload)].map((one) => keyOf(one, chosen));
+        expect(key === undefined).toBe(!facts!.some(saysSomething));
+        if (key === undefined) {
+          seen.without += 1;
+          return;
+        }
+        const isEqual = isDeepStrictEqual(facts, otherFacts);
+        expect(key === otherKey).toBe(isEqual);
+        seen[isEqual ? 'equal' : 'different'] += 1;
+      }),
+      { numRuns: 6_000 },
+    );
+    for (const count of Object.values(seen)) expect(count).toBeGreaterThan(100);
+  });
+
+  it('does not depend on the order of members', () => {
+    fc.assert(
+      fc.property(anyPayload, selection, (payload, chosen) => {
+        expect(keyOf(reordered(payload), chosen)).toBe(keyOf(payload, chosen));
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it('does not depend on what is not included, wherever it is added', () => {
+    const chosen = { include: ['a', 'b.c', 'c.a.b'] };
+    fc.assert(
+      fc.property(anyPayload, json, (payload, volatile) => {
+        // Below a member that is included as a whole, everything counts.
+        const other = withMembers(
+          payload,
+          (names) => !/^(a|b,c|c,a,b)(,|$)/.test(names.join()) && { x: volatile },
+        );
+        expect(keyOf(other, chosen)).toBe(keyOf(payload, chosen));
+      }),
+    );
+  });
+
+  it('does not depend on what is excluded, wherever it is added', () => {
+    const chosen = { exclude: ['sentAt', 'a.sentAt', 'a.b.sentAt', 'b.trace'] };
+    fc.assert(
+      fc.property(anyPayload, json, (payload, volatile) => {
+        const other = withMembers(payload, (names) => {
+          const at = names.join('.');
+          if (at === '' || at === 'a' || at === 'a.b') return { sentAt: volatile };
+          return at === 'b' && { trace: volatile };
+        });
+        expect(keyOf(other, chosen)).toBe(keyOf(payload, chosen));
+      }),
+    );
+  });
+
+  it('leaves out a nested exclude, and what is beside it counts', () => {
+    const chosen = { include: ['order'], exclude: ['order.sentAt', 'order.items.trace.id'] };
+    const order = {
+      id: 7,
+      sentAt: 1,
+      items: [{ sku: 'a', trace: { id: 1, kind: 'x' } }, { sku: 'b' }],
+    };
+    const key = keyOf({ order }, chosen);
+    const again = structuredClone(order) as any;
+    again.sentAt = { at: 2 };
+    again.items[0].trace.id = 'another';
+    again.items[1].trace = { id: 'new' };
+    // An object that is there has no id, one that is not there has none either: they are told apart.
+    expect(keyOf({ order: again, trace: 3 }, chosen)).not.toBe(key);
+    delete again.items[1].trace;
+    expect(keyOf({ order: again, trace: 3 }, chosen)).toBe(key);
+    again.items[0].trace.kind = 'y';
+    expect(keyOf({ order: again }, chosen)).not.toBe(key);
+  });
+
+  it('depends on the order and on the number of items', () => {
+    const lists = [['a'], ['a', 'a'], ['a', 'b'], ['b', 'a'], ['a,b'], [['a', 'b']], [['a'], 'b']];
+    expect(
+      countKeys(
+        lists.map((items) => ({ items })),
+        { include: ['items'] },
+      ),
+    ).toBe(lists.length);
+    expect(countKeys(lists.map((items) => ({ items })))).toBe(lists.length);
+    const objects = lists.map((skus) => ({ items: skus.map((sku) => ({ sku })) }));
+    expect(countKeys(objects, { include: ['items.sku'] })).toBe(lists.length);
+  });
+
+  it('keeps the place of an item that has none of the members', () => {
+    const lists = [
+      [{ sku: 'a' }],
+      [{ sku: 'a' }, {}],
+      [{}, { sku: 'a' }],
+      [{ sku: 'a' }, 'no object'],
+      ['no object', { sku: 'a' }],
+      [{ sku: 'a' }, { sku: null }],
+      [{ sku: 'a' }, []],
+    ];
+    expect(
+      countKeys(
+        lists.map((items) => ({ items })),
+        { include: ['items.sku'] },
+      ),
+    ).toBe(lists.length);
+  });
+
+  it('tells absent, null, and every kind of value apart', () => {
+    const values: unknown[] = [
+      ...[
+        null,
+        'null',
+        '',
+        0,
+        '0',
+        false,
+        'false',
+        [],
+        {},
+        '[]',
+        '{}',
+        [null],
+        [[]],
+        [{}],
+        'undefined',
+      ],
+      ...[1, '1', true, 'true', [1], ['1'], { 0: 1 }, { length: 0 }, [1, null], 1.5, '1.5', -1],
+      ...[{ b: 1 }, { b: '1' }, { b: null }, { b: [1] }, [{ b: 1 }], { b: { b: 1 } }, { 'b.b': 1 }],
+      ...['\ud800', '\udfff', '\ufffd', '\\ud800', '"', '\\"', '[Object]', '[Array]', '[Circular]'],
+    ];
+    const payloads = [{ id: 1 }, ...values.map((a) => ({ id: 1, a }))];
+    expect(countKeys(payloads, { include: ['id', 'a'] })).toBe(payloads.length);
+    expect(countKeys(payloads)).toBe(payloads.length);
+    expect(countKeys(payloads.map((payload) => [payload]))).toBe(payloads.length);
+  });
+
+  it('counts a member that is undefined as absent, as JSON does', () => {
+    expect(keyOf({ id: 1, a: undefined })).toBe(keyOf({ id: 1 }));
+    expect(keyOf({ id: 1, a: undefined }, { include: ['id', 'a'] })).toBe(keyOf({ id: 1 }));
+  });
+
+  it('tells an array from what is in it', () => {
+    const payloads = [{ a: { b: 1 } }, { a: [{ b: 1 }] }, { a: [[{ b: 1 }]] }, [{ a: { b: 1 } }]];
+    expect(countKeys(payloads, { include: ['a.b'] })).toBe(payloads.length);
+    expect(countKeys([7, [7], '7', ['7'], '[7]'])).toBe(5);
+  });
+
+  it('knows a member by the path that leads there, and a dot in a name leads nowhere', () => {
+    expect(keyOf({ a: 1 }, { include: ['a'] })).toMatch(/^[\w-]{43}$/);
+    expect(keyOf({ a: 1 }, { include: ['a.b'] })).toBeUndefined();
+    expect(keyOf({ 'a.b': 1 }, { include: ['a.b'] })).toBeUndefined();
+    const nested = keyOf({ a: { b: 1 } }, { include: ['a.b'] });
+    expect(nested).toBe(keyOf({ a: { b: 1, c: 2 } }, { include: ['a.b'] }));
+    expect(nested).not.toBe(keyOf({ b: { a: 1 } }, { include: ['a.b', 'b.a'] }));
+  });
+
+  const nothing: [string, unknown, PayloadSelection][] = [
+    ['nothing came', undefined, {}],
+    ['null came', null, {}],
+    ['an empty text came', '', {}],
+    ['no bytes came', new Uint8Array(), {}],
+    ['an empty object came', {}, {}],
+    ['an empty array came', [], {}],
+    ['none of the members is there', { b: 1 }, { include: ['a', 'b.c'] }],
+    ['none of the members is there, in any item', { items: [{}, 1] }, { include: ['items.sku'] }],
+    ['what is there is null', { a: null, b: 1 }, { include: ['a'] }],
+    ['what is there is empty', { a: '', b: [], c: { d: [{}] } }, { include: ['a', 'b', 'c'] }],
+    ['all is excluded', { sentAt: 1 }, { exclude: ['sentAt'] }],
+    ['what is included is excluded, too', { a: { b: 1 } }, { include: ['a'], exclude: ['a.b'] }],
+    ['a text has no members', 'a', { include: ['a'] }],
+    ['a number has no members', 7, { include: ['a'] }],
+    ['bytes have no members', Buffer.from('{"a":1}'), { include: ['a'] }],
+  ];
+  it.each(nothing)('is not there where %s', (_, payload, chosen) => {
+    expect(keyOf(payload, chosen)).toBeUndefined();
+  });
+
+  it('is there where a member says something, be it no or none', () => {
+    expect(
+      countKeys([{ a: false }, { a: 0 }, { a: [0] }, { a: { b: false } }], { include: ['a'] }),
+    ).toBe(4);
+  });
+
+  it('counts a payload without members as a whole', () => {
+    const wholes = [
+      'a',
+      'b',
+      '{"a":1}',
+      { a: 1 },
+      1,
+      '1',
+      true,
+      Buffer.from('a'),
+      Buffer.from('{"a":1}'),
+    ];
+    expect(countKeys(wholes)).toBe(wholes.length);
+    expect(countKeys(wholes, { exclude: ['b'] })).toBe(wholes.length);
+    expect(keyOf(Buffer.from('abc').subarray(1, 2))).toBe(keyOf(new Uint8Array([0x62])));
+  });
+
+  const lossy: [string, unknown][] = [
+    ['a date', new Date(0)],
+    ['a date that is none', new Date(NaN)],
+    ['bytes', Buffer.from('a')],
+    ['bytes of another kind', new Float32Array(1)],
+    ['an ArrayBuffer', new ArrayBuffer(1)],
+    ['a Map', new Map([['b', 1]])],
+    ['a Set', new Set([1])],
+    ['a pattern', /a/],
+    ['an error', new Error('a')],
+    ['an instance of a class', new Money(1)],
+    ['a boxed text', Object('a')],
+    ['a promise', Promise.resolve(1)],
+    ['NaN', NaN],
+    ['Infinity', Infinity],
+    ['a BigInt', 1n],
+    ['a function', () => 1],
+    ['a symbol', Symbol('a')],
+    ['an object with a JSON form of its own', { toJSON: () => 1 }],
+    ['undefined in an array', [undefined, 1]],
+    ['a hole in an array', [1, , 2]],
+  ];
+  describe.each(lossy)('with %s in the payload', (_, value) => {
+    it('is refused, for another value would have the same text', () => {
+      for (const payload of [
+        { id: 1, a: value },
+        { id: 1, a: [{ b: value }] },
+      ]) {
+        expect(() => keyOf(payload)).toThrow(ContentNotComparableError);
+        expect(() => keyOf(payload, { include: ['a'] })).toThrow(ContentNotComparableError);
+        expect(() => keyOf(payload, { exclude: ['id'] })).toThrow(ContentNotComparableError);
+      }
+    });
+
+    it('is there when that is excluded, or not included', () => {
+      const key = keyOf({ id: 1 });
+      expect(keyOf({ id: 1, a: value }, { exclude: ['a'] })).toBe(key);
+      expect(keyOf({ id: 1, a: value }, { include: ['id'] })).toBe(key);
+    });
+  });
+
+  it.each([new Map([['b', 1]]), new Date(0), Buffer.from('b')])(
+    'is refused where a path leads into %p',
+    (value) => {
+      for (const chosen of [{ include: ['id', 'a.b'] }, { exclude: ['a.b'] }]) {
+        expect(() => keyOf({ id: 1, a: value }, chosen)).toThrow(ContentNotComparableError);
+      }
+    },
+  );
+
+  it('is refused for a stream, of which nothing has come yet', () => {
+    const stream = new Observable();
+    for (const chosen of [{}, { include: ['closed'] }, { exclude: ['a'] }]) {
+      expect(() => keyOf(stream, chosen)).toThrow(ContentNotComparableError);
+    }
+  });
+
+  it('is refused for a circle and for what is nested too deep, also where that does not count', () => {
+    const circle: Record<string, unknown> = { id: 1 };
+    circle.self = circle;
+    expect(() => keyOf(circle)).toThrow(ContentNotComparableError);
+    const deep: unknown = JSON.parse(`{"id":1,"a":${'['.repeat(1_001)}1${']'.repeat(1_001)}}`);
+    for (const chosen of [{}, { include: ['id'] }, { exclude: ['a'] }]) {
+      expect(() => keyOf(deep, chosen)).toThrow(ContentNotComparableError);
+    }
+  });
+
+  it('is there for a payload nested 1,000 levels deep', () => {
+    const deep: unknown = JSON.parse(`${'['.repeat(1_000)}1${']'.repeat(1_000)}`);
+    expect(keyOf(deep, { exclude: ['a'] })).toMatch(/^[\w-]{43}$/);
+  });
+
+  it('is the same for objects without a prototype, and for those of another realm', () => {
+    const bare: unknown = Object.assign(Object.create(null), { order: { id: 1 } });
+    const foreign: unknown = runInNewContext('({ order: { id: 1 } })');
+    expect(keyOf(bare)).toBe(keyOf({ order: { id: 1 } }));
+    expect(keyOf(foreign)).toBe(keyOf({ order: { id: 1 } }));
+  });
+
+  it('is the same wherever a payload comes from, and another one for every pattern', async () => {
+    const key = payloadKey({ include: ['order'] });
+    const keys = [
+      key(contextOf('ws', [{}, ORDER])),
+      key(contextOf('graphql', [{}, ORDER, {}, {}])),
+      key(contextOf('http', [{ body: ORDER }, {}])),
+    ];
+    expect(new Set(keys)).toEqual(new Set([keyOf(ORDER, { include: ['order'] })]));
+    const receivers = [fromRabbitMq, fromKafka, fromNats, fromMqtt, fromRedis, fromTcp];
+    const contexts = await Promise.all(receivers.map((receive) => receive()));
+    const patterns = new Set(contexts.map((context) => patternOf(context)));
+    expect(patterns.size).toBeGreaterThan(2);
+    expect(new Set(contexts.map((context) => key(context))).size).toBe(patterns.size);
+  });
+
+  it('is another one for every pattern of a payload that is nothing but bytes, too', async () => {
+    const contexts = await Promise.all([fromRabbitMq(), fromNats(), fromRabbitMq()]);
+    const keys = contexts.map((context) => {
+      const bytes = Buffer.from('order 7');
+      return payloadKey()(contextOf('rpc', [bytes, context.switchToRpc().getContext<object>()]));
+    });
+    expect(patternOf(contexts[1])).not.toBe(patternOf(contexts[0]));
+    expect(keys[1]).not.toBe(keys[0]);
+    expect(keys[2]).toBe(keys[0]);
+  });
+
+  it('says nothing of the payload, also where it is refused', () => {
+    expect(keyOf({ card: '4242' })).not.toContain('4242');
+    const refused = () => keyOf({ card: '4242-4242', at: new Date(0) });
+    expect(refused).toThrow(/payloadKey\(\)/);
+    expect(refused).not.toThrow(/4242|card/);
+  });
+
+  it('leaves the payload as it was, and goes by the paths as they were', () => {
+    const include = ['order'];
+    const key = payloadKey({ include });
+    include[0] = 'sentAt';
+    const text = JSON.stringify(ORDER);
+    expect(key(withPayload(ORDER))).toBe(keyOf(ORDER, { include: ['order'] }));
+    expect(JSON.stringify(ORDER)).toBe(text);
+  });
+});
+
+const misconfigured: [string, unknown][] = [
+  ['a path that is empty', { include: [''] }],
+  ['a path with an empty name', { exclude: ['order..id'] }],
+  ['a path that ends in a dot', { include: ['order.'] }],
+  ['a path that is no text', { include: ['a', 7] }],
+  ['a path instead of an array', { include: 'order' }],
+  ['null instead of an array', { exclude: null }],
+  ['no path to include', { include: [] }],
+  ['a name that is no option', { includes: ['order'] }],
+  ['a path in place of the options', 'order'],
+  ['null in place of the options', null],
+];
+it.each(misconfigured)('%s is refused at once', (_, chosen) => {
+  expect(() => payloadKey(chosen as PayloadSelection)).toThrow(IdempotencyOptionsError);
+  expect(() => payloadKey(chosen as PayloadSelection)).toThrow(/payloadKey/);
+});
+
+/** The payload with more members wherever `added` gives some for the names on the way there. */
+function withMembers(
+  value: unknown,
+  added: (names: readonly string[]) => object | false,
+  names: readonly string[] = [],
+): unknown {
+  if (Array.isArray(value)) return value.map((item) => withMembers(item, added, names));
+  if (typeof value !== 'object' || value === null) return value;
+  const members = Object.entries(value).map(
+    ([member, below]) => [member, withMembers(below, added, [...names, member])] as const,
+  );
+  return ofMembers([...members, ...Object.entries(added(names) || {})]);
+}

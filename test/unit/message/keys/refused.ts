@@ -1,0 +1,15 @@
+import { expect } from '@jest/globals';
+import { OperationRejectedError } from '../../../../lib/core/errors.js';
+
+/** Expects that no key can be read, and that the error does not hold what was there in its place. */
+export function expectUnreadable(find: () => unknown, secret?: string): void {
+  let thrown: unknown;
+  try {
+    thrown = { found: find() };
+  } catch (error) {
+    thrown = error;
+  }
+  expect(thrown).toBeInstanceOf(OperationRejectedError);
+  expect(thrown).toMatchObject({ code: 'idempotency_key_invalid', retryable: false });
+  if (secret !== undefined) expect((thrown as Error).message).not.toContain(secret);
+}
