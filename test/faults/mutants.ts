@@ -76,10 +76,11 @@ export const MUTANTS: readonly Mutant[] = [
   mutant('begin', 'that does not look at the content', otherBody, 'the reuse in flight', [
     ['elseif fingerprint ~= ARGV[2] then', 'elseif false then'],
   ]),
-  mutant('begin', 'whose record lives as long as its lease', lateOwner, 'the successor was told', [
+  // A little shorter than the lease: dying in the same millisecond as it, it would be taken over now and then.
+  mutant('begin', 'whose record does not outlive its lease', lateOwner, 'the successor was told', [
     [
       "redis.call('SET', KEYS[1], line, 'PXAT', at)",
-      "redis.call('SET', KEYS[1], line, 'PX', leaseMs)",
+      "redis.call('SET', KEYS[1], line, 'PX', leaseMs - 100)",
     ],
   ]),
   mutant('begin', 'that writes a little first, and then the record', outOfMemory, 'a begin', [
