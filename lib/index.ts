@@ -5,7 +5,7 @@ export { Idempotent } from './nest/idempotent.decorator.js';
 export type {
   IdempotentMethodDecorator,
   IdempotentMethodOptions,
-} from './nest/idempotent-call-options.js';
+} from './nest/calls/call-options.js';
 // A decorator and a type, which an application imports by one name.
 export { IdempotencyContext } from './nest/idempotency-context.decorator.js';
 export { IdempotencyTransaction } from './nest/idempotency-transaction.decorator.js';
@@ -79,6 +79,7 @@ export {
 } from './core/record.js';
 export { recordKey, type RecordIdentity, type Scope, type ScopePart } from './core/record-key.js';
 export type { BreakerOptions } from './core/breaker-options.js';
+export type { CacheOptions } from './core/cache-options.js';
 export type { ReconcileOptions } from './core/reconcile-options.js';
 export type { ReconcileReport } from './core/reconciliation.js';
 export type { Recover, Recovery, Services, ServiceToken } from './core/recovery.js';

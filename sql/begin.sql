@@ -10,23 +10,22 @@
 -- $4  lease, ms
 -- $5  max execution, ms
 -- $6  retention of the record in progress, ms
--- $7  notAfter, ms of this server's clock; 0 = no limit
+-- $7  from when on it is late, in seconds of this server's clock; Infinity = never
 -- $8  origin, or null
 --
--- One row: the fence, which is the clock in microseconds, if the record was inserted; else the clock in seconds, the record
--- in the words of record-row.ts, and its outcome in base64. None: it is late, or a concurrent begin inserted the record after
--- this statement's snapshot.
+-- One row: the fence, which is the clock in microseconds, if the record was inserted; else the clock in seconds and the record,
+-- in the words of record-row.ts. None: it is late, or a concurrent begin inserted the record after this statement's snapshot.
+--
+-- One column: each is made ready and described anew by every execution, whatever it holds.
 --
 -- What stands there is read first, so that a replay looks it up once. And an insert would wait for a transaction that has
 -- completed the record and is about to commit: a begin waits for nobody.
 WITH found AS MATERIALIZED (
-  SELECT
-    extract(epoch FROM statement_timestamp()) AS clock, NULL::bigint AS inserted,
-    concat_ws(
-      ' ', state, token, fence, fingerprint, attempt, takeovers, extract(epoch FROM expires_at),
-      extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin
-    ) AS record,
-    encode(outcome_header, 'base64') AS outcome_header, encode(outcome_body, 'base64') AS outcome_body
+  SELECT concat_ws(
+    ' ', extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
+    extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
+    encode(outcome_header, 'base64'), encode(outcome_body, 'base64')
+  ) AS reply
   FROM idempotency_records
   WHERE record_key = $1::bytea
 ),
@@ -40,13 +39,10 @@ inserted AS (
     date_trunc('milliseconds', statement_timestamp()) + least($4::bigint, $5::bigint) * interval '1 millisecond', $4::bigint,
     date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
     date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond', $8::text
-  WHERE NOT EXISTS (SELECT 1 FROM found)
-    AND ($7::bigint = 0 OR date_trunc('milliseconds', statement_timestamp()) <= to_timestamp(0) + $7::bigint * interval '1 millisecond')
+  WHERE NOT EXISTS (SELECT 1 FROM found) AND statement_timestamp() < to_timestamp($7::double precision)
   ON CONFLICT (record_key) DO NOTHING
-  RETURNING fence
+  RETURNING fence::text
 )
-SELECT clock, inserted, record, outcome_header, outcome_body
-FROM found
+SELECT reply FROM found
 UNION ALL
-SELECT NULL, fence, NULL, NULL, NULL
-FROM inserted
+SELECT fence FROM inserted

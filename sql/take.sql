@@ -17,7 +17,7 @@ WITH found AS (
     END AS how
   FROM idempotency_records AS record
   WHERE record_key = $1::bytea
-    AND ($7::bigint = 0 OR date_trunc('milliseconds', statement_timestamp()) <= to_timestamp(0) + $7::bigint * interval '1 millisecond')
+    AND statement_timestamp() < to_timestamp($7::double precision)
     AND (
       expires_at <= date_trunc('milliseconds', statement_timestamp())
       OR (state = 'released' AND token <> $2::text)

@@ -1,3 +1,4 @@
+import type { AlarmClock } from './alarm-clock.js';
 import type { Attempt } from './attempt.js';
 import type { IdempotencyEvents } from './events.js';
 import type { IdempotencyStore } from './idempotency-store.js';
@@ -8,6 +9,7 @@ export interface AttemptHost {
   readonly store: IdempotencyStore;
   readonly events: IdempotencyEvents;
   readonly patience: Patience;
+  readonly alarms: AlarmClock;
   /** The attempt is over, its last save included. */
   ended(attempt: Attempt): void;
 }

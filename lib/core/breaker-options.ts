@@ -1,4 +1,5 @@
-import { checkInteger, checkNames, fail } from './option-checks.js';
+import { checkInteger } from './option-checks.js';
+import { switchedSettings } from './switched-settings.js';
 
 /** When the circuit breaker around the store opens, and when it looks whether it may close again. */
 export interface BreakerOptions {
@@ -38,8 +39,6 @@ export const BREAKER_DEFAULTS: ResolvedBreakerOptions = Object.freeze({
   probeIntervalMs: 1_000,
 });
 
-const NAMES = new Set(Object.keys(BREAKER_DEFAULTS));
-
 /**
  * @returns `undefined` where there is to be no breaker.
  * @throws {@link IdempotencyOptionsError} naming option, range and value.
@@ -47,18 +46,8 @@ const NAMES = new Set(Object.keys(BREAKER_DEFAULTS));
 export function resolveBreakerOptions(
   breaker: boolean | BreakerOptions | undefined,
 ): ResolvedBreakerOptions | undefined {
-  if (breaker === undefined || breaker === false) return undefined;
-  if (breaker === true) return BREAKER_DEFAULTS;
-  if (
-    typeof breaker !== 'object' ||
-    (breaker as object | null) === null ||
-    Array.isArray(breaker)
-  ) {
-    fail('breaker', 'true, false or an object of its settings', breaker);
-  }
-  checkNames('"breaker"', breaker, NAMES);
-  const given = Object.entries(breaker).filter(([, value]) => value !== undefined);
-  const resolved: ResolvedBreakerOptions = { ...BREAKER_DEFAULTS, ...Object.fromEntries(given) };
+  const resolved = switchedSettings('breaker', breaker, BREAKER_DEFAULTS);
+  if (resolved === undefined) return undefined;
   checkInteger('breaker.errorThresholdPercentage', resolved.errorThresholdPercentage, 1, 99);
   checkInteger('breaker.volumeThreshold', resolved.volumeThreshold, 1, 1_000_000);
   checkInteger('breaker.windowMs', resolved.windowMs, 100, 3_600_000);

@@ -1,3 +1,4 @@
+import { AlarmClock } from './alarm-clock.js';
 import type { AttemptHost } from './attempt-host.js';
 import type { Attempt } from './attempt.js';
 import type { Claim } from './claim.js';
@@ -32,6 +33,7 @@ const DRAIN_PAUSE_MS = 20;
 export class IdempotencyEngine implements AttemptHost {
   /** Over once the shutdown no longer waits. */
   readonly patience = { isOver: false };
+  readonly alarms = new AlarmClock();
   private readonly clock = new ServerClock();
   private readonly running = new Set<Attempt>();
   /** Begins, and releases of begins that nobody waits for, which are on their way. */
@@ -50,7 +52,22 @@ export class IdempotencyEngine implements AttemptHost {
 
   /** Asks the store what is to be done with the request; waits for the attempt in progress if it should. */
   async begin(claim: Claim): Promise<Decision> {
-    return this.tell(claim, await this.tracked(this.decide(claim)));
+    const token = newOwnerToken();
+    this.underWay += 1;
+    try {
+      let decision: Decision;
+      try {
+        decision = await this.beginOnce(claim, token);
+      } catch (error) {
+        return this.tell(claim, this.withoutStore(claim, token, error));
+      }
+      if (isInProgress(decision) && isAwaited(claim.options)) {
+        decision = await this.waitingRoom.wait(claim, token);
+      }
+      return this.tell(claim, decision);
+    } finally {
+      this.underWay -= 1;
+    }
   }
 
   /**
@@ -73,26 +90,13 @@ export class IdempotencyEngine implements AttemptHost {
     this.running.delete(attempt);
   }
 
-  private async decide(claim: Claim): Promise<Decision> {
-    const token = newOwnerToken();
-    let decision: Decision;
-    try {
-      decision = await this.beginOnce(claim, token);
-    } catch (error) {
-      return this.withoutStore(claim, token, error);
-    }
-    return isInProgress(decision) && isAwaited(claim.options)
-      ? this.waitingRoom.wait(claim, token)
-      : decision;
-  }
-
   /** @internal */
   async beginOnce(claim: Claim, token: OwnerToken): Promise<Decision> {
     if (this.stopping) return rejected('shutting_down');
     const sentAt = monotonicNow();
-    let reply = await this.send(claim, token);
+    let reply = this.observed(await this.send(claim, token));
     // The server's clock may have jumped since it was last seen, with a failover say: once more.
-    if (reply.kind === 'late') reply = await this.send(claim, token);
+    if (reply.kind === 'late') reply = this.observed(await this.send(claim, token));
     switch (reply.kind) {
       case 'acquired':
       case 'owned':
@@ -100,7 +104,12 @@ export class IdempotencyEngine implements AttemptHost {
         return this.run(claim, token, reply, sentAt);
       case 'completed':
       case 'failed':
-        return { kind: 'replay', state: reply.kind, outcome: reply.outcome };
+        return {
+          kind: 'replay',
+          state: reply.kind,
+          outcome: reply.outcome,
+          fromCache: reply.fromCache,
+        };
       case 'mismatch':
       case 'in_progress':
         return rejected(reply.kind);
@@ -120,10 +129,10 @@ export class IdempotencyEngine implements AttemptHost {
     }
   }
 
-  private async send(claim: Claim, token: OwnerToken): Promise<BeginReply> {
+  private send(claim: Claim, token: OwnerToken): Promise<BeginReply> {
     const { options, recordKey, fingerprint } = claim;
     const { commandTimeoutMs, maxExecutionMs } = options;
-    const reply = await this.store.begin({
+    return this.store.begin({
       recordKey,
       token,
       fingerprint,
@@ -135,16 +144,19 @@ export class IdempotencyEngine implements AttemptHost {
       origin: typeof options.onTakeover === 'function' ? originOf(claim) : undefined,
       timeoutMs: commandTimeoutMs,
     });
+  }
+
+  private observed(reply: BeginReply): BeginReply {
     if ('now' in reply) this.clock.observe(reply.now);
     return reply;
   }
 
-  private async run(
+  private run(
     claim: Claim,
     token: OwnerToken,
     reply: Acquisition,
     sentAt: number,
-  ): Promise<Decision> {
+  ): Decision | Promise<Decision> {
     const lease = { recordKey: claim.recordKey, token, fence: reply.fence };
     const attempt = claim.options.transactional
       ? new TransactionalAttempt(this, claim, lease, reply, sentAt, this.requiredTransactions())
@@ -152,10 +164,21 @@ export class IdempotencyEngine implements AttemptHost {
     this.running.add(attempt);
     // Also one that was let go in between: what became of the attempt before it is still unknown.
     this.announce(attempt.isTakeover ? 'takeover' : 'acquired', claim, attempt);
-    const trouble = await attempt.start();
-    if (trouble === undefined && !this.isStopping()) return { kind: 'run', attempt };
-    await attempt.release();
-    return trouble === undefined ? rejected('shutting_down') : this.letDown(claim, trouble);
+    const trouble = attempt.start();
+    return trouble instanceof Promise
+      ? trouble.then((found) => this.runUnless(found, claim, attempt))
+      : this.runUnless(trouble, claim, attempt);
+  }
+
+  private runUnless(
+    trouble: Error | undefined,
+    claim: Claim,
+    attempt: Attempt,
+  ): Decision | Promise<Decision> {
+    if (trouble === undefined && !this.stopping) return { kind: 'run', attempt };
+    const decide = () =>
+      trouble === undefined ? rejected('shutting_down') : this.letDown(claim, trouble);
+    return attempt.release().then(decide);
   }
 
   /** What the options were checked for at the start. */
@@ -185,7 +208,7 @@ export class IdempotencyEngine implements AttemptHost {
     const wasNotExecuted = hasCode(error, 'idempotency_store_unavailable');
     // Nothing but an outage: a wrong password, or a store's own mistake, must not switch protection off.
     const isOutage = wasNotExecuted || hasCode(error, 'idempotency_store_outcome_unknown');
-    if (isOutage && options.onStoreUnavailable === 'execute' && !this.isStopping()) {
+    if (isOutage && options.onStoreUnavailable === 'execute' && !this.stopping) {
       const attempt = new UnprotectedAttempt(this, claim, token);
       this.running.add(attempt);
       this.announce('unprotected', claim, attempt);
@@ -222,7 +245,9 @@ export class IdempotencyEngine implements AttemptHost {
   /** Raises the events of requests that do not run. */
   private tell({ operation, recordKey }: Claim, decision: Decision): Decision {
     if (decision.kind === 'replay') {
-      this.events.emit({ type: 'replayed', operation, recordKey, state: decision.state });
+      const { state } = decision;
+      const fromCache = decision.fromCache === true;
+      this.events.emit({ type: 'replayed', operation, recordKey, state, fromCache });
     } else if (decision.kind === 'reject') {
       this.events.emit({ type: 'rejected', operation, recordKey, reason: decision.reason });
     }
@@ -240,10 +265,5 @@ export class IdempotencyEngine implements AttemptHost {
 
   private isBusy(): boolean {
     return this.running.size > 0 || this.underWay > 0;
-  }
-
-  /** Read anew after an await, which the compiler does not expect to change a field. */
-  private isStopping(): boolean {
-    return this.stopping;
   }
 }

@@ -1,3 +1,4 @@
+import type { Alarm, AlarmClock } from './alarm-clock.js';
 import type { LeaseLossReason } from './events.js';
 import type { ExtendReply, IdempotencyStore } from './idempotency-store.js';
 import { inProgressRetentionMs, type ResolvedProtocolOptions } from './options.js';
@@ -26,11 +27,11 @@ const UNCONFIRMED_PART = 2 / 3;
 /**
  * Keeps one attempt's lease alive while its operation runs (protocol, rules 1 and 2): a heartbeat at a
  * third of the lease, one in flight, none beyond the hard deadline. The lease counts from the instant
- * **before** the command that won it was sent, by the monotonic clock. One timer, never a reason for the
- * process to stay alive.
+ * **before** the command that won it was sent, by the monotonic clock.
  */
-export class LeaseKeeper {
-  private timer: NodeJS.Timeout | undefined;
+export class LeaseKeeper implements Alarm {
+  /** @internal */
+  dueAt = Infinity;
   private readonly deadlineAt: number;
   private leaseOverAt: number;
   private heartbeatAt: number;
@@ -47,6 +48,7 @@ export class LeaseKeeper {
     private readonly options: ResolvedProtocolOptions,
     private readonly startedAt: number,
     private readonly observer: LeaseObserver,
+    private readonly alarms: AlarmClock,
   ) {
     this.deadlineAt = startedAt + options.maxExecutionMs;
     this.slowAt = startedAt + options.maxExecutionMs / 2;
@@ -70,19 +72,12 @@ export class LeaseKeeper {
   /**
    * Begins to watch over the lease.
    *
-   * @returns whether the operation may start: a begin whose reply took most of the lease has to be
-   * followed by an extension that works (protocol, rule 1).
+   * @returns whether the operation may start, at once where nothing has to be asked: a begin whose reply took most of
+   * the lease has to be followed by an extension that works (protocol, rule 1).
    */
-  async start(): Promise<boolean> {
+  start(): boolean | Promise<boolean> {
     if (monotonicNow() - this.startedAt >= this.options.leaseMs * UNCONFIRMED_PART) {
-      const sentAt = monotonicNow();
-      try {
-        const { kind } = await this.extend();
-        if (kind !== 'ok') return false;
-      } catch {
-        return false;
-      }
-      this.renewed(sentAt);
+      return this.confirm();
     }
     this.arm();
     return true;
@@ -91,8 +86,20 @@ export class LeaseKeeper {
   /** Ends heartbeats and watch; the attempt is settled. */
   stop(): void {
     this.stopped = true;
-    clearTimeout(this.timer);
-    this.timer = undefined;
+    this.alarms.callOff(this);
+  }
+
+  private async confirm(): Promise<boolean> {
+    const sentAt = monotonicNow();
+    try {
+      const { kind } = await this.extend();
+      if (kind !== 'ok') return false;
+    } catch {
+      return false;
+    }
+    this.renewed(sentAt);
+    this.arm();
+    return true;
   }
 
   private leaseEndFrom(sentAt: number): number {
@@ -110,19 +117,18 @@ export class LeaseKeeper {
 
   private arm(): void {
     if (this.stopped) return;
-    const next = Math.min(
+    this.alarms.callOff(this);
+    this.dueAt = Math.min(
       this.inFlight ? Infinity : this.heartbeatAt,
       this.loss === undefined ? this.leaseOverAt : Infinity,
       this.slowAt,
       this.deadlineAt,
     );
-    clearTimeout(this.timer);
-    this.timer = setTimeout(wake, Math.max(0, next - monotonicNow()), this);
-    this.timer.unref();
+    this.alarms.set(this);
   }
 
-  /** @internal Called by the timer. */
-  onTimer(): void {
+  /** @internal */
+  ring(): void {
     const now = monotonicNow();
     if (now >= this.slowAt) {
       this.slowAt = Infinity;
@@ -198,10 +204,6 @@ export class LeaseKeeper {
     this.abortion?.abort(reason);
     this.observer.leaseLost(reason);
   }
-}
-
-function wake(keeper: LeaseKeeper): void {
-  keeper.onTimer();
 }
 
 function judge(keeper: LeaseKeeper): void {

@@ -36,7 +36,7 @@ export class LeasedAttempt implements Attempt {
     this.fencingToken = fence;
     const { operation, recordKey, options } = claim;
     this.subject = { operation, recordKey, attempt, fencingToken: fence };
-    this.keeper = new LeaseKeeper(host.store, lease, options, startedAt, this);
+    this.keeper = new LeaseKeeper(host.store, lease, options, startedAt, this, host.alarms);
     this.writer = new OutcomeWriter(host.store, claim, lease, host.patience);
   }
 
@@ -45,11 +45,9 @@ export class LeasedAttempt implements Attempt {
   }
 
   /** @returns why the operation must not start: the lease cannot be counted on. */
-  async start(): Promise<Error | undefined> {
-    if (await this.keeper.start()) return undefined;
-    return new StoreUnavailableError(
-      'The reply to begin took most of the lease, and the lease could not be extended.',
-    );
+  start(): Error | undefined | Promise<Error | undefined> {
+    const started = this.keeper.start();
+    return typeof started === 'boolean' ? unlessStarted(started) : started.then(unlessStarted);
   }
 
   async complete(final: FinalOutcome): Promise<Settlement> {
@@ -111,11 +109,11 @@ export class LeasedAttempt implements Attempt {
     }
   }
 
-  private async conclude(
+  private conclude(
     reply: CompleteReply,
     final: FinalOutcome,
     when: 'in time' | 'late' = 'in time',
-  ): Promise<Settlement> {
+  ): Settlement | Promise<Settlement> {
     const { events } = this.host;
     switch (reply.kind) {
       case 'ok':
@@ -176,4 +174,11 @@ export class LeasedAttempt implements Attempt {
     this.keeper.stop();
     this.host.ended(this);
   }
+}
+
+function unlessStarted(hasStarted: boolean): Error | undefined {
+  if (hasStarted) return undefined;
+  return new StoreUnavailableError(
+    'The reply to begin took most of the lease, and the lease could not be extended.',
+  );
 }

@@ -1,4 +1,5 @@
-import { checkInteger, checkNames, fail } from './option-checks.js';
+import { checkInteger } from './option-checks.js';
+import { switchedSettings } from './switched-settings.js';
 
 /** How the reconciler looks for records that were left behind. */
 export interface ReconcileOptions {
@@ -32,7 +33,6 @@ export const RECONCILE_DEFAULTS: ResolvedReconcileOptions = Object.freeze({
   afterMs: 300_000,
 });
 
-const NAMES = new Set(Object.keys(RECONCILE_DEFAULTS));
 const DAY_MS = 86_400_000;
 
 /**
@@ -42,21 +42,8 @@ const DAY_MS = 86_400_000;
 export function resolveReconcileOptions(
   reconcile: boolean | ReconcileOptions | undefined,
 ): ResolvedReconcileOptions | undefined {
-  if (reconcile === undefined || reconcile === false) return undefined;
-  if (reconcile === true) return RECONCILE_DEFAULTS;
-  if (
-    typeof reconcile !== 'object' ||
-    (reconcile as object | null) === null ||
-    Array.isArray(reconcile)
-  ) {
-    fail('reconcile', 'true, false or an object of its settings', reconcile);
-  }
-  checkNames('"reconcile"', reconcile, NAMES);
-  const given = Object.entries(reconcile).filter(([, value]) => value !== undefined);
-  const resolved: ResolvedReconcileOptions = {
-    ...RECONCILE_DEFAULTS,
-    ...Object.fromEntries(given),
-  };
+  const resolved = switchedSettings('reconcile', reconcile, RECONCILE_DEFAULTS);
+  if (resolved === undefined) return undefined;
   checkInteger('reconcile.intervalMs', resolved.intervalMs, 100, DAY_MS);
   checkInteger('reconcile.batchSize', resolved.batchSize, 1, 10_000);
   checkInteger('reconcile.afterMs', resolved.afterMs, 0, DAY_MS);

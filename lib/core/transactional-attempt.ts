@@ -68,8 +68,8 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     this.subject = { operation, recordKey, attempt, fencingToken: fence };
     this.watch = new ExecutionWatch(startedAt, options.maxExecutionMs, this);
     this.writer = new OutcomeWriter(host.store, claim, lease, host.patience);
-    const { store, events, patience } = host;
-    const hostAfterwards = { store, events, patience, ended: this.end.bind(this) };
+    const { store, events, patience, alarms } = host;
+    const hostAfterwards = { store, events, patience, alarms, ended: this.end.bind(this) };
     this.afterwards = new LeasedAttempt(hostAfterwards, claim, lease, acquisition, startedAt);
   }
 

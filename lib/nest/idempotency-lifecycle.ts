@@ -14,7 +14,7 @@ import {
   type FastifyInstance,
 } from '../transports/http/recording/fastify-recorder.js';
 import { LogReporter } from './log-reporter.js';
-import { RouteRegistry } from './route-registry.js';
+import { RouteRegistry } from './routes/route-registry.js';
 
 /** Starts and ends the layer with the application. */
 @Injectable()

@@ -24,7 +24,7 @@ import {
   resolveOptions,
   type IdempotencyModuleOptions,
 } from './idempotency-options.js';
-import type { RouteRegistry } from './route-registry.js';
+import type { RouteRegistry } from './routes/route-registry.js';
 
 /** How {@link IdempotencyReconciler} recovers calls; the protocol's options default to the module's. */
 export interface RecoverableCall extends ProtocolOptions, ValueOptions {

@@ -6,7 +6,7 @@ import {
 } from '@nestjs/common';
 import type { Observable } from 'rxjs';
 import { IdempotencyOptionsError } from '../core/errors.js';
-import { entryOfCall } from './idempotent-call-methods.js';
+import { entryOfCall } from './calls/call-methods.js';
 import { markLayer } from './idempotent.metadata.js';
 import { Transports } from './transports.js';
 

@@ -9,19 +9,19 @@ import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
 import { MessageTransport } from '../transports/message/message-transport.js';
 import { SocketTransport } from '../transports/socket/socket-transport.js';
-import { BodyParsers } from './body-parsers.js';
+import { IdempotentCalls } from './calls/idempotent-calls.js';
 import { IdempotencyLifecycle } from './idempotency-lifecycle.js';
 import { resolveEngineOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
+import { IdempotencyReconciler } from './idempotency-reconciler.js';
 import {
   ConfigurableModuleClass,
   IDEMPOTENCY_MODULE_OPTIONS,
 } from './idempotency.module-definition.js';
-import { IdempotencyReconciler } from './idempotency-reconciler.js';
 import { IdempotencyService } from './idempotency.service.js';
-import { IdempotentCalls } from './idempotent-calls.js';
-import { RabbitMqServers } from './rabbitmq-servers.js';
-import { RouteRegistry } from './route-registry.js';
-import { Serializers } from './serializers.js';
+import { BodyParsers } from './routes/body-parsers.js';
+import { RabbitMqServers } from './routes/rabbitmq-servers.js';
+import { RouteRegistry } from './routes/route-registry.js';
+import { Serializers } from './routes/serializers.js';
 import { storeInUse } from './store-in-use.js';
 import { Transports } from './transports.js';
 

@@ -3,13 +3,14 @@ import { canonicalJson } from '../core/canonical-json.js';
 import { fingerprint } from '../core/fingerprint.js';
 import type { IdempotencyContext } from '../core/idempotency-context.js';
 import { checkFunction, checkNames, fail } from '../core/option-checks.js';
-import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../core/options.js';
+import type { ProtocolOptions } from '../core/options.js';
 import { keepSuccesses, type OutcomePolicy } from '../core/outcome-policy.js';
 import { isScopePart, type ScopePart } from '../core/record-key.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import type { Call } from '../transports/call/call.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
 import type { ValueOptions } from '../transports/call/value-options.js';
+import { CALL_OPTION_NAMES } from './calls/call-option-names.js';
 import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
 import { IDEMPOTENCY_MODULE_OPTIONS } from './idempotency.module-definition.js';
 
@@ -37,15 +38,7 @@ export interface CallOutcome<Value> {
   readonly replayed: boolean;
 }
 
-const CALL_NAMES = new Set([
-  ...Object.keys(PROTOCOL_DEFAULTS),
-  'operation',
-  'key',
-  'scope',
-  'payload',
-  'keep',
-  'codec',
-]);
+const NAMES = new Set(CALL_OPTION_NAMES);
 
 /** Protects code that no interceptor reaches: jobs, scripts, queue consumers. */
 @Injectable()
@@ -84,7 +77,7 @@ export class IdempotencyService {
     call: IdempotentCall,
     operation: (context: IdempotencyContext) => Promise<Value> | Value,
   ): Promise<CallOutcome<Value>> {
-    checkNames('IdempotencyService.run()', call, CALL_NAMES);
+    checkNames('IdempotencyService.run()', call, NAMES);
     const result = await this.calls.settle(this.resolved(call), operation);
     if (result.kind !== 'value') throw result.error;
     return { value: result.value as Value, replayed: result.isReplayed };

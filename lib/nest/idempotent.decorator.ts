@@ -2,16 +2,13 @@ import { UseInterceptors } from '@nestjs/common';
 import { isObservable, lastValueFrom, tap } from 'rxjs';
 import { IdempotencyOptionsError } from '../core/errors.js';
 import { runningOperation, type RunningOperation } from '../core/running-operation.js';
+import { callOnce, injectCalls } from './calls/call-entry.js';
+import type { IdempotentMethodDecorator, IdempotentMethodOptions } from './calls/call-options.js';
 import type { IdempotencyOptions } from './idempotency-options.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
-import { callOnce, injectCalls } from './idempotent-call-entry.js';
-import type {
-  IdempotentMethodDecorator,
-  IdempotentMethodOptions,
-} from './idempotent-call-options.js';
 import { markReportingEntry, reportsEntry, setIdempotentOptions } from './idempotent.metadata.js';
-import { handlerNames, isHandler, isMeantByClass } from './handler-kinds.js';
-import { disguise } from './route-methods.js';
+import { handlerNames, isHandler, isMeantByClass } from './routes/handler-kinds.js';
+import { disguise } from './routes/route-methods.js';
 
 type Method = (this: unknown, ...args: unknown[]) => unknown;
 

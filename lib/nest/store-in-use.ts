@@ -1,15 +1,27 @@
+import { CacheStore } from '../cache/cache-store.js';
 import { resolveBreakerOptions } from '../core/breaker-options.js';
+import { resolveCacheOptions } from '../core/cache-options.js';
 import type { IdempotencyEvents } from '../core/events.js';
 import type { IdempotencyStore } from '../core/idempotency-store.js';
 import { BreakerStore } from '../resilience/breaker-store.js';
 import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
 
 /**
- * The store that the options name, with what they put around it.
+ * The store that the options name, with what they put around it. The cache is outside: what it knows needs no store,
+ * whatever the circuit breaker has to say of that.
  *
  * @throws {@link IdempotencyOptionsError} naming option, range and value, or what is not installed.
  */
 export function storeInUse(
+  options: IdempotencyModuleOptions,
+  events: IdempotencyEvents,
+): IdempotencyStore {
+  const cache = resolveCacheOptions(options.cache);
+  const store = withBreaker(options, events);
+  return cache === undefined ? store : new CacheStore(store, cache);
+}
+
+function withBreaker(
   options: IdempotencyModuleOptions,
   events: IdempotencyEvents,
 ): IdempotencyStore {

@@ -11,25 +11,34 @@ export interface Loan {
 
 /**
  * Borrows a connection. While it is on loan nobody else hears its errors, which would end the process; statements
- * reject with them, too.
+ * fail with them, too.
  *
  * @throws {@link NoConnectionError} there is none.
  */
 export function borrow(pool: PostgresPool): Promise<Loan> {
   return new Promise((resolve, reject) => {
-    // Not by a promise: a connection may break before whoever awaits it has been told.
-    pool.connect((error, connection) => {
-      if (connection === undefined) {
-        reject(new NoConnectionError('no connection', { cause: asError(error) }));
-        return;
-      }
-      connection.on('error', ignore);
-      const giveBack = (isUsable: boolean) => {
-        connection.off('error', ignore);
-        connection.release(!isUsable);
-      };
-      resolve({ connection, giveBack });
-    });
+    borrowFor(pool, resolve, reject);
+  });
+}
+
+/** As {@link borrow}, for who is told at once, without the promise in between. */
+export function borrowFor(
+  pool: PostgresPool,
+  use: (loan: Loan) => void,
+  fail: (error: NoConnectionError) => void,
+): void {
+  // Not by a promise: a connection may break before whoever awaits it has been told.
+  pool.connect((error, connection) => {
+    if (connection === undefined) {
+      fail(new NoConnectionError('no connection', { cause: asError(error) }));
+      return;
+    }
+    connection.on('error', ignore);
+    const giveBack = (isUsable: boolean) => {
+      connection.off('error', ignore);
+      connection.release(!isUsable);
+    };
+    use({ connection, giveBack });
   });
 }
 

@@ -1,5 +1,5 @@
 import { asError } from '../../core/errors.js';
-import { borrow, type Loan } from './borrow.js';
+import { borrowFor, type Loan } from './borrow.js';
 import { leavesConnectionUsable, NoConnectionError, NoReplyError } from './error-classification.js';
 import type { PostgresPool, PostgresQuery, PostgresResult } from './postgres-client.js';
 
@@ -13,6 +13,7 @@ import type { PostgresPool, PostgresQuery, PostgresResult } from './postgres-cli
 export function exchange(
   pool: PostgresPool,
   query: PostgresQuery,
+  values: unknown[],
   ms: number,
 ): Promise<PostgresResult> {
   return new Promise((resolve, reject) => {
@@ -33,7 +34,8 @@ export function exchange(
     // After a blocked event loop timers come before input: a reply that is already here is read first.
     const timer = setTimeout(() => setImmediate(giveUp), ms);
 
-    borrow(pool).then(
+    borrowFor(
+      pool,
       (loan) => {
         if (isOver) {
           // Too late for this statement, and as good as new for the next.
@@ -41,13 +43,13 @@ export function exchange(
           return;
         }
         borrowed = loan;
-        loan.connection.query(query).then(
-          (result) => finish(() => resolve(result), true),
-          (error: unknown) => finish(() => reject(asError(error)), leavesConnectionUsable(error)),
-        );
+        loan.connection.query(query, values, (error, result) => {
+          if (error === null || error === undefined) finish(() => resolve(result), true);
+          else finish(() => reject(asError(error)), leavesConnectionUsable(error));
+        });
       },
-      (error: unknown) => {
-        finish(() => reject(asError(error)), false);
+      (error) => {
+        finish(() => reject(error), false);
       },
     );
   });

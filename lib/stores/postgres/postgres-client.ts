@@ -14,7 +14,12 @@ export interface PostgresPool {
 
 /** A connection on loan. */
 export interface PostgresConnection {
-  query(query: PostgresQuery): Promise<PostgresResult>;
+  /** By a callback, which costs pg a good deal less than its promise. */
+  query(
+    query: PostgresQuery,
+    values: unknown[],
+    callback: (error: Error | null | undefined, result: PostgresResult) => void,
+  ): void;
   /** Gives it back; with `true` it is closed instead. */
   release(destroy?: boolean): void;
   on(event: 'error', listener: (error: Error) => void): unknown;
@@ -23,7 +28,6 @@ export interface PostgresConnection {
 
 export interface PostgresQuery {
   readonly text: string;
-  readonly values?: unknown[];
   /** Names a prepared statement. */
   readonly name?: string;
   /** How columns are read, whatever the application has set for its own. */

@@ -6,25 +6,30 @@ import type {
   StoredRecord,
 } from '../../core/record.js';
 
-/** A record as the statements select it, all null where there is none. */
-export interface RecordColumns {
-  /**
-   * Words: state, owner token, fence, fingerprint, attempt, takeovers, end of the retention, and
-   * while in progress end of the lease, its length, hard deadline, origin if any. Instants in seconds. One
-   * column instead of eleven, each of which would be described anew in every reply.
-   */
-  readonly record: string | null;
-  /** base64. */
-  readonly outcome_header: string | null;
-  /** base64. */
-  readonly outcome_body: string | null;
+/** What a statement saw: the server's clock in microseconds, and the record. */
+export interface Sight {
+  readonly nowUs: number;
+  readonly record: StoredRecord | undefined;
 }
 
-/** The record of a row, or undefined where the row holds none. */
-export function recordOf({ record, ...outcome }: RecordColumns): StoredRecord | undefined {
-  if (record === null) return undefined;
-  const [state = '', token = '', fence, fingerprint = '', attempt, takeovers, expiresAt, ...rest] =
-    record.split(' ');
+/** The row of a statement that reads the record. One column, because every reply describes all of them anew. */
+export interface ReplyColumn {
+  /**
+   * Words: the clock; where there is a record, its state, owner token, fence, fingerprint, attempt, takeovers, end of
+   * the retention; the lease's end, its length, the hard deadline, the origin, those of them that are not null; and of
+   * a finished one the outcome's header and body in base64. Instants in seconds.
+   */
+  readonly reply: string;
+}
+
+export function sightOf({ reply }: ReplyColumn): Sight {
+  const [clock = '', state, ...words] = reply.split(' ');
+  const nowUs = microseconds(clock);
+  return { nowUs, record: state === undefined ? undefined : recordOf(state as RecordState, words) };
+}
+
+function recordOf(state: RecordState, words: readonly string[]): StoredRecord {
+  const [token = '', fence, fingerprint = '', attempt, takeovers, expiresAt, ...rest] = words;
   const base = {
     token: token as OwnerToken,
     fence: Number(fence),
@@ -33,7 +38,7 @@ export function recordOf({ record, ...outcome }: RecordColumns): StoredRecord | 
     takeovers: Number(takeovers),
     expiresAt: milliseconds(expiresAt),
   };
-  switch (state as RecordState) {
+  switch (state) {
     case 'in_progress': {
       const [leaseUntil, leaseMs, deadline, origin] = rest;
       return {
@@ -48,9 +53,9 @@ export function recordOf({ record, ...outcome }: RecordColumns): StoredRecord | 
     case 'released':
       return { ...base, state: 'released' };
     case 'completed':
-      return { ...base, state: 'completed', outcome: outcomeOf(outcome) };
+      return { ...base, state: 'completed', outcome: outcomeOf(rest) };
     case 'failed':
-      return { ...base, state: 'failed', outcome: outcomeOf(outcome) };
+      return { ...base, state: 'failed', outcome: outcomeOf(rest) };
   }
 }
 
@@ -63,10 +68,10 @@ function milliseconds(seconds: string | undefined): number {
   return Math.round(Number(seconds) * 1000);
 }
 
-/** The table has both columns in each finished record. */
-function outcomeOf({ outcome_header, outcome_body }: Omit<RecordColumns, 'record'>): Outcome {
+/** The table has both in each finished record; before them may stand what it keeps of the lease. */
+function outcomeOf(words: readonly string[]): Outcome {
   return {
-    header: Buffer.from(outcome_header ?? '', 'base64').toString(),
-    body: Buffer.from(outcome_body ?? '', 'base64'),
+    header: Buffer.from(words.at(-2) ?? '', 'base64').toString(),
+    body: Buffer.from(words.at(-1) ?? '', 'base64'),
   };
 }

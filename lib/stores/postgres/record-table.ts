@@ -7,9 +7,9 @@ import type {
   Extend,
   Release,
 } from '../../core/idempotency-store.js';
-import type { Fingerprint, Lease, RecordKey, StoredRecord } from '../../core/record.js';
+import type { Fingerprint, Lease, RecordKey } from '../../core/record.js';
 import type { CommandBudget } from './command-budget.js';
-import { microseconds, recordOf, type RecordColumns } from './record-row.js';
+import { microseconds, sightOf, type ReplyColumn, type Sight } from './record-row.js';
 import {
   completionValues,
   leaseValues,
@@ -19,12 +19,6 @@ import {
 } from './sql-values.js';
 import type { SqlStatements } from './sql-statements.js';
 import type { SqlValue, StatementRunner } from './statement-runner.js';
-
-/** What a statement saw: the server's clock in microseconds, and the record. */
-export interface Sight {
-  readonly nowUs: number;
-  readonly record: StoredRecord | undefined;
-}
 
 /** How a record came to be taken. */
 export interface Taking extends Acquisition {
@@ -58,18 +52,17 @@ export class RecordTable {
     command: Begin,
     budget: CommandBudget,
   ): Promise<{ readonly inserted: number } | Sight | undefined> {
-    const row = await this.runner.runForRow<
-      ClockColumn & RecordColumns & { inserted: string | null }
-    >(this.statements.begin, beginValues(command), budget);
+    const { rows } = await this.runner.run(this.statements.begin, beginValues(command), budget);
+    const [row] = rows as readonly ReplyColumn[];
     if (row === undefined) return undefined;
-    return row.inserted === null ? sightOf(row) : { inserted: Number(row.inserted) };
+    // A single word is the fence.
+    return row.reply.includes(' ') ? sightOf(row) : { inserted: Number(row.reply) };
   }
 
   async look(recordKey: RecordKey, budget: CommandBudget): Promise<Sight> {
     const values = [recordKeyBytes(recordKey)];
-    const { look } = this.statements;
     return sightOf(
-      await this.runner.runForOnlyRow<ClockColumn & RecordColumns>(look, values, budget),
+      await this.runner.runForOnlyRow<ReplyColumn>(this.statements.look, values, budget),
     );
   }
 
@@ -182,18 +175,19 @@ function beginValues(command: Begin): SqlValue[] {
     command.leaseMs,
     command.maxExecutionMs,
     command.recordRetentionMs,
-    command.notAfter,
+    lateFrom(command.notAfter),
     originWord(command.origin),
   ];
+}
+
+/** In seconds: the end of the millisecond in which a begin may still acquire. */
+function lateFrom(notAfter: number): number {
+  return notAfter === 0 ? Infinity : (notAfter + 1) / 1000;
 }
 
 function restoreValues(lease: Lease, command: Complete): SqlValue[] {
   const { retentionMs, fingerprint, outcome } = command;
   return [...leaseValues(lease), retentionMs, fingerprint, ...outcomeValues(outcome)];
-}
-
-function sightOf(row: ClockColumn & RecordColumns): Sight {
-  return { nowUs: microseconds(row.clock), record: recordOf(row) };
 }
 
 function countersOf({ clock, fence, attempt, takeovers }: CounterColumns): Acquisition {

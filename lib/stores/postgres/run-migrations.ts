@@ -1,8 +1,8 @@
-import { StoreConfigurationError, StoreUnavailableError } from '../../core/errors.js';
+import { asError, StoreConfigurationError, StoreUnavailableError } from '../../core/errors.js';
 import { borrow } from './borrow.js';
 import { classifyFailure, describeFailure } from './error-classification.js';
 import { historySql, MIGRATIONS, migrationSql, schemaSql } from './migrations.js';
-import type { PostgresConnection, PostgresPool } from './postgres-client.js';
+import type { PostgresConnection, PostgresPool, PostgresResult } from './postgres-client.js';
 import type { TableName } from './table-name.js';
 
 /**
@@ -41,7 +41,7 @@ async function runNext(
   connection: PostgresConnection,
   table: TableName,
 ): Promise<number | undefined> {
-  const run = (text: string) => connection.query({ text });
+  const run = (text: string) => ask(connection, text);
   // Whoever waits for the lock has to see what was committed meanwhile.
   await run('BEGIN ISOLATION LEVEL READ COMMITTED');
   // It may have to wait for other processes, and later migrations for the table.
@@ -63,17 +63,30 @@ async function readHistory(
   table: TableName,
 ): Promise<ReadonlySet<number> | undefined> {
   const text = 'SELECT to_regclass($1) IS NOT NULL AS exists';
-  const found = await connection.query({ text, values: [table.quotedHistory] });
+  const found = await ask(connection, text, [table.quotedHistory]);
   const [row] = found.rows as readonly { exists: boolean }[];
   if (row?.exists !== true) return undefined;
-  const { rows } = await connection.query({ text: `SELECT id FROM ${table.quotedHistory}` });
+  const { rows } = await ask(connection, `SELECT id FROM ${table.quotedHistory}`);
   return new Set((rows as readonly { id: number }[]).map(({ id }) => id));
 }
 
 async function hasSchema(connection: PostgresConnection, { schema }: TableName): Promise<boolean> {
   const text = 'SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1';
-  const { rows } = await connection.query({ text, values: [schema] });
+  const { rows } = await ask(connection, text, [schema]);
   return rows.length > 0;
+}
+
+function ask(
+  connection: PostgresConnection,
+  text: string,
+  values: unknown[] = [],
+): Promise<PostgresResult> {
+  return new Promise((resolve, reject) => {
+    connection.query({ text }, values, (error, result) => {
+      if (error === null || error === undefined) resolve(result);
+      else reject(asError(error));
+    });
+  });
 }
 
 function asStoreError(error: unknown, table: TableName): Error {

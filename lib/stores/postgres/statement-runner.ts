@@ -8,7 +8,7 @@ import {
   StoreClosedError,
 } from './error-classification.js';
 import { exchange } from './exchange.js';
-import type { PostgresPool, PostgresResult } from './postgres-client.js';
+import type { PostgresPool, PostgresQuery, PostgresResult } from './postgres-client.js';
 import type { SqlStatement } from './sql-statements.js';
 import type { TableName } from './table-name.js';
 
@@ -24,6 +24,7 @@ const AS_TEXT = { getTypeParser: () => (text: string) => text };
 
 /** Runs statements, each by itself: outside of any transaction, on whichever connection is free. */
 export class StatementRunner {
+  private readonly queries = new WeakMap<SqlStatement, PostgresQuery>();
   private isClosed = false;
 
   constructor(
@@ -44,15 +45,15 @@ export class StatementRunner {
    * @throws {@link StoreConfigurationError} the server refuses it.
    */
   async run(
-    { name, text }: SqlStatement,
+    statement: SqlStatement,
     values: SqlValue[],
     budget: CommandBudget,
   ): Promise<PostgresResult> {
-    const query = { text, values, types: AS_TEXT, ...(this.isPrepared && { name }) };
+    const query = this.queryFor(statement);
     for (let copy = 0; ; copy += 1) {
       try {
         if (this.isClosed) throw new StoreClosedError();
-        return await exchange(this.pool, query, Math.max(0, budget.leftMs));
+        return await exchange(this.pool, query, values, Math.max(0, budget.leftMs));
       } catch (error) {
         await this.afterFailure(error, copy, budget);
       }
@@ -81,6 +82,20 @@ export class StatementRunner {
 
   close(): void {
     this.isClosed = true;
+  }
+
+  /**
+   * What is the same each time is inherited, because pg copies whatever a query has as its own, property by
+   * property, every time.
+   */
+  private queryFor(statement: SqlStatement): PostgresQuery {
+    let constant = this.queries.get(statement);
+    if (constant === undefined) {
+      const { name, text } = statement;
+      constant = { text, types: AS_TEXT, ...(this.isPrepared && { name }) };
+      this.queries.set(statement, constant);
+    }
+    return Object.create(constant) as PostgresQuery;
   }
 
   /** Waits before the next copy, or throws what the command ends with. */

@@ -50,9 +50,8 @@ export class AbandonedScan {
     const { node } = position;
     const count = Math.min(limit, KEYS_PER_PAGE);
     const match = ['MATCH', `${escaped(this.prefix)}*`, 'COUNT', String(count), 'TYPE', 'string'];
-    const [next, keys] = await sendWithinBudget(this.connection, timeoutMs, () =>
-      node.client.scan(position.cursor, ...match),
-    );
+    const scan = () => ({ send: () => node.client.scan(position.cursor, ...match) });
+    const [next, keys] = await sendWithinBudget(this.connection, timeoutMs, scan, (found) => found);
     const leftMs = Math.max(1, deadline - performance.now());
     const judged = await Promise.all(keys.map((key) => this.judge(key, overMs, leftMs)));
     const records = judged.filter((record) => record !== undefined);
@@ -63,16 +62,17 @@ export class AbandonedScan {
       : { records, cursor: `${isNodeDone ? '0' : next}@${name}` };
   }
 
-  private async judge(
+  private judge(
     key: string,
     overMs: number,
     timeoutMs: number,
   ): Promise<AbandonedRecord | undefined> {
     const recordKey = key.slice(this.prefix.length) as RecordKey;
-    const args = [String(overMs)];
-    const reply = await this.runner.run(this.script, this.keyStart + recordKey, args, timeoutMs);
-    if (kindOf(reply) !== 'abandoned') return undefined;
-    return { recordKey, fingerprint: textAt(reply, 1) as Fingerprint, origin: textAt(reply, 2) };
+    const args = () => [String(overMs)];
+    return this.runner.run(this.script, this.keyStart + recordKey, args, timeoutMs, (reply) => {
+      if (kindOf(reply) !== 'abandoned') return undefined;
+      return { recordKey, fingerprint: textAt(reply, 1) as Fingerprint, origin: textAt(reply, 2) };
+    });
   }
 
   /** A server that is gone, after a failover say, leaves its keys to others: the next round meets them there. */

@@ -59,11 +59,15 @@ export interface EndingClient extends Pick<RedisClient, 'on'> {
   readonly stream?: ConnectionStream;
 }
 
+/** A stream that can hold back what is written to it. */
+export interface CorkableStream {
+  cork(): void;
+  uncork(): void;
+}
+
 /** What is used of a socket. */
-export interface ConnectionStream {
+export interface ConnectionStream extends CorkableStream {
   readonly bytesRead: number;
-  setTimeout(ms: number): unknown;
-  on(event: 'timeout', listener: () => void): unknown;
 }
 
 /** What opening and closing a connection needs besides. */

@@ -1,4 +1,5 @@
 import { errorMonitor } from 'node:events';
+import { AlarmClock } from '../../core/alarm-clock.js';
 import type { RedisClient } from './redis-client.js';
 import type { SilenceWatch } from './silence-watch.js';
 
@@ -17,6 +18,8 @@ export interface Obstacle {
  * tell a server that is down from a password that is wrong.
  */
 export class ConnectionWatch {
+  /** For what is sent and not answered in time. */
+  readonly alarms = new AlarmClock();
   private lastError: Error | undefined;
   private closed = false;
 

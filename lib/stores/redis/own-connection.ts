@@ -4,10 +4,13 @@ import type { OwnRedisClient } from './binary-client.js';
 import { Revival } from './revival.js';
 import { SilenceWatch } from './silence-watch.js';
 import type { OwnConnectionOptions } from './redis-store-options.js';
+import { WriteBatch } from './write-batch.js';
 
 export interface OwnConnection {
   readonly client: OwnRedisClient;
   readonly silence: SilenceWatch;
+  /** Where commands go out together. */
+  readonly batch: WriteBatch | undefined;
   readonly close: () => Promise<void>;
 }
 
@@ -22,7 +25,6 @@ const DEFAULTS = {
   lazyConnect: true,
   enableOfflineQueue: false,
   maxRetriesPerRequest: 0,
-  enableAutoPipelining: true,
   connectTimeout: 2_000,
   disconnectTimeout: 200,
   sentinelCommandTimeout: 500,
@@ -34,7 +36,11 @@ const DEFAULTS = {
 
 export function openConnection(options: OwnConnectionOptions): OwnConnection {
   const { url, connection, onConnectionError = warnOnce } = options;
-  const { socketTimeout = SOCKET_TIMEOUT_MS, ...others } = connection ?? {};
+  const {
+    socketTimeout = SOCKET_TIMEOUT_MS,
+    enableAutoPipelining: isBatched = true,
+    ...others
+  } = connection ?? {};
   const settings = { ...DEFAULTS, ...others };
   const Redis = loadIoredis();
   const client = url === undefined ? new Redis(settings) : new Redis(url, settings);
@@ -44,7 +50,8 @@ export function openConnection(options: OwnConnectionOptions): OwnConnection {
     revival.stop();
     return closeConnection(client);
   };
-  return { client, silence: new SilenceWatch(client, socketTimeout), close };
+  const silence = new SilenceWatch(client, socketTimeout);
+  return { client, silence, batch: isBatched ? new WriteBatch(client) : undefined, close };
 }
 
 /** ioredis reports every failed attempt to reconnect: the first of an outage is enough. */

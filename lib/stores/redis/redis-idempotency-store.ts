@@ -20,11 +20,7 @@ import {
 import type { Lease, RecordKey } from '../../core/record.js';
 import { AbandonedScan } from './abandoned-scan.js';
 import { parseBeginReply } from './begin-reply.js';
-import {
-  isBinaryRedisClient,
-  type BinaryRedisClient,
-  type ScriptArgument,
-} from './binary-client.js';
+import { isBinaryRedisClient, type BinaryRedisClient } from './binary-client.js';
 import { ConnectionWatch } from './connection-watch.js';
 import { parseInspectReply } from './inspect-reply.js';
 import { checkedKeyPrefix } from './key-prefix.js';
@@ -35,7 +31,7 @@ import type { WaitReplicas } from './redis-store-options.js';
 import type { OwnConnection } from './own-connection.js';
 import { openReplicated } from './open-replicated.js';
 import { ReplicatedRunner } from './replicated-runner.js';
-import { ScriptRunner } from './script-runner.js';
+import { ScriptRunner, type ArgumentSource, type ReplyReader } from './script-runner.js';
 import { parseCompleteReply, parseExtendReply, parseReleaseReply } from './settle-replies.js';
 import { checkServer } from './start-checks.js';
 import { openSubscriber, publishCommand, type PublishCommand } from './subscriber.js';
@@ -114,7 +110,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     );
     this.subscriptions = push ? new Subscriptions(() => openSubscriber(client)) : undefined;
     this.publish = publishCommand(client);
-    this.runner = new ScriptRunner(client, this.connection);
+    this.runner = new ScriptRunner(client, this.connection, ownConnection?.batch);
     const { abandoned } = this.scripts;
     this.scan = new AbandonedScan(client, this.connection, this.runner, abandoned, this.keyStart);
     this.replicated =
@@ -126,8 +122,8 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     return checkServer(this.client, this.connection, this.replicated?.required.count);
   }
 
-  override async begin(command: Begin): Promise<BeginReply> {
-    const args = [
+  override begin(command: Begin): Promise<BeginReply> {
+    const args = () => [
       command.token,
       command.fingerprint,
       String(command.leaseMs),
@@ -137,24 +133,23 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       command.onExpiredLease,
       originWord(command.origin),
     ];
-    const { recordKey, timeoutMs } = command;
-    return parseBeginReply(await this.runReplicated('begin', recordKey, args, timeoutMs));
+    return this.run('begin', command.recordKey, args, command, parseBeginReply, this.replicated);
   }
 
-  override async extend(lease: Lease, command: Extend): Promise<ExtendReply> {
-    const args = [
-      lease.token,
-      String(lease.fence),
+  override extend({ recordKey, token, fence }: Lease, command: Extend): Promise<ExtendReply> {
+    const args = () => [
+      token,
+      String(fence),
       String(command.leaseMs),
       String(command.recordRetentionMs),
     ];
-    return parseExtendReply(await this.run('extend', lease.recordKey, args, command.timeoutMs));
+    return this.run('extend', recordKey, args, command, parseExtendReply);
   }
 
-  override async complete(lease: Lease, command: Complete): Promise<CompleteReply> {
-    const args = [
-      lease.token,
-      String(lease.fence),
+  override complete({ recordKey, token, fence }: Lease, command: Complete): Promise<CompleteReply> {
+    const args = () => [
+      token,
+      String(fence),
       command.state === 'completed' ? 'c' : 'f',
       String(command.retentionMs),
       command.fingerprint,
@@ -163,27 +158,21 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       bodyArgument(command.outcome.body),
       ...this.notification(command),
     ];
-    const { timeoutMs } = command;
-    return parseCompleteReply(
-      await this.runReplicated('complete', lease.recordKey, args, timeoutMs),
-    );
+    return this.run('complete', recordKey, args, command, parseCompleteReply, this.replicated);
   }
 
-  override async release(lease: Lease, command: Release): Promise<ReleaseReply> {
-    const args = [
-      lease.token,
-      String(lease.fence),
+  override release({ recordKey, token, fence }: Lease, command: Release): Promise<ReleaseReply> {
+    const args = () => [
+      token,
+      String(fence),
       String(command.tombstoneMs),
       ...this.notification(command),
     ];
-    return parseReleaseReply(await this.run('release', lease.recordKey, args, command.timeoutMs));
+    return this.run('release', recordKey, args, command, parseReleaseReply);
   }
 
-  override async inspect(
-    recordKey: RecordKey,
-    command: Inspect,
-  ): Promise<IdempotencyRecord | undefined> {
-    return parseInspectReply(await this.run('inspect', recordKey, [], command.timeoutMs));
+  override inspect(recordKey: RecordKey, command: Inspect): Promise<IdempotencyRecord | undefined> {
+    return this.run('inspect', recordKey, () => [], command, parseInspectReply);
   }
 
   override async watch(
@@ -209,23 +198,15 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     return notify && this.subscriptions !== undefined ? [this.publish] : [];
   }
 
-  private run(
+  /** @param runner - for a step that a failover must not lose, where `waitReplicas` says so. */
+  private run<Result>(
     step: keyof LuaScripts,
     recordKey: RecordKey,
-    args: readonly ScriptArgument[],
-    timeoutMs: number,
+    args: ArgumentSource,
+    { timeoutMs }: { readonly timeoutMs: number },
+    read: ReplyReader<Result>,
     runner: Pick<ScriptRunner, 'run'> = this.runner,
-  ): ReturnType<ScriptRunner['run']> {
-    return runner.run(this.scripts[step], this.keyStart + recordKey, args, timeoutMs);
-  }
-
-  /** A step that a failover must not lose, where `waitReplicas` says so. */
-  private runReplicated(
-    step: 'begin' | 'complete',
-    recordKey: RecordKey,
-    args: readonly ScriptArgument[],
-    timeoutMs: number,
-  ): ReturnType<ScriptRunner['run']> {
-    return this.run(step, recordKey, args, timeoutMs, this.replicated);
+  ): Promise<Result> {
+    return runner.run(this.scripts[step], this.keyStart + recordKey, args, timeoutMs, read);
   }
 }

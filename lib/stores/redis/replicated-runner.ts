@@ -5,7 +5,8 @@ import type { LuaScript } from './lua-scripts.js';
 import type { WaitReplicas } from './redis-store-options.js';
 import { Revival } from './revival.js';
 import { kindOf, type ScriptReply } from './script-reply.js';
-import { sendWithinBudget } from './send-within-budget.js';
+import type { ArgumentSource, ReplyReader } from './script-runner.js';
+import { sendWithinBudget, type Sending } from './send-within-budget.js';
 import { SilenceWatch } from './silence-watch.js';
 
 interface Call {
@@ -53,15 +54,18 @@ export class ReplicatedRunner {
     this.revival = new Revival(client);
   }
 
-  run(
+  run<Result>(
     script: LuaScript,
     key: string,
-    args: readonly ScriptArgument[],
+    args: ArgumentSource,
     timeoutMs: number,
-  ): Promise<ScriptReply> {
-    return sendWithinBudget(this.connection, timeoutMs, (isGivenUp) =>
-      this.send({ script, key, args, isByText: false }, isGivenUp),
-    );
+    read: ReplyReader<Result>,
+  ): Promise<Result> {
+    const prepare = () => {
+      const call = { script, key, args: args(), isByText: false };
+      return { send: (sending: Sending) => this.send(call, sending) };
+    };
+    return sendWithinBudget(this.connection, timeoutMs, prepare, read);
   }
 
   close(): void {
@@ -70,11 +74,11 @@ export class ReplicatedRunner {
     this.client.disconnect();
   }
 
-  private async send(call: Call, isGivenUp: () => boolean): Promise<ScriptReply> {
+  private async send(call: Call, sending: Sending): Promise<ScriptReply> {
     try {
       return await this.enqueue(call);
     } catch (error) {
-      if (isGivenUp()) throw error;
+      if (!sending.isUnderWay) throw error;
       if (classifyFailure(error) === 'script_missing') {
         return this.enqueue({ ...call, isByText: true });
       }

@@ -1,9 +1,10 @@
+import type { Alarm } from '../../core/alarm-clock.js';
 import {
   StoreConfigurationError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
 } from '../../core/errors.js';
-import { jitteredPause } from '../../core/pause.js';
+import { jitteredPause, monotonicNow } from '../../core/pause.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import { classifyFailure, describeFailure, type SendFailure } from './error-classification.js';
 
@@ -12,86 +13,161 @@ const LONGEST_PAUSE_MS = 50;
 /** With less time left, one more copy would only turn "not executed" into "unknown". */
 const LEAST_TIME_FOR_A_COPY_MS = 20;
 
+/** What is sent, in as many copies as it takes. */
+export interface Transmission<Reply> {
+  send(sending: Sending): Promise<Reply>;
+  /** The same for a server that has forgotten the script. */
+  sendText?(): Promise<Reply>;
+}
+
+export interface Sending {
+  /** Whether somebody still waits for the reply. */
+  readonly isUnderWay: boolean;
+}
+
 /**
  * Sends a command until it is answered, for as long as `timeoutMs` lasts.
  *
  * One send may take all the time that is left: a second copy would wait behind it on the same connection.
  * The next copy goes out when the connection, or the server, has rejected the one before.
  *
+ * @param prepare - makes what is sent; what that throws is told like every other failure.
+ * @param read - makes the result of the reply.
  * @throws {@link StoreUnavailableError} no copy was executed.
  * @throws {@link StoreOutcomeUnknownError} a copy may have been executed, or may still be.
  * @throws {@link StoreConfigurationError} the server refuses it.
  */
-export async function sendWithinBudget<Reply>(
+export function sendWithinBudget<Reply, Result>(
   watch: ConnectionWatch,
   timeoutMs: number,
-  send: (isGivenUp: () => boolean) => Promise<Reply>,
-): Promise<Reply> {
-  const deadline = performance.now() + timeoutMs;
-  let leftMs = timeoutMs;
-  let mayHaveRun = false;
-  for (let copy = 0; ; copy += 1) {
-    const obstacle = watch.obstacle;
-    let failure: SendFailure;
-    let cause: string;
-    if (obstacle === undefined) {
-      try {
-        return await orNoReply(leftMs, watch, send);
-      } catch (error) {
-        failure = classifyFailure(error);
-        cause = describeFailure(error);
-      }
-    } else {
-      failure = obstacle.reason === 'closed' ? 'refused' : connectionFailure(obstacle.error);
-      cause = describeObstacle(obstacle.reason, obstacle.error);
-    }
+  prepare: () => Transmission<Reply>,
+  read: (reply: Reply) => Result,
+): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const settle = { read, resolve, reject };
+    new BudgetedSend(watch, monotonicNow() + timeoutMs, prepare(), settle).send();
+  });
+}
 
-    if (failure === 'misconfigured') throw new StoreConfigurationError(cause);
-    mayHaveRun ||= failure === 'unknown' || failure === 'unreplicated';
-    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** copy, LONGEST_PAUSE_MS);
-    leftMs = deadline - performance.now() - pauseMs;
+interface Settle<Reply, Result> {
+  readonly read: (reply: Reply) => Result;
+  readonly resolve: (result: Result) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** Has prototype methods and few fields, for there are two of these in every request. */
+class BudgetedSend<Reply, Result> implements Alarm, Sending {
+  isUnderWay = false;
+  private copies = 0;
+  private mayHaveRun = false;
+
+  constructor(
+    private readonly watch: ConnectionWatch,
+    /** When the time is over: a reply that comes later is nobody's. */
+    readonly dueAt: number,
+    private readonly transmission: Transmission<Reply>,
+    private readonly settle: Settle<Reply, Result>,
+  ) {}
+
+  send(): void {
+    const { obstacle, alarms, silence } = this.watch;
+    if (obstacle !== undefined) {
+      const { reason, error } = obstacle;
+      const failure = reason === 'closed' ? 'refused' : connectionFailure(error);
+      this.failed(failure, describeObstacle(reason, error), false);
+      return;
+    }
+    this.isUnderWay = true;
+    alarms.set(this);
+    silence?.sent();
+    try {
+      this.await(this.transmission.send(this), true);
+    } catch (error) {
+      // A client of somebody's own, or one that somebody has put something around.
+      this.rejected(error);
+    }
+  }
+
+  ring(): void {
+    // After a blocked event loop timers come before input: a reply that is already here is read first.
+    setImmediate(() => {
+      if (this.isUnderWay) this.ended('unknown', 'no reply in time');
+    });
+  }
+
+  /** @param isBySha - and may be sent by its text, should the server not know the script. */
+  private await(replied: Promise<Reply>, isBySha: boolean): void {
+    replied.then(
+      (reply) => {
+        this.answered(reply);
+      },
+      (error: unknown) => {
+        const isForgotten = isBySha && classifyFailure(error) === 'script_missing';
+        // The text goes with the call: a flush in between, however often, cannot make it fail again. Too late, it would
+        // be executed for nobody.
+        const text = isForgotten && this.isUnderWay ? this.transmission.sendText?.() : undefined;
+        if (text === undefined) this.rejected(error);
+        else this.await(text, false);
+      },
+    );
+  }
+
+  private answered(reply: Reply): void {
+    this.watch.silence?.settled();
+    if (!this.isUnderWay) return;
+    this.stopWaiting();
+    const { read, resolve, reject } = this.settle;
+    try {
+      resolve(read(reply));
+    } catch (error) {
+      reject(error);
+    }
+  }
+
+  private rejected(error: unknown): void {
+    this.watch.silence?.settled();
+    if (this.isUnderWay) this.ended(classifyFailure(error), describeFailure(error));
+  }
+
+  private ended(failure: SendFailure, cause: string): void {
+    this.stopWaiting();
+    this.failed(failure, cause, true);
+  }
+
+  private stopWaiting(): void {
+    this.isUnderWay = false;
+    this.watch.alarms.callOff(this);
+  }
+
+  /** @param wasSent - it was not held back for want of a connection. */
+  private failed(failure: SendFailure, cause: string, wasSent: boolean): void {
+    const { reject } = this.settle;
+    if (failure === 'misconfigured') {
+      reject(new StoreConfigurationError(cause));
+      return;
+    }
+    this.mayHaveRun ||= failure === 'unknown' || failure === 'unreplicated';
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** this.copies, LONGEST_PAUSE_MS);
+    this.copies += 1;
+    const leftMs = this.dueAt - monotonicNow() - pauseMs;
     // Of too few replicas it was waited for already.
     const isFinal = failure === 'refused' || failure === 'unreplicated';
-    if (isFinal || leftMs < LEAST_TIME_FOR_A_COPY_MS) {
-      // A connection that is closed is final, too, but no answer.
-      const isRefusal = isFinal && obstacle === undefined;
-      throw mayHaveRun
+    if (!isFinal && leftMs >= LEAST_TIME_FOR_A_COPY_MS) {
+      void jitteredPause(pauseMs).then(() => {
+        this.send();
+      });
+      return;
+    }
+    // A connection that is closed is final, too, but no answer.
+    const isRefusal = isFinal && wasSent;
+    reject(
+      this.mayHaveRun
         ? new StoreOutcomeUnknownError(`Redis may have executed the command: ${cause}`, {
             isRefusal,
           })
-        : new StoreUnavailableError(`Redis did not execute the command: ${cause}`, { isRefusal });
-    }
-    await jitteredPause(pauseMs);
+        : new StoreUnavailableError(`Redis did not execute the command: ${cause}`, { isRefusal }),
+    );
   }
-}
-
-class NoReplyError extends Error {
-  override readonly name = 'NoReplyError';
-}
-
-function orNoReply<Reply>(
-  ms: number,
-  { silence }: ConnectionWatch,
-  send: (isGivenUp: () => boolean) => Promise<Reply>,
-): Promise<Reply> {
-  return new Promise((resolve, reject) => {
-    let isGivenUp = false;
-    const giveUp = () => {
-      isGivenUp = true;
-      reject(new NoReplyError('no reply in time'));
-    };
-    // After a blocked event loop timers come before input: a reply that is already here is read first.
-    const timer = setTimeout(() => setImmediate(giveUp), ms);
-    const inTime =
-      <Value>(settle: (value: Value) => void) =>
-      (value: Value) => {
-        clearTimeout(timer);
-        silence?.settled();
-        settle(value);
-      };
-    silence?.sent();
-    send(() => isGivenUp).then(inTime(resolve), inTime(reject));
-  });
 }
 
 /** What was never sent was not executed; but a password that is wrong will not be right in a moment. */

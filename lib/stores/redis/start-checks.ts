@@ -19,7 +19,8 @@ export async function checkServer(
 ): Promise<readonly StoreWarning[]> {
   let info: string | undefined;
   try {
-    info = await sendWithinBudget(watch, START_CHECK_TIMEOUT_MS, () => readInfo(client));
+    const question = () => ({ send: () => readInfo(client) });
+    info = await sendWithinBudget(watch, START_CHECK_TIMEOUT_MS, question, (text) => text);
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;

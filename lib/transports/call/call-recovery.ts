@@ -3,6 +3,8 @@ import { asksToKeep, keepSuccesses } from '../../core/outcome-policy.js';
 import type { RecoverableOperation } from '../../core/recover-record.js';
 import { VALUE_NOT_KEPT } from './call-outcome.js';
 import type { Call } from './call.js';
+import type { OutcomeFormat } from './outcome-format.js';
+import type { ValueRoute } from './value-route.js';
 
 /** How records of calls are recovered: what was found is kept as if the operation had returned it. */
 export function recoverableCall(
@@ -21,4 +23,20 @@ export function recoverableCall(
       return isKept ? encoded : VALUE_NOT_KEPT;
     },
   };
+}
+
+/**
+ * How records of a handler of values are recovered without a request, what was found being kept as its answer;
+ * `undefined` where it has no function for it.
+ */
+export function recoverableHandler(
+  { protocol, options, maxStoredBytes }: ValueRoute,
+  format: OutcomeFormat,
+): RecoverableOperation | undefined {
+  const { onTakeover } = protocol;
+  if (typeof onTakeover !== 'function') return undefined;
+  return recoverableCall(
+    { ...protocol, onTakeover },
+    { keep: options.keep, format, maxStoredBytes },
+  );
 }

@@ -2,6 +2,7 @@ import type { OutcomeCodec } from '../../core/outcome-codec.js';
 import type { ResolvedProtocolOptions } from '../../core/options.js';
 import { payloadFingerprint, type PayloadFingerprint } from '../request/payload-fingerprint.js';
 import type { ResolvedRequestOptions } from '../request/request-options.js';
+import type { Call } from './call.js';
 
 /** Everything about a protected handler of values that does not change from one to the next. */
 export interface ValueRoute {
@@ -13,6 +14,8 @@ export interface ValueRoute {
   readonly protocol: ResolvedProtocolOptions;
   readonly codec: OutcomeCodec;
   readonly fingerprint: PayloadFingerprint;
+  /** A larger value is kept as "value not kept"; `'none'`: every value is. */
+  readonly maxStoredBytes: Call['maxStoredBytes'];
 }
 
 /** What a handler's options say about it. */
@@ -35,5 +38,6 @@ export function valueRoute(
     protocol,
     codec,
     fingerprint: payloadFingerprint(operation, request.fingerprint),
+    maxStoredBytes: request.storeBody ? request.maxStoredBytes : 'none',
   };
 }

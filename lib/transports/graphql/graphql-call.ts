@@ -1,11 +1,9 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { Scope } from '../../core/record-key.js';
-import { callerUnknown } from '../call/call-refusals.js';
 import type { Call } from '../call/call.js';
+import { callerScope } from '../call/caller-scope.js';
 import { valueFormat } from '../call/outcome-format.js';
 import { isEnabled } from '../request/is-enabled.js';
 import { payloadContent } from '../request/payload-fingerprint.js';
-import { principalOf, toScope } from '../request/scope.js';
 import { withoutKey } from './argument-key.js';
 import { comparableArguments } from './comparable-arguments.js';
 import { fieldKey } from './field-key.js';
@@ -31,8 +29,9 @@ export async function graphqlCall(
   const key = isEnabled(context, operation, options)
     ? await fieldKey(context, field, route)
     : undefined;
-  const scope = key === undefined ? undefined : await scopeOf(context, field, route);
-  if (key === undefined || scope === undefined) return undefined;
+  if (key === undefined) return undefined;
+  const scope = await callerScope(context, route, () => field.user, CALLER_REMEDY);
+  if (scope === undefined) return undefined;
   const { info, args } = field;
   const content = payloadContent(
     info.fieldName,
@@ -46,26 +45,8 @@ export async function graphqlCall(
     fingerprint: route.fingerprint(content, context),
     keep: options.keep,
     format: valueFormat(codec, KEPT_ERRORS),
-    maxStoredBytes: options.storeBody ? options.maxStoredBytes : 'none',
+    maxStoredBytes: route.maxStoredBytes,
     options: protocol,
     handler: context.getHandler(),
   };
-}
-
-async function scopeOf(
-  context: ExecutionContext,
-  { user }: GraphqlField,
-  { operation, options }: GraphqlRoute,
-): Promise<Scope | undefined> {
-  const { scope, anonymous } = options;
-  const known = toScope(scope === undefined ? principalOf(user) : await scope(context));
-  if (known !== undefined) return known;
-  switch (anonymous) {
-    case 'reject':
-      throw callerUnknown(operation, CALLER_REMEDY);
-    case 'ignore':
-      return undefined;
-    case 'shared':
-      return [];
-  }
 }

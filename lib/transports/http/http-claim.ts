@@ -5,9 +5,11 @@ import { hasCode } from '../../core/errors.js';
 import type { Fingerprint } from '../../core/record.js';
 import { isAwaited } from '../../core/options.js';
 import { recordKey, type Scope } from '../../core/record-key.js';
+import { whenReady } from '../../core/when-ready.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { HttpRoute } from './http-route.js';
 import { fieldLines, keyInLines } from '../request/idempotency-key.js';
+import { anonymousScope } from '../request/scope.js';
 import {
   CallerUnknownProblem,
   ContentInvalidProblem,
@@ -25,31 +27,41 @@ import { requestScope } from './request-scope.js';
  *
  * @throws {@link IdempotencyProblem} where one of them fails.
  */
-export async function httpClaim(
+export function httpClaim(
   context: ExecutionContext,
   exchange: HttpExchange,
   route: HttpRoute,
-): Promise<Claim | undefined> {
-  const { options, operation, protocol } = route;
+): Claim | undefined | Promise<Claim | undefined> {
+  const { options } = route;
   const key = keyOf(context, exchange, route);
   if (key === undefined) return undefined;
-  const scope =
-    (await requestScope(context, exchange.request, options.scope)) ??
-    anonymousScope(exchange, route);
-  if (scope === undefined) return undefined;
-  return {
-    recordKey: recordKey({
-      scope,
-      operation: options.keyScope === 'operation' ? operation : undefined,
-      key,
-    }),
-    fingerprint: await fingerprintOf(context, exchange, route),
+  return whenReady(requestScope(context, exchange.request, options.scope), (known) => {
+    const refuseCaller = () => refuse(exchange, new CallerUnknownProblem(route.problems));
+    const scope = known ?? anonymousScope(options.anonymous, refuseCaller);
+    if (scope === undefined) return undefined;
+    return whenReady(fingerprintOf(context, exchange, route), (fingerprint) =>
+      claimOf(exchange, route, scope, key, fingerprint),
+    );
+  });
+}
+
+function claimOf(
+  exchange: HttpExchange,
+  { options: { keyScope }, operation, protocol }: HttpRoute,
+  scope: Scope,
+  key: string,
+  fingerprint: Fingerprint,
+): Claim {
+  const identity = { scope, operation: keyScope === 'operation' ? operation : undefined, key };
+  const claim = {
+    recordKey: recordKey(identity),
+    fingerprint,
     operation,
     scope,
     key,
     options: protocol,
-    ...(isAwaited(protocol) && patienceOf(exchange)),
   };
+  return isAwaited(protocol) ? { ...claim, ...patienceOf(exchange) } : claim;
 }
 
 /** How long the caller waits for an outcome, which only a route that waits has to know. */
@@ -102,29 +114,17 @@ function chosenKey(
   return chosen;
 }
 
-function anonymousScope(
-  exchange: HttpExchange,
-  { options, problems }: HttpRoute,
-): Scope | undefined {
-  switch (options.anonymous) {
-    case 'reject':
-      return refuse(exchange, new CallerUnknownProblem(problems));
-    case 'ignore':
-      return undefined;
-    case 'shared':
-      return [];
-  }
-}
-
-async function fingerprintOf(
+function fingerprintOf(
   context: ExecutionContext,
   exchange: HttpExchange,
   { fingerprint, operation, problems }: HttpRoute,
-): Promise<Fingerprint> {
+): Fingerprint | Promise<Fingerprint> {
+  const refuseIt = (error: unknown) => refuseContent(error, operation, exchange, problems);
   try {
-    return await fingerprint(contentOf(exchange.request), context);
+    const found = fingerprint(contentOf(exchange.request), context);
+    return found instanceof Promise ? found.catch(refuseIt) : found;
   } catch (error) {
-    return refuseContent(error, operation, exchange, problems);
+    return refuseIt(error);
   }
 }
 

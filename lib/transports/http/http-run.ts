@@ -155,7 +155,7 @@ export class HttpRun implements AnswerSink {
     const state = this.verdictOn(answer.status);
     if (state === undefined) return this.settleUnkept(answer.status);
     if (!this.settles()) return undefined;
-    return this.complete(state, answer.status, this.outcomeOf(answer));
+    return await this.complete(state, answer.status, this.outcomeOf(answer));
   }
 
   /** Whether a concurrent transaction was in the way. What the application says of its own accord stands. */
@@ -299,14 +299,11 @@ export class HttpRun implements AnswerSink {
     };
   }
 
-  private async complete(
-    state: FinishedState,
-    status: number,
-    outcome: Outcome,
-  ): Promise<Replacement> {
+  private complete(state: FinishedState, status: number, outcome: Outcome): Promise<Replacement> {
     const retentionMs = finishedRetentionMs(this.route.protocol, { status, state });
     const undo = this.isTransactional && this.hasFailed(status);
-    return this.replacementFor(await this.attempt.complete({ state, outcome, retentionMs, undo }));
+    const final = { state, outcome, retentionMs, undo };
+    return this.attempt.complete(final).then((settlement) => this.replacementFor(settlement));
   }
 
   /** The handler threw, or something behind it turned its success into a failure. */

@@ -101,7 +101,8 @@ export class HttpTransport {
     route: HttpRoute,
   ): Promise<Course> {
     if (!isEnabled(context, route.operation, route.options)) return { kind: 'unprotected' };
-    const claim = await httpClaim(context, exchange, route);
+    const claimed = httpClaim(context, exchange, route);
+    const claim = claimed instanceof Promise ? await claimed : claimed;
     if (claim === undefined) return { kind: 'unprotected' };
     const decision = await this.engine.begin(claim);
     switch (decision.kind) {

@@ -1,7 +1,8 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../../core/errors.js';
 import type { Scope } from '../../core/record-key.js';
-import { callerUnknown, keyInvalid, keyMissing } from '../call/call-refusals.js';
+import { callerUnknown } from '../call/call-refusals.js';
+import { checkedKey } from '../call/checked-key.js';
 import type { ResolvedRequestOptions, ScopeAnswer } from '../request/request-options.js';
 import { toScope } from '../request/scope.js';
 import { defaultMessageKey } from './keys/default-message-key.js';
@@ -19,17 +20,9 @@ const SCOPE_REMEDY =
  * @throws {@link OperationRejectedError} where it has none, or one that cannot be used.
  */
 export function messageKey(context: ExecutionContext, route: MessageRoute): string | undefined {
-  const { key, maxKeyLength, required } = route.options;
-  const chosen: unknown =
-    typeof key === 'function' ? key(context) : defaultMessageKey(key)(context);
-  if (chosen === undefined) {
-    if (required) throw keyMissing(route.operation, KEY_REMEDY);
-    return undefined;
-  }
-  if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxKeyLength) {
-    throw keyInvalid(route.operation, maxKeyLength);
-  }
-  return chosen;
+  const { key } = route.options;
+  const chosen = typeof key === 'function' ? key(context) : defaultMessageKey(key)(context);
+  return checkedKey(chosen, route, KEY_REMEDY);
 }
 
 /**

@@ -68,7 +68,7 @@ export class MessageHandling {
       keep: (summary) => !delivery.isHandedBack && options.keep(summary),
       // Of an event nobody hears what its handler returned.
       format: isEvent ? nothingFormat(codec) : emissionsFormat(codec, this.failures),
-      maxStoredBytes: options.storeBody || isEvent ? options.maxStoredBytes : 'none',
+      maxStoredBytes: isEvent ? options.maxStoredBytes : route.maxStoredBytes,
       options: protocol,
       waitAtMostMs: delivery.patienceMs,
       callerGone: delivery.gone,

@@ -1,5 +1,5 @@
 import type { RecoverableOperation } from '../../core/recover-record.js';
-import { recoverableCall } from '../call/call-recovery.js';
+import { recoverableHandler } from '../call/call-recovery.js';
 import { emissionsFormat, nothingFormat } from '../call/outcome-format.js';
 import type { MessageRoute } from './message-route.js';
 
@@ -8,13 +8,8 @@ import type { MessageRoute } from './message-route.js';
  * was found is kept as its answer; of an event handler, that it was done.
  */
 export function recoverableMessage(route: MessageRoute): RecoverableOperation | undefined {
-  const { onTakeover } = route.protocol;
-  if (typeof onTakeover !== 'function') return undefined;
-  const { keep, maxStoredBytes, storeBody } = route.options;
-  const format = route.isEventHandler ? nothingFormat(route.codec) : emissionsFormat(route.codec);
-  const isStored = storeBody || route.isEventHandler;
-  return recoverableCall(
-    { ...route.protocol, onTakeover },
-    { keep, format, maxStoredBytes: isStored ? maxStoredBytes : 'none' },
-  );
+  const { codec, isEventHandler, options } = route;
+  if (!isEventHandler) return recoverableHandler(route, emissionsFormat(codec));
+  const { maxStoredBytes } = options;
+  return recoverableHandler({ ...route, maxStoredBytes }, nothingFormat(codec));
 }

@@ -1,5 +1,5 @@
 import { isScopePart, type Scope } from '../../core/record-key.js';
-import type { ScopeAnswer } from './request-options.js';
+import type { ResolvedRequestOptions, ScopeAnswer } from './request-options.js';
 
 /** The default scope: whom the guards have found out. */
 export function principalOf(user: unknown): ScopeAnswer {
@@ -16,4 +16,23 @@ export function principalOf(user: unknown): ScopeAnswer {
 export function toScope(answer: ScopeAnswer): Scope | undefined {
   const parts: readonly unknown[] = Array.isArray(answer) ? answer : [answer];
   return parts.length > 0 && parts.every(isScopePart) ? parts : undefined;
+}
+
+/**
+ * The scope of a caller whom nobody knows, by the option `anonymous`; `undefined` where the operation runs unprotected.
+ *
+ * @param refuse - throws.
+ */
+export function anonymousScope(
+  anonymous: ResolvedRequestOptions['anonymous'],
+  refuse: () => never,
+): Scope | undefined {
+  switch (anonymous) {
+    case 'reject':
+      return refuse();
+    case 'ignore':
+      return undefined;
+    case 'shared':
+      return [];
+  }
 }

@@ -1,14 +1,13 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { canonicalJson } from '../../core/canonical-json.js';
-import type { Scope } from '../../core/record-key.js';
-import { callerUnknown, keyInvalid, keyMissing } from '../call/call-refusals.js';
 import type { Call } from '../call/call.js';
+import { callerScope } from '../call/caller-scope.js';
+import { checkedKey } from '../call/checked-key.js';
 import { emissionsFormat, type ThrownValues } from '../call/outcome-format.js';
 import type { ValueRoute } from '../call/value-route.js';
 import { isEnabled } from '../request/is-enabled.js';
 import { payloadContent } from '../request/payload-fingerprint.js';
 import type { RequestContent } from '../request/request-content.js';
-import { principalOf, toScope } from '../request/scope.js';
 import { userOf } from './socket-client.js';
 
 /** The member of the payload that is the key, unless the option `key` is a function. */
@@ -34,8 +33,9 @@ export async function socketCall(
 ): Promise<Call | undefined> {
   const { operation, options, protocol, codec } = route;
   const key = isEnabled(context, operation, options) ? keyOf(context, route) : undefined;
-  const scope = key === undefined ? undefined : await scopeOf(context, route);
-  if (key === undefined || scope === undefined) return undefined;
+  if (key === undefined) return undefined;
+  const scope = await callerScope(context, route, () => userOf(context), CALLER_REMEDY);
+  if (scope === undefined) return undefined;
   return {
     operation,
     keyOperation: options.keyScope === 'operation' ? operation : undefined,
@@ -44,47 +44,23 @@ export async function socketCall(
     fingerprint: route.fingerprint(contentOf(context, route), context),
     keep: options.keep,
     format: emissionsFormat(codec, thrown),
-    maxStoredBytes: options.storeBody ? options.maxStoredBytes : 'none',
+    maxStoredBytes: route.maxStoredBytes,
     options: protocol,
     callerGone: gone,
     handler: context.getHandler(),
   };
 }
 
-function keyOf(context: ExecutionContext, { operation, options }: ValueRoute): string | undefined {
-  const { key, maxKeyLength, required } = options;
+function keyOf(context: ExecutionContext, route: ValueRoute): string | undefined {
+  const { key } = route.options;
   const chosen = typeof key === 'function' ? key(context) : keyMember(payloadOf(context));
-  if (chosen === undefined) {
-    if (required) throw keyMissing(operation, KEY_REMEDY);
-    return undefined;
-  }
-  if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxKeyLength) {
-    throw keyInvalid(operation, maxKeyLength);
-  }
-  return chosen;
+  return checkedKey(chosen, route, KEY_REMEDY);
 }
 
 /** An integer is the same key as its digits. */
 function keyMember(payload: unknown): unknown {
   const value = isObject(payload) ? payload[KEY_MEMBER] : undefined;
   return Number.isSafeInteger(value) ? String(value) : (value ?? undefined);
-}
-
-async function scopeOf(
-  context: ExecutionContext,
-  { operation, options }: ValueRoute,
-): Promise<Scope | undefined> {
-  const { scope, anonymous } = options;
-  const known = toScope(scope === undefined ? principalOf(userOf(context)) : await scope(context));
-  if (known !== undefined) return known;
-  switch (anonymous) {
-    case 'reject':
-      throw callerUnknown(operation, CALLER_REMEDY);
-    case 'ignore':
-      return undefined;
-    case 'shared':
-      return [];
-  }
 }
 
 function contentOf(context: ExecutionContext, { options }: ValueRoute): RequestContent {

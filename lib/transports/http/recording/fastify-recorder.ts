@@ -3,7 +3,9 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { AnswerSink } from './answer-sink.js';
 import type { HttpAnswer } from '../http-answer.js';
 import { RawRecorder } from './raw-recorder.js';
+import { makeResponsesRecordable } from './recordable-response.js';
 import { sendOrFail } from './send-answer.js';
+import { areAscii, wireText } from './wire-text.js';
 
 /** What is needed of Fastify's reply. */
 export interface FastifyReply {
@@ -18,6 +20,7 @@ type HookDone = (error: Error | null, payload?: unknown) => void;
 
 /** What is needed of a Fastify instance. */
 export interface FastifyInstance {
+  readonly server: object;
   addHook(
     name: 'onSend',
     hook: (request: unknown, reply: FastifyReply, payload: unknown, done: HookDone) => void,
@@ -33,6 +36,7 @@ type RecordedReply = FastifyReply & { [RECORDER]?: FastifyRecorder | undefined }
  * above all. It has to be the first hook: call it before plugins are loaded.
  */
 export function addRecordingHook(instance: FastifyInstance): void {
+  makeResponsesRecordable(instance.server);
   instance.addHook('onSend', (_request, reply: RecordedReply, payload, done) => {
     const recorder = reply[RECORDER];
     if (recorder === undefined) done(null, payload);
@@ -103,9 +107,10 @@ export class FastifyRecorder {
   }
 
   private async decide(payload: unknown): Promise<Decided> {
-    const { reply, sink } = this;
     if (payload instanceof Response) this.adopt(payload);
-    const held = await hold(payload, sink.maxHeldBytes);
+    const { reply, sink } = this;
+    const holding = hold(payload, sink.maxHeldBytes);
+    const held = holding instanceof Promise ? await holding : holding;
     const status = reply.statusCode;
     const headers = reply.getHeaders();
     if (held.kind === 'outgrown') {
@@ -120,10 +125,9 @@ export class FastifyRecorder {
     if (replacement !== undefined) return this.inPlaceOf(replacement);
     if (held.kind === 'broken') throw held.error;
     if (payload === undefined || payload === null) return { status, headers, payload };
-    // Bytes, also of a text: Node writes header fields in the encoding of a text that follows them. To
-    // bytes Fastify adds a length, which may not stand beside a coding (RFC 9112 §6.2).
+    // To bytes and text Fastify adds a length, which may not stand beside a coding (RFC 9112 §6.2).
     const isChunked = headers['transfer-encoding'] !== undefined;
-    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    const bytes = sendable(body, headers);
     return { status, headers, payload: isChunked ? Readable.from([bytes]) : bytes };
   }
 
@@ -134,13 +138,9 @@ export class FastifyRecorder {
   }
 
   private inPlaceOf({ status, headers, body }: HttpAnswer): Decided {
-    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-    return {
-      status,
-      headers: { ...this.sink.headersBefore, ...headers },
-      // `undefined` would leave the payload that is to be replaced.
-      payload: bytes.length === 0 ? null : bytes,
-    };
+    const fields = { ...this.sink.headersBefore, ...headers };
+    // `undefined` would leave the payload that is to be replaced.
+    return { status, headers: fields, payload: body.length === 0 ? null : sendable(body, fields) };
   }
 
   /** Sets status and header fields, whatever has been set since they were read. */
@@ -160,12 +160,18 @@ export class FastifyRecorder {
   }
 }
 
+/** Bytes, also of a text: Node writes header fields in the encoding of a text that follows them. */
+function sendable(body: Uint8Array, headers: OutgoingHttpHeaders): string | Buffer {
+  const text = areAscii(Object.values(headers)) ? wireText(body) : undefined;
+  return text ?? Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+}
+
 type Held =
   | { readonly kind: 'complete'; readonly body: Uint8Array }
   | { readonly kind: 'broken'; readonly error: unknown }
   | { readonly kind: 'outgrown'; readonly whole: Readable };
 
-async function hold(payload: unknown, maxHeldBytes: number): Promise<Held> {
+function hold(payload: unknown, maxHeldBytes: number): Held | Promise<Held> {
   if (payload === undefined || payload === null) return { kind: 'complete', body: Buffer.alloc(0) };
   if (typeof payload === 'string') return { kind: 'complete', body: Buffer.from(payload) };
   if (payload instanceof Uint8Array) return { kind: 'complete', body: payload };

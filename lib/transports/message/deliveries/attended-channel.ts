@@ -33,7 +33,7 @@ export class AttendedChannel {
   private readonly ended = new WeakMap<RabbitMqMessage, Listener>();
   private readonly own: Pick<RabbitMqChannel, 'ack' | 'nack'>;
 
-  private constructor(readonly channel: RabbitMqChannel) {
+  private constructor(channel: RabbitMqChannel) {
     const own: Omit<RabbitMqChannel, 'once'> = {
       ack: channel.ack.bind(channel),
       nack: channel.nack.bind(channel),

@@ -1,16 +1,17 @@
-import { checkFunction, checkNames, fail } from '../core/option-checks.js';
-import { IdempotencyOptionsError, type OperationRejectedError } from '../core/errors.js';
-import { PROTOCOL_DEFAULTS, type ResolvedProtocolOptions } from '../core/options.js';
-import { keepSuccesses, type OutcomePolicy } from '../core/outcome-policy.js';
-import type { RecoverableOperation } from '../core/recover-record.js';
-import { recoverableCall } from '../transports/call/call-recovery.js';
-import { valueFormat, type OutcomeFormat } from '../transports/call/outcome-format.js';
+import { checkFunction, checkNames, fail } from '../../core/option-checks.js';
+import { IdempotencyOptionsError, type OperationRejectedError } from '../../core/errors.js';
+import type { ResolvedProtocolOptions } from '../../core/options.js';
+import { keepSuccesses, type OutcomePolicy } from '../../core/outcome-policy.js';
+import type { RecoverableOperation } from '../../core/recover-record.js';
+import { recoverableCall } from '../../transports/call/call-recovery.js';
+import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
 import {
   resolveOptions,
   type IdempotencyModuleOptions,
   type IdempotencyOptions,
-} from './idempotency-options.js';
-import type { IdempotentMethodOptions } from './idempotent-call-options.js';
+} from '../idempotency-options.js';
+import { CALL_OPTION_NAMES } from './call-option-names.js';
+import type { IdempotentMethodOptions } from './call-options.js';
 
 /** Everything about a protected method that does not change from call to call. */
 export interface CallRoute {
@@ -28,16 +29,7 @@ export interface CallRoute {
   readonly protocol: ResolvedProtocolOptions;
 }
 
-const NAMES = new Set([
-  ...Object.keys(PROTOCOL_DEFAULTS),
-  'operation',
-  'key',
-  'scope',
-  'payload',
-  'keep',
-  'codec',
-  'onRejected',
-]);
+const NAMES = new Set([...CALL_OPTION_NAMES, 'onRejected']);
 
 /**
  * @param method - `Class.method`.

@@ -1,16 +1,16 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { canonicalJson } from '../core/canonical-json.js';
-import { IdempotencyOptionsError, OperationRejectedError } from '../core/errors.js';
-import { fingerprint } from '../core/fingerprint.js';
-import type { Scope } from '../core/record-key.js';
-import { callerUnknown, keyMissing } from '../transports/call/call-refusals.js';
-import { CallTransport, valueOf } from '../transports/call/call-transport.js';
-import type { Call, CallResult } from '../transports/call/call.js';
-import type { Handler } from '../transports/http/http-route.js';
-import type { ScopeAnswer } from '../transports/request/request-options.js';
-import { toScope } from '../transports/request/scope.js';
-import type { CallRoute } from './idempotent-call-route.js';
-import { RouteRegistry } from './route-registry.js';
+import { canonicalJson } from '../../core/canonical-json.js';
+import { IdempotencyOptionsError, OperationRejectedError } from '../../core/errors.js';
+import { fingerprint } from '../../core/fingerprint.js';
+import type { Scope } from '../../core/record-key.js';
+import { callerUnknown, keyMissing } from '../../transports/call/call-refusals.js';
+import { CallTransport, valueOf } from '../../transports/call/call-transport.js';
+import type { Call, CallResult } from '../../transports/call/call.js';
+import type { Handler } from '../../transports/http/http-route.js';
+import type { ScopeAnswer } from '../../transports/request/request-options.js';
+import { toScope } from '../../transports/request/scope.js';
+import { RouteRegistry } from '../routes/route-registry.js';
+import type { CallRoute } from './call-route.js';
 
 const KEY_REMEDY =
   'The function given as the option "key" has to answer, at once, with a text that is not empty.';

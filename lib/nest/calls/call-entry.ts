@@ -1,7 +1,7 @@
 import { Inject, Optional, type Type } from '@nestjs/common';
-import { IdempotencyOptionsError } from '../core/errors.js';
-import type { Handler } from '../transports/http/http-route.js';
-import { CALLS } from './idempotent-call-instances.js';
+import { IdempotencyOptionsError } from '../../core/errors.js';
+import type { Handler } from '../../transports/http/http-route.js';
+import { CALLS } from './call-instances.js';
 import { IdempotentCalls } from './idempotent-calls.js';
 
 /**

@@ -1,21 +1,34 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
-import { IdempotencyOptionsError } from '../core/errors.js';
+import { IdempotencyOptionsError } from '../../core/errors.js';
 import {
   httpRoute,
   isSafeRoute,
   type Handler,
   type HttpRoute,
-} from '../transports/http/http-route.js';
-import type { RecoverableOperation } from '../core/recover-record.js';
-import { recoverableRoute } from '../transports/http/http-recovery.js';
-import { recoverableMessage } from '../transports/message/message-recovery.js';
-import { messageRoute, type MessageRoute } from '../transports/message/message-route.js';
-import type { ValueRoute } from '../transports/call/value-route.js';
-import { recoverableMutation } from '../transports/graphql/graphql-recovery.js';
-import { graphqlRoute, type GraphqlRoute } from '../transports/graphql/graphql-route.js';
-import { recoverableSocket } from '../transports/socket/socket-recovery.js';
-import { socketRoute } from '../transports/socket/socket-route.js';
+} from '../../transports/http/http-route.js';
+import type { RecoverableOperation } from '../../core/recover-record.js';
+import { recoverableRoute } from '../../transports/http/http-recovery.js';
+import { recoverableMessage } from '../../transports/message/message-recovery.js';
+import { messageRoute, type MessageRoute } from '../../transports/message/message-route.js';
+import type { ValueRoute } from '../../transports/call/value-route.js';
+import { recoverableMutation } from '../../transports/graphql/graphql-recovery.js';
+import { graphqlRoute, type GraphqlRoute } from '../../transports/graphql/graphql-route.js';
+import { recoverableSocket } from '../../transports/socket/socket-recovery.js';
+import { socketRoute } from '../../transports/socket/socket-route.js';
+import { checkInstances } from '../calls/call-instances.js';
+import { callMethods } from '../calls/call-methods.js';
+import { callRoute, recoverableMethod, type CallRoute } from '../calls/call-route.js';
+import {
+  resolveGraphqlOptions,
+  resolveMessageOptions,
+  resolveOptions,
+  resolveSocketOptions,
+  type IdempotencyModuleOptions,
+  type IdempotencyOptions,
+} from '../idempotency-options.js';
+import { IDEMPOTENCY_MODULE_OPTIONS } from '../idempotency.module-definition.js';
+import { idempotentOptions, reportsEntry } from '../idempotent.metadata.js';
 import { BodyParsers } from './body-parsers.js';
 import { parsesFormsInside, parsesFormsOutside } from './file-interceptors.js';
 import {
@@ -26,19 +39,6 @@ import {
   kindsOf,
   type HandlerKind,
 } from './handler-kinds.js';
-import {
-  resolveGraphqlOptions,
-  resolveMessageOptions,
-  resolveOptions,
-  resolveSocketOptions,
-  type IdempotencyModuleOptions,
-  type IdempotencyOptions,
-} from './idempotency-options.js';
-import { IDEMPOTENCY_MODULE_OPTIONS } from './idempotency.module-definition.js';
-import { checkInstances } from './idempotent-call-instances.js';
-import { callMethods } from './idempotent-call-methods.js';
-import { callRoute, recoverableMethod, type CallRoute } from './idempotent-call-route.js';
-import { idempotentOptions, reportsEntry } from './idempotent.metadata.js';
 import { RouteTable } from './route-table.js';
 import { Serializers } from './serializers.js';
 
@@ -144,7 +144,7 @@ export class RouteRegistry {
     const options = resolveMessageOptions(this.options, isEvent, ...layers);
     const route = messageRoute(nameOf(controller, handler), isEvent, options);
     // Of an event nobody hears what its handler returned.
-    if (!isEvent) this.serializers.check(controller, handler);
+    if (!isEvent) this.serializers.checkInside(controller, handler);
     this.claimName(route.operation, controller, handler, recoverableMessage(route));
     return route;
   }
@@ -154,7 +154,7 @@ export class RouteRegistry {
     const options = resolveSocketOptions(this.options, ...layers);
     const isKeyNamed = layers.some(({ key }) => typeof key === 'string');
     const route = socketRoute(gateway, handler, options, isKeyNamed);
-    if (options.request.enabled !== false) this.serializers.check(gateway, handler);
+    if (options.request.enabled !== false) this.serializers.checkInside(gateway, handler);
     this.claimName(route.operation, gateway, handler, recoverableSocket(route));
     return route;
   }
@@ -162,7 +162,7 @@ export class RouteRegistry {
   private graphqlRoute(resolver: Type, handler: Handler): GraphqlRoute {
     const options = resolveGraphqlOptions(this.options, ...layersOf(resolver, handler));
     const route = graphqlRoute(nameOf(resolver, handler), isMutation(resolver, handler), options);
-    if (options.request.enabled !== false) this.serializers.check(resolver, handler);
+    if (options.request.enabled !== false) this.serializers.checkInside(resolver, handler);
     this.claimName(route.operation, resolver, handler, recoverableMutation(route));
     return route;
   }

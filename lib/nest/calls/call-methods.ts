@@ -1,7 +1,7 @@
 import { MetadataScanner } from '@nestjs/core';
-import type { Handler } from '../transports/http/http-route.js';
-import { isHandler } from './handler-kinds.js';
-import { entryOf } from './idempotent.metadata.js';
+import type { Handler } from '../../transports/http/http-route.js';
+import { entryOf } from '../idempotent.metadata.js';
+import { isHandler } from '../routes/handler-kinds.js';
 
 /**
  * The methods of a class that `@Idempotent()` stands on and that are no handlers, as it left them; those of base classes

@@ -1,6 +1,6 @@
 import type { DiscoveryService } from '@nestjs/core';
-import { IdempotencyOptionsError } from '../core/errors.js';
-import { callMethods } from './idempotent-call-methods.js';
+import { IdempotencyOptionsError } from '../../core/errors.js';
+import { callMethods } from './call-methods.js';
 
 /** Where an instance finds what runs its protected methods: its own application's, of the module that its class is in. */
 export const CALLS = Symbol('nestjs-idempotency:calls');

@@ -1,6 +1,6 @@
 import { METHOD_METADATA } from '@nestjs/common/constants.js';
 import { MetadataScanner } from '@nestjs/core';
-import type { Handler } from '../transports/http/http-route.js';
+import type { Handler } from '../../transports/http/http-route.js';
 
 /** Names of a controller's methods that are routes, those of base classes included. */
 export function routeNames(prototype: object): string[] {

@@ -1,8 +1,8 @@
-import type { OperationRejectedError } from '../core/errors.js';
-import type { ProtocolOptions } from '../core/options.js';
-import type { OutcomePolicy } from '../core/outcome-policy.js';
-import type { ScopePart } from '../core/record-key.js';
-import type { ValueOptions } from '../transports/call/value-options.js';
+import type { OperationRejectedError } from '../../core/errors.js';
+import type { ProtocolOptions } from '../../core/options.js';
+import type { OutcomePolicy } from '../../core/outcome-policy.js';
+import type { ScopePart } from '../../core/record-key.js';
+import type { ValueOptions } from '../../transports/call/value-options.js';
 
 /**
  * Options of `@Idempotent()` on a method that handles no requests: of a service, a job's processor, a scheduled task. The

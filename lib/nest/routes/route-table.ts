@@ -1,5 +1,5 @@
 import type { Type } from '@nestjs/common';
-import type { Handler } from '../transports/http/http-route.js';
+import type { Handler } from '../../transports/http/http-route.js';
 
 /** The protected handlers of one kind, each resolved once. */
 export class RouteTable<Route> {

@@ -1,0 +1,36 @@
+import { IdempotencyOptionsError } from '../core/errors.js';
+import { loadPeer } from '../core/load-peer.js';
+
+/** What is used of lru-cache: a structure, so that no declaration needs the package. */
+export interface LruCache<Value extends object> {
+  /** The sizes of all that is in it, added up. */
+  readonly calculatedSize: number;
+  /** How many values are in it. */
+  readonly size: number;
+  get(key: string): Value | undefined;
+  /** Without counting as a use. */
+  peek(key: string): Value | undefined;
+  set(key: string, value: Value, options: { readonly size: number }): unknown;
+  delete(key: string): boolean;
+  clear(): void;
+  /** The keys, that which was not used for the longest first. */
+  rkeys(): Iterable<string>;
+}
+
+export type LruCacheConstructor = new <Value extends object>(options: {
+  readonly maxSize: number;
+}) => LruCache<Value>;
+
+/** @throws {@link IdempotencyOptionsError} when no lru-cache that will do is installed where `from` looks for it. */
+export function loadLruCache(from?: string): LruCacheConstructor {
+  const module = loadPeer('lru-cache', 'The option "cache" needs', from) as {
+    readonly LRUCache?: LruCacheConstructor;
+  };
+  if (module.LRUCache === undefined) {
+    // Old ones lie in many a node_modules, as a dependency of something else.
+    throw new IdempotencyOptionsError(
+      'The option "cache" needs lru-cache 11, and another version is found: npm install lru-cache@11',
+    );
+  }
+  return module.LRUCache;
+}

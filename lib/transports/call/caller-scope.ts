@@ -1,0 +1,28 @@
+import type { ExecutionContext } from '@nestjs/common';
+import type { Scope } from '../../core/record-key.js';
+import { anonymousScope, principalOf, toScope } from '../request/scope.js';
+import { callerUnknown } from './call-refusals.js';
+import type { ValueRoute } from './value-route.js';
+
+/**
+ * Whose key it is, or `undefined` where the handler runs unprotected for whom nobody knows.
+ *
+ * @param userOf - gives the user whom the guards have found out; asked where there is no option `scope`.
+ * @param remedy - what to do where such callers are rejected, a sentence.
+ * @throws {@link OperationRejectedError} where they are.
+ */
+export async function callerScope(
+  context: ExecutionContext,
+  { operation, options }: ValueRoute,
+  userOf: () => unknown,
+  remedy: string,
+): Promise<Scope | undefined> {
+  const { scope, anonymous } = options;
+  const answer = scope === undefined ? principalOf(userOf()) : await scope(context);
+  return (
+    toScope(answer) ??
+    anonymousScope(anonymous, () => {
+      throw callerUnknown(operation, remedy);
+    })
+  );
+}
