@@ -75,6 +75,7 @@ async function measureBoth(one: string, two: string): Promise<Measurement[]> {
     rounds: Number(values.rounds),
     turnMs: values.quick ? 250 : 1_000,
     warmUpMs: values.quick ? 500 : 3_000,
+    settleMs: 200,
   };
   const starts: Measurement[][] = [];
   for (let start = 1; start <= Number(values.starts); start += 1) {

@@ -1,8 +1,16 @@
-import { describe, it } from '@jest/globals';
-import { describeStoreConformance, type StoreUnderTest } from 'nestjs-idempotency/testing';
+import { afterAll, describe, it } from '@jest/globals';
+import {
+  describeStoreConformance,
+  type SteppableClock,
+  type StoreUnderTest,
+} from 'nestjs-idempotency/testing';
+import { CacheStore } from '../../lib/cache/cache-store.js';
+import type { Clock } from '../../lib/cache/age.js';
 import { BREAKER_DEFAULTS } from '../../lib/core/breaker-options.js';
+import { CACHE_DEFAULTS } from '../../lib/core/cache-options.js';
 import { BreakerStore } from '../../lib/resilience/breaker-store.js';
 import { memoryUnderTest } from './memory-under-test.js';
+import { redisOnItsOwnClock, redisUnderTest, stopRedis } from './redis-under-test.js';
 
 /** What stands around a store is a store, and nobody behind it may notice. */
 const breakerUnderTest: StoreUnderTest = {
@@ -15,4 +23,41 @@ const breakerUnderTest: StoreUnderTest = {
   },
 };
 
-describeStoreConformance({ describe, it }, breakerUnderTest);
+/** Time goes by in the process when it does at the server; only the server's clock is ever set back. */
+function driven(clock: SteppableClock): { kit: SteppableClock; process: Clock } {
+  let passedMs = 0;
+  return {
+    kit: {
+      now: () => clock.now(),
+      step: async (ms) => {
+        passedMs += Math.max(0, ms);
+        await clock.step(ms);
+      },
+    },
+    process: () => ({ monotonic: passedMs, wall: passedMs }),
+  };
+}
+
+/** Its replies come from the memory whenever they can: nothing is too old. */
+function cacheAround(real: StoreUnderTest): StoreUnderTest {
+  return {
+    ...real,
+    name: `CacheStore around ${real.name}`,
+    create: async () => {
+      const { store: inner, clock, ...harness } = await real.create();
+      const options = { ...CACHE_DEFAULTS, maxAgeMs: Infinity };
+      if (clock === undefined) return { ...harness, store: new CacheStore(inner, options) };
+      const { kit, process } = driven(clock);
+      return { ...harness, clock: kit, store: new CacheStore(inner, options, process) };
+    },
+  };
+}
+
+const WRAPPED = [
+  breakerUnderTest,
+  ...[memoryUnderTest, redisUnderTest, redisOnItsOwnClock].map(cacheAround),
+];
+
+for (const store of WRAPPED) describeStoreConformance({ describe, it }, store);
+
+afterAll(() => stopRedis());

@@ -108,6 +108,7 @@ describe('the table of options in the README', () => {
       'codec',
       'consumer',
       'breaker',
+      'cache',
       'reconcile',
       'unitOfWork',
     ];

@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
+import { basename, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { endWithThisProcess } from './end-with-this-process.js';
 
@@ -39,7 +40,9 @@ export interface ServerProcess {
 /** Starts a server and waits until it serves. */
 export async function startServerProcess(command: ServerCommand): Promise<ServerProcess> {
   const { name, program, args, dir, env = process.env, stopTimeoutMs } = command;
-  const child = spawn(program, args, { cwd: dir, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  // A path is one from here, not from the server's directory; a mere name is looked up on PATH.
+  const file = basename(program) === program ? program : resolve(program);
+  const child = spawn(file, args, { cwd: dir, env, stdio: ['ignore', 'pipe', 'pipe'] });
   let log = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk: Buffer) => {

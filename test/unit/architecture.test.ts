@@ -279,6 +279,36 @@ const forbidden: readonly ForbiddenImport[] = [
     rule: 'resilience-needs-opossum-only',
   },
   {
+    from: 'lib/cache/store.ts',
+    imports: '../stores/memory/index.js',
+    reaches: 'lib/stores/memory/index.ts',
+    rule: 'cache-knows-core-and-itself',
+  },
+  {
+    from: 'lib/cache/breaker.ts',
+    imports: '../resilience/breaker.js',
+    reaches: 'lib/resilience/breaker.ts',
+    rule: 'cache-knows-core-and-itself',
+  },
+  {
+    from: 'lib/cache/injection.ts',
+    imports: '@nestjs/common',
+    reaches: 'node_modules/@nestjs/common/index.js',
+    rule: 'cache-needs-lru-cache-only',
+  },
+  {
+    from: 'lib/core/cache.ts',
+    imports: '../cache/replies.js',
+    reaches: 'lib/cache/replies.ts',
+    rule: 'core-knows-core-only',
+  },
+  {
+    from: 'lib/resilience/cache.ts',
+    imports: '../cache/replies.js',
+    reaches: 'lib/cache/replies.ts',
+    rule: 'resilience-knows-core-and-itself',
+  },
+  {
     from: 'lib/core/resilience.ts',
     imports: '../resilience/breaker.js',
     reaches: 'lib/resilience/breaker.ts',
@@ -469,6 +499,7 @@ const packages = [
   'bullmq',
   'graphql',
   'ioredis',
+  'lru-cache',
   'msgpackr',
   'opossum',
   'rxjs',
@@ -521,6 +552,9 @@ export { x as y } from 'bullmq';
   'lib/transports/call/index.ts': `export { x } from '../../codecs/json/index.js';\n`,
   'lib/nest/codec.ts': `export { x } from '../codecs/json/index.js';\n`,
   'lib/cli/main.ts': `export { x } from '../stores/postgres/migrations.js';\n`,
+  'lib/cache/replies.ts': `export { x } from '../core/record.js';
+export { x as y } from 'lru-cache';
+`,
   'lib/resilience/breaker.ts': `export { x } from '../core/record.js';
 export { x as y } from 'opossum';
 `,
@@ -543,6 +577,7 @@ export { x as z } from 'rxjs';
 export { y } from '../transports/http/index.js';
 export { x as z } from '@nestjs/common';
 export { x as breaker } from '../resilience/breaker.js';
+export { x as cache } from '../cache/replies.js';
 `,
   'lib/swagger/index.ts': `export { x } from '../core/record.js';
 export { y } from '../nest/module.js';

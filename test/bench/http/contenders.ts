@@ -2,7 +2,7 @@ import type { OpenContender, Platform } from './contender.js';
 import { bare } from './contenders/bare.js';
 import { emptyInterceptor } from './contenders/empty-interceptor.js';
 import { expressIdempotency } from './contenders/express-idempotency.js';
-import { inMemory, onPostgres, onRedis } from './contenders/nestjs-idempotency.js';
+import { inMemory, onCachedRedis, onPostgres, onRedis } from './contenders/nestjs-idempotency.js';
 import { nodeIdempotency } from './contenders/node-idempotency.js';
 import { powertools } from './contenders/powertools.js';
 import { watchMulti } from './contenders/watch-multi.js';
@@ -28,6 +28,11 @@ export const contenders = {
   bare: { name: 'bare route', open: bare, platforms: both, replays: false },
   empty: { name: 'empty interceptor', open: emptyInterceptor, platforms: both, replays: false },
   redis: { name: 'nestjs-idempotency, Redis', open: onRedis, ...ours },
+  'redis-cached': {
+    name: 'nestjs-idempotency, Redis, local cache',
+    open: onCachedRedis,
+    ...ours,
+  },
   memory: { name: 'nestjs-idempotency, memory', open: inMemory, ...ours },
   postgres: { name: 'nestjs-idempotency, PostgreSQL', open: onPostgres, ...ours },
   'node-idempotency': {

@@ -1,6 +1,6 @@
 import type { Profiler } from 'node:inspector';
 import { Child } from '../measuring/child.js';
-import { entryOf, type Entry } from './contenders.js';
+import { entryOf, type ContenderId, type Entry } from './contenders.js';
 import type { ServerSetup, ServerState } from './server.js';
 
 export interface ServerOptions {
@@ -14,6 +14,7 @@ export interface ServerOptions {
 export class RunningServer {
   private constructor(
     readonly name: string,
+    readonly contender: ContenderId,
     readonly entry: Entry,
     readonly url: string,
     private readonly child: Child,
@@ -21,13 +22,14 @@ export class RunningServer {
 
   static async start(setup: ServerSetup, options: ServerOptions = {}): Promise<RunningServer> {
     const { execPath } = options;
-    const entry = entryOf(setup.contender);
+    const { contender } = setup;
+    const entry = entryOf(contender);
     const child = await Child.start(new URL('server.ts', import.meta.url), {
       ...(execPath === undefined ? {} : { execPath }),
       env: { BENCH_SERVER: JSON.stringify(setup) },
     });
     const url = await child.call<string>('url');
-    return new RunningServer(options.name ?? entry.name, entry, url, child);
+    return new RunningServer(options.name ?? entry.name, contender, entry, url, child);
   }
 
   state(): Promise<ServerState> {

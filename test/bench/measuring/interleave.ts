@@ -30,6 +30,11 @@ export interface Rounds {
   readonly turnMs: number;
   /** The same, of the round that warms up and does not count. */
   readonly warmUpMs: number;
+  /**
+   * How long each turn goes on before it counts: while the others had theirs, a process has given memory back, and the
+   * caches are somebody else's.
+   */
+  readonly settleMs?: number;
 }
 
 /**
@@ -38,7 +43,7 @@ export interface Rounds {
  */
 export async function interleave(
   groups: readonly Group[],
-  { rounds, turnMs, warmUpMs }: Rounds,
+  { rounds, turnMs, warmUpMs, settleMs = 0 }: Rounds,
   onRound: (round: number) => void = () => undefined,
 ): Promise<Measurement[]> {
   const samples = groups.map(({ entrants }) => entrants.map((): Sample[] => []));
@@ -46,8 +51,13 @@ export async function interleave(
     onRound(round);
     for (const [g, { entrants }] of groups.entries()) {
       for (const e of orderOf(entrants.length, round)) {
-        const sample = await entrants[e]!.run(round === 0 ? warmUpMs : turnMs);
-        if (round > 0) samples[g]![e]!.push(sample);
+        const entrant = entrants[e]!;
+        if (round === 0) {
+          await entrant.run(warmUpMs);
+          continue;
+        }
+        if (settleMs > 0) await entrant.run(settleMs);
+        samples[g]![e]!.push(await entrant.run(turnMs));
       }
     }
   }

@@ -15,12 +15,20 @@ import type { Findings, Part, PartContext, Profile } from './part.js';
 const PLATFORMS: readonly Platform[] = ['express', 'fastify'];
 
 const ROUNDS: Readonly<Record<Profile, Rounds>> = {
-  quick: { rounds: 3, turnMs: 300, warmUpMs: 500 },
-  default: { rounds: 6, turnMs: 500, warmUpMs: 800 },
-  full: { rounds: 9, turnMs: 3_000, warmUpMs: 5_000 },
+  quick: { rounds: 3, turnMs: 300, warmUpMs: 1_500, settleMs: 150 },
+  default: { rounds: 6, turnMs: 450, warmUpMs: 2_500, settleMs: 200 },
+  full: { rounds: 9, turnMs: 3_000, warmUpMs: 5_000, settleMs: 500 },
 };
 
-const QUICK: readonly ContenderId[] = ['bare', 'empty', 'redis', 'node-idempotency'];
+const QUICK: readonly ContenderId[] = [
+  'bare',
+  'empty',
+  'redis',
+  'redis-cached',
+  'node-idempotency',
+];
+/** What is measured also where it takes long to tell them apart. */
+const COMPARED: readonly ContenderId[] = ['bare', 'redis', 'node-idempotency'];
 const ALL: readonly ContenderId[] = [
   ...QUICK,
   'memory',
@@ -37,6 +45,8 @@ export interface HttpCompetitor extends ServerOptions {
 interface HttpScenario {
   readonly scenario: Scenario;
   readonly connections: number;
+  /** All where it is left out. */
+  readonly contenders?: readonly ContenderId[];
 }
 
 export const httpPart: Part = {
@@ -73,8 +83,11 @@ export function measureHttp(
         await checkContender(server);
         servers.push(server);
       }
-      for (const { scenario, connections } of scenarios) {
-        const able = servers.filter((server) => isMeasuredAt(server, scenario));
+      for (const { scenario, connections, contenders } of scenarios) {
+        const able = servers.filter(
+          (server) =>
+            isMeasuredAt(server, scenario) && (contenders?.includes(server.contender) ?? true),
+        );
         const conditions = { platform, scenario, connections };
         if (able.length > 0) groups.push(httpGroup(able, conditions, source));
       }
@@ -117,9 +130,11 @@ function isMeasuredAt({ entry }: RunningServer, scenario: Scenario): boolean {
 }
 
 function scenariosOf(profile: Profile): HttpScenario[] {
-  const at = (connections: number, ...scenarios: Scenario[]) =>
+  const at = (connections: number, ...scenarios: Scenario[]): HttpScenario[] =>
     scenarios.map((scenario) => ({ scenario, connections }));
-  if (profile === 'quick') return at(64, 'first', 'replay');
-  const usual = [...at(64, 'first', 'replay', 'conflict', 'mismatch'), ...at(1, 'first', 'replay')];
-  return profile === 'full' ? [...usual, ...at(1, 'conflict', 'mismatch')] : usual;
+  const usual = at(64, 'first', 'replay');
+  if (profile === 'quick') return usual;
+  const others = [...at(64, 'conflict', 'mismatch'), ...at(1, 'first', 'replay')];
+  if (profile === 'full') return [...usual, ...others, ...at(1, 'conflict', 'mismatch')];
+  return [...usual, ...others.map((scenario) => ({ ...scenario, contenders: COMPARED }))];
 }

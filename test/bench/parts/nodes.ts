@@ -10,9 +10,9 @@ const FOLDER = join(import.meta.dirname, '../nodes');
 const NAMES = ['node20', 'node22', 'node24'];
 
 const ROUNDS: Readonly<Record<Profile, Rounds>> = {
-  quick: { rounds: 3, turnMs: 250, warmUpMs: 500 },
-  default: { rounds: 5, turnMs: 600, warmUpMs: 1_500 },
-  full: { rounds: 9, turnMs: 2_000, warmUpMs: 4_000 },
+  quick: { rounds: 3, turnMs: 250, warmUpMs: 1_500, settleMs: 150 },
+  default: { rounds: 5, turnMs: 600, warmUpMs: 2_500, settleMs: 200 },
+  full: { rounds: 9, turnMs: 2_000, warmUpMs: 5_000, settleMs: 500 },
 };
 
 /** The same on several versions of Node. */

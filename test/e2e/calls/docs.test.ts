@@ -1,16 +1,17 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import ts from 'typescript';
 import { jsonCodec, type OutcomeCodec } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { PROTOCOL_DEFAULTS } from '../../../lib/core/options.js';
-import { callRoute } from '../../../lib/nest/idempotent-call-route.js';
+import { callRoute } from '../../../lib/nest/calls/call-route.js';
 import { rejected } from '../../../lib/transports/call/call-rejections.js';
+import { complaintsAbout, samplesOf } from '../../support/documented-typescript.js';
 import { projectRoot } from '../../support/project-root.js';
 
-const page = readFileSync(join(projectRoot, 'docs/calls.md'), 'utf8');
+const PAGE = 'docs/calls.md';
+const page = readFileSync(join(projectRoot, PAGE), 'utf8');
 
 /** The page shows them as they are. */
 const recipes = [
@@ -24,7 +25,7 @@ const recipes = [
   code: readFileSync(join(projectRoot, 'test/e2e/recipes', path), 'utf8'),
 }));
 
-const blocks = [...page.matchAll(/```ts\n(.*?)```/gs)].map(([, code = '']) => code);
+const blocks = samplesOf(PAGE);
 const samples = blocks.filter((block) => recipes.every(({ code }) => code !== block));
 
 /** What the page leaves to its reader. */
@@ -44,36 +45,6 @@ const OTHER_FILES = {
     }`,
 };
 
-/** Compiles the samples as files of this folder, where the package finds itself by its own name. */
-function complaints(): string[] {
-  const pathOf = (name: string) => join(import.meta.dirname, name);
-  const paths = samples.map((_, index) => pathOf(`sample-${index}-of-the-page.ts`));
-  const files = new Map([
-    ...Object.entries(OTHER_FILES).map(([name, text]) => [pathOf(name), text] as const),
-    ...paths.map((path, index) => [path, samples[index] ?? ''] as const),
-  ]);
-  const config = join(projectRoot, 'test/tsconfig.json');
-  const { options } = ts.parseJsonConfigFileContent(
-    ts.readConfigFile(config, (name) => ts.sys.readFile(name)).config,
-    ts.sys,
-    join(projectRoot, 'test'),
-  );
-  const host = ts.createCompilerHost(options);
-  host.fileExists = (name) => files.has(name) || ts.sys.fileExists(name);
-  host.readFile = (name) => files.get(name) ?? ts.sys.readFile(name);
-  const program = ts.createProgram(paths, options, host);
-  return paths.flatMap((path, index) => {
-    const source = program.getSourceFile(path);
-    const found = [
-      ...program.getSyntacticDiagnostics(source),
-      ...program.getSemanticDiagnostics(source),
-    ];
-    return found.map(
-      ({ messageText }) => `sample ${index}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`,
-    );
-  });
-}
-
 /** The rows of the table under a heading, without the line that names the columns. */
 function tableUnder(heading: string): string[][] {
   const [, section = ''] = page.split(`\n## ${heading}\n`);
@@ -85,7 +56,7 @@ function tableUnder(heading: string): string[][] {
 describe('the page about calls', () => {
   it('has TypeScript that compiles as it stands', () => {
     expect(samples).toHaveLength(5);
-    expect(complaints()).toEqual([]);
+    expect(complaintsAbout(samples, OTHER_FILES)).toEqual([]);
   }, 60_000);
 
   it.each(recipes)('shows the recipe that is tested: $path', ({ code }) => {

@@ -1,35 +1,32 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Controller } from '@nestjs/common';
 import { EventPattern } from '@nestjs/microservices';
 import { Redis } from 'ioredis';
 import { Idempotent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { until } from '../../integration/redis/support/until.js';
-import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { Consumers } from './support/consumers.js';
-import { TestQueue } from './support/test-queue.js';
+import { emitOrder } from './support/orders.js';
+import { useBroker } from './support/use-broker.js';
 
 /** What an event's record takes: nothing is kept of what the handler returned. */
 const RECORD_BYTES_AT_MOST = 232;
 
-let broker: RabbitMqServer;
 let redis: RedisServer;
 let monitor: Redis;
-const consumers = new Consumers();
 beforeAll(async () => {
-  [broker, redis] = await Promise.all([startRabbitMq(), startRedis()]);
+  redis = await startRedis();
   monitor = new Redis(redis.url);
-}, 60_000);
-afterEach(() => consumers.close());
+});
 afterAll(async () => {
   monitor.disconnect();
-  await Promise.all([broker.stop(), redis.stop()]);
+  await redis.stop();
 });
+const { consumers, openQueue } = useBroker();
 
 describe('an event', () => {
   it('takes two commands, each copy of it one more, and a record without its value', async () => {
-    const queue = consumers.with(await TestQueue.open(broker));
+    const queue = await openQueue();
     @Controller()
     class Orders {
       @Idempotent({ consumer: 'billing' })
@@ -47,13 +44,13 @@ describe('an event', () => {
       return Number(calls);
     };
     // The server learns the scripts' texts.
-    await queue.emit('order.placed', { id: 0 }, { messageId: 'm0' });
+    await emitOrder(queue, 0);
     await until(() => events.some(({ type }) => type === 'completed'));
     const before = await scripts();
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     await until(() => events.filter(({ type }) => type === 'completed').length === 2);
     expect((await scripts()) - before).toBe(2);
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     await until(() => events.some(({ type }) => type === 'replayed'));
     expect((await scripts()) - before).toBe(3);
     for (const key of await monitor.keys('idem:*')) {

@@ -1,71 +1,35 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Catch, Controller, type ArgumentsHost, type Type } from '@nestjs/common';
-import { Ctx, EventPattern, MessagePattern, Payload, type RmqContext } from '@nestjs/microservices';
-import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
+import { EventPattern, MessagePattern } from '@nestjs/microservices';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { EMPTY, type Observable } from 'rxjs';
 import { until } from '../../integration/redis/support/until.js';
-import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { Consumers } from './support/consumers.js';
+import { deliveredIn, emitOrder, orders, type Channel } from './support/orders.js';
 import { startConsumer } from './support/start-consumer.js';
-import { TestQueue } from './support/test-queue.js';
+import { useBroker } from './support/use-broker.js';
 
-let broker: RabbitMqServer;
 let redis: RedisServer;
-const consumers = new Consumers();
 beforeAll(async () => {
-  [broker, redis] = await Promise.all([startRabbitMq(), startRedis()]);
-}, 60_000);
-afterEach(() => consumers.close());
-afterAll(async () => {
-  await Promise.all([broker.stop(), redis.stop()]);
+  redis = await startRedis();
 });
-
-interface Channel {
-  ack(message: object, allUpTo?: boolean): void;
-  ackAll(): void;
-  nack(message: object, allUpTo?: boolean, requeue?: boolean): void;
-  reject(message: object, requeue?: boolean): void;
-  checkQueue(queue: string): Promise<{ messageCount: number }>;
-}
-
-type Handle = (channel: Channel, message: object, order: { id: number }) => unknown;
-
-function orders(handle: Handle, options: IdempotencyOptions = {}): Type {
-  @Controller()
-  class Orders {
-    @Idempotent({ consumer: 'billing', redeliveryDelayMs: 20, ...options })
-    @EventPattern(['order.placed'])
-    place(@Payload() order: { id: number }, @Ctx() context: RmqContext): unknown {
-      return handle(context.getChannelRef() as Channel, context.getMessage(), order);
-    }
-  }
-  return Orders;
-}
-
-async function limitedQueue(): Promise<{ queue: TestQueue; aside: TestQueue }> {
-  const aside = consumers.with(await TestQueue.open(broker));
-  return { queue: consumers.with(await TestQueue.limited(broker, aside, 5)), aside };
-}
-
-const emit = (queue: TestQueue, id: number) =>
-  queue.emit('order.placed', { id }, { messageId: `m${id}` });
+afterAll(() => redis.stop());
+const { consumers, openQueue, openLimitedQueue } = useBroker();
 
 describe('a handler that talks to the broker by itself', () => {
   it('may acknowledge its message: it is told once, and the channel lives on', async () => {
-    const { queue } = await limitedQueue();
+    const { queue } = await openLimitedQueue();
     const handled: number[] = [];
-    const controller = orders((channel, message, { id }) => {
+    const controller = orders(({ channel, message, id }) => {
       channel.ack(message);
       handled.push(id);
     });
     await consumers.start(queue, controller, { store: memoryStore() });
-    for (const id of [1, 1, 2]) await emit(queue, id);
+    for (const id of [1, 1, 2]) await emitOrder(queue, id);
     await queue.isEmpty();
     // On a channel that the broker had closed, nothing would come any more.
-    await emit(queue, 3);
+    await emitOrder(queue, 3);
     await until(() => handled.length === 3);
     expect(handled).toEqual([1, 2, 3]);
   });
@@ -74,26 +38,26 @@ describe('a handler that talks to the broker by itself', () => {
     ['nack', (channel: Channel, message: object) => channel.nack(message, false, false)],
     ['reject', (channel: Channel, message: object) => channel.reject(message, false)],
   ])('may put its message aside by %s: its return is no success then', async (_, refuse) => {
-    const { queue, aside } = await limitedQueue();
+    const { queue, aside } = await openLimitedQueue();
     let runs = 0;
-    const controller = orders((channel, message) => {
+    const controller = orders(({ channel, message }) => {
       runs += 1;
       refuse(channel, message);
     });
     const { events } = await consumers.start(queue, controller, { store: memoryStore() });
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await aside.holds(1);
     expect(runs).toBe(1);
     expect(events.map(({ type }) => type)).toEqual(['acquired', 'released']);
   });
 
   it('may do so from anywhere, such as the timer that writes a batch', async () => {
-    const { queue, aside } = await limitedQueue();
+    const { queue, aside } = await openLimitedQueue();
     let refuse: () => void = () => undefined;
     // Made outside of any message, as a batch's timer is.
     const flush = setInterval(() => refuse(), 10);
     const controller = orders(
-      (channel, message) =>
+      ({ channel, message }) =>
         new Promise<void>((resolve) => {
           refuse = () => {
             channel.nack(message, false, false);
@@ -102,35 +66,35 @@ describe('a handler that talks to the broker by itself', () => {
         }),
     );
     const { events } = await consumers.start(queue, controller, { store: memoryStore() });
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await aside.holds(1);
     clearInterval(flush);
     expect(events.map(({ type }) => type)).toEqual(['acquired', 'released']);
   });
 
   it('may ask for its message again, and gets it', async () => {
-    const { queue } = await limitedQueue();
+    const { queue } = await openLimitedQueue();
     let runs = 0;
-    const controller = orders((channel, message) => {
+    const controller = orders(({ channel, message }) => {
       runs += 1;
       if (runs === 1) channel.nack(message);
     });
     await consumers.start(queue, controller, { store: memoryStore() });
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await until(() => runs === 2);
     await queue.isEmpty();
   });
 
   it('that acknowledges its message and then fails does not get it again', async () => {
-    const { queue } = await limitedQueue();
+    const { queue } = await openLimitedQueue();
     let runs = 0;
-    const controller = orders((channel, message) => {
+    const controller = orders(({ channel, message }) => {
       runs += 1;
       channel.ack(message);
       throw new Error('planned');
     });
     await consumers.start(queue, controller, { store: memoryStore() });
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await until(() => runs === 1);
     await queue.isEmpty();
     expect(runs).toBe(1);
@@ -140,10 +104,10 @@ describe('a handler that talks to the broker by itself', () => {
     ['ack(message, true)', (channel: Channel, message: object) => channel.ack(message, true)],
     ['ackAll()', (channel: Channel) => channel.ackAll()],
   ])('is refused %s, for others’ outcomes may not be stored yet', async (_, acknowledge) => {
-    const { queue, aside } = await limitedQueue();
+    const { queue, aside } = await openLimitedQueue();
     const errors: unknown[] = [];
     const controller = orders(
-      (channel, message) => {
+      ({ channel, message }) => {
         try {
           acknowledge(channel, message);
         } catch (error) {
@@ -154,19 +118,19 @@ describe('a handler that talks to the broker by itself', () => {
       { onFailure: 'dead-letter' },
     );
     await consumers.start(queue, controller, { store: memoryStore() });
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await aside.holds(1);
     expect(errors).toEqual([expect.objectContaining({ code: 'idempotency_options_invalid' })]);
   });
 
   it('finds all else of its channel', async () => {
-    const { queue } = await limitedQueue();
+    const { queue } = await openLimitedQueue();
     const counts: number[] = [];
-    const controller = orders(async (channel) => {
+    const controller = orders(async ({ channel }) => {
       counts.push((await channel.checkQueue(queue.name)).messageCount);
     });
     await consumers.start(queue, controller, { store: memoryStore() });
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await until(() => counts.length === 1);
     expect(counts).toEqual([0]);
   });
@@ -174,12 +138,12 @@ describe('a handler that talks to the broker by itself', () => {
 
 describe('an exception filter', () => {
   it('has its say before the layer: what it tells the broker stands', async () => {
-    const { queue, aside } = await limitedQueue();
+    const { queue, aside } = await openLimitedQueue();
     @Catch()
     class PutAside {
       catch(_: unknown, host: ArgumentsHost): Observable<never> {
-        const context = host.switchToRpc().getContext<RmqContext>();
-        (context.getChannelRef() as Channel).nack(context.getMessage(), false, false);
+        const { channel, message } = deliveredIn(host);
+        channel.nack(message, false, false);
         return EMPTY;
       }
     }
@@ -194,7 +158,7 @@ describe('an exception filter', () => {
       { store: memoryStore() },
       { configure: (app) => app.useGlobalFilters(new PutAside()) },
     );
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await aside.holds(1);
     expect(runs).toBe(1);
   });
@@ -202,7 +166,7 @@ describe('an exception filter', () => {
 
 describe('a message that can never be handled', () => {
   it('because it has no key fails with what to do, and is not lost', async () => {
-    const { queue, aside } = await limitedQueue();
+    const { queue, aside } = await openLimitedQueue();
     const errors: unknown[] = [];
     @Catch()
     class Noting {
@@ -229,7 +193,7 @@ describe('a message that can never be handled', () => {
   });
 
   it('without a key is handled unprotected, and acknowledged, where none is required', async () => {
-    const { queue } = await limitedQueue();
+    const { queue } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(() => (runs += 1), { required: false });
     await consumers.start(queue, controller, { store: memoryStore() });
@@ -240,13 +204,13 @@ describe('a message that can never be handled', () => {
   });
 
   it('because its id belongs to another message is put aside, and told of', async () => {
-    const { queue, aside } = await limitedQueue();
+    const { queue, aside } = await openLimitedQueue();
     const handled: number[] = [];
-    const controller = orders((_channel, _message, { id }) => handled.push(id), {
+    const controller = orders(({ id }) => handled.push(id), {
       onFailure: 'dead-letter',
     });
     const { events } = await consumers.start(queue, controller, { store: memoryStore() });
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     await queue.emit('order.placed', { id: 2 }, { messageId: 'm1' });
     await aside.holds(1);
     expect(handled).toEqual([1]);
@@ -258,7 +222,7 @@ describe('a message that can never be handled', () => {
 
 describe('an event that names a place for answers', () => {
   it('is one all the same: when it fails it is given back, and not counted as answered', async () => {
-    const { queue } = await limitedQueue();
+    const { queue } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(() => {
       runs += 1;
@@ -274,28 +238,28 @@ describe('an event that names a place for answers', () => {
 
 describe('a shutdown', () => {
   it('leaves to the next consumer what has not begun, and ends what has', async () => {
-    const queue = consumers.with(await TestQueue.open(broker));
+    const queue = await openQueue();
     const handled: number[] = [];
     let release: () => void = () => undefined;
     const busy = new Promise<void>((resolve) => {
       release = resolve;
     });
-    const first = orders(async (_channel, _message, { id }) => {
+    const first = orders(async ({ id }) => {
       handled.push(id);
       await busy;
     });
     const store = () => redisStore({ url: redis.url });
     const { app } = await consumers.start(queue, first, { store: store() });
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await until(() => handled.length === 1);
     const closed = app.close();
-    await emit(queue, 2);
+    await emitOrder(queue, 2);
     release();
     await closed;
     await queue.holds(2);
     await consumers.start(
       queue,
-      orders((_channel, _message, { id }) => handled.push(id)),
+      orders(({ id }) => handled.push(id)),
       { store: store() },
     );
     await queue.isEmpty();
@@ -305,7 +269,7 @@ describe('a shutdown', () => {
 
 describe('the start is refused', () => {
   const started = async (controllers: Type[], transport: object = {}) => {
-    const queue = consumers.with(await TestQueue.open(broker));
+    const queue = await openQueue();
     return startConsumer(queue.transport(transport), {
       controllers,
       options: { store: memoryStore() },
@@ -352,7 +316,7 @@ describe('the start is refused', () => {
         return 1;
       }
     }
-    const queue = consumers.with(await TestQueue.open(broker));
+    const queue = await openQueue();
     await consumers.start(queue, Unprotected, { store: memoryStore() }, { noAck: true });
     await queue.isConsumed();
   });

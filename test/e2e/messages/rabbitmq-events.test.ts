@@ -1,6 +1,6 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { Catch, Controller, type ExecutionContext, type Type } from '@nestjs/common';
-import { Ctx, EventPattern, Payload, type RmqContext } from '@nestjs/microservices';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Catch, Controller, type ExecutionContext } from '@nestjs/common';
+import { EventPattern, type RmqContext } from '@nestjs/microservices';
 import {
   IdempotencyContext,
   Idempotent,
@@ -13,48 +13,17 @@ import { EMPTY, type Observable } from 'rxjs';
 import { until } from '../../integration/redis/support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
-import { queueDepth } from '../../support/rabbitmq-queues.js';
-import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { Consumers } from './support/consumers.js';
-import { TestQueue } from './support/test-queue.js';
+import { emitOrder, orders } from './support/orders.js';
+import type { TestQueue } from './support/test-queue.js';
+import { useBroker } from './support/use-broker.js';
 
-let broker: RabbitMqServer;
 let redis: RedisServer;
-const consumers = new Consumers();
 beforeAll(async () => {
-  [broker, redis] = await Promise.all([startRabbitMq(), startRedis()]);
-}, 60_000);
-afterEach(() => consumers.close());
-afterAll(async () => {
-  await Promise.all([broker.stop(), redis.stop()]);
+  redis = await startRedis();
 });
-
-interface Order {
-  readonly id: number;
-}
-
-/** A controller that handles `order.placed` by `handle`. */
-function orders(
-  handle: (order: Order, context?: IdempotencyContext, rmq?: RmqContext) => unknown,
-  options: IdempotencyOptions = { consumer: 'billing' },
-): Type {
-  @Controller()
-  class Orders {
-    @Idempotent({ redeliveryDelayMs: 20, ...options })
-    @EventPattern(['order.placed'])
-    place(
-      @Payload() order: Order,
-      @IdempotencyContext() context: IdempotencyContext,
-      @Ctx() rmq: RmqContext,
-    ): unknown {
-      return handle(order, context, rmq);
-    }
-  }
-  return Orders;
-}
-
-const openQueue = async () => consumers.with(await TestQueue.open(broker));
+afterAll(() => redis.stop());
+const { consumers, openQueue, openLimitedQueue } = useBroker();
 
 describe('an event', () => {
   it('is handled once, however often it is published, and each copy is acknowledged', async () => {
@@ -63,7 +32,7 @@ describe('an event', () => {
     const controller = orders(({ id }) => handled.push(id));
     await consumers.start(queue, controller, { store: memoryStore() });
     for (const id of [1, 1, 2, 1, 2]) {
-      await queue.emit('order.placed', { id }, { messageId: `m${String(id)}` });
+      await emitOrder(queue, id);
     }
     await queue.isEmpty();
     expect(handled.sort()).toEqual([1, 2]);
@@ -77,7 +46,7 @@ describe('an event', () => {
       if (runs < 3) throw new Error('planned');
     });
     const { events } = await consumers.start(queue, controller, { store: memoryStore() });
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     await until(() => runs === 3);
     await queue.isEmpty();
     expect(runs).toBe(3);
@@ -87,15 +56,14 @@ describe('an event', () => {
   });
 
   it('that always fails is put aside by the broker after its limit', async () => {
-    const aside = await openQueue();
-    const queue = consumers.with(await TestQueue.limited(broker, aside, 3));
+    const { queue, aside } = await openLimitedQueue(3);
     let runs = 0;
     const controller = orders(() => {
       runs += 1;
       throw new Error('planned');
     });
     await consumers.start(queue, controller, { store: memoryStore() });
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     await aside.holds(1);
     expect(runs).toBe(4);
     await queue.isEmpty();
@@ -105,38 +73,55 @@ describe('an event', () => {
     ['at once, where "onFailure" is so', 'dead-letter' as const],
     ['where a function says so', () => 'dead-letter' as const],
   ])('that fails is put aside %s', async (_, onFailure) => {
-    const aside = await openQueue();
-    const queue = consumers.with(await TestQueue.limited(broker, aside, 10));
+    const { queue, aside } = await openLimitedQueue(10);
     let runs = 0;
     const controller = orders(
       () => {
         runs += 1;
         throw new Error('planned');
       },
-      { consumer: 'billing', onFailure },
+      { onFailure },
     );
     await consumers.start(queue, controller, { store: memoryStore() });
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     await aside.holds(1);
     expect(runs).toBe(1);
   });
 
   it('whose failure is kept is put aside, and so is each of its copies', async () => {
-    const aside = await openQueue();
-    const queue = consumers.with(await TestQueue.limited(broker, aside, 10));
+    const { queue, aside } = await openLimitedQueue(10);
     let runs = 0;
     const controller = orders(
       () => {
         runs += 1;
         throw new Error('planned');
       },
-      { consumer: 'billing', keep: () => true },
+      { keep: () => true },
     );
     await consumers.start(queue, controller, { store: memoryStore() });
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
+    await emitOrder(queue, 1);
     await aside.holds(2);
     expect(runs).toBe(1);
+  });
+
+  it('tells its handler about its attempt', async () => {
+    const queue = await openQueue();
+    const told: IdempotencyContext[] = [];
+    @Controller()
+    class Orders {
+      @Idempotent({ consumer: 'billing' })
+      @EventPattern(['order.placed'])
+      place(@IdempotencyContext() context: IdempotencyContext): void {
+        told.push(context);
+      }
+    }
+    await consumers.start(queue, Orders, { store: memoryStore() });
+    await emitOrder(queue, 1);
+    await until(() => told.length === 1);
+    expect(told).toEqual([
+      expect.objectContaining({ key: 'm1', attempt: 1, isTakeover: false, isProtected: true }),
+    ]);
   });
 });
 
@@ -170,8 +155,8 @@ describe('a copy of an event in progress', () => {
     );
     const first = await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
     const second = await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
+    await emitOrder(queue, 1);
     await until(() => deliveries.length === 2 && started.length === 1);
     gate.open();
     await queue.isEmpty();
@@ -197,10 +182,10 @@ describe('a copy of an event in progress', () => {
       await gate.pass();
     }, options);
     const { events } = await consumers.start(queue, controller, { store: memoryStore() });
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     await until(() => runs === 1);
     const since = Date.now();
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     const rejected = () => events.filter(({ type }) => type === 'rejected').length;
     await until(() => rejected() === 6);
     const seconds = (Date.now() - since) / 1_000;
@@ -225,10 +210,10 @@ describe('a copy of an event in progress', () => {
     );
     const store = () => redisStore({ url: redis.url });
     await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     await until(() => runs === 1);
     const leaving = await consumers.start(queue, controller, { store: store() }, { prefetch: 1 });
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     await queue.holds(0);
     await leaving.app.close();
     await queue.holds(1);
@@ -238,65 +223,58 @@ describe('a copy of an event in progress', () => {
   });
 });
 
+/** A consumer that counts its runs, and whose store may go away. */
+async function onFaultyStore(queue: TestQueue, options: IdempotencyOptions) {
+  const store = new FaultyStore(memoryStore());
+  let runs = 0;
+  const controller = orders(() => {
+    runs += 1;
+  }, options);
+  const consumer = await consumers.start(queue, controller, { store });
+  return { ...consumer, store, runs: () => runs };
+}
+
 describe('while the store is away', () => {
   it('an event is neither handled nor acknowledged, and is handled once when the store is back', async () => {
     const queue = await openQueue();
-    const store = new FaultyStore(memoryStore());
-    let runs = 0;
-    const controller = orders(
-      () => {
-        runs += 1;
-      },
-      { consumer: 'billing', retryAfterMs: 10 },
-    );
-    const { events } = await consumers.start(queue, controller, { store });
+    const { events, store, runs } = await onFaultyStore(queue, { retryAfterMs: 10 });
     for (let times = 0; times < 5; times += 1) store.next('begin', unavailable);
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
-    await until(() => runs === 1);
+    await emitOrder(queue, 1);
+    await until(() => runs() === 1);
     await queue.isEmpty();
     expect(events.filter(({ type }) => type === 'store_unavailable')).toHaveLength(5);
-    expect(runs).toBe(1);
+    expect(runs()).toBe(1);
   });
 
   it('the broker gets an event back, unharmed, once it has been kept too long', async () => {
     const queue = await openQueue();
-    const store = new FaultyStore(memoryStore());
-    let runs = 0;
-    const controller = orders(
-      () => {
-        runs += 1;
-      },
-      { consumer: 'billing', retryAfterMs: 400, holdTimeoutMs: 1_000 },
-    );
-    const app = await consumers.start(queue, controller, { store });
+    const { app, events, store, runs } = await onFaultyStore(queue, {
+      retryAfterMs: 400,
+      holdTimeoutMs: 1_000,
+    });
     store.always(unavailable, 'begin');
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
-    await until(() => app.events.length >= 8);
-    await app.app.close();
+    await emitOrder(queue, 1);
+    await until(() => events.length >= 8);
+    await app.close();
     await queue.holds(1);
-    expect(runs).toBe(0);
+    expect(runs()).toBe(0);
   });
 });
 
 describe('when the store goes away before the outcome is stored', () => {
   it('the broker keeps the event, which is acknowledged once it is stored, and not run again', async () => {
     const queue = await openQueue();
-    const store = new FaultyStore(memoryStore());
-    let runs = 0;
-    const controller = orders(
-      () => {
-        runs += 1;
-      },
-      { consumer: 'billing', saveTimeoutMs: 50, retryAfterMs: 50 },
-    );
-    const { events } = await consumers.start(queue, controller, { store });
+    const { events, store, runs } = await onFaultyStore(queue, {
+      saveTimeoutMs: 50,
+      retryAfterMs: 50,
+    });
     store.always(unavailable, 'complete');
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     await until(() => events.some(({ type }) => type === 'save_delayed'));
-    expect(await queueDepth(broker, queue.name)).toMatchObject({ ready: 0, unacked: 1 });
+    expect(await queue.depth()).toMatchObject({ ready: 0, unacked: 1 });
     store.heal();
     await queue.isEmpty();
-    expect(runs).toBe(1);
+    expect(runs()).toBe(1);
   });
 });
 
@@ -313,7 +291,7 @@ describe('the same event', () => {
     await start(billing, 'billing-of-two');
     await start(mailing, 'mailing-of-two');
     for (const queue of [billing, mailing, billing]) {
-      await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+      await emitOrder(queue, 1);
     }
     await billing.isEmpty();
     await mailing.isEmpty();
@@ -325,7 +303,7 @@ describe('the same event', () => {
     const handled: string[] = [];
     const tenantOf = (context: ExecutionContext) =>
       context.switchToRpc().getData<{ tenant: string }>().tenant;
-    const controller = orders((order) => handled.push((order as { tenant?: string }).tenant!), {
+    const controller = orders(({ tenant }) => handled.push(tenant!), {
       consumer: queue.name,
       scope: tenantOf,
     });
@@ -338,8 +316,7 @@ describe('the same event', () => {
   });
 
   it('is not handled where the module’s scope cannot read it, for tenants could be mixed', async () => {
-    const aside = await openQueue();
-    const queue = consumers.with(await TestQueue.limited(broker, aside, 1));
+    const { queue, aside } = await openLimitedQueue(1);
     let runs = 0;
     const errors: unknown[] = [];
     @Catch()
@@ -358,23 +335,21 @@ describe('the same event', () => {
       { store: memoryStore(), scope: ofRequests },
       { configure: (app) => app.useGlobalFilters(new Noting()) },
     );
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     await aside.holds(1);
     expect(runs).toBe(0);
     expect(String(errors[0])).toMatch(/"scope" failed for a message .* a "scope" of its own/);
   });
 
   it('is not handled where its tenant is missing, for it could be taken for another one’s', async () => {
-    const aside = await openQueue();
-    const queue = consumers.with(await TestQueue.limited(broker, aside, 1));
+    const { queue, aside } = await openLimitedQueue(1);
     const handled: number[] = [];
     const controller = orders(({ id }) => handled.push(id), {
-      consumer: 'billing',
       scope: () => undefined,
     });
     const { app } = await consumers.start(queue, controller, { store: memoryStore() });
     app.useLogger(false);
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1' });
+    await emitOrder(queue, 1);
     await aside.holds(1);
     expect(handled).toEqual([]);
   });
@@ -387,7 +362,6 @@ describe('the same event', () => {
         runs += 1;
       },
       {
-        consumer: 'billing',
         key: payloadKey({ exclude: ['at'] }),
         fingerprint: { exclude: ['at'] },
       },

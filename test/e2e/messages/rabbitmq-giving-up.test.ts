@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Controller, UseInterceptors, type NestInterceptor } from '@nestjs/common';
 import { ClientProxyFactory, MessagePattern, RmqRecordBuilder } from '@nestjs/microservices';
 import { Idempotent } from 'nestjs-idempotency';
@@ -6,23 +6,10 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { lastValueFrom, NEVER, timeout, toArray } from 'rxjs';
 import { until } from '../../integration/redis/support/until.js';
 import { Gate } from '../../support/http/gate.js';
-import { queueDepth } from '../../support/rabbitmq-queues.js';
-import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
-import { Consumers } from './support/consumers.js';
-import { orders } from './support/orders.js';
-import { TestQueue } from './support/test-queue.js';
+import { emitOrder, orders } from './support/orders.js';
+import { useBroker } from './support/use-broker.js';
 
-let broker: RabbitMqServer;
-const consumers = new Consumers();
-beforeAll(async () => {
-  broker = await startRabbitMq();
-}, 60_000);
-afterEach(() => consumers.close());
-afterAll(() => broker.stop());
-
-const openQueue = async () => consumers.with(await TestQueue.open(broker));
-const emit = (queue: TestQueue, id: number) =>
-  queue.emit('order.placed', { id }, { messageId: `m${id}` });
+const { consumers, openQueue } = useBroker();
 
 /** Stands inside of the layer, and does not wait for as long as the handler takes the first time. */
 function impatient(): NestInterceptor {
@@ -79,10 +66,10 @@ describe('a handler that goes on after an interceptor inside of the layer has gi
       { store: memoryStore() },
       { configure: (app) => app.useGlobalGuards(guard) },
     );
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     // It has come again, and waits.
     await until(() => counted.count >= 2);
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await until(() => counted.count >= 3);
     expect(work.runs).toBe(1);
     work.gate.open();
@@ -112,7 +99,7 @@ describe('a handler that goes on after an interceptor inside of the layer has gi
       { store: memoryStore() },
       { configure: (app) => app.useGlobalGuards(guard) },
     );
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await until(() => counted.count >= 2);
     expect(work.runs).toBe(1);
     work.gate.open();
@@ -178,8 +165,8 @@ describe('a message whose handler is not done when its time is over', () => {
       { store: memoryStore(), shutdownTimeoutMs: 0 },
       { prefetch: 1 },
     );
-    await emit(queue, 1);
-    await emit(queue, 2);
+    await emitOrder(queue, 1);
+    await emitOrder(queue, 2);
     await until(() => runs.includes(2));
     await queue.isEmpty();
     expect(runs).toEqual([1, 2]);
@@ -195,9 +182,9 @@ describe('a message whose handler is not done when its time is over', () => {
       { store: memoryStore() },
       { configure: (app) => app.useGlobalGuards(guard) },
     );
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await until(() => events.some(({ type }) => type === 'lease_lost'));
-    expect(await queueDepth(broker, queue.name)).toMatchObject({ ready: 0, unacked: 1 });
+    expect(await queue.depth()).toMatchObject({ ready: 0, unacked: 1 });
     work.gate.open();
     await queue.isEmpty();
     expect(counted.count).toBe(1);

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import {
   Catch,
   Controller,
@@ -13,28 +13,11 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { EMPTY, from, map, tap, timeout, type Observable } from 'rxjs';
 import { until } from '../../integration/redis/support/until.js';
 import { Gate } from '../../support/http/gate.js';
-import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
-import { Consumers } from './support/consumers.js';
-import { deliveredIn, orders, type Channel, type Delivered } from './support/orders.js';
-import { TestQueue } from './support/test-queue.js';
+import { deliveredIn, emitOrder, orders, type Channel, type Delivered } from './support/orders.js';
+import type { TestQueue } from './support/test-queue.js';
+import { useBroker } from './support/use-broker.js';
 
-let broker: RabbitMqServer;
-const consumers = new Consumers();
-beforeAll(async () => {
-  broker = await startRabbitMq();
-}, 60_000);
-afterEach(() => consumers.close());
-afterAll(() => broker.stop());
-
-const openQueue = async () => consumers.with(await TestQueue.open(broker));
-
-async function limitedQueue(): Promise<{ queue: TestQueue; aside: TestQueue }> {
-  const aside = await openQueue();
-  return { queue: consumers.with(await TestQueue.limited(broker, aside, 5)), aside };
-}
-
-const emit = (queue: TestQueue, id: number) =>
-  queue.emit('order.placed', { id }, { messageId: `m${id}` });
+const { consumers, openQueue, openLimitedQueue } = useBroker();
 
 /** What was handled, and over which channels: on one that the broker has closed, nothing would come any more. */
 class Handled {
@@ -53,7 +36,7 @@ class Handled {
 async function isToldOnce(queue: TestQueue, handled: Handled): Promise<void> {
   const before = [...handled.ids];
   await queue.isEmpty();
-  await emit(queue, 99);
+  await emitOrder(queue, 99);
   await until(() => handled.ids.length > before.length);
   await queue.isEmpty();
   expect(handled.ids).toEqual([...before, 99]);
@@ -102,7 +85,7 @@ describe('a message is told of once, and the consumer lives on, where it is ackn
     const handled = new Handled();
     const controller = orders((delivered) => handled.note(delivered));
     await consumers.start(queue, controller, { store: memoryStore() }, { configure });
-    for (const id of [1, 2, 3]) await emit(queue, id);
+    for (const id of [1, 2, 3]) await emitOrder(queue, id);
     await until(() => handled.ids.length === 3);
     await isToldOnce(queue, handled);
   });
@@ -127,7 +110,7 @@ describe('a message is told of once, and the consumer lives on, where it is ackn
       { store: memoryStore() },
       { prefetch: 3 },
     );
-    for (const id of [1, 2, 3]) await emit(queue, id);
+    for (const id of [1, 2, 3]) await emitOrder(queue, id);
     await until(() => handled.ids.length === 3);
     await isToldOnce(queue, handled);
     expect(events.filter(({ type }) => type === 'completed')).toHaveLength(4);
@@ -145,7 +128,7 @@ describe('a message is told of once, and the consumer lives on, where it is ackn
     }
     const controllers = [orders((delivered) => handled.note(delivered)), Unprotected];
     await consumers.start(queue, controllers, { store: memoryStore() });
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await queue.emit('order.seen', { id: 2 });
     await isToldOnce(queue, handled);
   });
@@ -153,7 +136,7 @@ describe('a message is told of once, and the consumer lives on, where it is ackn
 
 describe('a message that an interceptor around the layer wants put aside', () => {
   it('because it failed is put aside, and not given back', async () => {
-    const { queue, aside } = await limitedQueue();
+    const { queue, aside } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(() => {
       runs += 1;
@@ -171,7 +154,7 @@ describe('a message that an interceptor around the layer wants put aside', () =>
       { store: memoryStore() },
       { configure: (app) => app.useGlobalInterceptors(putAside) },
     );
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await aside.holds(1);
     expect(runs).toBe(1);
   });
@@ -179,7 +162,7 @@ describe('a message that an interceptor around the layer wants put aside', () =>
 
 describe('a handler that hands its message back', () => {
   it('gets it again, though every outcome is kept: this is none', async () => {
-    const { queue, aside } = await limitedQueue();
+    const { queue, aside } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(
       ({ channel, message }) => {
@@ -189,7 +172,7 @@ describe('a handler that hands its message back', () => {
       { keep: () => true },
     );
     const { events } = await consumers.start(queue, controller, { store: memoryStore() });
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await until(() => events.length === 4);
     await queue.isEmpty();
     expect(runs).toBe(2);
@@ -221,7 +204,7 @@ const requeue = ({ channel, message }: Delivered) => channel.nack(message, false
 
 describe('an exception filter', () => {
   it('that takes its time is heard all the same, once the message has come again', async () => {
-    const { queue, aside } = await limitedQueue();
+    const { queue, aside } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(
       () => {
@@ -241,7 +224,7 @@ describe('an exception filter', () => {
       { store: memoryStore() },
       { configure: (app) => app.useGlobalFilters(filter) },
     );
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await aside.holds(1);
     expect(runs).toBe(2);
   });
@@ -267,7 +250,7 @@ describe('an exception filter', () => {
         },
       },
     );
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await until(() => catches() === 1);
     gate.open();
     await queue.isEmpty();
@@ -296,7 +279,7 @@ describe('an exception filter', () => {
         },
       },
     );
-    await emit(queue, 1);
+    await emitOrder(queue, 1);
     await until(() => catches() > 0);
     await queue.isEmpty();
     expect(runs).toBe(1);

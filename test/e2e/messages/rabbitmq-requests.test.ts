@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { Controller, type Type } from '@nestjs/common';
 import {
   ClientProxyFactory,
@@ -13,21 +13,11 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { EMPTY, lastValueFrom, of, throwError, toArray, type Observable } from 'rxjs';
 import { until } from '../../integration/redis/support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
-import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
-import { Consumers } from './support/consumers.js';
-import { TestQueue } from './support/test-queue.js';
+import { useBroker } from './support/use-broker.js';
 
-let broker: RabbitMqServer;
-const consumers = new Consumers();
 const clients: ClientProxy[] = [];
-beforeAll(async () => {
-  broker = await startRabbitMq();
-}, 60_000);
-afterEach(async () => {
-  await Promise.all(clients.splice(0).map(async (client) => client.close()));
-  await consumers.close();
-});
-afterAll(() => broker.stop());
+afterEach(() => Promise.all(clients.splice(0).map(async (client) => client.close())));
+const { consumers, openQueue } = useBroker();
 
 type Answer = () => unknown;
 
@@ -48,7 +38,7 @@ async function asking(
   options?: IdempotencyOptions,
   store = new FaultyStore(memoryStore()),
 ) {
-  const queue = consumers.with(await TestQueue.open(broker));
+  const queue = await openQueue();
   let runs = 0;
   const counted = () => {
     runs += 1;

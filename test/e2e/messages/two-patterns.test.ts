@@ -1,19 +1,11 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Controller, type Type } from '@nestjs/common';
 import { Ctx, EventPattern, type RmqContext } from '@nestjs/microservices';
 import { Idempotent, payloadField, payloadKey, type IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
-import { Consumers } from './support/consumers.js';
-import { TestQueue } from './support/test-queue.js';
+import { useBroker } from './support/use-broker.js';
 
-let broker: RabbitMqServer;
-const consumers = new Consumers();
-beforeAll(async () => {
-  broker = await startRabbitMq();
-}, 60_000);
-afterEach(() => consumers.close());
-afterAll(() => broker.stop());
+const { consumers, openLimitedQueue } = useBroker();
 
 /** One handler of two events, and the patterns of those that it got. */
 function handlerOfBoth(options: IdempotencyOptions): { controller: Type; handled: string[] } {
@@ -29,11 +21,6 @@ function handlerOfBoth(options: IdempotencyOptions): { controller: Type; handled
   return { controller: Orders, handled };
 }
 
-async function limitedQueue(): Promise<{ queue: TestQueue; aside: TestQueue }> {
-  const aside = consumers.with(await TestQueue.open(broker));
-  return { queue: consumers.with(await TestQueue.limited(broker, aside, 5)), aside };
-}
-
 const ORDER = { order: { id: 1 }, sentAt: 'noon' };
 
 describe('another event with the same payload', () => {
@@ -41,7 +28,7 @@ describe('another event with the same payload', () => {
     ['all of it', {}],
     ['a member', { include: ['order.id'] }],
   ])('is another message where its key is made of %s', async (_, selection) => {
-    const { queue, aside } = await limitedQueue();
+    const { queue, aside } = await openLimitedQueue();
     const { controller, handled } = handlerOfBoth({ key: payloadKey(selection) });
     await consumers.start(queue, controller, { store: memoryStore() });
     for (const pattern of ['order.placed', 'order.cancelled', 'order.placed', 'order.cancelled']) {
@@ -59,7 +46,7 @@ describe('another event with the same payload', () => {
   ])(
     'under the same key is put aside as a mismatch, and not taken for a copy, where %s is compared',
     async (_, options) => {
-      const { queue, aside } = await limitedQueue();
+      const { queue, aside } = await openLimitedQueue();
       const { controller, handled } = handlerOfBoth({ key: payloadField('order.id'), ...options });
       const { events } = await consumers.start(queue, controller, { store: memoryStore() });
       await queue.emit('order.placed', ORDER);
@@ -76,7 +63,7 @@ describe('another event with the same payload', () => {
   );
 
   it('that is nothing but a text is another message, too', async () => {
-    const { queue } = await limitedQueue();
+    const { queue } = await openLimitedQueue();
     const { controller, handled } = handlerOfBoth({ key: payloadKey() });
     await consumers.start(queue, controller, { store: memoryStore() });
     for (const pattern of ['order.placed', 'order.cancelled', 'order.placed']) {

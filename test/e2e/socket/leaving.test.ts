@@ -42,14 +42,19 @@ describe.each(socketCombinations)(
 
     afterAll(() => app.close());
 
-    it('does not abort the handler, and gets its answer when it comes back', async () => {
+    /** Its client has left, and its handler is at its gate. */
+    async function leftInProgress(): Promise<Scenario> {
       const scenario = app.scenario();
       scenario.gate.close();
-      const before = await app.connect('alice');
-      before.send('pay', payloadOf(scenario));
+      const client = await app.connect('alice');
+      client.send('pay', payloadOf(scenario));
       await scenario.started.reached(1);
-      await before.close();
+      await client.close();
+      return scenario;
+    }
 
+    it('does not abort the handler, and gets its answer when it comes back', async () => {
+      const scenario = await leftInProgress();
       const completed = app.next('completed');
       scenario.gate.open();
       await completed;
@@ -62,13 +67,7 @@ describe.each(socketCombinations)(
     });
 
     it('gets the answer also when it is back before the handler is done', async () => {
-      const scenario = app.scenario();
-      scenario.gate.close();
-      const before = await app.connect('alice');
-      before.send('pay', payloadOf(scenario));
-      await scenario.started.reached(1);
-      await before.close();
-
+      const scenario = await leftInProgress();
       const after = await app.connect('alice');
       const answer = after.ask('pay', payloadOf(scenario));
       scenario.gate.open();

@@ -3,6 +3,7 @@ import type { ClientLog, KeyHistory } from './client-log.js';
 import type { Evidence } from './evidence.js';
 import type { Expectations } from './expectations.js';
 import { extraExecutions, recordKeyOf, type ExtraExecution } from './extra-executions.js';
+import { Objections } from './objections.js';
 
 /** What a run came to, counted. */
 export interface Figures {
@@ -38,9 +39,6 @@ export interface Verdict {
   readonly suspects: readonly string[];
 }
 
-/** How many keys an objection names. */
-const EXAMPLES = 3;
-
 /** An execution's own answer, and its replay: not one that ran unprotected. */
 const SUCCESSES = new Set(['201', '201 replay']);
 
@@ -60,31 +58,27 @@ export function judge(evidence: Evidence, allowed: Expectations): Verdict {
   const serverErrors = keysWhere(clients, (key) => key.serverErrorsAfterSuccess.length > 0);
   const keysOf = (found: readonly ExtraExecution[]) => found.map(({ effect }) => effect.key);
 
-  const objections: string[] = [];
-  const suspects: string[] = [];
-  const object = (what: string, keys: readonly string[]) => {
-    if (keys.length === 0) return;
-    objections.push(`${keys.length} × ${what}: ${examples(keys)}`);
-    suspects.push(...keys.slice(0, EXAMPLES));
-  };
-  object('executed again, and not reported as it should be', keysOf(silent));
-  if (!allowed.lostOutcomes) object('executed again after a success', keysOf(lostOutcomes));
+  const objections = new Objections();
+  objections.to('executed again, and not reported as it should be', keysOf(silent));
+  if (!allowed.lostOutcomes) objections.to('executed again after a success', keysOf(lostOutcomes));
   if (allowed.extraExecutions === 'never') {
-    object('executed again', keysOf(extras.filter((extra) => !unreported.includes(extra))));
+    objections.to('executed again', keysOf(extras.filter((extra) => !unreported.includes(extra))));
   }
-  if (!allowed.differentSuccesses) object('different successes for one key', different);
-  object('success without an effect', phantoms);
-  object('stuck key', stuck);
-  if (!allowed.outages) object('5xx for a key that was done', serverErrors);
+  if (!allowed.differentSuccesses) objections.to('different successes for one key', different);
+  objections.to('success without an effect', phantoms);
+  objections.to('stuck key', stuck);
+  if (!allowed.outages) objections.to('5xx for a key that was done', serverErrors);
   for (const [name, count] of unexpectedAnswers(clients, allowed)) {
-    objections.push(`${count} × answer that no client may get: ${name}`);
+    objections.say(`${count} × answer that no client may get: ${name}`);
   }
   const { maxBlockedMs } = allowed;
   if (maxBlockedMs !== undefined && longestBlockedMs > maxBlockedMs) {
-    objections.push(`a key was blocked for ${longestBlockedMs} ms, ${maxBlockedMs} ms are allowed`);
     const tooLong = new Set(blocked.filter(({ ms }) => ms > maxBlockedMs).map(recordOf));
     const keys = keysWhere(clients, (_, key) => tooLong.has(recordKeyOf(key)));
-    suspects.push(...keys.slice(0, EXAMPLES));
+    objections.say(
+      `a key was blocked for ${longestBlockedMs} ms, ${maxBlockedMs} ms are allowed`,
+      keys,
+    );
   }
   return {
     figures: {
@@ -107,8 +101,8 @@ export function judge(evidence: Evidence, allowed: Expectations): Verdict {
       ),
       answers: Object.fromEntries([...clients.classes].sort(([a], [b]) => a.localeCompare(b))),
     },
-    objections,
-    suspects,
+    objections: objections.all,
+    suspects: objections.suspects,
   };
 }
 
@@ -153,11 +147,6 @@ function unexpectedAnswers(clients: ClientLog, allowed: Expectations): [string, 
     if (BROKEN.has(name)) return !allowed.brokenConnections;
     return !allowed.otherAnswers.includes(name);
   });
-}
-
-function examples(keys: readonly string[]): string {
-  const more = keys.length > EXAMPLES ? ', …' : '';
-  return keys.slice(0, EXAMPLES).join(', ') + more;
 }
 
 function sum(numbers: readonly number[]): number {

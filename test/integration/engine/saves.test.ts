@@ -2,6 +2,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import { lostReply, lostRequest, misconfigured, unavailable } from '../../support/faulty-store.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { failure, inWords, newClaim, success, withOptions } from './support/worker.js';
+import { expectNoTimerRenewed } from '../../support/no-timer-renewed.js';
 
 const SAVE_TIMEOUT_MS = 1_000;
 const LEASE_MS = 3_000;
@@ -121,7 +122,7 @@ describe('saving an outcome', () => {
         expect(worker.told).toEqual(['acquired', 'save_delayed', 'completed']);
         expect(worker.eventsOf('completed')).toMatchObject([{ late: true }]);
         expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
-        expect(jest.getTimerCount()).toBe(0);
+        await expectNoTimerRenewed();
       });
 
       it('with heartbeats on, so that nobody runs it again', async () => {
@@ -139,7 +140,7 @@ describe('saving an outcome', () => {
         expect(worker.told).not.toContain('save_failed');
         await time.pass(2_000);
         expect(worker.told).toContain('save_failed');
-        expect(jest.getTimerCount()).toBe(0);
+        await expectNoTimerRenewed();
         expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: true });
       });
 
@@ -168,7 +169,7 @@ describe('saving an outcome', () => {
         await time.pass(LEASE_MS);
         expect(worker.told.at(-1)).toBe('superseded');
         expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid twice' });
-        expect(jest.getTimerCount()).toBe(0);
+        await expectNoTimerRenewed();
       });
     },
   );
@@ -187,7 +188,7 @@ describe('saving an outcome', () => {
     const worker = time.worker();
     const attempt = await worker.run(newClaim(OPTIONS));
     await attempt.complete(failure('declined'));
-    expect(jest.getTimerCount()).toBe(0);
+    await expectNoTimerRenewed();
     expect(worker.store.sent.map(({ step }) => step)).toEqual(['begin', 'complete']);
   });
 });
@@ -259,7 +260,7 @@ describe('releasing a record', () => {
     await time.pass(SAVE_TIMEOUT_MS + 1);
     await released;
     expect(worker.told).toEqual(['acquired', 'release_failed']);
-    expect(jest.getTimerCount()).toBe(0);
+    await expectNoTimerRenewed();
     await time.pass(LEASE_MS);
     expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: true });
   });

@@ -5,6 +5,7 @@ import { resolveEngineOptions } from '../../../lib/nest/idempotency-options.js';
 import { redisStore } from 'nestjs-idempotency/redis';
 import type { Fault } from '../../support/faulty-store.js';
 import { Caller, newCall } from './support/caller.js';
+import { expectNoTimerRenewed } from '../../support/no-timer-renewed.js';
 
 const LEASE_MS = 1_000;
 
@@ -76,7 +77,7 @@ describe('a kept failure that is hard to write down', () => {
     });
     const refusal = await caller.refused(call, failing.operation);
     expect(Object.is(refusal, thrown)).toBe(true);
-    expect(jest.getTimerCount()).toBe(0);
+    await expectNoTimerRenewed();
     expect(await caller.refused(call, failing.operation)).toBeInstanceOf(FailureReplayedError);
     expect(failing.times).toBe(1);
     expect(caller.told).toEqual(['acquired', 'completed', 'replayed']);

@@ -1,10 +1,5 @@
 import type { Pool } from 'pg';
-import type {
-  PostgresConnection,
-  PostgresPool,
-  PostgresQuery,
-  PostgresResult,
-} from 'nestjs-idempotency/postgres';
+import type { PostgresConnection, PostgresPool } from 'nestjs-idempotency/postgres';
 
 /** A pool that notes how long each statement took, reply included. */
 export class TimedPool implements PostgresPool {
@@ -27,11 +22,12 @@ export class TimedPool implements PostgresPool {
 
   private timed(connection: PostgresConnection): PostgresConnection {
     return {
-      query: async (query: PostgresQuery): Promise<PostgresResult> => {
+      query: (query, values, callback) => {
         const sentAt = performance.now();
-        const result = await connection.query(query);
-        this.durations.push(performance.now() - sentAt);
-        return result;
+        connection.query(query, values, (error, result) => {
+          this.durations.push(performance.now() - sentAt);
+          callback(error, result);
+        });
       },
       release: (destroy) => {
         connection.release(destroy);

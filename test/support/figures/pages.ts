@@ -9,6 +9,7 @@ export const pagesWithFigures: readonly string[] = [
   'docs/reliability.md',
   'docs/postgres.md',
   'docs/messages.md',
+  'docs/performance.md',
 ].map((page) => join(projectRoot, page));
 
 /** Lets the documentation show what the runs have measured last. */

@@ -5,7 +5,13 @@ export interface OptionalProgram extends WantedProgram<string> {
   /** The tests that are left out without it. */
   readonly tests: string;
   /** Ways to install it, besides Debian's. */
-  readonly elsewhere: string;
+  readonly elsewhere?: string;
+  /**
+   * What the variable names.
+   *
+   * @defaultValue its program, which is called as the first of Debian's packages
+   */
+  readonly named?: { readonly what: string; readonly path: string };
 }
 
 /**
@@ -13,7 +19,12 @@ export interface OptionalProgram extends WantedProgram<string> {
  * says which are left out; but a variable that names a wrong program stops them.
  */
 export function findOrLeaveOut(program: OptionalProgram): void {
-  const { tests, debianPackages, elsewhere, variable, name } = program;
+  const { tests, debianPackages, elsewhere, variable } = program;
+  const { what, path } = program.named ?? {
+    what: 'its program',
+    path: `/path/to/${debianPackages[0] ?? ''}`,
+  };
+  const debian = `"sudo apt-get install ${debianPackages.join(' ')}" (Debian, Ubuntu)`;
   try {
     console.log(findOrInstall(program));
   } catch (error) {
@@ -23,8 +34,8 @@ export function findOrLeaveOut(program: OptionalProgram): void {
         `!! ${tests.toUpperCase()} ARE LEFT OUT`,
         `!! ${error instanceof Error ? error.message : String(error)}`,
         '!! To run them, either',
-        `!!   - install ${name}: "sudo apt-get install ${debianPackages.join(' ')}" (Debian, Ubuntu), ${elsewhere}, or`,
-        `!!   - name its program: ${variable}=/path/to/${debianPackages[0] ?? ''} npm test`,
+        `!!   - install it: ${[debian, elsewhere ?? []].flat().join(', ')}, or`,
+        `!!   - name ${what}: ${variable}=${path} npm test`,
         '',
       ].join('\n'),
     );

@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { ContentNotComparableError } from 'nestjs-idempotency';
 import { canonicalJson, checkDepth, MAX_CONTENT_DEPTH } from '../../../lib/core/canonical-json.js';
+import { ofMembers, reordered } from '../../support/json-members.js';
 
 const NAMES = ['a', 'b', 'aa', '', '__proto__', 'toJSON', 'constructor', '10', '9', '\ud800', 'é'];
 /** Values that meet each other often: few leaves, few names. */
@@ -16,23 +17,6 @@ const { value: json } = fc.letrec<{ value: unknown }>((tie) => ({
       .map((members) => ofMembers(members)),
   ),
 }));
-
-/** As `JSON.parse` makes it: `__proto__` is a member like any other, the last of equal names counts. */
-function ofMembers(members: readonly (readonly [string, unknown])[]): unknown {
-  const text = members.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
-  return JSON.parse(`{${text.join()}}`);
-}
-
-/** The same value with its members in another order, at every level. */
-function reordered(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(reordered);
-  if (typeof value !== 'object' || value === null) return value;
-  return ofMembers(
-    Object.entries(value)
-      .reverse()
-      .map(([name, member]) => [name, reordered(member)] as const),
-  );
-}
 
 const nested = (depth: number, innermost: string) =>
   JSON.parse('['.repeat(depth) + innermost + ']'.repeat(depth)) as unknown;

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Lease, LeaseLossReason, OwnerToken, RecordKey } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { AlarmClock } from '../../../lib/core/alarm-clock.js';
 import { LeaseKeeper } from '../../../lib/core/lease-keeper.js';
 import { PROTOCOL_DEFAULTS } from '../../../lib/core/options.js';
 import { NO_FINGERPRINT } from '../../../lib/core/fingerprint.js';
@@ -12,6 +13,7 @@ import {
   unavailable,
 } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
+import { expectNoTimerRenewed } from '../../support/no-timer-renewed.js';
 
 const LEASE_MS = 1_200;
 const MAX_EXECUTION_MS = 12_000;
@@ -49,10 +51,11 @@ describe('the lease keeper', () => {
   });
 
   function keep(from = startedAt) {
-    return new LeaseKeeper(store, lease, options, from, {
-      leaseLost: (reason) => void told.push(reason),
+    const observer = {
+      leaseLost: (reason: LeaseLossReason) => void told.push(reason),
       slow: () => void told.push('slow'),
-    });
+    };
+    return new LeaseKeeper(store, lease, options, from, observer, new AlarmClock());
   }
 
   async function begin(token: string): Promise<number> {
@@ -155,7 +158,7 @@ describe('the lease keeper', () => {
     it('never once the hard deadline is reached', async () => {
       await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
       expect(Math.max(...heartbeats())).toBeLessThan(MAX_EXECUTION_MS);
-      expect(jest.getTimerCount()).toBe(0);
+      await expectNoTimerRenewed();
     });
   });
 
@@ -169,7 +172,7 @@ describe('the lease keeper', () => {
     gate.open();
     await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS);
     expect(Math.max(...heartbeats())).toBeLessThan(MAX_EXECUTION_MS);
-    expect(jest.getTimerCount()).toBe(0);
+    await expectNoTimerRenewed();
   });
 
   describe('takes the lease for lost', () => {
@@ -184,7 +187,7 @@ describe('the lease keeper', () => {
       await jest.advanceTimersByTimeAsync(LEASE_MS);
       expect(told).toEqual(['expired', 'lost']);
       expect(signal.reason).toBe('expired');
-      expect(jest.getTimerCount()).toBe(0);
+      await expectNoTimerRenewed();
     });
 
     it('at the heartbeat that says so, while the own clock sees the lease running', async () => {
@@ -204,7 +207,7 @@ describe('the lease keeper', () => {
       await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
       expect(told).toEqual(['gone']);
       expect(signal).toMatchObject({ aborted: true, reason: 'gone' });
-      expect(jest.getTimerCount()).toBe(0);
+      await expectNoTimerRenewed();
     });
 
     it('when the store says that the deadline is over', async () => {
@@ -213,7 +216,7 @@ describe('the lease keeper', () => {
       await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
       expect(told).toEqual(['max_execution']);
       expect(signal).toMatchObject({ aborted: true, reason: 'max_execution' });
-      expect(jest.getTimerCount()).toBe(0);
+      await expectNoTimerRenewed();
     });
 
     it('at the hard deadline, by the own clock', async () => {
@@ -315,7 +318,7 @@ describe('the lease keeper', () => {
   describe('once stopped', () => {
     it('sends nothing, tells nothing and has no timer', async () => {
       keeper.stop();
-      expect(jest.getTimerCount()).toBe(0);
+      await expectNoTimerRenewed();
       await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
       expect(heartbeats()).toEqual([]);
       expect(told).toEqual([]);
@@ -333,7 +336,7 @@ describe('the lease keeper', () => {
       await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
       expect(told).toEqual([]);
       expect(heartbeats()).toHaveLength(1);
-      expect(jest.getTimerCount()).toBe(0);
+      await expectNoTimerRenewed();
     });
 
     it('stops by itself when a heartbeat finds the own attempt finished', async () => {
@@ -341,7 +344,7 @@ describe('the lease keeper', () => {
       await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
       expect(heartbeats()).toHaveLength(1);
       expect(told).toEqual([]);
-      expect(jest.getTimerCount()).toBe(0);
+      await expectNoTimerRenewed();
     });
   });
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { IdempotencyStore } from 'nestjs-idempotency';
+import type { IdempotencyModuleOptions, IdempotencyStore } from 'nestjs-idempotency';
 import type { OpenContender, Surroundings } from '../contender.js';
 
 /** Rounds of first requests leave more records than the default allows. */
@@ -14,8 +14,11 @@ interface Entries {
   postgres: typeof import('nestjs-idempotency/postgres');
 }
 
-/** The built library, with the defaults that its users get, but for one time limit. */
-function withStore(open: (surroundings: Surroundings) => Promise<IdempotencyStore>): OpenContender {
+/** The built library, with the defaults that its users get, but for one time limit and what is named. */
+function withStore(
+  open: (surroundings: Surroundings) => Promise<IdempotencyStore>,
+  options: Pick<IdempotencyModuleOptions, 'cache'> = {},
+): OpenContender {
   return async (surroundings) => {
     const { Idempotent, IdempotencyModule } = await load<typeof import('nestjs-idempotency')>(
       surroundings.library,
@@ -26,6 +29,7 @@ function withStore(open: (surroundings: Surroundings) => Promise<IdempotencyStor
         IdempotencyModule.forRoot({
           store: await open(surroundings),
           commandTimeoutMs: COMMAND_TIMEOUT_MS,
+          ...options,
         }),
       ],
       mark: Idempotent(),
@@ -34,10 +38,14 @@ function withStore(open: (surroundings: Surroundings) => Promise<IdempotencyStor
   };
 }
 
-export const onRedis = withStore(async ({ library, redisUrl }) => {
+async function openRedis({ library, redisUrl }: Surroundings): Promise<IdempotencyStore> {
   const { redisStore } = await load<Entries['redis']>(library, 'stores/redis/index.js');
   return redisStore({ url: redisUrl });
-});
+}
+
+export const onRedis = withStore(openRedis);
+
+export const onCachedRedis = withStore(openRedis, { cache: true });
 
 export const inMemory = withStore(async ({ library }) => {
   const { memoryStore } = await load<Entries['memory']>(library, 'stores/memory/index.js');

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Transport, type RmqOptions } from '@nestjs/microservices';
 import { connect, type ChannelModel, type ConfirmChannel, type Options } from 'amqplib';
 import { until } from '../../../integration/redis/support/until.js';
-import { queueDepth, queueLength } from '../../../support/rabbitmq-queues.js';
+import { queueDepth, queueLength, type QueueDepth } from '../../../support/rabbitmq-queues.js';
 import type { RabbitMqServer } from '../../../support/rabbitmq-server.js';
 
 /** A queue of one test, and what it takes to fill and to look into it. */
@@ -71,10 +71,14 @@ export class TestQueue {
     return until(async () => (await queueLength(this.broker.url, this.name)).consumers > 0);
   }
 
+  depth(): Promise<QueueDepth> {
+    return queueDepth(this.broker, this.name);
+  }
+
   /** Waits until every message has been acknowledged. */
   isEmpty(): Promise<void> {
     return until(async () => {
-      const { ready, unacked } = await queueDepth(this.broker, this.name);
+      const { ready, unacked } = await this.depth();
       return ready === 0 && unacked === 0;
     });
   }

@@ -1,5 +1,6 @@
 import { ClientLog } from '../../lab/client-log.js';
 import { extraExecutions } from '../../lab/extra-executions.js';
+import { Objections } from '../../lab/objections.js';
 import { early } from './early-acknowledgements.js';
 import { handBacksInASecond } from './hand-backs.js';
 import type { MessageEvidence } from './message-evidence.js';
@@ -43,9 +44,6 @@ export const REDELIVERIES_PER_CLOSED = 1.5;
 /** How often a message may be handed back within a second. */
 export const HAND_BACKS_PER_SECOND = 5;
 
-/** How many keys an objection names. */
-const EXAMPLES = 3;
-
 /** Judges a run by its ledger, by what went over the wire, and by what the broker has left. */
 export function judgeMessages(evidence: MessageEvidence): MessageVerdict {
   const { published, ledger, events, wire, deaths, stoodStill, left, putAside } = evidence;
@@ -65,38 +63,32 @@ export function judgeMessages(evidence: MessageEvidence): MessageVerdict {
   const keysOf = (found: readonly { readonly effect: { readonly key: string } }[]) =>
     found.map(({ effect }) => effect.key);
 
-  const objections: string[] = [];
-  const suspects: string[] = [];
-  const object = (what: string, keys: readonly string[]) => {
-    if (keys.length === 0) return;
-    objections.push(`${keys.length} × ${what}: ${examples(keys)}`);
-    suspects.push(...keys.slice(0, EXAMPLES));
-  };
-  object('a message without an effect', lost);
-  object('handled again, and not reported as a takeover', keysOf(unreported));
-  object('handled again, though its consumer lived', keysOf(withoutADeath));
-  object(
+  const objections = new Objections();
+  objections.to('a message without an effect', lost);
+  objections.to('handled again, and not reported as a takeover', keysOf(unreported));
+  objections.to('handled again, though its consumer lived', keysOf(withoutADeath));
+  objections.to(
     'acknowledged without a stored outcome',
     tooEarly.map(({ key }) => key),
   );
-  object(
+  objections.to(
     'thrown away by its consumer',
     thrownAway.map(({ key }) => key),
   );
-  object(`handed back more than ${HAND_BACKS_PER_SECOND} times in a second`, hot);
+  objections.to(`handed back more than ${HAND_BACKS_PER_SECOND} times in a second`, hot);
   const { redeliveries, unacknowledgedAtCloses } = again;
   if (redeliveries > REDELIVERIES_PER_CLOSED * unacknowledgedAtCloses) {
-    objections.push(
+    objections.say(
       `${redeliveries} redeliveries, and ${unacknowledgedAtCloses} messages under way at closes`,
     );
   }
   for (const close of unexpectedCloses(evidence)) {
-    objections.push(`a channel of ${close.consumer} was closed: ${close.reason ?? close.by}`);
+    objections.say(`a channel of ${close.consumer} was closed: ${close.reason ?? close.by}`);
   }
-  for (const warning of new Set(evidence.warnings)) objections.push(`Node warns: ${warning}`);
+  for (const warning of new Set(evidence.warnings)) objections.say(`Node warns: ${warning}`);
   const leftInTheQueue = left.ready + left.unacked;
-  if (leftInTheQueue > 0) objections.push(`${leftInTheQueue} messages are left in the queue`);
-  if (putAside > 0) objections.push(`${putAside} messages were put aside by the broker`);
+  if (leftInTheQueue > 0) objections.say(`${leftInTheQueue} messages are left in the queue`);
+  if (putAside > 0) objections.say(`${putAside} messages were put aside by the broker`);
   return {
     figures: {
       messages: published.size,
@@ -118,12 +110,7 @@ export function judgeMessages(evidence: MessageEvidence): MessageVerdict {
       leftInTheQueue,
       putAside,
     },
-    objections,
-    suspects,
+    objections: objections.all,
+    suspects: objections.suspects,
   };
-}
-
-function examples(keys: readonly string[]): string {
-  const more = keys.length > EXAMPLES ? ', …' : '';
-  return keys.slice(0, EXAMPLES).join(', ') + more;
 }

@@ -13,7 +13,7 @@ export const MUTANTS: readonly Mutant[] = [
     'least($4::bigint, $5::bigint)',
     '$4::bigint',
   ]),
-  mutant('begin', 'it acquires after notAfter', ['$7::bigint = 0 OR', 'true OR']),
+  mutant('begin', 'it acquires after notAfter', ['< to_timestamp($7', '<> to_timestamp($7']),
   mutant('take', 'the fence comes from the clock alone', [
     'greatest(record.fence + 1,',
     'greatest(0,',

@@ -1,4 +1,3 @@
-import { patternOf } from '../../../../lib/transports/message/rpc-context.js';
 import { Buffer } from 'node:buffer';
 import { isDeepStrictEqual } from 'node:util';
 import { runInNewContext } from 'node:vm';
@@ -11,15 +10,14 @@ import {
   payloadKey,
   type PayloadSelection,
 } from '../../../../lib/transports/message/keys/payload-key.js';
+import { patternOf } from '../../../../lib/transports/message/rpc-context.js';
+import { ofMembers, reordered } from '../../../support/json-members.js';
 import { countedFacts, saysSomething } from './counted-facts.js';
 import {
   contextOf,
-  fromKafka,
-  fromMqtt,
+  fromEverywhere,
   fromNats,
   fromRabbitMq,
-  fromRedis,
-  fromTcp,
   ORDER,
   withPayload,
 } from './received.js';
@@ -68,25 +66,6 @@ const edit = fc.tuple(fc.array(name, { maxLength: 2 }), name, json).map(
     (payload: unknown) =>
       withMembers(payload, (names) => isDeepStrictEqual(names, at) && { [member]: value }),
 );
-
-/** As `JSON.parse` makes it: `__proto__` is a member like any other. */
-function ofMembers(members: readonly (readonly [string, unknown])[]): unknown {
-  const text = members.map(
-    ([member, value]) => `${JSON.stringify(member)}:${JSON.stringify(value)}`,
-  );
-  return JSON.parse(`{${text.join()}}`);
-}
-
-/** The same value with its members in another order, at every level. */
-function reordered(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(reordered);
-  if (typeof value !== 'object' || value === null) return value;
-  return ofMembers(
-    Object.entries(value)
-      .reverse()
-      .map(([member, below]) => [member, reordered(below)] as const),
-  );
-}
 
 describe('a key derived from the payload', () => {
   it('is the same for payloads whose counted members are equal, and for no others', () => {
@@ -379,8 +358,7 @@ describe('a key derived from the payload', () => {
       key(contextOf('http', [{ body: ORDER }, {}])),
     ];
     expect(new Set(keys)).toEqual(new Set([keyOf(ORDER, { include: ['order'] })]));
-    const receivers = [fromRabbitMq, fromKafka, fromNats, fromMqtt, fromRedis, fromTcp];
-    const contexts = await Promise.all(receivers.map((receive) => receive()));
+    const contexts = await fromEverywhere();
     const patterns = new Set(contexts.map((context) => patternOf(context)));
     expect(patterns.size).toBeGreaterThan(2);
     expect(new Set(contexts.map((context) => key(context))).size).toBe(patterns.size);

@@ -134,6 +134,11 @@ export function fromTcp(metadata?: unknown) {
   );
 }
 
+/** A message of each transport, all with the same payload. */
+export function fromEverywhere(): Promise<ExecutionContext[]> {
+  return Promise.all([fromRabbitMq(), fromKafka(), fromNats(), fromMqtt(), fromRedis(), fromTcp()]);
+}
+
 async function handled(
   server: Pick<Server, 'addHandler'>,
   pattern: string,

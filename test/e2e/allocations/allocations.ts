@@ -1,0 +1,5 @@
+/** What a request lets a process create. */
+export interface Allocations {
+  readonly promises: number;
+  readonly timers: number;
+}

@@ -1,0 +1,87 @@
+import type { EventEmitter } from 'node:events';
+import { Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { queryObjects } from 'node:v8';
+import type { Reading } from './reading.js';
+
+type Counts = Reading['counts'];
+type Emitters = Readonly<Record<string, readonly EventEmitter[]>>;
+
+/** Longer than the second for which Node keeps the text of a Date header, and the timer that ends it. */
+const QUIET_MS = 1_200;
+const BETWEEN_LOOKS_MS = 100;
+/** What is not quiet by then is growth, or will be the next time. */
+const PATIENCE_MS = 30_000;
+
+const never = setTimeout(() => undefined, 0);
+clearTimeout(never);
+
+/** Objects that hold something open, or somebody up. Node's own list has no timers that were unref'ed. */
+const LIVING = {
+  timers: never.constructor,
+  sockets: Socket,
+  promises: Promise,
+  'abort signals': AbortSignal,
+};
+
+/** Reads what this process holds, once nothing has come or gone any more for a while. */
+export async function readHoldings(
+  currentEmitters: () => Emitters,
+): Promise<Omit<Reading, 'requests'>> {
+  await untilQuiet(() => ({ ...listenersOf(currentEmitters()), ...activeResources() }));
+  const counts = { ...listenersOf(currentEmitters()), ...activeResources(), ...livingObjects() };
+  collectGarbage();
+  const { heapUsed, external, rss } = process.memoryUsage();
+  return { heapBytes: heapUsed, externalBytes: external, rssBytes: rss, counts };
+}
+
+async function untilQuiet(count: () => Counts): Promise<void> {
+  const startedAt = performance.now();
+  let seen = JSON.stringify(count());
+  let seenSince = startedAt;
+  for (;;) {
+    const now = performance.now();
+    if (now - seenSince >= QUIET_MS || now - startedAt >= PATIENCE_MS) return;
+    await delay(BETWEEN_LOOKS_MS);
+    const counted = JSON.stringify(count());
+    if (counted !== seen) seenSince = performance.now();
+    seen = counted;
+  }
+}
+
+function listenersOf(emitters: Emitters): Counts {
+  const ofOne = (emitter: EventEmitter) =>
+    sum(emitter.eventNames().map((event) => emitter.listenerCount(event)));
+  return Object.fromEntries(
+    Object.entries(emitters).map(([name, some]) => [`listeners of ${name}`, sum(some.map(ofOne))]),
+  );
+}
+
+function activeResources(): Counts {
+  const counts: Record<string, number> = {};
+  for (const kind of process.getActiveResourcesInfo()) {
+    const name = `active ${kind}`;
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  return counts;
+}
+
+/** Those that nothing collects: before it counts, V8 collects all that it can. */
+function livingObjects(): Counts {
+  return Object.fromEntries(
+    Object.entries(LIVING).map(([name, constructor]) => [
+      name,
+      queryObjects(constructor, { format: 'count' }),
+    ]),
+  );
+}
+
+function collectGarbage(): void {
+  if (globalThis.gc === undefined) throw new Error('this process needs --expose-gc');
+  // What a finalizer lets go of is garbage for the next one.
+  for (let round = 0; round < 3; round += 1) globalThis.gc();
+}
+
+function sum(counts: readonly number[]): number {
+  return counts.reduce((total, count) => total + count, 0);
+}
