@@ -7,9 +7,23 @@ const IDLE = '(idle)';
 
 /** Where the time of a profile went, idleness aside: by package or folder of the library, and by function. */
 export function selfTimes(
-  { nodes, samples = [], timeDeltas = [] }: Profiler.Profile,
+  profile: Profiler.Profile,
   library: string,
 ): { readonly byPlace: Row[]; readonly byFunction: Row[] } {
+  const { places, functions, total } = timesOf(profile, library);
+  const rows = (times: ReadonlyMap<string, number>): Row[] =>
+    [...times]
+      .sort(([, one], [, other]) => other - one)
+      .slice(0, MOST_ROWS)
+      .map(([name, time]) => ({ '%': ((100 * time) / total).toFixed(1), name }));
+  return { byPlace: rows(places), byFunction: rows(functions) };
+}
+
+/** The same as numbers, whatever their unit. */
+export function timesOf(
+  { nodes, samples = [], timeDeltas = [] }: Profiler.Profile,
+  library: string,
+) {
   const names = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]));
   const places = new Map<string, number>();
   const functions = new Map<string, number>();
@@ -24,12 +38,7 @@ export function selfTimes(
     add(places, placeOf(file, functionName), time);
     add(functions, `${functionName === '' ? '(anonymous)' : functionName}${where}`, time);
   }
-  const rows = (times: Map<string, number>): Row[] =>
-    [...times]
-      .sort(([, one], [, other]) => other - one)
-      .slice(0, MOST_ROWS)
-      .map(([name, time]) => ({ '%': ((100 * time) / total).toFixed(1), name }));
-  return { byPlace: rows(places), byFunction: rows(functions) };
+  return { places, functions, total };
 }
 
 function add(times: Map<string, number>, name: string, time: number): void {
@@ -47,6 +56,7 @@ function shortened(url: string, library: string): string {
 
 function placeOf(file: string, functionName: string): string {
   if (file === '') return functionName.startsWith('(') ? functionName : '(native code)';
+  if (file.includes('async_hooks')) return 'AsyncLocalStorage';
   if (file.startsWith('node:')) return 'node';
   const [first = '', second = '', third = ''] = file.split('/');
   if (first === 'dist')
