@@ -1,15 +1,19 @@
+import { AsyncResource } from 'node:async_hooks';
 import { monotonicNow } from './pause.js';
 
 /** Something that is to happen unless it is called off before, which it nearly always is. */
 export interface Alarm {
   /** Monotonic. Changed only while the alarm is not set. */
   readonly dueAt: number;
-  /** Called once, when the alarm is no longer set. */
+  /** Called once, when the alarm is no longer set, in the async context that the clock was made in. Never throws. */
   ring(): void;
 }
 
-/** The least time between two looks at the alarms that are set, however many fall due one after the other. */
-const LEAST_PAUSE_MS = 5;
+/** Between two looks at all alarms, for each of them: some hundred times as long as a look at it takes. */
+const PAUSE_PER_ALARM_MS = 0.001;
+
+/** The longest that a timer of Node can wait: it takes more for nothing. */
+const LONGEST_WAIT_MS = 2 ** 31 - 1;
 
 /**
  * Many deadlines on one timer. A request sets five, of which none is ever due: a timer of its own for each costs more
@@ -17,6 +21,8 @@ const LEAST_PAUSE_MS = 5;
  */
 export class AlarmClock {
   private readonly alarms = new Set<Alarm>();
+  /** The timer is nobody's, and keeps no request's context alive. */
+  private readonly context = new AsyncResource('IdempotencyAlarmClock');
   private timer: NodeJS.Timeout | undefined;
   private wakesAt = Infinity;
   private wokeAt = -Infinity;
@@ -33,9 +39,9 @@ export class AlarmClock {
 
   private wakeAt(dueAt: number): void {
     clearTimeout(this.timer);
-    this.wakesAt = Math.max(dueAt, this.wokeAt + LEAST_PAUSE_MS);
-    this.timer = setTimeout(wake, Math.max(0, this.wakesAt - monotonicNow()), this);
-    this.timer.unref();
+    this.wakesAt = Math.max(dueAt, this.wokeAt + this.alarms.size * PAUSE_PER_ALARM_MS);
+    const waitMs = Math.min(Math.max(0, this.wakesAt - monotonicNow()), LONGEST_WAIT_MS);
+    this.timer = this.context.runInAsyncScope(startTimer, undefined, waitMs, this);
   }
 
   /** @internal */
@@ -55,6 +61,10 @@ export class AlarmClock {
       if (this.alarms.delete(alarm)) alarm.ring();
     }
   }
+}
+
+function startTimer(waitMs: number, clock: AlarmClock): NodeJS.Timeout {
+  return setTimeout(wake, waitMs, clock).unref();
 }
 
 function wake(clock: AlarmClock): void {

@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import type { Alarm, AlarmClock } from './alarm-clock.js';
 import type { LeaseLossReason } from './events.js';
 import type { ExtendReply, IdempotencyStore } from './idempotency-store.js';
@@ -32,6 +33,8 @@ const UNCONFIRMED_PART = 2 / 3;
 export class LeaseKeeper implements Alarm {
   /** @internal */
   dueAt = Infinity;
+  /** What listens to the signal, or logs an event, finds the request that it is about. */
+  private readonly context = new AsyncResource('IdempotencyLease', { requireManualDestroy: true });
   private readonly deadlineAt: number;
   private leaseOverAt: number;
   private heartbeatAt: number;
@@ -129,6 +132,11 @@ export class LeaseKeeper implements Alarm {
 
   /** @internal */
   ring(): void {
+    this.context.runInAsyncScope(watch, undefined, this);
+  }
+
+  /** @internal */
+  watch(): void {
     const now = monotonicNow();
     if (now >= this.slowAt) {
       this.slowAt = Infinity;
@@ -204,6 +212,10 @@ export class LeaseKeeper implements Alarm {
     this.abortion?.abort(reason);
     this.observer.leaseLost(reason);
   }
+}
+
+function watch(keeper: LeaseKeeper): void {
+  keeper.watch();
 }
 
 function judge(keeper: LeaseKeeper): void {

@@ -68,6 +68,7 @@ export interface CorkableStream {
 /** What is used of a socket. */
 export interface ConnectionStream extends CorkableStream {
   readonly bytesRead: number;
+  readonly _handle?: { readonly writeQueueSize?: number } | null;
 }
 
 /** What opening and closing a connection needs besides. */

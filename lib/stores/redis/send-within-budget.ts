@@ -105,11 +105,20 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
         const isForgotten = isBySha && classifyFailure(error) === 'script_missing';
         // The text goes with the call: a flush in between, however often, cannot make it fail again. Too late, it would
         // be executed for nobody.
-        const text = isForgotten && this.isUnderWay ? this.transmission.sendText?.() : undefined;
-        if (text === undefined) this.rejected(error);
-        else this.await(text, false);
+        if (isForgotten && this.isUnderWay) this.resend(error);
+        else this.rejected(error);
       },
     );
+  }
+
+  private resend(error: unknown): void {
+    try {
+      const text = this.transmission.sendText?.();
+      if (text === undefined) this.rejected(error);
+      else this.await(text, false);
+    } catch (failure) {
+      this.rejected(failure);
+    }
   }
 
   private answered(reply: Reply): void {

@@ -1,32 +1,39 @@
 import { AlarmClock, type Alarm } from '../../core/alarm-clock.js';
 import { monotonicNow } from '../../core/pause.js';
-import type { EndingClient } from './binary-client.js';
+import type { ConnectionStream, EndingClient } from './binary-client.js';
+
+/** How often it is looked within the time that a connection may be silent. */
+const LOOKS_PER_LIMIT = 4;
 
 /**
- * Notices a connection that owes replies and from which nothing comes: the other side is gone, and nobody said so.
+ * Notices a connection that owes replies and on which nothing moves: the other side is gone, and nobody said so.
  *
  * ioredis' own `socketTimeout` cannot tell it from a process that stood still itself: after a blocked event loop
  * or a SIGSTOP its timer comes before the replies that are already here, and ends a connection that is well. Nor does
- * it end one as long as somebody goes on sending.
+ * it end one as long as somebody goes on sending: what is sent is no sign of life, only what is taken and what comes.
  */
 export class SilenceWatch implements Alarm {
   /** @internal */
   dueAt = Infinity;
   private readonly alarms = new AlarmClock();
+  private readonly lookAfterMs: number;
   private owed = 0;
   private isShakingHands = false;
-  private settledAt = -Infinity;
-  private bytesRead: number | undefined;
+  private isWatching = false;
+  /** Monotonic instant of the last sign of life, or of what has been owed since. */
+  private movedAt = -Infinity;
+  private seen: SeenStream = { stream: undefined, bytesRead: 0, queued: 0 };
 
   /** @param limitMs - 0 for none. */
   constructor(
     private readonly client: EndingClient,
     private readonly limitMs: number,
   ) {
+    this.lookAfterMs = limitMs / LOOKS_PER_LIMIT;
     client.on('connect', () => {
       // What is exchanged before the first command is owed, too.
+      if (!this.isShakingHands) this.sent();
       this.isShakingHands = true;
-      this.sent();
     });
     const shaken = () => {
       if (this.isShakingHands) this.settled();
@@ -39,34 +46,66 @@ export class SilenceWatch implements Alarm {
   sent(): void {
     this.owed += 1;
     if (this.owed > 1 || this.limitMs === 0) return;
-    this.settledAt = monotonicNow();
-    this.wait(this.settledAt);
+    this.movedAt = monotonicNow();
+    this.seen = lookAt(this.client.stream);
+    if (this.isWatching) return;
+    this.isWatching = true;
+    this.watchFrom(this.movedAt);
   }
 
   /** A command has its reply, or never will: not before, though nobody may wait for it any more. */
   settled(): void {
     this.owed -= 1;
-    this.settledAt = monotonicNow();
-    if (this.owed === 0) this.alarms.callOff(this);
   }
 
   /** @internal */
   ring(): void {
+    const isLate = monotonicNow() - this.dueAt > this.lookAfterMs;
     // What is already here is read first.
     setImmediate(() => {
-      if (this.owed === 0) return;
-      const { stream } = this.client;
-      const now = monotonicNow();
-      if (this.settledAt + this.limitMs > now) this.wait(this.settledAt);
-      // A long reply on its way is no silence.
-      else if (stream?.bytesRead !== this.bytesRead) this.wait(now);
-      else this.client.disconnect(true);
+      this.look(isLate);
     });
   }
 
-  private wait(since: number): void {
-    this.bytesRead = this.client.stream?.bytesRead;
-    this.dueAt = since + this.limitMs;
+  /** @param isLate - this process stood still itself, and so did what it would have sent. */
+  private look(isLate: boolean): void {
+    if (this.owed === 0) {
+      this.isWatching = false;
+      return;
+    }
+    const now = monotonicNow();
+    const before = this.seen;
+    this.seen = lookAt(this.client.stream);
+    if (isLate || hasMoved(before, this.seen)) this.movedAt = now;
+    if (now - this.movedAt >= this.limitMs) {
+      // What it owed may be sent again on the next one.
+      this.movedAt = now;
+      this.client.disconnect(true);
+    }
+    this.watchFrom(now);
+  }
+
+  private watchFrom(now: number): void {
+    this.dueAt = now + this.lookAfterMs;
     this.alarms.set(this);
   }
+}
+
+interface SeenStream {
+  readonly stream: ConnectionStream | undefined;
+  readonly bytesRead: number;
+  /** What was written and not yet taken. */
+  readonly queued: number;
+}
+
+function lookAt(stream: ConnectionStream | undefined): SeenStream {
+  // As `net.Socket` tells a long upload from a silent connection.
+  const queued = stream?._handle?.writeQueueSize ?? 0;
+  return { stream, bytesRead: stream?.bytesRead ?? 0, queued };
+}
+
+function hasMoved(before: SeenStream, now: SeenStream): boolean {
+  return (
+    now.stream !== before.stream || now.bytesRead !== before.bytesRead || now.queued < before.queued
+  );
 }

@@ -33,6 +33,9 @@ beforeAll(async () => {
   onPrimary = new Redis(primary.url);
   onReplica = new Redis(replica.url);
   await until(async () => (await onReplica.info('replication')).includes('master_link_status:up'));
+  // The primary counts on it only once it has confirmed something, which it may do a second later.
+  await onPrimary.set('first', 'write');
+  await until(async () => (await onPrimary.wait(1, WAIT_MS)) === 1);
 }, 20_000);
 afterEach(() => {
   replica.kill('SIGCONT');

@@ -1,4 +1,5 @@
 import { labClaim } from '../support/claims.js';
+import { until } from '../../../integration/redis/support/until.js';
 import { Verdict, type Scenario } from '../support/verdict.js';
 
 /**
@@ -16,7 +17,8 @@ export const lateOwner: Scenario = async (scene) => {
     owner.proxy.swallowEverything();
     const taken = await successor.insist(claim);
     verdict.expect('the successor ran', taken.kind, 'success');
-    verdict.expect('the owner was told to stop', signal.aborted, true);
+    // On a busy machine the successor's reply may be read before the owner's timer has its turn.
+    await until(() => signal.aborted);
     stored = await scene.admin.get(scene.redisKey(claim));
     owner.proxy.heal();
   });

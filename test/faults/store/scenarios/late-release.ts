@@ -1,4 +1,5 @@
 import { labClaim } from '../support/claims.js';
+import { until } from '../../../integration/redis/support/until.js';
 import { Verdict, type Scenario } from '../support/verdict.js';
 
 /** An attempt that was taken over lets go when its successor has its outcome stored already. */
@@ -8,10 +9,12 @@ export const lateRelease: Scenario = async (scene) => {
   const successor = await scene.worker();
   const claim = labClaim({ leaseMs: 500, saveTimeoutMs: 10_000 });
 
-  const failed = await owner.request(claim, async () => {
+  const failed = await owner.request(claim, async ({ signal }) => {
     owner.proxy.swallowEverything();
     const taken = await successor.insist(claim);
     verdict.expect('the successor ran', taken.kind, 'success');
+    // On a busy machine the successor's reply may be read before the owner's timer has its turn.
+    await until(() => signal.aborted);
     owner.proxy.heal();
     throw new Error('declined');
   });

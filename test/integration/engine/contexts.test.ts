@@ -1,0 +1,46 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { expect, it } from '@jest/globals';
+import { IdempotencyEvents } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { IdempotencyEngine } from '../../../lib/core/idempotency-engine.js';
+import { ENGINE_DEFAULTS } from '../../../lib/core/options.js';
+import { inFakeTime } from './support/in-fake-time.js';
+import { newClaim } from './support/worker.js';
+
+const OPTIONS = { leaseMs: 300, maxExecutionMs: 600, retentionMs: 10_000 };
+
+const time = inFakeTime();
+
+it('what happens to an attempt by the clock happens in the async context that it was begun in', async () => {
+  const request = new AsyncLocalStorage<string>();
+  const events = new IdempotencyEvents();
+  const engine = new IdempotencyEngine(memoryStore(), events, ENGINE_DEFAULTS);
+  const seen: string[] = [];
+  const notes = (what: string) =>
+    seen.push(`${what} in the context of ${String(request.getStore())}`);
+  const claims = new Map(['A', 'B'].map((name) => [name, newClaim(OPTIONS)]));
+  events.subscribe(({ type, recordKey }) => {
+    const [name] = [...claims].find(([, claim]) => claim.recordKey === recordKey) ?? [];
+    notes(`${type} of ${String(name)}`);
+  });
+  for (const [name, claim] of claims) {
+    await request.run(name, async () => {
+      const decision = await engine.begin(claim);
+      if (decision.kind !== 'run') throw new Error(decision.kind);
+      decision.attempt.signal.addEventListener('abort', () => notes(`abort of ${name}`));
+    });
+    await time.pass(20);
+  }
+  await time.pass(700);
+  for (const name of claims.keys()) {
+    const own = seen.filter((note) => note.includes(` of ${name} in`));
+    expect(own).toEqual(
+      expect.arrayContaining(
+        ['slow_attempt', 'lease_lost', 'abort'].map(
+          (what) => `${what} of ${name} in the context of ${name}`,
+        ),
+      ),
+    );
+    expect(own.filter((note) => !note.endsWith(` ${name}`))).toEqual([]);
+  }
+});

@@ -1,0 +1,139 @@
+import { once } from 'node:events';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import type { BeginReply } from 'nestjs-idempotency';
+import { RedisProxy } from '../../support/redis-proxy.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
+import { ownStore } from './support/fixture.js';
+import { until } from './support/until.js';
+
+const LIMIT_MS = 200;
+const connection = { socketTimeout: LIMIT_MS };
+
+let redis: RedisServer;
+const closing: (() => unknown)[] = [];
+
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+afterAll(() => redis.stop());
+
+async function startProxy(): Promise<RedisProxy> {
+  const proxy = await RedisProxy.start(redis.port);
+  closing.push(() => proxy.stop());
+  return proxy;
+}
+
+/** Passes bytes on as `join` likes, and counts who has come. */
+async function startRelay(join: (client: Socket, upstream: Socket, number: number) => void) {
+  const clients: Socket[] = [];
+  const server: Server = createServer((client) => {
+    const upstream = connect(redis.port, '127.0.0.1');
+    clients.push(client);
+    for (const socket of [client, upstream]) socket.on('error', () => undefined);
+    client.on('close', () => upstream.destroy());
+    join(client, upstream, clients.length);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  closing.push(() => {
+    for (const client of clients) client.destroy();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { url: `redis://127.0.0.1:${String(port)}`, clients };
+}
+
+describe('A connection that is silent', () => {
+  it.each([{}, { maxRetriesPerRequest: null }, { commandTimeout: 50 }])(
+    'is replaced as often as it takes, also while others go on sending: %j',
+    async (settings) => {
+      const proxy = await startProxy();
+      const store = ownStore(proxy.url, { connection: { ...connection, ...settings } });
+      await store.begin(beginCommand());
+      proxy.swallowEverything();
+      const sending = (async () => {
+        while (proxy.connections < 4) {
+          await Promise.race([
+            store.begin(beginCommand({ timeoutMs: 100 })).catch(() => undefined),
+            delay(20),
+          ]);
+        }
+      })();
+      await until(() => proxy.connections >= 4);
+      proxy.heal();
+      await sending;
+      const again = () => store.begin(beginCommand({ timeoutMs: 2_000 })).then(({ kind }) => kind);
+      await until(async () => (await again().catch(() => 'no reply')) === 'acquired');
+    },
+  );
+
+  it('is one after a part of a reply, too', async () => {
+    let isCut = false;
+    const relay = await startRelay((client, upstream, number) => {
+      client.pipe(upstream);
+      upstream.on('data', (bytes: Buffer) => {
+        client.write(isCut && number === 1 ? bytes.subarray(0, 3) : bytes);
+        if (isCut && number === 1) upstream.pause();
+      });
+    });
+    const store = ownStore(relay.url, { connection });
+    await store.begin(beginCommand());
+    isCut = true;
+    expect((await store.begin(beginCommand({ timeoutMs: 5_000 }))).kind).toBe('owned');
+    expect(relay.clients).toHaveLength(2);
+  });
+});
+
+describe('A connection that is well', () => {
+  it('stays when the process stood still for longer, what it had to send included', async () => {
+    const proxy = await startProxy();
+    const store = ownStore(proxy.url, { connection });
+    await store.begin(beginCommand());
+    const replies = [1, 2, 3].map(() => store.begin(beginCommand({ timeoutMs: 10_000 })));
+    const end = performance.now() + 2 * LIMIT_MS;
+    while (performance.now() < end);
+    for (const reply of replies) expect((await reply).kind).toBe('acquired');
+    expect(proxy.connections).toBe(1);
+  });
+
+  it('stays as long as an upload goes on, however long that takes', async () => {
+    const bytesPerMs = 12_000;
+    const relay = await startRelay((client, upstream) => {
+      upstream.pipe(client);
+      client.on('data', (bytes: Buffer) => {
+        upstream.write(bytes);
+        client.pause();
+        setTimeout(() => client.resume(), bytes.length / bytesPerMs);
+      });
+    });
+    // What the kernel has taken for it, and nobody has read yet, is silent for a while.
+    const limitMs = 1_000;
+    const store = ownStore(relay.url, { connection: { socketTimeout: limitMs } });
+    const begin = beginCommand({ timeoutMs: 5_000 });
+    const { fence } = (await store.begin(begin)) as BeginReply & { fence: number };
+    const started = performance.now();
+    const body = Buffer.alloc(30_000_000, 'a');
+    const { kind } = await store.complete(
+      leaseOf(begin, fence),
+      completeCommand({ timeoutMs: 20_000, outcome: { header: '{}', body } }),
+    );
+    expect(kind).toBe('ok');
+    expect(performance.now() - started).toBeGreaterThan(2 * limitMs);
+    expect(relay.clients).toHaveLength(1);
+  });
+
+  it('stays when there is nothing to say', async () => {
+    const proxy = await startProxy();
+    const store = ownStore(proxy.url, { connection });
+    await store.begin(beginCommand());
+    await delay(4 * LIMIT_MS);
+    expect((await store.begin(beginCommand())).kind).toBe('acquired');
+    expect(proxy.connections).toBe(1);
+  });
+});

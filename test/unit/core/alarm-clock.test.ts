@@ -1,0 +1,115 @@
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { AlarmClock, type Alarm } from '../../../lib/core/alarm-clock.js';
+
+const DAY_MS = 86_400_000;
+
+describe('the alarm clock', () => {
+  let clock: AlarmClock;
+  let rung: string[];
+  let started: number;
+
+  beforeEach(() => {
+    // Together with the timers this drives performance.now().
+    jest.useFakeTimers();
+    clock = new AlarmClock();
+    rung = [];
+    started = performance.now();
+  });
+
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
+  function set(name: string, inMs: number, ring: () => void = () => undefined): Alarm {
+    const alarm = {
+      dueAt: started + inMs,
+      ring: () => {
+        rung.push(`${name} at ${String(performance.now() - started)}`);
+        ring();
+      },
+    };
+    clock.set(alarm);
+    return alarm;
+  }
+
+  it('rings each alarm when it is due, whatever the order they were set in', () => {
+    set('late', 300);
+    set('early', 100);
+    set('between', 200);
+    jest.advanceTimersByTime(1_000);
+    expect(rung).toEqual(['early at 100', 'between at 200', 'late at 300']);
+  });
+
+  it('rings those that are due at once in the order they were set in, and none twice', () => {
+    set('one', 100);
+    set('two', 100);
+    jest.advanceTimersByTime(1_000);
+    expect(rung).toEqual(['one at 100', 'two at 100']);
+  });
+
+  it('rings no alarm that was called off, also by the one before it', () => {
+    const off = set('off', 100);
+    clock.callOff(off);
+    const others: Alarm[] = [];
+    set('first', 200, () => {
+      for (const other of others) clock.callOff(other);
+    });
+    others.push(set('second', 200));
+    jest.advanceTimersByTime(1_000);
+    expect(rung).toEqual(['first at 200']);
+  });
+
+  it('lets an alarm be set again while it rings', () => {
+    let left = 2;
+    const again = {
+      dueAt: started + 100,
+      ring: () => {
+        rung.push(String(performance.now() - started));
+        left -= 1;
+        again.dueAt += 100;
+        if (left > 0) clock.set(again);
+      },
+    };
+    clock.set(again);
+    jest.advanceTimersByTime(1_000);
+    expect(rung).toEqual(['100', '200']);
+  });
+
+  it('waits for longer than a timer of Node can', () => {
+    set('in a month', 30 * DAY_MS);
+    jest.advanceTimersByTime(30 * DAY_MS - 1);
+    expect(rung).toEqual([]);
+    jest.advanceTimersByTime(1);
+    expect(rung).toEqual([`in a month at ${String(30 * DAY_MS)}`]);
+  });
+
+  it('has one timer for all, and none once all is over', () => {
+    for (let i = 0; i < 1_000; i += 1) set(`alarm ${String(i)}`, 100 + i);
+    expect(jest.getTimerCount()).toBe(1);
+    jest.advanceTimersByTime(2_000);
+    expect(rung).toHaveLength(1_000);
+    expect(jest.getTimerCount()).toBe(0);
+  });
+
+  it('looks at many alarms less often, and rings none of them early', () => {
+    const alarms = 20_000;
+    for (let i = 0; i < alarms; i += 1) set('', 100 + i / 1_000);
+    const wake = jest.spyOn(clock, 'wake');
+    jest.advanceTimersByTime(1_000);
+    expect(rung).toHaveLength(alarms);
+    expect(wake.mock.calls.length).toBeLessThan(10);
+    for (const [i, entry] of rung.entries()) {
+      expect(Number(entry.slice(4))).toBeGreaterThanOrEqual(100 + i / 1_000);
+    }
+  });
+
+  it('is no reason for the process to stay alive', () => {
+    jest.useRealTimers();
+    const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout');
+    const before = timers().length;
+    const alarm = { dueAt: performance.now() + 60_000, ring: () => undefined };
+    clock.set(alarm);
+    expect(timers()).toHaveLength(before);
+    clock.callOff(alarm);
+  });
+});
