@@ -43,10 +43,15 @@ export function exchange(
           return;
         }
         borrowed = loan;
-        loan.connection.query(query, values, (error, result) => {
-          if (error === null || error === undefined) finish(() => resolve(result), true);
-          else finish(() => reject(asError(error)), leavesConnectionUsable(error));
-        });
+        try {
+          loan.connection.query(query, values, (error, result) => {
+            if (error === null || error === undefined) finish(() => resolve(result), true);
+            else finish(() => reject(asError(error)), leavesConnectionUsable(error));
+          });
+        } catch (error) {
+          // Whoever has put something around it: nobody knows what it has sent.
+          finish(() => reject(asError(error)), false);
+        }
       },
       (error) => {
         finish(() => reject(error), false);

@@ -24,7 +24,6 @@ const AS_TEXT = { getTypeParser: () => (text: string) => text };
 
 /** Runs statements, each by itself: outside of any transaction, on whichever connection is free. */
 export class StatementRunner {
-  private readonly queries = new WeakMap<SqlStatement, PostgresQuery>();
   private isClosed = false;
 
   constructor(
@@ -84,18 +83,9 @@ export class StatementRunner {
     this.isClosed = true;
   }
 
-  /**
-   * What is the same each time is inherited, because pg copies whatever a query has as its own, property by
-   * property, every time.
-   */
-  private queryFor(statement: SqlStatement): PostgresQuery {
-    let constant = this.queries.get(statement);
-    if (constant === undefined) {
-      const { name, text } = statement;
-      constant = { text, types: AS_TEXT, ...(this.isPrepared && { name }) };
-      this.queries.set(statement, constant);
-    }
-    return Object.create(constant) as PostgresQuery;
+  /** A query of its own each time: pg and whoever has put something around it write on it. */
+  private queryFor({ name, text }: SqlStatement): PostgresQuery {
+    return this.isPrepared ? { name, text, types: AS_TEXT } : { text, types: AS_TEXT };
   }
 
   /** Waits before the next copy, or throws what the command ends with. */

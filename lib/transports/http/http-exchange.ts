@@ -18,6 +18,7 @@ export interface HttpExchange {
   restoreHead(status: number, headers: OutgoingHttpHeaders): void;
   /**
    * Holds the answer until `sink` has decided about it.
+   *
    * @returns a function that tells whether some of the answer has been written.
    */
   record(sink: AnswerSink): () => boolean;

@@ -3,9 +3,7 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { AnswerSink } from './answer-sink.js';
 import type { HttpAnswer } from '../http-answer.js';
 import { RawRecorder } from './raw-recorder.js';
-import { makeResponsesRecordable } from './recordable-response.js';
 import { sendOrFail } from './send-answer.js';
-import { areAscii, wireText } from './wire-text.js';
 
 /** What is needed of Fastify's reply. */
 export interface FastifyReply {
@@ -20,7 +18,6 @@ type HookDone = (error: Error | null, payload?: unknown) => void;
 
 /** What is needed of a Fastify instance. */
 export interface FastifyInstance {
-  readonly server: object;
   addHook(
     name: 'onSend',
     hook: (request: unknown, reply: FastifyReply, payload: unknown, done: HookDone) => void,
@@ -36,7 +33,6 @@ type RecordedReply = FastifyReply & { [RECORDER]?: FastifyRecorder | undefined }
  * above all. It has to be the first hook: call it before plugins are loaded.
  */
 export function addRecordingHook(instance: FastifyInstance): void {
-  makeResponsesRecordable(instance.server);
   instance.addHook('onSend', (_request, reply: RecordedReply, payload, done) => {
     const recorder = reply[RECORDER];
     if (recorder === undefined) done(null, payload);
@@ -89,26 +85,35 @@ export class FastifyRecorder {
     raw.close();
     this.decide(payload).then(
       (decided) => {
-        raw.uninstall();
-        sendOrFail(reply.raw, () => {
+        this.release(() => {
           this.apply(decided);
           done(null, decided.payload);
         });
       },
       (error: unknown) => {
-        raw.uninstall();
         const cause =
           error instanceof Error ? error : new Error('The answer failed.', { cause: error });
-        sendOrFail(reply.raw, () => {
+        this.release(() => {
           done(cause);
         });
       },
     );
   }
 
+  /**
+   * Not before the handler's promise has settled, which Fastify does with it in the microtasks of this turn: a store
+   * that answers at once, or other hooks that do not, would leave it a response that looks untouched.
+   */
+  private release(send: () => void): void {
+    process.nextTick(() => {
+      this.raw.uninstall();
+      sendOrFail(this.reply.raw, send);
+    });
+  }
+
   private async decide(payload: unknown): Promise<Decided> {
-    if (payload instanceof Response) this.adopt(payload);
     const { reply, sink } = this;
+    if (payload instanceof Response) this.adopt(payload);
     const holding = hold(payload, sink.maxHeldBytes);
     const held = holding instanceof Promise ? await holding : holding;
     const status = reply.statusCode;
@@ -125,9 +130,10 @@ export class FastifyRecorder {
     if (replacement !== undefined) return this.inPlaceOf(replacement);
     if (held.kind === 'broken') throw held.error;
     if (payload === undefined || payload === null) return { status, headers, payload };
-    // To bytes and text Fastify adds a length, which may not stand beside a coding (RFC 9112 §6.2).
+    // Bytes, also of a text: Node writes header fields in the encoding of a text that follows them. To
+    // bytes Fastify adds a length, which may not stand beside a coding (RFC 9112 §6.2).
     const isChunked = headers['transfer-encoding'] !== undefined;
-    const bytes = sendable(body, headers);
+    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
     return { status, headers, payload: isChunked ? Readable.from([bytes]) : bytes };
   }
 
@@ -138,9 +144,13 @@ export class FastifyRecorder {
   }
 
   private inPlaceOf({ status, headers, body }: HttpAnswer): Decided {
-    const fields = { ...this.sink.headersBefore, ...headers };
-    // `undefined` would leave the payload that is to be replaced.
-    return { status, headers: fields, payload: body.length === 0 ? null : sendable(body, fields) };
+    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    return {
+      status,
+      headers: { ...this.sink.headersBefore, ...headers },
+      // `undefined` would leave the payload that is to be replaced.
+      payload: bytes.length === 0 ? null : bytes,
+    };
   }
 
   /** Sets status and header fields, whatever has been set since they were read. */
@@ -158,12 +168,6 @@ export class FastifyRecorder {
       }
     }
   }
-}
-
-/** Bytes, also of a text: Node writes header fields in the encoding of a text that follows them. */
-function sendable(body: Uint8Array, headers: OutgoingHttpHeaders): string | Buffer {
-  const text = areAscii(Object.values(headers)) ? wireText(body) : undefined;
-  return text ?? Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }
 
 type Held =

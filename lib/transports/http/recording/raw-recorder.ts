@@ -2,9 +2,14 @@ import type { ServerResponse } from 'node:http';
 import type { AnswerSink } from './answer-sink.js';
 import { DrainWaiters, leadsListeners } from './drain-waiters.js';
 import { reasonOf, setFields, setReason } from './response-head.js';
-import type { Chunk, HeaderFields, ResponseRecorder } from './response-recorder.js';
-import { checkStatusLine, headersSentError } from './response-refusals.js';
-import { ResponseShadow } from './response-shadow.js';
+import {
+  checkStatusLine,
+  headersSentError,
+  ResponseShadow,
+  type Chunk,
+  type HeaderFields,
+  type ResponseRecorder,
+} from './response-shadow.js';
 import { sendBody, sendInstead, sendOrFail } from './send-answer.js';
 
 /**

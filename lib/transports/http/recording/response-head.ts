@@ -1,5 +1,5 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import type { HeaderFields } from './response-recorder.js';
+import type { HeaderFields } from './response-shadow.js';
 
 /** HTTP/2 has none, and Node warns of whoever asks (RFC 9113 §8.3.2). */
 function hasReason({ req }: ServerResponse): boolean {

@@ -1,50 +1,72 @@
-import type { ServerResponse } from 'node:http';
-import type { ResponseRecorder } from './response-recorder.js';
-import {
-  BENEATH,
-  CLASS_METHODS,
-  METHODS,
-  NAMES,
-  SHADOW,
-  STATE,
-  under,
-  type Shadow,
-  type Shadowed,
-  type ShadowedResponse,
-} from './shadow-methods.js';
+import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+
+/** `writeHead`'s fields: by name, flat (name, value, name, value), or in pairs. */
+export type HeaderFields =
+  OutgoingHttpHeaders | readonly (OutgoingHttpHeader | readonly [string, string])[];
+
+export type Chunk = Uint8Array | string;
+
+/** Takes the calls that a shadowed response receives. */
+export interface ResponseRecorder {
+  readonly isHeadersSent: boolean;
+  readonly isEnded: boolean;
+  readonly needsDrain: boolean;
+  writeHead(status: number, reason: string | undefined, fields: HeaderFields | undefined): void;
+  flushHeaders(): void;
+  write(
+    chunk: Chunk,
+    encoding: BufferEncoding | undefined,
+    callback: ((error?: Error | null) => void) | undefined,
+  ): boolean;
+  end(
+    chunk: Chunk | undefined,
+    encoding: BufferEncoding | undefined,
+    callback: (() => void) | undefined,
+  ): void;
+}
+
+const SHADOW = Symbol('nestjs-idempotency.shadow');
+
+type ShadowedResponse = ServerResponse & { [SHADOW]: ResponseShadow };
+
+const NAMES = [
+  'writeHead',
+  'flushHeaders',
+  'write',
+  'end',
+  'setHeader',
+  'appendHeader',
+  'removeHeader',
+] as const;
+
+type Shadowed = Pick<ServerResponse, (typeof NAMES)[number]>;
 
 /**
- * Methods laid over those of one response, in front of whatever middleware has put there. They find
- * their recorder on the response itself, so none is made anew for a request. A response of a class that has them needs
- * no more than that.
+ * Own methods laid over those of one response, in front of whatever middleware has put there. They find
+ * their recorder on the response itself, so none is made anew for a request.
  */
-export class ResponseShadow implements Shadow {
-  readonly covered: PropertyDescriptorMap = {};
-  isActive = true;
-  /** What lies on the response itself; the other methods are its class'. */
-  private readonly laid: Partial<Record<keyof Shadowed, unknown>> = {};
-  private readonly hasOwnState: boolean;
+export class ResponseShadow {
+  /** Methods that middleware had put on the response before; the others are inherited. */
+  private readonly covered: PropertyDescriptorMap = {};
+  private isRemoved = false;
 
   constructor(
-    private readonly response: ShadowedResponse,
+    private readonly response: ServerResponse,
     readonly recorder: ResponseRecorder,
   ) {
     for (const name of NAMES) {
-      if ((response[name] as unknown) === CLASS_METHODS[name]) continue;
-      const before = Object.getOwnPropertyDescriptor(response, name);
-      // Some put back what they have found, which was ours.
-      if (before !== undefined && before.value !== METHODS[name]) this.covered[name] = before;
-      this.laid[name] = METHODS[name];
+      const own = Object.getOwnPropertyDescriptor(response, name);
+      if (own !== undefined) this.covered[name] = own;
     }
-    this.hasOwnState = response[BENEATH] === undefined;
-    if (this.hasOwnState) dropLayout(response);
-    response[SHADOW] = this;
-    Object.assign(response, this.laid);
-    if (this.hasOwnState) Object.defineProperties(response, STATE);
+    dropLayout(response);
+    (response as ShadowedResponse)[SHADOW] = this;
+    Object.assign(response, METHODS);
+    Object.defineProperties(response, STATE);
   }
 
-  isLaid(name: keyof Shadowed): boolean {
-    return this.laid[name] !== undefined;
+  /** Whether calls go to the recorder. */
+  get isActive(): boolean {
+    return !this.isRemoved;
   }
 
   /**
@@ -52,21 +74,22 @@ export class ResponseShadow implements Shadow {
    * lies under the shadow through it.
    */
   remove(): void {
-    const { response, covered } = this;
-    this.isActive = false;
-    for (const name of Object.keys(this.laid) as (keyof Shadowed)[]) {
-      if (Object.getOwnPropertyDescriptor(response, name)?.value !== METHODS[name]) continue;
-      const before = covered[name];
-      if (before === undefined) Reflect.deleteProperty(response, name);
-      else Object.defineProperty(response, name, before);
+    const { response } = this;
+    this.isRemoved = true;
+    for (const name of NAMES) {
+      if (Object.getOwnPropertyDescriptor(response, name)?.value !== OURS[name]) continue;
+      const covered = this.covered[name];
+      if (covered === undefined) Reflect.deleteProperty(response, name);
+      else Object.defineProperty(response, name, covered);
     }
-    if (!this.hasOwnState) return;
     for (const name of Object.keys(STATE)) Reflect.deleteProperty(response, name);
   }
 
   /** The method that lies under the shadow. */
   under<Name extends keyof Shadowed>(name: Name): Shadowed[Name] {
-    return under(this.response, name);
+    const inherited = Object.getPrototypeOf(this.response) as Shadowed;
+    const covered = this.covered[name] as TypedPropertyDescriptor<Shadowed[Name]> | undefined;
+    return covered?.value ?? inherited[name];
   }
 }
 
@@ -80,4 +103,138 @@ const DELETED = Symbol('nestjs-idempotency.deleted');
 function dropLayout(response: ServerResponse): void {
   Object.assign(response, { [DELETED]: true, [SHADOW]: undefined });
   Reflect.deleteProperty(response, DELETED);
+}
+
+type HeadArguments = [status: number, reason?: string | HeaderFields, fields?: HeaderFields];
+
+type WriteArguments = [
+  chunk?: Chunk | (() => void),
+  encoding?: BufferEncoding | (() => void),
+  callback?: () => void,
+];
+
+const METHODS = {
+  writeHead(this: ShadowedResponse, ...args: HeadArguments) {
+    const shadow = this[SHADOW];
+    if (!shadow.isActive) return Reflect.apply(shadow.under('writeHead'), this, args) as unknown;
+    const [status, reason, fields] = args;
+    const isText = typeof reason === 'string';
+    shadow.recorder.writeHead(
+      status,
+      isText ? reason : undefined,
+      fields ?? (isText ? undefined : reason),
+    );
+    return this;
+  },
+
+  flushHeaders(this: ShadowedResponse) {
+    const shadow = this[SHADOW];
+    if (shadow.isActive) shadow.recorder.flushHeaders();
+    else shadow.under('flushHeaders').call(this);
+  },
+
+  write(this: ShadowedResponse, ...args: WriteArguments) {
+    const shadow = this[SHADOW];
+    if (!shadow.isActive) return Reflect.apply(shadow.under('write'), this, args) as unknown;
+    const { chunk, encoding, callback } = sorted(args);
+    return shadow.recorder.write(checkedChunk(chunk), encoding, callback);
+  },
+
+  end(this: ShadowedResponse, ...args: WriteArguments) {
+    const shadow = this[SHADOW];
+    if (!shadow.isActive) return Reflect.apply(shadow.under('end'), this, args) as unknown;
+    const { chunk, encoding, callback } = sorted(args);
+    const bytes = chunk === undefined ? undefined : checkedChunk(chunk);
+    shadow.recorder.end(bytes, encoding, callback);
+    return this;
+  },
+
+  setHeader(this: ShadowedResponse, ...args: Parameters<ServerResponse['setHeader']>) {
+    if (takesHeaders(this, 'set')) this[SHADOW].under('setHeader').apply(this, args);
+    return this;
+  },
+
+  appendHeader(this: ShadowedResponse, ...args: Parameters<ServerResponse['appendHeader']>) {
+    if (takesHeaders(this, 'append')) this[SHADOW].under('appendHeader').apply(this, args);
+    return this;
+  },
+
+  removeHeader(this: ShadowedResponse, ...args: Parameters<ServerResponse['removeHeader']>) {
+    if (takesHeaders(this, 'remove')) this[SHADOW].under('removeHeader').apply(this, args);
+  },
+};
+
+const OURS: Readonly<Record<string, unknown>> = METHODS;
+
+// While an answer is held nothing has been sent, yet whoever looks must see that it has: a filter would
+// answer a second time, for an error thrown after the answer.
+const STATE: PropertyDescriptorMap & ThisType<ShadowedResponse> = {
+  headersSent: {
+    configurable: true,
+    get() {
+      return this[SHADOW].recorder.isHeadersSent;
+    },
+  },
+  writableEnded: {
+    configurable: true,
+    get() {
+      return this[SHADOW].recorder.isEnded;
+    },
+  },
+  writableNeedDrain: {
+    configurable: true,
+    get() {
+      return this[SHADOW].recorder.needsDrain;
+    },
+  },
+};
+
+function sorted([chunk, encoding, callback]: WriteArguments) {
+  if (typeof chunk === 'function') return { callback: chunk };
+  const bytes = chunk ?? undefined;
+  if (typeof encoding === 'function') return { chunk: bytes, callback: encoding };
+  return { chunk: bytes, encoding, callback };
+}
+
+/**
+ * Once the answer is complete, what still comes is ignored and not refused: an error of whoever answers
+ * a second time would have Express destroy the connection before the first answer has left.
+ */
+function takesHeaders(response: ShadowedResponse, verb: string): boolean {
+  const { recorder, isActive } = response[SHADOW];
+  if (!isActive) return true;
+  if (recorder.isHeadersSent && !recorder.isEnded) throw headersSentError(verb);
+  return !recorder.isEnded;
+}
+
+/** What Node throws where it is given what it cannot send: here, where the caller can still answer otherwise. */
+function checkedChunk(chunk: unknown): Chunk {
+  if (typeof chunk === 'string' || chunk instanceof Uint8Array) return chunk;
+  throw Object.assign(new TypeError('A chunk must be a string or a Uint8Array'), {
+    code: 'ERR_INVALID_ARG_TYPE',
+  });
+}
+
+/** As {@link checkedChunk}, of a status line. */
+export function checkStatusLine(status: number, reason: string | undefined): void {
+  if (!(Math.trunc(status) >= 100 && Math.trunc(status) <= 999)) {
+    throw Object.assign(new RangeError(`Invalid status code: ${String(status)}`), {
+      code: 'ERR_HTTP_INVALID_STATUS_CODE',
+    });
+  }
+  if (reason !== undefined && !REASON.test(reason)) {
+    throw Object.assign(new TypeError('Invalid character in statusMessage'), {
+      code: 'ERR_INVALID_CHAR',
+    });
+  }
+}
+
+/** RFC 9112 §4: printable ASCII, white space and what once was Latin-1. */
+const REASON = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/** What Node throws at those who come too late. */
+export function headersSentError(verb: string): Error {
+  return Object.assign(new Error(`Cannot ${verb} headers after they are sent to the client`), {
+    code: 'ERR_HTTP_HEADERS_SENT',
+  });
 }

@@ -2,7 +2,6 @@ import type { ServerResponse } from 'node:http';
 import type { HttpAnswer } from '../http-answer.js';
 import type { AnswerSink } from './answer-sink.js';
 import { setFields, setReason } from './response-head.js';
-import { wireText } from './wire-text.js';
 
 /**
  * Sends what was held. What throws now has no caller left who could answer otherwise: an invalid status
@@ -58,9 +57,6 @@ export function sendBody(
   body: Uint8Array,
   callback: (() => void) | undefined,
 ): void {
-  const text = wireText(body);
   if (body.length === 0) response.end(callback);
-  // The encoding of header fields, too.
-  else if (text !== undefined) response.end(text, 'latin1', callback);
   else response.end(body, callback);
 }
