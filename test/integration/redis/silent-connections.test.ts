@@ -103,7 +103,7 @@ describe('A connection that is well', () => {
   });
 
   it('stays as long as an upload goes on, however long that takes', async () => {
-    const bytesPerMs = 12_000;
+    const bytesPerMs = 6_000;
     const relay = await startRelay((client, upstream) => {
       upstream.pipe(client);
       client.on('data', (bytes: Buffer) => {
@@ -113,17 +113,18 @@ describe('A connection that is well', () => {
       });
     });
     // What the kernel has taken for it, and nobody has read yet, is silent for a while.
-    const limitMs = 1_000;
+    const limitMs = 3_000;
     const store = ownStore(relay.url, { connection: { socketTimeout: limitMs } });
     const begin = beginCommand({ timeoutMs: 5_000 });
     const { fence } = (await store.begin(begin)) as BeginReply & { fence: number };
     const started = performance.now();
-    const body = Buffer.alloc(30_000_000, 'a');
+    const body = Buffer.alloc(40_000_000, 'a');
     const { kind } = await store.complete(
       leaseOf(begin, fence),
       completeCommand({ timeoutMs: 20_000, outcome: { header: '{}', body } }),
     );
-    expect(kind).toBe('ok');
+    // It may take longer than the lease of these tests.
+    expect(['ok', 'ok_late']).toContain(kind);
     expect(performance.now() - started).toBeGreaterThan(2 * limitMs);
     expect(relay.clients).toHaveLength(1);
   });
