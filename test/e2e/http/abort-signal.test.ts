@@ -11,7 +11,7 @@ import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 
-const LEASE_MS = 1_500;
+const LEASE_MS = 3_000;
 
 /** A provider that takes a request and never answers. */
 let provider: Server;
