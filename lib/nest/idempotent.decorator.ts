@@ -4,6 +4,7 @@ import { IdempotencyOptionsError } from '../core/errors.js';
 import { runningOperation, type RunningOperation } from '../core/running-operation.js';
 import { callOnce, injectCalls } from './calls/call-entry.js';
 import type { IdempotentMethodDecorator, IdempotentMethodOptions } from './calls/call-options.js';
+import { isThenable } from '../core/when-ready.js';
 import type { IdempotencyOptions } from './idempotency-options.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
 import { markReportingEntry, reportsEntry, setIdempotentOptions } from './idempotent.metadata.js';
@@ -159,9 +160,4 @@ function leaving(operation: RunningOperation, result: unknown): unknown {
       throw error;
     },
   );
-}
-
-/** Promises of other realms and lazy query builders, too: Nest awaits them all. */
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as PromiseLike<unknown> | null | undefined)?.then === 'function';
 }
