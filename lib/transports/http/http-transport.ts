@@ -1,7 +1,8 @@
 import { StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs/common';
-import { defer, Observable, type Subscriber } from 'rxjs';
+import { Observable, throwError, type Subscriber } from 'rxjs';
 import type { RejectionReason } from '../../core/events.js';
 import { contextOf } from '../../core/attempt-context.js';
+import { placeOn } from '../../core/place-on.js';
 import { RunningOperation, runningOperation } from '../../core/running-operation.js';
 import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
 import { recoveryOf, type Services } from '../../core/recovery.js';
@@ -49,7 +50,7 @@ interface Undertaking {
 
 /** Protects HTTP routes, on Express and Fastify alike. */
 export class HttpTransport {
-  private readonly undertakings = new WeakMap<object, Undertaking>();
+  private readonly undertakings = placeOn<Undertaking>();
 
   constructor(
     private readonly engine: IdempotencyEngine,
@@ -136,7 +137,7 @@ export class HttpTransport {
   /** An outer timeout may have answered while the store was asked: a handler not yet called is not called. */
   private abandon(course: Course, { request }: HttpExchange): void {
     if (course.kind !== 'run' || course.run.isStarted) return;
-    this.undertakings.delete(request);
+    this.undertakings.set(request, undefined);
     void course.run.abandon();
   }
 }
@@ -230,7 +231,7 @@ function subscribe(
   // the handler, whose outcome is still to be stored (contract C57). Inside of the operation's context,
   // for inner interceptors may call the handler as late as they like.
   runningOperation.run(operation, () =>
-    defer(() => next.handle()).subscribe({
+    streamOf(next).subscribe({
       next: (value) => {
         hasEmitted = true;
         if (value instanceof StreamableFile) {
@@ -264,4 +265,13 @@ function subscribe(
       },
     }),
   );
+}
+
+/** What a handler says, also where whoever stands in for it throws instead of saying so. */
+function streamOf(next: CallHandler): Observable<unknown> {
+  try {
+    return next.handle();
+  } catch (error) {
+    return throwError(() => error);
+  }
 }

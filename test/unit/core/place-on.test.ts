@@ -1,0 +1,53 @@
+import { describe, expect, it } from '@jest/globals';
+import { placeOn } from '../../../lib/core/place-on.js';
+
+describe('A place on objects', () => {
+  it('keeps a value for each object, and gives it up', () => {
+    const places = placeOn<string>();
+    const [one, other] = [{}, {}];
+    places.set(one, 'first');
+    places.set(other, 'second');
+    expect([places.get(one), places.get(other)]).toEqual(['first', 'second']);
+    places.set(one, 'third');
+    places.set(other, undefined);
+    expect([places.get(one), places.get(other)]).toEqual(['third', undefined]);
+    expect(places.get({})).toBeUndefined();
+  });
+
+  it('leaves nothing that others see or copy', () => {
+    const places = placeOn<string>();
+    const object = { shown: 1 };
+    places.set(object, 'kept');
+    expect(Reflect.ownKeys(object)).toEqual(['shown']);
+    expect(Object.getPrototypeOf(object)).toBe(Object.prototype);
+    expect(places.get({ ...object })).toBeUndefined();
+    expect(places.get(structuredClone(object))).toBeUndefined();
+  });
+
+  it('tells an object from what stands in for it', () => {
+    const places = placeOn<string>();
+    const object = {};
+    const heir = Object.create(object) as object;
+    const proxy = new Proxy(object, {});
+    places.set(object, 'kept');
+    expect([places.get(heir), places.get(proxy)]).toEqual([undefined, undefined]);
+    places.set(proxy, 'of the proxy');
+    expect([places.get(object), places.get(proxy)]).toEqual(['kept', 'of the proxy']);
+  });
+
+  it('is there for frozen objects, and for functions', () => {
+    const places = placeOn<string>();
+    const objects = [Object.freeze({}), () => undefined];
+    for (const object of objects) places.set(object, 'kept');
+    expect(objects.map((object) => places.get(object))).toEqual(['kept', 'kept']);
+  });
+
+  it('is another one each time', () => {
+    const [one, other] = [placeOn<string>(), placeOn<string>()];
+    const object = {};
+    one.set(object, 'of the one');
+    expect(other.get(object)).toBeUndefined();
+    other.set(object, 'of the other');
+    expect([one.get(object), other.get(object)]).toEqual(['of the one', 'of the other']);
+  });
+});
