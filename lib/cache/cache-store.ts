@@ -22,6 +22,7 @@ import type { Lease, RecordKey } from '../core/record.js';
 import type { TransactionalRecords } from '../core/transactional-records.js';
 import { processClock, type Clock } from './age.js';
 import { FinishedReplies } from './finished-replies.js';
+import { ReplyBatch } from './reply-batch.js';
 
 /**
  * Answers a begin from this process' memory where the store has answered it before: with `completed` or `failed`, after
@@ -33,6 +34,7 @@ import { FinishedReplies } from './finished-replies.js';
  */
 export class CacheStore extends IdempotencyStore {
   private readonly replies: FinishedReplies;
+  private readonly batch = new ReplyBatch();
   private isClosed = false;
 
   /**
@@ -52,15 +54,9 @@ export class CacheStore extends IdempotencyStore {
     return this.store.open();
   }
 
-  override async begin(command: Begin): Promise<BeginReply> {
-    const { recordKey, fingerprint } = command;
-    const known = this.replies.find(recordKey, fingerprint);
-    if (known !== undefined) return known;
-    const askedAt = this.clock();
-    const reply = await this.ask(command);
-    const isFinished = reply.kind === 'completed' || reply.kind === 'failed';
-    if (isFinished && !this.isClosed) this.replies.keep(recordKey, fingerprint, reply, askedAt);
-    return reply;
+  override begin(command: Begin): Promise<BeginReply> {
+    const known = this.replies.find(command.recordKey, command.fingerprint);
+    return known === undefined ? this.beginThere(command) : this.batch.add(known);
   }
 
   override extend(lease: Lease, command: Extend): Promise<ExtendReply> {
@@ -101,6 +97,15 @@ export class CacheStore extends IdempotencyStore {
     this.isClosed = true;
     this.replies.clear();
     await this.store.close();
+  }
+
+  private async beginThere(command: Begin): Promise<BeginReply> {
+    const { recordKey, fingerprint } = command;
+    const askedAt = this.clock();
+    const reply = await this.ask(command);
+    const isFinished = reply.kind === 'completed' || reply.kind === 'failed';
+    if (isFinished && !this.isClosed) this.replies.keep(recordKey, fingerprint, reply, askedAt);
+    return reply;
   }
 
   private async ask(command: Begin): Promise<BeginReply> {
