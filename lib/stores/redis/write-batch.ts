@@ -1,3 +1,5 @@
+// Not the global one, which tests fake: what is held back would never go out.
+import { setImmediate } from 'node:timers';
 import type { CorkableStream } from './binary-client.js';
 
 /**

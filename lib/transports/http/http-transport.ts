@@ -1,5 +1,5 @@
 import { StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs/common';
-import { Observable, throwError, type Subscriber } from 'rxjs';
+import { from, Observable, throwError, type Subscriber } from 'rxjs';
 import type { RejectionReason } from '../../core/events.js';
 import { contextOf } from '../../core/attempt-context.js';
 import { placeOn } from '../../core/place-on.js';
@@ -73,8 +73,17 @@ export class HttpTransport {
       undertaking.course.then(
         (course) => {
           undertaking.waiting -= 1;
-          if (!subscriber.closed) follow(course, next, exchange, route, subscriber);
-          else if (undertaking.waiting === 0) this.abandon(course, exchange);
+          if (subscriber.closed) {
+            if (undertaking.waiting === 0) this.abandon(course, exchange);
+            return;
+          }
+          try {
+            follow(course, next, exchange, route, subscriber);
+          } catch (error) {
+            // A response that cannot be recorded, say: nobody else would hear of it.
+            this.abandon(course, exchange);
+            subscriber.error(error);
+          }
         },
         (error: unknown) => {
           subscriber.error(error);
@@ -267,10 +276,10 @@ function subscribe(
   );
 }
 
-/** What a handler says, also where whoever stands in for it throws instead of saying so. */
+/** What a handler says, also where whoever stands in for it throws instead, or gives a promise. */
 function streamOf(next: CallHandler): Observable<unknown> {
   try {
-    return next.handle();
+    return from(next.handle());
   } catch (error) {
     return throwError(() => error);
   }

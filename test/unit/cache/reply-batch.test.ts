@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { ReplyBatch } from '../../../lib/cache/reply-batch.js';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -32,6 +32,17 @@ describe('A batch of replies', () => {
     expect(told).toEqual(['one']);
     await turn();
     expect(told).toEqual(['one', 'two']);
+  });
+
+  it('tells also while a test drives the timers', async () => {
+    const batch = new ReplyBatch();
+    jest.useFakeTimers();
+    try {
+      await expect(batch.add('one')).resolves.toBe('one');
+    } finally {
+      jest.useRealTimers();
+    }
+    await expect(batch.add('two')).resolves.toBe('two');
   });
 
   it('leaves each request its own context', async () => {

@@ -37,9 +37,13 @@ describe('A place on objects', () => {
 
   it('is there for frozen objects, and for functions', () => {
     const places = placeOn<string>();
-    const objects = [Object.freeze({}), () => undefined];
+    const later = { shown: 1 };
+    places.set(later, 'kept');
+    const objects = [Object.freeze({}), Object.seal({}), () => undefined, Object.freeze(later)];
     for (const object of objects) places.set(object, 'kept');
-    expect(objects.map((object) => places.get(object))).toEqual(['kept', 'kept']);
+    expect(objects.map((object) => places.get(object))).toEqual(objects.map(() => 'kept'));
+    for (const object of objects) places.set(object, undefined);
+    expect(objects.map((object) => places.get(object))).toEqual(objects.map(() => undefined));
   });
 
   it('is another one each time', () => {

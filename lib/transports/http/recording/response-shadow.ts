@@ -60,8 +60,14 @@ export class ResponseShadow {
     }
     dropLayout(response);
     (response as ShadowedResponse)[SHADOW] = this;
-    Object.assign(response, METHODS);
-    Object.defineProperties(response, STATE);
+    try {
+      Object.assign(response, METHODS);
+      Object.defineProperties(response, STATE);
+    } catch (error) {
+      // Somebody has made one of them read-only: with half a shadow nobody could answer.
+      this.remove();
+      throw error;
+    }
   }
 
   /** Whether calls go to the recorder. */
