@@ -40,7 +40,7 @@ async function run({ parts: chosen, profile, isKept, library: given }: BenchPlan
 
   async function resultOf(part: Part): Promise<PartResult> {
     const progress = new Progress(part.name);
-    const [machine, date] = [thisMachine(), new Date().toISOString()];
+    const [machine, date] = [await thisMachine(), new Date().toISOString()];
     const findings = await part.run({
       profile,
       library,

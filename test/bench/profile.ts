@@ -21,20 +21,48 @@ const USAGE = `npm run bench:profile -- TASK [--platform express|fastify] [--con
 
   TASK  first, replay, conflict, mismatch: requests to the app of a contender (redis, unless another is named)
         pair, store-replay: the Redis store by itself, 32 in flight
-        all: first and replay on both platforms, and pair, side by side; --report keeps the table`;
+        all: first and replay of this package, by hand and of a peer, and pair, side by side; --report keeps the table`;
 
 const SERVER_TASKS = ['first', 'replay', 'conflict', 'mismatch'];
 const STORE_TASKS = ['pair', 'store-replay'];
 
+interface Subject {
+  readonly task: string;
+  /** Of a server. */
+  readonly platform?: Platform;
+  readonly contender?: ContenderId;
+}
+
+const COMPARED = { redis: 'ours', 'two-commands': 'by hand', 'node-idempotency': 'peer' } as const;
+
 /** What "all" takes. */
-const ALL = [
-  ...(['express', 'fastify'] as const).flatMap((platform) =>
-    ['first', 'replay'].map((task) => ({ task, platform })),
+const ALL: readonly (Subject & { readonly name: string })[] = [
+  ...(
+    [
+      ['first', 'fastify'],
+      ['replay', 'fastify'],
+      ['first', 'express'],
+    ] as const
+  ).flatMap(([task, platform]) =>
+    Object.entries(COMPARED).map(([contender, who]) => ({
+      name: `${task}, ${platform}: ${who}`,
+      task,
+      platform,
+      contender: contender as ContenderId,
+    })),
   ),
-  { task: 'pair', platform: undefined },
+  { name: 'the store alone', task: 'pair' },
 ];
 
 const WARM_UP_MS = 3_000;
+/** How long it runs without a profiler, which costs something itself. */
+const PLAIN_MS = 2_000;
+
+interface Profiled {
+  readonly profile: Profiler.Profile;
+  /** Without the profiler. */
+  readonly cpuUs: number;
+}
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -65,7 +93,14 @@ if ([...SERVER_TASKS, ...STORE_TASKS, 'all'].includes(task)) {
 }
 
 async function profileOne(library: string): Promise<void> {
-  const profile = await profileOf(library, task, values.platform as Platform);
+  const { platform, contender } = values;
+  if (!(contender in contenders)) throw new Error(`no contender "${contender}"`);
+  const subject = {
+    task,
+    platform: platform as Platform,
+    contender: contender as ContenderId,
+  };
+  const { profile } = await profileOf(library, subject);
   const { byPlace, byFunction } = selfTimes(profile, library);
   console.table(byPlace);
   console.table(byFunction);
@@ -73,10 +108,9 @@ async function profileOne(library: string): Promise<void> {
 
 async function profileAll(library: string): Promise<void> {
   const columns: ProfileColumn[] = [];
-  for (const { task: one, platform } of ALL) {
-    const profile = await profileOf(library, one, platform);
-    const name = platform === undefined ? 'the store alone' : `${one}, ${platform}`;
-    columns.push({ name, shares: sharesByPlace(profile, library) });
+  for (const { name, ...subject } of ALL) {
+    const { profile, cpuUs } = await profileOf(library, subject);
+    columns.push({ name, cpuUs, shares: sharesByPlace(profile, library) });
   }
   const table = sideBySide(columns);
   console.table(table);
@@ -86,39 +120,33 @@ async function profileAll(library: string): Promise<void> {
   }
 }
 
-function profileOf(library: string, one: string, platform?: Platform): Promise<Profiler.Profile> {
+function profileOf(library: string, subject: Subject): Promise<Profiled> {
   return withResources((resources) =>
-    STORE_TASKS.includes(one)
-      ? ofStore(resources, library, one)
-      : ofServer(resources, library, one as Scenario, platform ?? 'fastify'),
+    STORE_TASKS.includes(subject.task)
+      ? ofStore(resources, library, subject.task)
+      : ofServer(resources, library, subject),
   );
 }
 
 async function ofServer(
   resources: Resources,
   library: string,
-  scenario: Scenario,
-  platform: Platform,
-): Promise<Profiler.Profile> {
-  if (!(values.contender in contenders)) throw new Error(`no contender "${values.contender}"`);
+  { task, platform = 'fastify', contender = 'redis' }: Subject,
+): Promise<Profiled> {
   const { source, redisUrl } = await startLoad(resources);
-  const contender = values.contender as ContenderId;
   const setup = { contender, platform, redisUrl, postgresUrl: '', library };
   const server = await RunningServer.start(setup);
   resources.defer(() => server.stop());
-  const conditions = { platform, scenario, connections: 64 };
+  const conditions = { platform, scenario: task as Scenario, connections: 64 };
   const { entrants } = httpGroup([server], conditions, source);
   await entrants[0]!.run(WARM_UP_MS);
+  const { cpuUs = NaN } = await entrants[0]!.run(PLAIN_MS);
   await server.startProfile();
   await entrants[0]!.run(ms);
-  return server.stopProfile();
+  return { profile: await server.stopProfile(), cpuUs };
 }
 
-async function ofStore(
-  resources: Resources,
-  library: string,
-  one: string,
-): Promise<Profiler.Profile> {
+async function ofStore(resources: Resources, library: string, one: string): Promise<Profiled> {
   const redis = await startRedis();
   resources.defer(() => redis.stop());
   const worker = await Child.start(new URL('store/worker.ts', import.meta.url), {
@@ -133,7 +161,8 @@ async function ofStore(
     ms,
   };
   await worker.call('turn', { ...turn, ms: WARM_UP_MS });
+  const plain = await worker.call<Record<string, number>>('turn', { ...turn, ms: PLAIN_MS });
   await worker.call('startProfile');
   await worker.call('turn', turn);
-  return worker.call('stopProfile');
+  return { profile: await worker.call('stopProfile'), cpuUs: plain.cpuUs ?? NaN };
 }

@@ -2,9 +2,16 @@ import type { OpenContender, Platform } from './contender.js';
 import { bare } from './contenders/bare.js';
 import { emptyInterceptor } from './contenders/empty-interceptor.js';
 import { expressIdempotency } from './contenders/express-idempotency.js';
-import { inMemory, onCachedRedis, onPostgres, onRedis } from './contenders/nestjs-idempotency.js';
+import {
+  inMemory,
+  onCachedRedis,
+  onPostgres,
+  onRedis,
+  onUnpipelinedRedis,
+} from './contenders/nestjs-idempotency.js';
 import { nodeIdempotency } from './contenders/node-idempotency.js';
 import { powertools } from './contenders/powertools.js';
+import { twoCommands } from './contenders/two-commands.js';
 import { watchMulti } from './contenders/watch-multi.js';
 
 /** What a contender promises, and so what it can be measured at. */
@@ -27,7 +34,19 @@ const ours = { platforms: both, replays: true, conflict: 409, mismatch: 422 };
 export const contenders = {
   bare: { name: 'bare route', open: bare, platforms: both, replays: false },
   empty: { name: 'empty interceptor', open: emptyInterceptor, platforms: both, replays: false },
+  'two-commands': {
+    name: 'SET NX GET + SET XX',
+    open: twoCommands,
+    platforms: both,
+    replays: true,
+    conflict: 409,
+  },
   redis: { name: 'nestjs-idempotency, Redis', open: onRedis, ...ours },
+  'redis-unpipelined': {
+    name: 'nestjs-idempotency, Redis, auto-pipelining off',
+    open: onUnpipelinedRedis,
+    ...ours,
+  },
   'redis-cached': {
     name: 'nestjs-idempotency, Redis, local cache',
     open: onCachedRedis,

@@ -49,7 +49,8 @@ export async function interleave(
   const samples = groups.map(({ entrants }) => entrants.map((): Sample[] => []));
   for (let round = 0; round <= rounds; round += 1) {
     onRound(round);
-    for (const [g, { entrants }] of groups.entries()) {
+    for (const g of orderOf(groups.length, round)) {
+      const { entrants } = groups[g]!;
       for (const e of orderOf(entrants.length, round)) {
         const entrant = entrants[e]!;
         if (round === 0) {
@@ -70,7 +71,7 @@ export async function interleave(
   );
 }
 
-/** Everyone comes first and last as often as the others, and after each of them. */
+/** Each round another order: everyone comes first and last as often as the others, and after each of them. */
 export function orderOf(count: number, round: number): number[] {
   const first = round >> 1;
   const order = Array.from({ length: count }, (_, i) => (i + first) % count);

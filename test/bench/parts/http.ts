@@ -6,7 +6,7 @@ import { entryOf, type ContenderId } from '../http/contenders.js';
 import { httpGroup, type LoadSource, type Scenario } from '../http/http-group.js';
 import { RunningServer, type ServerOptions } from '../http/running-server.js';
 import { Child } from '../measuring/child.js';
-import { interleave, type Group, type Rounds } from '../measuring/interleave.js';
+import { interleave, type Factors, type Group, type Rounds } from '../measuring/interleave.js';
 import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';
 import { frameworkVersions, peerVersions } from '../measuring/versions.js';
@@ -23,6 +23,7 @@ const ROUNDS: Readonly<Record<Profile, Rounds>> = {
 const QUICK: readonly ContenderId[] = [
   'bare',
   'empty',
+  'two-commands',
   'redis',
   'redis-cached',
   'node-idempotency',
@@ -31,6 +32,7 @@ const QUICK: readonly ContenderId[] = [
 const COMPARED: readonly ContenderId[] = ['bare', 'redis', 'node-idempotency'];
 const ALL: readonly ContenderId[] = [
   ...QUICK,
+  'redis-unpipelined',
   'memory',
   'postgres',
   'powertools',
@@ -40,6 +42,8 @@ const ALL: readonly ContenderId[] = [
 export interface HttpCompetitor extends ServerOptions {
   readonly contender: ContenderId;
   readonly library: string;
+  /** Under what else than the others: it is compared with those alone that have the same. */
+  readonly factors?: Factors;
 }
 
 interface HttpScenario {
@@ -73,23 +77,27 @@ export function measureHttp(
     const postgres = needsPostgres ? await startDurablePostgres(resources) : undefined;
     const groups: Group[] = [];
     for (const platform of PLATFORMS) {
-      const servers: RunningServer[] = [];
-      for (const { contender, library, ...options } of competitors) {
+      const servers = new Map<string, { factors: Factors; servers: RunningServer[] }>();
+      for (const { contender, library, factors = {}, ...options } of competitors) {
         if (!entryOf(contender).platforms.includes(platform)) continue;
         const postgresUrl = (await postgres?.newDatabase()) ?? '';
         const setup = { contender, platform, redisUrl, postgresUrl, library };
         const server = await RunningServer.start(setup, options);
         resources.defer(() => server.stop());
         await checkContender(server);
-        servers.push(server);
+        const name = JSON.stringify(factors);
+        if (!servers.has(name)) servers.set(name, { factors, servers: [] });
+        servers.get(name)!.servers.push(server);
       }
       for (const { scenario, connections, contenders } of scenarios) {
-        const able = servers.filter(
-          (server) =>
-            isMeasuredAt(server, scenario) && (contenders?.includes(server.contender) ?? true),
-        );
-        const conditions = { platform, scenario, connections };
-        if (able.length > 0) groups.push(httpGroup(able, conditions, source));
+        for (const comparable of servers.values()) {
+          const able = comparable.servers.filter(
+            (server) =>
+              isMeasuredAt(server, scenario) && (contenders?.includes(server.contender) ?? true),
+          );
+          const conditions = { ...comparable.factors, platform, scenario, connections };
+          if (able.length > 0) groups.push(httpGroup(able, conditions, source));
+        }
       }
     }
     const measurements = await interleave(groups, rounds, (round) =>

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { ensureInstalled } from '../install.js';
+import type { ContenderId } from '../http/contenders.js';
 import type { Rounds } from '../measuring/interleave.js';
 import { measureHttp } from './http.js';
 import type { Findings, Part, PartContext, Profile } from './part.js';
@@ -8,10 +9,17 @@ import { conditions, measureStore } from './store.js';
 
 const FOLDER = join(import.meta.dirname, '../nodes');
 const NAMES = ['node20', 'node22', 'node24'];
+const CONTENDERS: readonly ContenderId[] = [
+  'bare',
+  'empty',
+  'two-commands',
+  'redis',
+  'node-idempotency',
+];
 
 const ROUNDS: Readonly<Record<Profile, Rounds>> = {
   quick: { rounds: 3, turnMs: 250, warmUpMs: 1_500, settleMs: 150 },
-  default: { rounds: 5, turnMs: 600, warmUpMs: 2_500, settleMs: 200 },
+  default: { rounds: 5, turnMs: 500, warmUpMs: 2_500, settleMs: 200 },
   full: { rounds: 9, turnMs: 2_000, warmUpMs: 5_000, settleMs: 500 },
 };
 
@@ -50,7 +58,9 @@ async function measureNodes(context: PartContext): Promise<Findings> {
       { scenario: 'first', connections: 64 },
       { scenario: 'replay', connections: 64 },
     ],
-    nodes.map(({ name, execPath }) => ({ contender: 'redis' as const, library, name, execPath })),
+    nodes.flatMap(({ name, execPath }) =>
+      CONTENDERS.map((contender) => ({ contender, library, execPath, factors: { node: name } })),
+    ),
   );
   return {
     measurements: [...store.measurements, ...http.measurements],

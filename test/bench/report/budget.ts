@@ -10,13 +10,18 @@ export interface BudgetLine {
   readonly must: number;
   readonly aim?: number;
   /** `undefined` where it has not been measured. */
-  readonly measured: (results: Results) => Ratio | undefined;
+  readonly measured: Measured;
+  /** The same of what is written by hand and does the least: what stands between it and one is not ours. */
+  readonly byHand?: Measured;
 }
+
+type Measured = (results: Results) => Ratio | undefined;
 
 export interface Judged {
   readonly line: BudgetLine;
   readonly ratio: Ratio;
-  readonly verdict: 'aim met' | 'must met' | 'missed';
+  readonly byHand?: Ratio | undefined;
+  readonly verdict: 'aim met' | 'must met' | 'missed' | 'missed, by hand too';
   /** Whether the interval leaves no doubt about the must. */
   readonly isCertain: boolean;
 }
@@ -25,6 +30,9 @@ const STORE = 'nestjs-idempotency';
 const OURS = 'nestjs-idempotency, Redis';
 const CACHED = 'nestjs-idempotency, Redis, local cache';
 const PEER = '@node-idempotency/nestjs';
+const EMPTY = 'empty interceptor';
+const RAW = 'SET NX GET + SET XX';
+const IN_SCRIPTS = 'the same in scripts';
 
 export const BUDGET: readonly BudgetLine[] = [
   storePairs('on', 32, 0.75, 0.85),
@@ -79,22 +87,32 @@ export function judge(results: Results): Judged[] {
   return BUDGET.flatMap((line): Judged[] => {
     const ratio = line.measured(results);
     if (ratio === undefined) return [];
-    const reaches = (bound: number) =>
-      line.limit === 'at least' ? ratio.estimate >= bound : ratio.estimate <= bound;
+    const byHand = line.byHand?.(results);
+    const isAtLeast = line.limit === 'at least';
+    const reaches = (value: number, bound: number) => (isAtLeast ? value >= bound : value <= bound);
     const isCertain = ratio.high < line.must || ratio.low > line.must || ratio.low === ratio.high;
-    if (!reaches(line.must)) return [{ line, ratio, verdict: 'missed', isCertain }];
-    const hasAim = line.aim !== undefined && reaches(line.aim);
-    return [{ line, ratio, verdict: hasAim ? 'aim met' : 'must met', isCertain }];
+    if (!reaches(ratio.estimate, line.must)) {
+      // Only where there is no doubt about it, and where we are not the better of the two.
+      const best = byHand && (isAtLeast ? byHand.high : byHand.low);
+      const alsoByHand =
+        best !== undefined && !reaches(best, line.must) && reaches(best, ratio.estimate);
+      return [
+        { line, ratio, byHand, verdict: alsoByHand ? 'missed, by hand too' : 'missed', isCertain },
+      ];
+    }
+    const hasAim = line.aim !== undefined && reaches(ratio.estimate, line.aim);
+    return [{ line, ratio, byHand, verdict: hasAim ? 'aim met' : 'must met', isCertain }];
   });
 }
 
 export function budgetRows(results: Results): Row[] {
-  return judge(results).map(({ line, ratio, verdict, isCertain }) => ({
+  return judge(results).map(({ line, ratio, byHand, verdict, isCertain }) => ({
     what: line.what,
     must: `${line.limit} ${line.must}`,
     aim: line.aim ?? '–',
     measured: inDigits(ratio.estimate),
     '95 % interval': ratio.low === ratio.high ? 'exact' : intervalOf(ratio),
+    'by hand': byHand === undefined ? '–' : `${inDigits(byHand.estimate)} (${intervalOf(byHand)})`,
     verdict: isCertain ? verdict : `${verdict}, not certain`,
   }));
 }
@@ -115,11 +133,11 @@ function storePairs(
 ): BudgetLine {
   const factors = { task: 'pair', via: 'TCP', pipelining, bytes: 200, inFlight };
   return {
-    what: `begin + complete ÷ SET NX GET + SET XX, auto-pipelining ${pipelining}, ${inFlight} in flight`,
+    what: `begin + complete ÷ ${RAW}, auto-pipelining ${pipelining}, ${inFlight} in flight`,
     limit: 'at least',
     must,
     aim,
-    measured: ratioOf('store', factors, STORE, 'SET NX GET + SET XX', 'perSecond'),
+    ...against(RAW, STORE, IN_SCRIPTS, 'store', factors, 'perSecond'),
   };
 }
 
@@ -129,7 +147,7 @@ function firstRequest(platform: string, must: number, aim: number): BudgetLine {
     limit: 'at most',
     must,
     aim,
-    measured: ratioOf('http', at(platform, 'first'), OURS, 'empty interceptor', 'cpuUs'),
+    ...against(EMPTY, OURS, RAW, 'http', at(platform, 'first'), 'cpuUs'),
   };
 }
 
@@ -139,7 +157,7 @@ function replay(platform: string, must: number, aim: number): BudgetLine {
     limit: 'at least',
     must,
     aim,
-    measured: ratioOf('http', at(platform, 'replay'), OURS, 'bare route', 'perSecond'),
+    ...against('bare route', OURS, RAW, 'http', at(platform, 'replay'), 'perSecond'),
   };
 }
 
@@ -149,7 +167,7 @@ function againstPeer(platform: string, scenario: string, must: number, aim: numb
     limit: 'at least',
     must,
     aim,
-    measured: ratioOf('http', at(platform, scenario), OURS, PEER, 'perSecond'),
+    ...against(PEER, OURS, RAW, 'http', at(platform, scenario), 'perSecond'),
   };
 }
 
@@ -159,6 +177,20 @@ function cachedReplay(platform: string, must: number): BudgetLine {
     limit: 'at least',
     must,
     measured: ratioOf('http', at(platform, 'replay'), CACHED, PEER, 'perSecond'),
+  };
+}
+
+function against(
+  other: string,
+  ours: string,
+  hand: string,
+  part: string,
+  factors: Factors,
+  name: string,
+): Pick<BudgetLine, 'measured' | 'byHand'> {
+  return {
+    measured: ratioOf(part, factors, ours, other, name),
+    byHand: ratioOf(part, factors, hand, other, name),
   };
 }
 
@@ -172,7 +204,7 @@ function ratioOf(
   numerator: string,
   denominator: string,
   name: string,
-): BudgetLine['measured'] {
+): Measured {
   return (results) => {
     const result = results.get(part);
     if (result === undefined) return undefined;

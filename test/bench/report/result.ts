@@ -18,8 +18,8 @@ export interface Machine {
   /** The model of its processor. */
   readonly processor: string;
   readonly cores: number;
-  /** What else it did when the part began: the load average of the last minute. */
-  readonly loadBefore: number;
+  /** What else it did in the second before the part began: the share of its cores' time that was not idle. */
+  readonly busyBefore: number;
 }
 
 /** The results there are, by the names of their parts. */

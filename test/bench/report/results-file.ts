@@ -1,18 +1,36 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus, loadavg } from 'node:os';
+import { availableParallelism, cpus } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { projectRoot } from '../../support/project-root.js';
 import type { Machine, PartResult, Results } from './result.js';
 
 /** Where the documentation keeps what it shows: results of the parts, and the charts. */
 export const assetsFolder = join(projectRoot, 'docs/assets/performance');
 
-export function thisMachine(): Machine {
+const LOOK_MS = 1_000;
+
+/** Looks for a second at what it does. */
+export async function thisMachine(): Promise<Machine> {
+  const before = coreTimes();
+  await delay(LOOK_MS);
+  const after = coreTimes();
+  const busy = 1 - (after.idle - before.idle) / (after.all - before.all);
   return {
     processor: cpus()[0]?.model.trim() ?? 'unknown',
     cores: availableParallelism(),
-    loadBefore: Number(loadavg()[0]?.toFixed(2)),
+    busyBefore: Number(busy.toFixed(2)),
   };
+}
+
+/** Of all cores together, since the machine was started. */
+function coreTimes(): { readonly idle: number; readonly all: number } {
+  let [idle, all] = [0, 0];
+  for (const { times } of cpus()) {
+    idle += times.idle;
+    for (const ms of Object.values(times)) all += ms;
+  }
+  return { idle, all };
 }
 
 /** Keeps a result in `{part}.json`, a measurement on each line. */

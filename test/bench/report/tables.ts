@@ -4,8 +4,8 @@ import { pairedRatio, type Spread } from '../measuring/statistics.js';
 import { budgetRows } from './budget.js';
 import type { PartResult, Results } from './result.js';
 
-/** From this load average on a table says that its machine had other things to do. */
-const BUSY = 0.5;
+/** From this share of its cores' time on a table says that its machine had other things to do. */
+const BUSY = 0.1;
 
 /** The tables of docs/performance.md, by the names of their places. */
 export function tablesOf(results: Results): Map<string, Report> {
@@ -37,9 +37,9 @@ export function tablesOf(results: Results): Map<string, Report> {
 }
 
 function reportOf({ command, date, versions, machine }: PartResult, table: Row[]): Report {
-  const { cores, processor, loadBefore } = machine;
-  const isBusy = loadBefore > BUSY;
-  const state = isBusy ? `${processor}, busy with other things: load ${loadBefore}` : processor;
+  const { cores, processor, busyBefore } = machine;
+  const share = Math.round(100 * busyBefore);
+  const state = busyBefore > BUSY ? `${processor}, ${share} % busy with other things` : processor;
   return { command, date, versions, cores, processor: state, table };
 }
 
@@ -168,14 +168,23 @@ function postgresRows({ measurements }: PartResult): Row[] {
 
 function nodesRows({ measurements }: PartResult): Row[] {
   return measurements.map((measurement) => {
-    const { task, platform, scenario } = measurement.factors;
-    const first = measurements.find((other) => isSame(other, measurement));
+    const { task, platform, scenario, node } = measurement.factors;
+    const onOldest = measurements.find(
+      ({ factors, entrant }) =>
+        factors.task === task &&
+        factors.platform === platform &&
+        factors.scenario === scenario &&
+        (node === undefined || entrant === measurement.entrant),
+    );
+    const peer = rivalOf(measurement, measurements, '@node-idempotency/nestjs');
     return {
       what: task === undefined ? `${scenario ?? ''}, ${platform ?? ''}` : `store, ${task}`,
-      on: measurement.entrant,
+      by: node === undefined ? 'nestjs-idempotency' : measurement.entrant,
+      on: node ?? measurement.entrant,
       ...rates(measurement, 'a second'),
       ...costs(measurement),
-      '÷ the oldest': ratioTo(measurement, first),
+      '÷ the oldest': ratioTo(measurement, onOldest),
+      '÷ @node-idempotency/nestjs': ratioTo(measurement, peer),
     };
   });
 }

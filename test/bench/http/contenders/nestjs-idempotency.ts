@@ -45,6 +45,12 @@ async function openRedis({ library, redisUrl }: Surroundings): Promise<Idempoten
 
 export const onRedis = withStore(openRedis);
 
+/** Each command in a write of its own. */
+export const onUnpipelinedRedis = withStore(async ({ library, redisUrl }) => {
+  const { redisStore } = await load<Entries['redis']>(library, 'stores/redis/index.js');
+  return redisStore({ url: redisUrl, connection: { enableAutoPipelining: false } });
+});
+
 export const onCachedRedis = withStore(openRedis, { cache: true });
 
 export const inMemory = withStore(async ({ library }) => {
