@@ -56,7 +56,8 @@ export class ResponseShadow {
   ) {
     for (const name of NAMES) {
       const own = Object.getOwnPropertyDescriptor(response, name);
-      if (own !== undefined) this.covered[name] = own;
+      // Some put back what they have found, which was ours.
+      if (own !== undefined && own.value !== OURS[name]) this.covered[name] = own;
     }
     dropLayout(response);
     (response as ShadowedResponse)[SHADOW] = this;
