@@ -1,3 +1,4 @@
+import { asBuffer } from '../../core/as-buffer.js';
 import { ValueNotStorableError } from '../../core/errors.js';
 import { checkChoice, checkNames } from '../../core/option-checks.js';
 import type { OutcomeCodec } from '../../core/outcome-codec.js';
@@ -38,7 +39,7 @@ export function jsonCodec(options: JsonCodecOptions = {}): OutcomeCodec {
       return Buffer.from(JSON.stringify(form));
     },
     decode(bytes: Uint8Array): unknown {
-      const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+      const text = asBuffer(bytes).toString();
       try {
         return JSON.parse(text);
       } catch {

@@ -1,3 +1,4 @@
+import { asBuffer } from '../../core/as-buffer.js';
 import { ValueNotStorableError } from '../../core/errors.js';
 import type { FinishedState, Lease, Outcome, RecordKey } from '../../core/record.js';
 
@@ -34,9 +35,4 @@ export function completionValues(
 
 export function outcomeValues({ header, body }: Outcome): [Buffer, Buffer] {
   return [Buffer.from(header), asBuffer(body)];
-}
-
-/** The same bytes as the driver takes them, without a copy. */
-function asBuffer(body: Uint8Array): Buffer {
-  return Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }

@@ -1,4 +1,5 @@
 import { isAscii } from 'node:buffer';
+import { asBuffer } from '../../core/as-buffer.js';
 import { ValueNotStorableError } from '../../core/errors.js';
 import type { ScriptArgument } from './binary-client.js';
 
@@ -32,8 +33,6 @@ const LONGEST_TEXT = 1_024;
 
 /** The body as the client takes it. On the wire it is the same bytes, for ASCII is written one byte a character. */
 export function bodyArgument(body: Uint8Array): ScriptArgument {
-  const bytes = Buffer.isBuffer(body)
-    ? body
-    : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const bytes = asBuffer(body);
   return bytes.length <= LONGEST_TEXT && isAscii(bytes) ? bytes.toString('latin1') : bytes;
 }

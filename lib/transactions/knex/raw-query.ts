@@ -1,3 +1,4 @@
+import { asBuffer } from '../../core/as-buffer.js';
 import type { TransactionValue } from '../../core/unit-of-work.js';
 
 /** A quoted name or a string, which mean what they say; the number of a placeholder; an operator's question mark. */
@@ -22,6 +23,5 @@ export function rawQuery(text: string, values: readonly TransactionValue[]): Raw
 
 /** Knex takes an array of another kind for several values. */
 function binding(value: TransactionValue): string | number | boolean | Buffer | null {
-  if (!(value instanceof Uint8Array)) return value;
-  return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  return value instanceof Uint8Array ? asBuffer(value) : value;
 }

@@ -1,3 +1,4 @@
+import { asBuffer } from '../../core/as-buffer.js';
 import type { OutcomePart } from './outcome-part.js';
 
 /** By the number that stands in front of a part. */
@@ -16,7 +17,7 @@ export function framed(parts: readonly OutcomePart[]): Buffer {
 
 /** @throws RangeError where the body ends too early, or is none. */
 export function unframed(body: Uint8Array): OutcomePart[] {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const bytes = asBuffer(body);
   const parts: OutcomePart[] = [];
   for (let at = 0; at < bytes.length;) {
     const kind = KINDS[bytes.readUInt8(at)];

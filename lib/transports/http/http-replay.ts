@@ -1,4 +1,5 @@
 import type { OutgoingHttpHeaders } from 'node:http';
+import { asBuffer } from '../../core/as-buffer.js';
 import type { AnswerSink, Replacement } from './recording/answer-sink.js';
 import type { HttpAnswer } from './http-answer.js';
 
@@ -41,8 +42,7 @@ export class HttpReplay implements AnswerSink {
     const { headers, body } = this.answer;
     if (body.length === 0 || !JSON_TYPE.test(String(headers['content-type']))) return undefined;
     try {
-      const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString();
-      return JSON.parse(text) as unknown;
+      return JSON.parse(asBuffer(body).toString()) as unknown;
     } catch {
       return undefined;
     }

@@ -1,5 +1,6 @@
 import { PassThrough, pipeline, Readable } from 'node:stream';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import { asBuffer } from '../../../core/as-buffer.js';
 import type { AnswerSink } from './answer-sink.js';
 import type { HttpAnswer } from '../http-answer.js';
 import { RawRecorder } from './raw-recorder.js';
@@ -133,7 +134,7 @@ export class FastifyRecorder {
     // Bytes, also of a text: Node writes header fields in the encoding of a text that follows them. To
     // bytes Fastify adds a length, which may not stand beside a coding (RFC 9112 §6.2).
     const isChunked = headers['transfer-encoding'] !== undefined;
-    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    const bytes = asBuffer(body);
     return { status, headers, payload: isChunked ? Readable.from([bytes]) : bytes };
   }
 
@@ -144,7 +145,7 @@ export class FastifyRecorder {
   }
 
   private inPlaceOf({ status, headers, body }: HttpAnswer): Decided {
-    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    const bytes = asBuffer(body);
     return {
       status,
       headers: { ...this.sink.headersBefore, ...headers },

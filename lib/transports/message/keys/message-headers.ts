@@ -1,3 +1,4 @@
+import { asBuffer } from '../../../core/as-buffer.js';
 import type { RpcSource } from '../rpc-context.js';
 import { keyText, unreadableKey } from './key-text.js';
 
@@ -44,6 +45,5 @@ function members(headers: unknown): [string, unknown][] {
 
 /** Kafka's headers are bytes, and those of other languages' clients of RabbitMQ may be. */
 function decoded(value: unknown): unknown {
-  if (!(value instanceof Uint8Array)) return value;
-  return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString();
+  return value instanceof Uint8Array ? asBuffer(value).toString() : value;
 }
