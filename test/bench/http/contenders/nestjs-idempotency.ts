@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { IdempotencyModuleOptions, IdempotencyStore } from 'nestjs-idempotency';
+import type { RedisStoreOptions } from 'nestjs-idempotency/redis';
 import type { OpenContender, Surroundings } from '../contender.js';
 
 /** Rounds of first requests leave more records than the default allows. */
@@ -38,18 +39,20 @@ function withStore(
   };
 }
 
-async function openRedis({ library, redisUrl }: Surroundings): Promise<IdempotencyStore> {
+async function openRedis(
+  { library, redisUrl }: Surroundings,
+  settings: Pick<RedisStoreOptions, 'connection'> = {},
+): Promise<IdempotencyStore> {
   const { redisStore } = await load<Entries['redis']>(library, 'stores/redis/index.js');
-  return redisStore({ url: redisUrl });
+  return redisStore({ url: redisUrl, ...settings });
 }
 
 export const onRedis = withStore(openRedis);
 
 /** Each command in a write of its own. */
-export const onUnpipelinedRedis = withStore(async ({ library, redisUrl }) => {
-  const { redisStore } = await load<Entries['redis']>(library, 'stores/redis/index.js');
-  return redisStore({ url: redisUrl, connection: { enableAutoPipelining: false } });
-});
+export const onUnpipelinedRedis = withStore((surroundings) =>
+  openRedis(surroundings, { connection: { enableAutoPipelining: false } }),
+);
 
 export const onCachedRedis = withStore(openRedis, { cache: true });
 
