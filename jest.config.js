@@ -1,14 +1,7 @@
-/**
- * Run with NODE_OPTIONS=--experimental-vm-modules: package and tests are ES modules.
- *
- * @type {import('jest').Config}
- */
-export default {
+/** @type {import('jest').Config} */
+const shared = {
   testEnvironment: 'node',
   roots: ['<rootDir>/test'],
-  testMatch: ['<rootDir>/test/**/*.test.ts'],
-  testTimeout: 30_000,
-  maxWorkers: 2,
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: {
     // Tests and the sample app are written against the package's name, and run its sources.
@@ -43,4 +36,23 @@ export default {
       },
     ],
   },
+};
+
+/**
+ * Run with NODE_OPTIONS=--experimental-vm-modules: package and tests are ES modules.
+ *
+ * @type {import('jest').Config}
+ */
+export default {
+  testTimeout: 30_000,
+  projects: [
+    {
+      ...shared,
+      displayName: 'push',
+      testMatch: ['<rootDir>/test/**/*.test.ts'],
+      testPathIgnorePatterns: ['/node_modules/', '\\.all\\.test\\.ts$'],
+    },
+    // What takes minutes, or repeats the rest on other versions: `npm run test:all`.
+    { ...shared, displayName: 'all', testMatch: ['<rootDir>/test/**/*.all.test.ts'] },
+  ],
 };
