@@ -7,7 +7,7 @@ ARGV[1]  owner token
 ARGV[2]  fence, or 0 to compare the token alone
 ARGV[3]  'c' completed or 'f' failed
 ARGV[4]  retention of the outcome, ms
-ARGV[5]  fingerprint, for a record that is gone or was released
+ARGV[5]  fingerprint of what the outcome answers; written where the record is gone or was released
 ARGV[6]  when the record is gone: 'restore' or 'report'
 ARGV[7]  outcome header, one line
 ARGV[8]  outcome body
@@ -17,8 +17,9 @@ Replies
   ok                                               stored
   ok_late                                          stored, though the lease was over or another attempt let go
   already                                          an earlier copy of this command stored it
-  superseded, completed | failed, header, body     another attempt's outcome stands
-  lost, in_progress | released, fence              another attempt has the record
+  superseded, completed | failed, header, body     another attempt's outcome of the same content stands
+  lost, in_progress | released, fence              another attempt has the record, or let it go
+  lost, completed | failed, fence                  an outcome of another content stands
   restored                                         there was no record; written back
   gone                                             there is no record
   error UNKNOWNRECORD                              the value is of no known format; left as it is
@@ -61,9 +62,11 @@ elseif mine then
   redis.call('PEXPIREAT', KEYS[1], expiresAt)
   return { 'already' }
 else
+  local finished = state == 'c' and 'completed' or 'failed'
+  if fingerprint ~= ARGV[5] then return { 'lost', finished, fence } end
   local lineEnd = string.find(value, '\n', rest, true)
   local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
-  return { 'superseded', state == 'c' and 'completed' or 'failed', header, body }
+  return { 'superseded', finished, header, body }
 end
 
 local at = string.format('%.0f', now + ARGV[4])

@@ -137,7 +137,10 @@ export interface Complete extends TimedCommand {
   readonly outcome: Outcome;
   /** Milliseconds that the outcome can be replayed from now. */
   readonly retentionMs: number;
-  /** Written with the outcome when the record is gone, or was released by another attempt. */
+  /**
+   * Of the content that the outcome answers: another attempt's outcome is handed over only where its record has the same.
+   * Written with the outcome when the record is gone, or was released by another attempt.
+   */
   readonly fingerprint: Fingerprint;
   /** When there is no record any more: write the outcome back, or only say so. */
   readonly whenGone: 'restore' | 'report';
@@ -247,9 +250,10 @@ export type CompleteReply =
   | { readonly kind: 'ok' | 'ok_late' }
   /** An earlier copy of this command stored it. */
   | { readonly kind: 'already' }
-  /** Another attempt's outcome stands; it is the one that counts. */
+  /** Another attempt's outcome of the same content stands; it is the one that counts. */
   | { readonly kind: 'superseded'; readonly state: FinishedState; readonly outcome: Outcome }
-  | { readonly kind: 'lost'; readonly state: 'in_progress' | 'released'; readonly fence: number }
+  /** Another attempt has the record, or has let it go; where it is finished, with an outcome of another content. */
+  | { readonly kind: 'lost'; readonly state: RecordState; readonly fence: number }
   | { readonly kind: 'restored' | 'gone' };
 
 export interface ReleaseReply {

@@ -147,12 +147,15 @@ export function complete(
       };
     }
     default:
-      return mine
-        ? { reply: { kind: 'already' }, record: stored }
-        : {
-            reply: { kind: 'superseded', state: record.state, outcome: record.outcome },
-            record: stored,
-          };
+      if (mine) return { reply: { kind: 'already' }, record: stored };
+      // What was stored for another content is nobody else's answer.
+      if (record.fingerprint !== fingerprint) {
+        return { reply: { kind: 'lost', state: record.state, fence }, record: stored };
+      }
+      return {
+        reply: { kind: 'superseded', state: record.state, outcome: record.outcome },
+        record: stored,
+      };
   }
 }
 

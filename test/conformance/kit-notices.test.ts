@@ -29,6 +29,8 @@ const BROKEN: Record<string, (now: Clock) => IdempotencyStore> = {
   'does not compare fingerprints': altered({
     begin: (begin) => ({ ...begin, fingerprint: '-' as Fingerprint }),
   }),
+  'does not compare fingerprints at the end': comparing((_late, began) => began),
+  'never finds fingerprints equal at the end': comparing(() => 'none' as Fingerprint),
   'takes over under deny': altered({
     begin: (begin) => ({ ...begin, onExpiredLease: 'takeover' }),
   }),
@@ -168,6 +170,19 @@ function altered({ lease, begin, extend, complete, release }: Alterations) {
     }
   }
   return (now: Clock) => new AlteredStore({ now });
+}
+
+/** A store that compares the fingerprint of a late completion with that of the finished record wrongly. */
+function comparing(compared: (late: Fingerprint, began: Fingerprint) => Fingerprint) {
+  class ComparingStore extends MemoryIdempotencyStore {
+    override async complete(of: Lease, command: Complete) {
+      const record = await super.inspect(of.recordKey);
+      if (record?.outcome === undefined) return super.complete(of, command);
+      const fingerprint = compared(command.fingerprint, record.fingerprint);
+      return super.complete(of, { ...command, fingerprint });
+    }
+  }
+  return (now: Clock) => new ComparingStore({ now });
 }
 
 /** A store that lists abandoned records wrongly. */

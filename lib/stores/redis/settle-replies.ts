@@ -1,5 +1,5 @@
 import type { CompleteReply, ExtendReply, ReleaseReply } from '../../core/idempotency-store.js';
-import type { FinishedState } from '../../core/record.js';
+import type { FinishedState, RecordState } from '../../core/record.js';
 import {
   kindOf,
   numberAt,
@@ -38,11 +38,7 @@ export function parseCompleteReply(reply: ScriptReply): CompleteReply {
     case 'superseded':
       return { kind, state: textAt(reply, 1) as FinishedState, outcome: outcomeAt(reply, 2) };
     case 'lost':
-      return {
-        kind,
-        state: textAt(reply, 1) as 'in_progress' | 'released',
-        fence: numberAt(reply, 2),
-      };
+      return { kind, state: textAt(reply, 1) as RecordState, fence: numberAt(reply, 2) };
     default:
       throw unknownReply(reply);
   }

@@ -24,7 +24,8 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
     assert.equal(shown.fingerprint, fingerprint);
     assertOutcome(shown.outcome, SUCCESS);
     assert.equal((await record.complete(late)).kind, 'already');
-    assert.equal((await record.complete(released)).kind, 'superseded');
+    assert.equal((await record.complete(released, { fingerprint })).kind, 'superseded');
+    assert.equal((await record.complete(released)).kind, 'lost');
   });
 
   it("takes the caller's fence then, where it is the higher one", async (record) => {

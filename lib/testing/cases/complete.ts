@@ -104,6 +104,23 @@ export const complete = casesOf('complete', (it) => {
     assertOutcome(reply.outcome, FAILURE);
   });
 
+  it('hands over no outcome of another content: lost, with the state and the fence that count', async (record) => {
+    for (const state of ['completed', 'failed'] as const) {
+      const one = record.neighbour();
+      const { fence } = await one.completed({ state });
+      const other = { ...one.attempt(), fence: fence - 1 };
+      const how = { fingerprint: newFingerprint(), whenGone: 'restore' } as const;
+      const reply = await one.unchangedBy(() => one.complete(other, how));
+      assert.deepEqual(reply, { kind: 'lost', state, fence });
+    }
+  });
+
+  it('says already to its own copy, whatever the content', async (record) => {
+    const attempt = await record.completed();
+    const how = { fingerprint: newFingerprint() };
+    assert.equal((await record.unchangedBy(() => record.complete(attempt, how))).kind, 'already');
+  });
+
   it('stores one of fifty concurrent outcomes and hands it to the others', async (record) => {
     const attempts = Array.from({ length: 50 }, () => record.attempt());
     const replies = await Promise.all(
@@ -166,6 +183,20 @@ export const complete = casesOf('complete', (it) => {
       const reply = await record.unchangedBy(() => record.complete(first));
       assert.equal(reply.kind, 'superseded');
       assertOutcome(reply.outcome, OTHER_SUCCESS);
+    },
+  );
+
+  it.timed(
+    'hands no outcome to an attempt whose key was let go since, and begun with another content',
+    async (record, clock) => {
+      const first = await record.begun();
+      await clock.step(LEASE_MS);
+      await record.release(await record.begun());
+      const fingerprint = newFingerprint();
+      const other = await record.begun({ fingerprint });
+      await record.complete(other, { outcome: OTHER_SUCCESS, fingerprint });
+      const reply = await record.unchangedBy(() => record.complete(first));
+      assert.deepEqual(reply, { kind: 'lost', state: 'completed', fence: other.fence });
     },
   );
 });

@@ -12,7 +12,7 @@ const MUST_OCCUR = [
     ['ok', 'revived', 'max_execution', 'lost', 'gone', 'not_in_progress'].map((r) => `extend ${r}`),
     ['ok', 'ok_late', 'already', 'restored', 'gone'].map((reply) => `complete ${reply}`),
     ['superseded completed', 'superseded failed'].map((reply) => `complete ${reply}`),
-    ['lost in_progress', 'lost released'].map((reply) => `complete ${reply}`),
+    ['in_progress', 'released', 'completed', 'failed'].map((state) => `complete lost ${state}`),
     ['ok', 'already', 'not_in_progress', 'lost', 'gone'].map((reply) => `release ${reply}`),
     ['absent', 'in_progress', 'completed', 'failed', 'released'].map((r) => `inspect ${r}`),
     ['begin in_progress, lease clamped', 'begin acquired over an expired record'],

@@ -119,7 +119,8 @@ class SequenceGenerator {
         state: random.chance(0.7) ? 'completed' : 'failed',
         outcome: this.outcome(),
         retentionMs: this.duration(),
-        fingerprint: this.fingerprint(),
+        // Of another content than the record's, often enough.
+        fingerprint: random.chance(0.7) ? this.fingerprint() : random.pick(FINGERPRINTS),
         whenGone: random.chance(0.5) ? 'restore' : 'report',
       },
     };

@@ -71,6 +71,14 @@ export const MUTANTS: readonly Mutant[] = [
     'elseif mine then',
     'elseif false then',
   ]),
+  mutant('complete', 'an outcome of another content is handed over', [
+    'if fingerprint ~= ARGV[5] then',
+    'if false then',
+  ]),
+  mutant('complete', 'an outcome is never handed over', [
+    'if fingerprint ~= ARGV[5] then',
+    'if true then',
+  ]),
   mutant('complete', 'the late failure of another is accepted', [" or ARGV[3] == 'f'", '']),
   mutant('complete', 'a late success lowers the fence', ['math.max(fence, ARGV[2])', 'ARGV[2]']),
   mutant('complete', 'a restored outcome lowers the fence', ['math.max(fence or 0, own)', 'own']),
