@@ -40,6 +40,7 @@ export {
   CRITICAL_EVENTS,
   type AttemptSubject,
   type BreakerEvent,
+  type ReplyMismatchedEvent,
   type IdempotencyEvent,
   type IdempotencyEventListener,
   type IdempotencyEventType,
@@ -64,6 +65,7 @@ export {
   type Release,
   type ReleaseReply,
   type StopWatching,
+  type StoreObserver,
   type StoreWarning,
   type Watch,
 } from './core/idempotency-store.js';
@@ -95,6 +97,7 @@ export {
   StoreConfigurationError,
   type StoreErrorOptions,
   StoreOutcomeUnknownError,
+  StoreReplyMismatchedError,
   StoreUnavailableError,
   ValueNotStorableError,
   isIdempotencyError,

@@ -15,6 +15,7 @@ import {
   type Release,
   type ReleaseReply,
   type StopWatching,
+  type StoreObserver,
   type StoreWarning,
   type Watch,
 } from '../core/idempotency-store.js';
@@ -50,8 +51,8 @@ export class CacheStore extends IdempotencyStore {
     this.replies = new FinishedReplies(options, clock);
   }
 
-  override open(): Promise<readonly StoreWarning[]> {
-    return this.store.open();
+  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+    return this.store.open(observer);
   }
 
   override begin(command: Begin): Promise<BeginReply> {

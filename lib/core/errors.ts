@@ -11,6 +11,7 @@ export type IdempotencyErrorCode =
   | 'idempotency_shutting_down'
   | 'idempotency_store_unavailable'
   | 'idempotency_store_outcome_unknown'
+  | 'idempotency_store_reply_mismatched'
   | 'idempotency_store_misconfigured'
   | 'idempotency_options_invalid'
   | 'idempotency_value_not_storable'
@@ -92,6 +93,22 @@ export class StoreOutcomeUnknownError extends IdempotencyError {
   constructor(message?: string, options?: StoreErrorOptions) {
     super(message, options);
     this.isRefusal = options?.isRefusal ?? false;
+  }
+}
+
+/**
+ * The reply that came in the command's place belongs to another command, and was not read: nobody knows what became
+ * of the command. The connection was ended, the next one is in step again.
+ */
+export class StoreReplyMismatchedError extends IdempotencyError {
+  override readonly name = 'StoreReplyMismatchedError';
+  readonly code = 'idempotency_store_reply_mismatched';
+
+  /** @param store - what gave the reply, as an operator calls it. */
+  constructor(store: string) {
+    super(
+      `${store} gave the reply of another command, which was not read; the connection was ended. Find out what lost or repeated a reply on the way: a proxy between the application and the store, or the client's library, which may need an update.`,
+    );
   }
 }
 

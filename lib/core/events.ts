@@ -46,6 +46,15 @@ export type BreakerEvent =
   /** The store has answered. */
   | (StoreEventBase & { readonly type: 'breaker_closed' });
 
+/**
+ * A connection of the store gave the reply of another command. Nothing was read from it, and the connection was ended;
+ * requests that were on their way over it get a 503, and `error` says what to look for.
+ */
+export type ReplyMismatchedEvent = StoreEventBase & {
+  readonly type: 'reply_mismatched';
+  readonly error: Error;
+};
+
 /** Everything that happens to an idempotent operation or its store, as it is told to subscribers. */
 export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'acquired' })
@@ -105,6 +114,7 @@ export type IdempotencyEvent =
   /** The operation runs without a record, as `onStoreUnavailable: 'execute'` allows. */
   | (AttemptSubject & { readonly type: 'unprotected' })
   | (EventBase & { readonly type: 'store_unavailable'; readonly error: Error })
+  | ReplyMismatchedEvent
   | BreakerEvent;
 
 /** The names of all events. */
@@ -123,6 +133,7 @@ export const CRITICAL_EVENTS: ReadonlySet<IdempotencyEventType> = new Set<Idempo
   'store_unavailable',
   'unprotected',
   'breaker_opened',
+  'reply_mismatched',
 ]);
 
 /** Told of every event, in the order of subscription; a promise that it returns is not waited for. */

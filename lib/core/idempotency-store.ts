@@ -17,6 +17,7 @@ import type { TransactionalRecords } from './transactional-records.js';
  *
  * - {@link StoreUnavailableError}: the step did not happen.
  * - {@link StoreOutcomeUnknownError}: it may have happened, or may still happen.
+ * - {@link StoreReplyMismatchedError}: the same, because the reply in its place was another command's.
  * - {@link StoreConfigurationError}: it can never happen until somebody mends the set-up.
  *
  * A store sends a command again by itself, with the same arguments, for as long as its `timeoutMs`
@@ -27,11 +28,12 @@ export abstract class IdempotencyStore {
   /**
    * Called once when the application starts, before the first command.
    *
+   * @param observer - told of what befalls the store besides the replies of commands.
    * @returns what an operator should know about the server's set-up; empty when all is well. A server
    * that cannot be reached is a warning, not an error: it may be back before the first request.
    * @throws {@link StoreConfigurationError} when the store can never work as it is set up.
    */
-  open(): Promise<readonly StoreWarning[]> {
+  open(_observer?: StoreObserver): Promise<readonly StoreWarning[]> {
     return Promise.resolve([]);
   }
 
@@ -90,6 +92,15 @@ export abstract class IdempotencyStore {
 
   /** Closes what the store opened itself, and nothing else. */
   abstract close(): Promise<void>;
+}
+
+/** Who is told of what no command's reply tells. */
+export interface StoreObserver {
+  /**
+   * A connection was ended because it gave the reply of another command: also where nobody waits for it any more, and
+   * where no command fails of it.
+   */
+  replyMismatched(error: Error): void;
 }
 
 /** Something about the server's set-up that weakens what the library promises. */

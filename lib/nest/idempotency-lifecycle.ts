@@ -28,7 +28,7 @@ export class IdempotencyLifecycle
     private readonly routes: RouteRegistry,
     private readonly store: IdempotencyStore,
     private readonly engine: IdempotencyEngine,
-    events: IdempotencyEvents,
+    private readonly events: IdempotencyEvents,
   ) {
     events.reportTo(new LogReporter(this.logger));
     // As early as there is an adapter: the hook has to stand before those of the application.
@@ -39,7 +39,10 @@ export class IdempotencyLifecycle
 
   async onModuleInit(): Promise<void> {
     this.routes.resolveAll();
-    for (const { code, message } of await this.store.open()) {
+    const replyMismatched = (error: Error) => {
+      this.events.emit({ type: 'reply_mismatched', error });
+    };
+    for (const { code, message } of await this.store.open({ replyMismatched })) {
       this.logger.warn(`${message} [${code}]`);
     }
   }

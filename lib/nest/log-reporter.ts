@@ -6,10 +6,12 @@ import { RepeatedWarning } from './repeated-warning.js';
 export class LogReporter implements IdempotencyEventReporter {
   private readonly outage: RepeatedWarning;
   private readonly opening: RepeatedWarning;
+  private readonly mismatch: RepeatedWarning;
 
   constructor(private readonly logger: LoggerService) {
     this.outage = new RepeatedWarning(logger);
     this.opening = new RepeatedWarning(logger);
+    this.mismatch = new RepeatedWarning(logger);
   }
 
   critical(event: IdempotencyEvent): void {
@@ -18,6 +20,8 @@ export class LogReporter implements IdempotencyEventReporter {
       this.outage.warn(`${type} in ${event.operation}: ${event.error.message}`);
     } else if (type === 'breaker_opened') {
       this.opening.warn(`${type}: ${event.error.message}`);
+    } else if (type === 'reply_mismatched') {
+      this.mismatch.warn(`${type}: ${event.error.message}`);
     } else if (
       type === 'rolled_back' ||
       type === 'commit_hook_failed' ||

@@ -17,6 +17,7 @@ import {
   type Release,
   type ReleaseReply,
   type StopWatching,
+  type StoreObserver,
   type StoreWarning,
   type Watch,
 } from '../core/idempotency-store.js';
@@ -73,8 +74,8 @@ export class BreakerStore extends IdempotencyStore {
     this.circuit = new Circuit(options, observer, probe);
   }
 
-  override open(): Promise<readonly StoreWarning[]> {
-    return this.store.open();
+  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+    return this.store.open(observer);
   }
 
   /** @throws {@link StoreUnavailableError} at once while the circuit is open. */

@@ -18,6 +18,7 @@ import {
   type Release,
   type ReleaseReply,
   type StopWatching,
+  type StoreObserver,
   type StoreWarning,
   type Watch,
 } from 'nestjs-idempotency';
@@ -109,8 +110,8 @@ export class FaultyStore extends IdempotencyStore {
     return this.sent.filter((command) => command.step === step);
   }
 
-  override open(): Promise<readonly StoreWarning[]> {
-    return this.real.open();
+  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+    return this.real.open(observer);
   }
 
   override begin(command: Begin): Promise<BeginReply> {

@@ -13,11 +13,14 @@ import {
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import {
+  type IdempotencyEvent,
   IdempotencyEvents,
   IdempotencyModule,
-  IdempotencyService,
   type IdempotencyModuleOptions,
+  IdempotencyService,
   type RecordKey,
+  type StoreObserver,
+  StoreReplyMismatchedError,
   type StoreWarning,
 } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
@@ -70,6 +73,27 @@ describe('the start', () => {
   it('logs nothing where all is well', async () => {
     const { log } = await start({ store: memoryStore() });
     expect(log.own).toEqual([]);
+  });
+});
+
+describe('a store that has got the reply of another command', () => {
+  it('is an event and a line of the log, also behind a cache and a circuit breaker', async () => {
+    const error = new StoreReplyMismatchedError('The store');
+    class OutOfStep extends MemoryIdempotencyStore {
+      observer: StoreObserver | undefined;
+      override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+        this.observer = observer;
+        return super.open();
+      }
+    }
+    const store = new OutOfStep();
+    const { events, log } = await start({ store, cache: true, breaker: true });
+    const told: IdempotencyEvent[] = [];
+    events.subscribe((event) => told.push(event));
+    store.observer!.replyMismatched(error);
+    store.observer!.replyMismatched(error);
+    expect(told).toEqual(Array(2).fill({ type: 'reply_mismatched', error }));
+    expect(log.own).toEqual([`warn: reply_mismatched: ${error.message}`]);
   });
 });
 

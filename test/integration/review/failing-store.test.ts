@@ -152,6 +152,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
   it.each([
     ['idempotency_store_unavailable', 'run'],
     ['idempotency_store_outcome_unknown', 'run'],
+    ['idempotency_store_reply_mismatched', 'reject'],
     ['idempotency_store_misconfigured', 'reject'],
     ['idempotency_options_invalid', 'reject'],
     ['ECONNREFUSED', 'reject'],

@@ -10,6 +10,7 @@ import {
   OperationRejectedError,
   StoreConfigurationError,
   StoreOutcomeUnknownError,
+  StoreReplyMismatchedError,
   StoreUnavailableError,
   ValueNotStorableError,
 } from 'nestjs-idempotency';
@@ -22,6 +23,7 @@ const errors: [Error & { code: string }, string][] = [
   [new OperationRejectedError('m', 'idempotency_in_progress', 1), 'idempotency_in_progress'],
   [new StoreConfigurationError('m'), 'idempotency_store_misconfigured'],
   [new StoreOutcomeUnknownError('m'), 'idempotency_store_outcome_unknown'],
+  [new StoreReplyMismatchedError('m'), 'idempotency_store_reply_mismatched'],
   [new StoreUnavailableError('m'), 'idempotency_store_unavailable'],
   [new ValueNotStorableError('m'), 'idempotency_value_not_storable'],
 ];

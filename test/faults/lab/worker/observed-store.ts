@@ -12,6 +12,7 @@ import {
   type RecordKey,
   type Release,
   type ReleaseReply,
+  type StoreObserver,
   type StoreWarning,
   type TransactionalRecords,
 } from 'nestjs-idempotency';
@@ -29,8 +30,8 @@ export class ObservedStore extends IdempotencyStore {
     super();
   }
 
-  override open(): Promise<readonly StoreWarning[]> {
-    return this.real.open();
+  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+    return this.real.open(observer);
   }
 
   override async begin(command: Begin): Promise<BeginReply> {
