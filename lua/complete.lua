@@ -8,7 +8,7 @@ ARGV[2]  fence, or 0 to compare the token alone
 ARGV[3]  'c' completed or 'f' failed
 ARGV[4]  retention of the outcome, ms
 ARGV[5]  fingerprint of what the outcome answers; written where the record is gone or was released
-ARGV[6]  when the record is gone: 'restore' or 'report'
+ARGV[6]  when the record is gone: 'restore', for a success alone, or 'report'
 ARGV[7]  outcome header, one line
 ARGV[8]  outcome body
 ARGV[9]  how to tell those who wait for the record: PUBLISH or SPUBLISH; left out where nobody does
@@ -20,8 +20,8 @@ Replies
   superseded, completed | failed, header, body     another attempt's outcome of the same content stands
   lost, in_progress | released, fence              another attempt has the record, or let it go
   lost, completed | failed, fence                  an outcome of another content stands
-  restored                                         there was no record; written back
-  gone                                             there is no record
+  restored                                         there was no record; the success was written back
+  gone                                             there is no record; nothing was written
   error UNKNOWNRECORD                              the value is of no known format; left as it is
 
 The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
@@ -47,7 +47,8 @@ end
 local kind = 'ok'
 local mine = token == ARGV[1]
 if not state then
-  if ARGV[6] == 'report' then return { 'gone' } end
+  -- A failure that is written back could bury the effect of an attempt that nothing tells of any more.
+  if ARGV[6] == 'report' or ARGV[3] == 'f' then return { 'gone' } end
   local own = ARGV[2] == '0' and nowUs or tonumber(ARGV[2])
   kind, fence = 'restored', string.format('%.0f', math.max(fence or 0, own))
   attempt, takeovers, fingerprint = '1', '0', ARGV[5]

@@ -1,4 +1,5 @@
--- Writes the outcome back where there is no record any more.
+-- Writes the outcome of a success back where there is no record any more. Never a failure: it could bury the effect of an attempt
+-- that nothing tells of any more.
 --
 -- $1  record key
 -- $2  owner token
@@ -7,14 +8,13 @@
 -- $5  fingerprint
 -- $6  outcome header
 -- $7  outcome body
--- $8  completed or failed
 --
 -- Changes one row, or none: there is a record.
 INSERT INTO idempotency_records AS record (
   record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at, outcome_header, outcome_body
 )
 VALUES (
-  $1::bytea, $8::text, $2::text,
+  $1::bytea, 'completed', $2::text,
   CASE $3::bigint WHEN 0 THEN (extract(epoch FROM statement_timestamp()) * 1000000)::bigint ELSE $3::bigint END,
   $5::text, 1, 0, date_trunc('milliseconds', statement_timestamp()) + $4::bigint * interval '1 millisecond', $6::bytea, $7::bytea
 )

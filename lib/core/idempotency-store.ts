@@ -153,7 +153,10 @@ export interface Complete extends TimedCommand {
    * Written with the outcome when the record is gone, or was released by another attempt.
    */
   readonly fingerprint: Fingerprint;
-  /** When there is no record any more: write the outcome back, or only say so. */
+  /**
+   * When there is no record any more: write the outcome of a success back, or only say so. A failure is never written
+   * back: it could bury the effect of another attempt.
+   */
   readonly whenGone: 'restore' | 'report';
   /**
    * Whether those who watch the record are to be told.
@@ -265,6 +268,7 @@ export type CompleteReply =
   | { readonly kind: 'superseded'; readonly state: FinishedState; readonly outcome: Outcome }
   /** Another attempt has the record, or has let it go; where it is finished, with an outcome of another content. */
   | { readonly kind: 'lost'; readonly state: RecordState; readonly fence: number }
+  /** There was no record: `restored`, the outcome was written back; `gone`, nothing was written. */
   | { readonly kind: 'restored' | 'gone' };
 
 export interface ReleaseReply {

@@ -103,7 +103,10 @@ export function complete(
   const { state, outcome, fingerprint } = command;
   const expiresAt = now + command.retentionMs;
   if (record === undefined) {
-    if (command.whenGone === 'report') return { reply: { kind: 'gone' }, record: stored };
+    // A failure that is written back could bury the effect of an attempt that nothing tells of any more.
+    if (command.whenGone === 'report' || state === 'failed') {
+      return { reply: { kind: 'gone' }, record: stored };
+    }
     const own = lease.fence === UNKNOWN_FENCE ? nowUs : lease.fence;
     const fence = Math.max(stored?.fence ?? 0, own);
     const { token } = lease;

@@ -54,6 +54,10 @@ const BROKEN: Record<string, (now: Clock) => IdempotencyStore> = {
     complete: (complete) => ({ ...complete, state: 'failed' }),
   }),
   'restores nothing': altered({ complete: (complete) => ({ ...complete, whenGone: 'report' }) }),
+  'restores failures, too': altered({
+    complete: (complete) =>
+      complete.whenGone === 'restore' ? { ...complete, state: 'completed' } : complete,
+  }),
   'restores whatever is gone': altered({
     complete: (complete) => ({ ...complete, whenGone: 'restore' }),
   }),

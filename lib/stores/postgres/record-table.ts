@@ -139,9 +139,9 @@ export class RecordTable {
     return this.changes('complete-released', restoreValues(lease, command), budget);
   }
 
-  /** @returns whether there was no record. */
+  /** @returns whether there was no record. The command's outcome is that of a success. */
   restore(lease: Lease, command: Complete, budget: CommandBudget): Promise<boolean> {
-    return this.changes('restore', [...restoreValues(lease, command), command.state], budget);
+    return this.changes('restore', restoreValues(lease, command), budget);
   }
 
   async confirm(recordKey: RecordKey, budget: CommandBudget): Promise<void> {

@@ -3,6 +3,7 @@ import { casesOf } from '../conformance-case.js';
 import {
   FAILURE,
   OTHER_SUCCESS,
+  RECORD_RETENTION_MS,
   RETENTION_MS,
   SUCCESS,
   assertOutcome,
@@ -86,10 +87,13 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
     assert.equal((await record.begin(record.attempt(), { fingerprint })).kind, 'mismatch');
   });
 
-  it('restores a failure as a failure', async (record) => {
+  it('restores no failure: it could bury an effect', async (record) => {
     const how = { state: 'failed', outcome: FAILURE, whenGone: 'restore' } as const;
-    assert.equal((await record.complete(record.attempt(), how)).kind, 'restored');
-    assert.equal((await record.begin(record.attempt())).kind, 'failed');
+    for (const fence of [0, 4_711]) {
+      const attempt = { ...record.attempt(), fence };
+      assert.deepEqual(await record.complete(attempt, how), { kind: 'gone' });
+      assert.equal(await record.inspect(), undefined);
+    }
   });
 
   it('restores once: already to its owner, superseded to another', async (record) => {
@@ -134,6 +138,21 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
       assertOutcome(shown.outcome, OTHER_SUCCESS);
     },
   );
+
+  it.timed('restores no failure over an expired record either', async (record, clock) => {
+    const how = { state: 'failed', outcome: FAILURE, whenGone: 'restore' } as const;
+    const [inProgress, released] = [record.neighbour(), record.neighbour()];
+    const expired = [await record.completed(), await inProgress.begun(), await released.released()];
+    await clock.step(RECORD_RETENTION_MS);
+    for (const lease of expired) {
+      for (const fence of [0, lease.fence]) {
+        assert.deepEqual(await record.complete({ ...lease, fence }, how), { kind: 'gone' });
+      }
+    }
+    for (const one of [record, inProgress, released]) {
+      assert.equal(await one.inspect(), undefined);
+    }
+  });
 
   it.timed('gives the attempt after a restored outcome a higher fence', async (record, clock) => {
     const restored = { ...record.attempt(), fence: (await clock.now()) * 1000 };

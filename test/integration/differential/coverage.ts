@@ -18,6 +18,7 @@ const MUST_OCCUR = [
     ['begin in_progress, lease clamped', 'begin acquired over an expired record'],
     ['begin acquired after a release', 'begin late instead of a takeover'],
     ['complete ok_late after a release', 'complete restored over an expired record'],
+    ['a failure that is gone, though it was to be restored'],
     ['a fence of previous + 1', 'a command with fence 0'],
   );
 
@@ -30,6 +31,9 @@ export class Coverage {
     const detailed = kind === 'superseded' || (kind === 'lost' && detail !== '');
     this.count(`${step.operation} ${detailed ? `${kind} ${detail}` : kind}`);
     if ('lease' in step && step.lease.fence === 0) this.count('a command with fence 0');
+    if (kind === 'gone' && step.operation === 'complete' && step.command.whenGone === 'restore') {
+      this.count('a failure that is gone, though it was to be restored');
+    }
     if (before !== undefined) this.watchRecord(step, kind, Number(detail), before);
   };
 

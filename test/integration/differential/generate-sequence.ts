@@ -79,9 +79,9 @@ class SequenceGenerator {
     if (dice < 0.08 && latest !== undefined) return latest;
     if (dice < 0.18 && latest !== undefined) return random.pick(this.sent);
     if (dice < 0.48) return this.begin();
-    if (dice < 0.61) return this.extend();
-    if (dice < 0.76) return this.complete();
-    if (dice < 0.89) return this.release();
+    if (dice < 0.6) return this.extend();
+    if (dice < 0.79) return this.complete();
+    if (dice < 0.9) return this.release();
     if (dice < 0.97) return { operation: 'inspect' };
     return { operation: 'lose' };
   }
@@ -116,12 +116,12 @@ class SequenceGenerator {
       operation: 'complete',
       lease: this.lease(),
       command: {
-        state: random.chance(0.7) ? 'completed' : 'failed',
+        state: random.chance(0.55) ? 'completed' : 'failed',
         outcome: this.outcome(),
         retentionMs: this.duration(),
         // Of another content than the record's, often enough.
-        fingerprint: random.chance(0.7) ? this.fingerprint() : random.pick(FINGERPRINTS),
-        whenGone: random.chance(0.5) ? 'restore' : 'report',
+        fingerprint: random.chance(0.5) ? this.fingerprint() : random.pick(FINGERPRINTS),
+        whenGone: random.chance(0.65) ? 'restore' : 'report',
       },
     };
   }

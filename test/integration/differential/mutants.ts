@@ -79,7 +79,8 @@ export const MUTANTS: readonly Mutant[] = [
     'if fingerprint ~= ARGV[5] then',
     'if true then',
   ]),
-  mutant('complete', 'the late failure of another is accepted', [" or ARGV[3] == 'f'", '']),
+  mutant('complete', 'the late failure of another is accepted', ["mine or ARGV[3] == 'f'", 'mine']),
+  mutant('complete', 'a failure is restored', ["'report' or ARGV[3] == 'f'", "'report'"]),
   mutant('complete', 'a late success lowers the fence', ['math.max(fence, ARGV[2])', 'ARGV[2]']),
   mutant('complete', 'a restored outcome lowers the fence', ['math.max(fence or 0, own)', 'own']),
   mutant('complete', 'the retention is not that of the outcome', [

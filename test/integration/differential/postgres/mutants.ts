@@ -53,6 +53,7 @@ export const MUTANTS: readonly Mutant[] = [
     'fingerprint = $5::text',
     'fingerprint = fingerprint',
   ]),
+  mutant('restore', 'a success is restored as a failure', ["'completed'", "'failed'"]),
   mutant('restore', 'a restored outcome lowers the fence', [
     'greatest(record.fence, excluded.fence)',
     'excluded.fence',
