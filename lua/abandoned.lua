@@ -1,5 +1,6 @@
 --[[
-Says whether the record is in progress, its lease has been over for a while, and where it comes from. Changes nothing.
+Says whether the record is in progress, its lease has been over for a while, and where it comes from. Changes nothing but
+a lease further ahead than its own length, of a record that says where it comes from.
 
 KEYS[1]  the record
 
@@ -9,6 +10,8 @@ Replies
   abandoned, fingerprint, origin
   other                                         in whatever other state, or none
   error UNKNOWNRECORD                           the value is of no known format
+
+The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
 ]]
 -- A finished record may be long, and its first bytes tell it from one in progress.
 if redis.call('GETRANGE', KEYS[1], 0, 3) ~= '1 p ' then return { 'other' } end
@@ -31,5 +34,14 @@ if value then
   if tonumber(expiresAt) <= now then state = nil end
 end
 
-if not state or origin == '-' or now - leaseUntil < tonumber(ARGV[1]) then return { 'other' } end
+if not state or origin == '-' then return { 'other' } end
+-- A lease further ahead than its own length: the clock stepped back.
+local clamped = math.min(leaseUntil, now + leaseMs)
+if clamped < tonumber(leaseUntil) then
+  local line = '1 p ' .. fence .. ' ' .. string.format('%.0f', clamped) .. ' ' .. leaseMs .. ' ' .. deadline .. ' ' .. expiresAt
+    .. ' ' .. attempt .. ' ' .. takeovers .. ' ' .. token .. ' ' .. fingerprint .. ' ' .. origin .. '\n'
+  redis.call('PEXPIREAT', KEYS[1], expiresAt)
+  redis.call('SET', KEYS[1], line, 'PXAT', expiresAt)
+end
+if now - clamped < tonumber(ARGV[1]) then return { 'other' } end
 return { 'abandoned', fingerprint, origin }

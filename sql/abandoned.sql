@@ -2,6 +2,9 @@
 -- that a transaction holds is left out: a transactional attempt is at work on it, however long ago its lease ran out. The
 -- locks that this takes end with the statement, and the next one to write waits that long.
 --
+-- With the first page, leases of such records that lie further ahead than their own length are shortened to it, as in clamp.sql:
+-- the clock stepped back, and nobody else may ever ask about a dead owner's key.
+--
 -- $1  how long the lease has been over at least, ms
 -- $2  how many at the most
 -- $3  end of the lease of the last record of the page before, ms; 0 for the first page
@@ -9,6 +12,19 @@
 --
 -- Rows: record key in base64, under another name, by which ORDER BY would mean that text; fingerprint, origin, end of the lease
 -- in ms.
+WITH clamped AS (
+  UPDATE idempotency_records AS record
+  SET lease_until = date_trunc('milliseconds', statement_timestamp()) + record.lease_ms * interval '1 millisecond'
+  FROM (
+    SELECT record_key
+    FROM idempotency_records
+    WHERE $3::bigint = 0 AND state = 'in_progress' AND origin IS NOT NULL
+      AND expires_at > date_trunc('milliseconds', statement_timestamp())
+      AND lease_until > date_trunc('milliseconds', statement_timestamp()) + lease_ms * interval '1 millisecond'
+    FOR NO KEY UPDATE SKIP LOCKED
+  ) AS ahead
+  WHERE record.record_key = ahead.record_key
+)
 SELECT
   encode(record_key, 'base64') AS digest, fingerprint, origin,
   (extract(epoch FROM lease_until) * 1000)::bigint AS lease_until_ms

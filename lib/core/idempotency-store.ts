@@ -74,7 +74,8 @@ export abstract class IdempotencyStore {
    * wants to find out what became of them. It promises nothing of them: whoever acts on one has to take it over first.
    * A record that somebody is at work on, without a lease that runs (a transaction holds it), is left out.
    *
-   * A record that was there from the first page to the last is listed, once or more; in no certain order.
+   * A record that was there from the first page to the last is listed, once or more; in no certain order. A lease that lies
+   * further ahead than its own length, because the store's clock stepped back, is shortened to that length on the way.
    *
    * @returns `undefined` where the store cannot tell, as by default.
    */

@@ -6,6 +6,7 @@ import {
   type StoredRecord,
 } from './record.js';
 import type {
+  AbandonedRecord,
   Begin,
   BeginReply,
   Complete,
@@ -207,19 +208,22 @@ export function inspect(
   }
 }
 
-/** Whether the lease has been over for `overMs`, and the record says where it comes from. Changes nothing. */
-export function isAbandoned(
+/** Says where the record comes from, if its lease has been over for `overMs` and the record knows. */
+export function abandoned(
   stored: StoredRecord,
   overMs: number,
   nowUs: number,
-): stored is InProgressRecord & { readonly origin: string } {
+): Transition<Pick<AbandonedRecord, 'fingerprint' | 'origin'> | undefined> {
   const now = toMs(nowUs);
-  return (
-    live(stored, now) !== undefined &&
-    stored.state === 'in_progress' &&
-    stored.origin !== undefined &&
-    now - stored.leaseUntil >= overMs
-  );
+  const record = live(stored, now);
+  if (record?.state !== 'in_progress' || record.origin === undefined) {
+    return { reply: undefined, record: stored };
+  }
+  const { fingerprint, origin } = record;
+  // Written down: nobody else may ever ask about this key.
+  const clamped = clampLease(record, now);
+  const isAbandoned = now - clamped.leaseUntil >= overMs;
+  return { reply: isAbandoned ? { fingerprint, origin } : undefined, record: clamped };
 }
 
 function toMs(us: number): number {

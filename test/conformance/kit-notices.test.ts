@@ -89,6 +89,23 @@ const BROKEN: Record<string, (now: Clock) => IdempotencyStore> = {
   'lists the first page and no other': listing({
     page: ({ records }) => ({ records }),
   }),
+  'lists nothing until a clock that stepped back has caught up': (now) => {
+    class WaitingStore extends MemoryIdempotencyStore {
+      private latest = now();
+      override async abandoned(command: Abandoned) {
+        return this.isBehind() ? { records: [] } : super.abandoned(command);
+      }
+      override begin(command: Begin) {
+        this.isBehind();
+        return super.begin(command);
+      }
+      private isBehind(): boolean {
+        this.latest = Math.max(this.latest, now());
+        return now() < this.latest;
+      }
+    }
+    return new WaitingStore({ now });
+  },
   'lists nothing that was abandoned': listing({ page: () => ({ records: [] }) }),
   'mixes up where abandoned records come from': listing({
     record: (record) => ({ ...record, origin: 'bWl4ZWQtdXA' }),

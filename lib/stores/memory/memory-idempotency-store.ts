@@ -113,15 +113,19 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   }
 
   override async abandoned({ overMs, limit, cursor = '' }: Abandoned): Promise<AbandonedPage> {
-    const nowUs = await this.step((clock) => clock.nowUs);
+    let nowUs = await this.clockUs();
     const records: AbandonedRecord[] = [];
     let looked = 0;
     for (const [recordKey, stored] of this.records) {
       looked += 1;
-      if (looked % LOOKED_AT_ONCE === 0) await setImmediate();
-      if (recordKey <= cursor || !transitions.isAbandoned(stored, overMs, nowUs)) continue;
-      const { fingerprint, origin } = stored;
-      records.push({ recordKey, fingerprint, origin });
+      if (recordKey <= cursor) continue;
+      const { reply, record } = transitions.abandoned(stored, overMs, nowUs);
+      this.write(recordKey, stored, record);
+      if (reply !== undefined) records.push({ recordKey, ...reply });
+      if (looked % LOOKED_AT_ONCE === 0) {
+        await setImmediate();
+        nowUs = await this.clockUs();
+      }
     }
     // In the order of the keys, so that a page ends at the same place whatever comes and goes.
     const page = records.sort(byKey).slice(0, limit);
@@ -149,6 +153,10 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   /** Records held at this moment, among them expired ones that no command has swept yet. */
   get size(): number {
     return this.records.size;
+  }
+
+  private clockUs(): Promise<number> {
+    return this.step((clock) => clock.nowUs);
   }
 
   private step<Reply>(run: (clock: { now: number; nowUs: number }) => Reply): Promise<Reply> {

@@ -6,6 +6,7 @@ import { LEASE_MS, RECORD_RETENTION_MS, TIMEOUT_MS, type TestRecord } from '../t
 
 const ORIGIN = 'b3JkZXJzLWFuZC1jYWxsZXJz';
 const OVER_MS = 30_000;
+const HOUR_MS = 3_600_000;
 /** More than one page, whatever a store makes of the limit. */
 const MANY = 250;
 const FEW = 20;
@@ -90,6 +91,41 @@ export const abandoned = casesOf('abandoned', (it) => {
     await record.begun({ origin: ORIGIN });
     await clock.step(LEASE_MS + OVER_MS);
     await record.unchangedBy(() => mentionsOf(record));
+  });
+
+  timed(
+    "lists a dead owner's record after the clock has stepped back, when its lease and so long have passed anew",
+    async (record, clock) => {
+      await record.begun({ origin: ORIGIN });
+      await clock.step(-HOUR_MS);
+      assert.deepEqual(await mentionsOf(record, 0), []);
+      await clock.step(LEASE_MS - 1);
+      assert.deepEqual(await mentionsOf(record, 0), []);
+      await clock.step(1);
+      assert.equal((await mentionsOf(record, 0)).length, 1);
+      await clock.step(OVER_MS - 1);
+      assert.deepEqual(await mentionsOf(record), []);
+      await clock.step(1);
+      assert.equal((await mentionsOf(record)).length, 1);
+    },
+  );
+
+  timed('keeps all else of a record whose lease it shortens', async (record, clock) => {
+    const attempt = await record.begun({ origin: ORIGIN });
+    await clock.step(-HOUR_MS);
+    await record.unchangedBy(() => mentionsOf(record));
+    await clock.step(LEASE_MS);
+    assert.equal((await record.present()).leaseLeftMs, 0);
+    assert.equal((await record.extend(attempt)).kind, 'revived');
+    assert.equal((await record.complete(attempt)).kind, 'ok');
+  });
+
+  timed('leaves alone a lease that a small step keeps within its length', async (record, clock) => {
+    await record.begun({ origin: ORIGIN });
+    await clock.step(6_000);
+    await clock.step(-5_000);
+    await record.unchangedBy(() => mentionsOf(record));
+    assert.equal((await record.present()).leaseLeftMs, LEASE_MS - 1_000);
   });
 
   timed('lists every one of many, page by page', async (record, clock) => {
