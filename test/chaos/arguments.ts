@@ -1,4 +1,5 @@
 import { parseArgs } from 'node:util';
+import { MUTANTS, type MutantName } from '../faults/lab/worker/mutants.js';
 import { oneOf, wholeNumber } from './argument-values.js';
 import { faults } from './faults/index.js';
 import type { Plan, PlanDefaults } from './plan.js';
@@ -25,6 +26,7 @@ export const USAGE = `npm run chaos -- [options]
   --wait-replicas N    replicas that have to confirm begins and completions (0)
   --strikes N,a=M      go on until each fault has struck N times, and fault a M times (1)
   --transactional      effect and record are one transaction: --topology postgres
+  --mutant NAME        a mistake of the workers, which the run has to object to (none)
   --lease-ms, --effect-ms, --keys-at-once, --save-timeout-ms, --command-timeout-ms
   --report NAME        keeps the figures in docs/figures, and shows them in the documentation`;
 
@@ -42,6 +44,7 @@ export function planOf(args: readonly string[]): Plan {
       faults: text,
       topology: text,
       strikes: text,
+      mutant: text,
       report: text,
       'on-save-failure': text,
       'lease-ms': text,
@@ -93,6 +96,10 @@ export function planOf(args: readonly string[]): Plan {
     waitReplicas: number('wait-replicas', 0, 0),
     strikes: strikesOf(chosen, values.strikes ?? '1'),
     transactional,
+    mutant:
+      values.mutant === undefined
+        ? undefined
+        : oneOf('mutant', values.mutant, Object.keys(MUTANTS) as MutantName[]),
     report: values.report,
   };
 }

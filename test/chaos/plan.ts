@@ -1,3 +1,5 @@
+import type { MutantName } from '../faults/lab/worker/mutants.js';
+
 /** All that a run depends on; the same plan draws the same keys, workers and faults. */
 export interface Plan {
   /** How many at the least, over all keys. */
@@ -24,6 +26,8 @@ export interface Plan {
   readonly strikes: readonly number[];
   /** Whether effect and record are one transaction. */
   readonly transactional: boolean;
+  /** A mistake that the workers make, to see that the run objects to it. */
+  readonly mutant: MutantName | undefined;
   /** The name under which the documentation shows the figures. */
   readonly report: string | undefined;
 }

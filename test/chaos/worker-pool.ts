@@ -35,10 +35,15 @@ export class WorkerPool extends ProcessPool<LabWorker> {
   }
 
   protected override launch(slot: number): Promise<LabWorker> {
-    const { effectMs: effectDelayMs, leaseMs, onSaveFailure, transactional } = this.plan;
-    const { saveTimeoutMs, commandTimeoutMs } = this.plan;
+    const { effectMs: effectDelayMs, leaseMs, onSaveFailure } = this.plan;
+    const { saveTimeoutMs, commandTimeoutMs, transactional, mutant } = this.plan;
     const options = { leaseMs, onSaveFailure, saveTimeoutMs, commandTimeoutMs };
-    return this.lab.start(this.storeFor(slot), { options, effectDelayMs, transactional });
+    return this.lab.start(this.storeFor(slot), {
+      options,
+      effectDelayMs,
+      transactional,
+      ...(mutant && { mutant }),
+    });
   }
 
   protected override killProcess(worker: LabWorker): Promise<void> {

