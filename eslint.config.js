@@ -1,4 +1,5 @@
 import { createNodeResolver, importX } from 'eslint-plugin-import-x';
+import * as regexp from 'eslint-plugin-regexp';
 import { defineConfig, globalIgnores } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 import { injectedClassIsAValue } from './eslint-rules/injected-class-is-a-value.js';
@@ -55,7 +56,15 @@ export default defineConfig(
   },
   {
     files: ['lib/**/*.ts'],
+    plugins: { regexp },
     rules: {
+      // Whoever sends the text chooses it: no regular expression may take more than linear time.
+      'regexp/no-super-linear-backtracking': ['error', { report: 'potential' }],
+      'regexp/no-super-linear-move': [
+        'error',
+        { report: 'potential', ignoreSticky: false, ignorePartial: false },
+      ],
+
       // The declaration files are the documentation: a return type is written, not inferred.
       '@typescript-eslint/explicit-module-boundary-types': 'error',
       // A library does not write to its host's console, and does not end its process.

@@ -690,4 +690,29 @@ export class Service {
       await tree.remove();
     }
   });
+
+  it('sees regular expressions that take more than linear time, in lib', async () => {
+    const reading = (pattern: string) =>
+      `export const read = (text: string): string => text.replace(${pattern}, '');\n`;
+    const tree = await plant({
+      'lib/trim.ts': reading(String.raw`/^[ \t]+|[ \t]+$/g`),
+      'lib/found-anywhere.ts': reading(String.raw`/\d+;/`),
+      'lib/sticky.ts': reading(String.raw`/ *;/gy`),
+      'lib/digits.ts': reading(String.raw`/^(?:\d+)+;$/`),
+      'lib/pairs.ts': reading(String.raw`/^[a-z]*[a-z]*;$/`),
+      'lib/linear.ts': reading(String.raw`/^[ \t]+[a-z]+$/`),
+      'test/trim.ts': reading(String.raw`/[ \t]+$/`),
+    });
+    try {
+      expect((await lintFindings(tree.root)).sort()).toEqual([
+        'regexp/no-super-linear-backtracking: lib/digits.ts',
+        'regexp/no-super-linear-backtracking: lib/pairs.ts',
+        'regexp/no-super-linear-move: lib/found-anywhere.ts',
+        'regexp/no-super-linear-move: lib/sticky.ts',
+        'regexp/no-super-linear-move: lib/trim.ts',
+      ]);
+    } finally {
+      await tree.remove();
+    }
+  });
 });

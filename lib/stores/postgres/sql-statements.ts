@@ -57,5 +57,5 @@ export function readSql(file: string): string {
 
 /** They are for who reads the file; the server would parse them each time where nothing is prepared. */
 function withoutComments(text: string): string {
-  return text.replace(/^\s*--.*\n/gm, '').trim();
+  return text.replace(/^[ \t]*--.*\n/gm, '').trim();
 }

@@ -30,9 +30,10 @@ const BARE_ITEMS = [
  * @returns the key, or `false` when the field is malformed: never a truncated or guessed one.
  */
 export function parseKey(value: string, syntax: KeySyntax, maxLength: number): ParsedKey {
-  const key = value.startsWith('"') || syntax === 'strict' ? stringItem(value) : bare(value);
+  const isItem = value.startsWith('"') || syntax === 'strict';
+  const key = isItem ? stringItem(value) : value;
   if (key === false || key === '' || key.length > maxLength) return false;
-  return isOfSyntax(key, syntax) && key;
+  return (isItem || BARE_KEY.test(key)) && isOfSyntax(key, syntax) && key;
 }
 
 /** Whether a key, however it came, is one that `syntax` allows; all are that a header field could not say otherwise. */
@@ -58,13 +59,20 @@ export function keyInLines(
   return others.length === 0 && parseKey(withoutOws(line), syntax, maxLength);
 }
 
-/** Spaces and tabs alone (RFC 9110 §5.6.3): `trim` takes others, which are not allowed in a key, for none. */
+/**
+ * Spaces and tabs alone (RFC 9110 §5.6.3): `trim` takes others, which are not allowed in a key, for none. A loop, because
+ * a regular expression looks for the end of the line from each space inside of it.
+ */
 function withoutOws(line: string): string {
-  return line.replace(/^[ \t]+|[ \t]+$/g, '');
+  let start = 0;
+  let end = line.length;
+  while (start < end && isOws(line[start])) start += 1;
+  while (end > start && isOws(line[end - 1])) end -= 1;
+  return line.slice(start, end);
 }
 
-function bare(value: string): ParsedKey {
-  return BARE_KEY.test(value) && value;
+function isOws(char: string | undefined): boolean {
+  return char === ' ' || char === '\t';
 }
 
 function stringItem(value: string): ParsedKey {
