@@ -21,6 +21,8 @@ export type Settlement =
   | { readonly kind: 'own' }
   /** Another attempt's, which stands in the record: all callers see one outcome. */
   | { readonly kind: 'other'; readonly state: FinishedState; readonly outcome: Outcome }
+  /** Nobody's that may be told: the key was used for another content since, whose outcome stands. Outcome unknown. */
+  | { readonly kind: 'unknown' }
   /** Another attempt is running and has not ended in time: in progress, come back later. */
   | { readonly kind: 'in_progress' }
   /** The outcome could not be stored in time and `onSaveFailure` is `'error'`: store unavailable. */

@@ -92,7 +92,10 @@ export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'lease_lost'; readonly reason: LeaseLossReason })
   /** Another attempt's success stands in place of this one's. */
   | (AttemptSubject & { readonly type: 'superseded' })
-  /** Attempts of one key ended differently: a kept failure stands, or this one's success could not be stored. */
+  /**
+   * Attempts of one key ended differently: a kept failure stands, or this one's success could not be stored. Also where the key
+   * was used for another content since, whose outcome stands: that is told to nobody but its own callers.
+   */
   | (AttemptSubject & { readonly type: 'outcome_diverged' })
   /** The operation succeeded, what went out afterwards says otherwise; it is kept, for a repetition would repeat the effect. */
   | (AttemptSubject & { readonly type: 'response_diverged' })
@@ -100,7 +103,7 @@ export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'record_lost' })
   /** The outcome is not stored yet; saving goes on in the background. */
   | (AttemptSubject & { readonly type: 'save_delayed' })
-  /** The outcome was not stored, and is not going to be. */
+  /** The outcome was not stored, and is not going to be: nobody confirmed it in time, or it is a failure of a record that is gone. */
   | (AttemptSubject & { readonly type: 'save_failed' })
   /**
    * The transaction of an operation that had succeeded could not be committed: nothing of it is left. `error` is the

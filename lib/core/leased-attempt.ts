@@ -121,9 +121,14 @@ export class LeasedAttempt implements Attempt {
       case 'already':
         break;
       case 'restored':
-      case 'gone':
         this.recordLost();
         break;
+      case 'gone':
+        // A failure: it is told, and not kept.
+        this.recordLost();
+        events.emit({ type: 'save_failed', ...this.subject });
+        this.end();
+        return OWN;
       case 'superseded': {
         const { state, outcome } = reply;
         const type = state === 'completed' ? 'superseded' : 'outcome_diverged';
@@ -145,7 +150,10 @@ export class LeasedAttempt implements Attempt {
     return OWN;
   }
 
-  /** Another attempt holds the record: what it comes to is what this one's caller is told. */
+  /**
+   * Another attempt holds the record: what it comes to is what this one's caller is told, unless the key has been used for
+   * another content since.
+   */
   private async afterLoss(
     lost: Extract<CompleteReply, { kind: 'lost' }>,
     final: FinalOutcome,
@@ -161,7 +169,8 @@ export class LeasedAttempt implements Attempt {
     }
     this.host.events.emit({ type: 'outcome_diverged', ...this.subject });
     this.end();
-    return state === 'in_progress' ? { kind: 'in_progress' } : OWN;
+    if (state === 'in_progress') return { kind: 'in_progress' };
+    return state === 'released' ? OWN : { kind: 'unknown' };
   }
 
   private recordLost(): void {

@@ -125,6 +125,7 @@ function fateOf({ kind }: Settlement): RecordFate {
     case 'own':
       return 'completed';
     case 'other':
+    case 'unknown':
     case 'in_progress':
       return 'overtaken';
     case 'unsaved':

@@ -74,6 +74,7 @@ export class UnprotectedAttempt implements Attempt {
     const { events } = this.host;
     switch (reply?.kind) {
       case undefined:
+      case 'gone':
         events.emit({ type: 'save_failed', ...this.subject });
         return;
       case 'superseded': {

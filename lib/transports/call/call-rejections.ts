@@ -20,7 +20,7 @@ const REJECTIONS: Record<
   outcome_unknown: {
     code: 'idempotency_outcome_unknown',
     retryable: false,
-    text: 'The first call with this key ended unknown, and "onTakeover" forbids to run it again.',
+    text: 'What a call with this key has done is unknown, and it must not be run again.',
   },
   store_unavailable: {
     code: 'idempotency_store_unavailable',

@@ -214,6 +214,8 @@ function answer(call: Call, settlement: Settlement, own: Outcome): CallResult {
       return held(call, own, false);
     case 'other':
       return held(call, settlement.outcome, true);
+    case 'unknown':
+      return rejected('outcome_unknown', call.options);
     case 'in_progress':
       return rejected('in_progress', call.options);
     case 'unsaved':

@@ -11,6 +11,7 @@ import type { HttpRoute } from './http-route.js';
 import { markedReplay } from './http-replay.js';
 import {
   InProgressProblem,
+  OutcomeUnknownProblem,
   ResponseNotKeptProblem,
   StoreUnavailableProblem,
   TransactionConflictProblem,
@@ -345,6 +346,8 @@ export class HttpRun implements AnswerSink {
           ? new ResponseNotKeptProblem(problems).toAnswer()
           : markedReplay(answer, options.replayHeader);
       }
+      case 'unknown':
+        return new OutcomeUnknownProblem(problems).toAnswer();
       case 'in_progress':
         return new InProgressProblem(problems).toAnswer();
       case 'unsaved':

@@ -185,7 +185,10 @@ export class ResponseNotKeptProblem extends IdempotencyProblem {
   }
 }
 
-/** 409: the first request's process died, and `onTakeover: 'reject'` forbids to run it again. */
+/**
+ * 409: the first request's process died, and `onTakeover: 'reject'` forbids to run it again; or this request's attempt
+ * outlived its lease, and its key has been used for another content since.
+ */
 export class OutcomeUnknownProblem extends IdempotencyProblem {
   override readonly name = 'OutcomeUnknownProblem';
   constructor(context: ProblemContext) {

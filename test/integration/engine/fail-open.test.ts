@@ -110,6 +110,30 @@ describe("with onStoreUnavailable: 'execute'", () => {
     expect(inWords(await worker.begin(request))).toMatchObject({ state: final.state });
   });
 
+  it('an outcome of another content stands, and that is told', async () => {
+    const [worker, other] = [time.worker(), time.worker()];
+    const request = newClaim(OPTIONS);
+    worker.store.next('begin', unavailable);
+    const attempt = await worker.run(request);
+    const reused = withOtherPayload(request);
+    await (await other.run(reused)).complete(success('of another'));
+    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+    await time.pass(0);
+    expect(worker.told.at(-1)).toBe('outcome_diverged');
+    expect(inWords(await worker.begin(reused))).toMatchObject({ outcome: 'of another' });
+  });
+
+  it('a failure is not stored where there is no record, and that is told', async () => {
+    const worker = time.worker();
+    const request = newClaim(OPTIONS);
+    worker.store.next('begin', unavailable);
+    const attempt = await worker.run(request);
+    expect(await attempt.complete(failure('declined'))).toEqual({ kind: 'own' });
+    await time.pass(0);
+    expect(worker.told).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
+    expect(await time.worker().run(request)).toMatchObject({ number: 1 });
+  });
+
   it('another attempt that is running goes on, and that is told', async () => {
     const [worker, other] = [time.worker(), time.worker()];
     const request = newClaim(OPTIONS);

@@ -192,6 +192,46 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
     });
   });
 
+  describe('whose key was let go by the one that took over, and used for another content since', () => {
+    const unknown = { kind: 'unknown' };
+
+    it.each([
+      [success('paid'), success('of another')],
+      [success('paid'), failure('of another')],
+      [failure('declined'), success('of another')],
+    ])('is told nothing of that outcome: unknown (%#)', async (own, theirs) => {
+      const { request, late, taker } = await overtaken();
+      await taker.release();
+      const reused = withOtherPayload(request);
+      await (await other.run(reused)).complete(theirs);
+      expect(await late.complete(own)).toEqual(unknown);
+      expect(one.told).toEqual(['acquired', 'outcome_diverged']);
+      expect(inWords(await one.begin(reused))).toMatchObject({ outcome: 'of another' });
+    });
+
+    it('is told nothing of it either when it has waited for its end', async () => {
+      const { request, late, taker } = await overtaken();
+      await taker.release();
+      const running = await other.run(withOtherPayload(request));
+      const settlement = late.complete(success('paid'));
+      await until(() => one.store.sentOf('complete').length > 1);
+      await running.complete(success('of another'));
+      expect(await settlement).toEqual(unknown);
+      expect(one.told).toEqual(['acquired', 'outcome_diverged']);
+    });
+
+    it('stands after all when that one lets go: its effect did happen', async () => {
+      const { request, late, taker } = await overtaken();
+      await taker.release();
+      const running = await other.run(withOtherPayload(request));
+      const settlement = late.complete(success('paid'));
+      await until(() => one.store.sentOf('complete').length > 1);
+      await running.release();
+      expect(await settlement).toEqual({ kind: 'own' });
+      expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
+    });
+  });
+
   describe('with onTakeover: reject', () => {
     it('is never repeated: the outcome is unknown until the late owner tells it', async () => {
       const request = withOptions(claim(), { onTakeover: 'reject' });
@@ -215,6 +255,15 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
       expect(one.told).toEqual(['acquired', 'record_lost', 'completed']);
       expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
+    });
+
+    it('writes no failure back: it answers with it, reports the loss, and the key is free', async () => {
+      const request = claim();
+      const attempt = await one.run(request);
+      await passTime(2 * RETENTION_MS);
+      expect(await attempt.complete(failure('declined'))).toEqual({ kind: 'own' });
+      expect(one.told).toEqual(['acquired', 'record_lost', 'save_failed']);
+      expect(await other.run(request)).toMatchObject({ number: 1 });
     });
 
     it('learns of it at the next heartbeat: signal and events say so', async () => {

@@ -113,6 +113,16 @@ describe('A round of the reconciler', () => {
     expect(record?.outcome?.body).toHaveLength(0);
   });
 
+  it('finds what a dead owner left behind after the clock has stepped back, and waits no longer than ever', async () => {
+    const { reconciler, ledger } = await started();
+    const payment = await abandon(store, 'payments.charge');
+    ledger.done.set(payment.key, {});
+    now -= 24 * 3_600_000;
+    expect(await reconciler.reconcile()).toEqual({ ...NOTHING, coverage: 'complete' });
+    untilLeftBehind();
+    expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
+  });
+
   it('leaves a record alone until its lease has been over for so long', async () => {
     const { reconciler } = await started();
     const payment = await abandon(store, 'payments.charge');

@@ -88,6 +88,8 @@ function answerTo(settlement: Settlement, execution: string): Answer {
       return { kind: 'success', execution, replayed: false };
     case 'other':
       return replayOf(settlement.outcome);
+    case 'unknown':
+      return { kind: 'rejected', reason: 'outcome_unknown' };
     case 'in_progress':
       return { kind: 'rejected', reason: 'in_progress' };
     case 'unsaved':
