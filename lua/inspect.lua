@@ -14,8 +14,11 @@ local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
 
--- Reading the record: the same lines in every script.
-local value = redis.call('GET', KEYS[1])
+-- Reading the record: the same lines in every script. A finished one may be long: its first line is all that is read.
+local value = redis.call('GETRANGE', KEYS[1], 0, 255)
+local function readAll() value = redis.call('GET', KEYS[1]) end
+-- An empty value is not an absent one, and an origin may be long.
+if value == '' or #value == 256 and not string.find(value, '^1 [cfr] [^\n]*\n') then readAll() end
 local state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin, rest
 if value then
   state, fence, leaseUntil, leaseMs, deadline, expiresAt, attempt, takeovers, token, fingerprint, origin =
@@ -35,6 +38,7 @@ if state == 'p' then
   return { 'in_progress', fence, attempt, takeovers, fingerprint, left, leaseLeft, origin }
 end
 if state == 'r' then return { 'released', fence, attempt, takeovers, fingerprint, left } end
+if #value == 256 then readAll() end
 local lineEnd = string.find(value, '\n', rest, true)
 local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
 local name = state == 'c' and 'completed' or 'failed'

@@ -81,7 +81,7 @@ const REMEDIES: Readonly<Record<string, string>> = {
   NOAUTH: 'Give the connection a password.',
   WRONGPASS: 'Check the user name and the password.',
   NOPERM:
-    'The user needs EVALSHA, EVAL, TIME, GET, SET and PEXPIREAT on the keys of the key prefix, WAIT for waitReplicas, SCAN and GETRANGE for the reconciler, and should have INFO.',
+    'The user needs EVALSHA, EVAL, TIME, GETRANGE, GET, SET and PEXPIREAT on the keys of the key prefix, WAIT for waitReplicas, SCAN for the reconciler, and should have INFO.',
   OOM: 'Raise maxmemory.',
 };
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/glo
 import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { ValueNotStorableError } from '../../../lib/core/errors.js';
+import type { Fingerprint } from '../../../lib/core/record.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import {
   beginCommand,
@@ -161,15 +162,67 @@ describe('After the warm-up', () => {
         ([, name, count]) => [name, Number(count)],
       ),
     );
-    // What the scripts call themselves: TIME and GET in each of the five, SET once in begin, PEXPIREAT and
-    // SET in extend and complete.
+    // What the scripts call themselves: TIME and the record's first bytes in each of the five, GET where there was no
+    // record, SET once in begin, PEXPIREAT and SET in extend and complete.
     expect(calls).toEqual({
       evalsha: 5,
       time: 5,
-      get: 5,
+      getrange: 5,
+      get: 1,
       set: 3,
       pexpireat: 2,
     });
+  });
+
+  it('a large outcome is read for those alone who get it', async () => {
+    const { begin, lease } = await acquire();
+    const outcome = { header: '{}', body: Buffer.alloc(2 ** 20) };
+    await store.complete(lease, completeCommand({ outcome }));
+    const stats = async (step: () => Promise<{ kind: string } | undefined>) => {
+      await client.config('RESETSTAT');
+      const reply = await step();
+      const calls = await client.info('commandstats');
+      const count = (name: string) => Number(calls.match(`cmdstat_${name}:calls=(\\d+)`)?.[1] ?? 0);
+      return [reply?.kind, { getrange: count('getrange'), get: count('get') }];
+    };
+    const other = { ...begin, fingerprint: 'other' as Fingerprint };
+    const otherLease = { ...lease, token: newToken() };
+    const head = { getrange: 1, get: 0 };
+    expect(await stats(() => store.begin(other))).toEqual(['mismatch', head]);
+    expect(await stats(() => store.extend(lease, extendCommand()))).toEqual([
+      'not_in_progress',
+      head,
+    ]);
+    expect(await stats(() => store.extend(otherLease, extendCommand()))).toEqual(['lost', head]);
+    expect(await stats(() => store.release(lease, releaseCommand()))).toEqual([
+      'not_in_progress',
+      head,
+    ]);
+    expect(await stats(() => store.release(otherLease, releaseCommand()))).toEqual(['lost', head]);
+    expect(await stats(() => store.complete(lease, completeCommand()))).toEqual(['already', head]);
+    const otherContent = completeCommand({ fingerprint: other.fingerprint });
+    expect(await stats(() => store.complete(otherLease, otherContent))).toEqual(['lost', head]);
+    const whole = { getrange: 1, get: 1 };
+    const sameContent = completeCommand();
+    expect(await stats(() => store.complete(otherLease, sameContent))).toEqual([
+      'superseded',
+      whole,
+    ]);
+    expect(await stats(() => store.begin(begin))).toEqual(['completed', whole]);
+  });
+
+  it('an origin that is longer than what is read first comes with its record', async () => {
+    const begin = beginCommand({ origin: 'o'.repeat(3_000) });
+    expect(await store.begin(begin)).toMatchObject({ kind: 'acquired' });
+    const lease = leaseOf(begin, 0);
+    expect(await store.begin(beginCommand({ ...begin, token: newToken() }))).toMatchObject({
+      kind: 'in_progress',
+    });
+    expect(await store.extend(lease, extendCommand())).toEqual({ kind: 'ok' });
+    expect(await store.inspect(begin.recordKey, { timeoutMs: TIMEOUT_MS })).toMatchObject({
+      origin: begin.origin,
+    });
+    expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
   });
 
   it('a client that turns numbers into strings gets the same replies', async () => {

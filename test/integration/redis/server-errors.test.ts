@@ -230,7 +230,7 @@ describe('A set-up that cannot work stops with a configuration error', () => {
 
   it('but a user with just the commands named works', async () => {
     const { server, client } = await setUp();
-    const commands = ['+evalsha', '+eval', '+time', '+get', '+set', '+pexpireat', '+info'];
+    const commands = ['+evalsha', '+eval', '+time', '+getrange', '+get', '+set', '+pexpireat', '+info'];
     await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~idem:*', '-@all', ...commands);
     const store = ownStore(server.url.replace('redis://', 'redis://app:pw@'));
     const begin = beginCommand();
