@@ -38,7 +38,6 @@ const BY_CODE: Readonly<Record<string, SendFailure>> = {
   WRONGPASS: 'misconfigured',
   NOPERM: 'misconfigured',
   DENIED: 'misconfigured',
-  ERR: 'misconfigured',
 };
 
 /** See {@link WaitReplicas}. */
@@ -55,10 +54,26 @@ export class TooFewReplicasError extends Error {
 export function classifyFailure(error: unknown): SendFailure {
   if (!types.isNativeError(error)) return 'unknown';
   if (error instanceof TooFewReplicasError) return 'unreplicated';
-  if (isReply(error)) return BY_CODE[replyCode(error.message)] ?? 'unknown';
+  if (isReply(error)) {
+    const code = replyCode(error.message);
+    return code === 'ERR' ? classifyPlain(error.message) : (BY_CODE[code] ?? 'unknown');
+  }
   // Whatever ioredis rejects because it may not queue was never sent. Its other errors may come after
   // the send, also "Connection is closed." and those that tell of a redirection.
   return error.message.includes('enableOfflineQueue options is false') ? 'not_executed' : 'unknown';
+}
+
+/** Of `ERR`, which stands before everything that has no code of its own: what stays so until somebody mends it. */
+const STAYS =
+  /^ERR (?:un(?:known|supported) (?:sub)?command|wrong number of arguments|syntax error|invalid (?:password|DB index)|Client sent AUTH|AUTH <password>|DB index is out of range|operation not permitted|The user executing the script|Error compiling script)|user_script/i;
+
+/** Redis kills a script only as long as it has written nothing. */
+const KILLED = /Script killed by user/i;
+
+/** What a proxy says of a server behind it tells nothing of the command. */
+function classifyPlain(message: string): SendFailure {
+  if (KILLED.test(message)) return 'not_executed';
+  return STAYS.test(message) ? 'misconfigured' : 'unknown';
 }
 
 /** Whether the server itself answered with this error. By name: the class is ioredis' own. */

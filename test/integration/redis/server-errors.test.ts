@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +10,7 @@ import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
 } from '../../../lib/core/errors.js';
+import { loadScripts } from '../../../lib/stores/redis/lua-scripts.js';
 import { startRedis } from '../../support/redis-server.js';
 import { startScriptedServer } from './support/canned-server.js';
 import {
@@ -87,6 +89,27 @@ describe('While the server does not execute', () => {
     expect(await longScript).toBe(1);
   });
 
+  it('and says that the script was killed, a begin is sent again', async () => {
+    const { server } = await setUp('--busy-reply-threshold', '20');
+    const [client, other] = [userClient(server.url), userClient(server.url)];
+    const shipped = loadScripts();
+    const endless = "if redis.call('EXISTS', 'endless') == 1 then while true do end end";
+    const text = `${endless}\n${shipped.begin.text}`;
+    const begin = { text, sha1: createHash('sha1').update(text).digest('hex') };
+    const store = new RedisIdempotencyStore({ client, scripts: { ...shipped, begin } });
+    await other.set('endless', '');
+    const attempt = store.begin(beginCommand({ timeoutMs: 20_000 }));
+    let killed = 0;
+    await until(async () => {
+      await other.script('KILL').then(
+        () => (killed += 1),
+        () => undefined,
+      );
+      return killed > 0 && (await other.del('endless').catch(() => 0)) === 1;
+    });
+    expect((await attempt).kind).toBe('acquired');
+  });
+
   it('and says LOADING, a begin is sent again until the data is there', async () => {
     const server = closeAfterTest(await RestartableRedis.onFreePort());
     const dir = mkdtempSync(join(tmpdir(), 'idempotency-loading-'));
@@ -135,13 +158,35 @@ describe('While the server does not execute', () => {
     await expect(store.begin(beginCommand())).rejects.toThrow(StoreUnavailableError);
   });
 
-  it('and says what nobody knows, the outcome is unknown', async () => {
-    const odd = Array.from({ length: 100 }, () => '-PROXYERROR upstream went away');
+  it.each([
+    '-PROXYERROR upstream went away',
+    '-ERR upstream failure',
+    '-ERR no upstream host',
+    '-ERR Connection refused',
+    '-ERR server error',
+    '-upstream protocol error',
+  ])('and says what nobody knows (%s), the outcome is unknown', async (error) => {
+    const odd = Array.from({ length: 100 }, () => error);
     const server = closeAfterTest(await startScriptedServer(odd));
     const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
     await expect(store.begin(beginCommand({ timeoutMs: 100 }))).rejects.toThrow(
       StoreOutcomeUnknownError,
     );
+  });
+});
+
+describe('A server that can never execute what it is sent', () => {
+  it.each([
+    "-ERR unknown command 'EVALSHA', with args beginning with: ",
+    "-ERR wrong number of arguments for 'evalsha' command",
+    '-ERR syntax error',
+    '-ERR DB index is out of range',
+    "-ERR The user executing the script can't run this command or subcommand script",
+    '-ERR user_script:5: Script attempted to access nonexistent global variable',
+  ])('says %s, and that is a configuration error', async (error) => {
+    const server = closeAfterTest(await startScriptedServer([error]));
+    const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
+    await expect(store.begin(beginCommand())).rejects.toThrow(StoreConfigurationError);
   });
 });
 
@@ -230,7 +275,16 @@ describe('A set-up that cannot work stops with a configuration error', () => {
 
   it('but a user with just the commands named works', async () => {
     const { server, client } = await setUp();
-    const commands = ['+evalsha', '+eval', '+time', '+getrange', '+get', '+set', '+pexpireat', '+info'];
+    const commands = [
+      '+evalsha',
+      '+eval',
+      '+time',
+      '+getrange',
+      '+get',
+      '+set',
+      '+pexpireat',
+      '+info',
+    ];
     await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~idem:*', '-@all', ...commands);
     const store = ownStore(server.url.replace('redis://', 'redis://app:pw@'));
     const begin = beginCommand();
