@@ -5,16 +5,18 @@ a lease further ahead than its own length, of a record that says where it comes 
 KEYS[1]  the record
 
 ARGV[1]  how long the lease has been over at least, ms
+ARGV[2]  nonce of this send
 
-Replies
+Replies, each after the nonce
   abandoned, fingerprint, origin
   other                                         in whatever other state, or none
   error UNKNOWNRECORD                           the value is of no known format
 
 The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
 ]]
+local nonce = ARGV[2]
 -- A finished record may be long, and its first bytes tell it from one in progress.
-if redis.call('GETRANGE', KEYS[1], 0, 3) ~= '1 p ' then return { 'other' } end
+if redis.call('GETRANGE', KEYS[1], 0, 3) ~= '1 p ' then return { nonce, 'other' } end
 
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
@@ -37,7 +39,7 @@ if value then
   if tonumber(expiresAt) <= now then state = nil end
 end
 
-if not state or origin == '-' then return { 'other' } end
+if not state or origin == '-' then return { nonce, 'other' } end
 -- A lease further ahead than its own length: the clock stepped back.
 local clamped = math.min(leaseUntil, now + leaseMs)
 if clamped < tonumber(leaseUntil) then
@@ -46,5 +48,5 @@ if clamped < tonumber(leaseUntil) then
   redis.call('PEXPIREAT', KEYS[1], expiresAt)
   redis.call('SET', KEYS[1], line, 'PXAT', expiresAt)
 end
-if now - clamped < tonumber(ARGV[1]) then return { 'other' } end
-return { 'abandoned', fingerprint, origin }
+if now - clamped < tonumber(ARGV[1]) then return { nonce, 'other' } end
+return { nonce, 'abandoned', fingerprint, origin }

@@ -11,8 +11,9 @@ ARGV[5]  retention of the record in progress, ms
 ARGV[6]  notAfter, ms of this server's clock; 0 = no limit
 ARGV[7]  another attempt's lease is over: 'takeover' or 'deny'
 ARGV[8]  origin, or '-'
+ARGV[9]  nonce of this send
 
-Replies
+Replies, each after the nonce
   acquired, fence, now (ms), attempt, takeovers
   takeover, fence, now (ms), attempt, takeovers
   owned, fence, now (ms), attempt, takeovers    an earlier copy of this command acquired it; lease renewed
@@ -32,6 +33,7 @@ A record is a line of text, then the outcome; instants in ms of this server's cl
   1 r <fence> <expires at> <attempt> <takeovers> <token> <fingerprint>\n
 in progress, completed or failed, released. The leading 1 is the version of the format.
 ]]
+local nonce = ARGV[9]
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
@@ -66,19 +68,19 @@ local mine = token == ARGV[1]
 if not state then
   attempt, takeovers = '1', '0'
 elseif state == 'r' then
-  if mine then return { 'stale_begin' } end
+  if mine then return { nonce, 'stale_begin' } end
   attempt = attempt + 1
 elseif fingerprint ~= ARGV[2] then
-  return { 'mismatch' }
+  return { nonce, 'mismatch' }
 elseif state ~= 'p' then
   if #value == 256 then readAll() end
   local lineEnd = string.find(value, '\n', rest, true)
   local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
-  return { state == 'c' and 'completed' or 'failed', expiresAt - now, header, body }
+  return { nonce, state == 'c' and 'completed' or 'failed', expiresAt - now, header, body }
 elseif mine then
   leaseUntil, leaseMs, expiresAt = math.min(now + ARGV[3], deadline), ARGV[3], now + ARGV[5]
   write()
-  return { 'owned', fence, now, attempt, takeovers }
+  return { nonce, 'owned', fence, now, attempt, takeovers }
 else
   -- A lease further ahead than its own length: the clock stepped back.
   local clamped = math.min(leaseUntil, now + leaseMs)
@@ -87,16 +89,16 @@ else
       leaseUntil = clamped
       write()
     end
-    return { 'in_progress', clamped - now }
+    return { nonce, 'in_progress', clamped - now }
   end
-  if ARGV[7] == 'deny' then return { 'abandoned', fence, now - clamped, attempt, takeovers } end
+  if ARGV[7] == 'deny' then return { nonce, 'abandoned', fence, now - clamped, attempt, takeovers } end
   kind, attempt, takeovers = 'takeover', attempt + 1, takeovers + 1
 end
 
-if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return { 'late', now } end
+if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return { nonce, 'late', now } end
 fence = string.format('%.0f', math.max((fence or 0) + 1, nowUs))
 token, fingerprint, leaseMs, origin = ARGV[1], ARGV[2], ARGV[3], ARGV[8]
 deadline, expiresAt = now + ARGV[4], now + ARGV[5]
 leaseUntil = math.min(now + leaseMs, deadline)
 write()
-return { kind, fence, now, attempt, takeovers }
+return { nonce, kind, fence, now, attempt, takeovers }

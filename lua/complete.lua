@@ -11,9 +11,10 @@ ARGV[5]  fingerprint of what the outcome answers; written where the record is go
 ARGV[6]  when the record is gone: 'restore', for a success alone, or 'report'
 ARGV[7]  outcome header, one line
 ARGV[8]  outcome body
-ARGV[9]  how to tell those who wait for the record: PUBLISH or SPUBLISH; left out where nobody does
+ARGV[9]  how to tell those who wait for the record: PUBLISH or SPUBLISH; '-' where nobody does
+ARGV[10] nonce of this send
 
-Replies
+Replies, each after the nonce
   ok                                               stored
   ok_late                                          stored, though the lease was over or another attempt let go
   already                                          an earlier copy of this command stored it
@@ -26,6 +27,7 @@ Replies
 
 The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
 ]]
+local nonce = ARGV[10]
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
@@ -51,27 +53,27 @@ local kind = 'ok'
 local mine = token == ARGV[1]
 if not state then
   -- A failure that is written back could bury the effect of an attempt that nothing tells of any more.
-  if ARGV[6] == 'report' or ARGV[3] == 'f' then return { 'gone' } end
+  if ARGV[6] == 'report' or ARGV[3] == 'f' then return { nonce, 'gone' } end
   local own = ARGV[2] == '0' and nowUs or tonumber(ARGV[2])
   kind, fence = 'restored', string.format('%.0f', math.max(fence or 0, own))
   attempt, takeovers, fingerprint = '1', '0', ARGV[5]
 elseif state == 'p' then
-  if not mine or (ARGV[2] ~= '0' and fence ~= ARGV[2]) then return { 'lost', 'in_progress', fence } end
+  if not mine or (ARGV[2] ~= '0' and fence ~= ARGV[2]) then return { nonce, 'lost', 'in_progress', fence } end
   if now >= tonumber(leaseUntil) then kind = 'ok_late' end
 elseif state == 'r' then
-  if mine or ARGV[3] == 'f' then return { 'lost', 'released', fence } end
+  if mine or ARGV[3] == 'f' then return { nonce, 'lost', 'released', fence } end
   kind, fence, fingerprint = 'ok_late', string.format('%.0f', math.max(fence, ARGV[2])), ARGV[5]
 elseif mine then
   -- Changes nothing, yet gives WAIT after a resend something to wait for.
   redis.call('PEXPIREAT', KEYS[1], expiresAt)
-  return { 'already' }
+  return { nonce, 'already' }
 else
   local finished = state == 'c' and 'completed' or 'failed'
-  if fingerprint ~= ARGV[5] then return { 'lost', finished, fence } end
+  if fingerprint ~= ARGV[5] then return { nonce, 'lost', finished, fence } end
   if #value == 256 then readAll() end
   local lineEnd = string.find(value, '\n', rest, true)
   local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
-  return { 'superseded', finished, header, body }
+  return { nonce, 'superseded', finished, header, body }
 end
 
 local at = string.format('%.0f', now + ARGV[4])
@@ -80,5 +82,5 @@ local record = '1 ' .. ARGV[3] .. ' ' .. fence .. ' ' .. at .. ' ' .. attempt ..
 redis.call('PEXPIREAT', KEYS[1], at)
 redis.call('SET', KEYS[1], record, 'PXAT', at)
 -- It is done: a server that will not publish must not make it fail.
-if ARGV[9] then redis.pcall(ARGV[9], KEYS[1], '') end
-return { kind }
+if ARGV[9] ~= '-' then redis.pcall(ARGV[9], KEYS[1], '') end
+return { nonce, kind }

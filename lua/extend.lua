@@ -7,8 +7,9 @@ ARGV[1]  owner token
 ARGV[2]  fence, or 0 to compare the token alone
 ARGV[3]  lease, ms
 ARGV[4]  retention of the record in progress, ms
+ARGV[5]  nonce of this send
 
-Replies
+Replies, each after the nonce
   ok                   the lease runs from now
   revived              the same, though it had been over
   max_execution        the hard deadline has passed; nothing changed
@@ -19,6 +20,7 @@ Replies
 
 The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
 ]]
+local nonce = ARGV[5]
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
@@ -40,11 +42,11 @@ if value then
   if tonumber(expiresAt) <= now then state = nil end
 end
 
-if not state then return { 'gone' } end
+if not state then return { nonce, 'gone' } end
 local mine = token == ARGV[1]
-if state ~= 'p' then return { mine and 'not_in_progress' or 'lost' } end
-if not mine or (ARGV[2] ~= '0' and fence ~= ARGV[2]) then return { 'lost' } end
-if now >= tonumber(deadline) then return { 'max_execution' } end
+if state ~= 'p' then return { nonce, mine and 'not_in_progress' or 'lost' } end
+if not mine or (ARGV[2] ~= '0' and fence ~= ARGV[2]) then return { nonce, 'lost' } end
+if now >= tonumber(deadline) then return { nonce, 'max_execution' } end
 
 local at = string.format('%.0f', now + ARGV[4])
 local leaseEnd = string.format('%.0f', math.min(now + ARGV[3], deadline))
@@ -52,4 +54,4 @@ local line = '1 p ' .. fence .. ' ' .. leaseEnd .. ' ' .. ARGV[3] .. ' ' .. dead
   .. attempt .. ' ' .. takeovers .. ' ' .. token .. ' ' .. fingerprint .. ' ' .. origin .. '\n'
 redis.call('PEXPIREAT', KEYS[1], at)
 redis.call('SET', KEYS[1], line, 'PXAT', at)
-return { now >= tonumber(leaseUntil) and 'revived' or 'ok' }
+return { nonce, now >= tonumber(leaseUntil) and 'revived' or 'ok' }

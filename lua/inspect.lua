@@ -3,13 +3,16 @@ Shows the record without changing it.
 
 KEYS[1]  the record
 
-Replies
+ARGV[1]  nonce of this send
+
+Replies, each after the nonce
   absent
   in_progress, fence, attempt, takeovers, fingerprint, retention left (ms), lease left (ms; negative: over), origin or '-'
   completed | failed, fence, attempt, takeovers, fingerprint, retention left (ms), outcome header, outcome body
   released, fence, attempt, takeovers, fingerprint, retention left (ms)
   error UNKNOWNRECORD  the value is of no known format
 ]]
+local nonce = ARGV[1]
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
@@ -31,15 +34,15 @@ if value then
   if tonumber(expiresAt) <= now then state = nil end
 end
 
-if not state then return { 'absent' } end
+if not state then return { nonce, 'absent' } end
 local left = expiresAt - now
 if state == 'p' then
   local leaseLeft = math.min(leaseUntil, now + leaseMs) - now
-  return { 'in_progress', fence, attempt, takeovers, fingerprint, left, leaseLeft, origin }
+  return { nonce, 'in_progress', fence, attempt, takeovers, fingerprint, left, leaseLeft, origin }
 end
-if state == 'r' then return { 'released', fence, attempt, takeovers, fingerprint, left } end
+if state == 'r' then return { nonce, 'released', fence, attempt, takeovers, fingerprint, left } end
 if #value == 256 then readAll() end
 local lineEnd = string.find(value, '\n', rest, true)
 local header, body = string.sub(value, rest, lineEnd - 1), string.sub(value, lineEnd + 1)
 local name = state == 'c' and 'completed' or 'failed'
-return { name, fence, attempt, takeovers, fingerprint, left, header, body }
+return { nonce, name, fence, attempt, takeovers, fingerprint, left, header, body }

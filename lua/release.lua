@@ -6,9 +6,10 @@ KEYS[1]  the record
 ARGV[1]  owner token
 ARGV[2]  fence, or 0 to compare the token alone
 ARGV[3]  how long the tombstone is kept, ms
-ARGV[4]  how to tell those who wait for the record: PUBLISH or SPUBLISH; left out where nobody does
+ARGV[4]  how to tell those who wait for the record: PUBLISH or SPUBLISH; '-' where nobody does
+ARGV[5]  nonce of this send
 
-Replies
+Replies, each after the nonce
   ok                   released
   already              an earlier copy of this command released it
   not_in_progress      this attempt's outcome is stored
@@ -18,6 +19,7 @@ Replies
 
 The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
 ]]
+local nonce = ARGV[5]
 local time = redis.call('TIME')
 local nowUs = time[1] * 1000000 + time[2]
 local now = math.floor(nowUs / 1000)
@@ -39,10 +41,10 @@ if value then
   if tonumber(expiresAt) <= now then state = nil end
 end
 
-if not state then return { 'gone' } end
-if token ~= ARGV[1] then return { 'lost' } end
-if state ~= 'p' then return { state == 'r' and 'already' or 'not_in_progress' } end
-if ARGV[2] ~= '0' and fence ~= ARGV[2] then return { 'lost' } end
+if not state then return { nonce, 'gone' } end
+if token ~= ARGV[1] then return { nonce, 'lost' } end
+if state ~= 'p' then return { nonce, state == 'r' and 'already' or 'not_in_progress' } end
+if ARGV[2] ~= '0' and fence ~= ARGV[2] then return { nonce, 'lost' } end
 
 local at = string.format('%.0f', now + ARGV[3])
 local line = '1 r ' .. fence .. ' ' .. at .. ' ' .. attempt .. ' ' .. takeovers .. ' '
@@ -50,5 +52,5 @@ local line = '1 r ' .. fence .. ' ' .. at .. ' ' .. attempt .. ' ' .. takeovers 
 redis.call('PEXPIREAT', KEYS[1], at)
 redis.call('SET', KEYS[1], line, 'PXAT', at)
 -- It is done: a server that will not publish must not make it fail.
-if ARGV[4] then redis.pcall(ARGV[4], KEYS[1], '') end
-return { 'ok' }
+if ARGV[4] ~= '-' then redis.pcall(ARGV[4], KEYS[1], '') end
+return { nonce, 'ok' }

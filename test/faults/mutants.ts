@@ -22,8 +22,9 @@ export interface Mutant {
 }
 
 const OWNER = 'local mine = token == ARGV[1]';
-const IS_LATE = "if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return { 'late', now } end";
-const RECORD_GONE = "if not state then return { 'gone' } end\n";
+const IS_LATE =
+  "if ARGV[6] ~= '0' and now > tonumber(ARGV[6]) then return { nonce, 'late', now } end";
+const RECORD_GONE = "if not state then return { nonce, 'gone' } end\n";
 
 /** What articles show: no owner token, EXPIRE as heartbeat, DEL on failure; and one for each further rule. */
 export const MUTANTS: readonly Mutant[] = [
@@ -37,7 +38,7 @@ export const MUTANTS: readonly Mutant[] = [
     'different successes for one key',
     [
       ['elseif mine then', 'elseif true then if mine then'],
-      ["return { 'already' }\nelse", "return { 'already' } end\nelse"],
+      ["return { nonce, 'already' }\nelse", "return { nonce, 'already' } end\nelse"],
     ],
   ),
   mutant(
@@ -45,20 +46,20 @@ export const MUTANTS: readonly Mutant[] = [
     'is an EXPIRE of whatever is there: the lease of a long run',
     longRun,
     'effects: 2',
-    [[RECORD_GONE, "redis.call('PEXPIRE', KEYS[1], ARGV[3])\ndo return { 'ok' } end\n"]],
+    [[RECORD_GONE, "redis.call('PEXPIRE', KEYS[1], ARGV[3])\ndo return { nonce, 'ok' } end\n"]],
   ),
   mutant(
     'extend',
     'is an EXPIRE of whatever is there: the retention of an outcome',
     lateHeartbeat,
     'the record',
-    [[RECORD_GONE, "redis.call('PEXPIRE', KEYS[1], ARGV[3])\ndo return { 'ok' } end\n"]],
+    [[RECORD_GONE, "redis.call('PEXPIRE', KEYS[1], ARGV[3])\ndo return { nonce, 'ok' } end\n"]],
   ),
   mutant('release', 'is a DEL: a begin that comes late', lateBegin, 'the copy was told', [
     ["redis.call('SET', KEYS[1], line, 'PXAT', at)", "redis.call('DEL', KEYS[1])"],
   ]),
   mutant('release', 'is a DEL: an outcome of another', lateRelease, 'executed again', [
-    [RECORD_GONE, "redis.call('DEL', KEYS[1])\ndo return { 'ok' } end\n"],
+    [RECORD_GONE, "redis.call('DEL', KEYS[1])\ndo return { nonce, 'ok' } end\n"],
   ]),
   mutant(
     'begin',
@@ -71,7 +72,7 @@ export const MUTANTS: readonly Mutant[] = [
     [IS_LATE, ''],
   ]),
   mutant('begin', 'that knows no stale copy', lateBegin, 'the copy was told', [
-    ["if mine then return { 'stale_begin' } end", ''],
+    ["if mine then return { nonce, 'stale_begin' } end", ''],
   ]),
   mutant('begin', 'that does not look at the content', otherBody, 'the reuse in flight', [
     ['elseif fingerprint ~= ARGV[2] then', 'elseif false then'],
@@ -103,7 +104,7 @@ export const MUTANTS: readonly Mutant[] = [
     'that leaves a vanished record be',
     vanishedRecord,
     'different successes for one key',
-    [["if ARGV[6] == 'report' then", 'if true then']],
+    [["if ARGV[6] == 'report' or ARGV[3] == 'f' then", 'if true then']],
   ),
 ];
 

@@ -1,9 +1,10 @@
 import { StoreUnavailableError } from '../../core/errors.js';
 import type { Abandoned, AbandonedPage, AbandonedRecord } from '../../core/idempotency-store.js';
 import type { Fingerprint, RecordKey } from '../../core/record.js';
-import type { BinaryRedisClient, KeyScanner } from './binary-client.js';
+import type { BinaryRedisClient, KeyScanner, OrderedClient } from './binary-client.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import type { LuaScript } from './lua-scripts.js';
+import type { ReplyOrder } from './reply-order.js';
 import type { ScriptRunner } from './script-runner.js';
 import { kindOf, textAt } from './script-reply.js';
 import { sendWithinBudget } from './send-within-budget.js';
@@ -20,7 +21,7 @@ interface Position {
 interface ScannedNode {
   /** Empty where there is but one. */
   readonly name: string;
-  readonly client: KeyScanner;
+  readonly client: KeyScanner & OrderedClient;
 }
 
 /**
@@ -35,6 +36,7 @@ export class AbandonedScan {
   constructor(
     private readonly client: BinaryRedisClient,
     private readonly connection: ConnectionWatch,
+    private readonly orderOf: (client: OrderedClient) => ReplyOrder,
     private readonly runner: ScriptRunner,
     private readonly script: LuaScript,
     private readonly keyStart: string,
@@ -50,7 +52,11 @@ export class AbandonedScan {
     const { node } = position;
     const count = Math.min(limit, KEYS_PER_PAGE);
     const match = ['MATCH', `${escaped(this.prefix)}*`, 'COUNT', String(count), 'TYPE', 'string'];
-    const scan = () => ({ send: () => node.client.scan(position.cursor, ...match) });
+    const scan = () => ({
+      send: () => node.client.scan(position.cursor, ...match),
+      isOwn: isPage,
+      order: this.orderOf(node.client),
+    });
     const [next, keys] = await sendWithinBudget(this.connection, timeoutMs, scan, (found) => found);
     const leftMs = Math.max(1, deadline - performance.now());
     const judged = await Promise.all(keys.map((key) => this.judge(key, overMs, leftMs)));
@@ -100,6 +106,11 @@ export class AbandonedScan {
     }
     return nodes.sort((one, other) => (one.name < other.name ? -1 : 1));
   }
+}
+
+/** As far as it can be told of a reply that nobody's nonce is in: its keys are looked at by a script each. */
+function isPage(reply: unknown): reply is [cursor: string, keys: string[]] {
+  return Array.isArray(reply) && typeof reply[0] === 'string' && Array.isArray(reply[1]);
 }
 
 /** As the pattern of SCAN wants it. */

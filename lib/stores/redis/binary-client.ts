@@ -6,21 +6,43 @@ export type ScriptArgument = string | Buffer;
  * The variants that leave a reply as bytes. Every ioredis client has them and no declaration of ioredis
  * says so; the declared `callBuffer` loses the command's name under auto-pipelining.
  */
-export interface BinaryRedisClient extends RedisClient, KeyScanner {
+export interface ScriptClient {
   evalshaBuffer(sha1: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
   evalBuffer(script: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
+  wait(replicas: number, timeoutMs: number): Promise<unknown>;
+  readonly stream?: ConnectionStream;
+}
+
+/** A client whose replies are looked at: whether they come in step with its commands. */
+export interface OrderedClient {
+  readonly isCluster?: boolean;
+  /** Of a cluster: connections to its servers, to all of them where no role is given. */
+  nodes?(role?: 'master'): ClusterNode[];
+  /** What was sent and is not answered yet; a cluster has none of its own. */
+  readonly commandQueue?: { readonly length: number };
+  /** The socket in use; a cluster has none of its own. */
+  readonly stream?: ConnectionStream;
+}
+
+export interface BinaryRedisClient extends RedisClient, KeyScanner, ScriptClient, OrderedClient {
+  connect(): Promise<unknown>;
   /** Another connection with the same settings, but for those given; a cluster takes its nodes first. */
   duplicate(...settings: object[]): SubscriberClient & ReplicatedClient;
-  readonly isCluster?: boolean;
-  /** Of a cluster: connections to its servers. */
-  nodes?(role: 'master'): KeyScanner[];
+  /** Of a cluster: the names of the servers of each slot, the primary first. */
+  readonly slots?: readonly (readonly string[])[];
+  /** Of a cluster: asks who has the slots. */
+  refreshSlotsCache?(): void;
   readonly options?: {
     readonly keyPrefix?: string;
     readonly redisOptions?: object;
     readonly host?: string;
     readonly port?: number;
+    readonly enableAutoPipelining?: boolean;
   };
 }
+
+/** The connection of a cluster to one of its servers. */
+export type ClusterNode = BinaryRedisClient & EndingClient;
 
 /** What it takes to go through the keys of one server. */
 export interface KeyScanner {
@@ -39,17 +61,7 @@ export interface SubscriberClient {
 }
 
 /** What a connection needs on which WAIT follows each script. */
-export interface ReplicatedClient extends BinaryRedisClient, EndingClient {
-  pipeline(): ScriptPipeline;
-}
-
-/** Commands that go out together, over one connection. */
-export interface ScriptPipeline {
-  evalshaBuffer(sha1: string, numkeys: number, ...args: ScriptArgument[]): unknown;
-  evalBuffer(script: string, numkeys: number, ...args: ScriptArgument[]): unknown;
-  wait(replicas: number, timeoutMs: number): unknown;
-  exec(): Promise<[error: Error | null | undefined, reply: unknown][] | null>;
-}
+export type ReplicatedClient = BinaryRedisClient & EndingClient;
 
 /** What it takes to end a connection and to bring it back. */
 export interface EndingClient extends Pick<RedisClient, 'on'> {
@@ -68,11 +80,13 @@ export interface CorkableStream {
 /** What is used of a socket. */
 export interface ConnectionStream extends CorkableStream {
   readonly bytesRead: number;
+  destroy(): void;
   readonly _handle?: { readonly writeQueueSize?: number } | null;
 }
 
 /** What opening and closing a connection needs besides. */
-export interface OwnRedisClient extends BinaryRedisClient, EndingClient {
+export interface OwnRedisClient extends BinaryRedisClient {
+  disconnect(reconnect?: boolean): void;
   once(event: string, listener: () => void): unknown;
   quit(): Promise<unknown>;
 }

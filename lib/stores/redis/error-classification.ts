@@ -40,6 +40,15 @@ const BY_CODE: Readonly<Record<string, SendFailure>> = {
   DENIED: 'misconfigured',
 };
 
+/** There is no connection to the server of the record. */
+export class NotSentError extends Error {
+  override readonly name = 'NotSentError';
+
+  constructor() {
+    super('there is no connection to the node that has the record');
+  }
+}
+
 /** See {@link WaitReplicas}. */
 export class TooFewReplicasError extends Error {
   override readonly name = 'TooFewReplicasError';
@@ -54,7 +63,8 @@ export class TooFewReplicasError extends Error {
 export function classifyFailure(error: unknown): SendFailure {
   if (!types.isNativeError(error)) return 'unknown';
   if (error instanceof TooFewReplicasError) return 'unreplicated';
-  if (isReply(error)) {
+  if (error instanceof NotSentError) return 'not_executed';
+  if (isErrorReply(error)) {
     const code = replyCode(error.message);
     return code === 'ERR' ? classifyPlain(error.message) : (BY_CODE[code] ?? 'unknown');
   }
@@ -76,9 +86,12 @@ function classifyPlain(message: string): SendFailure {
   return STAYS.test(message) ? 'misconfigured' : 'unknown';
 }
 
+/** What the server itself answered with. */
+type ErrorReply = Error & { readonly name: 'ReplyError' };
+
 /** Whether the server itself answered with this error. By name: the class is ioredis' own. */
-function isReply(error: Error): boolean {
-  return error.name === 'ReplyError';
+export function isErrorReply(error: unknown): error is ErrorReply {
+  return types.isNativeError(error) && error.name === 'ReplyError';
 }
 
 /** The first word of an error reply, also of one that stopped a script. */
@@ -87,6 +100,12 @@ export function replyCode(message: string): string {
   // Before Redis 7, what stops a script comes as "ERR Error running script (…): @user_script: 5: -OOM …".
   const inScript = /^ERR Error running script .*@user_script: ?\d+: -?([A-Z]+) /s.exec(message);
   return inScript?.[1] ?? message.split(' ', 1)[0] ?? '';
+}
+
+/** Whether another server of the cluster has to be asked. */
+export function isRedirection(error: unknown): boolean {
+  const code = isErrorReply(error) ? replyCode(error.message) : '';
+  return code === 'MOVED' || code === 'ASK';
 }
 
 const REMEDIES: Readonly<Record<string, string>> = {
@@ -105,7 +124,7 @@ export function describeFailure(error: unknown): string {
   if (!types.isNativeError(error)) return String(error);
   const text = error.message.replace(/, with args beginning with.*/s, '');
   const reason = text === '' ? errorCode(error) : text;
-  const remedy = isReply(error) ? REMEDIES[replyCode(error.message)] : undefined;
+  const remedy = isErrorReply(error) ? REMEDIES[replyCode(error.message)] : undefined;
   return remedy === undefined ? reason : `${reason.replace(/\.?$/, '.')} ${remedy}`;
 }
 

@@ -1,4 +1,4 @@
-import { IdempotencyOptionsError } from '../../core/errors.js';
+import { IdempotencyOptionsError, type StoreReplyMismatchedError } from '../../core/errors.js';
 import {
   IdempotencyStore,
   type Abandoned,
@@ -14,6 +14,7 @@ import {
   type Release,
   type ReleaseReply,
   type StopWatching,
+  type StoreObserver,
   type StoreWarning,
   type Watch,
 } from '../../core/idempotency-store.js';
@@ -27,6 +28,8 @@ import { checkedKeyPrefix } from './key-prefix.js';
 import { loadScripts, type LuaScripts } from './lua-scripts.js';
 import { bodyArgument, headerLine, originWord } from './record-text.js';
 import type { RedisClient } from './redis-client.js';
+import { ReplyOrder } from './reply-order.js';
+import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.js';
 import type { WaitReplicas } from './redis-store-options.js';
 import type { OwnConnection } from './own-connection.js';
 import { openReplicated } from './open-replicated.js';
@@ -88,10 +91,13 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   private readonly subscriptions: Subscriptions | undefined;
   private readonly publish: PublishCommand;
   private readonly runner: ScriptRunner;
+  /** Of the client itself, a cluster's as a whole. */
+  private readonly order: ReplyOrder;
   private readonly replicated: ReplicatedRunner | undefined;
   private readonly keyStart: string;
   private readonly scan: AbandonedScan;
   private readonly ownConnection: OwnConnection | undefined;
+  private observer: StoreObserver | undefined;
 
   /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
   constructor(options: RedisIdempotencyStoreOptions) {
@@ -110,16 +116,35 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     );
     this.subscriptions = push ? new Subscriptions(() => openSubscriber(client)) : undefined;
     this.publish = publishCommand(client);
-    this.runner = new ScriptRunner(client, this.connection, ownConnection?.batch);
+    const tell = (error: StoreReplyMismatchedError) => this.observer?.replyMismatched(error);
+    this.order = new ReplyOrder(client, tell);
+    const link: ScriptLink = {
+      client,
+      keyPrefix: '',
+      order: this.order,
+      batch: ownConnection?.batch,
+    };
+    const links: ScriptLinks =
+      client.isCluster === true ? new ClusterLinks(client, tell) : { linkOf: () => link };
+    this.runner = new ScriptRunner(links, this.connection);
     const { abandoned } = this.scripts;
-    this.scan = new AbandonedScan(client, this.connection, this.runner, abandoned, this.keyStart);
+    this.scan = new AbandonedScan(
+      client,
+      this.connection,
+      (scanned) => (scanned === client ? this.order : new ReplyOrder(scanned, tell)),
+      this.runner,
+      abandoned,
+      this.keyStart,
+    );
     this.replicated =
-      waitReplicas && new ReplicatedRunner(openReplicated(client), Object.freeze(waitReplicas));
+      waitReplicas &&
+      new ReplicatedRunner(openReplicated(client), Object.freeze(waitReplicas), tell);
     this.ownConnection = ownConnection;
   }
 
-  override open(): Promise<readonly StoreWarning[]> {
-    return checkServer(this.client, this.connection, this.replicated?.required.count);
+  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+    this.observer = observer;
+    return checkServer(this.client, this.connection, this.order, this.replicated?.required.count);
   }
 
   override begin(command: Begin): Promise<BeginReply> {
@@ -156,7 +181,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       command.whenGone,
       headerLine(command.outcome.header),
       bodyArgument(command.outcome.body),
-      ...this.notification(command),
+      this.notification(command),
     ];
     return this.run('complete', recordKey, args, command, parseCompleteReply, this.replicated);
   }
@@ -166,7 +191,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       token,
       String(fence),
       String(command.tombstoneMs),
-      ...this.notification(command),
+      this.notification(command),
     ];
     return this.run('release', recordKey, args, command, parseReleaseReply);
   }
@@ -194,8 +219,8 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     await this.ownConnection?.close();
   }
 
-  private notification({ notify = false }: Complete | Release): string[] {
-    return notify && this.subscriptions !== undefined ? [this.publish] : [];
+  private notification({ notify = false }: Complete | Release): string {
+    return notify && this.subscriptions !== undefined ? this.publish : '-';
   }
 
   /** @param runner - for a step that a failover must not lose, where `waitReplicas` says so. */

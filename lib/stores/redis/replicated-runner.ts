@@ -1,23 +1,28 @@
+import { StoreReplyMismatchedError } from '../../core/errors.js';
 import type { ReplicatedClient, ScriptArgument } from './binary-client.js';
 import { ConnectionWatch } from './connection-watch.js';
-import { classifyFailure, replyCode, TooFewReplicasError } from './error-classification.js';
+import { classifyFailure, isRedirection, TooFewReplicasError } from './error-classification.js';
 import type { LuaScript } from './lua-scripts.js';
 import type { WaitReplicas } from './redis-store-options.js';
+import { isReplyTo, newNonce } from './reply-nonce.js';
+import { ReplyOrder, type MismatchTold } from './reply-order.js';
 import { Revival } from './revival.js';
+import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.js';
 import { kindOf, type ScriptReply } from './script-reply.js';
 import type { ArgumentSource, ReplyReader } from './script-runner.js';
-import { sendWithinBudget, type Sending } from './send-within-budget.js';
+import { sendWithinBudget, type Sending, type Transmission } from './send-within-budget.js';
 import { SilenceWatch } from './silence-watch.js';
+import { WriteBatch } from './write-batch.js';
 
 interface Call {
   readonly script: LuaScript;
   readonly key: string;
   readonly args: readonly ScriptArgument[];
-  /** By its text, for a server that has forgotten the SHA-1. */
-  readonly isByText: boolean;
 }
 
 interface QueuedCall extends Call {
+  /** By its text, for a server that has forgotten the SHA-1. */
+  readonly isByText: boolean;
   readonly resolve: (reply: ScriptReply) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -40,18 +45,19 @@ const WITHOUT_WRITE = new Set([
 export class ReplicatedRunner {
   private readonly connection: ConnectionWatch;
   private readonly revival: Revival;
-  private queue: QueuedCall[] = [];
-  private isSending = false;
+  private readonly links: ScriptLinks;
+  private readonly lines = new WeakMap<ScriptLink, ReplicatedLine>();
 
   /** @param client - nobody else's; it must not send again by itself after a reconnect, a WAIT without its script say. */
   constructor(
     private readonly client: ReplicatedClient,
     readonly required: WaitReplicas,
+    tell: MismatchTold,
   ) {
     client.on('error', () => undefined);
-    const silence = new SilenceWatch(client, SILENCE_MS + required.timeoutMs);
-    this.connection = new ConnectionWatch(client, true, silence);
+    this.connection = new ConnectionWatch(client, true);
     this.revival = new Revival(client);
+    this.links = replicatedLinks(client, SILENCE_MS + required.timeoutMs, tell);
   }
 
   run<Result>(
@@ -61,10 +67,7 @@ export class ReplicatedRunner {
     timeoutMs: number,
     read: ReplyReader<Result>,
   ): Promise<Result> {
-    const prepare = () => {
-      const call = { script, key, args: args(), isByText: false };
-      return { send: (sending: Sending) => this.send(call, sending) };
-    };
+    const prepare = () => new ReplicatedCall(this, { script, key, args: args() });
     return sendWithinBudget(this.connection, timeoutMs, prepare, read);
   }
 
@@ -74,36 +77,100 @@ export class ReplicatedRunner {
     this.client.disconnect();
   }
 
-  private async send(call: Call, sending: Sending): Promise<ScriptReply> {
+  /** @internal */
+  linkOf(key: string): ScriptLink {
+    return this.links.linkOf(key);
+  }
+
+  /** @internal */
+  get redirected(): ScriptLink | undefined {
+    return this.links.redirected;
+  }
+
+  /** @internal */
+  enqueue(link: ScriptLink, call: Call, isByText: boolean): Promise<ScriptReply> {
+    let line = this.lines.get(link);
+    if (line === undefined) {
+      line = new ReplicatedLine(link, this.required);
+      this.lines.set(link, line);
+    }
+    return line.enqueue(call, isByText);
+  }
+}
+
+/** A cluster follows a redirection, and learns from it, only without the WAIT; then it is sent again. */
+async function follow(
+  { client, order }: ScriptLink,
+  { script, key, args }: Call,
+  redirection: unknown,
+): Promise<never> {
+  const nonce = newNonce();
+  const reply = await client.evalBuffer(script.text, 1, key, ...args, nonce);
+  if (!isReplyTo(nonce, reply)) throw order.broken();
+  throw new Error('It was executed where it was redirected to, and no replica was waited for.', {
+    cause: redirection,
+  });
+}
+
+function replicatedLinks(
+  client: ReplicatedClient,
+  silenceMs: number,
+  tell: MismatchTold,
+): ScriptLinks {
+  if (client.isCluster === true) return new ClusterLinks(client, tell, silenceMs);
+  const order = new ReplyOrder(client, tell);
+  const link = { client, keyPrefix: '', order, silence: new SilenceWatch(client, silenceMs) };
+  return { linkOf: () => link };
+}
+
+class ReplicatedCall implements Transmission<ScriptReply> {
+  order: ReplyOrder | undefined;
+
+  constructor(
+    private readonly runner: ReplicatedRunner,
+    private readonly call: Call,
+  ) {}
+
+  async send(sending: Sending): Promise<ScriptReply> {
+    const { runner, call } = this;
+    this.order = undefined;
+    const link = runner.linkOf(call.key);
+    this.order = link.order;
     try {
-      return await this.enqueue(call);
+      return await runner.enqueue(link, call, false);
     } catch (error) {
       if (!sending.isUnderWay) throw error;
-      if (classifyFailure(error) === 'script_missing') {
-        return this.enqueue({ ...call, isByText: true });
-      }
-      if (!isRedirection(error)) throw error;
-      // A cluster follows a redirection, and learns from it, only without the WAIT; then it is sent again.
-      await this.sendAlone(call);
-      throw new Error(
-        'It was executed where it was redirected to, and no replica was waited for.',
-        {
-          cause: error,
-        },
-      );
+      if (classifyFailure(error) === 'script_missing') return runner.enqueue(link, call, true);
+      const { redirected } = runner;
+      if (redirected === undefined || !isRedirection(error)) throw error;
+      this.order = redirected.order;
+      return follow(redirected, call, error);
     }
   }
 
-  private sendAlone({ script, key, args }: Call): Promise<unknown> {
-    return this.client.evalBuffer(script.text, 1, key, ...args);
+  /** The others were told apart where they came. */
+  isOwn(_reply: unknown): _reply is ScriptReply {
+    return true;
+  }
+}
+
+/** What waits for one connection, on which one WAIT follows after the other. */
+class ReplicatedLine {
+  private readonly batch: WriteBatch;
+  private queue: QueuedCall[] = [];
+  private isSending = false;
+
+  constructor(
+    private readonly link: ScriptLink,
+    private readonly required: WaitReplicas,
+  ) {
+    this.batch = new WriteBatch(link.client);
   }
 
-  private enqueue(call: Call): Promise<ScriptReply> {
+  enqueue(call: Call, isByText: boolean): Promise<ScriptReply> {
     return new Promise((resolve, reject) => {
-      this.queue.push({ ...call, resolve, reject });
-      // Keys of a cluster may live on different nodes: each has a pipeline of its own there.
-      if (this.client.isCluster === true) void this.sendTogether(this.queue.splice(0));
-      else if (!this.isSending) void this.sendAll();
+      this.queue.push({ ...call, isByText, resolve, reject });
+      if (!this.isSending) void this.sendAll();
     });
   }
 
@@ -116,36 +183,75 @@ export class ReplicatedRunner {
   }
 
   private async sendTogether(calls: readonly QueuedCall[]): Promise<void> {
-    const pipeline = this.client.pipeline();
-    for (const { script, key, args, isByText } of calls) {
-      if (isByText) pipeline.evalBuffer(script.text, 1, key, ...args);
-      else pipeline.evalshaBuffer(script.sha1, 1, key, ...args);
-    }
-    pipeline.wait(this.required.count, this.required.timeoutMs);
+    const { client, keyPrefix, silence } = this.link;
+    const { count, timeoutMs } = this.required;
+    const nonces = calls.map(newNonce);
+    silence?.sent();
     try {
-      const results = (await pipeline.exec()) ?? [];
-      const [noAnswer, confirmed] = results[calls.length] ?? [];
-      for (const [i, call] of calls.entries()) {
-        const [error, reply] = results[i] ?? [new Error('The pipeline ended without a reply.')];
-        if (error) call.reject(error);
-        else this.settle(call, reply as ScriptReply, noAnswer ?? Number(confirmed));
-      }
+      this.batch.join();
+      const replies = calls.map(({ script, key, args, isByText }, i) => {
+        const ownArgs = [keyPrefix + key, ...args, nonces[i] ?? ''];
+        return isByText
+          ? client.evalBuffer(script.text, 1, ...ownArgs)
+          : client.evalshaBuffer(script.sha1, 1, ...ownArgs);
+      });
+      const [confirmed, ...results] = await Promise.allSettled([
+        client.wait(count, timeoutMs),
+        ...replies,
+      ]);
+      this.settle(calls, nonces, results, confirmed);
     } catch (error) {
       for (const { reject } of calls) reject(error);
+    } finally {
+      silence?.settled();
     }
   }
 
-  /** @param confirmed - how many replicas have it, or why nobody knows. */
-  private settle(call: QueuedCall, reply: ScriptReply, confirmed: number | Error): void {
+  /** @param waited - how many replicas have what was written, by WAIT. */
+  private settle(
+    calls: readonly QueuedCall[],
+    nonces: readonly string[],
+    results: readonly PromiseSettledResult<unknown>[],
+    waited: PromiseSettledResult<unknown>,
+  ): void {
+    const { order } = this.link;
+    let mismatch: StoreReplyMismatchedError | undefined;
+    const isOwn = results.map((result, i) => {
+      if (result.status === 'rejected') return false;
+      const isInPlace = isReplyTo(nonces[i] ?? '', result.value);
+      if (isInPlace) order.confirmed();
+      else mismatch = order.broken();
+      return isInPlace;
+    });
+    // A script's reply is no number, so that what is one is that of a WAIT.
+    if (waited.status === 'fulfilled' && !isCount(waited.value)) {
+      mismatch = order.broken();
+    }
+    calls.forEach((call, i) => {
+      const result = results[i];
+      if (result?.status === 'rejected') call.reject(result.reason);
+      else if (isOwn[i] !== true) call.reject(mismatch);
+      else this.settleOne(call, result?.value as ScriptReply, waited, mismatch);
+    });
+  }
+
+  private settleOne(
+    call: QueuedCall,
+    reply: ScriptReply,
+    waited: PromiseSettledResult<unknown>,
+    mismatch: StoreReplyMismatchedError | undefined,
+  ): void {
     const { count, timeoutMs } = this.required;
+    const confirmed = waited.status === 'fulfilled' ? Number(waited.value) : undefined;
     if (WITHOUT_WRITE.has(kindOf(reply))) call.resolve(reply);
-    else if (typeof confirmed !== 'number') call.reject(confirmed);
-    else if (confirmed >= count) call.resolve(reply);
-    else call.reject(new TooFewReplicasError(confirmed, count, timeoutMs));
+    else if (mismatch !== undefined) call.reject(mismatch);
+    else if (waited.status === 'rejected') call.reject(waited.reason);
+    else if (confirmed !== undefined && confirmed >= count) call.resolve(reply);
+    else call.reject(new TooFewReplicasError(confirmed ?? 0, count, timeoutMs));
   }
 }
 
-function isRedirection(error: unknown): boolean {
-  const code = error instanceof Error ? replyCode(error.message) : '';
-  return code === 'MOVED' || code === 'ASK';
+/** A client may be set to give numbers as text. */
+function isCount(reply: unknown): boolean {
+  return typeof reply === 'number' || (typeof reply === 'string' && /^\d+$/.test(reply));
 }

@@ -2,7 +2,7 @@ import { StoreConfigurationError } from '../../core/errors.js';
 import type { Outcome } from '../../core/record.js';
 
 /**
- * Fields of a script's reply, the first naming its kind. Text comes as bytes, and so do numbers that a
+ * Fields of a script's reply: the nonce of its command, then those that say something, the first naming its kind. Text comes as bytes, and so do numbers that a
  * script has as text; the others come as numbers, or as strings where the client is set so.
  */
 export type ScriptReply = readonly ReplyField[];
@@ -33,7 +33,8 @@ export function unknownReply(reply: ScriptReply): StoreConfigurationError {
 }
 
 function fieldAt(reply: ScriptReply, index: number): ReplyField {
-  const field = reply[index];
+  // After the nonce.
+  const field = reply[index + 1];
   if (field === undefined)
     throw new StoreConfigurationError('Redis gave a reply with a field missing');
   return field;

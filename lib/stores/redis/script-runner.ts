@@ -1,22 +1,24 @@
-import type { BinaryRedisClient, ScriptArgument } from './binary-client.js';
+import type { ScriptArgument } from './binary-client.js';
 import type { ConnectionWatch } from './connection-watch.js';
+import { classifyFailure, isRedirection } from './error-classification.js';
 import type { LuaScript } from './lua-scripts.js';
+import { isReplyTo, newNonce } from './reply-nonce.js';
+import type { ReplyOrder } from './reply-order.js';
+import type { ScriptLink, ScriptLinks } from './script-links.js';
 import type { ScriptReply } from './script-reply.js';
 import { sendWithinBudget, type Transmission } from './send-within-budget.js';
-import type { WriteBatch } from './write-batch.js';
 
 /** What makes a result of a script's reply. */
 export type ReplyReader<Result> = (reply: ScriptReply) => Result;
 
-/** Makes the arguments of a script. What cannot be one is told like every other failure. */
+/** Makes the arguments of a script, but for the nonce. What cannot be one is told like every other failure. */
 export type ArgumentSource = () => readonly ScriptArgument[];
 
 /** Runs a script on one key: by its SHA-1, with its text where the server has forgotten it. */
 export class ScriptRunner {
   constructor(
-    private readonly client: BinaryRedisClient,
+    private readonly links: ScriptLinks,
     private readonly watch: ConnectionWatch,
-    private readonly batch?: WriteBatch,
   ) {}
 
   run<Result>(
@@ -26,28 +28,50 @@ export class ScriptRunner {
     timeoutMs: number,
     read: ReplyReader<Result>,
   ): Promise<Result> {
-    const prepare = () => new ScriptCall(this.client, this.batch, script, key, args());
+    const prepare = () => new ScriptCall(this.links, script, key, args());
     return sendWithinBudget(this.watch, timeoutMs, prepare, read);
   }
 }
 
 class ScriptCall implements Transmission<ScriptReply> {
+  order: ReplyOrder | undefined;
+  private nonce = '';
+
   constructor(
-    private readonly client: BinaryRedisClient,
-    private readonly batch: WriteBatch | undefined,
+    private readonly links: ScriptLinks,
     private readonly script: LuaScript,
     private readonly key: string,
     private readonly args: readonly ScriptArgument[],
   ) {}
 
-  send(): Promise<ScriptReply> {
-    const { client, batch, script, key, args } = this;
+  send(): Promise<unknown> {
+    const { links, script, key, args } = this;
+    this.order = undefined;
+    const { client, keyPrefix, batch } = this.takeLink(links.linkOf(key));
     batch?.join();
-    return client.evalshaBuffer(script.sha1, 1, key, ...args) as Promise<ScriptReply>;
+    return client.evalshaBuffer(script.sha1, 1, keyPrefix + key, ...args, this.nonce);
   }
 
-  sendText(): Promise<ScriptReply> {
-    const { client, script, key, args } = this;
-    return client.evalBuffer(script.text, 1, key, ...args) as Promise<ScriptReply>;
+  sendAgain(failure: unknown): Promise<unknown> | undefined {
+    const { links, script, key, args } = this;
+    // A cluster learns from a redirection that it follows.
+    const link = isRedirection(failure)
+      ? links.redirected
+      : classifyFailure(failure) === 'script_missing'
+        ? links.linkOf(key)
+        : undefined;
+    if (link === undefined) return undefined;
+    const { client, keyPrefix } = this.takeLink(link);
+    return client.evalBuffer(script.text, 1, keyPrefix + key, ...args, this.nonce);
+  }
+
+  isOwn(reply: unknown): reply is ScriptReply {
+    return isReplyTo(this.nonce, reply);
+  }
+
+  private takeLink(link: ScriptLink): ScriptLink {
+    this.order = link.order;
+    this.nonce = newNonce();
+    return link;
   }
 }

@@ -1,12 +1,19 @@
 import type { Alarm } from '../../core/alarm-clock.js';
 import {
+  hasCode,
   StoreConfigurationError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
 } from '../../core/errors.js';
 import { jitteredPause, monotonicNow } from '../../core/pause.js';
 import type { ConnectionWatch } from './connection-watch.js';
-import { classifyFailure, describeFailure, type SendFailure } from './error-classification.js';
+import {
+  classifyFailure,
+  describeFailure,
+  isErrorReply,
+  type SendFailure,
+} from './error-classification.js';
+import type { ReplyOrder } from './reply-order.js';
 
 const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 50;
@@ -15,9 +22,13 @@ const LEAST_TIME_FOR_A_COPY_MS = 20;
 
 /** What is sent, in as many copies as it takes. */
 export interface Transmission<Reply> {
-  send(sending: Sending): Promise<Reply>;
-  /** The same for a server that has forgotten the script. */
-  sendText?(): Promise<Reply>;
+  send(sending: Sending): Promise<unknown>;
+  /** The same at once in another way, where that helps against the failure. */
+  sendAgain?(failure: unknown): Promise<unknown> | undefined;
+  /** Whether it is the reply of what was sent last. */
+  isOwn(reply: unknown): reply is Reply;
+  /** Of the connection that it was sent over last. */
+  readonly order: ReplyOrder | undefined;
 }
 
 export interface Sending {
@@ -35,6 +46,7 @@ export interface Sending {
  * @param read - makes the result of the reply.
  * @throws {@link StoreUnavailableError} no copy was executed.
  * @throws {@link StoreOutcomeUnknownError} a copy may have been executed, or may still be.
+ * @throws {@link StoreReplyMismatchedError} another command's reply came; nobody knows what became of this one.
  * @throws {@link StoreConfigurationError} the server refuses it.
  */
 export function sendWithinBudget<Reply, Result>(
@@ -60,6 +72,10 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
   isUnderWay = false;
   private copies = 0;
   private mayHaveRun = false;
+  /** Error replies of which it is not known yet whether they are this command's. */
+  private doubts = 0;
+  /** Waits for what they turn out to be. */
+  private verdict: (() => void) | undefined;
 
   constructor(
     private readonly watch: ConnectionWatch,
@@ -92,20 +108,20 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
     // After a blocked event loop timers come before input: a reply that is already here is read first.
     setImmediate(() => {
       if (this.isUnderWay) this.ended('unknown', 'no reply in time');
+      else this.conclude(true);
     });
   }
 
-  /** @param isBySha - and may be sent by its text, should the server not know the script. */
-  private await(replied: Promise<Reply>, isBySha: boolean): void {
+  /** @param isFirst - of this copy, which may be sent in another way. */
+  private await(replied: Promise<unknown>, isFirst: boolean): void {
     replied.then(
       (reply) => {
         this.answered(reply);
       },
       (error: unknown) => {
-        const isForgotten = isBySha && classifyFailure(error) === 'script_missing';
-        // The text goes with the call: a flush in between, however often, cannot make it fail again. Too late, it would
-        // be executed for nobody.
-        if (isForgotten && this.isUnderWay) this.resend(error);
+        if (isErrorReply(error)) this.doubt();
+        // Too late, it would be executed for nobody.
+        if (isFirst && this.isUnderWay) this.resend(error);
         else this.rejected(error);
       },
     );
@@ -113,16 +129,22 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
 
   private resend(error: unknown): void {
     try {
-      const text = this.transmission.sendText?.();
-      if (text === undefined) this.rejected(error);
-      else this.await(text, false);
+      const again = this.transmission.sendAgain?.(error);
+      if (again === undefined) this.rejected(error);
+      else this.await(again, false);
     } catch (failure) {
       this.rejected(failure);
     }
   }
 
-  private answered(reply: Reply): void {
+  private answered(reply: unknown): void {
     this.watch.silence?.settled();
+    const { transmission } = this;
+    if (!transmission.isOwn(reply)) {
+      this.mismatched(transmission.order?.broken());
+      return;
+    }
+    transmission.order?.confirmed();
     if (!this.isUnderWay) return;
     this.stopWaiting();
     const { read, resolve, reject } = this.settle;
@@ -133,9 +155,26 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
     }
   }
 
+  private mismatched(error: unknown): void {
+    if (!this.isUnderWay) return;
+    this.stopWaiting();
+    this.settle.reject(error);
+  }
+
   private rejected(error: unknown): void {
     this.watch.silence?.settled();
-    if (this.isUnderWay) this.ended(classifyFailure(error), describeFailure(error));
+    if (hasCode(error, 'idempotency_store_reply_mismatched')) this.mismatched(error);
+    else if (this.isUnderWay) this.ended(classifyFailure(error), describeFailure(error));
+  }
+
+  /** An error reply does not say whose it is: that of a connection out of step says nothing of this command. */
+  private doubt(): void {
+    this.doubts += 1;
+    this.transmission.order?.errorReplied((isInPlace) => {
+      this.doubts -= 1;
+      this.mayHaveRun ||= !isInPlace;
+      if (this.doubts === 0) this.conclude(false);
+    });
   }
 
   private ended(failure: SendFailure, cause: string): void {
@@ -169,13 +208,27 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
     }
     // A connection that is closed is final, too, but no answer.
     const isRefusal = isFinal && wasSent;
-    reject(
-      this.mayHaveRun
-        ? new StoreOutcomeUnknownError(`Redis may have executed the command: ${cause}`, {
-            isRefusal,
-          })
-        : new StoreUnavailableError(`Redis did not execute the command: ${cause}`, { isRefusal }),
-    );
+    this.verdict = () => {
+      reject(
+        this.mayHaveRun
+          ? new StoreOutcomeUnknownError(`Redis may have executed the command: ${cause}`, {
+              isRefusal,
+            })
+          : new StoreUnavailableError(`Redis did not execute the command: ${cause}`, { isRefusal }),
+      );
+    };
+    if (this.doubts === 0 || this.mayHaveRun) this.conclude(false);
+    else this.watch.alarms.set(this);
+  }
+
+  /** @param isTimeOver - what is in doubt stays so. */
+  private conclude(isTimeOver: boolean): void {
+    const { verdict } = this;
+    if (verdict === undefined) return;
+    this.verdict = undefined;
+    this.watch.alarms.callOff(this);
+    this.mayHaveRun ||= isTimeOver;
+    verdict();
   }
 }
 

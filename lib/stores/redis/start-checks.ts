@@ -3,6 +3,7 @@ import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core
 import type { StoreWarning } from '../../core/idempotency-store.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import type { RedisClient } from './redis-client.js';
+import type { ReplyOrder } from './reply-order.js';
 import { sendWithinBudget } from './send-within-budget.js';
 
 /** The start does not wait longer than this for a server that is not there. */
@@ -15,11 +16,12 @@ const OLDEST_VERSION = [6, 2] as const;
 export async function checkServer(
   client: RedisClient,
   watch: ConnectionWatch,
+  order: ReplyOrder,
   requiredReplicas = 0,
 ): Promise<readonly StoreWarning[]> {
   let info: string | undefined;
   try {
-    const question = () => ({ send: () => readInfo(client) });
+    const question = () => ({ send: () => readInfo(client), isOwn: isInfo, order });
     info = await sendWithinBudget(watch, START_CHECK_TIMEOUT_MS, question, (text) => text);
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
@@ -45,6 +47,11 @@ async function readInfo(client: RedisClient): Promise<string | undefined> {
     }
     throw error;
   }
+}
+
+/** As far as it can be told of a reply that nobody's nonce is in. */
+function isInfo(reply: unknown): reply is string | undefined {
+  return reply === undefined || typeof reply === 'string';
 }
 
 function fieldsOf(info: string): ReadonlyMap<string, string> {

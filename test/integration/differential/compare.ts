@@ -1,6 +1,6 @@
 import type { Redis } from 'ioredis';
 import type { StoredRecord } from '../../../lib/core/record.js';
-import { scriptArguments, type InstrumentedScripts } from './instrumented-scripts.js';
+import { NONCE, scriptArguments, type InstrumentedScripts } from './instrumented-scripts.js';
 import type { Fields } from './redis-encoding.js';
 import { expected, expectedValue } from './reference.js';
 import type { Step } from './step.js';
@@ -75,10 +75,15 @@ function observe(answer: unknown): Observation {
   const [reply, value, expiresAt] = answer as [unknown[], Buffer | null, number];
   return {
     // A script that fails answers with an error instead of fields.
-    reply: Array.isArray(reply) ? reply.map(text) : [String(reply)],
+    reply: Array.isArray(reply) ? afterNonce(reply.map(text)) : [String(reply)],
     value: value === null ? null : text(value),
     expiresAt,
   };
+}
+
+/** A reply that does not begin with the nonce differs from every other. */
+function afterNonce([nonce, ...fields]: string[]): string[] {
+  return nonce === NONCE ? fields : ['no nonce', ...fields];
 }
 
 function text(field: unknown): string {

@@ -29,10 +29,13 @@ return { step(), redis.call('GET', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1]) 
   return Object.fromEntries(await Promise.all(loaded)) as Record<Operation, string>;
 }
 
+/** What each step is called with, and has to say first. */
+export const NONCE = 'the nonce';
+
 /** The arguments as the headers of the Lua files list them, then the clock. */
 export function scriptArguments(step: Exclude<Step, { operation: 'lose' }>): (string | Buffer)[] {
   const clock = [String(Math.floor(step.nowUs / 1_000_000)), String(step.nowUs % 1_000_000)];
-  return [...ownArguments(step), ...clock];
+  return [...ownArguments(step), NONCE, ...clock];
 }
 
 function ownArguments(step: Exclude<Step, { operation: 'lose' }>): (string | Buffer)[] {
@@ -62,10 +65,11 @@ function ownArguments(step: Exclude<Step, { operation: 'lose' }>): (string | Buf
         whenGone,
         header,
         bytes,
+        '-',
       ];
     }
     case 'release':
-      return [step.lease.token, String(step.lease.fence), String(step.command.tombstoneMs)];
+      return [step.lease.token, String(step.lease.fence), String(step.command.tombstoneMs), '-'];
     case 'inspect':
       return [];
   }

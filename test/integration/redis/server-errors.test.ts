@@ -12,7 +12,7 @@ import {
 } from '../../../lib/core/errors.js';
 import { loadScripts } from '../../../lib/stores/redis/lua-scripts.js';
 import { startRedis } from '../../support/redis-server.js';
-import { startScriptedServer } from './support/canned-server.js';
+import { NONCE, startScriptedServer } from './support/canned-server.js';
 import {
   beginCommand,
   completeCommand,
@@ -135,7 +135,7 @@ describe('While the server does not execute', () => {
   });
 
   // What a single server cannot be brought to say, said by one that speaks the protocol and nothing else.
-  const acquired = '*5\r\n$8\r\nacquired\r\n$1\r\n7\r\n:1\r\n:1\r\n:0';
+  const acquired = `*6\r\n${NONCE}\r\n$8\r\nacquired\r\n$1\r\n7\r\n:1\r\n:1\r\n:0`;
   it.each([
     '-TRYAGAIN Multiple keys request during rehashing of slot',
     '-ASK 3999 127.0.0.1:6381',

@@ -10,13 +10,14 @@ export class CapturedCommand {
   /**
    * Hands it to the server over a connection of its own, as the network does with a copy that comes late.
    *
-   * @returns the reply, which the client never sees: its fields as text.
+   * @returns the reply, which the client never sees: its fields as text, without a script's nonce.
    */
   async deliver(): Promise<string[]> {
     const [name = Buffer.of(), ...args] = this.words;
     const client = new Redis(this.targetPort, '127.0.0.1', { disconnectTimeout: 100 });
     try {
-      return [await client.call(name.toString(), ...args)].flat().map(String);
+      const [nonce, ...fields] = [await client.call(name.toString(), ...args)].flat().map(String);
+      return nonce === String(args.at(-1)) ? fields : [String(nonce), ...fields];
     } finally {
       client.disconnect();
     }

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { RespReader, wordsOf } from '../../../support/redis-proxy/resp-reader.js';
 
 export interface CannedServer {
   readonly port: number;
@@ -13,29 +14,38 @@ export function startSilentServer(): Promise<CannedServer> {
 }
 
 /**
- * Speaks just enough RESP2 to let a client connect, and gives each call of a script the next of `replies`:
- * for what a real server says only in states that cannot be brought about at will.
+ * Speaks just enough RESP2 to let a client connect, and gives each call of a script the next of `replies`, with the
+ * nonce of the call for {@link NONCE}: for what a real server says only in states that cannot be brought about at will.
  */
 export function startScriptedServer(replies: string[]): Promise<CannedServer> {
   const left = [...replies];
-  return answer((command) => (command.startsWith('eval') ? left.shift() : '+OK'));
+  return answer(([command, ...args]) => {
+    if (!command!.startsWith('eval')) return '+OK';
+    const nonce = args.at(-1)!;
+    return left.shift()?.replace(NONCE, `$${nonce.length}\r\n${nonce}`);
+  });
 }
+
+/** Stands for the nonce in a reply. */
+export const NONCE = '<nonce>';
 
 /** Lets a client connect, and answers INFO with `info`. */
 export function startInfoServer(info: string): Promise<CannedServer> {
-  return answer((command) => (command === 'info' ? `$${info.length}\r\n${info}` : '+OK'));
+  return answer(([command]) => (command === 'info' ? `$${info.length}\r\n${info}` : '+OK'));
 }
 
 /** No reply where there is none to give. */
-function answer(replyTo: (command: string) => string | undefined): Promise<CannedServer> {
-  return listen((socket) =>
+function answer(replyTo: (words: string[]) => string | undefined): Promise<CannedServer> {
+  return listen((socket) => {
+    const requests = new RespReader();
     socket.on('data', (data) => {
-      for (const [, command] of data.toString().matchAll(/\*\d+\r\n\$\d+\r\n([a-zA-Z]+)\r\n/g)) {
-        const reply = replyTo(command!.toLowerCase());
+      for (const request of requests.read(data)) {
+        const [command, ...args] = wordsOf(request).map(String);
+        const reply = replyTo([command!.toLowerCase(), ...args]);
         if (reply !== undefined) socket.write(`${reply}\r\n`);
       }
-    }),
-  );
+    });
+  });
 }
 
 async function listen(onConnection: (socket: Socket) => void): Promise<CannedServer> {
