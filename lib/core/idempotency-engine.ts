@@ -5,7 +5,7 @@ import type { Claim } from './claim.js';
 import { isInProgress, rejected, type Decision } from './decision.js';
 import { asError, hasCode, StoreUnavailableError } from './errors.js';
 import type { IdempotencyEvents } from './events.js';
-import type { Acquisition, BeginReply, IdempotencyStore } from './idempotency-store.js';
+import type { Acquisition, Begin, BeginReply, IdempotencyStore } from './idempotency-store.js';
 import { LeasedAttempt } from './leased-attempt.js';
 import {
   inProgressRetentionMs,
@@ -14,6 +14,7 @@ import {
   type EngineOptions,
 } from './options.js';
 import { originOf } from './origin.js';
+import { OwnAttempts, type OwnAttempt } from './own-attempts.js';
 import { newOwnerToken } from './owner-token.js';
 import { jitteredPause, monotonicNow } from './pause.js';
 import { UNKNOWN_FENCE, type OwnerToken } from './record.js';
@@ -35,7 +36,8 @@ export class IdempotencyEngine implements AttemptHost {
   readonly patience = { isOver: false };
   readonly alarms = new AlarmClock();
   private readonly clock = new ServerClock();
-  private readonly running = new Set<Attempt>();
+  private readonly running = new Map<Attempt, OwnAttempt>();
+  private readonly own = new OwnAttempts();
   /** Begins, and releases of begins that nobody waits for, which are on their way. */
   private underWay = 0;
   private stopping = false;
@@ -82,21 +84,38 @@ export class IdempotencyEngine implements AttemptHost {
     const giveUpAt = monotonicNow() + this.options.shutdownTimeoutMs;
     while (this.isBusy() && monotonicNow() < giveUpAt) await jitteredPause(DRAIN_PAUSE_MS);
     this.patience.isOver = true;
-    for (const { transaction } of this.running) transaction?.giveUp();
+    for (const { transaction } of this.running.keys()) transaction?.giveUp();
     return this.running.size;
   }
 
+  lost(attempt: Attempt): void {
+    const own = this.running.get(attempt);
+    if (own !== undefined) this.own.remove(own);
+  }
+
   ended(attempt: Attempt): void {
+    this.lost(attempt);
     this.running.delete(attempt);
   }
 
   /** @internal */
-  async beginOnce(claim: Claim, token: OwnerToken): Promise<Decision> {
+  async beginOnce(
+    claim: Claim,
+    token: OwnerToken,
+    onExpiredLease = this.own.has(claim.recordKey) ? 'deny' : wishedOnExpiredLease(claim),
+  ): Promise<Decision> {
     if (this.stopping) return rejected('shutting_down');
     const sentAt = monotonicNow();
-    let reply = this.observed(await this.send(claim, token));
-    // The server's clock may have jumped since it was last seen, with a failover say: once more.
-    if (reply.kind === 'late') reply = this.observed(await this.send(claim, token));
+    const begun = this.own.add(ownAttempt(claim, UNKNOWN_FENCE, sentAt));
+    let reply: BeginReply;
+    try {
+      reply = this.observed(await this.send(claim, token, onExpiredLease));
+      // The server's clock may have jumped since it was last seen, with a failover say: once more.
+      if (reply.kind === 'late')
+        reply = this.observed(await this.send(claim, token, onExpiredLease));
+    } finally {
+      this.own.remove(begun);
+    }
     switch (reply.kind) {
       case 'acquired':
       case 'owned':
@@ -113,8 +132,14 @@ export class IdempotencyEngine implements AttemptHost {
       case 'mismatch':
       case 'in_progress':
         return rejected(reply.kind);
-      case 'abandoned':
-        return rejected('outcome_unknown');
+      case 'abandoned': {
+        if (this.own.mayHold(claim.recordKey, reply.fence)) return rejected('in_progress');
+        const wished = wishedOnExpiredLease(claim);
+        // Another process has taken what this one has under way, or it has passed its hard deadline meanwhile.
+        return onExpiredLease === wished
+          ? rejected('outcome_unknown')
+          : this.beginOnce(claim, token, wished);
+      }
       case 'late':
         throw new StoreUnavailableError(
           'The store received the command after its time, twice: its clock is unsteady, or the way to it takes longer than "commandTimeoutMs".',
@@ -129,7 +154,11 @@ export class IdempotencyEngine implements AttemptHost {
     }
   }
 
-  private send(claim: Claim, token: OwnerToken): Promise<BeginReply> {
+  private send(
+    claim: Claim,
+    token: OwnerToken,
+    onExpiredLease: Begin['onExpiredLease'],
+  ): Promise<BeginReply> {
     const { options, recordKey, fingerprint } = claim;
     const { commandTimeoutMs, maxExecutionMs } = options;
     return this.store.begin({
@@ -140,7 +169,7 @@ export class IdempotencyEngine implements AttemptHost {
       maxExecutionMs,
       recordRetentionMs: inProgressRetentionMs(options),
       notAfter: this.clock.notAfter(commandTimeoutMs),
-      onExpiredLease: options.onTakeover === 'reject' ? 'deny' : 'takeover',
+      onExpiredLease,
       origin: typeof options.onTakeover === 'function' ? originOf(claim) : undefined,
       timeoutMs: commandTimeoutMs,
     });
@@ -161,7 +190,7 @@ export class IdempotencyEngine implements AttemptHost {
     const attempt = claim.options.transactional
       ? new TransactionalAttempt(this, claim, lease, reply, sentAt, this.requiredTransactions())
       : new LeasedAttempt(this, claim, lease, reply, sentAt);
-    this.running.add(attempt);
+    this.keep(attempt, ownAttempt(claim, reply.fence, sentAt));
     // Also one that was let go in between: what became of the attempt before it is still unknown.
     this.announce(attempt.isTakeover ? 'takeover' : 'acquired', claim, attempt);
     const trouble = attempt.start();
@@ -210,7 +239,8 @@ export class IdempotencyEngine implements AttemptHost {
     const isOutage = wasNotExecuted || hasCode(error, 'idempotency_store_outcome_unknown');
     if (isOutage && options.onStoreUnavailable === 'execute' && !this.stopping) {
       const attempt = new UnprotectedAttempt(this, claim, token);
-      this.running.add(attempt);
+      // The begin that had no answer may have acquired the record.
+      this.keep(attempt, ownAttempt(claim, UNKNOWN_FENCE, monotonicNow()));
       this.announce('unprotected', claim, attempt);
       return { kind: 'run', attempt };
     }
@@ -232,6 +262,10 @@ export class IdempotencyEngine implements AttemptHost {
     const released = async () => this.store.release(lease, { tombstoneMs, notify, timeoutMs });
     // It was the best there was to try; otherwise the lease ends by itself.
     this.tracked(released()).catch(() => undefined);
+  }
+
+  private keep(attempt: Attempt, own: OwnAttempt): void {
+    this.running.set(attempt, this.own.add(own));
   }
 
   private announce(
@@ -266,4 +300,12 @@ export class IdempotencyEngine implements AttemptHost {
   private isBusy(): boolean {
     return this.running.size > 0 || this.underWay > 0;
   }
+}
+
+function wishedOnExpiredLease({ options }: Claim): Begin['onExpiredLease'] {
+  return options.onTakeover === 'reject' ? 'deny' : 'takeover';
+}
+
+function ownAttempt({ recordKey, options }: Claim, fence: number, startedAt: number): OwnAttempt {
+  return { recordKey, fence, deadlineAt: startedAt + options.maxExecutionMs };
 }

@@ -25,7 +25,7 @@ export class LeasedAttempt implements Attempt {
   private isRecordLost = false;
 
   constructor(
-    private readonly host: AttemptHost,
+    private readonly host: Omit<AttemptHost, 'lost'>,
     private readonly claim: Claim,
     lease: Lease,
     { attempt, takeovers, fence }: Acquisition,

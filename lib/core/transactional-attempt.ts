@@ -189,6 +189,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   /** @internal */
   leaseLost(reason: LeaseLossReason): void {
     this.host.events.emit({ type: 'lease_lost', ...this.subject, reason });
+    this.host.lost(this);
     // The server ends it, too, in case this process no longer can.
     void this.rollBack();
   }

@@ -59,6 +59,8 @@ class Payments {
 let now: number;
 let store: MemoryIdempotencyStore;
 let app: CallingApp;
+/** Another process, whose attempts the ones of `app` take over. */
+let owner: CallingApp;
 let payments: Payments;
 let ledger: Ledger;
 
@@ -68,8 +70,10 @@ beforeEach(async () => {
   app = await callingApp({ providers: [Payments, Ledger] }, { store, shutdownTimeoutMs: 0 });
   payments = app.nest.get(Payments);
   ledger = app.nest.get(Ledger);
+  const known = { provide: Ledger, useValue: ledger };
+  owner = await callingApp({ providers: [Payments, known] }, { store, shutdownTimeoutMs: 0 });
 });
-afterEach(() => app.nest.close());
+afterEach(() => Promise.all([app.nest.close(), owner.nest.close()]));
 
 describe('a method whose owner did not come back', () => {
   it('is asked about, and gives what was found without running', async () => {
@@ -91,7 +95,7 @@ describe('a method whose owner did not come back', () => {
   it('gives the outcome of the one that took over to both, also to the late owner', async () => {
     const id = randomUUID();
     ledger.gate.close();
-    const first = payments.settle(id);
+    const first = owner.nest.get(Payments).settle(id);
     await ledger.begun.reached(1);
     now += LEASE_MS;
     const second = payments.settle(id);
@@ -104,7 +108,7 @@ describe('a method whose owner did not come back', () => {
   it('is not run again with "reject"', async () => {
     const id = randomUUID();
     ledger.gate.close();
-    const first = payments.neverAgain(id);
+    const first = owner.nest.get(Payments).neverAgain(id);
     await ledger.begun.reached(1);
     now += LEASE_MS;
     await expect(payments.neverAgain(id)).rejects.toMatchObject({
@@ -133,10 +137,10 @@ describe('the reconciler', () => {
     expect(ledger.begun.count).toBe(0);
   });
 
-  it('finds what a method has left behind itself', async () => {
+  it('finds what a method has left behind', async () => {
     const id = randomUUID();
     ledger.gate.close();
-    const held = payments.settle(id);
+    const held = owner.nest.get(Payments).settle(id);
     await ledger.begun.reached(1);
     now += LEASE_MS + AFTER_MS;
     ledger.done.set(id, 'settled');

@@ -62,14 +62,17 @@ class TakeoverResolver {
 describe('a mutation whose owner was lost', () => {
   let now = Date.UTC(2026, 0, 1);
   let app: TestApp;
+  /** Another process, whose attempts the ones of `app` take over. */
+  let owner: TestApp;
 
   beforeAll(async () => {
-    app = await startGraphqlApp({
+    const options = {
       store: memoryStore({ now: () => now }),
       resolvers: [TakeoverResolver, Provider],
-    });
+    };
+    [app, owner] = [await startGraphqlApp(options), await startGraphqlApp(options)];
   });
-  afterAll(() => app.close());
+  afterAll(() => Promise.all([app.close(), owner.close()]));
 
   const mutation = ({ key }: Scenario, field: string) =>
     `mutation { ${field}(amount: 5) @idempotent(key: "${key}") { execution amount } }`;
@@ -78,7 +81,7 @@ describe('a mutation whose owner was lost', () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const document = mutation(scenario, field);
-    const first = ask(scenario, document);
+    const first = ask(scenario, document, { port: owner.port });
     await scenario.started.reached(1);
     return { scenario, document, first };
   }

@@ -33,25 +33,28 @@ class PaymentsController {
 describe.each(platforms)('A payment that was left behind, on %s', (platform) => {
   let now = Date.UTC(2026, 0, 1);
   let app: TestApp;
+  /** Another process, whose attempts the reconciler of `app` finds. */
+  let owner: TestApp;
   let reconciler: IdempotencyReconciler;
   let paid: Set<string>;
 
   beforeAll(async () => {
-    app = await startApp({
+    const options = {
       platform,
       store: memoryStore({ now: () => now }),
       controllers: [PaymentsController],
       providers: [Payments],
-    });
+    };
+    [app, owner] = [await startApp(options), await startApp(options)];
     reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
     ({ paid } = app.nest.get(Payments));
   });
-  afterAll(() => app.close());
+  afterAll(() => Promise.all([app.close(), owner.close()]));
 
   async function leftBehind() {
     const scenario = app.scenario();
     scenario.gate.close();
-    const first = scenario.start('POST', '/payments', { json: {} });
+    const first = scenario.start('POST', '/payments', { json: {}, port: owner.port });
     first.response.catch(() => undefined);
     await scenario.started.reached(1);
     now += LEASE_MS + AFTER_MS;

@@ -6,6 +6,7 @@ import {
   IdempotencyService,
   type IdempotencyContext,
   type IdempotencyEvent,
+  type IdempotencyStore,
   type Recovery,
   type Services,
 } from 'nestjs-idempotency';
@@ -50,10 +51,10 @@ class RecoveryController {
   }
 }
 
-async function startedOn(platform: Platform, now: () => number) {
+function startedOn(platform: Platform, store: IdempotencyStore) {
   return startApp({
     platform,
-    store: memoryStore({ now }),
+    store,
     controllers: [RecoveryController],
     providers: [Payments],
   });
@@ -62,21 +63,25 @@ async function startedOn(platform: Platform, now: () => number) {
 describe.each(platforms)('onTakeover as a function, on %s', (platform) => {
   let now = Date.UTC(2026, 0, 1);
   let app: TestApp;
+  /** Another process, whose attempts the ones of `app` take over. */
+  let owner: TestApp;
   let payments: Payments;
   const events: IdempotencyEvent[] = [];
 
   beforeAll(async () => {
-    app = await startedOn(platform, () => now);
+    const store = memoryStore({ now: () => now });
+    [app, owner] = [await startedOn(platform, store), await startedOn(platform, store)];
     payments = app.nest.get(Payments);
     app.nest.get(IdempotencyEvents, { strict: false }).subscribe((event) => events.push(event));
   });
-  afterAll(() => app.close());
+  afterAll(() => Promise.all([app.close(), owner.close()]));
 
   /** A request whose attempt has gone silent until its lease was over. */
   async function outliveTheLease(path: string) {
     const scenario = app.scenario();
     scenario.gate.close();
-    scenario.start('POST', path, { json: { amount: 7 } }).response.catch(() => undefined);
+    const sending = { json: { amount: 7 }, port: owner.port };
+    scenario.start('POST', path, sending).response.catch(() => undefined);
     await scenario.started.reached(1);
     now += LEASE_MS;
     return scenario;
@@ -156,7 +161,8 @@ describe.each(platforms)('onTakeover as a function, on %s', (platform) => {
   it('gives way to the late owner that completed meanwhile', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
-    const late = scenario.start('POST', '/payments', { json: { amount: 7 } });
+    const sending = { json: { amount: 7 }, port: owner.port };
+    const late = scenario.start('POST', '/payments', sending);
     await scenario.started.reached(1);
     now += LEASE_MS;
     const recovered = await again(scenario);
@@ -173,17 +179,22 @@ describe.each(platforms)('onTakeover as a function, on %s', (platform) => {
   });
 
   it('serves calls, too', async () => {
-    const calls = app.nest.get(IdempotencyService, { strict: false });
+    const [calls, owners] = [app, owner].map(({ nest }) =>
+      nest.get(IdempotencyService, { strict: false }),
+    );
     const call = { operation: 'settle', key: 'k1', scope: 'alice', leaseMs: LEASE_MS };
     const onTakeover = () => ({ value: { found: true } });
     let release = (_: unknown): void => undefined;
-    const first = calls.run({ ...call, onTakeover }, () => new Promise((done) => (release = done)));
+    const first = owners!.run(
+      { ...call, onTakeover },
+      () => new Promise((done) => (release = done)),
+    );
     await new Promise(setImmediate);
     now += LEASE_MS;
     const never = () => {
       throw new Error('it must not run');
     };
-    expect(await calls.run<unknown>({ ...call, onTakeover }, never)).toEqual({ found: true });
+    expect(await calls!.run<unknown>({ ...call, onTakeover }, never)).toEqual({ found: true });
     release('too late');
     expect(await first).toEqual({ found: true });
   });

@@ -36,21 +36,24 @@ class TakeoverController {
 describe.each(platforms)('a lease that ran out on %s, by the store’s clock', (platform) => {
   let now = Date.UTC(2026, 0, 1);
   let app: TestApp;
+  /** Another process, whose attempts the ones of `app` take over. */
+  let owner: TestApp;
 
   beforeAll(async () => {
-    app = await startApp({
+    const options = {
       platform,
       store: memoryStore({ now: () => now }),
       controllers: [TakeoverController],
-    });
+    };
+    [app, owner] = [await startApp(options), await startApp(options)];
   });
 
-  afterAll(() => app.close());
+  afterAll(() => Promise.all([app.close(), owner.close()]));
 
   async function outliveTheLease(path: string) {
     const scenario = app.scenario();
     scenario.gate.close();
-    const pending = scenario.start('POST', path);
+    const pending = scenario.start('POST', path, { port: owner.port });
     await scenario.started.reached(1);
     now += LEASE_MS - 1;
     expectProblem(await scenario.post(path), 'in-progress');
@@ -89,4 +92,15 @@ describe.each(platforms)('a lease that ran out on %s, by the store’s clock', (
     expectReplay(await scenario.post('/never-repeats'), first);
     expect(scenario.executions).toBe(1);
   });
+
+  it.each(['/runs-again', '/never-repeats'])(
+    'C60a %s is in progress still in the process that runs it',
+    async (path) => {
+      const { scenario, pending } = await outliveTheLease(path);
+      expectProblem(await scenario.post(path, { port: owner.port }), 'in-progress');
+      scenario.gate.open();
+      expectReplay(await scenario.post(path), await pending.response);
+      expect(scenario.executions).toBe(1);
+    },
+  );
 });

@@ -43,21 +43,24 @@ class Payments extends KnownCallers {
 describe.each(socketPlatforms)('a lease that ran out, on %s', (platform) => {
   let now = Date.UTC(2026, 0, 1);
   let app: SocketApp;
+  /** Another process, whose attempts the ones of `app` take over. */
+  let owner: SocketApp;
 
   beforeAll(async () => {
-    app = await startSocketApp({
+    const options = {
       platform,
       store: memoryStore({ now: () => now }),
       gateways: [Payments],
-    });
+    };
+    [app, owner] = [await startSocketApp(options), await startSocketApp(options)];
   });
 
-  afterAll(() => app.close());
+  afterAll(() => Promise.all([app.close(), owner.close()]));
 
   async function outliveTheLease(event: string) {
     const scenario = app.scenario();
     scenario.gate.close();
-    const client = await app.connect('alice');
+    const client = await owner.connect('alice');
     const late = client.ask(event, payloadOf(scenario));
     await scenario.started.reached(1);
     now += LEASE_MS;

@@ -3,6 +3,7 @@ import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { NOTHING_EXCUSED } from '../lab/expectations.js';
 import { Lab } from '../lab/lab.js';
 import type { LabWorker } from '../lab/lab-worker.js';
+import { ARRIVAL } from '../lab/worker/mishap.js';
 import type { StoreSettings } from '../lab/worker/settings.js';
 
 const SHORT_LEASE_MS = 1_000;
@@ -81,6 +82,25 @@ describe('a worker that stands still', () => {
       expect(second).toMatchObject({ status: 201, replayed: false });
       expect(first).toMatchObject({ status: 201, replayed: true, digest: second.digest });
       expect(lab.effects(key)).toHaveLength(2);
+    });
+
+    it('by a blocked event loop does not take over what it runs itself', async () => {
+      const key = 'own';
+      const block = { kind: 'block', ms: 2 * SHORT_LEASE_MS } as const;
+      const answerOfFirst = lab.client.send(paused.url, key, { mishap: SLOW });
+      await lab.untilBegan(key);
+      const duplicate = await lab.client.send(paused.url, key, {
+        mishap: { point: ARRIVAL, action: block },
+      });
+      const first = await answerOfFirst;
+
+      expect(duplicate).toMatchObject({ status: 409, code: 'idempotency_in_progress' });
+      expect(first).toMatchObject({ status: 201, replayed: false });
+      expect(lab.effects(key)).toHaveLength(1);
+      expect(await lab.client.send(paused.url, key)).toMatchObject({
+        replayed: true,
+        digest: first.digest,
+      });
     });
 
     it('has told both owners of every execution beyond the first', () => {

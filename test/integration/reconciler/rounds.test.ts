@@ -284,19 +284,22 @@ describe('A round of the reconciler', () => {
   });
 
   it('gives way to a late owner that completes while the recovery looks', async () => {
-    const { reconciler, service } = await started();
+    const { reconciler, service, nest } = await started();
+    const other = await started();
     const settled = await abandon(store, 'settle');
     untilLeftBehind();
     const onTakeover = async (): Promise<Recovery> => {
-      // Another attempt takes over, because this one stood still for longer than its lease, and completes.
+      // Another process takes over, because this one stood still for longer than its lease, and completes.
       now += LEASE_MS;
-      await service.run({ operation: 'settle', key: settled.key, scope: 'alice' }, () => 'first');
+      const call = { operation: 'settle', key: settled.key, scope: 'alice' };
+      await other.service.run(call, () => 'first');
       return { value: 'second' };
     };
     reconciler.register('settle', { onTakeover });
     expect(await reconciler.reconcile()).toMatchObject({ overtaken: 1 });
     const call = { operation: 'settle', key: settled.key, scope: 'alice' };
     expect(await service.run<unknown>(call, never)).toBe('first');
+    await nest.close();
   });
 
   it('follows the policy of a call: what is not kept is released', async () => {

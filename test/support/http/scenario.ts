@@ -25,6 +25,8 @@ export interface Sending {
   readonly body?: string | Buffer;
   readonly type?: string;
   readonly headers?: readonly (readonly [name: string, value: string])[];
+  /** The port of another application, which knows the scenario, too: another process as far as the library can tell. */
+  readonly port?: number;
 }
 
 /**
@@ -87,7 +89,7 @@ export class Scenario {
 
   /** Sends without waiting for the answer. */
   start(method: string, path: string, sending: Sending = {}): PendingRequest {
-    return sendRaw(this.port, this.request(method, path, sending));
+    return sendRaw(sending.port ?? this.port, this.request(method, path, sending));
   }
 
   /** Several posts, one after the other, on one connection. */

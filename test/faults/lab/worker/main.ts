@@ -6,6 +6,7 @@ import { IdempotencyEvents, IdempotencyModule } from 'nestjs-idempotency';
 import { CallerGuard } from './caller.guard.js';
 import { EffectsController } from './effects.controller.js';
 import { LineFile } from './line-file.js';
+import { ARRIVAL } from './mishap.js';
 import { Mishaps } from './mishaps.js';
 import { MUTANTS } from './mutants.js';
 import { ObservedStore } from './observed-store.js';
@@ -60,7 +61,9 @@ app
   .getInstance()
   .addHook('preHandler', (request, _reply, done) => {
     const header = request.headers[MISHAP_HEADER];
-    mishaps.run(typeof header === 'string' ? header : undefined, done);
+    mishaps.run(typeof header === 'string' ? header : undefined, () => {
+      void mishaps.at(ARRIVAL).then(() => done());
+    });
   });
 app.enableShutdownHooks(['SIGTERM']);
 await app.listen(0, '127.0.0.1');

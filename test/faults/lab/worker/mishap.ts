@@ -17,9 +17,12 @@ export const TRANSACTIONAL_POINTS = [
   'after_commit',
 ] as const;
 
-export type Point = (typeof POINTS | typeof TRANSACTIONAL_POINTS)[number];
+/** Where something may happen to a request, before anything is begun for it. */
+export const ARRIVAL = 'on_arrival';
 
-const KNOWN: readonly Point[] = [...POINTS, ...TRANSACTIONAL_POINTS];
+export type Point = (typeof POINTS | typeof TRANSACTIONAL_POINTS)[number] | typeof ARRIVAL;
+
+const KNOWN: readonly Point[] = [...POINTS, ...TRANSACTIONAL_POINTS, ARRIVAL];
 
 /**
  * What happens there.

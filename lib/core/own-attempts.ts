@@ -1,0 +1,51 @@
+import { monotonicNow } from './pause.js';
+import { UNKNOWN_FENCE, type RecordKey } from './record.js';
+
+/** A begin that this process has sent, or the attempt that came of it. */
+export interface OwnAttempt {
+  readonly recordKey: RecordKey;
+  /** {@link UNKNOWN_FENCE} where no reply has told it. */
+  readonly fence: number;
+  /** Monotonic: past its hard deadline an attempt loses its key, whoever runs it. */
+  readonly deadlineAt: number;
+}
+
+/**
+ * What this process has under way, by record key, which it must not take over (protocol, rule 8). A begin counts from
+ * the instant at which it is sent: after a blocked event loop, a duplicate's begin is sent before the first one's
+ * reply is read.
+ */
+export class OwnAttempts {
+  private readonly byKey = new Map<RecordKey, Set<OwnAttempt>>();
+
+  add(own: OwnAttempt): OwnAttempt {
+    const known = this.byKey.get(own.recordKey);
+    if (known === undefined) this.byKey.set(own.recordKey, new Set([own]));
+    else known.add(own);
+    return own;
+  }
+
+  remove(own: OwnAttempt): void {
+    const known = this.byKey.get(own.recordKey);
+    known?.delete(own);
+    if (known?.size === 0) this.byKey.delete(own.recordKey);
+  }
+
+  /** Whether anything is under way for the key. */
+  has(recordKey: RecordKey): boolean {
+    return this.some(recordKey, () => true);
+  }
+
+  /** Whether something that is under way holds the record with this fencing token, or may hold it. */
+  mayHold(recordKey: RecordKey, fence: number): boolean {
+    return this.some(recordKey, (own) => own.fence === fence || own.fence === UNKNOWN_FENCE);
+  }
+
+  private some(recordKey: RecordKey, isMeant: (own: OwnAttempt) => boolean): boolean {
+    const now = monotonicNow();
+    for (const own of this.byKey.get(recordKey) ?? []) {
+      if (now < own.deadlineAt && isMeant(own)) return true;
+    }
+    return false;
+  }
+}

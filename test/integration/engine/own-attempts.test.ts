@@ -1,0 +1,167 @@
+import { describe, expect, it } from '@jest/globals';
+import { heldReply, lostReply, unavailable } from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { inFakeTime } from './support/in-fake-time.js';
+import { inWords, newClaim, success, withOptions, type Worker } from './support/worker.js';
+
+const LEASE_MS = 3_000;
+const MAX_EXECUTION_MS = 10_000;
+const OPTIONS = { leaseMs: LEASE_MS, maxExecutionMs: MAX_EXECUTION_MS } as const;
+const IN_PROGRESS = { kind: 'reject', reason: 'in_progress' };
+const OUTCOME_UNKNOWN = { kind: 'reject', reason: 'outcome_unknown' };
+
+const time = inFakeTime();
+
+/** No heartbeat gets through, as while the event loop stands still. */
+function losesItsLeases(): Worker {
+  const worker = time.worker();
+  worker.store.always(unavailable, 'extend');
+  return worker;
+}
+
+describe('An attempt whose lease ran out, in the process that runs it,', () => {
+  it('is in progress until its hard deadline, and loses its key then', async () => {
+    const worker = losesItsLeases();
+    const request = newClaim(OPTIONS);
+    await worker.run(request);
+    await time.pass(LEASE_MS);
+    expect(await worker.begin(request)).toEqual(IN_PROGRESS);
+    await time.pass(MAX_EXECUTION_MS - LEASE_MS - 1);
+    expect(await worker.begin(request)).toEqual(IN_PROGRESS);
+    await time.pass(1);
+    expect(await worker.run(request)).toMatchObject({ number: 2, isTakeover: true });
+  });
+
+  it('can complete, and is replayed', async () => {
+    const worker = losesItsLeases();
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    await time.pass(LEASE_MS);
+    await worker.begin(request);
+    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
+    expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
+  });
+
+  it('is waited for, where duplicates wait', async () => {
+    const worker = losesItsLeases();
+    const request = newClaim({ ...OPTIONS, whenInProgress: 'wait' });
+    const attempt = await worker.run(request);
+    await time.pass(LEASE_MS);
+    const waiting = worker.begin(request);
+    await time.pass(1_000);
+    await attempt.complete(success('paid'));
+    await time.pass(250);
+    expect(inWords(await waiting)).toMatchObject({ kind: 'replay', outcome: 'paid' });
+    expect(worker.told).not.toContain('takeover');
+  });
+
+  it('is in progress while its outcome is still being saved', async () => {
+    const worker = losesItsLeases();
+    const request = newClaim({ ...OPTIONS, saveTimeoutMs: 1 });
+    const attempt = await worker.run(request);
+    worker.store.always(unavailable, 'complete');
+    const settled = attempt.complete(success('paid'));
+    await time.pass(LEASE_MS);
+    expect(await settled).toEqual({ kind: 'own' });
+    expect(await worker.begin(request)).toEqual(IN_PROGRESS);
+    worker.store.heal();
+    await time.pass(1_000);
+    expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
+  });
+
+  it("has an unknown outcome with onTakeover: 'reject' only past its hard deadline", async () => {
+    const worker = losesItsLeases();
+    const request = newClaim({ ...OPTIONS, onTakeover: 'reject' });
+    await worker.run(request);
+    await time.pass(LEASE_MS);
+    expect(await worker.begin(request)).toEqual(IN_PROGRESS);
+    expect(await time.worker().begin(request)).toEqual(OUTCOME_UNKNOWN);
+    await time.pass(MAX_EXECUTION_MS - LEASE_MS);
+    expect(await worker.begin(request)).toEqual(OUTCOME_UNKNOWN);
+  });
+
+  it('is in progress, too, where the store could not say whether its begin was executed', async () => {
+    const worker = time.worker();
+    const request = newClaim({ ...OPTIONS, onStoreUnavailable: 'execute' });
+    worker.store.next('begin', lostReply);
+    const attempt = await worker.run(request);
+    await time.pass(LEASE_MS);
+    expect(await worker.begin(request)).toEqual(IN_PROGRESS);
+    await attempt.complete(success('paid'));
+    await time.pass(0);
+    expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
+  });
+
+  it('is taken over by another process', async () => {
+    const request = newClaim(OPTIONS);
+    await losesItsLeases().run(request);
+    await time.pass(LEASE_MS);
+    expect(await time.worker().run(request)).toMatchObject({ isTakeover: true });
+  });
+
+  it('does not keep the key once another process that took it over has died', async () => {
+    const worker = losesItsLeases();
+    const dead = losesItsLeases();
+    const request = newClaim(OPTIONS);
+    await worker.run(request);
+    await time.pass(LEASE_MS);
+    await dead.run(request);
+    expect(await worker.begin(request)).toEqual(IN_PROGRESS);
+    await time.pass(LEASE_MS);
+    expect(await worker.run(request)).toMatchObject({ number: 3, isTakeover: true });
+    const rejecting = withOptions(newClaim(OPTIONS), { onTakeover: 'reject' });
+    await worker.run(rejecting);
+    await time.pass(LEASE_MS);
+    await dead.run(withOptions(rejecting, { onTakeover: 'run' }));
+    await time.pass(LEASE_MS);
+    expect(await worker.begin(rejecting)).toEqual(OUTCOME_UNKNOWN);
+  });
+
+  it('no longer counts once it has ended', async () => {
+    const worker = time.worker();
+    const request = newClaim(OPTIONS);
+    await (await worker.run(request)).release();
+    await losesItsLeases().run(request);
+    await time.pass(LEASE_MS);
+    const sent = worker.store.sentOf('begin').length;
+    expect(await worker.run(request)).toMatchObject({ number: 3, isTakeover: true });
+    expect(worker.store.sentOf('begin')).toHaveLength(sent + 1);
+  });
+});
+
+describe('A begin whose reply has not been read', () => {
+  it('is not taken over by a duplicate of the same process', async () => {
+    const worker = time.worker();
+    const gate = new Gate();
+    gate.close();
+    const request = newClaim(OPTIONS);
+    worker.store.next('begin', heldReply(gate));
+    const first = worker.begin(request);
+    await time.pass(LEASE_MS);
+    expect(await worker.begin(request)).toEqual(IN_PROGRESS);
+    gate.open();
+    await first;
+    expect(worker.told).not.toContain('takeover');
+  });
+
+  it('does not keep the key from a duplicate when it comes to nothing', async () => {
+    const worker = time.worker();
+    const request = newClaim(OPTIONS);
+    await losesItsLeases().run(request);
+    await time.pass(LEASE_MS);
+    worker.store.next('begin', unavailable);
+    const [failed, duplicate] = await Promise.all([worker.begin(request), worker.begin(request)]);
+    expect(failed).toEqual({ kind: 'reject', reason: 'store_unavailable' });
+    expect(duplicate).toMatchObject({ kind: 'run', attempt: { isTakeover: true } });
+  });
+
+  it('is taken over once only, however many duplicates of one turn find a dead process’ record', async () => {
+    const worker = time.worker();
+    const request = newClaim(OPTIONS);
+    await losesItsLeases().run(request);
+    await time.pass(LEASE_MS);
+    const decisions = await Promise.all(Array.from({ length: 10 }, () => worker.begin(request)));
+    expect(decisions.filter(({ kind }) => kind === 'run')).toHaveLength(1);
+    expect(worker.told.filter((type) => type === 'takeover')).toHaveLength(1);
+  });
+});
