@@ -27,6 +27,8 @@ interface Waiter {
   /** Monotonic. */
   readonly giveUpAt: number;
   readonly resolve: (decision: Decision) => void;
+  /** Hears that the caller has left. */
+  readonly leave: () => void;
   /** A begin of its own had no reply: the record may be its own. */
   isUnsure: boolean;
 }
@@ -61,11 +63,12 @@ export class WaitingLine {
 
   join(claim: Claim, token: OwnerToken, giveUpAt: number): Promise<Decision> {
     return new Promise((resolve) => {
-      const waiter = { claim, token, giveUpAt, resolve, isUnsure: false };
-      this.waiters.add(waiter);
-      claim.callerGone?.addEventListener('abort', () => {
+      const leave = () => {
         this.leave(waiter);
-      });
+      };
+      const waiter: Waiter = { claim, token, giveUpAt, resolve, leave, isUnsure: false };
+      this.waiters.add(waiter);
+      claim.callerGone?.addEventListener('abort', leave);
       // Less patient than the others, for whom the line may be asleep.
       if (giveUpAt < this.sleepsUntil) this.bell.ring();
       if (!this.isAttended) void this.attend(claim);
@@ -162,8 +165,10 @@ export class WaitingLine {
   }
 
   private dismiss(waiter: Waiter, decision: Decision): void {
-    const { claim, token, isUnsure, resolve } = waiter;
+    const { claim, token, isUnsure, resolve, leave } = waiter;
     this.waiters.delete(waiter);
+    // Its signal may live on for long, with the channel of a broker say.
+    claim.callerGone?.removeEventListener('abort', leave);
     if (isUnsure && decision.kind === 'reject') this.host.letGo(claim, token);
     resolve(decision);
   }

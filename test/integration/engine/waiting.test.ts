@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
 import type { Attempt } from '../../../lib/core/attempt.js';
 import { lostReply, unavailable } from '../../support/faulty-store.js';
@@ -357,6 +358,30 @@ describe('A caller who will not wait that long', () => {
 });
 
 describe('A caller who leaves while he waits', () => {
+  it('is not listened to any more once the wait is over, however it ended', async () => {
+    const [worker, other] = [time.worker(), time.worker()];
+    // As the channel of a broker does, it outlives the messages that wait.
+    const gone = new AbortController();
+    const listeners = () => getEventListeners(gone.signal, 'abort').length;
+    const request = newClaim(OPTIONS);
+    const attempt = await worker.run(request);
+    const waiting = Array.from({ length: 3 }, () =>
+      other.begin({ ...request, callerGone: gone.signal }),
+    );
+    const hasty = other.begin({ ...request, callerGone: gone.signal, waitAtMostMs: 100 });
+    await time.pass(1);
+    expect(listeners()).toBe(4);
+    await time.pass(500);
+    expect(await hasty).toEqual(IN_PROGRESS);
+    expect(listeners()).toBe(3);
+    await attempt.complete(success('paid'));
+    await time.pass(500);
+    for (const decision of await Promise.all(waiting)) {
+      expect(decision).toMatchObject({ kind: 'replay' });
+    }
+    expect(listeners()).toBe(0);
+  });
+
   it('gives up his place at once', async () => {
     const [worker, other] = [time.worker(), time.worker({ maxWaiters: 1 })];
     const request = newClaim(OPTIONS);
