@@ -13,15 +13,18 @@ import {
 import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { defer, from, merge, mergeMap, take, throwError, type Observable } from 'rxjs';
 import { combinations, platforms, useStores } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
+import { Gate } from '../../support/http/gate.js';
 import type { RawResponse } from '../../support/http/raw-response.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { Tally } from '../../support/http/tally.js';
 
 /** What a timeout interceptor does, with the scenario in place of the timer, for requests that ask for it. */
 class TimeoutInterceptor implements NestInterceptor {
@@ -450,5 +453,59 @@ describe.each(platforms)('two processes on one Redis, both on %s', (platform) =>
     const first = await pending.response;
     expectReplay(await other.post('/things', { key }), first);
     expect(other.executions).toBe(0);
+  });
+});
+
+describe.each(platforms)('those who wait for several contents of one key on %s', (platform) => {
+  /** Begins with a reply; what those who wait ask again is held at the gate. */
+  const begun = new Tally();
+  const asking = new Gate();
+  let app: TestApp;
+
+  beforeAll(async () => {
+    const store = memoryStore();
+    const begin = store.begin.bind(store);
+    const known = new Set<string>();
+    store.begin = async (command) => {
+      if (known.has(command.token)) await asking.pass();
+      known.add(command.token);
+      const reply = await begin(command);
+      begun.add();
+      return reply;
+    };
+    app = await startApp({ platform, store, controllers: [ConcurrencyController] });
+  });
+  afterAll(() => {
+    asking.open();
+    return app.close();
+  });
+
+  it('C55 are told of the outcome of their own content, and of no other', async () => {
+    const scenario = app.scenario();
+    const post = (content: string) => scenario.start('POST', '/waiting', { json: { content } });
+    /** A request whose attempt fails, and one that waits for it meanwhile. */
+    const failedWhileOneWaits = async (content: string, execution: number) => {
+      const before = begun.count;
+      scenario.gate.close();
+      const failing = post(content);
+      await scenario.started.reached(execution);
+      const waiting = post(content);
+      await begun.reached(before + 2);
+      // By now it has its place.
+      await app.scenario().post('/things', { key: `another of ${content}` });
+      scenario.gate.open();
+      expect((await failing.response).status).toBe(500);
+      return waiting;
+    };
+    scenario.plan = ['fail', 'fail'];
+    asking.close();
+    const waitingForB = await failedWhileOneWaits('B', 1);
+    const waitingForA = await failedWhileOneWaits('A', 2);
+    const completed = await post('B').response;
+    expect(completed).toMatchObject({ status: 201, json: { execution: 3 } });
+    asking.open();
+    expectReplay(await waitingForB.response, completed);
+    expectProblem(await waitingForA.response, 'key-reused');
+    expect(scenario.executions).toBe(3);
   });
 });
