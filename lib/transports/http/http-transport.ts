@@ -1,5 +1,7 @@
 import { StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs/common';
 import { from, Observable, throwError, type Subscriber } from 'rxjs';
+import type { Attempt } from '../../core/attempt.js';
+import type { Claim } from '../../core/claim.js';
 import type { RejectionReason } from '../../core/events.js';
 import { contextOf } from '../../core/attempt-context.js';
 import { placeOn } from '../../core/place-on.js';
@@ -118,17 +120,13 @@ export class HttpTransport {
     switch (decision.kind) {
       case 'run': {
         const { attempt } = decision;
-        if (!attempt.isProtected) exchange.setHeader(STATUS_HEADER, 'unprotected');
-        const own = contextOf(claim, attempt);
-        const recover = recoveryOf(claim.options.onTakeover, attempt, own, this.services);
-        const operation = new RunningOperation(
-          own,
-          context.getHandler(),
-          recover,
-          attempt.transaction,
-        );
-        const run = new HttpRun(attempt, route, operation, exchange.headers(), exchange.status());
-        return { kind: 'run', run };
+        try {
+          return { kind: 'run', run: this.runOf(context, exchange, route, claim, attempt) };
+        } catch (error) {
+          // Nobody else would end it: its key would be blocked until the hard deadline, and every shutdown wait.
+          await attempt.release();
+          throw error;
+        }
       }
       case 'replay': {
         const answer = decodeAnswer(decision.outcome);
@@ -141,6 +139,23 @@ export class HttpTransport {
       case 'reject':
         return refuse(exchange, new PROBLEMS[decision.reason](route.problems));
     }
+  }
+
+  private runOf(
+    context: ExecutionContext,
+    exchange: HttpExchange,
+    route: HttpRoute,
+    claim: Claim,
+    attempt: Attempt,
+  ): HttpRun {
+    // Whoever has answered while the store was asked has sent the header fields, too.
+    if (!attempt.isProtected && !exchange.rawResponse.headersSent) {
+      exchange.setHeader(STATUS_HEADER, 'unprotected');
+    }
+    const own = contextOf(claim, attempt);
+    const recover = recoveryOf(claim.options.onTakeover, attempt, own, this.services);
+    const operation = new RunningOperation(own, context.getHandler(), recover, attempt.transaction);
+    return new HttpRun(attempt, route, operation, exchange.headers(), exchange.status());
   }
 
   /** An outer timeout may have answered while the store was asked: a handler not yet called is not called. */

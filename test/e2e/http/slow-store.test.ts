@@ -1,8 +1,17 @@
 import { pipeline, Readable } from 'node:stream';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Controller, Post, Res, StreamableFile } from '@nestjs/common';
+import {
+  Controller,
+  Post,
+  Res,
+  StreamableFile,
+  UseInterceptors,
+  type CallHandler,
+  type ExecutionContext,
+} from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { IdempotencyContext, Idempotent } from 'nestjs-idempotency';
+import { IdempotencyContext, Idempotent, StoreUnavailableError } from 'nestjs-idempotency';
+import { IdempotencyEngine } from '../../../lib/core/idempotency-engine.js';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
@@ -10,7 +19,7 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import { Gate } from '../../support/http/gate.js';
 import { onceSettled } from '../../support/http/once-settled.js';
 import type { ExpressResponse, FastifyReply } from '../../support/http/reply.js';
-import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
 import { heldReply, heldRequest, type FaultyStore } from '../../support/faulty-store.js';
@@ -20,6 +29,22 @@ type AnyReply = ExpressResponse | FastifyReply;
 
 /** Longer than the layer waits for an answer that nobody would read. */
 const BEYOND_THE_GRACE_MS = 1_200;
+
+/** From outside of the layer: nobody can read the head of the response any more, where that is planned. */
+const BreakTheHead = () =>
+  UseInterceptors({
+    intercept: (context: ExecutionContext, next: CallHandler) => {
+      const http = context.switchToHttp();
+      if (scenarioOf(http.getRequest()).plan.includes('break the head')) {
+        Object.assign(http.getResponse<AnyReply>(), {
+          getHeaders: () => {
+            throw new Error('planned: no head');
+          },
+        });
+      }
+      return next.handle();
+    },
+  });
 
 @Controller()
 class SlowlyStoredController {
@@ -62,13 +87,33 @@ class SlowlyStoredController {
   ) {
     return { execution: await scenario.run(), attempt, isTakeover };
   }
+
+  @Post('unprotected-given-up-outside')
+  @Idempotent({ onStoreUnavailable: 'execute' })
+  @Around(givingUp)
+  async unprotectedGivenUpOutside(
+    @InScenario() scenario: Scenario,
+    @IdempotencyContext() context: IdempotencyContext,
+  ) {
+    return this.givenUpOutside(scenario, context);
+  }
+
+  @Post('broken-head')
+  @Idempotent()
+  @BreakTheHead()
+  async brokenHead(
+    @InScenario() scenario: Scenario,
+    @IdempotencyContext() context: IdempotencyContext,
+  ) {
+    return this.givenUpOutside(scenario, context);
+  }
 }
 
 describe.each(platforms)('a store that takes its time under %s', (platform) => {
   let store: FaultyStore;
   let app: TestApp;
 
-  beforeAll(async () => {
+  const start = async () => {
     store = slowStore();
     app = await startApp({
       platform,
@@ -76,7 +121,8 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
       controllers: [SlowlyStoredController],
       options: { shutdownTimeoutMs: 1_000 },
     });
-  });
+  };
+  beforeAll(start);
 
   afterAll(() => app.close());
 
@@ -152,6 +198,51 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
       expect(ownStore.closed).toBe(true);
     });
   });
+
+  it('a timeout from outside answers before the store turns out to be away: no attempt is left', async () => {
+    const scenario = app.scenario();
+    const gate = new Gate();
+    gate.close();
+    scenario.timeout.close();
+    store.next('begin', async () => {
+      await gate.pass();
+      throw new StoreUnavailableError('planned: away');
+    });
+    const pending = scenario.start('POST', '/unprotected-given-up-outside');
+    await scenario.arrived.reached(1);
+    scenario.timeout.open();
+    expect((await pending.response).status).toBe(503);
+    gate.open();
+    expect(await onceSettled(scenario, '/unprotected-given-up-outside')).toMatchObject({
+      status: 201,
+      replayed: false,
+      json: { execution: 1, attempt: 1, isTakeover: false },
+    });
+    expect(scenario.executions).toBe(1);
+    expect(await drained()).toBe(0);
+  });
+
+  it('a response that cannot be recorded frees the key, and no attempt is left', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['break the head'];
+    expect((await scenario.post('/broken-head')).status).toBe(500);
+    expect(scenario.executions).toBe(0);
+    scenario.plan = [];
+    expect(await scenario.post('/broken-head')).toMatchObject({
+      status: 201,
+      replayed: false,
+      json: { execution: 1, attempt: 2, isTakeover: false },
+    });
+    expect(await drained()).toBe(0);
+  });
+
+  /** What a shutdown finds running after `shutdownTimeoutMs`; the application is started anew. */
+  async function drained() {
+    const left = await app.nest.get(IdempotencyEngine, { strict: false }).drain();
+    await app.close();
+    await start();
+    return left;
+  }
 
   describe('a native handler that answers from a callback, and whose client left', () => {
     async function leaveDuring(...plan: string[]) {
