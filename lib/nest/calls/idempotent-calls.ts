@@ -1,12 +1,12 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { canonicalJson } from '../../core/canonical-json.js';
-import { IdempotencyOptionsError, OperationRejectedError } from '../../core/errors.js';
+import { OperationRejectedError } from '../../core/errors.js';
 import { fingerprint } from '../../core/fingerprint.js';
 import type { Scope } from '../../core/record-key.js';
 import { callerUnknown, keyMissing } from '../../transports/call/call-refusals.js';
 import { CallTransport, valueOf } from '../../transports/call/call-transport.js';
 import type { Call, CallResult } from '../../transports/call/call.js';
 import type { Handler } from '../../transports/http/http-route.js';
+import { chosenContent } from '../../transports/request/bytes-or-json.js';
 import type { ScopeAnswer } from '../../transports/request/request-options.js';
 import { toScope } from '../../transports/request/scope.js';
 import { RouteRegistry } from '../routes/route-registry.js';
@@ -61,7 +61,7 @@ function callOf(route: CallRoute, args: readonly unknown[]): Call | OperationRej
     keyOperation: operation,
     key,
     scope,
-    fingerprint: fingerprint([operation, canonicalJson(payloadOf(route, args))]),
+    fingerprint: fingerprint([operation, payloadOf(route, args)]),
     keep,
     format,
     maxStoredBytes,
@@ -76,13 +76,10 @@ function scopeOf({ scope }: CallRoute, args: readonly unknown[]): Scope | undefi
   return isNobodys ? [] : toScope(answer);
 }
 
-function payloadOf({ operation, payload }: CallRoute, args: readonly unknown[]): unknown {
-  const content = payload?.(...args);
-  // JSON would make the same of every promise.
-  if (content instanceof Promise) {
-    throw new IdempotencyOptionsError(
-      `The function given as the option "payload" of ${operation} returned a promise: it has to answer at once.`,
-    );
-  }
-  return content;
+/** What is compared of a call; without the option `payload` nothing is. */
+function payloadOf(
+  { operation, payload }: CallRoute,
+  args: readonly unknown[],
+): string | Uint8Array {
+  return payload === undefined ? '' : chosenContent(payload(...args), `"payload" of ${operation}`);
 }

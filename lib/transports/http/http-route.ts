@@ -1,6 +1,7 @@
 import { RequestMethod, type Type } from '@nestjs/common';
 import {
   HEADERS_METADATA,
+  HOST_METADATA,
   METHOD_METADATA,
   RESPONSE_PASSTHROUGH_METADATA,
   ROUTE_ARGS_METADATA,
@@ -80,7 +81,12 @@ export function httpRoute(
         ? 'all'
         : new Set(replayHeaders.map((name) => name.toLowerCase())),
     keyField: typeof key === 'string' ? key.toLowerCase() : undefined,
-    fingerprint: requestFingerprint(operation, options.fingerprint, isMulterBound),
+    fingerprint: requestFingerprint(
+      operation,
+      options.fingerprint,
+      isMulterBound,
+      Reflect.getMetadata(HOST_METADATA, controller) !== undefined,
+    ),
     problems: { typeBase: problemTypeBase, retryAfterMs: protocol.retryAfterMs },
   });
 }

@@ -3,10 +3,11 @@ import { createReadStream } from 'node:fs';
 import {
   canonicalJson,
   checkDepth,
+  checkHoles,
+  containersIn,
   ContentNotComparableError,
 } from '../../../core/canonical-json.js';
 import { fastifyForm } from './fastify-form.js';
-import { checkFieldArrays } from './field-arrays.js';
 import type { FormFile, ParsedRequest } from './form.js';
 import { multerForm } from './multer-form.js';
 
@@ -37,7 +38,7 @@ export async function formContent(
       'A multipart request has not been parsed before the layer. On Express, put @UseInterceptors(FileInterceptor(…)) below @Idempotent(); on Fastify, register @fastify/multipart with { attachFieldsToBody: true }; or give a function as the option "fingerprint".',
     );
   }
-  checkFieldArrays(form.fields);
+  checkHoles(containersIn(form.fields));
   // A selection would not come out of a circle, and hooks may have put anything there.
   checkDepth(form.fields);
   const files = Object.create(null) as Record<string, (ComparedFile | null)[]>;

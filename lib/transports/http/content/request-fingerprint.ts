@@ -1,5 +1,9 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { checkDepth, ContentNotComparableError } from '../../../core/canonical-json.js';
+import {
+  canonicalJson,
+  checkDepth,
+  ContentNotComparableError,
+} from '../../../core/canonical-json.js';
 import { selectMembers } from '../../../core/content-selection.js';
 import { IdempotencyOptionsError } from '../../../core/errors.js';
 import { fingerprint, NO_FINGERPRINT } from '../../../core/fingerprint.js';
@@ -7,7 +11,7 @@ import type { Fingerprint } from '../../../core/record.js';
 import { formContent } from './form-content.js';
 import type { RequestContent } from '../../request/request-content.js';
 import type { FingerprintOption } from '../../request/request-options.js';
-import { bytesOrJson } from '../../request/bytes-or-json.js';
+import { bytesOrJson, chosenContent } from '../../request/bytes-or-json.js';
 import { isForm } from './request-content.js';
 
 /** Computes the fingerprint of a request for one route; that of a form takes time, for its files are read. */
@@ -21,6 +25,7 @@ export type RequestFingerprint = (
  * of every fingerprint, so that with `keyScope: 'principal'` another route is another content.
  *
  * @param isMulterBound - one of Nest's interceptors that call multer stands outside of the layer.
+ * @param hasHost - the controller is bound to a host, whose parameters count (contract C87b).
  *
  * The function that is returned throws {@link ContentNotComparableError} for content that has no
  * canonical form.
@@ -29,16 +34,20 @@ export function requestFingerprint(
   operation: string,
   option: FingerprintOption,
   isMulterBound: boolean,
+  hasHost: boolean,
 ): RequestFingerprint {
   if (option === false) return () => NO_FINGERPRINT;
   if (typeof option === 'function') {
-    return (content, context) => fingerprint([operation, bytesOrJson(option(content, context))]);
+    const name = `"fingerprint" of ${operation}`;
+    return (content, context) =>
+      fingerprint([operation, chosenContent(option(content, context), name)]);
   }
   const ofForm = (context: ExecutionContext, select: Selection) =>
     formContent(context.switchToHttp().getRequest(), select, isMulterBound);
   const ofWholeForm: FormText = (context) => ofForm(context, everything);
-  if (option === 'bytes') return ofRequest(operation, rawBytes, ofWholeForm, []);
-  if (option === 'canonical') return ofRequest(operation, bodyText, ofWholeForm, []);
+  const hostOf: OthersOf = hasHost ? hostParameters : () => [];
+  if (option === 'bytes') return ofRequest(operation, rawBytes, ofWholeForm, hostOf);
+  if (option === 'canonical') return ofRequest(operation, bodyText, ofWholeForm, hostOf);
   const { include, exclude = [], headers = [] } = option;
   const select: Selection = (members) => {
     checkDepth(members);
@@ -49,7 +58,7 @@ export function requestFingerprint(
     operation,
     (content) => bodyText(content, select),
     (context) => ofForm(context, select),
-    names,
+    (content, context) => [...hostOf(content, context), ...fieldsOf(content, names)],
   );
 }
 
@@ -57,18 +66,20 @@ type Selection = (members: unknown) => unknown;
 
 type FormText = (context: ExecutionContext) => Promise<string>;
 
+type OthersOf = (content: RequestContent, context: ExecutionContext) => readonly string[];
+
 const everything: Selection = (members) => members;
 
-/** @param names - of the header fields that count as content, too. */
+/** @param othersOf - what else counts as content: parameters of the host, header fields. */
 function ofRequest(
   operation: string,
   bodyOf: (content: RequestContent) => string | Uint8Array,
   formOf: FormText,
-  names: readonly string[],
+  othersOf: OthersOf,
 ): RequestFingerprint {
   return (content, context) => {
-    const ofBody = (body: string | Uint8Array) =>
-      ofContent(operation, content, body, fieldsOf(content, names));
+    const others = othersOf(content, context);
+    const ofBody = (body: string | Uint8Array) => ofContent(operation, content, body, others);
     if (!isForm(content)) return ofBody(bodyOf(content));
     return formOf(context).then(ofBody);
   };
@@ -78,10 +89,16 @@ function ofContent(
   operation: string,
   { method, path, query, mediaType }: RequestContent,
   body: string | Uint8Array,
-  fields: readonly string[],
+  others: readonly string[],
 ): Fingerprint {
   const parts = [operation, method, path, canonicalQuery(query), mediaType, body];
-  return fingerprint(fields.length === 0 ? parts : [...parts, ...fields]);
+  return fingerprint(others.length === 0 ? parts : [...parts, ...others]);
+}
+
+/** Of a controller with `host: ':tenant.example.com'`, by name: one text, however many there are. */
+function hostParameters(_: RequestContent, context: ExecutionContext): readonly string[] {
+  const { hosts = {} } = context.switchToHttp().getRequest<{ readonly hosts?: object }>();
+  return [canonicalJson(hosts)];
 }
 
 const REPLACEMENT_CHARACTER = encodeURIComponent('\ufffd');

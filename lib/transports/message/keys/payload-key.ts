@@ -1,4 +1,9 @@
-import { canonicalJson, checkDepth } from '../../../core/canonical-json.js';
+import {
+  canonicalJson,
+  checkDepth,
+  checkHoles,
+  containersIn,
+} from '../../../core/canonical-json.js';
 import { selectMembers } from '../../../core/content-selection.js';
 import { digest } from '../../../core/fingerprint.js';
 import { checkNames, fail } from '../../../core/option-checks.js';
@@ -56,6 +61,7 @@ export function payloadKey(selection: PayloadSelection = {}): MessageKey {
     }
     checkIsPlain(payload);
     checkDepth(payload);
+    checkHoles(containersIn(payload));
     const content = selectMembers(payload, include, exclude);
     if (content === undefined) return undefined;
     checkIsJson(content);
