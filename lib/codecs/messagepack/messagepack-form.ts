@@ -58,7 +58,7 @@ export class MessagePackForm extends PlainForm {
       content.push(this.at(entry, key), this.at(entry, value));
       entry += 1;
     }
-    this.leave();
+    this.leave(map);
     return tagged('map', content);
   }
 
@@ -66,7 +66,7 @@ export class MessagePackForm extends PlainForm {
     const content: unknown[] = [];
     this.enter(set);
     for (const element of set) content.push(this.at(content.length, element));
-    this.leave();
+    this.leave(set);
     return tagged('set', content);
   }
 }

@@ -20,7 +20,7 @@ export const PLAIN_DATA = 'Return plain data in its place.';
  */
 export abstract class PlainForm {
   private readonly path: PathStep[] = [];
-  private readonly ancestors: object[] = [];
+  private readonly ancestors = new Set<object>();
 
   protected constructor(private readonly limits: FormatLimits) {}
 
@@ -56,29 +56,29 @@ export abstract class PlainForm {
 
   /** The form of what stands in the container that was entered last. */
   protected at(step: PathStep, value: unknown): unknown {
-    this.path[this.ancestors.length - 1] = step;
+    this.path[this.ancestors.size - 1] = step;
     return this.of(value);
   }
 
   protected enter(container: object): void {
-    if (this.ancestors.includes(container)) {
+    if (this.ancestors.has(container)) {
       this.refuse('a circle that leads back to what it is part of', PLAIN_DATA);
     }
-    if (this.ancestors.length === this.limits.maxDepth) {
+    if (this.ancestors.size === this.limits.maxDepth) {
       throw new ValueNotStorableError(
         `value is nested more than ${this.limits.maxDepth} levels deep. ${PLAIN_DATA}`,
       );
     }
-    this.ancestors.push(container);
+    this.ancestors.add(container);
   }
 
-  protected leave(): void {
-    this.ancestors.pop();
+  protected leave(container: object): void {
+    this.ancestors.delete(container);
   }
 
   /** @param what - what it is, never what it holds. */
   protected refuse(what: string, remedy: string): never {
-    const path = pathText(this.path.slice(0, this.ancestors.length));
+    const path = pathText(this.path.slice(0, this.ancestors.size));
     throw new ValueNotStorableError(
       `${path} is ${what}, which ${this.limits.format} would lose. ${remedy}`,
     );
@@ -107,7 +107,7 @@ export abstract class PlainForm {
       if (form === undefined) form = this.gap();
       if (!Object.is(form, item)) (copy ??= [...list])[index] = form;
     }
-    this.leave();
+    this.leave(list);
     return copy ?? list;
   }
 
@@ -129,13 +129,13 @@ export abstract class PlainForm {
         writable: true,
       });
     }
-    this.leave();
+    this.leave(source);
     return this.named(copy ?? members, names);
   }
 
   /** What `toJSON` returns is not asked again, as with `JSON.stringify`. */
   private replaced(value: HasToJson): unknown {
-    const step = this.path[this.ancestors.length - 1] ?? '';
+    const step = this.path[this.ancestors.size - 1] ?? '';
     const given = value.toJSON(String(step));
     if (typeof given !== 'object' || given === null || !hasToJson(given)) return this.of(given);
     const special = this.special(given);

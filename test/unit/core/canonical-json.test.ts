@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { ContentNotComparableError } from 'nestjs-idempotency';
+import { configure } from 'safe-stable-stringify';
 import { canonicalJson, checkDepth, MAX_CONTENT_DEPTH } from '../../../lib/core/canonical-json.js';
 import { ofMembers, reordered } from '../../support/json-members.js';
 
@@ -135,6 +136,70 @@ describe('canonical JSON', () => {
   ];
   it.each(inexpressible)('refuses %s', (_, value) => {
     expect(() => canonicalJson(value)).toThrow(ContentNotComparableError);
+  });
+
+  it('is written below the shallow levels as the library writes it', () => {
+    const library = configure({ strict: true, maximumDepth: MAX_CONTENT_DEPTH });
+    const inside = (value: unknown, depth: number) =>
+      Array.from({ length: depth }).reduce<unknown>(
+        (inner, _, at) =>
+          at % 2 === 0 ? [inner, undefined] : { b: inner, a: undefined, '10': at },
+        value,
+      );
+    const dated = new Date(0);
+    const holes = Object.assign([], { 2: 'a' });
+    fc.assert(
+      fc.property(json, fc.integer({ min: 28, max: 100 }), (value, depth) => {
+        const deep = inside([value, dated, holes, { toJSON: (name: string) => [name] }], depth);
+        expect(canonicalJson(deep)).toBe(library(deep));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it.each<[string, unknown]>([
+    ['a circle', Object.assign([], { 0: [] })],
+    ['a number that is not finite', [Infinity]],
+    ['a BigInt', [1n]],
+    ['a function', { f: () => 1 }],
+    ['a Map', new Map([['a', 1]])],
+  ])('refuses %s also where it lies deep', (name, value) => {
+    const bottom: unknown[] = [value];
+    if (name === 'a circle') bottom.push(bottom);
+    const deep = Array.from({ length: 100 }).reduce<unknown>((inner) => [inner], bottom);
+    expect(() => canonicalJson(deep)).toThrow(ContentNotComparableError);
+  });
+
+  it.each<[string, unknown]>([
+    ['a Map', new Map([['amount', 1]])],
+    ['a Set', new Set([1])],
+    ['a Map with a member', Object.assign(new Map(), { a: {} })],
+    ['a WeakMap', new WeakMap()],
+    ['a promise', Promise.resolve(1)],
+    ['an Error', new Error('1')],
+    ['a RegExp', /1/],
+    ['a boxed number', Object(1)],
+    ['URLSearchParams', new URLSearchParams('amount=1')],
+    ['an ArrayBuffer', new ArrayBuffer(1)],
+    [
+      'an instance with private fields',
+      new (class {
+        readonly #amount = 1;
+        amount() {
+          return this.#amount;
+        }
+      })(),
+    ],
+  ])('refuses %s, which JSON would write as an empty object', (_, value) => {
+    expect(() => canonicalJson(value)).toThrow(ContentNotComparableError);
+    expect(() => canonicalJson({ items: [value] })).toThrow(ContentNotComparableError);
+  });
+
+  it('takes what is empty', () => {
+    const bare = Object.create(null) as object;
+    expect(canonicalJson([{}, bare, [], new Uint8Array()])).toBe('[{},{},[],{}]');
+    const dated = { at: new Date(0), of: { toJSON: () => ({}) } };
+    expect(canonicalJson(dated)).toBe('{"at":"1970-01-01T00:00:00.000Z","of":{}}');
   });
 
   it('refuses a circle, and takes an object that occurs twice', () => {

@@ -11,13 +11,15 @@ import { keyText, unreadableKey } from './key-text.js';
  */
 export function headerOf(source: RpcSource, name: string): string | undefined {
   const wanted = name.toLowerCase();
-  const values: unknown[] = [];
-  for (const [header, value] of headersOf(source)) {
-    if (header.toLowerCase() === wanted) values.push(...[value].flat());
-  }
   const where = `header "${name}" of a message`;
-  // A list is not a key, even if all in it are equal (contract C07).
-  if (values.length > 1) throw unreadableKey(where);
+  let values: unknown[] = [];
+  for (const [header, value] of headersOf(source)) {
+    if (header.toLowerCase() !== wanted) continue;
+    // Not by push(...): a list may have more items than a call may have arguments.
+    values = values.concat(value);
+    // A list is not a key, even if all in it are equal (contract C07).
+    if (values.length > 1) throw unreadableKey(where);
+  }
   return keyText(decoded(values[0]), where);
 }
 
