@@ -14,6 +14,9 @@ export interface HttpExchange {
   status(): number;
   headers(): OutgoingHttpHeaders;
   setHeader(name: string, value: string): void;
+  removeHeader(name: string): void;
+  /** Sets these fields when this very body is sent, unless they are there by then. */
+  setHeadersOf(body: unknown, fields: Readonly<Record<string, string>>): void;
   /** Sets the head back to how it was, as if the handler had not run. */
   restoreHead(status: number, headers: OutgoingHttpHeaders): void;
   /**
@@ -30,17 +33,26 @@ export interface HttpExchange {
 export function httpExchange(request: unknown, response: unknown): HttpExchange {
   return isFastify(response)
     ? new FastifyExchange(request as PlatformRequest & { raw: IncomingMessage }, response)
-    : new ExpressExchange(request as PlatformRequest & IncomingMessage, response as ServerResponse);
+    : new ExpressExchange(
+        request as PlatformRequest & IncomingMessage,
+        response as ExpressResponse,
+      );
 }
 
-function isFastify(response: unknown): response is FastifyReply & { send(): unknown } {
+function isFastify(response: unknown): response is FastifyReply & { send: Send } {
   return typeof response === 'object' && response !== null && 'raw' in response;
 }
+
+interface ExpressResponse extends ServerResponse {
+  json: Send;
+}
+
+type Send = (...args: [body?: unknown]) => unknown;
 
 class ExpressExchange implements HttpExchange {
   constructor(
     readonly request: PlatformRequest & IncomingMessage,
-    readonly rawResponse: ServerResponse,
+    readonly rawResponse: ExpressResponse,
   ) {}
 
   get rawHeaders(): readonly string[] {
@@ -57,6 +69,19 @@ class ExpressExchange implements HttpExchange {
 
   setHeader(name: string, value: string): void {
     this.rawResponse.setHeader(name, value);
+  }
+
+  removeHeader(name: string): void {
+    this.rawResponse.removeHeader(name);
+  }
+
+  setHeadersOf(body: unknown, fields: Readonly<Record<string, string>>): void {
+    const { rawResponse } = this;
+    rawResponse.json = before(rawResponse.json, body, () => {
+      for (const [name, value] of Object.entries(fields)) {
+        if (!rawResponse.hasHeader(name)) rawResponse.setHeader(name, value);
+      }
+    });
   }
 
   restoreHead(status: number, headers: OutgoingHttpHeaders): void {
@@ -81,7 +106,7 @@ class ExpressExchange implements HttpExchange {
 class FastifyExchange implements HttpExchange {
   constructor(
     readonly request: PlatformRequest & { raw: IncomingMessage },
-    private readonly reply: FastifyReply & { send(): unknown },
+    private readonly reply: FastifyReply & { send: Send },
   ) {}
 
   get rawHeaders(): readonly string[] {
@@ -104,6 +129,20 @@ class FastifyExchange implements HttpExchange {
     this.reply.header(name, value);
   }
 
+  removeHeader(name: string): void {
+    this.reply.removeHeader(name);
+  }
+
+  setHeadersOf(body: unknown, fields: Readonly<Record<string, string>>): void {
+    const { reply } = this;
+    reply.send = before(reply.send, body, () => {
+      const present = reply.getHeaders();
+      for (const [name, value] of Object.entries(fields)) {
+        if (present[name] === undefined) reply.header(name, value);
+      }
+    });
+  }
+
   restoreHead(status: number, headers: OutgoingHttpHeaders): void {
     const { reply } = this;
     reply.statusCode = status;
@@ -119,6 +158,14 @@ class FastifyExchange implements HttpExchange {
   end(): void {
     this.reply.send();
   }
+}
+
+/** `send`, with `act` before it where it is given `body` and no other. */
+function before(send: Send, body: unknown, act: () => void): Send {
+  return function (this: unknown, ...args) {
+    if (args[0] === body) act();
+    return Reflect.apply(send, this, args);
+  };
 }
 
 /** Lists apart: appending to a field changes the very list that Node hands out. */

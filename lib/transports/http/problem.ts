@@ -21,6 +21,12 @@ export interface ProblemDocument {
   readonly retryable: boolean;
 }
 
+/** The header fields that describe the document: they are its own, and of no other body. */
+export const DOCUMENT_FIELDS = {
+  'content-type': 'application/problem+json; charset=utf-8',
+  'content-language': 'en',
+} as const;
+
 /** What distinguishes one problem from the others (contract, "Answers of the layer itself"). */
 interface ProblemKind {
   readonly slug: string;
@@ -57,13 +63,9 @@ export abstract class IdempotencyProblem extends HttpException {
 
   /** The header fields that belong to the problem. */
   get headers(): Readonly<Record<string, string>> {
-    const fields = {
-      'content-type': 'application/problem+json; charset=utf-8',
-      'content-language': 'en',
-    };
     return this.retryAfterSeconds === undefined
-      ? fields
-      : { ...fields, 'retry-after': String(this.retryAfterSeconds) };
+      ? DOCUMENT_FIELDS
+      : { ...DOCUMENT_FIELDS, 'retry-after': String(this.retryAfterSeconds) };
   }
 
   /** The problem as it goes over the wire where no exception filter can be reached any more. */

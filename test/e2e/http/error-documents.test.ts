@@ -1,6 +1,7 @@
 import {
   Catch,
   Controller,
+  Header,
   HttpException,
   Post,
   type ArgumentsHost,
@@ -22,6 +23,14 @@ class ProblemsController {
   @Idempotent()
   async create(@InScenario() scenario: Scenario) {
     return { execution: await scenario.run(), answer: 'what-was-stored' };
+  }
+
+  @Post('table')
+  @Header('Content-Type', 'text/csv; charset=utf-8')
+  @Header('Content-Language', 'de')
+  @Idempotent()
+  async table(@InScenario() scenario: Scenario) {
+    return `execution;${await scenario.run()}`;
   }
 
   @Post('public')
@@ -47,12 +56,23 @@ class OwnErrorsFilter implements ExceptionFilter {
   }
 }
 
+/** An application that sends the document, under a media type of its own. */
+@Catch(HttpException)
+class OwnTypeFilter implements ExceptionFilter {
+  catch(error: HttpException, host: ArgumentsHost): void {
+    const reply = host.switchToHttp().getResponse<Reply>().status(error.getStatus());
+    reply.header('content-type', 'application/vnd.failure+json; charset=utf-8');
+    reply.send(error.getResponse());
+  }
+}
+
 const stores = useStores();
 
 describe.each(combinations)('error documents on $platform with $store', ({ platform, store }) => {
   let app: TestApp;
   let ownBaseApp: TestApp;
   let mappingApp: TestApp;
+  let typingApp: TestApp;
 
   beforeAll(async () => {
     const start = (rest: Pick<Parameters<typeof startApp>[0], 'options' | 'configure'>) =>
@@ -65,10 +85,11 @@ describe.each(combinations)('error documents on $platform with $store', ({ platf
     app = await start({});
     ownBaseApp = await start({ options: { problemTypeBase: 'https://api.example.com/problems' } });
     mappingApp = await start({ configure: (nest) => nest.useGlobalFilters(new OwnErrorsFilter()) });
+    typingApp = await start({ configure: (nest) => nest.useGlobalFilters(new OwnTypeFilter()) });
   });
 
   afterAll(async () => {
-    for (const each of [app, ownBaseApp, mappingApp]) await each.close();
+    for (const each of [app, ownBaseApp, mappingApp, typingApp]) await each.close();
   });
 
   /** Each of the layer's answers that a healthy store can lead to, all about one key and one caller. */
@@ -148,11 +169,43 @@ describe.each(combinations)('error documents on $platform with $store', ({ platf
 
   it('C83 an application may map the problems in its own filters', async () => {
     const { answers } = await provokeAll(mappingApp);
-    for (const [name, { status, json }] of answers) {
+    for (const [name, response] of answers) {
+      const { status, json } = response;
       expect({ status, json }).toEqual({
         status: problems[name].status,
         json: { failure: problems[name].code },
       });
+      // What they say of the document goes with it; when to come back is said of the request.
+      expect(response.header('content-type')).toBe('application/json; charset=utf-8');
+      expect(response.header('content-language')).toBeUndefined();
+      expect(response.header('retry-after')).toBe(problems[name].retryable ? '1' : undefined);
     }
+  });
+
+  it('C83 a filter may send the document under a media type of its own', async () => {
+    const { answers } = await provokeAll(typingApp);
+    for (const [name, response] of answers) {
+      expect(response.json).toMatchObject({ code: problems[name].code });
+      expect(response.header('content-type')).toBe('application/vnd.failure+json; charset=utf-8');
+      expect(response.header('content-language')).toBe('en');
+    }
+  });
+
+  it('C83 a problem has its own media type and language where the route has others', async () => {
+    const scenario = app.scenario();
+    const answer = await scenario.post('/table', { json: {} });
+    expect([answer.status, answer.header('content-type')]).toEqual([
+      201,
+      'text/csv; charset=utf-8',
+    ]);
+    const problem = await scenario.post('/table', { json: { another: 'content' } });
+    expectProblem(problem, 'key-reused');
+    expect(problem.header('content-language')).toBe('en');
+    const replay = await scenario.post('/table', { json: {} });
+    expect([
+      replay.replayed,
+      replay.header('content-type'),
+      replay.header('content-language'),
+    ]).toEqual([true, 'text/csv; charset=utf-8', 'de']);
   });
 });
