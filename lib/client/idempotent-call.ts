@@ -69,8 +69,10 @@ export class IdempotentCall {
       if (this.limits.ended === undefined) this.#lastFailure = outcome.error;
       return undefined;
     }
-    const { response, problem } = outcome;
+    const { response } = outcome;
     const replayed = response.headers.get(this.settings.replayHeader) === 'true';
+    // What was stored is the operation's, also where it hands on the problem of another service.
+    const problem = replayed ? undefined : outcome.problem;
     this.#lastResponse = response;
     this.#lastFailure = problem && new IdempotencyProblemError(problem, this.#state());
     if (!isSettled({ status: response.status, replayed, problem }, this.settings)) return undefined;

@@ -1,25 +1,52 @@
 import type { IdempotencyProblem } from './errors.js';
 
-const PROBLEM_JSON = /^application\/problem\+json\s*(?:;|$)/i;
+/** A problem document has some hundred bytes. What is longer is the operation's own, and is not parsed. */
+const MAX_BYTES = 65_536;
 
 /**
- * The problem that the answer states, where it comes from the idempotency layer. A problem document of the
- * operation's own is the operation's answer and none of ours.
+ * The problem that the answer states, where it comes from the idempotency layer: known by its `code`, under any JSON
+ * type, for servers, proxies and exception filters have types of their own. A document of the operation's is the
+ * operation's answer and none of ours.
  */
 export async function problemIn(response: Response): Promise<IdempotencyProblem | undefined> {
-  if (response.status < 400) return undefined;
-  if (!PROBLEM_JSON.test(response.headers.get('content-type') ?? '')) return undefined;
-  const document = parse(await response.clone().text());
+  if (response.status < 400 || !isJson(response.headers.get('content-type') ?? '')) {
+    return undefined;
+  }
+  const document = parse(await textWithin(MAX_BYTES, response.clone()));
   const { code } = document;
   if (typeof code !== 'string' || !code.startsWith('idempotency_')) return undefined;
   return {
     code,
     status: response.status,
-    retryable: document.retryable === true,
+    // Where it is left out, nobody says that another try is in vain.
+    retryable: document.retryable !== false,
     type: text(document.type, 'about:blank'),
     title: text(document.title, ''),
     detail: text(document.detail, ''),
   };
+}
+
+function isJson(contentType: string): boolean {
+  const [type = ''] = contentType.split(';', 1);
+  return /[/+]json$/i.test(type.trim());
+}
+
+async function textWithin(maxBytes: number, { body }: Response): Promise<string> {
+  const reader = body?.getReader() as ReadableStreamDefaultReader<Uint8Array> | undefined;
+  const decoder = new TextDecoder();
+  let text = '';
+  let bytes = 0;
+  while (reader !== undefined) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    bytes += value.length;
+    if (bytes > maxBytes) {
+      void reader.cancel();
+      return '';
+    }
+    text += decoder.decode(value, { stream: true });
+  }
+  return text + decoder.decode();
 }
 
 function parse(json: string): Readonly<Record<string, unknown>> {

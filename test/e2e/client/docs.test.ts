@@ -7,6 +7,7 @@ import { transform } from '@swc/core';
 import { newIdempotencyKey } from 'nestjs-idempotency/client';
 import { CLIENT_DEFAULTS } from '../../../lib/client/call-settings.js';
 import { projectRoot } from '../../support/project-root.js';
+import { ScriptedServer } from '../../support/scripted-server.js';
 import { SamplePayments } from './sample-payments.js';
 
 const run = promisify(execFile);
@@ -72,11 +73,13 @@ describe('the example for Node', () => {
 describe('the example for browsers', () => {
   let pay: Pay;
   const shown = new Map<string, string>();
+  const place = { href: '' };
 
   beforeAll(async () => {
     // What a page has and Node has not.
+    place.href = `${api.proxy.url}/checkout`;
     Object.assign(globalThis, {
-      location: { href: `${api.proxy.url}/checkout` },
+      location: place,
       sessionStorage: {
         getItem: (name: string) => shown.get(name) ?? null,
         setItem: (name: string, value: string) => void shown.set(name, value),
@@ -103,9 +106,37 @@ describe('the example for browsers', () => {
   it('lets a refused customer try again', async () => {
     api.proxy.follow(() => 'none');
     const refused = order(4_020);
-    expect(await pay(refused, token)).toBe('Not paid (402). Try another card.');
+    expect(await pay(refused, token)).toBe('Not paid. Try another card.');
     expect(await pay({ ...refused, amount: 4_021 }, token)).toBe('Paid.');
   });
+
+  // What a retry is worth to begins with a pause that no call has time for.
+  const unpaid = { 'content-type': 'text/html', 'retry-after': '3600' };
+
+  it.each([200, 302, 401, 403, 404, 408, 409, 413, 425, 429, 500, 501, 502, 503, 504, 520])(
+    'keeps its key where a proxy answers %i',
+    async (status) => {
+      const proxy = await ScriptedServer.start();
+      const { href } = place;
+      const bought = order(4_999);
+      try {
+        proxy.play({ status, headers: unpaid, body: '<h1>No</h1>' });
+        place.href = proxy.url;
+        const told = await pay(bought, token);
+        expect(told).toMatch(/^We do not know yet.* Press "Pay" again: you will not pay twice\.$/);
+        place.href = href;
+        expect(await pay(bought, token)).toBe('Paid.');
+        const [charge] = (await api.charges()).slice(-1);
+        expect([charge?.amount, proxy.requests[0]?.headers['idempotency-key']]).toEqual([
+          4_999,
+          `"${shown.get(`payment of ${bought.id}`) ?? ''}"`,
+        ]);
+      } finally {
+        place.href = href;
+        await proxy.stop();
+      }
+    },
+  );
 
   it('does not pay another amount with the key of the first', async () => {
     const bought = order(1_000);

@@ -151,6 +151,42 @@ describe('a try', () => {
     expect(await pay({ retryThrottled: false })).toMatchObject({ response: { status }, tries: 1 });
   });
 
+  it.each([
+    'application/json',
+    'application/json; charset=utf-8',
+    'APPLICATION/JSON ;charset="utf-8"',
+    'application/vnd.failure+json',
+    'text/json',
+  ])('that finds the first one in progress, as %s, is followed by another one', async (type) => {
+    const step = problem(409, 'in-progress', '0');
+    server.play({ ...step, headers: { ...step.headers, 'content-type': type } }, replay);
+    expect(await pay()).toMatchObject({ response: { status: 201 }, replayed: true, tries: 2 });
+  });
+
+  it.each(['text/html', 'text/plain', 'application/jsonp', 'application/json-seq', ''])(
+    'that gets 409 as %j is the last one, whatever it says',
+    async (type) => {
+      const step = problem(409, 'in-progress', '0');
+      server.play({ ...step, headers: { 'content-type': type } }, created);
+      expect(await pay()).toMatchObject({ response: { status: 409 }, tries: 1 });
+    },
+  );
+
+  it('that gets a document which is too long for a problem is the last one, and can be read', async () => {
+    const headers = { 'content-type': 'application/json' };
+    const body = JSON.stringify({ code: 'idempotency_in_progress', list: 'x'.repeat(70_000) });
+    server.play({ status: 409, headers, body }, created);
+    const { response, tries } = await pay();
+    expect([tries, await response.text()]).toEqual([1, body]);
+  });
+
+  it('that gets the replay of a problem which the operation handed on is the last one', async () => {
+    const step = problem(409, 'in-progress', '0');
+    server.play({ ...step, headers: { ...step.headers, 'idempotent-replayed': 'true' } }, created);
+    const { response, replayed } = await pay();
+    expect([response.status, replayed]).toEqual([409, true]);
+  });
+
   it("that gets a problem document of the operation's own is the last one", async () => {
     const headers = { 'content-type': 'application/problem+json' };
     const body = JSON.stringify({ type: 'about:blank', status: 409, code: 'seat_taken' });
@@ -200,6 +236,12 @@ describe("the idempotency layer's refusal", () => {
       tries: 1,
     });
     expect(await error.response!.json()).toMatchObject({ status });
+  });
+
+  it('may be answered otherwise later, unless it says that it may not', async () => {
+    const headers = { 'content-type': 'application/json' };
+    server.play({ status: 409, headers, body: '{"code":"idempotency_in_progress"}' });
+    expect(await failure(pay({ maxTries: 2 }))).toMatchObject({ retryable: true, title: '' });
   });
 
   it.each([

@@ -1,0 +1,76 @@
+import {
+  Catch,
+  Controller,
+  HttpException,
+  Post,
+  type ArgumentsHost,
+  type ExceptionFilter,
+} from '@nestjs/common';
+import { describe, expect, it } from '@jest/globals';
+import { Idempotent } from 'nestjs-idempotency';
+import { idempotentFetch, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { platforms } from '../../support/http/combinations.js';
+import type { Reply } from '../../support/http/reply.js';
+import { InScenario, SCENARIO_HEADER, Scenario } from '../../support/http/scenario.js';
+import { startApp } from '../../support/http/start-app.js';
+
+@Controller()
+class PaymentsController {
+  @Post('payments')
+  @Idempotent()
+  async pay(@InScenario() scenario: Scenario) {
+    return { paid: await scenario.run() };
+  }
+}
+
+/** As many applications have it: members of their own, besides those of the error, as `application/json`. */
+@Catch(HttpException)
+class OwnErrorsFilter implements ExceptionFilter {
+  catch(error: HttpException, host: ArgumentsHost): void {
+    const members = error.getResponse() as object;
+    const reply = host.switchToHttp().getResponse<Reply>().status(error.getStatus());
+    reply.send({ ...members, statusCode: error.getStatus(), timestamp: new Date().toISOString() });
+  }
+}
+
+describe.each(platforms)('an API with an exception filter of its own, on %s', (platform) => {
+  it('has a second click wait for the first, and get its answer', async () => {
+    const app = await startApp({
+      platform,
+      store: memoryStore(),
+      controllers: [PaymentsController],
+      configure: (nest) => nest.useGlobalFilters(new OwnErrorsFilter()),
+    });
+    try {
+      const scenario = app.scenario();
+      const types: (string | null)[] = [];
+      const observed: IdempotentFetchOptions['fetch'] = async (input, init) => {
+        const response = await fetch(input, init);
+        if (response.status === 409) types.push(response.headers.get('content-type'));
+        // Not before the second click has been told that the first is under way.
+        if (types.length > 0) scenario.gate.open();
+        return response;
+      };
+      const click = (options: IdempotentFetchOptions = {}) =>
+        idempotentFetch(
+          `http://127.0.0.1:${String(app.port)}/payments`,
+          {
+            method: 'POST',
+            headers: { authorization: 'Bearer alice', [SCENARIO_HEADER]: scenario.id },
+          },
+          { key: scenario.key, ...options },
+        );
+      scenario.gate.close();
+      const first = click();
+      await scenario.started.reached(1);
+      const second = await click({ fetch: observed });
+      expect(types[0]).toBe('application/json; charset=utf-8');
+      expect([second.response.status, second.replayed]).toEqual([201, true]);
+      expect(await second.response.json()).toEqual(await (await first).response.json());
+      expect(scenario.executions).toBe(1);
+    } finally {
+      await app.close();
+    }
+  });
+});
