@@ -8,12 +8,20 @@ import {
 import type { IdempotencyContext } from './idempotency-context.js';
 import type { Recovery } from './recovery.js';
 
+/** What code finds that runs in an operation. */
+export interface OperationContext {
+  readonly context: IdempotencyContext;
+  /** Where the operation is `transactional`. */
+  readonly transaction?: AttemptTransaction | undefined;
+}
+
 /**
  * One run of an operation, as everything below it can find it. It is entered more than once where an
  * interceptor retries, and goes on where one gives up on it, whatever their stream says meanwhile.
  */
-export class RunningOperation {
+export class RunningOperation implements OperationContext {
   private active = 0;
+  private wrappers = 0;
   private entries = 0;
   private returned = 0;
   private threw = false;
@@ -23,7 +31,7 @@ export class RunningOperation {
   constructor(
     readonly context: IdempotencyContext,
     /** The method that is the operation, where it reports its own entry. */
-    readonly handler?: unknown,
+    readonly handler?: object,
     /** What to ask before the operation itself, on a takeover. */
     readonly recover?: () => Promise<Recovery>,
     /** Where it is `transactional`. */
@@ -55,7 +63,7 @@ export class RunningOperation {
   enter(): void {
     if (this.transaction !== undefined && this.isUsed) {
       throw new IdempotencyOptionsError(
-        `${this.context.operation} was called again in the transaction of its first call, of which something may be left: an interceptor inside of @Idempotent() repeats it. Use "conflictRetries", or let it repeat from outside.`,
+        `${this.context.operation} was called again in the transaction of its first call, of which something may be left: an interceptor or another decorator inside of @Idempotent() repeats it. Use "conflictRetries", or let it repeat from outside.`,
       );
     }
     this.isUsed = true;
@@ -88,13 +96,20 @@ export class RunningOperation {
   }
 
   leave(how: 'returned' | 'threw' | 'looked'): void {
-    this.active -= 1;
-    if (how === 'returned') this.returned += 1;
     if (how !== 'looked') this.threw = how === 'threw';
-    if (this.active > 0) return;
-    const listeners = this.idleListeners;
-    this.idleListeners = [];
-    for (const listener of listeners) listener();
+    this.ended(how === 'returned');
+  }
+
+  /** What another decorator has put around the method begins: for as long as it runs, its own end decides. */
+  enterWrapper(): void {
+    this.active += 1;
+    this.wrappers += 1;
+  }
+
+  leaveWrapper(how: 'returned' | 'threw'): void {
+    this.wrappers -= 1;
+    if (how === 'threw') this.threw = true;
+    this.ended(how === 'returned');
   }
 
   /** Calls `listener` as soon as nothing of the operation is running, now if nothing is. */
@@ -102,10 +117,19 @@ export class RunningOperation {
     if (this.active === 0) listener();
     else this.idleListeners.push(listener);
   }
+
+  private ended(hasReturned: boolean): void {
+    if (hasReturned && this.wrappers === 0) this.returned += 1;
+    this.active -= 1;
+    if (this.active > 0) return;
+    const listeners = this.idleListeners;
+    this.idleListeners = [];
+    for (const listener of listeners) listener();
+  }
 }
 
 /** @internal */
-export const runningOperation = new AsyncLocalStorage<RunningOperation>();
+export const runningOperation = new AsyncLocalStorage<OperationContext>();
 
 /** The context of the idempotent operation that the calling code runs in, or `undefined` outside of one. */
 export function currentIdempotencyContext(): IdempotencyContext | undefined {

@@ -1,17 +1,13 @@
 import { UseInterceptors } from '@nestjs/common';
-import { isObservable, lastValueFrom, tap } from 'rxjs';
 import { IdempotencyOptionsError } from '../core/errors.js';
-import { runningOperation, type RunningOperation } from '../core/running-operation.js';
-import { isThenable } from '../core/when-ready.js';
 import { callOnce, injectCalls } from './calls/call-entry.js';
 import type { IdempotentMethodDecorator, IdempotentMethodOptions } from './calls/call-options.js';
 import type { IdempotencyOptions } from './idempotency-options.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
 import { markReportingEntry, reportsEntry, setIdempotentOptions } from './idempotent.metadata.js';
+import { enter, operationOf, type Method } from './routes/handler-report.js';
 import { handlerNames, isHandler, isMeantByClass } from './routes/handler-kinds.js';
 import { disguise } from './routes/route-methods.js';
-
-type Method = (this: unknown, ...args: unknown[]) => unknown;
 
 /**
  * Makes a handler run once per idempotency key and answer every repetition with the first outcome: a route to the byte, a
@@ -96,20 +92,21 @@ function protectClass(controller: new () => unknown, options: IdempotencyOptions
  */
 function reportingEntry(method: Method, prototype: object, name: string | symbol): Method {
   const reporting: Method = function (...args) {
-    const operation = runningOperation.getStore();
-    if (operation?.handler !== reporting) {
-      const run = () => method.apply(this, args);
+    const run = () => method.apply(this, args);
+    const operation = operationOf(reporting);
+    if (operation === undefined) {
       // Called by other code than its own pipeline, a handler is a plain method.
       return isDeclared(reporting, prototype, name) ? run() : callOnce(this, reporting, args, run);
     }
     const { recover } = operation;
-    if (recover === undefined) return entered(operation, () => method.apply(this, args));
+    if (recover === undefined) return enter(operation, run);
     return operation.look(recover, (found) =>
-      entered(operation, () => (found === 'run' ? method.apply(this, args) : found.value)),
+      enter(operation, () => (found === 'run' ? run() : found.value)),
     );
   };
-  disguise(reporting, method);
-  markReportingEntry(reporting);
+  // By the property: what other decorators have put around the method may have another name, or none.
+  disguise(reporting, method, typeof name === 'string' ? name : method.name);
+  markReportingEntry(reporting, prototype, name);
   return reporting;
 }
 
@@ -117,47 +114,4 @@ function reportingEntry(method: Method, prototype: object, name: string | symbol
 function isDeclared(entry: Method, prototype: object, name: string | symbol): boolean {
   const declared = (prototype as Record<string | symbol, Method>)[name];
   return isHandler(entry) || (declared !== undefined && isHandler(declared));
-}
-
-function entered(operation: RunningOperation, run: () => unknown): unknown {
-  operation.enter();
-  try {
-    return leaving(operation, run());
-  } catch (error) {
-    operation.leave('threw');
-    throw error;
-  }
-}
-
-/**
- * What HTTP makes of an Observable, its last value, is awaited here: Nest drops an Observable when the
- * client leaves, and its outcome with it. Where all that it emits counts, whoever called listens to its end.
- */
-function leaving(operation: RunningOperation, result: unknown): unknown {
-  if (isObservable(result)) {
-    if (operation.emissions === 'last') return leaving(operation, lastValueFrom(result));
-    return result.pipe(
-      tap({
-        complete: () => operation.leave('returned'),
-        error: () => operation.leave('threw'),
-        // Whoever gives up on an Observable stops it.
-        unsubscribe: () => operation.leave('threw'),
-      }),
-    );
-  }
-  if (!isThenable(result)) {
-    operation.leave('returned');
-    return result;
-  }
-  return Promise.resolve(result).then(
-    (value) => {
-      if (isObservable(value)) return leaving(operation, value);
-      operation.leave('returned');
-      return value;
-    },
-    (error: unknown) => {
-      operation.leave('threw');
-      throw error;
-    },
-  );
 }

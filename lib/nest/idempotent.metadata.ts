@@ -14,11 +14,19 @@ export function idempotentOptions(target: object): IdempotencyOptions | undefine
 }
 
 const REPORTS_ENTRY = 'nestjs-idempotency:reports-entry';
+const ENTRIES = 'nestjs-idempotency:entries';
 
-/** Notes that a method says when it is reached. */
-export function markReportingEntry(method: Handler): void {
-  // Itself: decorators that put something around it hand on what was noted.
+type Entries = Map<string | symbol, Handler>;
+
+/** Notes that a method says when it is reached: on itself, for what hands on its metadata, and on its class. */
+export function markReportingEntry(
+  method: Handler,
+  prototype: object,
+  name: string | symbol,
+): void {
   Reflect.defineMetadata(REPORTS_ENTRY, method, method);
+  const entries = (Reflect.getOwnMetadata(ENTRIES, prototype) ?? new Map()) as Entries;
+  Reflect.defineMetadata(ENTRIES, entries.set(name, method), prototype);
 }
 
 /** Whether a method says when it is reached; one that `@Idempotent()` has not seen does not. */
@@ -27,8 +35,13 @@ export function reportsEntry(method: object): boolean {
 }
 
 /** What says when a method is reached: the method itself, or what other decorators have put something around. */
-export function entryOf(method: object): Handler | undefined {
-  return Reflect.getMetadata(REPORTS_ENTRY, method) as Handler | undefined;
+export function entryOf(method: object | undefined): Handler | undefined {
+  return method && (Reflect.getMetadata(REPORTS_ENTRY, method) as Handler | undefined);
+}
+
+/** The methods of a class, and of no other, that `@Idempotent()` stands on, as it left them. */
+export function entriesOf(prototype: object): ReadonlyMap<string | symbol, Handler> {
+  return (Reflect.getOwnMetadata(ENTRIES, prototype) ?? new Map()) as Entries;
 }
 
 const LAYER = 'nestjs-idempotency:layer';

@@ -9,13 +9,15 @@ export function routeNames(prototype: object): string[] {
   return names.filter((name) => Reflect.hasMetadata(METHOD_METADATA, methods[name] ?? {}));
 }
 
-/** Makes `substitute` look like `method`: what its decorators say, its name and its length. */
-export function disguise(substitute: Handler, method: Handler): void {
+/** Makes `substitute` look like `method`: what its decorators say, its length, and whether it is asynchronous. */
+export function disguise(substitute: Handler, method: Handler, name = method.name): void {
   for (const key of Reflect.getOwnMetadataKeys(method) as unknown[]) {
     Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, method), substitute);
   }
   Object.defineProperties(substitute, {
-    name: { value: method.name, configurable: true },
+    name: { value: name, configurable: true },
     length: { value: method.length, configurable: true },
   });
+  // By this do decorators tell what returns a promise (`constructor.name` is then "AsyncFunction").
+  Object.setPrototypeOf(substitute, Object.getPrototypeOf(method) as object);
 }

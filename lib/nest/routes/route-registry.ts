@@ -28,7 +28,7 @@ import {
   type IdempotencyOptions,
 } from '../idempotency-options.js';
 import { IDEMPOTENCY_MODULE_OPTIONS } from '../idempotency.module-definition.js';
-import { idempotentOptions, reportsEntry } from '../idempotent.metadata.js';
+import { entryOf, idempotentOptions, reportsEntry } from '../idempotent.metadata.js';
 import { BodyParsers } from './body-parsers.js';
 import { parsesFormsInside, parsesFormsOutside } from './file-interceptors.js';
 import {
@@ -41,6 +41,7 @@ import {
 } from './handler-kinds.js';
 import { RouteTable } from './route-table.js';
 import { Serializers } from './serializers.js';
+import { checkReached, reportWrappers } from './wrapped-handlers.js';
 
 /** An operation as it is known by its name. */
 interface NamedOperation {
@@ -73,7 +74,9 @@ export class RouteRegistry {
     private readonly discovery: DiscoveryService,
     private readonly parsers: BodyParsers,
     private readonly serializers: Serializers,
-  ) {}
+  ) {
+    for (const { prototype } of this.classes()) reportWrappers(prototype);
+  }
 
   /**
    * Resolves all handlers and methods, so that a bad one stops the start and not a request.
@@ -82,10 +85,13 @@ export class RouteRegistry {
    * protected, classes with nothing to protect, instances that cannot be reached, and operations of the same name.
    */
   resolveAll(): void {
+    for (const { type, prototype, instance } of this.classes()) {
+      checkReached(type, prototype, instance);
+    }
     for (const { controller, handler, kinds } of this.protectedHandlers()) {
       for (const kind of kinds) this.tables[kind]?.of(controller, handler);
     }
-    for (const [type, prototype] of this.classes()) {
+    for (const { type, prototype } of this.classes()) {
       const entries = callMethods(prototype);
       for (const entry of entries) this.calls.of(type, entry);
       if (entries.length === 0) checkSomethingToProtect(type, prototype);
@@ -109,7 +115,7 @@ export class RouteRegistry {
   }
 
   private *protectedHandlers(): Generator<ProtectedHandler> {
-    for (const [controller, prototype] of this.classes()) {
+    for (const { type: controller, prototype } of this.classes()) {
       for (const name of handlerNames(prototype)) {
         const handler = prototype[name];
         if (handler === undefined || !isProtected(controller, handler)) continue;
@@ -118,14 +124,14 @@ export class RouteRegistry {
     }
   }
 
-  private *classes(): Generator<[type: Type, prototype: Readonly<Record<string, Handler>>]> {
+  private *classes(): Generator<HostClass> {
     const hosts = [...this.discovery.getControllers(), ...this.discovery.getProviders()];
-    for (const { metatype } of hosts) {
+    for (const { metatype, instance } of hosts) {
       if (typeof metatype !== 'function') continue;
       const type = metatype as Type;
       // None where it is a factory's function.
       const prototype = type.prototype as Record<string, Handler> | undefined;
-      if (prototype !== undefined) yield [type, prototype];
+      if (prototype !== undefined) yield { type, prototype, instance };
     }
   }
 
@@ -206,6 +212,13 @@ export class RouteRegistry {
   }
 }
 
+/** A class that Nest makes instances of. */
+interface HostClass {
+  readonly type: Type;
+  readonly prototype: Readonly<Record<string, Handler>>;
+  readonly instance: unknown;
+}
+
 interface ProtectedHandler {
   readonly controller: Type;
   readonly handler: Handler;
@@ -239,5 +252,6 @@ function layersOf(controller: Type, handler: Handler): IdempotencyOptions[] {
 
 /** `Class.method`. */
 export function nameOf(controller: Type, handler: Handler): string {
-  return `${controller.name}.${handler.name}`;
+  // Others may have put something around it that has another name.
+  return `${controller.name}.${(entryOf(handler) ?? handler).name}`;
 }

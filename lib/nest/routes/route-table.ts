@@ -1,5 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { Handler } from '../../transports/http/http-route.js';
+import { entryOf } from '../idempotent.metadata.js';
 
 /** The protected handlers of one kind, each resolved once. */
 export class RouteTable<Route> {
@@ -8,19 +9,19 @@ export class RouteTable<Route> {
   constructor(private readonly resolve: (controller: Type, handler: Handler) => Route) {}
 
   /**
-   * The route of a handler; of one that came with a lazy-loaded module it is resolved now.
+   * The route of a handler, whatever others have put around it, also after the start; of one that came with a lazy-loaded module it is resolved now.
    *
    * @throws {@link IdempotencyOptionsError} where it cannot be protected.
    */
   of(controller: Type, handler: Handler): Route {
-    const known = this.routes.get(controller)?.get(handler);
+    const known = this.routes.get(controller)?.get(entryOf(handler) ?? handler);
     return known ?? this.added(controller, handler);
   }
 
   private added(controller: Type, handler: Handler): Route {
     const route = this.resolve(controller, handler);
     const routes = this.routes.get(controller) ?? new Map<Handler, Route>();
-    this.routes.set(controller, routes.set(handler, route));
+    this.routes.set(controller, routes.set(entryOf(handler) ?? handler, route));
     return route;
   }
 }

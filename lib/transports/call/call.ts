@@ -28,7 +28,7 @@ export interface Call {
    * The method that is the operation, where it reports its own entry: what fails before it is reached (a pipe, say) is
    * released whatever the policy says.
    */
-  readonly handler?: unknown;
+  readonly handler?: object;
 }
 
 /** How a call ended. */

@@ -1,0 +1,102 @@
+import { isObservable, lastValueFrom, tap } from 'rxjs';
+import {
+  runningOperation,
+  RunningOperation,
+  type OperationContext,
+} from '../../core/running-operation.js';
+import { isThenable } from '../../core/when-ready.js';
+import type { Handler } from '../../transports/http/http-route.js';
+import { entryOf } from '../idempotent.metadata.js';
+import { disguise } from './route-methods.js';
+
+export type Method = (this: unknown, ...args: unknown[]) => unknown;
+
+/** The operation that a call of a method, or of what other decorators have put around it, is part of. */
+export function operationOf(entry: Handler): RunningOperation | undefined {
+  const operation = runningOperation.getStore();
+  // By what is noted, not by identity: Nest may have been given a wrapper.
+  const isOwn = operation instanceof RunningOperation && entryOf(operation.handler) === entry;
+  return isOwn ? operation : undefined;
+}
+
+/** Runs the operation's method and reports how it ends. */
+export function enter(operation: RunningOperation, run: () => unknown): unknown {
+  operation.enter();
+  // What calls the method from inside of itself calls a plain method.
+  const { context, transaction } = operation;
+  return reported(operation, () =>
+    runningOperation.run<unknown>({ context, transaction } satisfies OperationContext, run),
+  );
+}
+
+/**
+ * Puts a report around what other decorators have put around a method. It is part of the operation: a transaction
+ * commits after the method has returned, and a decorator that retries calls it again after it has thrown.
+ */
+export function reportedWrapper(wrapper: Handler, entry: Handler): Method {
+  const reporting: Method = function (...args) {
+    const run = () => Reflect.apply(wrapper, this, args) as unknown;
+    const operation = operationOf(entry);
+    if (operation === undefined) return run();
+    operation.enterWrapper();
+    const leave = (how: 'returned' | 'threw') => {
+      operation.leaveWrapper(how);
+    };
+    return reported({ emissions: operation.emissions, leave }, run);
+  };
+  disguise(reporting, wrapper, entry.name);
+  return reporting;
+}
+
+interface Report {
+  readonly emissions: RunningOperation['emissions'];
+  leave(how: 'returned' | 'threw'): void;
+}
+
+function reported(report: Report, run: () => unknown): unknown {
+  try {
+    return leaving(report, run());
+  } catch (error) {
+    report.leave('threw');
+    throw error;
+  }
+}
+
+/**
+ * What HTTP makes of an Observable, its last value, is awaited here: Nest drops an Observable when the
+ * client leaves, and its outcome with it. Where all that it emits counts, whoever called listens to its end.
+ */
+function leaving(report: Report, result: unknown): unknown {
+  if (isObservable(result)) {
+    if (report.emissions === 'last') return leaving(report, lastValueFrom(result));
+    return result.pipe(
+      tap({
+        complete: () => {
+          report.leave('returned');
+        },
+        error: () => {
+          report.leave('threw');
+        },
+        // Whoever gives up on an Observable stops it.
+        unsubscribe: () => {
+          report.leave('threw');
+        },
+      }),
+    );
+  }
+  if (!isThenable(result)) {
+    report.leave('returned');
+    return result;
+  }
+  return Promise.resolve(result).then(
+    (value) => {
+      if (isObservable(value)) return leaving(report, value);
+      report.leave('returned');
+      return value;
+    },
+    (error: unknown) => {
+      report.leave('threw');
+      throw error;
+    },
+  );
+}

@@ -1,0 +1,143 @@
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { outsideEnvironment } from '../../support/packed-package.js';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
+
+const SCRIPT = fileURLToPath(new URL('process.ts', import.meta.url));
+
+const TYPEORM = 'typeorm-transactional’s @Transactional()';
+const SPAN = 'nestjs-otel’s @Span()';
+const CLS = 'nestjs-cls’ @UseCls()';
+const CLS_TRANSACTION = '@nestjs-cls/transactional’s @Transactional()';
+const MIKRO_ORM = 'MikroORM’s @CreateRequestContext()';
+
+const BELOW = ['below @Idempotent()', 'below @Post(), with @Idempotent() on the class'];
+const ABOVE = [
+  'between @Post() and @Idempotent()',
+  'above @Post()',
+  'above and below @Idempotent()',
+  'above @Post(), with @Idempotent() on the class',
+];
+
+/** What came of one decorator in one place. */
+interface Told {
+  readonly platform: string;
+  readonly name: string;
+  readonly where: string;
+  readonly isTransaction: boolean;
+  readonly [story: string]: any;
+}
+
+let server: PostgresServer;
+let told: Told[];
+
+beforeAll(async () => {
+  server = await startPostgres();
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    [...typescriptNodeOptions, SCRIPT, await server.newDatabase()],
+    { env: outsideEnvironment(), maxBuffer: 10_000_000 },
+  );
+  const lines = stdout.trim().split('\n');
+  told = lines.map((line) => JSON.parse(line) as Told);
+}, 120_000);
+afterAll(() => server.stop());
+
+const rowsOf = (names: readonly string[], places: readonly string[]) =>
+  ['express', 'fastify'].flatMap((platform) =>
+    names.flatMap((name) => places.map((where) => ({ platform, name, where }))),
+  );
+
+const of = (row: Pick<Told, 'platform' | 'name' | 'where'>) =>
+  told.find((one) => Object.entries(row).every(([member, value]) => one[member] === value))!;
+
+const created = (execution: number, replayed = false) => ({
+  status: 201,
+  replayed,
+  json: { execution },
+});
+const declined = (replayed = false) => ({ status: 402, replayed, json: { execution: 1 } });
+
+describe.each([
+  ...rowsOf([TYPEORM, SPAN, CLS, CLS_TRANSACTION], [...ABOVE, ...BELOW]),
+  ...rowsOf([MIKRO_ORM], BELOW),
+])('$platform: $name $where', (row) => {
+  it('one effect for two requests', () => {
+    expect(of(row).kept).toEqual({
+      answers: [created(1), created(1, true)],
+      executions: 1,
+      committed: [1],
+    });
+  });
+
+  it('C74 a refusal is kept', () => {
+    const { isTransaction } = of(row);
+    expect(of(row).declined).toEqual({
+      answers: [declined(), declined(true)],
+      executions: 1,
+      committed: isTransaction ? [] : [1],
+    });
+  });
+
+  it('C88 what a pipe refuses has not begun', () => {
+    const { answers, executions } = of(row).piped;
+    expect(answers).toEqual([
+      expect.objectContaining({ status: 400, replayed: false }),
+      created(1),
+    ]);
+    expect(executions).toBe(1);
+  });
+
+  it('C60c a timeout inside lets no second effect in', () => {
+    expect(of(row).timedOut).toEqual({
+      first: 503,
+      meanwhile: 'idempotency_in_progress',
+      later: 'idempotency_response_not_kept',
+      executions: 1,
+      committed: [1],
+    });
+  });
+
+  it('C60c a failure behind a timeout inside frees the key once it is over', () => {
+    const { isTransaction } = of(row);
+    expect(of(row).timedOutAndFailed).toEqual({
+      first: 503,
+      meanwhile: 'idempotency_in_progress',
+      later: 201,
+      executions: 2,
+      committed: isTransaction ? [2] : [1, 2],
+    });
+  });
+
+  it('a takeover asks onTakeover', () => {
+    expect(of(row).takenOver).toEqual({
+      answer: { status: 201, replayed: false, json: { execution: 'found' } },
+      executions: 0,
+    });
+  });
+
+  it('a transactional operation is committed with its outcome, and rolled back with its failure', () => {
+    expect(of(row).transaction).toEqual({
+      kept: { answers: [created(1), created(1, true)], executions: 1, committed: [1] },
+      declined: { answers: [declined(), declined(true)], executions: 1, committed: [] },
+      failed: {
+        answers: [expect.objectContaining({ status: 500 }), created(2)],
+        executions: 2,
+        committed: [2],
+      },
+    });
+  });
+});
+
+it.each(rowsOf([MIKRO_ORM], ABOVE))(
+  '$platform: $name $where is refused at the start, for it copies no metadata',
+  (row) => {
+    const { code, message } = of(row).refused;
+    expect(code).toBe('idempotency_options_invalid');
+    expect(message).toMatch(/^@Idempotent\(\) on ChargesController\.\w+ has no effect: /);
+    expect(message).toContain('Put @Idempotent() above that decorator');
+  },
+);

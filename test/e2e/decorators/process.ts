@@ -1,0 +1,158 @@
+import 'reflect-metadata';
+import type { IdempotencyStore, UnitOfWork } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
+import type { Platform } from '../../support/http/combinations.js';
+import type { RawResponse } from '../../support/http/raw-response.js';
+import type { Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { chargesController, LEASE_MS, type Place } from './support/charges.controller.js';
+import {
+  clsModule,
+  committed,
+  connectPackages,
+  otherDecorators,
+  unitOfWork,
+  type OtherDecorator,
+} from './support/packages.js';
+
+// Jest cannot load CommonJS packages that require() Nest 12: applications and clients are here, and each line that is
+// written tells what came of one decorator in one place.
+
+const PLATFORMS: readonly Platform[] = ['express', 'fastify'];
+
+const PLACES: Readonly<Record<string, Place>> = {
+  'between @Post() and @Idempotent()': { above: true },
+  'above @Post()': { onTop: true },
+  'below @Idempotent()': { below: true },
+  'above and below @Idempotent()': { above: true, below: true },
+  'above @Post(), with @Idempotent() on the class': { onTop: true, onClass: true },
+  'below @Post(), with @Idempotent() on the class': { below: true, onClass: true },
+};
+
+const said = ({ status, replayed, json }: RawResponse) => ({ status, replayed, json });
+
+class Stories {
+  private constructor(
+    private readonly app: TestApp,
+    private readonly other: TestApp,
+    private readonly transactional: TestApp,
+    private readonly letTimePass: (ms: number) => void,
+  ) {}
+
+  static async start(platform: Platform, decorator: OtherDecorator, place: Place) {
+    let now = Date.UTC(2026, 0, 1);
+    const memory = memoryStore({ now: () => now });
+    const start = (store: IdempotencyStore, options: { readonly unitOfWork?: UnitOfWork } = {}) =>
+      startApp({
+        platform,
+        store,
+        options: { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000, ...options },
+        controllers: [chargesController(decorator, place, options.unitOfWork !== undefined)],
+        imports: [clsModule()],
+      });
+    const letTimePass = (ms: number) => void (now += ms);
+    return new Stories(
+      await start(memory),
+      await start(memory),
+      await start(postgresStore({ url }), { unitOfWork: unitOfWork() }),
+      letTimePass,
+    );
+  }
+
+  async close(): Promise<void> {
+    await this.app.close();
+    await this.other.close();
+    await this.transactional.close();
+  }
+
+  async told() {
+    return {
+      kept: await this.twice('/charges', []),
+      declined: await this.twice('/charges', ['decline']),
+      piped: await this.twice('/piped', []),
+      timedOut: await this.timedOut([]),
+      timedOutAndFailed: await this.timedOut(['fail']),
+      takenOver: await this.takenOver(),
+      transaction: {
+        kept: await this.twice('/charges', [], this.transactional),
+        declined: await this.twice('/charges', ['decline'], this.transactional),
+        failed: await this.twice('/charges', ['fail'], this.transactional),
+      },
+    };
+  }
+
+  private async twice(path: string, plan: readonly string[], app = this.app) {
+    const scenario = app.scenario();
+    scenario.plan = plan;
+    const answers = [said(await scenario.post(path)), said(await scenario.post(path))];
+    return { answers, ...(await effects(scenario)) };
+  }
+
+  /** An interceptor inside of the layer gives up on the handler, which ends later. */
+  private async timedOut(plan: readonly string[]) {
+    const scenario = this.app.scenario();
+    scenario.plan = plan;
+    scenario.timeout.close();
+    scenario.gate.close();
+    const pending = scenario.start('POST', '/timed');
+    await scenario.started.reached(1);
+    scenario.timeout.open();
+    const first = (await pending.response).status;
+    const meanwhile = (await scenario.post('/timed')).json.code;
+    scenario.gate.open();
+    for (let post = 1; post <= 500; post += 1) {
+      const { status, json } = await scenario.post('/timed');
+      if (json.code === meanwhile) continue;
+      const later = json.code ?? status;
+      return { first, meanwhile, later, ...(await effects(scenario)) };
+    }
+    throw new Error('the handler did not end');
+  }
+
+  /** The lease of an attempt in another process runs out. */
+  private async takenOver() {
+    const [owner, taker] = [this.app.scenario(), this.other.scenario()];
+    owner.gate.close();
+    const pending = owner.start('POST', '/recovered');
+    await owner.started.reached(1);
+    this.letTimePass(LEASE_MS);
+    const answer = said(await taker.post('/recovered', { key: owner.key }));
+    owner.gate.open();
+    await pending.response;
+    return { answer, executions: taker.executions };
+  }
+}
+
+async function effects(scenario: Scenario) {
+  return { executions: scenario.executions, committed: await committed(scenario) };
+}
+
+async function tell(platform: Platform, decorator: OtherDecorator, place: Place): Promise<object> {
+  let stories: Stories;
+  try {
+    stories = await Stories.start(platform, decorator, place);
+  } catch (error) {
+    const { code, message } = error as Error & { code?: string };
+    return { refused: { code, message } };
+  }
+  try {
+    return await stories.told();
+  } finally {
+    await stories.close();
+  }
+}
+
+const url = String(process.argv[2]);
+await migrate({ url });
+const disconnect = await connectPackages(url);
+for (const platform of PLATFORMS) {
+  for (const decorator of otherDecorators) {
+    for (const [where, place] of Object.entries(PLACES)) {
+      const { name, isTransaction } = decorator;
+      const told = await tell(platform, decorator, place);
+      console.log(JSON.stringify({ platform, name, where, isTransaction, ...told }));
+    }
+  }
+}
+await disconnect();
