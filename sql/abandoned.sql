@@ -9,30 +9,41 @@
 -- $2  how many at the most
 -- $3  end of the lease of the last record of the page before, ms; 0 for the first page
 -- $4  key of that record; empty for the first page
+-- $5  nonce
 --
--- Rows: record key in base64, under another name, by which ORDER BY would mean that text; fingerprint, origin, end of the lease
--- in ms.
-WITH clamped AS (
+-- After the nonce: of each record its key in base64, fingerprint, origin, and the end of the lease in ms.
+WITH ahead AS (
+  SELECT record_key
+  FROM idempotency_records
+  WHERE $3::bigint = 0 AND state = 'in_progress' AND origin IS NOT NULL
+    AND expires_at > date_trunc('milliseconds', statement_timestamp())
+    -- The first of them for the index.
+    AND lease_until > date_trunc('milliseconds', statement_timestamp())
+    AND lease_until > date_trunc('milliseconds', statement_timestamp()) + lease_ms * interval '1 millisecond'
+  FOR NO KEY UPDATE SKIP LOCKED
+),
+clamped AS (
   UPDATE idempotency_records AS record
   SET lease_until = date_trunc('milliseconds', statement_timestamp()) + record.lease_ms * interval '1 millisecond'
-  FROM (
-    SELECT record_key
-    FROM idempotency_records
-    WHERE $3::bigint = 0 AND state = 'in_progress' AND origin IS NOT NULL
-      AND expires_at > date_trunc('milliseconds', statement_timestamp())
-      AND lease_until > date_trunc('milliseconds', statement_timestamp()) + lease_ms * interval '1 millisecond'
-    FOR NO KEY UPDATE SKIP LOCKED
-  ) AS ahead
+  FROM ahead
   WHERE record.record_key = ahead.record_key
+),
+found AS (
+  SELECT record_key, fingerprint, origin, lease_until
+  FROM idempotency_records
+  WHERE state = 'in_progress' AND origin IS NOT NULL
+    AND expires_at > date_trunc('milliseconds', statement_timestamp())
+    AND lease_until <= date_trunc('milliseconds', statement_timestamp()) - $1::bigint * interval '1 millisecond'
+    AND (lease_until, record_key) > (to_timestamp(0) + $3::bigint * interval '1 millisecond', $4::bytea)
+  ORDER BY lease_until, record_key
+  LIMIT $2::integer
+  FOR SHARE SKIP LOCKED
 )
-SELECT
-  encode(record_key, 'base64') AS digest, fingerprint, origin,
-  (extract(epoch FROM lease_until) * 1000)::bigint AS lease_until_ms
-FROM idempotency_records
-WHERE state = 'in_progress' AND origin IS NOT NULL
-  AND expires_at > date_trunc('milliseconds', statement_timestamp())
-  AND lease_until <= date_trunc('milliseconds', statement_timestamp()) - $1::bigint * interval '1 millisecond'
-  AND (lease_until, record_key) > (to_timestamp(0) + $3::bigint * interval '1 millisecond', $4::bytea)
-ORDER BY lease_until, record_key
-LIMIT $2::integer
-FOR SHARE SKIP LOCKED
+SELECT concat_ws(
+  ' ', $5::text,
+  string_agg(
+    concat_ws(' ', encode(record_key, 'base64'), fingerprint, origin, (extract(epoch FROM lease_until) * 1000)::bigint),
+    ' ' ORDER BY lease_until, record_key
+  )
+) AS reply
+FROM found

@@ -12,17 +12,20 @@
 -- $6  retention of the record in progress, ms
 -- $7  from when on it is late, in seconds of this server's clock; Infinity = never
 -- $8  origin, or null
+-- $9  nonce
 --
--- One row: the fence, which is the clock in microseconds, if the record was inserted; else the clock in seconds and the record,
--- in the words of record-row.ts. None: it is late, or a concurrent begin inserted the record after this statement's snapshot.
+-- Reply, as that of each of these files: one row of one column, words of which the first is the nonce, the statement's last
+-- parameter and new for each send. No other reply is believed, whatever its place. One column, because each is made ready and
+-- described anew by every execution, whatever it holds.
 --
--- One column: each is made ready and described anew by every execution, whatever it holds.
+-- After the nonce: the fence, which is the clock in microseconds, if the record was inserted; else the clock in seconds and the
+-- record, as record-row.ts has it. Nothing: it is late, or a concurrent begin inserted the record after this statement's snapshot.
 --
 -- What stands there is read first, so that a replay looks it up once. And an insert would wait for a transaction that has
 -- completed the record and is about to commit: a begin waits for nobody.
 WITH found AS MATERIALIZED (
   SELECT concat_ws(
-    ' ', extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
+    ' ', $9::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
     extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
     encode(outcome_header, 'base64'), encode(outcome_body, 'base64')
   ) AS reply
@@ -41,8 +44,6 @@ inserted AS (
     date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond', $8::text
   WHERE NOT EXISTS (SELECT 1 FROM found) AND statement_timestamp() < to_timestamp($7::double precision)
   ON CONFLICT (record_key) DO NOTHING
-  RETURNING fence::text
+  RETURNING concat_ws(' ', $9::text, fence) AS reply
 )
-SELECT reply FROM found
-UNION ALL
-SELECT fence FROM inserted
+SELECT coalesce((SELECT reply FROM found), (SELECT reply FROM inserted), $9::text) AS reply

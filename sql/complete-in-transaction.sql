@@ -4,9 +4,10 @@
 -- An insert that finds the record there, for the reason told in lock.sql.
 --
 -- $1 to $7 as in complete.sql
+-- $8  nonce
 --
--- One row, or none, and then the transaction must be rolled back: it is another one, or the record is no longer there, and a
--- tombstone was inserted in its place.
+-- After the nonce: a word if the outcome was stored. Nothing, and then the transaction must be rolled back: it is another one, or
+-- the record is no longer there, and a tombstone was inserted in its place.
 WITH stored AS (
   INSERT INTO idempotency_records AS record (
     record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at
@@ -24,4 +25,4 @@ WITH stored AS (
     AND record.state = 'in_progress' AND record.token = $2::text AND record.fence = $3::bigint
   RETURNING record.state
 )
-SELECT 1 AS stored FROM stored WHERE state = $4::text
+SELECT concat_ws(' ', $8::text, (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply

@@ -8,16 +8,21 @@
 -- $5  fingerprint
 -- $6  outcome header
 -- $7  outcome body
+-- $8  nonce
 --
--- Changes one row, or none: the record stands otherwise by now.
-UPDATE idempotency_records
-SET
-  state = 'completed',
-  token = $2::text,
-  fence = greatest(fence, $3::bigint),
-  fingerprint = $5::text,
-  expires_at = date_trunc('milliseconds', statement_timestamp()) + $4::bigint * interval '1 millisecond',
-  outcome_header = $6::bytea,
-  outcome_body = $7::bytea
-WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
-  AND state = 'released' AND token <> $2::text
+-- After the nonce: a word if the outcome was stored. Nothing: the record stands otherwise by now.
+WITH stored AS (
+  UPDATE idempotency_records
+  SET
+    state = 'completed',
+    token = $2::text,
+    fence = greatest(fence, $3::bigint),
+    fingerprint = $5::text,
+    expires_at = date_trunc('milliseconds', statement_timestamp()) + $4::bigint * interval '1 millisecond',
+    outcome_header = $6::bytea,
+    outcome_body = $7::bytea
+  WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
+    AND state = 'released' AND token <> $2::text
+  RETURNING concat_ws(' ', $8::text, 'stored') AS reply
+)
+SELECT coalesce((SELECT reply FROM stored), $8::text) AS reply

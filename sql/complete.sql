@@ -8,15 +8,20 @@
 -- $6  outcome header
 -- $7  outcome body
 -- $8  whether the lease may be over
+-- $9  nonce
 --
--- Changes one row, or none: the record is not this attempt's, or is over in some way.
-UPDATE idempotency_records
-SET
-  state = $4::text,
-  expires_at = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
-  origin = NULL,
-  outcome_header = $6::bytea,
-  outcome_body = $7::bytea
-WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
-  AND state = 'in_progress' AND token = $2::text AND ($3::bigint = 0 OR fence = $3::bigint)
-  AND ($8::boolean OR lease_until > date_trunc('milliseconds', statement_timestamp()))
+-- After the nonce: a word if the outcome was stored. Nothing: the record is not this attempt's, or is over in some way.
+WITH stored AS (
+  UPDATE idempotency_records
+  SET
+    state = $4::text,
+    expires_at = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
+    origin = NULL,
+    outcome_header = $6::bytea,
+    outcome_body = $7::bytea
+  WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
+    AND state = 'in_progress' AND token = $2::text AND ($3::bigint = 0 OR fence = $3::bigint)
+    AND ($8::boolean OR lease_until > date_trunc('milliseconds', statement_timestamp()))
+  RETURNING concat_ws(' ', $9::text, 'stored') AS reply
+)
+SELECT coalesce((SELECT reply FROM stored), $9::text) AS reply

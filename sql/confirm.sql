@@ -3,4 +3,10 @@
 -- while it waited for them.
 --
 -- $1  record key
-SELECT 1 FROM idempotency_records WHERE record_key = $1::bytea FOR UPDATE
+-- $2  nonce
+--
+-- After the nonce: nothing.
+WITH locked AS (
+  SELECT $2::text AS reply FROM idempotency_records WHERE record_key = $1::bytea FOR UPDATE
+)
+SELECT coalesce((SELECT reply FROM locked), $2::text) AS reply

@@ -6,12 +6,13 @@
 -- $3  where to begin, in seconds; 0 = with the oldest. Deleted rows stay in front of the index until they are vacuumed, which
 --     any older transaction holds up: to step over all of them takes longer with every batch.
 -- $4  how many bytes of outcomes at the most, save that one record always goes: a large one is deleted piece by piece
+-- $5  nonce
 --
 -- The lower bound is compared as a pair, so that a planner who knows nothing of the table yet does not take the two bounds for
 -- a narrow range, and sorts all that it holds for every batch instead of following the index.
 --
--- One row: whether it was this one's turn, how many were deleted, whether nothing is left, and where the next batch is to
--- begin, or null.
+-- After the nonce: whether it was this one's turn, how many were deleted, whether nothing is left, and where the next batch is
+-- to begin, if any was deleted.
 WITH turn AS MATERIALIZED (
   SELECT pg_try_advisory_xact_lock($2::bigint) AS mine
 ),
@@ -37,9 +38,10 @@ deleted AS (
   WHERE record.record_key = batch.record_key
   RETURNING 1
 )
-SELECT
-  mine,
-  (SELECT count(*) FROM deleted) AS deleted,
-  (SELECT count(*) FROM expired) < $1::integer AND (SELECT count(*) FROM expired) = (SELECT count(*) FROM batch) AS is_last,
-  (SELECT extract(epoch FROM max(expires_at)) FROM batch) AS next
+SELECT concat_ws(
+  ' ', $5::text, mine,
+  (SELECT count(*) FROM deleted),
+  (SELECT count(*) FROM expired) < $1::integer AND (SELECT count(*) FROM expired) = (SELECT count(*) FROM batch),
+  (SELECT extract(epoch FROM max(expires_at)) FROM batch)
+) AS reply
 FROM turn

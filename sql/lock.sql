@@ -14,9 +14,10 @@
 -- $3  fence
 -- $4  max execution that is left, ms
 -- $5  how long to wait for somebody else who holds the row, ms: then the statement fails
+-- $6  nonce
 --
--- Rows if the record is still the attempt's own, whether its lease is over or not. None: it is not, and the transaction must
--- be rolled back, because a tombstone was inserted where there was no record.
+-- After the nonce: the settings, if the record is still the attempt's own, whether its lease is over or not. Nothing: it is not,
+-- and the transaction must be rolled back, because a tombstone was inserted where there was no record.
 WITH patience AS MATERIALIZED (
   SELECT
     before,
@@ -57,8 +58,15 @@ setting AS (
     END
   ) AS name
 )
-SELECT
-  set_config(name, CASE WHEN setting.before BETWEEN 1 AND $4::bigint THEN setting.before ELSE $4::bigint END::text, true),
-  set_config('lock_timeout', patience.before, true)
+SELECT concat_ws(
+  ' ', $6::text,
+  string_agg(
+    concat_ws(
+      ' ',
+      set_config(name, CASE WHEN setting.before BETWEEN 1 AND $4::bigint THEN setting.before ELSE $4::bigint END::text, true),
+      set_config('lock_timeout', patience.before, true)
+    ), ' '
+  )
+) AS reply
 FROM mine, patience, setting
 WHERE locked

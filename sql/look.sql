@@ -1,10 +1,11 @@
 -- Reads the record without changing it.
 --
 -- $1  record key
+-- $2  nonce
 --
--- One row: the clock, in seconds, and the record if there is one, in the words of record-row.ts.
+-- After the nonce: the clock, in seconds, and the record if there is one, as record-row.ts has it.
 SELECT concat_ws(
-  ' ', extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
+  ' ', $2::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
   extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
   encode(outcome_header, 'base64'), encode(outcome_body, 'base64')
 ) AS reply

@@ -3,4 +3,7 @@
 --
 -- $1  channel of the table
 -- $2  record key, in base64url
-SELECT pg_notify($1::text, $2::text)
+-- $3  nonce
+--
+-- After the nonce: nothing.
+SELECT $3::text AS reply FROM pg_notify($1::text, $2::text)

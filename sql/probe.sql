@@ -2,9 +2,13 @@
 --
 -- $1  record key
 -- $2  fence of the record
+-- $3  nonce
 --
--- One row if nobody does; none if somebody does, or the record stands otherwise by now.
-SELECT 1
-FROM idempotency_records
-WHERE record_key = $1::bytea AND state = 'in_progress' AND fence = $2::bigint
-FOR SHARE SKIP LOCKED
+-- After the nonce: a word if nobody does. Nothing: somebody does, or the record stands otherwise by now.
+WITH free AS (
+  SELECT concat_ws(' ', $3::text, 'free') AS reply
+  FROM idempotency_records
+  WHERE record_key = $1::bytea AND state = 'in_progress' AND fence = $2::bigint
+  FOR SHARE SKIP LOCKED
+)
+SELECT coalesce((SELECT reply FROM free), $3::text) AS reply

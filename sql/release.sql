@@ -4,15 +4,20 @@
 -- $2  owner token
 -- $3  fence, or 0 to compare the token alone
 -- $4  how long the tombstone is kept, ms
+-- $5  nonce
 --
--- Changes one row, or none: the record stands otherwise.
-UPDATE idempotency_records
-SET
-  state = 'released',
-  lease_until = NULL,
-  lease_ms = NULL,
-  deadline = NULL,
-  expires_at = date_trunc('milliseconds', statement_timestamp()) + $4::bigint * interval '1 millisecond',
-  origin = NULL
-WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
-  AND state = 'in_progress' AND token = $2::text AND ($3::bigint = 0 OR fence = $3::bigint)
+-- After the nonce: a word if the record was released. Nothing: the record stands otherwise.
+WITH released AS (
+  UPDATE idempotency_records
+  SET
+    state = 'released',
+    lease_until = NULL,
+    lease_ms = NULL,
+    deadline = NULL,
+    expires_at = date_trunc('milliseconds', statement_timestamp()) + $4::bigint * interval '1 millisecond',
+    origin = NULL
+  WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
+    AND state = 'in_progress' AND token = $2::text AND ($3::bigint = 0 OR fence = $3::bigint)
+  RETURNING concat_ws(' ', $5::text, 'released') AS reply
+)
+SELECT coalesce((SELECT reply FROM released), $5::text) AS reply

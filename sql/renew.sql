@@ -5,13 +5,19 @@
 -- $3  fingerprint
 -- $4  lease, ms
 -- $5  retention of the record in progress, ms
+-- $6  nonce
 --
--- One row: the clock in seconds, fence, attempt, takeovers. None: the record stands otherwise by now.
-UPDATE idempotency_records
-SET
-  lease_until = least(date_trunc('milliseconds', statement_timestamp()) + $4::bigint * interval '1 millisecond', deadline),
-  lease_ms = $4::bigint,
-  expires_at = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond'
-WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
-  AND state = 'in_progress' AND token = $2::text AND fingerprint = $3::text
-RETURNING extract(epoch FROM statement_timestamp()) AS clock, fence, attempt, takeovers
+-- After the nonce: the clock in seconds, fence, attempt, takeovers. Nothing: the record stands otherwise by now.
+--
+-- It waits for nobody's business: before its begin has been answered, an attempt has no transaction that could hold the row.
+WITH renewed AS (
+  UPDATE idempotency_records
+  SET
+    lease_until = least(date_trunc('milliseconds', statement_timestamp()) + $4::bigint * interval '1 millisecond', deadline),
+    lease_ms = $4::bigint,
+    expires_at = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond'
+  WHERE record_key = $1::bytea AND expires_at > date_trunc('milliseconds', statement_timestamp())
+    AND state = 'in_progress' AND token = $2::text AND fingerprint = $3::text
+  RETURNING concat_ws(' ', $6::text, extract(epoch FROM statement_timestamp()), fence, attempt, takeovers) AS reply
+)
+SELECT coalesce((SELECT reply FROM renewed), $6::text) AS reply

@@ -3,10 +3,11 @@
 --
 -- $1 to $8 as in begin.sql
 -- $9  whether the lease of another attempt may be taken over
+-- $10 nonce
 --
--- One row: how (expired, released, abandoned), the clock in seconds, fence, attempt, takeovers. None: nothing was changed,
--- because the record stands otherwise by now, it is late, or another transaction holds the row. That one is not waited for:
--- whoever holds the row of a record in progress is at work on it, and a clock that was read before a wait would lie.
+-- After the nonce: how (expired, released, abandoned), the clock in seconds, fence, attempt, takeovers. Nothing: nothing was
+-- changed, because the record stands otherwise by now, it is late, or another transaction holds the row. That one is not waited
+-- for: whoever holds the row of a record in progress is at work on it, and a clock that was read before a wait would lie.
 WITH found AS (
   SELECT
     record_key,
@@ -28,22 +29,27 @@ WITH found AS (
       )
     )
   FOR UPDATE OF record SKIP LOCKED
+),
+taken AS (
+  UPDATE idempotency_records AS record
+  SET
+    state = 'in_progress',
+    token = $2::text,
+    fence = greatest(record.fence + 1, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint),
+    fingerprint = $3::text,
+    attempt = CASE how WHEN 'expired' THEN 1 ELSE record.attempt + 1 END,
+    takeovers = CASE how WHEN 'expired' THEN 0 WHEN 'released' THEN record.takeovers ELSE record.takeovers + 1 END,
+    lease_until = date_trunc('milliseconds', statement_timestamp()) + least($4::bigint, $5::bigint) * interval '1 millisecond',
+    lease_ms = $4::bigint,
+    deadline = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
+    expires_at = date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond',
+    origin = $8::text,
+    outcome_header = NULL,
+    outcome_body = NULL
+  FROM found
+  WHERE record.record_key = found.record_key
+  RETURNING concat_ws(
+    ' ', $10::text, how, extract(epoch FROM statement_timestamp()), record.fence, record.attempt, record.takeovers
+  ) AS reply
 )
-UPDATE idempotency_records AS record
-SET
-  state = 'in_progress',
-  token = $2::text,
-  fence = greatest(record.fence + 1, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint),
-  fingerprint = $3::text,
-  attempt = CASE how WHEN 'expired' THEN 1 ELSE record.attempt + 1 END,
-  takeovers = CASE how WHEN 'expired' THEN 0 WHEN 'released' THEN record.takeovers ELSE record.takeovers + 1 END,
-  lease_until = date_trunc('milliseconds', statement_timestamp()) + least($4::bigint, $5::bigint) * interval '1 millisecond',
-  lease_ms = $4::bigint,
-  deadline = date_trunc('milliseconds', statement_timestamp()) + $5::bigint * interval '1 millisecond',
-  expires_at = date_trunc('milliseconds', statement_timestamp()) + $6::bigint * interval '1 millisecond',
-  origin = $8::text,
-  outcome_header = NULL,
-  outcome_body = NULL
-FROM found
-WHERE record.record_key = found.record_key
-RETURNING how, extract(epoch FROM statement_timestamp()) AS clock, record.fence, record.attempt, record.takeovers
+SELECT coalesce((SELECT reply FROM taken), $10::text) AS reply

@@ -1,3 +1,4 @@
+import { ASK_FOR_NONCE, askInside } from './sql-reply.js';
 import { hasSqlState } from './sql-state.js';
 import { TransactionAbortedError } from './transaction-errors.js';
 import type { OpenTransaction } from './unit-of-work.js';
@@ -6,13 +7,15 @@ const IN_FAILED_TRANSACTION: ReadonlySet<string> = new Set(['25P02']);
 
 /**
  * The last statement before COMMIT, for libraries that do not tell when PostgreSQL answers that with ROLLBACK:
- * it fails where that would happen.
+ * it fails where that would happen, and where the reply to COMMIT would be another statement's.
  *
  * @throws {@link TransactionAbortedError} a statement of the transaction has failed.
  */
-export async function throwIfAborted(transaction: Pick<OpenTransaction, 'query'>): Promise<void> {
+export async function throwIfAborted(
+  transaction: Pick<OpenTransaction, 'query' | 'cut'>,
+): Promise<void> {
   try {
-    await transaction.query('SELECT 1', []);
+    await askInside(transaction, ASK_FOR_NONCE);
   } catch (error) {
     throw hasSqlState(error, IN_FAILED_TRANSACTION)
       ? new TransactionAbortedError({ cause: error })

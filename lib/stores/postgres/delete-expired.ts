@@ -47,14 +47,6 @@ export interface DeletionRound {
   readonly reached: number;
 }
 
-/** As text, the way the server sends it. */
-interface BatchColumns {
-  readonly mine: 't' | 'f';
-  readonly deleted: string;
-  readonly is_last: 't' | 'f';
-  readonly next: string | null;
-}
-
 const OPTION_NAMES = new Set(['batchSize', 'pauseMs', 'signal']);
 const BATCH_TIMEOUT_MS = 10_000;
 /** The server deletes them at 2 to 6 ms a MiB. */
@@ -88,13 +80,13 @@ export async function deleteExpired(
     const sent = performance.now();
     const values = [batchSize, lock, reached, BATCH_BYTES];
     const budget = new CommandBudget(BATCH_TIMEOUT_MS);
-    const batch = await runner.runForOnlyRow<BatchColumns>(statement, values, budget);
-    if (batch.mine === 'f') break;
+    const [mine, deletedNow, isLast, next] = await runner.run(statement, values, budget);
+    if (mine === 'f') break;
     longestBatchMs = Math.max(longestBatchMs, performance.now() - sent);
     batches += 1;
-    deleted += Number(batch.deleted);
-    if (batch.next !== null) reached = Number(batch.next);
-    if (batch.is_last === 't') break;
+    deleted += Number(deletedNow);
+    if (next !== undefined) reached = Number(next);
+    if (isLast === 't') break;
     await pause(pauseMs, signal);
   }
   return {

@@ -26,6 +26,15 @@ export class NoConnectionError extends Error {
   override readonly name = 'NoConnectionError';
 }
 
+/** The server sent an error over a connection that could not show that it is in step: it may be another statement's. */
+export class UnprovenError extends Error {
+  override readonly name = 'UnprovenError';
+
+  constructor(override readonly cause: Error) {
+    super(cause.message);
+  }
+}
+
 /** The store was closed. */
 export class StoreClosedError extends Error {
   override readonly name = 'StoreClosedError';
@@ -118,7 +127,7 @@ export function leavesConnectionUsable(error: unknown): boolean {
   );
 }
 
-function isServerError(error: unknown): error is ServerError {
+export function isServerError(error: unknown): error is ServerError {
   return (
     types.isNativeError(error) &&
     'severity' in error &&
@@ -153,7 +162,8 @@ function missingMigration(table: TableName): string {
 
 /** The failure in words. Never the error itself: it may hold values of the row. */
 export function describeFailure(error: unknown, table: TableName): string {
-  const cause = error instanceof NoConnectionError ? (error.cause ?? error) : error;
+  const isWrapped = error instanceof NoConnectionError || error instanceof UnprovenError;
+  const cause = isWrapped ? (error.cause ?? error) : error;
   if (!types.isNativeError(cause)) return String(cause);
   const text = cause.message === '' ? errorCode(cause) : cause.message;
   const remedy = isServerError(cause) ? REMEDIES[cause.code]?.(table) : undefined;

@@ -1,21 +1,44 @@
-import { asError } from '../../core/errors.js';
+import { asError, StoreReplyMismatchedError } from '../../core/errors.js';
+import { newNonce } from '../../core/nonce.js';
+import { ASK_FOR_NONCE, replyWords } from '../../core/sql-reply.js';
 import { borrowFor, type Loan } from './borrow.js';
-import { leavesConnectionUsable, NoConnectionError, NoReplyError } from './error-classification.js';
-import type { PostgresPool, PostgresQuery, PostgresResult } from './postgres-client.js';
+import {
+  isServerError,
+  leavesConnectionUsable,
+  NoConnectionError,
+  NoReplyError,
+  UnprovenError,
+} from './error-classification.js';
+import type { PostgresConnection, PostgresPool, PostgresQuery } from './postgres-client.js';
+
+type Statement = Omit<PostgresQuery, 'types'>;
+
+/** @param words - `undefined` where the reply was another statement's. */
+type Answered = (error: Error | undefined, words: readonly string[] | undefined) => void;
+
+/** Every column comes as the text that the server sent, whatever the application does with its own. */
+const AS_TEXT = { getTypeParser: () => (text: string) => text };
 
 /**
  * Sends one statement over a connection that is borrowed for it alone, and waits `ms` milliseconds for the
  * reply. A connection that owes a reply by then is destroyed: the next statement would wait behind this one.
  *
+ * No reply is believed because of its place. It carries the nonce of its statement. An error cannot: it counts once the
+ * connection has answered a question that asks for nothing but a nonce. A connection that is out of step is destroyed.
+ *
+ * @param values - without the nonce, which comes last.
+ * @returns the words of the reply, without the nonce.
  * @throws {@link NoConnectionError} nothing was sent.
  * @throws {@link NoReplyError} there was no reply in time.
+ * @throws {@link StoreReplyMismatchedError} the reply was another statement's.
+ * @throws {@link UnprovenError} there was an error, and nobody knows which statement's.
  */
 export function exchange(
   pool: PostgresPool,
-  query: PostgresQuery,
-  values: unknown[],
+  statement: Statement,
+  values: readonly unknown[],
   ms: number,
-): Promise<PostgresResult> {
+): Promise<readonly string[]> {
   return new Promise((resolve, reject) => {
     let borrowed: Loan | undefined;
     let isOver = false;
@@ -26,13 +49,23 @@ export function exchange(
       borrowed?.giveBack(isUsable);
       settle();
     };
+    const fail = (error: Error, isUsable = false) => {
+      finish(() => reject(error), isUsable);
+    };
     const giveUp = () => {
       const isSent = borrowed !== undefined;
-      const error = isSent ? new NoReplyError() : new NoConnectionError('no connection in time');
-      finish(() => reject(error), false);
+      fail(isSent ? new NoReplyError() : new NoConnectionError('no connection in time'));
     };
     // After a blocked event loop timers come before input: a reply that is already here is read first.
     const timer = setTimeout(() => setImmediate(giveUp), ms);
+
+    const prove = (connection: PostgresConnection, error: Error) => {
+      ask(connection, { text: ASK_FOR_NONCE }, [], (cause, words) => {
+        if (cause !== undefined) fail(new UnprovenError(error));
+        else if (words === undefined) fail(new StoreReplyMismatchedError('PostgreSQL'));
+        else fail(error, leavesConnectionUsable(error));
+      });
+    };
 
     borrowFor(
       pool,
@@ -43,19 +76,36 @@ export function exchange(
           return;
         }
         borrowed = loan;
-        try {
-          loan.connection.query(query, values, (error, result) => {
-            if (error === null || error === undefined) finish(() => resolve(result), true);
-            else finish(() => reject(asError(error)), leavesConnectionUsable(error));
-          });
-        } catch (error) {
-          // Whoever has put something around it: nobody knows what it has sent.
-          finish(() => reject(asError(error)), false);
-        }
+        ask(loan.connection, statement, values, (error, words) => {
+          if (isOver) return;
+          if (error !== undefined && isServerError(error)) prove(loan.connection, error);
+          else if (error !== undefined) fail(error);
+          else if (words === undefined) fail(new StoreReplyMismatchedError('PostgreSQL'));
+          else finish(() => resolve(words), true);
+        });
       },
-      (error) => {
-        finish(() => reject(error), false);
-      },
+      fail,
     );
   });
+}
+
+function ask(
+  connection: PostgresConnection,
+  statement: Statement,
+  values: readonly unknown[],
+  answered: Answered,
+): void {
+  const nonce = newNonce();
+  try {
+    // An object of its own each time: pg and whoever has put something around it write on it.
+    const query = { ...statement, types: AS_TEXT };
+    connection.query(query, [...values, nonce], (error, result) => {
+      if (error === null || error === undefined)
+        answered(undefined, replyWords(result.rows, nonce));
+      else answered(asError(error), undefined);
+    });
+  } catch (error) {
+    // Whoever has put something around it: nobody knows what it has sent.
+    answered(asError(error), undefined);
+  }
 }

@@ -36,8 +36,6 @@ export interface PostgresQuery {
 
 export interface PostgresResult {
   readonly rows: readonly object[];
-  /** How many rows were changed. */
-  readonly rowCount: number | null;
 }
 
 export function isPostgresPool(client: unknown): client is PostgresPool {

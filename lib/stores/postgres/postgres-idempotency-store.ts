@@ -14,6 +14,7 @@ import {
   type Release,
   type ReleaseReply,
   type StopWatching,
+  type StoreObserver,
   type StoreWarning,
   type Watch,
 } from '../../core/idempotency-store.js';
@@ -88,6 +89,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   private readonly subscriptions: Subscriptions | undefined;
   private readonly deletion: DeletionSchedule | undefined;
   private readonly closePool: (() => Promise<void>) | undefined;
+  private observer: StoreObserver | undefined;
   private closing: Promise<void> | undefined;
 
   /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
@@ -100,7 +102,9 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     this.pool = client;
     this.table = new TableName(options);
     this.statements = statements ?? loadStatements(this.table);
-    this.runner = new StatementRunner(client, this.table, preparedStatements);
+    this.runner = new StatementRunner(client, this.table, preparedStatements, (error) =>
+      this.observer?.replyMismatched(error),
+    );
     this.records = new RecordTable(this.runner, this.statements);
     this.subscriptions = makeListener && new Subscriptions(makeListener, this.table.channel);
     this.closePool = closePool;
@@ -116,7 +120,8 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     );
   }
 
-  override async open(): Promise<readonly StoreWarning[]> {
+  override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+    this.observer = observer;
     const warnings = await checkServer(this.runner, this.table);
     this.deletion?.start();
     return warnings;

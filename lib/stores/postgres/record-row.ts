@@ -12,18 +12,14 @@ export interface Sight {
   readonly record: StoredRecord | undefined;
 }
 
-/** The row of a statement that reads the record. One column, because every reply describes all of them anew. */
-export interface ReplyColumn {
-  /**
-   * Words: the clock; where there is a record, its state, owner token, fence, fingerprint, attempt, takeovers, end of
-   * the retention; the lease's end, its length, the hard deadline, the origin, those of them that are not null; and of
-   * a finished one the outcome's header and body in base64. Instants in seconds.
-   */
-  readonly reply: string;
-}
-
-export function sightOf({ reply }: ReplyColumn): Sight {
-  const [clock = '', state, ...words] = reply.split(' ');
+/**
+ * @param reply - the words of a statement that reads the record, after the nonce: the clock; where there is a record, its
+ * state, owner token, fence, fingerprint, attempt, takeovers, end of the retention; the lease's end, its length, the hard
+ * deadline, the origin, those of them that are not null; and of a finished one the outcome's header and body in base64.
+ * Instants in seconds.
+ */
+export function sightOf(reply: readonly string[]): Sight {
+  const [clock = '', state, ...words] = reply;
   const nowUs = microseconds(clock);
   return { nowUs, record: state === undefined ? undefined : recordOf(state as RecordState, words) };
 }

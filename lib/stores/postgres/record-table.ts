@@ -9,7 +9,7 @@ import type {
 } from '../../core/idempotency-store.js';
 import type { Fingerprint, Lease, RecordKey } from '../../core/record.js';
 import type { CommandBudget } from './command-budget.js';
-import { microseconds, sightOf, type ReplyColumn, type Sight } from './record-row.js';
+import { microseconds, sightOf, type Sight } from './record-row.js';
 import {
   completionValues,
   leaseValues,
@@ -25,20 +25,8 @@ export interface Taking extends Acquisition {
   readonly how: 'expired' | 'released' | 'abandoned';
 }
 
-interface ClockColumn {
-  /** Seconds. */
-  readonly clock: string;
-}
-
-interface AbandonedColumns {
-  /** base64. */
-  readonly digest: string;
-  readonly fingerprint: Fingerprint;
-  readonly origin: string;
-  readonly lease_until_ms: string;
-}
-
-type CounterColumns = ClockColumn & Readonly<Record<'fence' | 'attempt' | 'takeovers', string>>;
+/** Of a record that was left behind. */
+const WORDS_OF_ABANDONED = 4;
 
 /** The statements, each with its values and what its row means; see the files in `sql/`. */
 export class RecordTable {
@@ -52,18 +40,15 @@ export class RecordTable {
     command: Begin,
     budget: CommandBudget,
   ): Promise<{ readonly inserted: number } | Sight | undefined> {
-    const { rows } = await this.runner.run(this.statements.begin, beginValues(command), budget);
-    const [row] = rows as readonly ReplyColumn[];
-    if (row === undefined) return undefined;
+    const words = await this.runner.run(this.statements.begin, beginValues(command), budget);
+    if (words.length === 0) return undefined;
     // A single word is the fence.
-    return row.reply.includes(' ') ? sightOf(row) : { inserted: Number(row.reply) };
+    return words.length > 1 ? sightOf(words) : { inserted: Number(words[0]) };
   }
 
   async look(recordKey: RecordKey, budget: CommandBudget): Promise<Sight> {
     const values = [recordKeyBytes(recordKey)];
-    return sightOf(
-      await this.runner.runForOnlyRow<ReplyColumn>(this.statements.look, values, budget),
-    );
+    return sightOf(await this.runner.run(this.statements.look, values, budget));
   }
 
   /** Where a page ends, the next one begins: its last record stands in the cursor. */
@@ -73,33 +58,35 @@ export class RecordTable {
   ): Promise<AbandonedPage> {
     const [leaseUntilMs = '', recordKey = ''] = cursor.split(' ');
     const values = [overMs, limit, leaseUntilMs, Buffer.from(recordKey, 'base64url')];
-    const found = await this.runner.run(this.statements.abandoned, values, budget);
-    const rows = found.rows as readonly AbandonedColumns[];
-    const records = rows.map(({ digest, fingerprint, origin }) => {
-      const key = Buffer.from(digest, 'base64').toString('base64url') as RecordKey;
-      return { recordKey: key, fingerprint, origin };
-    });
-    const [last, lastRow] = [records.at(-1), rows.at(-1)];
-    if (last === undefined || lastRow === undefined || rows.length < limit) return { records };
-    return { records, cursor: `${lastRow.lease_until_ms} ${last.recordKey}` };
+    const words = await this.runner.run(this.statements.abandoned, values, budget);
+    const records: AbandonedPage['records'][number][] = [];
+    for (let at = 0; at < words.length; at += WORDS_OF_ABANDONED) {
+      const [digest = '', fingerprint = '', origin = ''] = words.slice(at, at + WORDS_OF_ABANDONED);
+      records.push({
+        recordKey: Buffer.from(digest, 'base64').toString('base64url') as RecordKey,
+        fingerprint: fingerprint as Fingerprint,
+        origin,
+      });
+    }
+    const [last, lastLeaseUntilMs] = [records.at(-1), words.at(-1)];
+    if (last === undefined || lastLeaseUntilMs === undefined || records.length < limit) {
+      return { records };
+    }
+    return { records, cursor: `${lastLeaseUntilMs} ${last.recordKey}` };
   }
 
   async take(command: Begin, budget: CommandBudget): Promise<Taking | undefined> {
     const mayTakeOver = command.onExpiredLease === 'takeover';
     const values = [...beginValues(command), mayTakeOver];
-    const row = await this.runner.runForRow<CounterColumns & Pick<Taking, 'how'>>(
-      this.statements.take,
-      values,
-      budget,
-    );
-    return row && { how: row.how, ...countersOf(row) };
+    const [how, ...counters] = await this.runner.run(this.statements.take, values, budget);
+    return how === undefined ? undefined : { how: how as Taking['how'], ...countersOf(counters) };
   }
 
   async renew(command: Begin, budget: CommandBudget): Promise<Acquisition | undefined> {
     const { recordKey, token, fingerprint, leaseMs, recordRetentionMs } = command;
     const values = [recordKeyBytes(recordKey), token, fingerprint, leaseMs, recordRetentionMs];
-    const row = await this.runner.runForRow<CounterColumns>(this.statements.renew, values, budget);
-    return row && countersOf(row);
+    const counters = await this.runner.run(this.statements.renew, values, budget);
+    return counters.length === 0 ? undefined : countersOf(counters);
   }
 
   async clamp(recordKey: RecordKey, fence: number, budget: CommandBudget): Promise<void> {
@@ -108,8 +95,7 @@ export class RecordTable {
 
   /** @returns whether nobody holds the row of the record in progress, which has that fence. */
   async isFree(recordKey: RecordKey, fence: number, budget: CommandBudget): Promise<boolean> {
-    const values = [recordKeyBytes(recordKey), fence];
-    return (await this.runner.runForRow(this.statements.probe, values, budget)) !== undefined;
+    return this.does('probe', [recordKeyBytes(recordKey), fence], budget);
   }
 
   /** @returns whether there was a lease to prolong. */
@@ -120,7 +106,7 @@ export class RecordTable {
     budget: CommandBudget,
   ): Promise<boolean> {
     const values = [...leaseValues(lease), leaseMs, recordRetentionMs, mayBeOver];
-    return this.changes('extend', values, budget);
+    return this.does('extend', values, budget);
   }
 
   /** @returns whether there was a record in progress to store the outcome in. */
@@ -131,17 +117,17 @@ export class RecordTable {
     budget: CommandBudget,
   ): Promise<boolean> {
     const values = [...completionValues(lease, command), mayBeOver];
-    return this.changes('complete', values, budget);
+    return this.does('complete', values, budget);
   }
 
   /** @returns whether there was another attempt's tombstone to store the outcome over. */
   completeReleased(lease: Lease, command: Complete, budget: CommandBudget): Promise<boolean> {
-    return this.changes('complete-released', restoreValues(lease, command), budget);
+    return this.does('complete-released', restoreValues(lease, command), budget);
   }
 
   /** @returns whether there was no record. The command's outcome is that of a success. */
   restore(lease: Lease, command: Complete, budget: CommandBudget): Promise<boolean> {
-    return this.changes('restore', restoreValues(lease, command), budget);
+    return this.does('restore', restoreValues(lease, command), budget);
   }
 
   async confirm(recordKey: RecordKey, budget: CommandBudget): Promise<void> {
@@ -150,20 +136,20 @@ export class RecordTable {
 
   /** @returns whether there was a record to let go. */
   release(lease: Lease, { tombstoneMs }: Release, budget: CommandBudget): Promise<boolean> {
-    return this.changes('release', [...leaseValues(lease), tombstoneMs], budget);
+    return this.does('release', [...leaseValues(lease), tombstoneMs], budget);
   }
 
   async notify(channel: string, recordKey: RecordKey, budget: CommandBudget): Promise<void> {
     await this.runner.run(this.statements.notify, [channel, recordKey], budget);
   }
 
-  private async changes(
+  /** @returns whether the statement says more than its nonce. */
+  private async does(
     statement: keyof SqlStatements,
     values: SqlValue[],
     budget: CommandBudget,
   ): Promise<boolean> {
-    const { rowCount } = await this.runner.run(this.statements[statement], values, budget);
-    return rowCount !== 0;
+    return (await this.runner.run(this.statements[statement], values, budget)).length > 0;
   }
 }
 
@@ -190,7 +176,7 @@ function restoreValues(lease: Lease, command: Complete): SqlValue[] {
   return [...leaseValues(lease), retentionMs, fingerprint, ...outcomeValues(outcome)];
 }
 
-function countersOf({ clock, fence, attempt, takeovers }: CounterColumns): Acquisition {
+function countersOf([clock = '', fence, attempt, takeovers]: readonly string[]): Acquisition {
   return {
     fence: Number(fence),
     now: Math.floor(microseconds(clock) / 1000),

@@ -1,5 +1,6 @@
 import type { Lease } from '../../core/record.js';
 import type { TransactionalRecords } from '../../core/transactional-records.js';
+import { askInside } from '../../core/sql-reply.js';
 import type { OpenTransaction } from '../../core/unit-of-work.js';
 import { CommandBudget } from './command-budget.js';
 import type { RecordTable } from './record-table.js';
@@ -30,7 +31,7 @@ export class RecordsInTransaction implements TransactionalRecords {
     { maxExecutionMs }: Command<'lock'>,
   ): Promise<boolean> {
     const values = [...leaseValues(lease), maxExecutionMs, LOCK_WAIT_MS];
-    return (await transaction.query(this.statements.lock.text, values)).length > 0;
+    return (await askInside(transaction, this.statements.lock.text, values)).length > 0;
   }
 
   async complete(
@@ -39,8 +40,7 @@ export class RecordsInTransaction implements TransactionalRecords {
     command: Command<'complete'>,
   ): Promise<boolean> {
     const { text } = this.statements['complete-in-transaction'];
-    // Not every library says how many rows a statement has changed.
-    return (await transaction.query(text, completionValues(lease, command))).length > 0;
+    return (await askInside(transaction, text, completionValues(lease, command))).length > 0;
   }
 
   async ended({ recordKey, fence }: Lease, { timeoutMs }: Command<'ended'>): Promise<void> {

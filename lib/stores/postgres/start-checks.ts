@@ -2,7 +2,7 @@ import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core
 import type { StoreWarning } from '../../core/idempotency-store.js';
 import { CommandBudget } from './command-budget.js';
 import { MIGRATIONS } from './migrations.js';
-import { sqlStatement } from './sql-statements.js';
+import { sqlStatement, type SqlStatement } from './sql-statements.js';
 import type { StatementRunner } from './statement-runner.js';
 import type { TableName } from './table-name.js';
 
@@ -11,22 +11,19 @@ const START_CHECK_TIMEOUT_MS = 2_000;
 
 const OLDEST_VERSION = 13;
 
-interface ServerColumns {
-  readonly version: string;
-  readonly is_replica: string;
-  readonly fsync: string;
-  readonly synchronous_commit: string;
-  readonly has_history: string;
+interface ServerSettings {
+  readonly isReplica: boolean;
+  readonly fsync: string | undefined;
+  readonly synchronousCommit: string | undefined;
 }
 
 const SERVER = sqlStatement(
   'server',
-  `SELECT
-  current_setting('server_version_num')::integer / 10000 AS version,
-  pg_is_in_recovery() AS is_replica,
-  current_setting('fsync') AS fsync,
-  current_setting('synchronous_commit') AS synchronous_commit,
-  to_regclass($1) IS NOT NULL AS has_history`,
+  `SELECT concat_ws(
+  ' ', $2::text,
+  current_setting('server_version_num')::integer / 10000, pg_is_in_recovery(),
+  current_setting('fsync'), current_setting('synchronous_commit'), to_regclass($1) IS NOT NULL
+) AS reply`,
 );
 
 /** Asks the server about its set-up, and whether the migrations were run. */
@@ -36,27 +33,27 @@ export async function checkServer(
 ): Promise<readonly StoreWarning[]> {
   const budget = new CommandBudget(START_CHECK_TIMEOUT_MS);
   try {
-    const found = await runner.runForOnlyRow<ServerColumns>(SERVER, [table.quotedHistory], budget);
-    if (Number(found.version) < OLDEST_VERSION) {
+    const found = await runner.run(SERVER, [table.quotedHistory], budget);
+    const [version, isReplica, fsync, synchronousCommit, hasHistory] = found;
+    if (Number(version) < OLDEST_VERSION) {
       throw new StoreConfigurationError(
-        `PostgreSQL ${found.version} is too old: the store needs ${OLDEST_VERSION} or newer.`,
+        `PostgreSQL ${version} is too old: the store needs ${OLDEST_VERSION} or newer.`,
       );
     }
-    if (found.has_history === 't') {
-      const text = `SELECT array_to_string(array_agg(id), ' ') AS ids FROM ${table.quotedHistory}`;
-      const history = sqlStatement('history', text);
-      const { ids } = await runner.runForOnlyRow<{ ids: string | null }>(history, [], budget);
-      refuseMissing(new Set((ids ?? '').split(' ').map(Number)), table);
-    } else {
-      refuseMissing(new Set(), table);
-    }
-    return judge(found);
+    const ids = hasHistory === 't' ? await runner.run(historyOf(table), [], budget) : [];
+    refuseMissing(new Set(ids.map(Number)), table);
+    return judge({ isReplica: isReplica === 't', fsync, synchronousCommit });
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;
     const message = `PostgreSQL cannot be reached. ${error.message}`;
     return [{ code: 'postgres_unreachable', message }];
   }
+}
+
+function historyOf({ quotedHistory }: TableName): SqlStatement {
+  const text = `SELECT concat_ws(' ', $1::text, string_agg(id::text, ' ')) AS reply FROM ${quotedHistory}`;
+  return sqlStatement('history', text);
 }
 
 function refuseMissing(run: ReadonlySet<number>, table: TableName): void {
@@ -70,22 +67,22 @@ function refuseMissing(run: ReadonlySet<number>, table: TableName): void {
   );
 }
 
-function judge(found: ServerColumns): StoreWarning[] {
+function judge({ isReplica, fsync, synchronousCommit }: ServerSettings): StoreWarning[] {
   const warnings: StoreWarning[] = [];
-  if (found.is_replica === 't') {
+  if (isReplica) {
     warnings.push({
       code: 'postgres_is_replica',
       message: 'The connection leads to a replica, which refuses to write. Connect to the primary.',
     });
   }
-  if (found.fsync === 'off') {
+  if (fsync === 'off') {
     warnings.push({
       code: 'postgres_not_durable',
       message:
         'fsync is off: a crash of the machine damages the database, and operations would run again. Set it to on.',
     });
   }
-  if (found.synchronous_commit === 'off') {
+  if (synchronousCommit === 'off') {
     warnings.push({
       code: 'postgres_commits_late',
       message:

@@ -1,4 +1,4 @@
-import { StoreConfigurationError } from '../../core/errors.js';
+import { hasCode, asError, StoreConfigurationError } from '../../core/errors.js';
 import { jitteredPause } from '../../core/pause.js';
 import type { CommandBudget } from './command-budget.js';
 import {
@@ -8,7 +8,7 @@ import {
   StoreClosedError,
 } from './error-classification.js';
 import { exchange } from './exchange.js';
-import type { PostgresPool, PostgresQuery, PostgresResult } from './postgres-client.js';
+import type { PostgresPool } from './postgres-client.js';
 import type { SqlStatement } from './sql-statements.js';
 import type { TableName } from './table-name.js';
 
@@ -19,9 +19,6 @@ const LONGEST_PAUSE_MS = 50;
 /** With less time left, one more copy would only turn "not executed" into "unknown". */
 const LEAST_TIME_FOR_A_COPY_MS = 20;
 
-/** Every column comes as the text that the server sent, whatever the application does with its own. */
-const AS_TEXT = { getTypeParser: () => (text: string) => text };
-
 /** Runs statements, each by itself: outside of any transaction, on whichever connection is free. */
 export class StatementRunner {
   private isClosed = false;
@@ -30,6 +27,7 @@ export class StatementRunner {
     private readonly pool: PostgresPool,
     private readonly table: TableName,
     private readonly isPrepared: boolean,
+    private readonly onMismatch: (error: Error) => void,
   ) {}
 
   /**
@@ -38,17 +36,20 @@ export class StatementRunner {
    * One copy may take all the time that is left: only when the server has refused it, or its connection is
    * lost, the next one goes out.
    *
-   * @returns its rows, and how many it changed.
+   * @param values - without the nonce, which is new for each copy.
+   * @returns the words of its reply after the nonce, see the files in `sql/`.
    * @throws {@link StoreUnavailableError} no copy was executed.
    * @throws {@link StoreOutcomeUnknownError} a copy may have been executed, or may still be.
+   * @throws {@link StoreReplyMismatchedError} the same: the reply was another statement's.
    * @throws {@link StoreConfigurationError} the server refuses it.
    */
   async run(
     statement: SqlStatement,
     values: SqlValue[],
     budget: CommandBudget,
-  ): Promise<PostgresResult> {
-    const query = this.queryFor(statement);
+  ): Promise<readonly string[]> {
+    const { name, text } = statement;
+    const query = this.isPrepared ? { name, text } : { text };
     for (let copy = 0; ; copy += 1) {
       try {
         if (this.isClosed) throw new StoreClosedError();
@@ -59,37 +60,16 @@ export class StatementRunner {
     }
   }
 
-  /** As {@link run}, for the first row. */
-  async runForRow<Row>(
-    statement: SqlStatement,
-    values: SqlValue[],
-    budget: CommandBudget,
-  ): Promise<Row | undefined> {
-    const { rows } = await this.run(statement, values, budget);
-    return rows[0] as Row | undefined;
-  }
-
-  /** As {@link run}, for the row of a statement that always has one. */
-  async runForOnlyRow<Row>(
-    statement: SqlStatement,
-    values: SqlValue[],
-    budget: CommandBudget,
-  ): Promise<Row> {
-    const { rows } = await this.run(statement, values, budget);
-    return rows[0] as Row;
-  }
-
   close(): void {
     this.isClosed = true;
   }
 
-  /** A query of its own each time: pg and whoever has put something around it write on it. */
-  private queryFor({ name, text }: SqlStatement): PostgresQuery {
-    return this.isPrepared ? { name, text, types: AS_TEXT } : { text, types: AS_TEXT };
-  }
-
   /** Waits before the next copy, or throws what the command ends with. */
   private async afterFailure(error: unknown, copy: number, budget: CommandBudget): Promise<void> {
+    if (hasCode(error, 'idempotency_store_reply_mismatched')) {
+      this.onMismatch(asError(error));
+      throw error;
+    }
     const failure = classifyFailure(error);
     const cause = this.reasonOf(error, budget);
     if (failure === 'misconfigured') throw new StoreConfigurationError(cause);

@@ -1,3 +1,4 @@
+import { StoreReplyMismatchedError } from '../../core/errors.js';
 import { TransactionAbortedError, TransactionOverError } from '../../core/transaction-errors.js';
 import type { TransactionOptions } from '../../core/unit-of-work.js';
 import { beginWithin } from './begin-within.js';
@@ -53,12 +54,16 @@ export class ConnectionLoan {
     return this.connection.query(...(request as Parameters<PgConnection['query']>));
   }
 
-  /** @throws {@link TransactionAbortedError} PostgreSQL rolled back instead. */
+  /**
+   * @throws {@link TransactionAbortedError} PostgreSQL rolled back instead.
+   * @throws {@link StoreReplyMismatchedError} nobody knows: the reply was another statement's.
+   */
   async commit(): Promise<void> {
     if (this.refusal !== undefined) throw this.refusal();
     this.refusal = () => new TransactionOverError();
     const { command } = await this.connection.query('COMMIT');
-    this.isClean = true;
+    this.isClean = isEnd(command);
+    if (!this.isClean) throw new StoreReplyMismatchedError('PostgreSQL');
     if (command !== 'COMMIT') throw new TransactionAbortedError();
   }
 
@@ -67,7 +72,7 @@ export class ConnectionLoan {
     if (this.refusal !== undefined) return;
     this.refusal = () => new TransactionOverError();
     await this.connection.query('ROLLBACK').then(
-      () => (this.isClean = true),
+      ({ command }) => (this.isClean = isEnd(command)),
       () => undefined,
     );
   }
@@ -89,4 +94,9 @@ export class ConnectionLoan {
   }
 
   private readonly onLost = () => this.losing.abort();
+}
+
+/** Any other reply is another statement's: whoever borrows the connection next would be given this transaction's. */
+function isEnd(command: string): boolean {
+  return command === 'COMMIT' || command === 'ROLLBACK';
 }

@@ -96,7 +96,7 @@ describe('PostgreSQL lists', () => {
     await pool.query('ANALYZE idempotency_records');
     const { text } = loadStatements(new TableName()).abandoned;
     const { rows } = await pool.query<{ 'QUERY PLAN': string }>(
-      `EXPLAIN (ANALYZE, BUFFERS) ${text.replaceAll('$1', '0').replaceAll('$2', '10').replaceAll('$3', '0').replaceAll('$4', `''`)}`,
+      `EXPLAIN (ANALYZE, BUFFERS) ${text.replaceAll('$1', '0').replaceAll('$2', '10').replaceAll('$3', '0').replaceAll('$4', `''`).replaceAll('$5', `'n'`)}`,
     );
     const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
     expect(plan).toMatch(/Index Scan (using|on) idempotency_records_lease_until_idx/);
