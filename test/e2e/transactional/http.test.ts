@@ -11,6 +11,7 @@ import { Transfers, TransfersController } from './support/transfers.controller.j
 
 /** That of the options by default. */
 const LEASE_MS = 10_000;
+const STEP_MS = 3_600_000;
 
 /** They take turns: the platform and the database do not know of each other. */
 const targets = platforms.map((platform, index) => ({
@@ -58,6 +59,24 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(scenario.executions).toBe(1);
     expect(scenario.notes).toEqual(['committed']);
   });
+
+  it.each(['/transfers', '/careful'])(
+    'refuses a duplicate while an attempt is at work, also where the clock has stepped back: %s',
+    async (path) => {
+      const scenario = app.scenario();
+      scenario.gate.close();
+      const pending = scenario.start('POST', path);
+      await scenario.started.reached(1);
+      await bank.passTime(-STEP_MS);
+      const duplicate = await scenario.post(path);
+      await bank.passTime(STEP_MS);
+      expectProblem(duplicate, 'in-progress');
+      scenario.gate.open();
+      const first = await pending.response;
+      expectReplay(await scenario.post(path), first);
+      expect(await bank.committed(scenario)).toEqual([1]);
+    },
+  );
 
   it('rolls back what a handler wrote that throws, and lets it run again', async () => {
     const scenario = app.scenario();

@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Pool } from 'pg';
+import { pgUnitOfWork } from 'nestjs-idempotency/pg';
+import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
+import type { Begin } from '../../../lib/core/idempotency-store.js';
+import type { Lease } from '../../../lib/core/record.js';
+import { loadStatements } from '../../../lib/stores/postgres/sql-statements.js';
+import { TableName } from '../../../lib/stores/postgres/table-name.js';
+import { withSqlClock } from '../../support/injected-sql-clock.js';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { beginCommand, newToken, TIMEOUT_MS } from '../redis/support/commands.js';
+import { userPool } from './support/fixture.js';
+import { TransactionalAttempt } from './support/transactional-attempt.js';
+
+const LEASE_MS = 10_000;
+const STEP_MS = 3_600_000;
+const statements = loadStatements(new TableName(), (text) =>
+  withSqlClock(text, '(statement_timestamp() + (SELECT ahead FROM store_clock))'),
+);
+
+let server: PostgresServer;
+let url: string;
+let observer: Pool;
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.stop());
+beforeEach(async () => {
+  url = await server.newDatabase();
+  await migrate({ url });
+  observer = userPool(url);
+  await observer.query(`CREATE TABLE store_clock AS SELECT interval '0' AS ahead`);
+});
+
+async function step(ms: number): Promise<void> {
+  await observer.query(`UPDATE store_clock SET ahead = ahead + $1 * interval '1 millisecond'`, [
+    ms,
+  ]);
+}
+
+/** A store whose statements fail where they would have to wait for a row. */
+function impatientStore(): PostgresIdempotencyStore {
+  const client = userPool(url, { options: '-c lock_timeout=1' });
+  return new PostgresIdempotencyStore({ client, statements, deleteExpired: false });
+}
+
+/** An attempt whose transaction holds the record, and a store that others ask meanwhile. */
+async function heldRecord() {
+  const store = impatientStore();
+  const attempt = new TransactionalAttempt(store, pgUnitOfWork(userPool(url)));
+  const lease = await attempt.begin({ origin: 'b3JkZXJz', leaseMs: LEASE_MS });
+  return { store, lease, held: await attempt.open(lease) };
+}
+
+const duplicateOf = ({ recordKey }: Lease, onExpiredLease: Begin['onExpiredLease'] = 'takeover') =>
+  beginCommand({ recordKey, token: newToken(), leaseMs: LEASE_MS, onExpiredLease });
+
+describe('While a transaction holds the record and the server’s clock has stepped back', () => {
+  it.each(['takeover', 'deny'] as const)('begin (%s) waits for nobody', async (onExpiredLease) => {
+    const { store, lease, held } = await heldRecord();
+    await step(-STEP_MS);
+    expect(await store.begin(duplicateOf(lease, onExpiredLease))).toEqual({
+      kind: 'in_progress',
+      leaseLeftMs: LEASE_MS,
+    });
+    await held.rollBack();
+  });
+
+  it('inspect waits for nobody', async () => {
+    const { store, lease, held } = await heldRecord();
+    await step(-STEP_MS);
+    const record = await store.inspect(lease.recordKey, { timeoutMs: TIMEOUT_MS });
+    expect(record).toMatchObject({ state: 'in_progress', leaseLeftMs: LEASE_MS });
+    await held.rollBack();
+  });
+
+  it('abandoned waits for nobody, and shortens the leases of the others', async () => {
+    const { store, lease, held } = await heldRecord();
+    const other = beginCommand({ origin: 'b3JkZXJz', leaseMs: LEASE_MS });
+    await store.begin(other);
+    await step(-STEP_MS);
+    const command = { overMs: 0, limit: 10, timeoutMs: TIMEOUT_MS };
+    const listed = async () =>
+      (await store.abandoned(command)).records.map(({ recordKey }) => recordKey);
+    expect(await listed()).toEqual([]);
+    await step(LEASE_MS);
+    expect(await listed()).toEqual([other.recordKey]);
+    // Its transaction is over: now its lease is shortened as well, and ends in its turn.
+    await held.rollBack();
+    expect(await listed()).toEqual([other.recordKey]);
+    await step(LEASE_MS);
+    expect((await listed()).sort()).toEqual([lease.recordKey, other.recordKey].sort());
+  });
+});
+
+it('A begin shortens the lease once the transaction is over, so that a dead owner’s ends in time', async () => {
+  const { store, lease, held } = await heldRecord();
+  await step(-STEP_MS);
+  await store.begin(duplicateOf(lease));
+  await held.rollBack();
+  expect(await store.begin(duplicateOf(lease))).toMatchObject({ kind: 'in_progress' });
+  await step(LEASE_MS - 1_000);
+  expect(await store.begin(duplicateOf(lease))).toMatchObject({ kind: 'in_progress' });
+  await step(1_000);
+  expect(await store.begin(duplicateOf(lease))).toMatchObject({ kind: 'takeover', attempt: 2 });
+});
