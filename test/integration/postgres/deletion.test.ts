@@ -9,9 +9,12 @@ import {
   postgresStore,
   type DeletionReport,
 } from 'nestjs-idempotency/postgres';
+import { loadStatements } from '../../../lib/stores/postgres/sql-statements.js';
 import { TableName } from '../../../lib/stores/postgres/table-name.js';
 import { documentedSql } from '../../support/documented-sql.js';
+import { withSqlClock } from '../../support/injected-sql-clock.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { beginCommand, completeCommand, leaseOf, newToken } from '../redis/support/commands.js';
 import { until } from '../redis/support/until.js';
 import { CompiledStore } from './support/compiled-store.js';
 import { closeAfterTest, ownStore, userPool } from './support/fixture.js';
@@ -280,5 +283,28 @@ describe('The line for pg_cron in the documentation', () => {
     holder.release();
     await pool.query(statement);
     expect(await records()).toBe(5);
+  });
+});
+
+describe('The deletion takes a record', () => {
+  it('in the millisecond in which it expires, and replays end there; not before', async () => {
+    await pool.query('CREATE TABLE store_clock AS SELECT to_timestamp(1900000000) AS at');
+    const statements = loadStatements(new TableName(), (text) =>
+      withSqlClock(text, '(SELECT at FROM store_clock)'),
+    );
+    const step = (ms: number) =>
+      pool.query(`UPDATE store_clock SET at = at + $1 * interval '1 millisecond'`, [ms]);
+    const store = new PostgresIdempotencyStore({ client: pool, statements });
+    const begin = beginCommand();
+    const begun = await store.begin(begin);
+    const complete = completeCommand();
+    await store.complete(leaseOf(begin, 'fence' in begun ? begun.fence : -1), complete);
+    await step(complete.retentionMs - 1);
+    expect(await store.deleteExpired()).toMatchObject({ deleted: 0 });
+    const duplicate = { ...begin, token: newToken() };
+    expect(await store.begin(duplicate)).toMatchObject({ kind: 'completed', retentionLeftMs: 1 });
+    await step(1);
+    expect(await store.deleteExpired()).toMatchObject({ deleted: 1 });
+    expect(await store.begin(duplicate)).toMatchObject({ kind: 'acquired', attempt: 1 });
   });
 });

@@ -1,0 +1,78 @@
+import { TcpRelay, type Link } from './tcp-relay.js';
+
+/** PostgreSQL's ReadyForQuery: the last message of each reply. */
+const READY = 'Z'.charCodeAt(0);
+const AUTHENTICATION = 'R'.charCodeAt(0);
+/** One byte for the type, four for the length. */
+const HEAD_BYTES = 5;
+
+/**
+ * A way to PostgreSQL on which the replies of a connection can get out of step: one is given twice, and from then on
+ * each comes in the place of the next one. It reads as much of the protocol as it takes to tell where a reply ends.
+ */
+export class ShiftingRelay {
+  /** How many connections have got out of step. */
+  shifts = 0;
+  private awaited: string | undefined;
+
+  private constructor(private readonly relay: TcpRelay) {
+    relay.tell((link) => this.join(link));
+  }
+
+  static async start(targetPort: number): Promise<ShiftingRelay> {
+    return new ShiftingRelay(await TcpRelay.start(targetPort));
+  }
+
+  get port(): number {
+    return this.relay.port;
+  }
+
+  /** The next statement that `text` stands in, or names, is given the reply before its own; so is each after it. */
+  shiftAt(text: string): void {
+    this.awaited = text;
+  }
+
+  stop(): Promise<void> {
+    return this.relay.stop();
+  }
+
+  private join({ client, server }: Link): void {
+    let last: Buffer = Buffer.alloc(0);
+    /** Replies that stand before the one that the server gives. */
+    const delayed: Buffer[] = [];
+    client.on('data', (chunk: Buffer) => {
+      if (this.awaited !== undefined && delayed.length === 0 && chunk.includes(this.awaited)) {
+        this.awaited = undefined;
+        this.shifts += 1;
+        delayed.push(last);
+      }
+      server.write(chunk);
+    });
+    const onReply = (reply: Buffer) => {
+      last = reply;
+      delayed.push(reply);
+      client.write(delayed.shift()!);
+    };
+    server.on('data', readReplies(onReply));
+  }
+}
+
+/** @returns what is to be told of the bytes as they come. */
+function readReplies(onReply: (reply: Buffer) => void): (chunk: Buffer) => void {
+  let bytes: Buffer = Buffer.alloc(0);
+  let end = 0;
+  return (chunk) => {
+    bytes = Buffer.concat([bytes, chunk]);
+    while (bytes.length >= end + HEAD_BYTES) {
+      const type = bytes[end];
+      const next = end + 1 + bytes.readInt32BE(end + 1);
+      if (bytes.length < next) return;
+      end = next;
+      // While a client comes in, the server asks for more, and waits for it.
+      if (type !== READY && type !== AUTHENTICATION) continue;
+      onReply(bytes.subarray(0, end));
+      bytes = bytes.subarray(end);
+      end = 0;
+    }
+  };
+}
