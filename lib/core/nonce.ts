@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto';
 
-const OF_THIS_PROCESS = randomBytes(8).toString('base64url');
+/** Nobody has to guess it: it tells replies apart, and keeps no secret. */
+const PROCESS = randomBytes(6).toString('base64url');
 
-let sent = 0;
+let sends = 0;
 
-/** What one send of a command to a server is known by: a reply that does not carry it is another one's. No two are alike. */
+/** Names one send of a command. A reply that does not carry it belongs to another send. No two are equal. */
 export function newNonce(): string {
-  sent += 1;
-  return `${OF_THIS_PROCESS}${sent.toString(36)}`;
+  sends += 1;
+  return PROCESS + sends.toString(36);
 }

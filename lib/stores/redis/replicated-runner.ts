@@ -1,14 +1,14 @@
 import { StoreReplyMismatchedError } from '../../core/errors.js';
+import { newNonce } from '../../core/nonce.js';
 import type { ReplicatedClient, ScriptArgument } from './binary-client.js';
 import { ConnectionWatch } from './connection-watch.js';
 import { classifyFailure, isRedirection, TooFewReplicasError } from './error-classification.js';
 import type { LuaScript } from './lua-scripts.js';
 import type { WaitReplicas } from './redis-store-options.js';
-import { isReplyTo, newNonce } from './reply-nonce.js';
 import { ReplyOrder, type MismatchTold } from './reply-order.js';
 import { Revival } from './revival.js';
 import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.js';
-import { kindOf, type ScriptReply } from './script-reply.js';
+import { isReplyTo, kindOf, type ScriptReply } from './script-reply.js';
 import type { ArgumentSource, ReplyReader } from './script-runner.js';
 import { sendWithinBudget, type Sending, type Transmission } from './send-within-budget.js';
 import { SilenceWatch } from './silence-watch.js';

@@ -2,12 +2,23 @@ import { StoreConfigurationError } from '../../core/errors.js';
 import type { Outcome } from '../../core/record.js';
 
 /**
- * Fields of a script's reply: the nonce of its command, then those that say something, the first naming its kind. Text comes as bytes, and so do numbers that a
- * script has as text; the others come as numbers, or as strings where the client is set so.
+ * Fields of a script's reply: the nonce of its command, then those that say something, the first naming its kind. Text
+ * comes as bytes, and so do numbers that a script has as text; the others come as numbers, or as strings where the client
+ * is set so.
  */
 export type ScriptReply = readonly ReplyField[];
 
 type ReplyField = Buffer | string | number;
+
+/**
+ * Whether the reply is that of the send with this nonce. A script says it first, and nothing else of a reply may be
+ * believed before: that a reply comes in a command's place does not make it the command's.
+ */
+export function isReplyTo(nonce: string, reply: unknown): reply is ScriptReply {
+  if (!Array.isArray(reply)) return false;
+  const said: unknown = reply[0];
+  return Buffer.isBuffer(said) && said.toString('latin1') === nonce;
+}
 
 export function kindOf(reply: ScriptReply): string {
   return textAt(reply, 0);
