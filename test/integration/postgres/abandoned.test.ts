@@ -1,11 +1,15 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { migrate } from 'nestjs-idempotency/postgres';
+import { pgUnitOfWork } from 'nestjs-idempotency/pg';
+import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Begin } from '../../../lib/core/idempotency-store.js';
+import type { Lease } from '../../../lib/core/record.js';
 import { loadStatements } from '../../../lib/stores/postgres/sql-statements.js';
 import { TableName } from '../../../lib/stores/postgres/table-name.js';
+import { attendedPool } from '../../support/attended-pool.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
-import { beginCommand, TIMEOUT_MS } from '../redis/support/commands.js';
+import { beginCommand, releaseCommand, TIMEOUT_MS } from '../redis/support/commands.js';
 import { ownStore, userPool } from './support/fixture.js';
+import { TransactionalAttempt } from './support/transactional-attempt.js';
 
 const ORIGIN = 'b3JkZXJz';
 
@@ -101,5 +105,44 @@ describe('PostgreSQL lists', () => {
     const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
     expect(plan).toMatch(/Index Scan (using|on) idempotency_records_lease_until_idx/);
     expect(plan).not.toMatch(/Rows Removed by Filter/);
+  });
+});
+
+describe('A begin that must not take over, when the lease is over and nobody holds the record', () => {
+  /** How it is answered, and how often it has looked whether somebody holds the record. */
+  async function denied(
+    afterFirstLook: (owner: PostgresIdempotencyStore, lease: Lease) => unknown,
+  ) {
+    const owner = ownStore(url);
+    const attempt = new TransactionalAttempt(owner, pgUnitOfWork(userPool(url)));
+    const lease = await attempt.begin();
+    await userPool(url).query(
+      `UPDATE idempotency_records SET lease_until = now() - interval '1 second'`,
+    );
+    const held = await attempt.open(lease);
+    let looks = 0;
+    const client = attendedPool(userPool(url), async ({ text }, result) => {
+      if (!text.includes('FOR SHARE SKIP LOCKED')) return result;
+      looks += 1;
+      if (looks === 1) await afterFirstLook(owner, lease);
+      return result;
+    });
+    await held.rollBack();
+    const { recordKey } = lease;
+    const other = new PostgresIdempotencyStore({ client });
+    const reply = await other.begin(beginCommand({ recordKey, onExpiredLease: 'deny' }));
+    return { reply, looks };
+  }
+
+  it('meets the release of an attempt that has just rolled back, and acquires', async () => {
+    const { reply, looks } = await denied((owner, lease) => owner.release(lease, releaseCommand()));
+    expect(reply).toMatchObject({ kind: 'acquired', attempt: 2, takeovers: 0 });
+    expect(looks).toBe(1);
+  });
+
+  it('is answered at the second look', async () => {
+    const { reply, looks } = await denied(() => undefined);
+    expect(reply).toMatchObject({ kind: 'abandoned', attempt: 1 });
+    expect(looks).toBe(2);
   });
 });
