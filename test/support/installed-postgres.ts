@@ -9,7 +9,7 @@ const DEBIAN_FOLDER = '/usr/lib/postgresql';
 /** What the store needs. */
 const OLDEST_VERSION = 13;
 
-const READY = 'database system is ready to accept connections';
+const READY = /database system is ready to accept (read-only )?connections/;
 
 /** An installation of PostgreSQL on this machine. */
 export interface FoundPostgres {
@@ -63,7 +63,7 @@ export class InstalledPostgres {
   ) {}
 
   async initialise(): Promise<void> {
-    const { databaseDir, user, password, authMethod, initdbFlags, onLog } = this.options;
+    const { databaseDir, user, password, authMethod, initdbFlags } = this.options;
     const owner = serverUser();
     const passwordFile = join(dirname(databaseDir), 'password');
     writeFileSync(passwordFile, password, { mode: 0o600 });
@@ -72,12 +72,16 @@ export class InstalledPostgres {
         chownSync(path, owner.uid, owner.gid);
     }
     const access = [`--username=${user}`, `--pwfile=${passwordFile}`, `--auth=${authMethod}`];
-    const initdb = this.#spawn('initdb', [`--pgdata=${databaseDir}`, ...access, ...initdbFlags]);
-    for (const stream of [initdb.stdout, initdb.stderr]) {
-      stream?.on('data', (chunk: Buffer) => onLog(chunk.toString()));
-    }
-    const [code] = (await once(initdb, 'close')) as [number | null];
-    if (code !== 0) throw new Error(`initdb ended with ${String(code)}`);
+    await this.#run('initdb', [`--pgdata=${databaseDir}`, ...access, ...initdbFlags]);
+  }
+
+  /** Makes it a standby of the server at `url`, instead of a server of its own. */
+  async copy(url: string): Promise<void> {
+    const { databaseDir } = this.options;
+    const owner = serverUser();
+    if (owner !== undefined) chownSync(dirname(databaseDir), owner.uid, owner.gid);
+    const flags = ['--write-recovery-conf', '--checkpoint=fast', '--no-sync'];
+    await this.#run('pg_basebackup', [`--dbname=${url}`, `--pgdata=${databaseDir}`, ...flags]);
   }
 
   async start(): Promise<void> {
@@ -91,7 +95,7 @@ export class InstalledPostgres {
       server.stderr?.on('data', (chunk: Buffer) => {
         const text = chunk.toString();
         onLog(text);
-        if (text.includes(READY)) resolve();
+        if (READY.test(text)) resolve();
       });
       server.once('close', () => {
         reject(new Error('it ended before it was ready'));
@@ -106,6 +110,15 @@ export class InstalledPostgres {
     const exited = once(server, 'exit');
     server.kill('SIGINT');
     await exited;
+  }
+
+  async #run(program: string, args: readonly string[]): Promise<void> {
+    const running = this.#spawn(program, args);
+    for (const stream of [running.stdout, running.stderr]) {
+      stream?.on('data', (chunk: Buffer) => this.options.onLog(chunk.toString()));
+    }
+    const [code] = (await once(running, 'close')) as [number | null];
+    if (code !== 0) throw new Error(`${program} ended with ${String(code)}`);
   }
 
   #spawn(program: string, args: readonly string[]): ChildProcess {
