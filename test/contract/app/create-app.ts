@@ -12,7 +12,7 @@ import type { Reply } from '../../support/http/reply.js';
 import { AnswersController } from './routes/answers.controller.js';
 import { CallersController } from './routes/callers.controller.js';
 import { ConcurrencyController } from './routes/concurrency.controller.js';
-import { ContentController } from './routes/content.controller.js';
+import { ContentController, HostedController } from './routes/content.controller.js';
 import { FailuresController } from './routes/failures.controller.js';
 import { KeysController } from './routes/keys.controller.js';
 import { TimeController } from './routes/time.controller.js';
@@ -43,6 +43,7 @@ export async function createApp({ platform, store, traces }: AppSettings) {
       KeysController,
       CallersController,
       ContentController,
+      HostedController,
       onExpress ? ExpressUploadsController : FastifyUploadsController,
       ConcurrencyController,
       AnswersController,

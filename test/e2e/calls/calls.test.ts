@@ -116,6 +116,11 @@ class Payments {
   async latePayload(id: string) {
     return Promise.resolve(id);
   }
+
+  @Idempotent({ key: (id: string) => id, payload: (id: string & { ammount?: 1 }) => id.ammount })
+  async misspeltPayload(id: string) {
+    return Promise.resolve(id);
+  }
 }
 
 const stores = useStores();
@@ -233,6 +238,9 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
     await expect(payments.keyThrows()).rejects.toThrow('planned: no key');
     await expect(payments.latePayload('k')).rejects.toThrow(
       '"payload" of Payments.latePayload returned a promise',
+    );
+    await expect(payments.misspeltPayload('k')).rejects.toThrow(
+      '"payload" of Payments.misspeltPayload returned undefined',
     );
   });
 

@@ -86,6 +86,12 @@ class OrdersResolver {
   }
 
   @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ fingerprint: ({ body }) => (body as { lines?: unknown }).lines })
+  orderNothing(@InScenario() scenario: Scenario, @Args('input') _: OrderInput) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
   @Idempotent()
   upload(@InScenario() scenario: Scenario, @Args('file', file) _: unknown) {
     return charged(scenario, 0);
@@ -181,6 +187,15 @@ describe('the content of a mutation', () => {
     const other = app.scenario();
     const whatever = await order(other, '[]', '', 'orderWhatever');
     expect(await order(other, '[{ sku: "a" }]', '', 'orderWhatever')).toEqual(whatever);
+  });
+
+  it('cannot be nothing, where a function given as "fingerprint" misses it', async () => {
+    const scenario = app.scenario();
+    const answer = await order(scenario, '[{ sku: "a" }]', '', 'orderNothing');
+    expect(answer.errors![0]!.message).toContain(
+      'option "fingerprint" of OrdersResolver.orderNothing returned undefined',
+    );
+    expect(scenario.executions).toBe(0);
   });
 
   it('cannot be an uploaded file, of which two would count as the same', async () => {

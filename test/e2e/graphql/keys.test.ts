@@ -261,6 +261,14 @@ describe('the key in the header', () => {
     expect(scenario.executions).toBe(1);
   });
 
+  it('is refused where it is 15 kB long', async () => {
+    const scenario = app.scenario();
+    const key = `a${' '.repeat(15_000)}b`;
+    const answer = await ask(scenario, 'mutation { charge(amount: 1) { execution } }', { key });
+    expect(codesIn(answer)).toEqual({ charge: 'idempotency_key_invalid' });
+    expect(scenario.executions).toBe(0);
+  });
+
   it('has the name that the option "key" gives it', async () => {
     const scenario = app.scenario();
     const document = 'mutation { chargeByOtherHeader { execution } }';

@@ -211,6 +211,12 @@ describe.each(combinations)(
       expectRefusedEverywhere(long(length)),
     );
 
+    it.each([
+      ['white space inside', `a${' '.repeat(15_000)}b`],
+      ['white space in quotes', `"a${' '.repeat(15_000)}b"`],
+      ['nothing but letters', 'a'.repeat(15_000)],
+    ])('C11 15 kB are refused: %s', (_, key) => expectRefusedEverywhere(key));
+
     it('C11 maxKeyLength sets another limit', async () => {
       const scenario = app.scenario();
       const eight = randomUUID().slice(0, 8);

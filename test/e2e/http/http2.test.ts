@@ -181,6 +181,7 @@ describe('over HTTP/2 on fastify', () => {
     ['an unterminated one', '"abc', 'key-invalid'],
     ['two lines', ['one', 'two'], 'key-invalid'],
     ['two equal lines', ['one', 'one'], 'key-invalid'],
+    ['one of 64 kB', `a${' '.repeat(64_000)}b`, 'key-invalid'],
   ] as const)('a request whose key is wrong does not run: %s', async (_, key, problem) => {
     expectProblem(await post('/things', undefined, key), problem);
     expect(scenario.executions).toBe(0);

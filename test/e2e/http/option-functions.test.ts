@@ -2,6 +2,7 @@ import { Controller, Logger, Post } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { platforms } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
@@ -29,6 +30,115 @@ class PromisingController {
     throw new Error(`execution ${execution}`);
   }
 }
+
+interface Payment {
+  readonly amount: number;
+  readonly note?: string;
+}
+
+class PrivateAmount {
+  readonly #amount: number;
+
+  constructor({ amount }: Payment) {
+    this.#amount = amount;
+  }
+
+  get amount() {
+    return this.#amount;
+  }
+}
+
+/** Functions that would compare nothing of a payment, whatever it is. */
+const SAYING_NOTHING: Readonly<
+  Record<string, (payment: Payment & { ammount?: never }) => unknown>
+> = {
+  'a member that is not there': ({ ammount }) => ammount,
+  'nothing but members that are not there': ({ ammount }) => ({ ammount }),
+  'a list of members that are not there': ({ ammount }) => [ammount],
+  'a promise': async ({ amount }) => amount,
+  'a promise inside': ({ amount }) => [Promise.resolve(amount)],
+  'a Map': (payment) => new Map(Object.entries(payment)),
+  'a Set inside': ({ amount }) => [{ amounts: new Set([amount]) }],
+  'a Map with a member': (payment) =>
+    Object.assign(new Map(Object.entries(payment)), { currency: 'EUR' }),
+  'an instance with private fields': (payment) => ({ paid: new PrivateAmount(payment) }),
+  'a date that is none': ({ ammount }) => ({ at: new Date(ammount!) }),
+  'a boxed number': ({ amount }) => Object(amount),
+  'an Error': ({ amount }) => new Error(String(amount)),
+  'bytes as a buffer': ({ amount }) => Uint8Array.of(amount).buffer,
+};
+
+@Controller()
+class ComparingController {
+  @Post('comparing-nothing/:what')
+  @Idempotent({
+    fingerprint: ({ path, body }) =>
+      SAYING_NOTHING[decodeURIComponent(path.slice('/comparing-nothing/'.length))]!(
+        body as Payment,
+      ),
+  })
+  async compareNothing(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('comparing-what-is-there')
+  @Idempotent({ fingerprint: ({ body }) => chosen(body as Payment) })
+  async compareWhatIsThere(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+}
+
+/** What may be absent is there or not; a date is its text. */
+function chosen({ amount, note }: Payment): unknown {
+  return { amount, note, at: new Date(0) };
+}
+
+describe.each(platforms)('a function given as "fingerprint" on %s', (platform) => {
+  const logged = new LoggedLines();
+  let app: TestApp;
+
+  beforeAll(async () => {
+    app = await startApp({
+      platform,
+      store: slowStore(),
+      controllers: [ComparingController],
+      configure: (nest) => nest.useLogger(logged),
+    });
+  });
+
+  afterAll(async () => {
+    await app.close();
+    Logger.overrideLogger(false);
+  });
+
+  it.each(Object.keys(SAYING_NOTHING))(
+    'is refused where it returns %s: nothing runs, and the log says why',
+    async (what) => {
+      const scenario = app.scenario();
+      logged.lines.length = 0;
+      for (const amount of [1, 1000]) {
+        const path = `/comparing-nothing/${encodeURIComponent(what)}`;
+        const answer = await scenario.post(path, { json: { amount } });
+        expect(answer).toMatchObject({ status: 500, replayed: false });
+      }
+      expect(scenario.executions).toBe(0);
+      const errors = logged.lines.filter(({ level }) => level === 'error');
+      expect(errors.map(({ message }) => message).join('\n')).toContain(
+        'option "fingerprint" of ComparingController.compareNothing returned',
+      );
+    },
+  );
+
+  it('may leave out what is absent', async () => {
+    const scenario = app.scenario();
+    const path = '/comparing-what-is-there';
+    const first = await scenario.post(path, { json: { amount: 1 } });
+    expectReplay(await scenario.post(path, { json: { amount: 1, other: 2 } }), first);
+    expectProblem(await scenario.post(path, { json: { amount: 2 } }), 'key-reused');
+    expectProblem(await scenario.post(path, { json: { amount: 1, note: '' } }), 'key-reused');
+    expect(scenario.executions).toBe(1);
+  });
+});
 
 describe.each(platforms)('options that answer with a promise on %s', (platform) => {
   const logged = new LoggedLines();

@@ -1,7 +1,8 @@
-import { Controller, Patch, Post, Put, type ExecutionContext } from '@nestjs/common';
+import { Controller, HostParam, Patch, Post, Put, type ExecutionContext } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
-import { combinations, useStores } from '../../support/http/combinations.js';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { combinations, platforms, useStores } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario, type Sending } from '../../support/http/scenario.js';
@@ -94,7 +95,104 @@ class BytesController {
   }
 }
 
+/** Says which tenant it has served. */
+@Controller({ path: 'of-tenants', host: [':tenant.example.com', ':tenant.:region.example.com'] })
+class TenantsController {
+  @Post()
+  @Idempotent()
+  async byValue(@InScenario() scenario: Scenario, @HostParam('tenant') tenant: string) {
+    return { execution: await scenario.run(), tenant };
+  }
+
+  @Post('bytes')
+  @Idempotent({ fingerprint: 'bytes' })
+  async byBytes(@InScenario() scenario: Scenario, @HostParam('tenant') tenant: string) {
+    return { execution: await scenario.run(), tenant };
+  }
+
+  @Post('included')
+  @Idempotent({ fingerprint: { include: ['amount'], headers: ['If-Match'] } })
+  async included(@InScenario() scenario: Scenario, @HostParam('tenant') tenant: string) {
+    return { execution: await scenario.run(), tenant };
+  }
+
+  @Post('excluded')
+  @Idempotent({ fingerprint: { exclude: ['sentAt'] } })
+  async excluded(@InScenario() scenario: Scenario, @HostParam('tenant') tenant: string) {
+    return { execution: await scenario.run(), tenant };
+  }
+
+  @Post('uncompared')
+  @Idempotent({ fingerprint: false })
+  async uncompared(@InScenario() scenario: Scenario, @HostParam('tenant') tenant: string) {
+    return { execution: await scenario.run(), tenant };
+  }
+
+  @Post('own')
+  @Idempotent({ fingerprint: ({ body }) => body })
+  async own(@InScenario() scenario: Scenario, @HostParam('tenant') tenant: string) {
+    return { execution: await scenario.run(), tenant };
+  }
+}
+
+/** Whose host has no parameters. */
+@Controller({ path: 'of-hosts', host: ['a.example.org', 'b.example.org'] })
+class HostsController {
+  @Post()
+  @Idempotent()
+  async create(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+}
+
 const stores = useStores();
+
+describe.each(platforms)('C87b the parameters of a host on %s', (platform) => {
+  let app: TestApp;
+
+  beforeAll(async () => {
+    app = await startApp({
+      platform,
+      store: memoryStore(),
+      controllers: [TenantsController, HostsController],
+      rawBody: true,
+    });
+  });
+
+  afterAll(() => app.close());
+
+  const sentTo = (host: string): Sending => ({ json: { amount: 1 }, headers: [['Host', host]] });
+
+  it.each(['', '/bytes', '/included', '/excluded'])('count: /of-tenants%s', async (route) => {
+    const scenario = app.scenario();
+    const path = `/of-tenants${route}`;
+    const first = await scenario.post(path, sentTo('a.example.com'));
+    expect(first.json).toEqual({ execution: 1, tenant: 'a' });
+    for (const host of ['b.example.com', 'a.eu.example.com']) {
+      expectProblem(await scenario.post(path, sentTo(host)), 'key-reused');
+    }
+    expectReplay(await scenario.post(path, sentTo('a.example.com:8080')), first);
+    expect(scenario.executions).toBe(1);
+  });
+
+  it.each(['/uncompared', '/own'])(
+    'do not count where the content is not compared, or chosen by a function: %s',
+    async (route) => {
+      const scenario = app.scenario();
+      const first = await scenario.post(`/of-tenants${route}`, sentTo('a.example.com'));
+      expect(first.status).toBe(201);
+      expectReplay(await scenario.post(`/of-tenants${route}`, sentTo('b.example.com')), first);
+    },
+  );
+
+  it('are all that counts of it', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/of-hosts', sentTo('a.example.org'));
+    expect(first.status).toBe(201);
+    expectReplay(await scenario.post('/of-hosts', sentTo('b.example.org')), first);
+    expect(scenario.executions).toBe(1);
+  });
+});
 
 describe.each(combinations)('the same request on $platform with $store', ({ platform, store }) => {
   let app: TestApp;

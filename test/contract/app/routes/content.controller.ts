@@ -1,4 +1,4 @@
-import { Controller, Patch, Post, Put, type ExecutionContext } from '@nestjs/common';
+import { Controller, HostParam, Patch, Post, Put, type ExecutionContext } from '@nestjs/common';
 import { Idempotent } from 'nestjs-idempotency';
 import { InScenario, Scenario } from '../scenario.js';
 
@@ -73,5 +73,15 @@ export class ContentController {
   @Idempotent({ fingerprint: { headers: ['If-Match', 'X-Api-Version'] } })
   async versioned(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
+  }
+}
+
+/** The host names the tenant. */
+@Controller({ path: 'hosted', host: ':tenant.example.com' })
+export class HostedController {
+  @Post()
+  @Idempotent()
+  async hosted(@InScenario() scenario: Scenario, @HostParam('tenant') tenant: string) {
+    return { execution: await scenario.execute(), tenant };
   }
 }
