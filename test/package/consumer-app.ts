@@ -1,19 +1,17 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdir, writeFile } from 'node:fs/promises';
+import { cp, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
 import { promisify } from 'node:util';
+import { installPackages, type Installation } from '../support/install-packages.js';
 import { outsideEnvironment } from '../support/packed-package.js';
 import { projectRoot } from '../support/project-root.js';
 
 const run = promisify(execFile);
 
-export interface ConsumerAppOptions {
+export interface ConsumerAppOptions extends Installation {
   readonly root: string;
   readonly tarball: string;
-  readonly type: 'commonjs' | 'module';
-  readonly dependencies: Readonly<Record<string, string>>;
 }
 
 /** A new project that has installed the tarball from scratch. */
@@ -24,17 +22,9 @@ export class ConsumerApp {
     const { root, tarball, type, dependencies } = options;
     await mkdir(root);
     await cp(join(projectRoot, 'test/package/consumer'), root, { recursive: true });
-    const manifest = {
-      name: 'consumer',
-      private: true,
+    await installPackages(root, {
       type,
       dependencies: { ...dependencies, 'nestjs-idempotency': `file:${tarball}` },
-    };
-    await writeFile(join(root, 'package.json'), JSON.stringify(manifest));
-    const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--no-package-lock'];
-    await run('npm', ['install', ...flags, '--ignore-scripts', '--loglevel', 'error'], {
-      cwd: root,
-      env: outsideEnvironment(),
     });
     return new ConsumerApp(root);
   }
@@ -75,23 +65,30 @@ export class ConsumerApp {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     let log = '';
-    child.stderr.on('data', (chunk: Buffer) => (log += chunk.toString()));
-    for await (const line of createInterface(child.stdout)) {
-      log += `${line}\n`;
-      const [, url] = /^listening on (.*)$/.exec(line) ?? [];
-      if (url === undefined) continue;
-      const stop = async () => {
-        const ended = once(child, 'close');
-        child.kill('SIGTERM');
-        await ended;
+    const url = await new Promise<string>((resolve, reject) => {
+      const read = (chunk: Buffer) => {
+        log += chunk.toString();
+        const [, listening] = /^listening on (.*)\n/m.exec(log) ?? [];
+        if (listening !== undefined) resolve(listening);
       };
-      return { url, stop };
-    }
-    throw new Error(`The application ended before it listened:\n${log}`);
+      child.stdout.on('data', read);
+      child.stderr.on('data', read);
+      child.once('close', () => {
+        reject(new Error(`The application ended before it listened:\n${log}`));
+      });
+    });
+    const stop = async () => {
+      const ended = once(child, 'close');
+      child.kill('SIGTERM');
+      await ended;
+      return log;
+    };
+    return { url, stop };
   }
 }
 
 export interface RunningApp {
   readonly url: string;
-  stop(): Promise<void>;
+  /** @returns what it has written, to both outputs. */
+  stop(): Promise<string>;
 }

@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll } from '@jest/globals';
+import type { NestPackages } from '../../support/nest-versions.js';
 import { postgresServers, type PostgresUnderTest } from '../../support/postgres-servers.js';
 import { startRedis } from '../../support/redis-server.js';
 import { buildApp } from './build-app.js';
@@ -28,23 +29,32 @@ interface RunningStore {
   stop(): Promise<unknown>;
 }
 
-const START_TIMEOUT_MS = 60_000;
+/** Some of it is for the installation of packages. */
+const START_TIMEOUT_MS = 120_000;
 
 /** The server that CONTRACT_URL names, or else the suite's application in all its combinations. */
 export function useTargets(): Target[] {
   const { CONTRACT_URL: url, CONTRACT_PEER_URL: peerUrl } = process.env;
-  if (url === undefined) return startCombinations();
+  if (url === undefined) {
+    return startCombinations([inMemory(), onRedis(), ...postgresServers.map(onPostgres)]);
+  }
   return [{ name: url, server: new ForeignServer(url, peerUrl), isShared: peerUrl !== undefined }];
 }
 
-function startCombinations(): Target[] {
-  const combinations = [inMemory(), onRedis(), ...postgresServers.map(onPostgres)];
+/** The suite's application on another version of Nest, where the stores make no difference. */
+export function startOnNest(packages: NestPackages): Target[] {
+  return startCombinations([inMemory(), onRedis()], packages);
+}
 
+function startCombinations(
+  combinations: readonly Combination[],
+  packages?: NestPackages,
+): Target[] {
   let folder: string | undefined;
   const stores: RunningStore[] = [];
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'idempotency-contract-'));
-    const building = buildApp(folder);
+    const building = buildApp(folder, packages);
     const starting = combinations.map(async ({ processes, startStore }) => {
       const store = await startStore();
       stores.push(store);

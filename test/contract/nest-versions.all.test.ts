@@ -1,0 +1,8 @@
+import { describe } from '@jest/globals';
+import { nestVersions } from '../support/nest-versions.js';
+import { describeContract } from './describe-contract.js';
+import { startOnNest } from './harness/targets.js';
+
+describe.each(Object.entries(nestVersions))('Nest %s', (_, packages) => {
+  describeContract(startOnNest(packages));
+});

@@ -1,0 +1,201 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { OpenAPIObject } from '@nestjs/swagger';
+import type { Installation } from '../support/install-packages.js';
+import { packPackage, type PackedPackage } from '../support/packed-package.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { ConsumerApp, type RunningApp } from './consumer-app.js';
+
+const INSTALL_TIMEOUT_MS = 120_000;
+
+/** An application that has nothing but these packages besides the tarball. */
+export interface Consumer extends Installation {
+  readonly name: string;
+}
+
+/** The tarball, in a folder that lasts as long as the test file. */
+export interface Tarball {
+  readonly folder: string;
+  readonly packed: PackedPackage;
+}
+
+export function useTarball(): Tarball {
+  const folder = mkdtempSync(join(tmpdir(), 'idempotency-package-'));
+  let packed: PackedPackage;
+  beforeAll(async () => {
+    packed = await packPackage(folder);
+  });
+  afterAll(() => rm(folder, { recursive: true, force: true }));
+  return {
+    folder,
+    get packed() {
+      return packed;
+    },
+  };
+}
+
+export function describeConsumers(tarball: Tarball, consumers: readonly Consumer[]): void {
+  describe.each(consumers)('$name', (consumer) => {
+    describeConsumer(tarball, consumer);
+  });
+}
+
+function describeConsumer(tarball: Tarball, consumer: Consumer): void {
+  let app: ConsumerApp;
+  const { type, dependencies } = consumer;
+  // require() of an ES module, as every CommonJS application does it.
+  const load = (entry: string) =>
+    type === 'commonjs' ? `Promise.resolve(require('${entry}'))` : `import('${entry}')`;
+  const hasDriver = 'ioredis' in dependencies;
+  const hasLibraries = 'bullmq' in dependencies;
+  const platforms = ['express', 'fastify'].filter(
+    (platform) => `@nestjs/platform-${platform}` in dependencies,
+  );
+
+  beforeAll(async () => {
+    app = await ConsumerApp.install({
+      root: join(tarball.folder, randomUUID()),
+      tarball: tarball.packed.tarball,
+      type,
+      dependencies: {
+        ...dependencies,
+        '@types/express': '5.0.6',
+        '@types/node': '20.19.43',
+        'reflect-metadata': '0.2.2',
+        rxjs: '7.8.2',
+      },
+    });
+    await app.compile();
+  }, INSTALL_TIMEOUT_MS);
+
+  it.each([
+    ['nestjs-idempotency', 'IdempotencyModule'],
+    ['nestjs-idempotency/memory', 'memoryStore'],
+    ['nestjs-idempotency/redis', 'redisStore'],
+    ['nestjs-idempotency/postgres', 'postgresStore'],
+    ['nestjs-idempotency/pg', 'pgUnitOfWork'],
+    ['nestjs-idempotency/drizzle', 'drizzleUnitOfWork'],
+    ['nestjs-idempotency/knex', 'knexUnitOfWork'],
+    ['nestjs-idempotency/typeorm', 'typeOrmUnitOfWork'],
+    ['nestjs-idempotency/prisma', 'prismaUnitOfWork'],
+    ['nestjs-idempotency/swagger', 'documentIdempotency'],
+    ['nestjs-idempotency/testing', 'describeStoreConformance'],
+    ['nestjs-idempotency/client', 'idempotentFetch'],
+  ])('loads %s', async (entry, name) => {
+    const script = `${load(entry)}.then((entry) => console.log(typeof entry.${name}))`;
+    expect(await app.print(script)).toBe('function');
+  });
+
+  it.each([
+    ['graphql', 'graphql', 'String(entry.idempotentDirective)', '@idempotent'],
+    ['bullmq', 'bullmq', 'entry.delayJob.name', 'delayJob'],
+    ['messagepack', 'msgpackr', 'entry.messagePackCodec().name', 'messagepack'],
+  ])(
+    `loads nestjs-idempotency/%s ${hasLibraries ? 'with' : 'in vain without'} its library`,
+    async (entry, library, printing, text) => {
+      const loaded = load(`nestjs-idempotency/${entry}`);
+      const printed = app.print(`${loaded}.then((entry) => console.log(${printing}))`);
+      if (hasLibraries) expect(await printed).toBe(text);
+      else await expect(printed).rejects.toThrow(`Cannot find package '${library}'`);
+    },
+  );
+
+  it('prints the migrations without a driver', async () => {
+    expect(await app.bin('nestjs-idempotency', 'migrations')).toContain(
+      'CREATE TABLE "public"."idempotency_records"',
+    );
+  });
+
+  it.each(platforms)('charges once for one key, in memory, on %s', async (PLATFORM) => {
+    const running = await app.start({ PLATFORM });
+    try {
+      await expectOneChargeForTwoRequests(running, 'MemoryIdempotencyStore');
+    } finally {
+      await running.stop();
+    }
+  });
+
+  it.each(platforms)(
+    'refuses in a problem document, without a warning, on %s',
+    async (PLATFORM) => {
+      const running = await app.start({ PLATFORM });
+      const refused = await fetch(`${running.url}/charges`, { method: 'POST' });
+      const log = await running.stop();
+      expect([refused.status, refused.headers.get('content-type')]).toEqual([
+        400,
+        'application/problem+json; charset=utf-8',
+      ]);
+      expect(await refused.json()).toMatchObject({ code: 'idempotency_key_missing' });
+      expect(log).not.toMatch(/WARN|ERROR/);
+    },
+  );
+
+  it('prints one receipt for two calls of a service', async () => {
+    const running = await app.start();
+    try {
+      const receipt = async (charge: string) =>
+        (await fetch(`${running.url}/receipts/${charge}`)).json();
+      expect(await receipt('one')).toEqual({ charge: 'one', printed: 1 });
+      expect(await receipt('one')).toEqual({ charge: 'one', printed: 1 });
+      expect(await receipt('two')).toEqual({ charge: 'two', printed: 2 });
+    } finally {
+      await running.stop();
+    }
+  });
+
+  it('documents what is idempotent', async () => {
+    const running = await app.start();
+    try {
+      const document = (await (await fetch(`${running.url}/docs-json`)).json()) as OpenAPIObject;
+      const { post, get } = document.paths['/charges']!;
+      expect(Object.keys(post!.responses)).toEqual(['201', '400', '409', '422', '503']);
+      expect(post!.parameters).toMatchObject([{ name: 'Idempotency-Key', in: 'header' }]);
+      expect(get).toMatchObject({ parameters: [], responses: { 200: {} } });
+    } finally {
+      await running.stop();
+    }
+  });
+
+  if (hasDriver) {
+    it('charges once for one key, on Redis', async () => {
+      const redis: RedisServer = await startRedis();
+      try {
+        const running = await app.start({ REDIS_URL: redis.url });
+        try {
+          await expectOneChargeForTwoRequests(running, 'RedisIdempotencyStore');
+        } finally {
+          await running.stop();
+        }
+      } finally {
+        await redis.stop();
+      }
+    });
+  } else {
+    it('is told to install ioredis when it asks for a connection to Redis', async () => {
+      const starting = app.start({ REDIS_URL: 'redis://127.0.0.1:1' });
+      await expect(starting).rejects.toThrow('npm install ioredis');
+    });
+  }
+}
+
+async function expectOneChargeForTwoRequests(app: RunningApp, store: string): Promise<void> {
+  const charge = () =>
+    fetch(`${app.url}/charges`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': '"one-purchase"' },
+      body: JSON.stringify({ amount: 1250 }),
+    });
+  const first = await charge();
+  const firstBody = await first.text();
+  const second = await charge();
+  expect([first.status, firstBody]).toEqual([201, '{"charge":1,"amount":1250}']);
+  expect([second.status, await second.text()]).toEqual([201, firstBody]);
+  expect(first.headers.get('idempotent-replayed')).toBeNull();
+  expect(second.headers.get('idempotent-replayed')).toBe('true');
+  const summary = await fetch(`${app.url}/charges`);
+  expect(await summary.json()).toEqual({ charges: 1, store });
+}

@@ -1,0 +1,23 @@
+import { nestVersions } from '../support/nest-versions.js';
+import { describeConsumers, useTarball } from './describe-consumers.js';
+
+const LIBRARIES = {
+  bullmq: '5.81.5',
+  graphql: '16.15.0',
+  ioredis: '5.9.2',
+  msgpackr: '2.1.3',
+};
+
+describeConsumers(
+  useTarball(),
+  Object.entries(nestVersions).flatMap(([version, nest]) =>
+    (['commonjs', 'module'] as const)
+      // Nest 12 is made of ES modules, and its applications are.
+      .filter((type) => type === 'module' || version.startsWith('11.'))
+      .map((type) => ({
+        name: `an application of type ${type} on Nest ${version}`,
+        type,
+        dependencies: { ...nest, ...LIBRARIES },
+      })),
+  ),
+);

@@ -1,0 +1,26 @@
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { outsideEnvironment } from './packed-package.js';
+
+export interface Installation {
+  /** How Node reads the `.js` files of the project. */
+  readonly type: 'commonjs' | 'module';
+  readonly dependencies: Readonly<Record<string, string>>;
+}
+
+/** Makes `root` a project of its own, and installs its dependencies from scratch. */
+export async function installPackages(
+  root: string,
+  { type, dependencies }: Installation,
+): Promise<void> {
+  const manifest = { name: 'consumer', private: true, type, dependencies };
+  await writeFile(join(root, 'package.json'), JSON.stringify(manifest));
+  const flags = ['--prefer-offline', '--no-audit', '--no-fund', '--no-package-lock'];
+  await promisify(execFile)(
+    'npm',
+    ['install', ...flags, '--ignore-scripts', '--loglevel', 'error'],
+    { cwd: root, env: outsideEnvironment() },
+  );
+}

@@ -1,0 +1,19 @@
+/** The packages of one version of Nest, as an application depends on them. */
+export type NestPackages = Readonly<Record<`@nestjs/${string}`, string>>;
+
+/** What the peer dependencies allow, the ends of each major; the project itself has the newest. */
+export const nestVersions = {
+  '11.1.4': nest('11.1.4', { fastify: '11.1.4', swagger: '11.0.0' }),
+  '11.2.10': nest('11.2.10', { fastify: '11.2.8', swagger: '11.4.7' }),
+  '12.0.0': nest('12.0.0', { fastify: '12.0.1', swagger: '12.0.0' }),
+} as const satisfies Record<string, NestPackages>;
+
+function nest(version: string, others: { fastify: string; swagger: string }): NestPackages {
+  return {
+    '@nestjs/common': version,
+    '@nestjs/core': version,
+    '@nestjs/platform-express': version,
+    '@nestjs/platform-fastify': others.fastify,
+    '@nestjs/swagger': others.swagger,
+  };
+}
