@@ -17,6 +17,8 @@ export interface PendingRequest {
   abandon(): void;
   /** Whether the response is there already. */
   readonly answered: boolean;
+  /** How much of the response is there. */
+  readonly receivedBytes: number;
   /** Stops reading once the first bytes of the answer are here, so that the server meets back pressure. */
   firstBytes(): Promise<void>;
 }
@@ -30,7 +32,8 @@ export function sendRaw(port: number, request: RawRequest): PendingRequest {
 export function sendBytes(port: number, method: string, request: Buffer): PendingRequest {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   let answered = false;
-  const response = readToEnd(socket).then((bytes) => {
+  const chunks: Buffer[] = [];
+  const response = readToEnd(socket, chunks).then((bytes) => {
     const parsed = parseResponse(bytes, method);
     if (parsed === undefined) {
       throw new Error(
@@ -53,6 +56,9 @@ export function sendBytes(port: number, method: string, request: Buffer): Pendin
     abandon: () => void socket.resetAndDestroy(),
     get answered() {
       return answered;
+    },
+    get receivedBytes() {
+      return chunks.reduce((sum, { length }) => sum + length, 0);
     },
     firstBytes: async () => {
       await once(socket, 'data');
@@ -109,9 +115,8 @@ function encode(request: RawRequest, port: number, connection: string): Buffer {
   return Buffer.concat([Buffer.from(`${head}\r\n\r\n`, 'latin1'), request.body ?? Buffer.alloc(0)]);
 }
 
-function readToEnd(socket: Socket): Promise<Buffer> {
+function readToEnd(socket: Socket, chunks: Buffer[]): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
     socket.on('data', (chunk: Buffer) => chunks.push(chunk));
     socket.once('error', reject);
     socket.once('close', () => resolve(Buffer.concat(chunks)));

@@ -1,4 +1,5 @@
 import type { INestMicroservice, Type } from '@nestjs/common';
+import type { RmqOptions } from '@nestjs/microservices';
 import {
   IdempotencyEvents,
   type IdempotencyEvent,
@@ -25,10 +26,13 @@ export class Consumers {
     more: Omit<StartConsumerOptions, 'controllers' | 'options'> & {
       readonly prefetch?: number;
       readonly noAck?: boolean;
+      /** How it reaches the broker, where that is not the straight way. */
+      readonly connection?: Pick<NonNullable<RmqOptions['options']>, 'urls' | 'socketOptions'>;
     } = {},
   ): Promise<Consumer> {
-    const { prefetch = 0, noAck = false, ...rest } = more;
-    const app = await startConsumer(queue.transport({ prefetchCount: prefetch, noAck }), {
+    const { prefetch = 0, noAck = false, connection, ...rest } = more;
+    const transport = queue.transport({ prefetchCount: prefetch, noAck, ...connection });
+    const app = await startConsumer(transport, {
       controllers: [controllers].flat(),
       options,
       ...rest,

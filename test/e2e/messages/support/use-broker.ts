@@ -1,5 +1,7 @@
 import { afterAll, afterEach, beforeAll } from '@jest/globals';
 import { startRabbitMq, type RabbitMqServer } from '../../../support/rabbitmq-server.js';
+import { BrokerRelay } from '../../../faults/messages/lab/wire/broker-relay.js';
+import { WireLog } from '../../../faults/messages/lab/wire/wire-log.js';
 import { Consumers } from './consumers.js';
 import { TestQueue } from './test-queue.js';
 
@@ -7,11 +9,24 @@ import { TestQueue } from './test-queue.js';
 export interface UsedBroker {
   readonly consumers: Consumers;
   readonly openQueue: () => Promise<TestQueue>;
+  /** A way to the broker that can be cut, for one consumer, which takes it again after a second. */
+  readonly openRelay: () => Promise<UsedRelay>;
   /**
    * @param limit - how often a message of `queue` comes back before it is put aside into `aside`.
    * @defaultValue 5
    */
   readonly openLimitedQueue: (limit?: number) => Promise<{ queue: TestQueue; aside: TestQueue }>;
+}
+
+export interface UsedRelay {
+  /** What passes on it. */
+  readonly log: WireLog;
+  readonly cut: () => void;
+  /** Of a consumer. */
+  readonly connection: {
+    readonly urls: string[];
+    readonly socketOptions: { readonly reconnectTimeInSeconds: number };
+  };
 }
 
 export function useBroker(): UsedBroker {
@@ -20,12 +35,28 @@ export function useBroker(): UsedBroker {
   beforeAll(async () => {
     server = await startRabbitMq();
   }, 60_000);
-  afterEach(() => consumers.close());
+  let relays: BrokerRelay[] = [];
+  afterEach(async () => {
+    await consumers.close();
+    await Promise.all(relays.map((relay) => relay.stop()));
+    relays = [];
+  });
   afterAll(() => server.stop());
   const openQueue = async () => consumers.with(await TestQueue.open(server));
   return {
     consumers,
     openQueue,
+    openRelay: async () => {
+      const log = new WireLog();
+      const relay = await BrokerRelay.start(server.port, log, () => 'the consumer');
+      relays.push(relay);
+      const url = `amqp://guest:guest@127.0.0.1:${relay.port}`;
+      return {
+        log,
+        cut: () => void relay.cut(),
+        connection: { urls: [url], socketOptions: { reconnectTimeInSeconds: 1 } },
+      };
+    },
     openLimitedQueue: async (limit = 5) => {
       const aside = await openQueue();
       return { queue: consumers.with(await TestQueue.limited(server, aside, limit)), aside };

@@ -1,0 +1,128 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import type { Begin, IdempotencyOptions } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { until } from '../../integration/redis/support/until.js';
+import { FaultyStore, heldReply, heldRequest, unavailable } from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { emitOrder, orders } from './support/orders.js';
+import { useBroker } from './support/use-broker.js';
+
+let redis: RedisServer;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.stop());
+const { consumers, openQueue, openRelay } = useBroker();
+
+/** A controller that notes of each run whether its message had been delivered before; held at a gate. */
+function noting(options: IdempotencyOptions = {}) {
+  const gate = new Gate();
+  const runs: boolean[] = [];
+  const controller = orders(async ({ message }) => {
+    runs.push(message.fields.redelivered);
+    await gate.pass();
+  }, options);
+  return { gate, runs, controller };
+}
+
+function closedGate(): Gate {
+  const gate = new Gate();
+  gate.close();
+  return gate;
+}
+
+describe('a message whose outcome', () => {
+  it.each([
+    ['is on its way to Redis', heldRequest, 'in_progress'],
+    ['is stored, and not confirmed,', heldReply, 'completed'],
+  ])('%s stays with the broker, which sends it again', async (_, held, state) => {
+    const queue = await openQueue();
+    const { log, cut, connection } = await openRelay();
+    const store = new FaultyStore(redisStore({ url: redis.url }));
+    const stored = closedGate();
+    store.next('complete', held(stored));
+    const { gate, runs, controller } = noting({ consumer: queue.name });
+    await consumers.start(queue, controller, { store }, { connection });
+    const record = () => {
+      const { recordKey } = store.sentOf('begin')[0]!.command as Begin;
+      return store.inspect(recordKey, { timeoutMs: 5_000 });
+    };
+
+    gate.close();
+    await emitOrder(queue, 1);
+    await until(() => runs.length === 1);
+    expect(await queue.depth()).toMatchObject({ ready: 0, unacked: 1 });
+    gate.open();
+    await until(() => store.sentOf('complete').length === 1);
+    expect(await queue.depth()).toMatchObject({ ready: 0, unacked: 1 });
+    expect((await record())?.state).toBe(state);
+    // Nothing was said of it: where the consumer dies now, it comes again.
+    cut();
+    await until(() => log.deliveries.length === 1);
+    expect(log.deliveries).toEqual([expect.objectContaining({ key: 'm1', end: 'returned' })]);
+
+    await until(() => log.delivered === 2);
+    stored.open();
+    await queue.isEmpty();
+    expect((await record())?.state).toBe('completed');
+    expect(log.deliveries.slice(1)).toEqual([
+      expect.objectContaining({ key: 'm1', isRedelivered: true, end: 'acked' }),
+    ]);
+    expect(runs).toEqual([false]);
+  });
+});
+
+describe('a delivery that the broker has taken back is not handled any more', () => {
+  it('where it waited for a copy in progress that failed', async () => {
+    const queue = await openQueue();
+    const { log, cut, connection } = await openRelay();
+    const store = () => redisStore({ url: redis.url });
+    const failure = closedGate();
+    let fails = 0;
+    const failing = orders(
+      async () => {
+        fails += 1;
+        await failure.pass();
+        throw new Error('planned');
+      },
+      { consumer: queue.name },
+    );
+    const { runs, controller } = noting({ consumer: queue.name });
+    const first = await consumers.start(queue, failing, { store: store() }, { prefetch: 1 });
+    await emitOrder(queue, 1);
+    await until(() => fails === 1);
+    const second = await consumers.start(queue, controller, { store: store() }, { connection });
+    await emitOrder(queue, 1);
+    // What it holds waits for the other one, which takes no more messages.
+    await until(() => log.unacknowledged === 1);
+    const closed = first.app.close();
+    cut();
+    await until(() => log.closes.length === 1);
+    failure.open();
+    await closed;
+    // It is back with its broker, and comes by another channel.
+    await until(() => log.delivered >= 3);
+    await queue.isEmpty();
+    expect(runs).toEqual([true]);
+    expect(second.events.filter(({ type }) => type === 'acquired')).toHaveLength(1);
+  });
+
+  it('where it waited for the store to come back', async () => {
+    const queue = await openQueue();
+    const { log, cut, connection } = await openRelay();
+    const store = new FaultyStore(memoryStore());
+    store.always(unavailable, 'begin');
+    const { runs, controller } = noting({ retryAfterMs: 20 });
+    const { events } = await consumers.start(queue, controller, { store }, { connection });
+    await emitOrder(queue, 1);
+    await until(() => events.length >= 2);
+    cut();
+    await until(() => log.closes.length === 1);
+    store.heal();
+    await until(() => log.delivered === 2);
+    await queue.isEmpty();
+    expect(runs).toEqual([true]);
+  });
+});
