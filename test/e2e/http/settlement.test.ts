@@ -41,6 +41,18 @@ class SettledController {
     );
   }
 
+  /** Has returned before its answer's body is there. */
+  @Post('body')
+  body(@InScenario() scenario: Scenario) {
+    return new StreamableFile(
+      Readable.from(
+        (async function* () {
+          yield `execution ${await scenario.run()}`;
+        })(),
+      ),
+    );
+  }
+
   @Post('native')
   async native(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
     const execution = await scenario.run();
@@ -194,6 +206,16 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
         expect(scenario.executions).toBe(1);
       },
     );
+
+    it('is completed also where the handler had returned, and its answer was being made', async () => {
+      const scenario = app.scenario();
+      const pending = await startHeld(scenario, '/body');
+      pending.abandon();
+      await scenario.disconnected.reached(1);
+      scenario.gate.open();
+      await until(async () => (await state()) !== 'in_progress');
+      expect(await state()).toBe('completed');
+    });
 
     it('is released once the handler has failed', async () => {
       const scenario = app.scenario();
