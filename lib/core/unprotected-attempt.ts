@@ -1,3 +1,5 @@
+import { AsyncResource } from 'node:async_hooks';
+import type { Alarm } from './alarm-clock.js';
 import type { AttemptHost } from './attempt-host.js';
 import type { Attempt, FinalOutcome, Settlement } from './attempt.js';
 import type { Claim } from './claim.js';
@@ -11,16 +13,22 @@ import { UNKNOWN_FENCE, type OwnerToken } from './record.js';
  * An attempt that runs without a lease, for `onStoreUnavailable: 'execute'`. Its outcome is offered to
  * the store after the answer, until one lease later: whoever retries once the store is back finds it.
  */
-export class UnprotectedAttempt implements Attempt {
+export class UnprotectedAttempt implements Attempt, Alarm {
   readonly number = 1;
   readonly isTakeover = false;
   readonly fencingToken = UNKNOWN_FENCE;
   readonly isProtected = false;
   readonly transaction = undefined;
+  /** @internal */
+  readonly dueAt: number;
   private readonly subject: AttemptSubject;
   private readonly writer: OutcomeWriter;
   private readonly startedAt = monotonicNow();
-  private deadline: AbortSignal | undefined;
+  /** What listens to the signal finds the request that it is about. */
+  private readonly context = new AsyncResource('IdempotencyDeadline', {
+    requireManualDestroy: true,
+  });
+  private abortion: AbortController | undefined;
 
   /** @param token - that of the begin which got no answer: it may have acquired the record after all. */
   constructor(
@@ -28,26 +36,40 @@ export class UnprotectedAttempt implements Attempt {
     private readonly claim: Claim,
     token: OwnerToken,
   ) {
-    const { operation, recordKey } = claim;
+    const { operation, recordKey, options } = claim;
+    this.dueAt = this.startedAt + options.maxExecutionMs;
     this.subject = { operation, recordKey, attempt: 1, fencingToken: UNKNOWN_FENCE };
     const lease = { recordKey, token, fence: UNKNOWN_FENCE };
     this.writer = new OutcomeWriter(host.store, claim, lease, host.patience);
   }
 
+  /** Aborted once `maxExecutionMs` is over, unless the attempt has ended by then. */
   get signal(): AbortSignal {
-    const elapsedMs = monotonicNow() - this.startedAt;
-    const leftMs = Math.max(0, Math.ceil(this.claim.options.maxExecutionMs - elapsedMs));
-    this.deadline ??= AbortSignal.timeout(leftMs);
-    return this.deadline;
+    if (this.abortion === undefined) {
+      this.abortion = new AbortController();
+      // AbortSignal.timeout() would stay for good: its timer holds the async context, from which the signal is reached.
+      if (monotonicNow() < this.dueAt) this.host.alarms.set(this);
+      else this.ring();
+    }
+    return this.abortion.signal;
+  }
+
+  /** @internal */
+  ring(): void {
+    this.context.runInAsyncScope(() => {
+      this.abortion?.abort(new DOMException('The operation took too long', 'TimeoutError'));
+    });
   }
 
   complete(final: FinalOutcome): Promise<Settlement> {
+    this.host.alarms.callOff(this);
     void this.saveLater(final);
     return Promise.resolve({ kind: 'own' });
   }
 
   /** A begin that was executed after all would block the key for its lease. */
   release(): Promise<void> {
+    this.host.alarms.callOff(this);
     const giveUpAt = monotonicNow() + this.claim.options.commandTimeoutMs;
     void this.writer.release(giveUpAt).then(() => {
       this.host.ended(this);

@@ -1,4 +1,4 @@
-import { once } from 'node:events';
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { describe, expect, it, jest } from '@jest/globals';
 import { heldReply, lostReply, misconfigured, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
@@ -241,14 +241,37 @@ describe("with onStoreUnavailable: 'execute'", () => {
 describe('the signal of an unprotected run', () => {
   const time = inFakeTime();
 
-  it('is a time-out at the hard deadline, counted from the start, whenever it is asked for', async () => {
+  async function unprotected() {
     const worker = time.worker();
     worker.store.next('begin', unavailable);
-    const attempt = await worker.run(newClaim({ ...OPTIONS, maxExecutionMs: 10_000 }));
-    await time.pass(10_000);
-    // The timer is Node's own and cannot be faked: from the start on, it would take ten seconds.
+    return worker.run(newClaim({ ...OPTIONS, maxExecutionMs: 10_000 }));
+  }
+
+  it('is a time-out at the hard deadline, counted from the start, whenever it is asked for', async () => {
+    const [early, late] = [await unprotected(), await unprotected()];
+    const { signal } = early;
+    await time.pass(9_900);
+    expect(signal.aborted).toBe(false);
+    await time.pass(200);
+    for (const { reason } of [signal, late.signal]) {
+      expect((reason as Error).name).toBe('TimeoutError');
+    }
+  });
+
+  it('aborts in the async context that the run was begun in', async () => {
+    const request = new AsyncLocalStorage<string>();
+    const { signal } = await request.run('its own', unprotected);
+    const seen: unknown[] = [];
+    signal.addEventListener('abort', () => seen.push(request.getStore()));
+    await time.pass(10_100);
+    expect(seen).toEqual(['its own']);
+  });
+
+  it.each(['complete', 'release'] as const)('does not abort after %s', async (end) => {
+    const attempt = await unprotected();
     const { signal } = attempt;
-    if (!signal.aborted) await once(signal, 'abort');
-    expect((signal.reason as Error).name).toBe('TimeoutError');
-  }, 2_000);
+    await (end === 'complete' ? attempt.complete(success('paid')) : attempt.release());
+    await time.pass(20_000);
+    expect(signal.aborted).toBe(false);
+  });
 });
