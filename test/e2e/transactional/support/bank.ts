@@ -4,7 +4,6 @@ import { PostgresIdempotencyStore, migrate } from 'nestjs-idempotency/postgres';
 import type { UnitOfWork } from 'nestjs-idempotency';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { makeListeningClient } from '../../../../lib/stores/postgres/own-pool.js';
-import type { PostgresPool } from '../../../../lib/stores/postgres/postgres-client.js';
 import { loadStatements } from '../../../../lib/stores/postgres/sql-statements.js';
 import { TableName } from '../../../../lib/stores/postgres/table-name.js';
 import { withSqlClock } from '../../../support/injected-sql-clock.js';
@@ -26,12 +25,8 @@ export interface Bank {
   readonly unitOfWork: UnitOfWork<Transaction>;
   /** The application's own clients aside. */
   readonly observer: Client;
-  /**
-   * On a clock that {@link passTime} moves.
-   *
-   * @param attended - what is put around its pool.
-   */
-  newStore(attended?: (pool: Pool) => PostgresPool): PostgresIdempotencyStore;
+  /** On a clock that {@link passTime} moves. */
+  newStore(): PostgresIdempotencyStore;
   /** The stores' clock goes ahead. */
   passTime(ms: number): Promise<void>;
   /** The executions of the scenario's key that were committed. */
@@ -79,9 +74,9 @@ export function useBank(version = embeddedPostgres): Bank {
     get observer() {
       return observer;
     },
-    newStore: (attended = (plain) => plain as PostgresPool) =>
+    newStore: () =>
       new PostgresIdempotencyStore({
-        client: attended(storePool),
+        client: storePool,
         statements,
         makeListener: () => makeListeningClient({ url }),
       }),
