@@ -3,6 +3,7 @@ import type {
   BeginReply,
   Fingerprint,
   FinishedState,
+  IdempotencyStore,
   Lease,
   Outcome,
   OwnerToken,
@@ -29,7 +30,10 @@ export class CacheUnderTest {
   readonly inner: FaultyStore;
   readonly store: CacheStore;
 
-  constructor(options: CacheOptions = {}, real = memoryStore({ now: () => this.serverMs })) {
+  constructor(
+    options: CacheOptions = {},
+    private readonly real = memoryStore({ now: () => this.serverMs }),
+  ) {
     this.inner = new FaultyStore(real);
     this.store = new CacheStore(this.inner, { ...CACHE_DEFAULTS, ...options }, () => this.now);
   }
@@ -47,9 +51,18 @@ export class CacheUnderTest {
   }
 
   begin(recordKey: RecordKey, fingerprint = PRINT): Promise<BeginReply> {
-    return this.store.begin({
+    return this.beginIn(this.store, recordKey, fingerprint, random(16) as OwnerToken);
+  }
+
+  private beginIn(
+    store: IdempotencyStore,
+    recordKey: RecordKey,
+    fingerprint: Fingerprint,
+    token: OwnerToken,
+  ): Promise<BeginReply> {
+    return store.begin({
       recordKey,
-      token: random(16) as OwnerToken,
+      token,
       fingerprint,
       leaseMs: 1_000,
       maxExecutionMs: HOUR_MS,
@@ -75,12 +88,14 @@ export class CacheUnderTest {
       token: random(16) as OwnerToken,
       fence: 0,
     };
+    // Of a record that is not there only a success would be written back.
+    await this.beginIn(this.real, lease.recordKey, fingerprint, lease.token);
     await this.store.complete(lease, {
       state,
       outcome,
       fingerprint,
       retentionMs: RETENTION_MS,
-      whenGone: 'restore',
+      whenGone: 'report',
       timeoutMs: TIMEOUT_MS,
     });
     return lease.recordKey;
