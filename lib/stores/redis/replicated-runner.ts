@@ -1,4 +1,4 @@
-import { StoreReplyMismatchedError } from '../../core/errors.js';
+import { hasCode } from '../../core/errors.js';
 import { newNonce } from '../../core/nonce.js';
 import type { ReplicatedClient, ScriptArgument } from './binary-client.js';
 import { ConnectionWatch } from './connection-watch.js';
@@ -185,21 +185,27 @@ class ReplicatedLine {
   private async sendTogether(calls: readonly QueuedCall[]): Promise<void> {
     const { client, keyPrefix, silence } = this.link;
     const { count, timeoutMs } = this.required;
-    const nonces = calls.map(newNonce);
     silence?.sent();
     try {
       this.batch.join();
-      const replies = calls.map(({ script, key, args, isByText }, i) => {
-        const ownArgs = [keyPrefix + key, ...args, nonces[i] ?? ''];
-        return isByText
+      const replies = calls.map(({ script, key, args, isByText }) => {
+        const nonce = newNonce();
+        const ownArgs = [keyPrefix + key, ...args, nonce];
+        const sent = isByText
           ? client.evalBuffer(script.text, 1, ...ownArgs)
           : client.evalshaBuffer(script.sha1, 1, ...ownArgs);
+        return this.inStep(sent, (reply) => isReplyTo(nonce, reply));
       });
-      const [confirmed, ...results] = await Promise.allSettled([
-        client.wait(count, timeoutMs),
-        ...replies,
-      ]);
-      this.settle(calls, nonces, results, confirmed);
+      // A script's reply is no number, so that what is one is that of a WAIT.
+      const waited = this.inStep(client.wait(count, timeoutMs), isCount);
+      const [confirmed, ...results] = await Promise.allSettled([waited, ...replies]);
+      const mismatch = results.find(isMismatch) ?? confirmed;
+      calls.forEach((call, i) => {
+        const result = results[i];
+        if (result?.status === 'fulfilled')
+          this.settle(call, result.value as ScriptReply, mismatch);
+        else call.reject(result?.reason);
+      });
     } catch (error) {
       for (const { reject } of calls) reject(error);
     } finally {
@@ -207,48 +213,31 @@ class ReplicatedLine {
     }
   }
 
-  /** @param waited - how many replicas have what was written, by WAIT. */
-  private settle(
-    calls: readonly QueuedCall[],
-    nonces: readonly string[],
-    results: readonly PromiseSettledResult<unknown>[],
-    waited: PromiseSettledResult<unknown>,
-  ): void {
-    const { order } = this.link;
-    let mismatch: StoreReplyMismatchedError | undefined;
-    const isOwn = results.map((result, i) => {
-      if (result.status === 'rejected') return false;
-      const isInPlace = isReplyTo(nonces[i] ?? '', result.value);
-      if (isInPlace) order.confirmed();
-      else mismatch = order.broken();
-      return isInPlace;
-    });
-    // A script's reply is no number, so that what is one is that of a WAIT.
-    if (waited.status === 'fulfilled' && !isCount(waited.value)) {
-      mismatch = order.broken();
-    }
-    calls.forEach((call, i) => {
-      const result = results[i];
-      if (result?.status === 'rejected') call.reject(result.reason);
-      else if (isOwn[i] !== true) call.reject(mismatch);
-      else this.settleOne(call, result?.value as ScriptReply, waited, mismatch);
-    });
+  /** Looks at once whose reply it is: should one be missing, the last of them never comes. */
+  private async inStep(sent: Promise<unknown>, isOwn: (reply: unknown) => boolean) {
+    const reply = await sent;
+    if (!isOwn(reply)) throw this.link.order.broken();
+    return reply;
   }
 
-  private settleOne(
+  /** @param waited - how many replicas have what was written, or why nobody knows. */
+  private settle(
     call: QueuedCall,
     reply: ScriptReply,
     waited: PromiseSettledResult<unknown>,
-    mismatch: StoreReplyMismatchedError | undefined,
   ): void {
     const { count, timeoutMs } = this.required;
-    const confirmed = waited.status === 'fulfilled' ? Number(waited.value) : undefined;
     if (WITHOUT_WRITE.has(kindOf(reply))) call.resolve(reply);
-    else if (mismatch !== undefined) call.reject(mismatch);
     else if (waited.status === 'rejected') call.reject(waited.reason);
-    else if (confirmed !== undefined && confirmed >= count) call.resolve(reply);
-    else call.reject(new TooFewReplicasError(confirmed ?? 0, count, timeoutMs));
+    else if (Number(waited.value) >= count) call.resolve(reply);
+    else call.reject(new TooFewReplicasError(Number(waited.value), count, timeoutMs));
   }
+}
+
+function isMismatch(result: PromiseSettledResult<unknown>): boolean {
+  return (
+    result.status === 'rejected' && hasCode(result.reason, 'idempotency_store_reply_mismatched')
+  );
 }
 
 /** A client may be set to give numbers as text. */

@@ -13,6 +13,10 @@ export type AimedFault =
   | 'swallow the request'
   /** The server executes, and neither this reply nor any later one arrives; the connection stays open. */
   | 'swallow the reply'
+  /** This reply never arrives, and the later ones do: each comes in the place of the one before it. */
+  | 'skip the reply'
+  /** This reply arrives twice: each later one comes in the place of the next. */
+  | 'repeat the reply'
   /** The command, and what follows it, comes late to the server. */
   | { readonly requestDelayMs: number }
   /** The reply, and what follows it, comes late to the client. */

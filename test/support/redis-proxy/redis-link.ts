@@ -150,14 +150,26 @@ export class RedisLink {
       this.toClient.send(reply, delayMs + delayOf(fault));
       return;
     }
+    if (fault === 'skip the reply') return;
+    if (fault === 'repeat the reply') {
+      this.toClient.send(Buffer.concat([reply, reply]), delayMs);
+      return;
+    }
     this.repliesPass = false;
     if (fault === 'lose the reply') this.toClient.end(() => this.link.breakBoth());
   }
 }
 
+const REPLY_FAULTS: readonly AimedFault[] = [
+  'lose the reply',
+  'swallow the reply',
+  'skip the reply',
+  'repeat the reply',
+];
+
 function isAboutReply(fault: AimedFault | undefined): boolean {
   if (typeof fault === 'object') return 'replyDelayMs' in fault;
-  return fault === 'lose the reply' || fault === 'swallow the reply';
+  return fault !== undefined && REPLY_FAULTS.includes(fault);
 }
 
 function delayOf(fault: AimedFault | undefined): number {

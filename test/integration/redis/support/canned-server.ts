@@ -17,7 +17,9 @@ export function startSilentServer(): Promise<CannedServer> {
  * Speaks just enough RESP2 to let a client connect, and gives each call of a script the next of `replies`, with the
  * nonce of the call for {@link NONCE}: for what a real server says only in states that cannot be brought about at will.
  */
-export function startScriptedServer(replies: string[]): Promise<CannedServer> {
+export function startScriptedServer(
+  replies: readonly (string | undefined)[],
+): Promise<CannedServer> {
   const left = [...replies];
   return answer(([command, ...args]) => {
     if (!command!.startsWith('eval')) return '+OK';

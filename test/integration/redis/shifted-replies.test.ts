@@ -1,0 +1,180 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Cluster, type Redis, type RedisOptions } from 'ioredis';
+import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { RedisCluster } from '../../support/redis-cluster.js';
+import { follow } from '../../support/redis-sentinel.js';
+import { RedisNode } from '../../support/redis-node.js';
+import { RedisProxy } from '../../support/redis-proxy.js';
+import { NONCE, startScriptedServer } from './support/canned-server.js';
+import { beginCommand } from './support/commands.js';
+import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
+import {
+  believing,
+  CROWDS,
+  SHIFTS,
+  underShiftedReplies,
+  untilInStep,
+} from './support/shifted-replies.js';
+import { until } from './support/until.js';
+
+const NAME = 'payments';
+const WAIT_REPLICAS = { count: 1, timeoutMs: 1_000 };
+
+let single: RedisNode;
+let replica: RedisNode;
+let sentinel: RedisNode;
+let cluster: RedisCluster;
+
+beforeAll(async () => {
+  [single, replica, cluster, sentinel] = await Promise.all([
+    RedisNode.start(),
+    RedisNode.start(),
+    RedisCluster.start({ replicas: 0 }),
+    RedisNode.start({ args: ['--sentinel'], hasConfigFile: true }),
+  ]);
+  await follow(replica, single);
+  await sentinel.call('SENTINEL', 'MONITOR', NAME, '127.0.0.1', single.port, 1);
+});
+afterAll(() => Promise.all([single, replica, sentinel, cluster].map((server) => server.stop())));
+
+async function proxied(node: RedisNode): Promise<RedisProxy> {
+  return closeAfterTest(await RedisProxy.start(node.port));
+}
+
+interface Reached {
+  readonly proxies: RedisProxy[];
+  readonly client?: Redis | Cluster;
+  readonly store: RedisIdempotencyStore;
+}
+
+/** @param change - made of the client before the store gets it. */
+type Reach = (
+  change: <Client extends Redis | Cluster>(client: Client) => Client,
+) => Promise<Reached>;
+
+function singleWith(options: Omit<RedisOptions, 'replyMapping'>, waits = {}): Reach {
+  return async (change) => {
+    const proxy = await proxied(single);
+    const client = change(userClient(proxy.url, options));
+    return { proxies: [proxy], client, store: new RedisIdempotencyStore({ client, ...waits }) };
+  };
+}
+
+const throughSentinel: Reach = async (change) => {
+  const proxy = await proxied(single);
+  const natMap = { [`127.0.0.1:${String(single.port)}`]: { host: '127.0.0.1', port: proxy.port } };
+  const sentinels = [sentinel.address];
+  const client = change(userClient('', { sentinels, name: NAME, natMap }));
+  await until(() => client.status === 'ready');
+  return { proxies: [proxy], client, store: new RedisIdempotencyStore({ client }) };
+};
+
+function clusterWith(options: object): Reach {
+  return async (change) => {
+    const proxies = await Promise.all(cluster.nodes.map(proxied));
+    const natMap = Object.fromEntries(
+      cluster.nodes.map((node, i) => [
+        `127.0.0.1:${String(node.port)}`,
+        { host: '127.0.0.1', port: proxies[i]!.port },
+      ]),
+    );
+    const client = change(new Cluster(cluster.addresses, { natMap, ...options }));
+    client.on('error', () => undefined);
+    closeAfterTest({ stop: async () => client.disconnect() });
+    await until(() => client.status === 'ready');
+    return { proxies, client, store: new RedisIdempotencyStore({ client }) };
+  };
+}
+
+const clients: [string, Reach][] = [
+  ['of the user', singleWith({ enableAutoPipelining: false })],
+  [
+    'of the user, with auto-pipelining',
+    // ioredis hands out nothing of a pipeline before it has all of it: one reply less, and it would wait for ever.
+    singleWith({ enableAutoPipelining: true, socketTimeout: 1_000 }),
+  ],
+  ['of the user, by Sentinel', throughSentinel],
+  ['of the user, to a cluster', clusterWith({})],
+  ['of the user, to a cluster, with auto-pipelining', clusterWith({ enableAutoPipelining: true })],
+];
+
+const own: [string, Reach] = [
+  'of its own',
+  async () => {
+    const proxy = await proxied(single);
+    return { proxies: [proxy], store: ownStore(proxy.url) };
+  },
+];
+
+const replicated: [string, Reach] = [
+  'of its own for waitReplicas',
+  singleWith({ enableAutoPipelining: false }, { waitReplicas: WAIT_REPLICAS }),
+];
+
+describe.each([own, ...clients, replicated])('A store with a connection %s', (_, reach) => {
+  describe.each(SHIFTS)('on which a relay begins to %s', (shift) => {
+    it.each(CROWDS)('hands out nothing of another request: %s', async (crowd) => {
+      const { store, proxies } = await reach((client) => client);
+      closeAfterTest({ stop: () => store.close() });
+      const { foreign, codes, told } = await underShiftedReplies({ store, proxies, shift, crowd });
+      expect(foreign).toEqual([]);
+      expect(codes).toContain('idempotency_store_reply_mismatched');
+      // Once for each connection, however many replies came with the first one.
+      expect(told).toBeGreaterThan(0);
+      expect(told).toBeLessThanOrEqual(proxies.length);
+      await untilInStep(store);
+    });
+  });
+});
+
+describe('The test of shifted replies', () => {
+  describe.each(clients)('objects to a client %s', (_, reach) => {
+    it.each(CROWDS)('that believes whatever comes: %s', async (crowd) => {
+      const { store, proxies } = await reach(believing);
+      const seen = await underShiftedReplies({ store, proxies, shift: 'repeat the reply', crowd });
+      expect(seen.foreign).not.toEqual([]);
+    });
+  });
+});
+
+describe('An error reply', () => {
+  const oom = "-OOM command not allowed when used memory > 'maxmemory'.";
+  const acquired = `*6\r\n${NONCE}\r\n$8\r\nacquired\r\n$1\r\n7\r\n:1\r\n:1\r\n:0`;
+
+  /** The codes of three begins that are under way together. */
+  async function codesOf(...replies: (string | undefined)[]): Promise<unknown[]> {
+    const server = closeAfterTest(await startScriptedServer(replies));
+    const client = userClient(server.url, {
+      protocol: 2,
+      maxRetriesPerRequest: 0,
+      retryStrategy: () => null,
+    });
+    await until(() => client.status === 'ready');
+    const store = new RedisIdempotencyStore({ client });
+    const begins = [1, 2, 3].map(() => store.begin(beginCommand({ timeoutMs: 500 })));
+    const results = await Promise.allSettled(begins);
+    return results.map((result) =>
+      result.status === 'fulfilled' ? result.value.kind : (result.reason as { code: unknown }).code,
+    );
+  }
+
+  it('says that nothing was executed where the replies go on in step', async () => {
+    expect(await codesOf(oom, acquired, acquired)).toEqual([
+      'idempotency_store_unavailable',
+      'acquired',
+      'acquired',
+    ]);
+    expect(await codesOf(oom, oom, oom)).toEqual(Array(3).fill('idempotency_store_unavailable'));
+  });
+
+  it('says nothing where they turn out to be out of step: the first command may have been executed', async () => {
+    const [first, second] = await codesOf(undefined, oom, acquired);
+    expect(first).toBe('idempotency_store_outcome_unknown');
+    expect(second).toBe('idempotency_store_reply_mismatched');
+  });
+
+  it('says nothing where a reply is still owed when the time is over', async () => {
+    const [first] = await codesOf(undefined, oom, undefined);
+    expect(first).toBe('idempotency_store_outcome_unknown');
+  });
+});

@@ -1,0 +1,105 @@
+import { Cluster, Redis } from 'ioredis';
+import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import type { Fingerprint } from '../../../../lib/core/record.js';
+import type { RedisProxy } from '../../../support/redis-proxy.js';
+import { beginCommand, completeCommand, leaseOf, newRecordKey } from './commands.js';
+import { until } from './until.js';
+
+/** How a relay gets out of step. */
+export const SHIFTS = ['skip the reply', 'repeat the reply'] as const;
+
+/** Whose replies get mixed up. */
+export const CROWDS = ['many keys', 'one hot key'] as const;
+
+interface Shifted {
+  readonly store: RedisIdempotencyStore;
+  /** One for each server. */
+  readonly proxies: readonly RedisProxy[];
+  readonly shift: (typeof SHIFTS)[number];
+  readonly crowd: (typeof CROWDS)[number];
+}
+
+export interface Seen {
+  /** What requests were told that is not theirs. */
+  readonly foreign: readonly string[];
+  /** The codes of the errors. */
+  readonly codes: ReadonlySet<unknown>;
+  /** How often a connection was told of. */
+  readonly told: number;
+}
+
+const KEYS = 20;
+const REQUESTS = 200;
+const OTHER = 'another content' as Fingerprint;
+
+/**
+ * Repetitions of finished requests, each second one with another content, while a relay loses the order of the replies:
+ * a request with its own content is to get the outcome of its own key, and one with another content a mismatch.
+ */
+export async function underShiftedReplies({
+  store,
+  proxies,
+  shift,
+  crowd,
+}: Shifted): Promise<Seen> {
+  let told = 0;
+  await store.open({ replyMismatched: () => (told += 1) });
+  const keys = Array.from({ length: crowd === 'many keys' ? KEYS : 1 }, newRecordKey);
+  for (const recordKey of keys) {
+    const begin = beginCommand({ recordKey, timeoutMs: 10_000 });
+    const reply = await store.begin(begin);
+    const lease = leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
+    const body = Buffer.from(recordKey);
+    await store.complete(lease, completeCommand({ outcome: { header: '{}', body } }));
+  }
+  const aims = proxies.map((proxy) => proxy.aim('begin', shift, { nth: 10 }));
+  const foreign: string[] = [];
+  const codes = new Set<unknown>();
+  const request = async (i: number) => {
+    const recordKey = keys[i % keys.length]!;
+    const isOther = Math.floor(i / keys.length) % 2 === 1;
+    const begin = beginCommand({ recordKey, ...(isOther ? { fingerprint: OTHER } : {}) });
+    try {
+      const reply = await store.begin(begin);
+      const got =
+        reply.kind === 'completed' ? Buffer.from(reply.outcome.body).toString() : reply.kind;
+      if (got !== (isOther ? 'mismatch' : recordKey)) foreign.push(got);
+    } catch (error) {
+      codes.add((error as { code?: unknown }).code);
+    }
+  };
+  await Promise.all(Array.from({ length: REQUESTS }, (_, i) => request(i)));
+  if (aims.every(({ hits }) => hits === 0)) throw new Error('The relay has shifted nothing.');
+  for (const proxy of proxies) proxy.heal();
+  return { foreign, codes, told };
+}
+
+/** The store is in step again: each request gets what is its own. */
+export async function untilInStep(store: RedisIdempotencyStore): Promise<void> {
+  const begin = beginCommand();
+  await until(async () => {
+    const kind = await store.begin(begin).then(
+      (reply) => reply.kind,
+      () => undefined,
+    );
+    return kind === 'acquired' || kind === 'owned';
+  });
+}
+
+/** The planted mistake: whatever comes in a command's place is taken for its reply. */
+export function believing<Client extends Redis | Cluster>(client: Client): Client {
+  if (client instanceof Cluster) {
+    for (const node of client.nodes()) believing(node);
+    client.on('+node', (node: Redis) => void believing(node));
+    return client;
+  }
+  const binary = client as unknown as Record<'evalshaBuffer', Send>;
+  const send = binary.evalshaBuffer.bind(client);
+  binary.evalshaBuffer = async (...args) => {
+    const reply = await send(...args);
+    return Array.isArray(reply) ? [Buffer.from(String(args.at(-1))), ...reply.slice(1)] : reply;
+  };
+  return client;
+}
+
+type Send = (...args: unknown[]) => Promise<unknown>;
