@@ -7,7 +7,8 @@ import type { TableName } from './table-name.js';
 
 /**
  * Runs the migrations that are missing, each in a transaction of its own. An advisory lock lets one process at
- * a time do so; the others wait for it, look, and find nothing to do.
+ * a time do so; the others wait for it, look, and find nothing to do. No nonces: no caller is answered by what is read here,
+ * the start checks look again, and the next statement on the connection is compared.
  *
  * @returns the numbers of those that were run.
  */

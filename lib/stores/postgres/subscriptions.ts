@@ -11,7 +11,8 @@ const LONGEST_RECONNECT_PAUSE_MS = 1_000;
 
 /**
  * The ends of records that this process is told of, over one connection that listens to the one channel of
- * the table. It is opened when the first one waits, and opened again if it breaks while somebody waits.
+ * the table. It is opened when the first one waits, and opened again if it breaks while somebody waits. Nothing that comes
+ * over it is an outcome: whoever is told of an end reads the record.
  */
 export class Subscriptions {
   private readonly watchers = new Watchers<string>();
