@@ -5,7 +5,8 @@ export type NestPackages = Readonly<Record<`@nestjs/${string}`, string>>;
 export const nestVersions = {
   '11.1.4': nest('11.1.4', { fastify: '11.1.4', swagger: '11.0.0' }),
   '11.2.10': nest('11.2.10', { fastify: '11.2.8', swagger: '11.4.7' }),
-  '12.0.0': nest('12.0.0', { fastify: '12.0.1', swagger: '12.0.0' }),
+  // Of 12.0.0, core wants the common of 11: npm does not install it.
+  '12.0.1': nest('12.0.1', { fastify: '12.0.1', swagger: '12.0.1' }),
 } as const satisfies Record<string, NestPackages>;
 
 function nest(version: string, others: { fastify: string; swagger: string }): NestPackages {

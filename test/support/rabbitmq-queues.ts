@@ -1,6 +1,8 @@
 import { connect } from 'amqplib';
 import type { RabbitMqServer } from './rabbitmq-server.js';
 
+const MOST_LOOKS = 10;
+
 export interface QueueLength {
   /** Messages that wait for a consumer. */
   readonly ready: number;
@@ -32,17 +34,31 @@ export async function queueLength(url: string, queue: string): Promise<QueueLeng
  *
  * @throws Error where there is no such queue.
  */
-export async function queueDepth(server: RabbitMqServer, queue: string): Promise<QueueDepth> {
-  const columns = ['name', 'messages_ready', 'messages_unacknowledged', 'consumers'];
-  const output = await server.control('list_queues', '--quiet', '--formatter=json', ...columns);
-  const queues = JSON.parse(output) as QueueRow[];
-  const row = queues.find(({ name }) => name === queue);
+export async function queueDepth(
+  server: Pick<RabbitMqServer, 'control'>,
+  queue: string,
+): Promise<QueueDepth> {
+  const row = (await listQueues(server)).find(({ name }) => name === queue);
   if (row === undefined) throw new Error(`there is no queue ${queue}`);
   return {
     ready: row.messages_ready,
     unacked: row.messages_unacknowledged,
     consumers: row.consumers,
   };
+}
+
+/** On a busy machine rabbitmqctl may end well and without all that it had to say: it is asked again. */
+async function listQueues(server: Pick<RabbitMqServer, 'control'>): Promise<QueueRow[]> {
+  const columns = ['name', 'messages_ready', 'messages_unacknowledged', 'consumers'];
+  for (let times = 1; ; times += 1) {
+    const output = await server.control('list_queues', '--quiet', '--formatter=json', ...columns);
+    try {
+      return JSON.parse(output) as QueueRow[];
+    } catch (error) {
+      if (times < MOST_LOOKS) continue;
+      throw new Error(`rabbitmqctl lists no queues: ${JSON.stringify(output)}`, { cause: error });
+    }
+  }
 }
 
 /**

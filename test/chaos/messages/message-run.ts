@@ -71,7 +71,7 @@ export class MessageRun {
     const deadline = performance.now() + plan.leaseMs + PATIENCE_MS;
     while (performance.now() < deadline) {
       await delay(ASK_PAUSE_MS);
-      if (lab.wire.unacknowledged === 0 && (await lab.ready()) === 0) return;
+      if (await lab.isEmpty()) return;
     }
   }
 

@@ -75,7 +75,13 @@ function parseOnExpress(app: NestExpressApplication): void {
 }
 
 async function parseOnFastify(app: NestFastifyApplication): Promise<void> {
-  app.useBodyParser('application/octet-stream');
+  // Fastify's own way: on Nest 11, `app.useBodyParser()` takes the place of all of Nest's parsers, raw bodies included.
+  app
+    .getHttpAdapter()
+    .getInstance()
+    .addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, (_, body, done) => {
+      done(null, body);
+    });
   await app.register(multipart, { attachFieldsToBody: true });
 }
 

@@ -177,8 +177,21 @@ export class MessageLab {
   }
 
   /** How many messages wait for a consumer. */
-  async ready(): Promise<number> {
+  private async ready(): Promise<number> {
     return (await queueLength(this.servers.broker.url, this.name)).ready;
+  }
+
+  /**
+   * Whether nothing is left, neither with the broker nor on the way. The two are seen one after the other: only where
+   * nothing was delivered meanwhile, nothing has slipped by.
+   */
+  async isEmpty(): Promise<boolean> {
+    const { delivered } = this.wire;
+    if (this.wire.unacknowledged > 0 || (await this.ready()) > 0) return false;
+    // Asked last, for it takes long, and it knows of what was sent to a consumer and has not come yet.
+    const { ready, unacked } = await queueDepth(this.servers.broker, this.name);
+    if (ready + unacked > 0) return false;
+    return this.wire.unacknowledged === 0 && this.wire.delivered === delivered;
   }
 
   /** All that is known once the consumers have ended. */
