@@ -26,9 +26,11 @@ afterAll(() => Promise.all([server.stop(), compiled.remove()]));
 describe('The migrations', () => {
   it(`are run once when ${PROCESSES} processes start at once on an empty database`, async () => {
     const url = await server.newDatabase();
+    // So many processes at once keep the machine too busy to connect within the two seconds that are the default.
+    const options = { url, connection: { connectionTimeoutMillis: 30_000 } };
     const script = `
       const { migrate } = await import(${JSON.stringify(compiled.pathOf('stores/postgres/index'))});
-      console.log(JSON.stringify(await migrate({ url: ${JSON.stringify(url)} })));`;
+      console.log(JSON.stringify(await migrate(${JSON.stringify(options)})));`;
     const processes = Array.from({ length: PROCESSES }, () =>
       run(process.execPath, ['--input-type=module', '--eval', script]),
     );

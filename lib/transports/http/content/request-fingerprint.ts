@@ -140,7 +140,7 @@ function rawBytes(content: RequestContent): Uint8Array {
     );
   }
   throw new IdempotencyOptionsError(
-    'The option "fingerprint" is \'bytes\', but the request\'s raw bytes are not there: create the application with { rawBody: true }. A body parser of your own has to keep them as "rawBody".',
+    'The option "fingerprint" is \'bytes\', but the request\'s raw bytes are not there: create the application with { rawBody: true }. A body parser of your own has to keep them as "rawBody"; on Nest 11 with Fastify, app.useBodyParser() turns off Nest\'s parsers, which do.',
   );
 }
 
