@@ -14,6 +14,7 @@ import { jitteredPause, monotonicNow } from './pause.js';
 import type { Lease } from './record.js';
 import type { TransactionalRecords } from './transactional-records.js';
 import type { OpenTransaction, UnitOfWork } from './unit-of-work.js';
+import { forget } from './when-ready.js';
 
 const OWN: Settlement = { kind: 'own' };
 
@@ -86,12 +87,12 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   }
 
   isConflict(error: unknown): boolean {
-    return this.transactions.unitOfWork.isConflict(error);
+    return isTold(() => this.transactions.unitOfWork.isConflict(error));
   }
 
   isInterruption(error: unknown): boolean {
     const isLost = this.held?.transaction.lost?.aborted === true;
-    return isLost || this.transactions.unitOfWork.isInterruption(error);
+    return isLost || isTold(() => this.transactions.unitOfWork.isInterruption(error));
   }
 
   conflicted(): void {
@@ -138,8 +139,11 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
       );
     }
     this.watch.start();
-    this.held.transaction.lost?.addEventListener('abort', () => {
-      this.watch.lose('connection_lost');
+    const { transaction, ended } = this.held;
+    transaction.lost?.addEventListener('abort', this.onConnectionLost);
+    // Its signal may be the connection's, which outlives the transaction.
+    void ended.then(() => {
+      transaction.lost?.removeEventListener('abort', this.onConnectionLost);
     });
     return undefined;
   }
@@ -356,8 +360,23 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     return this.watch.isLost;
   }
 
+  private readonly onConnectionLost = (): void => {
+    this.watch.lose('connection_lost');
+  };
+
   private end(): void {
     this.watch.stop();
     this.host.ended(this);
+  }
+}
+
+/** What a unit of work of the user's own cannot tell is not so: an attempt that nobody ends would keep its key. */
+function isTold(ask: () => unknown): boolean {
+  try {
+    const answer = ask();
+    forget(answer);
+    return answer === true;
+  } catch {
+    return false;
   }
 }

@@ -82,9 +82,14 @@ export function nothingFormat(codec: OutcomeCodec): OutcomeFormat {
 }
 
 function encodedError(error: unknown, codec: OutcomeCodec, thrown?: ThrownValues): Outcome {
-  const kept = thrown?.valueOf(error);
-  const encoded = kept && encodeThrown(kept.value, codec);
-  return encoded === undefined || encoded instanceof Error ? encodeFailure(error) : encoded;
+  try {
+    const kept = thrown?.valueOf(error);
+    const encoded = kept && encodeThrown(kept.value, codec);
+    if (encoded !== undefined && !(encoded instanceof Error)) return encoded;
+  } catch {
+    // An exception of the application's own that cannot be asked what it says.
+  }
+  return encodeFailure(error);
 }
 
 function held(decoded: DecodedOutcome, thrown?: ThrownValues): HeldOutcome {

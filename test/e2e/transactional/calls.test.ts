@@ -1,10 +1,13 @@
 import { randomUUID } from 'node:crypto';
+import { getEventListeners } from 'node:events';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import {
   currentIdempotencyTransaction,
   IdempotencyService,
   requireIdempotencyTransaction,
   type IdempotencyContext,
+  type OpenTransaction,
+  type TransactionOptions,
 } from 'nestjs-idempotency';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { useBank } from './support/bank.js';
@@ -119,6 +122,71 @@ describe('A transactional call', () => {
     expect(await run(3)).toBe(4);
     expect(await committed(key)).toEqual([4]);
   });
+
+  it('frees the key where the unit of work cannot say what an error is', async () => {
+    const unitOfWork = Object.create(bank.unitOfWork, {
+      isConflict: { value: () => Promise.reject(new Error('planned')) },
+      isInterruption: {
+        value: () => {
+          throw new Error('planned');
+        },
+      },
+    }) as typeof bank.unitOfWork;
+    await withUnitOfWork(unitOfWork, async (calls) => {
+      const key = randomUUID();
+      const failing = calls.run(callOf(key), async (context) => {
+        await book(context);
+        throw new Error('no cover');
+      });
+      await expect(failing).rejects.toThrow('no cover');
+      await calls.run(callOf(key), book);
+      expect(await committed(key)).toEqual([2]);
+    });
+  });
+
+  it('does not listen to a connection any more that its transaction has given back', async () => {
+    const connection = new AbortController();
+    const unitOfWork = Object.create(bank.unitOfWork, {
+      run: {
+        value: (options: TransactionOptions, work: (opened: OpenTransaction) => Promise<unknown>) =>
+          bank.unitOfWork.run(options, (opened) => work({ ...opened, lost: connection.signal })),
+      },
+    }) as typeof bank.unitOfWork;
+    await withUnitOfWork(unitOfWork, async (calls) => {
+      const listeners = () => getEventListeners(connection.signal, 'abort').length;
+      await calls.run(callOf(randomUUID()), async (context) => {
+        expect(listeners()).toBe(1);
+        await book(context);
+      });
+      const failing = calls.run(callOf(randomUUID()), () => {
+        throw new Error('no cover');
+      });
+      await expect(failing).rejects.toThrow('no cover');
+      expect(listeners()).toBe(0);
+    });
+  });
+
+  async function withUnitOfWork(
+    unitOfWork: typeof bank.unitOfWork,
+    use: (calls: IdempotencyService) => Promise<void>,
+  ): Promise<void> {
+    const own = await startApp({
+      platform: 'fastify',
+      controllers: [],
+      store: bank.newStore(),
+      options: {
+        unitOfWork,
+        commandTimeoutMs: 5_000,
+        saveTimeoutMs: 5_000,
+        shutdownTimeoutMs: 1_000,
+      },
+    });
+    try {
+      await use(own.nest.get(IdempotencyService, { strict: false }));
+    } finally {
+      await own.close();
+    }
+  }
 
   it('hands out a transaction to nobody else', async () => {
     expect(currentIdempotencyTransaction()).toBeUndefined();

@@ -17,6 +17,7 @@ import {
   encodeValue,
   VALUE_NOT_KEPT,
 } from '../../../lib/transports/call/call-outcome.js';
+import { valueFormat } from '../../../lib/transports/call/outcome-format.js';
 
 const json = jsonCodec();
 const messagePack = messagePackCodec();
@@ -55,6 +56,19 @@ function rejection(outcome: Outcome, codec: OutcomeCodec): OperationRejectedErro
   }
   throw new Error('it was read');
 }
+
+describe('a failure that cannot be asked what it says', () => {
+  it('is kept by its name and message', () => {
+    const error = new RangeError('planned');
+    const thrown = {
+      valueOf: () => {
+        throw new Error('a bug of the exception');
+      },
+      errorOf: () => undefined,
+    };
+    expect(valueFormat(json, thrown).encodeFailure(error)).toEqual(encodeFailure(error));
+  });
+});
 
 describe('the value of a call', () => {
   it.each<[string, unknown, OutcomeCodec, string]>([
