@@ -29,6 +29,7 @@ export class UnprotectedAttempt implements Attempt, Alarm {
     requireManualDestroy: true,
   });
   private abortion: AbortController | undefined;
+  private isOver = false;
 
   /** @param token - that of the begin which got no answer: it may have acquired the record after all. */
   constructor(
@@ -48,8 +49,8 @@ export class UnprotectedAttempt implements Attempt, Alarm {
     if (this.abortion === undefined) {
       this.abortion = new AbortController();
       // AbortSignal.timeout() would stay for good: its timer holds the async context, from which the signal is reached.
-      if (monotonicNow() < this.dueAt) this.host.alarms.set(this);
-      else this.ring();
+      if (monotonicNow() >= this.dueAt) this.ring();
+      else if (!this.isOver) this.host.alarms.set(this);
     }
     return this.abortion.signal;
   }
@@ -62,14 +63,14 @@ export class UnprotectedAttempt implements Attempt, Alarm {
   }
 
   complete(final: FinalOutcome): Promise<Settlement> {
-    this.host.alarms.callOff(this);
+    this.stopWatching();
     void this.saveLater(final);
     return Promise.resolve({ kind: 'own' });
   }
 
   /** A begin that was executed after all would block the key for its lease. */
   release(): Promise<void> {
-    this.host.alarms.callOff(this);
+    this.stopWatching();
     const giveUpAt = monotonicNow() + this.claim.options.commandTimeoutMs;
     void this.writer.release(giveUpAt).then(() => {
       this.host.ended(this);
@@ -84,6 +85,11 @@ export class UnprotectedAttempt implements Attempt, Alarm {
 
   responseDiverged(): void {
     this.host.events.emit({ type: 'response_diverged', ...this.subject });
+  }
+
+  private stopWatching(): void {
+    this.isOver = true;
+    this.host.alarms.callOff(this);
   }
 
   private async saveLater(final: FinalOutcome): Promise<void> {

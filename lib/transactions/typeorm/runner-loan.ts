@@ -79,9 +79,12 @@ export class RunnerLoan<Manager> {
 
   async giveBack(): Promise<void> {
     this.isReturned = true;
-    await this.runner.release();
-    this.connection.off('error', this.onLost);
-    this.connection.off('end', this.onLost);
+    try {
+      await this.runner.release();
+    } finally {
+      this.connection.off('error', this.onLost);
+      this.connection.off('end', this.onLost);
+    }
   }
 
   private readonly onLost = () => this.losing.abort();
