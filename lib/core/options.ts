@@ -2,6 +2,7 @@ import { checkBoolean, checkChoice, checkInteger } from './option-checks.js';
 import type { FinishedState } from './record.js';
 import type { Recover } from './recovery.js';
 import type { IsolationLevel } from './unit-of-work.js';
+import { ignoreAnswer } from './when-ready.js';
 
 /** What the outcome policy and the retention are told about an attempt's end. */
 export interface OutcomeSummary {
@@ -211,9 +212,10 @@ export function finishedRetentionMs(
 ): number {
   if (typeof retentionMs === 'number') return retentionMs;
   try {
-    const chosen = retentionMs(summary);
+    const chosen: unknown = retentionMs(summary);
+    ignoreAnswer('retentionMs', chosen);
     checkInteger('retentionMs', chosen, 1, RETENTION_MAX_MS);
-    return chosen;
+    return chosen as number;
   } catch {
     return DAY_MS;
   }

@@ -1,4 +1,5 @@
 import type { OutcomeSummary } from './options.js';
+import { ignoreAnswer } from './when-ready.js';
 
 /**
  * Decides whether an outcome is kept and replayed, or released so that the operation may run again at
@@ -32,6 +33,7 @@ export function asksToKeep(
   try {
     const answer: unknown = policy(summary);
     if (typeof answer === 'boolean') return answer;
+    ignoreAnswer('keep', answer);
   } catch {
     // As if it had said nothing.
   }

@@ -1,3 +1,6 @@
+import { types } from 'node:util';
+import { IdempotencyOptionsError } from './errors.js';
+
 /** What is there, or will be: promises of other realms and lazy query builders, too. */
 export type Awaitable<Value> = Value | PromiseLike<Value>;
 
@@ -16,4 +19,48 @@ export function whenReady<Value, Result>(
 
 export function isThenable<Value>(value: Awaitable<Value>): value is PromiseLike<Value> {
   return typeof (value as Partial<PromiseLike<Value>> | null | undefined)?.then === 'function';
+}
+
+/**
+ * The answer of a function that has to answer at once.
+ *
+ * @param option - its name.
+ * @param operation - whose option it is, where that is known.
+ * @throws {@link IdempotencyOptionsError} for a promise.
+ */
+export function atOnce<Answer>(option: string, answer: Answer, operation?: string): Answer {
+  if (!isThenable(answer)) return answer;
+  forget(answer);
+  const owner = operation === undefined ? '' : ` of ${operation}`;
+  throw new IdempotencyOptionsError(
+    `The function given as the option "${option}"${owner} returned a promise: it has to answer at once.`,
+  );
+}
+
+const warned = new Set<string>();
+
+/** Ignores the answer of a function that has to answer at once, and warns where it is a promise, once for each option. */
+export function ignoreAnswer(option: string, answer: unknown): void {
+  if (!isThenable(answer)) return;
+  forget(answer);
+  if (warned.has(option)) return;
+  warned.add(option);
+  process.emitWarning(
+    `The function given as the option "${option}" returned a promise: it has to answer at once. Its default counts instead.`,
+    { type: 'IdempotencyWarning', code: 'IDEMPOTENCY_PROMISE_IGNORED' },
+  );
+}
+
+/**
+ * Does not wait for an answer: were it a promise that rejects, it would end the process.
+ *
+ * @param failed - is told of the rejection.
+ */
+export function forget(answer: unknown, failed: (error: unknown) => void = ignore): void {
+  // Of no other thenable: to call its `then` would run a lazy query.
+  if (types.isPromise(answer)) answer.catch(failed);
+}
+
+function ignore(): void {
+  // It was no answer.
 }

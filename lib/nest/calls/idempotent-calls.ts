@@ -2,6 +2,7 @@ import { Injectable, type Type } from '@nestjs/common';
 import { OperationRejectedError } from '../../core/errors.js';
 import { fingerprint } from '../../core/fingerprint.js';
 import type { Scope } from '../../core/record-key.js';
+import { atOnce } from '../../core/when-ready.js';
 import { callerUnknown, keyMissing } from '../../transports/call/call-refusals.js';
 import { CallTransport, valueOf } from '../../transports/call/call-transport.js';
 import type { Call, CallResult } from '../../transports/call/call.js';
@@ -13,10 +14,10 @@ import { RouteRegistry } from '../routes/route-registry.js';
 import type { CallRoute } from './call-route.js';
 
 const KEY_REMEDY =
-  'The function given as the option "key" has to answer, at once, with a text that is not empty.';
+  'The function given as the option "key" has to answer with a text that is not empty.';
 
 const SCOPE_REMEDY =
-  'The function given as the option "scope" has to answer, at once, with all parts, such as the tenant.';
+  'The function given as the option "scope" has to answer with all parts, such as the tenant.';
 
 /** Runs the methods that `@Idempotent()` stands on and that handle no requests. Nest gives it to their instances. */
 @Injectable()
@@ -52,7 +53,7 @@ export class IdempotentCalls {
 
 function callOf(route: CallRoute, args: readonly unknown[]): Call | OperationRejectedError {
   const { operation, keep, format, maxStoredBytes, protocol: options } = route;
-  const key = route.key(...args);
+  const key = atOnce('key', route.key(...args), operation);
   if (typeof key !== 'string' || key === '') return keyMissing(operation, KEY_REMEDY);
   const scope = scopeOf(route, args);
   if (scope === undefined) return callerUnknown(operation, SCOPE_REMEDY);
@@ -70,8 +71,9 @@ function callOf(route: CallRoute, args: readonly unknown[]): Call | OperationRej
 }
 
 /** Whose key it is; `undefined` where a part of it is missing. */
-function scopeOf({ scope }: CallRoute, args: readonly unknown[]): Scope | undefined {
-  const answer = scope === undefined ? [] : (scope(...args) as ScopeAnswer);
+function scopeOf({ operation, scope }: CallRoute, args: readonly unknown[]): Scope | undefined {
+  const answer =
+    scope === undefined ? [] : (atOnce('scope', scope(...args), operation) as ScopeAnswer);
   const isNobodys = Array.isArray(answer) && answer.length === 0;
   return isNobodys ? [] : toScope(answer);
 }
@@ -81,5 +83,5 @@ function payloadOf(
   { operation, payload }: CallRoute,
   args: readonly unknown[],
 ): string | Uint8Array {
-  return payload === undefined ? '' : chosenContent(payload(...args), `"payload" of ${operation}`);
+  return payload === undefined ? '' : chosenContent(payload(...args), 'payload', operation);
 }

@@ -1,6 +1,7 @@
 import { isDoneWithin } from '../../core/done-within.js';
 import { asError } from '../../core/errors.js';
 import { jittered, monotonicNow } from '../../core/pause.js';
+import { forget } from '../../core/when-ready.js';
 import type { DeleteExpired, DeletionReport, DeletionRound } from './delete-expired.js';
 import type { DeletionInterval, DeletionOptions } from './deletion-options.js';
 
@@ -60,7 +61,11 @@ export class DeletionSchedule {
     try {
       const report = await this.deleteOnce();
       this.isFailing = false;
-      if (report.batches > 0) this.listeners.onDeleted?.(report);
+      const onDeleted: ((report: DeletionReport) => unknown) | undefined = this.listeners.onDeleted;
+      if (report.batches === 0) return;
+      forget(onDeleted?.(report), (error) => {
+        this.tell(asError(error));
+      });
     } catch (error) {
       // The store was closed below it.
       if (this.stopping.signal.aborted) return;
@@ -84,11 +89,14 @@ export class DeletionSchedule {
   }
 
   private tell(error: Error): void {
-    const { onDeletionError = warn } = this.listeners;
-    try {
-      onDeletionError(error);
-    } catch (failure) {
+    const failed = (failure: unknown) => {
       warn(asError(failure));
+    };
+    const onDeletionError: (error: Error) => unknown = this.listeners.onDeletionError ?? warn;
+    try {
+      forget(onDeletionError(error), failed);
+    } catch (failure) {
+      failed(failure);
     }
   }
 }

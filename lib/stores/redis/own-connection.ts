@@ -1,3 +1,4 @@
+import { forget } from '../../core/when-ready.js';
 import { replyCode } from './error-classification.js';
 import { loadIoredis } from './load-ioredis.js';
 import type { OwnRedisClient } from './binary-client.js';
@@ -55,12 +56,12 @@ export function openConnection(options: OwnConnectionOptions): OwnConnection {
 }
 
 /** ioredis reports every failed attempt to reconnect: the first of an outage is enough. */
-function reportOutages(client: OwnRedisClient, report: (error: Error) => void): void {
+function reportOutages(client: OwnRedisClient, report: (error: Error) => unknown): void {
   let reported = false;
   client.on('error', (error: Error) => {
     if (reported) return;
     reported = true;
-    report(error);
+    forget(report(error));
   });
   client.on('ready', () => {
     reported = false;

@@ -1,5 +1,6 @@
 import { types } from 'node:util';
 import type { OutcomeCodec } from '../../core/outcome-codec.js';
+import { atOnce, forget } from '../../core/when-ready.js';
 
 /** One value, written down: bytes and `undefined` as they are, everything else by a codec. */
 export interface OutcomePart {
@@ -13,6 +14,7 @@ export function partOf(value: unknown, codec: OutcomeCodec): OutcomePart {
   // Copies, as the operation may go on with what it has returned, and a caller with what was replayed.
   if (types.isUint8Array(value)) return { kind: 'bytes', bytes: Buffer.from(value) };
   const bytes: unknown = codec.encode(value);
+  forget(bytes);
   if (!types.isUint8Array(bytes)) throw new TypeError('encode() did not return a Uint8Array.');
   return { kind: 'value', bytes };
 }
@@ -25,6 +27,6 @@ export function partValue({ kind, bytes }: OutcomePart, codec: OutcomeCodec): un
     case 'bytes':
       return Buffer.from(bytes);
     case 'value':
-      return codec.decode(bytes);
+      return atOnce('codec', codec.decode(bytes));
   }
 }

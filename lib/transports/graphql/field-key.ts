@@ -1,5 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { OperationRejectedError } from '../../core/errors.js';
+import { atOnce } from '../../core/when-ready.js';
 import { keyMissing } from '../call/call-refusals.js';
 import { isOfSyntax, type ParsedKey } from '../request/idempotency-key.js';
 import { argumentKey } from './argument-key.js';
@@ -21,7 +22,7 @@ export async function fieldKey(
   const { key: choose, required } = options;
   const key =
     typeof choose === 'function'
-      ? plainKey(choose(context), route)
+      ? plainKey(atOnce('key', choose(context), operation), route)
       : await keyInField(field, route);
   if (key === false) throw keyMalformed(route);
   if (key === undefined && required) throw keyMissing(operation, remedyFor(route));

@@ -5,7 +5,7 @@ import { hasCode } from '../../core/errors.js';
 import type { Fingerprint } from '../../core/record.js';
 import { isAwaited } from '../../core/options.js';
 import { recordKey, type Scope } from '../../core/record-key.js';
-import { whenReady } from '../../core/when-ready.js';
+import { atOnce, whenReady } from '../../core/when-ready.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { HttpRoute } from './http-route.js';
 import { fieldLines, keyInLines } from '../request/idempotency-key.js';
@@ -103,7 +103,7 @@ function chosenKey(
 ): string | false | undefined {
   let chosen: unknown;
   try {
-    chosen = typeof key === 'function' ? key(context) : undefined;
+    chosen = typeof key === 'function' ? atOnce('key', key(context), operation) : undefined;
   } catch (error) {
     // As payloadField() and payloadKey() say it.
     if (hasCode(error, 'idempotency_key_invalid')) return false;

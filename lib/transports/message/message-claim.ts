@@ -1,6 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../../core/errors.js';
 import type { Scope } from '../../core/record-key.js';
+import { atOnce } from '../../core/when-ready.js';
 import { callerUnknown } from '../call/call-refusals.js';
 import { checkedKey } from '../call/checked-key.js';
 import type { ResolvedRequestOptions, ScopeAnswer } from '../request/request-options.js';
@@ -20,8 +21,12 @@ const SCOPE_REMEDY =
  * @throws {@link OperationRejectedError} where it has none, or one that cannot be used.
  */
 export function messageKey(context: ExecutionContext, route: MessageRoute): string | undefined {
-  const { key } = route.options;
-  const chosen = typeof key === 'function' ? key(context) : defaultMessageKey(key)(context);
+  const { operation, options } = route;
+  const { key } = options;
+  const chosen =
+    typeof key === 'function'
+      ? atOnce('key', key(context), operation)
+      : defaultMessageKey(key)(context);
   return checkedKey(chosen, route, KEY_REMEDY);
 }
 

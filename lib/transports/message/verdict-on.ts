@@ -1,4 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
+import { ignoreAnswer } from '../../core/when-ready.js';
 import type { FailureVerdict, ResolvedMessageOptions } from './message-options.js';
 
 /** What becomes of a message whose handling failed; one that cannot be judged comes again, for that loses nothing. */
@@ -9,7 +10,9 @@ export function verdictOn(
 ): FailureVerdict {
   if (typeof onFailure !== 'function') return onFailure;
   try {
-    return onFailure(error, context) === 'dead-letter' ? 'dead-letter' : 'requeue';
+    const verdict: unknown = onFailure(error, context);
+    ignoreAnswer('onFailure', verdict);
+    return verdict === 'dead-letter' ? 'dead-letter' : 'requeue';
   } catch {
     return 'requeue';
   }

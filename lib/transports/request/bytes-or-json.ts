@@ -1,6 +1,7 @@
 import { types } from 'node:util';
 import { canonicalJson, checkHoles, isOpaque, containersIn } from '../../core/canonical-json.js';
 import { IdempotencyOptionsError } from '../../core/errors.js';
+import { atOnce } from '../../core/when-ready.js';
 
 /**
  * Content as it is compared: bytes as they are, all else as canonical JSON.
@@ -14,25 +15,31 @@ export function bytesOrJson(value: unknown): string | Uint8Array {
 /**
  * The same for what a function of the user's has chosen to be compared. A member that is `undefined` counts as absent.
  *
- * @param option - the option, and the operation whose it is.
+ * @param option - its name.
+ * @param operation - whose option it is.
  * @throws {@link IdempotencyOptionsError} where it has chosen nothing, or something that would be equal whatever it holds.
  * @throws {@link ContentNotComparableError} for other things that JSON cannot express.
  */
-export function chosenContent(value: unknown, option: string): string | Uint8Array {
-  if (value instanceof Uint8Array) return value;
-  if (value instanceof Promise) refuse(option, 'a promise: it has to answer at once.');
-  if (saysNothing(value)) {
-    refuse(
-      option,
-      'undefined, so that nothing is compared: return null where a value may be absent.',
+export function chosenContent(
+  value: unknown,
+  option: string,
+  operation: string,
+): string | Uint8Array {
+  if (atOnce(option, value, operation) instanceof Uint8Array) return value as Uint8Array;
+  const refuse = (what: string) => {
+    throw new IdempotencyOptionsError(
+      `The function given as the option "${option}" of ${operation} returned ${what}`,
     );
+  };
+  if (saysNothing(value)) {
+    refuse('undefined, so that nothing is compared: return null where a value may be absent.');
   }
   const containers = containersIn(value);
   checkHoles(containers);
   for (const container of containers) {
     const loss = lossOf(container);
     if (loss !== undefined) {
-      refuse(option, `${loss}, which JSON cannot tell from another one: return plain data.`);
+      refuse(`${loss}, which JSON cannot tell from another one: return plain data.`);
     }
   }
   return canonicalJson(value);
@@ -55,8 +62,4 @@ function lossOf(container: object): string | undefined {
     return Number.isNaN(Date.prototype.getTime.call(container)) ? 'an invalid Date' : undefined;
   }
   return isOpaque(container) ? 'a Map, a promise or another object without members' : undefined;
-}
-
-function refuse(option: string, what: string): never {
-  throw new IdempotencyOptionsError(`The function given as the option ${option} returned ${what}`);
 }

@@ -1,3 +1,5 @@
+import { atOnce } from '../../core/when-ready.js';
+
 /** How the key's header field is read: see {@link HttpOptions.keySyntax}. */
 export type KeySyntax = 'lenient' | 'strict' | 'uuid' | ((key: string) => boolean);
 
@@ -39,7 +41,7 @@ export function parseKey(value: string, syntax: KeySyntax, maxLength: number): P
 /** Whether a key, however it came, is one that `syntax` allows; all are that a header field could not say otherwise. */
 export function isOfSyntax(key: string, syntax: KeySyntax): boolean {
   if (syntax === 'uuid') return UUID.test(key);
-  return typeof syntax !== 'function' || syntax(key);
+  return typeof syntax !== 'function' || atOnce('keySyntax', syntax(key));
 }
 
 /**

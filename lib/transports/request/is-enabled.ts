@@ -1,5 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../../core/errors.js';
+import { forget } from '../../core/when-ready.js';
 import type { ResolvedRequestOptions } from './request-options.js';
 
 /**
@@ -14,6 +15,7 @@ export function isEnabled(
 ): boolean {
   const answer: unknown = typeof enabled === 'function' ? enabled(context) : enabled;
   if (typeof answer === 'boolean') return answer;
+  forget(answer);
   throw new IdempotencyOptionsError(
     `The function given as the option "enabled" of ${operation} must answer true or false, at once.`,
   );

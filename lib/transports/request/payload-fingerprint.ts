@@ -25,9 +25,8 @@ export function payloadFingerprint(
 ): PayloadFingerprint {
   if (option === false) return () => NO_FINGERPRINT;
   if (typeof option === 'function') {
-    const name = `"fingerprint" of ${operation}`;
     return (content, context) =>
-      fingerprint([operation, chosenContent(option(content, context), name)]);
+      fingerprint([operation, chosenContent(option(content, context), 'fingerprint', operation)]);
   }
   if (typeof option === 'string') {
     return ({ path, body }) => fingerprint([operation, path, bytesOrJson(body)]);

@@ -1,5 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { canonicalJson } from '../../core/canonical-json.js';
+import { atOnce } from '../../core/when-ready.js';
 import type { Call } from '../call/call.js';
 import { callerScope } from '../call/caller-scope.js';
 import { checkedKey } from '../call/checked-key.js';
@@ -52,8 +53,12 @@ export async function socketCall(
 }
 
 function keyOf(context: ExecutionContext, route: ValueRoute): string | undefined {
-  const { key } = route.options;
-  const chosen = typeof key === 'function' ? key(context) : keyMember(payloadOf(context));
+  const { operation, options } = route;
+  const { key } = options;
+  const chosen =
+    typeof key === 'function'
+      ? atOnce('key', key(context), operation)
+      : keyMember(payloadOf(context));
   return checkedKey(chosen, route, KEY_REMEDY);
 }
 

@@ -42,6 +42,18 @@ function beginnings(): number[] {
 }
 
 describe('The deletion of expired records', () => {
+  it('waits for no listener, and tells of one that rejects', async () => {
+    deleteFrom.mockResolvedValue(round());
+    onDeleted.mockReturnValue(Promise.reject(new Error('planned: deleted')));
+    onDeletionError.mockReturnValue(Promise.reject(new Error('planned: told')));
+    started();
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(onDeletionError.mock.calls).toMatchObject([[{ message: 'planned: deleted' }]]);
+    expect(emitWarning.mock.calls).toMatchObject([
+      ['Expired records are not deleted: planned: told', {}],
+    ]);
+  });
+
   it('comes every minute, the first time after one', async () => {
     deleteFrom.mockResolvedValue(round());
     started();

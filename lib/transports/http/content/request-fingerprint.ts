@@ -38,9 +38,8 @@ export function requestFingerprint(
 ): RequestFingerprint {
   if (option === false) return () => NO_FINGERPRINT;
   if (typeof option === 'function') {
-    const name = `"fingerprint" of ${operation}`;
     return (content, context) =>
-      fingerprint([operation, chosenContent(option(content, context), name)]);
+      fingerprint([operation, chosenContent(option(content, context), 'fingerprint', operation)]);
   }
   const ofForm = (context: ExecutionContext, select: Selection) =>
     formContent(context.switchToHttp().getRequest(), select, isMulterBound);

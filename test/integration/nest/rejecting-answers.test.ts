@@ -1,0 +1,180 @@
+import { Controller, Injectable, Post } from '@nestjs/common';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { Idempotent, IdempotencyService, type OutcomeCodec } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { fieldKey } from '../../../lib/transports/graphql/field-key.js';
+import { messageKey } from '../../../lib/transports/message/message-claim.js';
+import { verdictOn } from '../../../lib/transports/message/verdict-on.js';
+import { socketCall } from '../../../lib/transports/socket/socket-call.js';
+import { callingApp, type CallingApp } from '../../e2e/calls/support/calling-app.js';
+import { freePort } from '../../support/free-port.js';
+import { platforms } from '../../support/http/combinations.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp } from '../../support/http/start-app.js';
+
+/** A function where an answer is wanted at once, written by somebody in a hurry. */
+const rejecting = async (): Promise<never> => {
+  throw new Error('planned: rejected');
+};
+
+/** Each of them would end the process. */
+const unhandled: unknown[] = [];
+const note = (error: unknown) => void unhandled.push(error);
+
+beforeAll(() => void process.on('unhandledRejection', note));
+afterAll(() => void process.off('unhandledRejection', note));
+afterEach(async () => {
+  await new Promise(setImmediate);
+  expect(unhandled.splice(0)).toEqual([]);
+});
+
+@Controller()
+class ThingsController {
+  @Post('things')
+  @Idempotent()
+  create(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+}
+
+describe.each(platforms)(
+  'A function that rejects where it has to answer at once, on %s',
+  (platform) => {
+    async function started(options: object) {
+      const app = await startApp({
+        platform,
+        store: memoryStore(),
+        controllers: [ThingsController],
+        options: options,
+      });
+      return { app, scenario: app.scenario() };
+    }
+
+    it.each(['enabled', 'key', 'keySyntax', 'scope', 'fingerprint'])(
+      '%s: 500, and nothing runs',
+      async (option) => {
+        const { app, scenario } = await started({ [option]: rejecting });
+        expect((await scenario.post('/things')).status).toBe(500);
+        expect(scenario.executions).toBe(0);
+        await app.close();
+      },
+    );
+
+    it.each(['keep', 'retentionMs'])('%s: its default counts', async (option) => {
+      const { app, scenario } = await started({ [option]: rejecting });
+      const first = await scenario.post('/things');
+      expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
+      expectReplay(await scenario.post('/things'), first);
+      await app.close();
+    });
+  },
+);
+
+describe('A function that rejects where a call wants an answer at once', () => {
+  @Injectable()
+  class Payments {
+    runs = 0;
+
+    @Idempotent({ key: rejecting as never })
+    async byKey() {
+      this.runs += 1;
+    }
+
+    @Idempotent({ key: () => 'k', scope: rejecting })
+    async byScope() {
+      this.runs += 1;
+    }
+
+    @Idempotent({ key: () => 'k', payload: rejecting })
+    async byPayload() {
+      this.runs += 1;
+    }
+  }
+
+  let app: CallingApp;
+  beforeAll(async () => {
+    app = await callingApp({ providers: [Payments] });
+  });
+  afterAll(() => app.nest.close());
+
+  it.each([
+    ['key', 'byKey'],
+    ['scope', 'byScope'],
+    ['payload', 'byPayload'],
+  ] as const)('%s: it is refused, and nothing runs', async (option, method) => {
+    const payments = app.nest.get(Payments);
+    await expect(payments[method]()).rejects.toMatchObject({
+      code: 'idempotency_options_invalid',
+      message: expect.stringContaining(`option "${option}" of Payments.${method}`),
+    });
+    expect(payments.runs).toBe(0);
+  });
+
+  it.each(['keep', 'retentionMs'])('%s: its default counts', async (option) => {
+    const service = app.nest.get(IdempotencyService, { strict: false });
+    const call = { operation: option, key: 'k', scope: 'alice', [option]: rejecting };
+    expect(await service.run(call, () => 'first')).toBe('first');
+    expect(await service.run(call, () => 'second')).toBe('first');
+  });
+
+  it('codec: what it cannot write or read is not kept', async () => {
+    const service = app.nest.get(IdempotencyService, { strict: false });
+    const call = { operation: 'codec', key: 'k', scope: 'alice' };
+    const encoding = { name: 'own', encode: rejecting, decode: () => 1 } as unknown as OutcomeCodec;
+    await expect(service.run({ ...call, codec: encoding }, () => 1)).rejects.toMatchObject({
+      code: 'idempotency_value_not_storable',
+    });
+    const encode = () => Buffer.from('1');
+    const decoding = { name: 'own', encode, decode: rejecting } as unknown as OutcomeCodec;
+    const read = { ...call, key: 'read', codec: decoding };
+    await expect(service.run(read, () => 1)).rejects.toMatchObject({
+      code: 'idempotency_response_not_kept',
+    });
+  });
+});
+
+describe('A function that rejects where a message wants an answer at once', () => {
+  const options = { key: rejecting, enabled: true };
+  const route = { operation: 'orders.place', options } as never;
+  const context = {} as never;
+
+  it('key: it is refused, on each transport', async () => {
+    const told = /option "key" of orders\.place returned a promise/;
+    expect(() => messageKey(context, route)).toThrow(told);
+    await expect(fieldKey(context, {} as never, route)).rejects.toThrow(told);
+    const gone = new AbortController().signal;
+    await expect(socketCall(context, route, gone, {} as never)).rejects.toThrow(told);
+  });
+
+  it('onFailure: the message comes again, and a warning says why, once', () => {
+    const emitWarning = jest.spyOn(process, 'emitWarning').mockReturnValue(undefined);
+    for (let times = 0; times < 2; times += 1) {
+      expect(verdictOn(new Error(), context, rejecting as never)).toBe('requeue');
+    }
+    expect(emitWarning.mock.calls).toMatchObject([
+      [expect.stringContaining('option "onFailure" returned a promise'), {}],
+    ]);
+    emitWarning.mockRestore();
+  });
+});
+
+describe('A callback that rejects, and that nobody waits for', () => {
+  // Those of postgresStore: test/unit/postgres/deletion-schedule.test.ts.
+  it('onConnectionError of redisStore', async () => {
+    let isTold = (): void => undefined;
+    const told = new Promise<void>((resolve) => (isTold = resolve));
+    const telling: () => unknown = () => {
+      isTold();
+      return rejecting();
+    };
+    const store = redisStore({
+      url: `redis://127.0.0.1:${await freePort()}`,
+      onConnectionError: telling,
+    });
+    await store.open().catch(() => undefined);
+    await told;
+    await store.close();
+  });
+});
