@@ -2,7 +2,12 @@ import type { AttemptHost } from './attempt-host.js';
 import type { Attempt, AttemptTransaction, FinalOutcome, Settlement } from './attempt.js';
 import type { Claim } from './claim.js';
 import { isDoneWithin } from './done-within.js';
-import { asError, NoTransactionError, StoreUnavailableError } from './errors.js';
+import {
+  asError,
+  type IdempotencyErrorCode,
+  NoTransactionError,
+  StoreUnavailableError,
+} from './errors.js';
 import type { AttemptSubject, LeaseLossReason } from './events.js';
 import { ExecutionWatch } from './execution-watch.js';
 import { HeldTransaction, type TransactionEnd } from './held-transaction.js';
@@ -12,6 +17,7 @@ import { inProgressRetentionMs, isAwaited } from './options.js';
 import { OutcomeWriter } from './outcome-writer.js';
 import { jitteredPause, monotonicNow } from './pause.js';
 import type { Lease } from './record.js';
+import { hasSqlState } from './sql-state.js';
 import type { TransactionalRecords } from './transactional-records.js';
 import type { OpenTransaction, UnitOfWork } from './unit-of-work.js';
 import { forget } from './when-ready.js';
@@ -23,6 +29,11 @@ const OPENING_PART = 2 / 3;
 
 /** By so much later the server ends a transaction that this process has not: it is the second line of defence. */
 const SERVER_MARGIN_MS = 1_000;
+
+/** As the libraries wrap it. */
+const MISMATCHED: ReadonlySet<IdempotencyErrorCode> = new Set([
+  'idempotency_store_reply_mismatched',
+]);
 
 /** Before the server is asked again whether a transaction is over. */
 const RETRY_PAUSE_MS = 250;
@@ -133,6 +144,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
         leaseMs * OPENING_PART,
       );
     } catch (cause) {
+      this.tellOfMismatch(cause);
       return new StoreUnavailableError(
         `The transaction could not be opened: ${asError(cause).message}`,
         { cause },
@@ -228,9 +240,19 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     const { held } = this;
     if (held === undefined) return undefined;
     const committing = held.commit(last);
-    if (await isDoneWithin(this.claim.options.saveTimeoutMs, committing)) return committing;
+    if (await isDoneWithin(this.claim.options.saveTimeoutMs, committing)) {
+      const end = await committing;
+      if (end.kind === 'failed') this.tellOfMismatch(end.error);
+      return end;
+    }
     held.transaction.cut?.();
     return undefined;
+  }
+
+  /** The connection is the application's, so its store does not tell. */
+  private tellOfMismatch(error: unknown): void {
+    if (!hasSqlState(error, MISMATCHED)) return;
+    this.host.events.emit({ type: 'reply_mismatched', error: asError(error) });
   }
 
   /** Between two transactions the record has nothing but its lease, which may have run out long ago. */

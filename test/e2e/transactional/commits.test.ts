@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   IdempotencyEvents,
+  StoreReplyMismatchedError,
   UnitOfWork,
   type IdempotencyEvent,
   type IdempotencyModuleOptions,
@@ -94,6 +95,20 @@ describe('A commit of a transactional operation', () => {
     expect(await bank.committed(scenario)).toEqual([]);
     expect(scenario.notes).toEqual([]);
     expect(told()).toEqual(['acquired', 'rolled_back', 'released']);
+    unitOfWork.beforeCommit = () => undefined;
+    expect((await scenario.post('/transfers')).status).toBe(201);
+    expect(await bank.committed(scenario)).toEqual([2]);
+  });
+
+  it('whose connection gives the replies of other statements is told as such, and the next one runs', async () => {
+    const unitOfWork = new TroubledUnitOfWork();
+    await start(unitOfWork);
+    unitOfWork.beforeCommit = () => {
+      throw new StoreReplyMismatchedError('PostgreSQL');
+    };
+    const scenario = app.scenario();
+    expectProblem(await scenario.post('/transfers'), 'store-unavailable');
+    expect(told()).toEqual(['acquired', 'reply_mismatched', 'rolled_back', 'released']);
     unitOfWork.beforeCommit = () => undefined;
     expect((await scenario.post('/transfers')).status).toBe(201);
     expect(await bank.committed(scenario)).toEqual([2]);
