@@ -36,7 +36,8 @@ export class ShiftingRelay {
     return this.relay.stop();
   }
 
-  private join({ client, server }: Link): void {
+  private join({ client, server, breakBoth }: Link): void {
+    server.on('close', breakBoth);
     let last: Buffer = Buffer.alloc(0);
     /** Replies that stand before the one that the server gives. */
     const delayed: Buffer[] = [];

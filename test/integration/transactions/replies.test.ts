@@ -1,0 +1,86 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { migrate } from 'nestjs-idempotency/postgres';
+import { openPostgresPool } from '../../support/postgres-pool.js';
+import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { ShiftingRelay } from '../../support/shifting-relay.js';
+import { closeAfterTest, ownStore, throughPort, userPool } from '../postgres/support/fixture.js';
+import { TransactionalAttempt } from '../postgres/support/transactional-attempt.js';
+import { adapterNames, adapterOf } from './adapters/index.js';
+import type { OpenedUnitOfWork } from './unit-of-work-suite.js';
+
+const LOCK = 'server_version_num';
+const COMPLETE = "(SELECT 'stored' FROM stored";
+const MISMATCHED = { code: 'idempotency_store_reply_mismatched' };
+
+let server: PostgresServer;
+let url: string;
+let relay: ShiftingRelay;
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.stop());
+beforeEach(async () => {
+  url = await server.newDatabase();
+  await migrate({ url });
+  const pool = openPostgresPool(url);
+  await pool.query('CREATE TABLE effects (id text PRIMARY KEY)');
+  await pool.end();
+  relay = closeAfterTest(await ShiftingRelay.start(server.port));
+});
+
+describe.each(adapterNames)('Where replies get out of step in a transaction, %s', (name) => {
+  let opened: OpenedUnitOfWork<never>;
+  let attempt: TransactionalAttempt<never>;
+  beforeEach(async () => {
+    // One connection, so that the next transaction would have that of this one.
+    opened = await adapterOf(name).open(throughPort(url, relay.port), 1);
+    attempt = new TransactionalAttempt(ownStore(url), opened.unitOfWork);
+  });
+  afterEach(() => opened.close());
+
+  const effects = async () => {
+    const { rows } = await userPool(url).query<{ id: string }>('SELECT id FROM effects');
+    return rows.map(({ id }) => id);
+  };
+
+  async function expectTheNextOneToWork(): Promise<void> {
+    const lease = await attempt.begin();
+    const held = await attempt.open(lease);
+    await opened.insert(held.transaction.handle as never, 'next');
+    expect(await attempt.commit(held, lease)).toEqual({ kind: 'committed' });
+    expect(await effects()).toEqual(['next']);
+  }
+
+  it('the lock is not believed, and the connection ended', async () => {
+    const lease = await attempt.begin();
+    relay.shiftAt(LOCK);
+    await expect(attempt.open(lease)).rejects.toMatchObject(MISMATCHED);
+    await expectTheNextOneToWork();
+  });
+
+  it('the outcome is not believed to be stored, nothing is committed, and the connection ended', async () => {
+    const lease = await attempt.begin();
+    const held = await attempt.open(lease);
+    await opened.insert(held.transaction.handle as never, 'one');
+    relay.shiftAt(COMPLETE);
+    expect(await attempt.commit(held, lease)).toMatchObject({ kind: 'failed', error: MISMATCHED });
+    expect(await effects()).toEqual([]);
+    await expectTheNextOneToWork();
+  });
+
+  it('COMMIT is not believed', async () => {
+    const lease = await attempt.begin();
+    const held = await attempt.open(lease);
+    await opened.insert(held.transaction.handle as never, 'one');
+    const tellsOfCommands = ['pg', 'drizzle'].includes(name);
+    // The others ask for a nonce before it. Drizzle wraps the error.
+    relay.shiftAt(tellsOfCommands ? 'COMMIT' : 'SELECT $1::text AS reply');
+    const error = name === 'drizzle' ? { cause: MISMATCHED } : MISMATCHED;
+    expect(await attempt.commit(held, lease)).toMatchObject({ kind: 'failed', error });
+    await opened.unitOfWork.run({ isolation: undefined, timeoutMs: 10_000 }, async ({ handle }) =>
+      opened.insert(handle, 'next'),
+    );
+    expect(await effects()).toEqual(tellsOfCommands ? ['one', 'next'] : ['next']);
+  });
+});
