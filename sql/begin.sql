@@ -19,7 +19,7 @@
 -- described anew by every execution, whatever it holds.
 --
 -- After the nonce: the fence, which is the clock in microseconds, if the record was inserted; else the clock in seconds and the
--- record, as record-row.ts has it. Nothing: it is late, or a concurrent begin inserted the record after this statement's snapshot.
+-- record, as record-row.ts has it, without the outcome of another content, which is read for nobody. Nothing: it is late, or a concurrent begin inserted the record after this statement's snapshot.
 --
 -- What stands there is read first, so that a replay looks it up once. And an insert would wait for a transaction that has
 -- completed the record and is about to commit: a begin waits for nobody.
@@ -27,7 +27,8 @@ WITH found AS MATERIALIZED (
   SELECT concat_ws(
     ' ', $9::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
     extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
-    encode(outcome_header, 'base64'), encode(outcome_body, 'base64')
+    encode(CASE WHEN fingerprint = $3::text THEN outcome_header END, 'base64'),
+    encode(CASE WHEN fingerprint = $3::text THEN outcome_body END, 'base64')
   ) AS reply
   FROM idempotency_records
   WHERE record_key = $1::bytea
