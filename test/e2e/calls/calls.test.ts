@@ -223,16 +223,18 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
     expect(book.of(id)).toBe(0);
   });
 
-  it.each([[''], [undefined], [7], [Promise.resolve('k')]])(
-    'does not run without a key: %p',
-    async (id) => {
-      const before = book.charges.length;
-      const error = await rejection(payments.charge({ id: id as string }));
-      expect(error).toMatchObject({ code: 'idempotency_key_missing', retryable: false });
-      expect(error.message).toContain('"key"');
-      expect(book.charges).toHaveLength(before);
-    },
-  );
+  it.each([
+    ['', 'idempotency_key_missing'],
+    [undefined, 'idempotency_key_missing'],
+    [7, 'idempotency_key_missing'],
+    [Promise.resolve('k'), 'idempotency_options_invalid'],
+  ])('does not run without a key: %p', async (id, code) => {
+    const before = book.charges.length;
+    const error = await rejection(payments.charge({ id: id as string }));
+    expect(error).toMatchObject({ code });
+    expect(error.message).toContain('"key"');
+    expect(book.charges).toHaveLength(before);
+  });
 
   it('is rejected, and throws nothing at once, where a function of its options fails', async () => {
     await expect(payments.keyThrows()).rejects.toThrow('planned: no key');
