@@ -32,6 +32,7 @@ export const CHECKS: readonly Check[] = [
   holds('one effect, 2 × 2, 2 contents', ...TWO_BY_TWO, TWO_CONTENTS, 'ONCE'),
   holds('one effect, 3 × 1, 2 contents', ...THREE_BY_ONE, TWO_CONTENTS, 'ONCE', 'HB=0'),
   holds('storm, 2 × 2, 2 contents', ...TWO_BY_TWO, TWO_CONTENTS, ...STORM, 'RL=0'),
+  holds('storm, lost replies, 2 contents', ...TWO_BY_TWO, TWO_CONTENTS, ...STORM, 'GH=0'),
   holds('storm, one write authority', ...TWO_BY_TWO, ...STORM, 'AUTHORITY'),
   holds('storm, outcomes never change', ...TWO_BY_TWO, ...STORM, 'FINAL'),
   holds('every further effect is reported', ...TWO_BY_TWO, 'OVERRUN', 'REPORTED'),
