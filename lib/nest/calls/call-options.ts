@@ -27,7 +27,8 @@ export interface IdempotentMethodOptions<Args extends readonly unknown[], Fallba
    */
   readonly scope?: (...args: Args) => ScopePart | readonly ScopePart[];
   /**
-   * What the operation is about, as JSON: another payload under the same key is refused.
+   * What the operation is about, as JSON: another payload under the same key is refused. A function that returns
+   * `undefined`, a promise, a `Map` or the like is an {@link IdempotencyOptionsError}: it would compare nothing.
    * @defaultValue nothing is compared: whoever has the key gets the outcome
    */
   readonly payload?: (...args: Args) => unknown;

@@ -30,12 +30,15 @@ export interface FingerprintSelection {
 /**
  * How a request is told from another one under the same key.
  *
- * - `'canonical'`: method, path, query (order between names does not count), media type, and the body: JSON and forms
- *   by value, files by name, media type and digest, all else by bytes.
+ * - `'canonical'`: method, path, parameters of the route's host, query (order between names does not count), media type,
+ *   and the body: JSON and forms by value, files by name, media type and digest, all else by bytes.
  * - `'bytes'`: the same with the body's raw bytes; wants Nest's `rawBody: true`. A multipart body is compared by its
  *   parts all the same, for a client draws a new boundary for each attempt.
  * - `false`: nothing is compared, whoever has the key gets the outcome.
- * - a selection, or a function that answers with any JSON value, text or bytes.
+ * - a selection.
+ * - a function that returns any JSON value, text or bytes. Only what it returns is compared: neither path nor host. A member
+ *   that is `undefined` counts as absent. `undefined` itself, an object without any other members, `undefined` in an array, a
+ *   promise, a `Map`, and other objects that JSON would write as empty ones are an {@link IdempotencyOptionsError} (HTTP: 500).
  */
 export type FingerprintOption =
   | 'canonical'
