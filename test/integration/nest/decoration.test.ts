@@ -147,6 +147,8 @@ describe('@Idempotent() on a class', () => {
     const orders = new Orders();
     expect([orders.create.name, orders.create.length]).toEqual(['create', 1]);
     expect([orders.replace.name, orders.replace.length]).toEqual(['replace', 2]);
+    // By this do other decorators tell an asynchronous method.
+    expect(orders.create.constructor.name).toBe('AsyncFunction');
     expect(orders.total()).toBe(7);
     const scenario = app.scenario();
     expect(await orders.own(scenario)).toEqual({ execution: 1 });

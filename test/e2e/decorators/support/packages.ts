@@ -137,7 +137,7 @@ export const otherDecorators: readonly OtherDecorator[] = [
   },
   {
     name: 'MikroORM’s @CreateRequestContext()',
-    decorate: () => CreateRequestContext(() => orm) as MethodDecorator,
+    decorate: () => CreateRequestContext<object>(() => orm),
     copiesMetadata: false,
     isTransaction: false,
     // Refused by MikroORM outside of a request's context.
