@@ -32,6 +32,8 @@ export class BodyParsers {
   /** Whether a parser that Nest has made is the first for JSON: one of the application's own may keep raw bodies, too. */
   private isJsonParsedByNest = false;
   private rawBody: boolean | undefined;
+  /** On Nest 11 its adapter for Fastify gives its own parsers a function, as an application does. */
+  private isNestRegistering = false;
 
   constructor(host: HttpAdapterHost) {
     host.init$.subscribe(() => {
@@ -55,11 +57,17 @@ export class BodyParsers {
       this.rawBody = rawBody === true;
       const { router } = adapter.getInstance();
       if (router !== undefined && !hasParser(router)) this.isJsonParsedByNest = true;
-      return register.call(adapter, prefix, rawBody);
+      this.isNestRegistering = true;
+      try {
+        return register.call(adapter, prefix, rawBody);
+      } finally {
+        this.isNestRegistering = false;
+      }
     };
     if (use === undefined) return;
     adapter.useBodyParser = (type, rawBody, options, parser) => {
-      const keepsAsItLikes = typeof parser === 'function' || options?.verify !== undefined;
+      const isGiven = typeof parser === 'function' || options?.verify !== undefined;
+      const keepsAsItLikes = isGiven && !this.isNestRegistering;
       if (isJson(type) && !keepsAsItLikes && !hasParser(adapter.getInstance().router)) {
         this.rawBody = rawBody;
         this.isJsonParsedByNest = true;

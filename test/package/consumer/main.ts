@@ -21,7 +21,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { documentIdempotency } from 'nestjs-idempotency/swagger';
 
-const { REDIS_URL: url, PLATFORM } = process.env;
+const { REDIS_URL: url, PLATFORM, FINGERPRINT } = process.env;
 
 /** Installed where it is asked for, and not where this is compiled. */
 const FASTIFY = ['@nestjs', 'platform-fastify'].join('/');
@@ -73,6 +73,7 @@ class ReceiptsController {
     IdempotencyModule.forRoot({
       store: url === undefined ? memoryStore() : redisStore({ url }),
       scope: () => 'tester',
+      ...(FINGERPRINT === 'bytes' && { fingerprint: FINGERPRINT }),
     }),
   ],
   controllers: [ChargesController, ReceiptsController],
