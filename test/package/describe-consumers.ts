@@ -134,13 +134,12 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
     },
   );
 
-  it.each(platforms)(
-    'does not start where raw bodies are wanted and not kept, on %s',
-    async (PLATFORM) => {
-      const starting = app.start({ PLATFORM, FINGERPRINT: 'bytes' });
+  if (platforms.includes('fastify')) {
+    it('does not start where raw bodies are wanted and not kept, on fastify', async () => {
+      const starting = app.start({ PLATFORM: 'fastify', FINGERPRINT: 'bytes' });
       await expect(starting).rejects.toThrow('{ rawBody: true }');
-    },
-  );
+    });
+  }
 
   it('prints one receipt for two calls of a service', async () => {
     const running = await app.start();
