@@ -24,15 +24,28 @@ const LIVING = {
   'abort signals': AbortSignal,
 };
 
-/** Reads what this process holds, once nothing has come or gone any more for a while. */
+/**
+ * Reads what this process holds, once nothing has come or gone any more for a while.
+ *
+ * @param countMore - counts what else there is.
+ */
 export async function readHoldings(
   currentEmitters: () => Emitters,
+  countMore: () => Counts = () => ({}),
 ): Promise<Omit<Reading, 'requests'>> {
-  await untilQuiet(() => ({ ...listenersOf(currentEmitters()), ...activeResources() }));
-  const counts = { ...listenersOf(currentEmitters()), ...activeResources(), ...livingObjects() };
-  collectGarbage();
-  const { heapUsed, external, rss } = process.memoryUsage();
-  return { heapBytes: heapUsed, externalBytes: external, rssBytes: rss, counts };
+  const count = () => ({
+    ...listenersOf(currentEmitters()),
+    ...activeResources(),
+    ...countMore(),
+  });
+  await untilQuiet(count);
+  // What a WeakRef has given away stays for as long as the turn lasts in which it did; what is garbage is not counted.
+  await delay(0);
+  const living = livingObjects();
+  const counts = { ...count(), ...living };
+  const heapBytes = leastHeap();
+  const { external, rss } = process.memoryUsage();
+  return { heapBytes, externalBytes: external, rssBytes: rss, counts };
 }
 
 async function untilQuiet(count: () => Counts): Promise<void> {
@@ -76,10 +89,15 @@ function livingObjects(): Counts {
   );
 }
 
-function collectGarbage(): void {
-  if (globalThis.gc === undefined) throw new Error('this process needs --expose-gc');
-  // What a finalizer lets go of is garbage for the next one.
-  for (let round = 0; round < 3; round += 1) globalThis.gc();
+/** The least after three collections: what a finalizer lets go of is garbage for the next one. */
+function leastHeap(): number {
+  const { gc } = globalThis;
+  if (gc === undefined) throw new Error('this process needs --expose-gc');
+  const readings = [0, 1, 2].map(() => {
+    gc();
+    return process.memoryUsage().heapUsed;
+  });
+  return Math.min(...readings);
 }
 
 function sum(counts: readonly number[]): number {

@@ -9,7 +9,7 @@ const AN_HOUR_MS = 3_600_000;
 const kept: unknown[] = [];
 
 /** What an application does with a request that leaves something behind. */
-export const LEAKS: Readonly<Record<Leak, (request: IncomingMessage) => void>> = {
+export const LEAKS = {
   heap: () => {
     kept.push(new Array(KILOBYTE_OF_NUMBERS).fill(kept.length));
   },
@@ -19,7 +19,7 @@ export const LEAKS: Readonly<Record<Leak, (request: IncomingMessage) => void>> =
   timer: () => {
     setTimeout(() => undefined, AN_HOUR_MS).unref();
   },
-  socket: ({ socket }) => {
+  socket: ({ socket }: IncomingMessage) => {
     connect({ host: '127.0.0.1', port: Number(socket.localPort) }).unref();
   },
-};
+} satisfies Readonly<Record<Leak, (request: IncomingMessage) => void>>;

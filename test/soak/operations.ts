@@ -1,0 +1,114 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { CallHandler, ExecutionContext, NestInterceptor, Type } from '@nestjs/common';
+import { currentIdempotencyContext, type ProtocolOptions } from 'nestjs-idempotency';
+import { map, race, timer, type Observable } from 'rxjs';
+
+/** What the operations of a soak do; each way in has one of each kind, of that name. */
+export const KINDS = [
+  'plain',
+  /** Takes so long that its duplicates wait for it. */
+  'slow',
+  /** Its duplicates do not wait for so long. */
+  'hasty',
+  /** Takes longer than an interceptor inside of the layer waits. */
+  'inner',
+  /** Takes longer than an interceptor around the layer waits. */
+  'outer',
+  /** Is not to run where an attempt before it has not come to an end. */
+  'denied',
+  'failing',
+] as const;
+
+export type Kind = (typeof KINDS)[number];
+
+export interface Order {
+  readonly kind: Kind;
+  readonly key: string;
+  readonly amount: number;
+}
+
+const WORK_MS = 25;
+const PATIENCE_MS = 10;
+const TEXT = 'x'.repeat(200);
+
+/** Short, so that whatever is given up soon comes to rest. */
+const COMMON = {
+  whenInProgress: 'wait',
+  onStoreUnavailable: 'execute',
+  leaseMs: 1_000,
+  maxExecutionMs: 2_000,
+  waitTimeoutMs: 300,
+  commandTimeoutMs: 1_000,
+  saveTimeoutMs: 30,
+  retryAfterMs: 20,
+  retentionMs: 60_000,
+} as const;
+
+/** The options of the operation of this kind. */
+export function optionsOf(kind: Kind): ProtocolOptions & { anonymous: 'shared' } {
+  return {
+    ...COMMON,
+    anonymous: 'shared',
+    ...(kind === 'hasty' && { waitTimeoutMs: PATIENCE_MS }),
+    ...(kind === 'denied' && { onTakeover: 'reject' }),
+  };
+}
+
+export async function work({ kind, amount }: Pick<Order, 'kind' | 'amount'>): Promise<string> {
+  // As what takes a signal does.
+  const signal = currentIdempotencyContext()?.signal;
+  const onAbort = () => undefined;
+  signal?.addEventListener('abort', onAbort);
+  if (kind !== 'plain' && kind !== 'denied') await delay(WORK_MS);
+  signal?.removeEventListener('abort', onAbort);
+  if (kind === 'failing') throw new Error('planned');
+  return `${kind} ${amount} ${TEXT}`;
+}
+
+/** Ends, in place of what takes too long, what comes first. */
+export async function impatiently<T>(working: Promise<T>): Promise<T | undefined> {
+  working.catch(() => undefined);
+  return Promise.race([working, delay(PATIENCE_MS, undefined)]);
+}
+
+function givingUp(next: CallHandler, early: unknown): Observable<unknown> {
+  return race(next.handle(), timer(PATIENCE_MS).pipe(map(() => early)));
+}
+
+/** Inside of the layer, for the operation of that name. */
+export const inner = (early: unknown): NestInterceptor => ({
+  intercept: (_, next) => givingUp(next, early),
+});
+
+/** Around the layer, for all operations of a way. */
+export const outer = (early: unknown): NestInterceptor => ({
+  intercept: (context: ExecutionContext, next) =>
+    context.getHandler().name === 'outer' ? givingUp(next, early) : next.handle(),
+});
+
+/**
+ * Gives a class a method for each kind.
+ *
+ * @param decorate - the decorators of one, the lowest first.
+ */
+export function addOperations(
+  { prototype }: Type<object>,
+  methodOf: (kind: Kind) => (...args: never[]) => unknown,
+  decorate: (kind: Kind) => readonly (MethodDecorator | ParameterDecorator[])[],
+): void {
+  for (const kind of KINDS) {
+    const method = methodOf(kind);
+    // Its name is that of the operation.
+    const value = { [kind]: (...args: never[]) => method(...args) }[kind];
+    const descriptor: PropertyDescriptor = { value, writable: true, configurable: true };
+    Object.defineProperty(prototype, kind, descriptor);
+    for (const decorator of decorate(kind)) {
+      if (Array.isArray(decorator)) {
+        decorator.forEach((ofParameter, index) => ofParameter(prototype, kind, index));
+      } else {
+        decorator(prototype, kind, descriptor);
+        Object.defineProperty(prototype, kind, descriptor);
+      }
+    }
+  }
+}

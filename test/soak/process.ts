@@ -1,0 +1,76 @@
+// First of all: it notes the signals of what is loaded after it.
+import { countSignalListeners } from './noted-signals.js';
+import 'reflect-metadata';
+import { Redis } from 'ioredis';
+import { IdempotencyEvents } from 'nestjs-idempotency';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { IdempotencyEngine } from '../../lib/core/idempotency-engine.js';
+import { serve } from '../bench/measuring/child.js';
+import { readHoldings } from '../measure/growth/holdings.js';
+import { LEAKS } from '../measure/growth/leaks.js';
+import { sendAll } from './load.js';
+import type { SoakSetup } from './setup.js';
+import { troubledStore } from './troubled-store.js';
+import { openWay } from './ways/open-way.js';
+
+/** What the engine keeps to itself. */
+interface EngineBooks {
+  readonly running: ReadonlySet<unknown>;
+  readonly underWay: number;
+  readonly waitingRoom: {
+    readonly lines: ReadonlyMap<unknown, unknown>;
+    readonly waiters: number;
+  };
+  readonly alarms: { readonly alarms: ReadonlySet<unknown> };
+}
+
+const setup = JSON.parse(process.env.SOAK_SETUP ?? '') as SoakSetup;
+// As the store opens its own, whose listeners nobody else could count.
+const client = new Redis(setup.redisUrl, { enableAutoPipelining: true });
+const store = troubledStore(redisStore({ client }));
+const way = await openWay(setup.way, { store, rabbitMqPort: setup.rabbitMqPort });
+
+/** How often what has happened. */
+const ends: Record<string, number> = {};
+way.nest.get(IdempotencyEvents, { strict: false }).subscribe(
+  (event) => {
+    const name = event.type === 'rejected' ? event.reason : event.type;
+    ends[name] = (ends[name] ?? 0) + 1;
+  },
+  { replacesLog: true },
+);
+
+const engine = way.nest.get<unknown, EngineBooks>(IdempotencyEngine, { strict: false });
+
+const leaveBehind = () => {
+  for (const leak of setup.leaks ?? []) LEAKS[leak]();
+};
+
+serve({
+  /** Resolves when so many requests have been answered. */
+  send: async (requests: number) => {
+    await sendAll(way, requests, leaveBehind);
+    await way.settled?.();
+  },
+  disconnect: () => way.disconnect?.(),
+  read: async () => {
+    const holdings = await readHoldings(
+      () => ({
+        'the process': [process],
+        'the client': [client],
+        "the client's socket": [client.stream],
+        ...way.emitters(),
+      }),
+      () => ({
+        'attempts of the engine': engine.running.size,
+        'begins under way': engine.underWay,
+        'waiting lines': engine.waitingRoom.lines.size,
+        'places in waiting lines': engine.waitingRoom.waiters,
+        alarms: engine.alarms.alarms.size,
+        'listeners of abort signals': countSignalListeners(),
+      }),
+    );
+    await client.flushdb();
+    return { ...holdings, ends };
+  },
+});

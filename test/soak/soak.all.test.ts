@@ -1,0 +1,62 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { growthsIn } from '../measure/growth/reading.js';
+import { startRabbitMq, type RabbitMqServer } from '../support/rabbitmq-server.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { WAYS, type SoakSetup, type WayName } from './setup.js';
+import { soak } from './soak.js';
+
+/** `SOAK_REQUESTS=2000` for a short look. */
+const REQUESTS = Number(process.env.SOAK_REQUESTS ?? 10_000);
+/** What five thousand requests exceed that leave a hundred bytes each. */
+const HEAP_MAY_GROW_BYTES = 500_000;
+const TIMEOUT_MS = 300_000;
+
+/** Enough for a kilobyte of each request to be seen. */
+const REQUESTS_THAT_LEAK = 2_000;
+
+/** How requests end: what is named here has to have happened, or nothing is said of it. */
+const ENDS = [
+  ...['completed', 'released', 'replayed', 'waited', 'mismatch', 'in_progress', 'unprotected'],
+  ...['superseded', 'outcome_diverged', 'save_delayed', 'store_unavailable', 'outcome_unknown'],
+];
+
+let redis: RedisServer;
+let broker: RabbitMqServer;
+
+beforeAll(async () => {
+  redis = await startRedis();
+  broker = await startRabbitMq();
+}, 90_000);
+afterAll(async () => {
+  await broker.stop();
+  await redis.stop();
+});
+
+const setupOf = (way: WayName, leaks: SoakSetup['leaks'] = []): SoakSetup => ({
+  ...{ way, leaks, redisUrl: redis.url },
+  rabbitMqPort: broker.port,
+});
+
+describe.each(WAYS)('requests by way of %s', (way) => {
+  it(
+    'leave no listener, timer, attempt, place in a line or memory behind, however they end',
+    async () => {
+      const readings = await soak(setupOf(way), REQUESTS);
+      expect(growthsIn(readings, HEAP_MAY_GROW_BYTES)).toEqual([]);
+      for (const name of ENDS) expect(readings.at(-1)!.ends[name] ?? 0).toBeGreaterThan(0);
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    'that leave something behind are noticed',
+    async () => {
+      const readings = await soak(setupOf(way, ['heap', 'listener', 'timer']), REQUESTS_THAT_LEAK);
+      const growths = growthsIn(readings, HEAP_MAY_GROW_BYTES);
+      for (const name of ['heap', 'listeners of the process', 'timers']) {
+        expect(growths).toContainEqual(expect.stringMatching(`^${name}: `));
+      }
+    },
+    TIMEOUT_MS,
+  );
+});
