@@ -10,6 +10,8 @@ export interface AttemptHost {
   readonly events: IdempotencyEvents;
   readonly patience: Patience;
   readonly alarms: AlarmClock;
+  /** The operation is over, and its outcome on the way to the store. */
+  settling(attempt: Attempt): void;
   /** The attempt can have no effect any more, though its operation may still be running. */
   lost(attempt: Attempt): void;
   /** The attempt is over, its last save included. */

@@ -88,6 +88,11 @@ export class IdempotencyEngine implements AttemptHost {
     return this.running.size;
   }
 
+  settling(attempt: Attempt): void {
+    const own = this.running.get(attempt);
+    if (own !== undefined) own.isSettling = true;
+  }
+
   lost(attempt: Attempt): void {
     const own = this.running.get(attempt);
     if (own !== undefined) this.own.remove(own);
@@ -102,7 +107,9 @@ export class IdempotencyEngine implements AttemptHost {
   async beginOnce(
     claim: Claim,
     token: OwnerToken,
-    onExpiredLease = this.own.has(claim.recordKey) ? 'deny' : wishedOnExpiredLease(claim),
+    onExpiredLease = this.own.has(claim.recordKey, isLookedUp(claim))
+      ? 'deny'
+      : wishedOnExpiredLease(claim),
   ): Promise<Decision> {
     if (this.stopping) return rejected('shutting_down');
     const sentAt = monotonicNow();
@@ -133,7 +140,9 @@ export class IdempotencyEngine implements AttemptHost {
       case 'in_progress':
         return rejected(reply.kind);
       case 'abandoned': {
-        if (this.own.mayHold(claim.recordKey, reply.fence)) return rejected('in_progress');
+        if (this.own.mayHold(claim.recordKey, isLookedUp(claim), reply.fence)) {
+          return rejected('in_progress');
+        }
         const wished = wishedOnExpiredLease(claim);
         // Another process has taken what this one has under way, or it has passed its hard deadline meanwhile.
         return onExpiredLease === wished
@@ -170,7 +179,7 @@ export class IdempotencyEngine implements AttemptHost {
       recordRetentionMs: inProgressRetentionMs(options),
       notAfter: this.clock.notAfter(commandTimeoutMs),
       onExpiredLease,
-      origin: typeof options.onTakeover === 'function' ? originOf(claim) : undefined,
+      origin: isLookedUp(claim) ? originOf(claim) : undefined,
       timeoutMs: commandTimeoutMs,
     });
   }
@@ -306,6 +315,12 @@ function wishedOnExpiredLease({ options }: Claim): Begin['onExpiredLease'] {
   return options.onTakeover === 'reject' ? 'deny' : 'takeover';
 }
 
+/** Whether the business data are asked what an attempt has done before the operation runs again. */
+function isLookedUp({ options }: Claim): boolean {
+  return typeof options.onTakeover === 'function';
+}
+
 function ownAttempt({ recordKey, options }: Claim, fence: number, startedAt: number): OwnAttempt {
-  return { recordKey, fence, deadlineAt: startedAt + options.maxExecutionMs };
+  const deadlineAt = startedAt + options.maxExecutionMs;
+  return { recordKey, fence, deadlineAt, isSettling: false };
 }

@@ -51,6 +51,7 @@ export class LeasedAttempt implements Attempt {
   }
 
   async complete(final: FinalOutcome): Promise<Settlement> {
+    this.host.settling(this);
     const { saveTimeoutMs, onSaveFailure } = this.claim.options;
     const reply = await this.writer.complete(final, monotonicNow() + saveTimeoutMs);
     if (reply !== undefined) return this.conclude(reply, final);

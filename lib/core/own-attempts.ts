@@ -8,6 +8,8 @@ export interface OwnAttempt {
   readonly fence: number;
   /** Monotonic: past its hard deadline an attempt loses its key, whoever runs it. */
   readonly deadlineAt: number;
+  /** The operation is over, and its outcome on the way to the store. */
+  isSettling: boolean;
 }
 
 /**
@@ -31,20 +33,30 @@ export class OwnAttempts {
     if (known?.size === 0) this.byKey.delete(own.recordKey);
   }
 
-  /** Whether anything is under way for the key. */
-  has(recordKey: RecordKey): boolean {
-    return this.some(recordKey, () => true);
+  /**
+   * Whether anything is under way for the key.
+   *
+   * @param isLookedUp - by whoever takes over: what an operation that is over has done can be found, and is not done again.
+   */
+  has(recordKey: RecordKey, isLookedUp: boolean): boolean {
+    return this.some(recordKey, isLookedUp, () => true);
   }
 
   /** Whether something that is under way holds the record with this fencing token, or may hold it. */
-  mayHold(recordKey: RecordKey, fence: number): boolean {
-    return this.some(recordKey, (own) => own.fence === fence || own.fence === UNKNOWN_FENCE);
+  mayHold(recordKey: RecordKey, isLookedUp: boolean, fence: number): boolean {
+    const isMeant = (own: OwnAttempt) => own.fence === fence || own.fence === UNKNOWN_FENCE;
+    return this.some(recordKey, isLookedUp, isMeant);
   }
 
-  private some(recordKey: RecordKey, isMeant: (own: OwnAttempt) => boolean): boolean {
+  private some(
+    recordKey: RecordKey,
+    isLookedUp: boolean,
+    isMeant: (own: OwnAttempt) => boolean,
+  ): boolean {
     const now = monotonicNow();
     for (const own of this.byKey.get(recordKey) ?? []) {
-      if (now < own.deadlineAt && isMeant(own)) return true;
+      const counts = now < own.deadlineAt && !(isLookedUp && own.isSettling);
+      if (counts && isMeant(own)) return true;
     }
     return false;
   }

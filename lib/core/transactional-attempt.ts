@@ -81,7 +81,11 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     this.watch = new ExecutionWatch(startedAt, options.maxExecutionMs, this);
     this.writer = new OutcomeWriter(host.store, claim, lease, host.patience);
     const { store, events, patience, alarms } = host;
-    const hostAfterwards = { store, events, patience, alarms, ended: this.end.bind(this) };
+    const settling = () => {
+      host.settling(this);
+    };
+    const ended = this.end.bind(this);
+    const hostAfterwards = { store, events, patience, alarms, settling, ended };
     this.afterwards = new LeasedAttempt(hostAfterwards, claim, lease, acquisition, startedAt);
   }
 

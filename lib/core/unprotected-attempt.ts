@@ -63,6 +63,7 @@ export class UnprotectedAttempt implements Attempt, Alarm {
   }
 
   complete(final: FinalOutcome): Promise<Settlement> {
+    this.host.settling(this);
     this.stopWatching();
     void this.saveLater(final);
     return Promise.resolve({ kind: 'own' });

@@ -144,7 +144,7 @@ describe('a job', () => {
 
   it('whose outcome nobody knows is delayed for the lease, and then fails for good', async () => {
     const store = newStore();
-    const options = { onTakeover: 'reject', scope: () => 'alice', payload: () => undefined };
+    const options = { onTakeover: 'reject', scope: () => 'alice', payload: undefined };
     await orders.handle(place, { store }, options as object);
     const { key } = await abandon(store, 'orders.place', randomUUID(), 1_500);
     const job = await orders.add({ id: key }, { attempts: 5 });

@@ -69,6 +69,19 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
+  it('is taken over by whoever looks at what it has done, once its operation is over', async () => {
+    const worker = losesItsLeases();
+    const request = newClaim({ ...OPTIONS, saveTimeoutMs: 1, onTakeover: () => 'run' });
+    const attempt = await worker.run(request);
+    await time.pass(LEASE_MS);
+    expect(await worker.begin(request)).toEqual(IN_PROGRESS);
+    worker.store.always(unavailable, 'complete');
+    const settled = attempt.complete(success('paid'));
+    await time.pass(1);
+    await settled;
+    expect(await worker.run(request)).toMatchObject({ number: 2, isTakeover: true });
+  });
+
   it("has an unknown outcome with onTakeover: 'reject' only past its hard deadline", async () => {
     const worker = losesItsLeases();
     const request = newClaim({ ...OPTIONS, onTakeover: 'reject' });
