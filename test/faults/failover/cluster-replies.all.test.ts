@@ -1,0 +1,167 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Cluster } from 'ioredis';
+import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import type { RecordKey } from '../../../lib/core/record.js';
+import {
+  beginCommand,
+  completeCommand,
+  leaseOf,
+  newRecordKey,
+} from '../../integration/redis/support/commands.js';
+import { RedisCluster } from '../../support/redis-cluster.js';
+import { pipelinedThroughCluster } from './support/pipelined-cluster.js';
+
+/** Fewer for trying out. */
+const FAILOVERS = Number(process.env.FAILOVERS ?? 50);
+const BEGINS = Number(process.env.BEGINS ?? 50_000);
+
+const LOOPS = 64;
+const COMMAND_TIMEOUT_MS = 5_000;
+
+jest.setTimeout(30 * 60_000);
+
+let servers: RedisCluster;
+const opened: (() => unknown)[] = [];
+
+beforeAll(async () => {
+  servers = await RedisCluster.start();
+});
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close();
+  await servers.untilHealthy();
+});
+afterAll(() => servers.stop());
+
+/** @param isPlanted - the old way of sending, and no look at whose reply it is. */
+function openStores(options: { readonly enableOfflineQueue: boolean }, isPlanted = false) {
+  return Array.from({ length: 2 }, () => {
+    const client = new Cluster(servers.addresses, {
+      enableAutoPipelining: !isPlanted,
+      retryDelayOnClusterDown: 0,
+      redisOptions: { connectTimeout: 2_000, socketTimeout: 1_000 },
+      ...options,
+    });
+    client.on('error', () => undefined);
+    const waitReplicas = { count: 1, timeoutMs: 1_000 };
+    const store = isPlanted
+      ? new RedisIdempotencyStore({
+          client: pipelinedThroughCluster(client, waitReplicas),
+          push: false,
+        })
+      : new RedisIdempotencyStore({ client, push: false, waitReplicas });
+    opened.push(async () => {
+      await store.close();
+      client.disconnect();
+    });
+    return store;
+  });
+}
+
+interface Run {
+  begins: number;
+  replays: number;
+  failovers: number;
+  /** Requests that were told of an outcome that is not their key's. */
+  readonly foreign: string[];
+  readonly finished: Set<RecordKey>;
+}
+
+/**
+ * Requests of two processes' stores, one in twenty with a new key, the others repetitions, while one primary after the
+ * other is replaced: in agreement, by election after its death, or by force.
+ *
+ * @param isOver - looked at before each request and each failover.
+ */
+async function underFailovers(
+  stores: readonly RedisIdempotencyStore[],
+  isOver: (run: Run) => boolean,
+): Promise<Run> {
+  const run: Run = { begins: 0, replays: 0, failovers: 0, foreign: [], finished: new Set() };
+  const keys: RecordKey[] = [];
+  const request = async (store: RedisIdempotencyStore) => {
+    if (keys.length < 50 || Math.random() < 0.05) keys.push(newRecordKey());
+    const recordKey = keys[Math.floor(Math.random() * keys.length)]!;
+    const begin = beginCommand({ recordKey, leaseMs: 5_000, timeoutMs: COMMAND_TIMEOUT_MS });
+    run.begins += 1;
+    const reply = await store.begin(begin);
+    if (reply.kind === 'completed') {
+      const body = Buffer.from(reply.outcome.body).toString();
+      run.replays += 1;
+      if (body !== recordKey) run.foreign.push(`${recordKey}: ${body}`);
+    } else if ('attempt' in reply && reply.kind !== 'abandoned') {
+      const outcome = { header: '{}', body: Buffer.from(recordKey) };
+      const complete = completeCommand({ outcome, timeoutMs: COMMAND_TIMEOUT_MS });
+      await store.complete(leaseOf(begin, reply.fence), { ...complete, whenGone: 'restore' });
+      run.finished.add(recordKey);
+    }
+  };
+  const loop = async (store: RedisIdempotencyStore) => {
+    while (!isOver(run)) {
+      // Where there is no reply, there is nothing foreign either.
+      await request(store).catch(() => undefined);
+      if (Math.random() < 0.3) await delay(Math.random() * 10);
+    }
+  };
+  const failovers = async () => {
+    while (!isOver(run)) {
+      await delay(100 + Math.random() * 400);
+      await replaceOne();
+      run.failovers += 1;
+    }
+  };
+  await Promise.all([
+    failovers(),
+    ...Array.from({ length: LOOPS }, (_, i) => loop(stores[i % stores.length]!)),
+  ]);
+  return run;
+}
+
+async function replaceOne(): Promise<void> {
+  const primaries = await servers.primaries();
+  const old = primaries[Math.floor(Math.random() * primaries.length)]!;
+  if (Math.random() < 1 / 3) {
+    await servers.failover(old);
+  } else {
+    await old.kill();
+    if (Math.random() < 0.5) await servers.untilReplaced(old);
+    else await servers.failover(old, 'takeover');
+    await old.start();
+  }
+  await servers.untilHealthy();
+}
+
+describe('While the primaries of a cluster are replaced again and again', () => {
+  it.each([true, false])(
+    'no key gets the outcome of another, enableOfflineQueue: %s',
+    async (enableOfflineQueue) => {
+      const stores = openStores({ enableOfflineQueue });
+      const run = await underFailovers(
+        stores,
+        ({ begins, failovers }) => begins >= BEGINS && failovers >= FAILOVERS,
+      );
+      const { begins, replays, failovers, foreign, finished } = run;
+      console.log(
+        `${String(failovers)} failovers, ${String(begins)} begins, ${String(replays)} replays`,
+      );
+      expect(foreign).toEqual([]);
+      // What the servers hold: a failover may have lost some, and none is another key's.
+      for (const recordKey of finished) {
+        const record = await stores[0]!.inspect(recordKey, { timeoutMs: COMMAND_TIMEOUT_MS });
+        if (record?.outcome === undefined) continue;
+        expect(Buffer.from(record.outcome.body).toString()).toBe(recordKey);
+      }
+      expect(replays).toBeGreaterThan(begins / 2);
+    },
+  );
+
+  it('the run objects to a pipeline through the Cluster whose replies are believed', async () => {
+    const stores = openStores({ enableOfflineQueue: false }, true);
+    const { foreign, begins, failovers } = await underFailovers(
+      stores,
+      (run) => run.foreign.length > 0 || run.failovers >= 4 * FAILOVERS,
+    );
+    console.log(`${String(failovers)} failovers, ${String(begins)} begins: ${String(foreign[0])}`);
+    expect(foreign).not.toEqual([]);
+  });
+});
