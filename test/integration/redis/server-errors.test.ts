@@ -311,6 +311,26 @@ describe('An error', () => {
   });
 });
 
+describe('The text of an error', () => {
+  it.each([
+    "-ERR unknown command 'EVALSHA', with args beginning with: 'sha' '1' 'private key' 'private token' ",
+    '-ERR unknown command `EVALSHA`, with args beginning with: `sha`, `1`, `private key`, `private body`, ',
+    '-PROXYERROR upstream went away',
+    "-OOM command not allowed when used memory > 'maxmemory'.",
+  ])('never holds what was sent, also where the server says %s', async (reply) => {
+    const server = closeAfterTest(await startScriptedServer(Array(100).fill(reply)));
+    const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
+    const command = beginCommand();
+    const outcome = { header: 'private header', body: Buffer.from('private body') };
+    const complete = completeCommand({ outcome, timeoutMs: 100 });
+    const error = await store.complete(leaseOf(command, 1), complete).catch((e: unknown) => e);
+    expect(error).toMatchObject({ code: expect.stringMatching(/^idempotency_store_/) });
+    expect(inspect(error, { depth: 10, showHidden: true })).not.toMatch(
+      new RegExp(`private|${command.token}|${command.recordKey}|${command.fingerprint}`),
+    );
+  });
+});
+
 describe('Scripts that the server has forgotten', () => {
   it('are sent again as text', async () => {
     const { client, store } = await setUp();
