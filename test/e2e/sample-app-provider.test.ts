@@ -35,43 +35,48 @@ class Checkout {
 }
 
 let now: number;
-let app: CallingApp;
-let checkout: Checkout;
+let ledger: Ledger;
+let apps: CallingApp[];
 
-beforeEach(async () => {
+/** Processes of the shop, on one store and with one provider. */
+async function shops(count: number): Promise<Checkout[]> {
+  const store = memoryStore({ now: () => now });
+  for (let i = 0; i < count; i += 1) {
+    const providers = [
+      Checkout,
+      PaymentProvider,
+      { provide: Ledger, useValue: ledger },
+      { provide: ConfigService, useValue: new ConfigService({ PROVIDER_DELAY_MS: 20 }) },
+    ];
+    apps.push(await callingApp({ providers }, { store }));
+  }
+  return apps.map(({ nest }) => nest.get(Checkout));
+}
+
+beforeEach(() => {
   now = Date.UTC(2026, 0, 1);
-  app = await callingApp(
-    {
-      providers: [
-        Checkout,
-        PaymentProvider,
-        { provide: Ledger, useClass: MemoryLedger },
-        { provide: ConfigService, useValue: new ConfigService({ PROVIDER_DELAY_MS: 20 }) },
-      ],
-    },
-    { store: memoryStore({ now: () => now }) },
-  );
-  checkout = app.nest.get(Checkout);
-  checkout.gate.close();
+  ledger = new MemoryLedger();
+  apps = [];
 });
-afterEach(() => app.nest.close());
+afterEach(() => Promise.all(apps.map(({ nest }) => nest.close())));
 
 it('a takeover does not charge twice: the provider knows the key of the first attempt', async () => {
+  const [stalled, other] = (await shops(2)) as [Checkout, Checkout];
+  stalled.gate.close();
   const order = randomUUID();
-  const first = checkout.pay(order);
-  await checkout.charged.reached(1);
+  const first = stalled.pay(order);
+  await stalled.charged.reached(1);
   now += LEASE_MS;
-  const taker = await checkout.pay(order);
+  const taker = await other.pay(order);
   expect(taker).toMatchObject({ attempt: 2, isTakeover: true });
-  checkout.gate.open();
+  stalled.gate.open();
   expect(await first).toEqual(taker);
-  const charges = await app.nest.get(Ledger).entries();
-  expect(charges).toMatchObject([{ id: taker.charge, description: order }]);
+  expect(await ledger.entries()).toMatchObject([{ id: taker.charge, description: order }]);
 });
 
 it('two orders are two charges', async () => {
-  checkout.gate.open();
-  const [one, two] = await Promise.all([randomUUID(), randomUUID()].map((id) => checkout.pay(id)));
+  const [checkout] = await shops(1);
+  const [one, two] = await Promise.all([randomUUID(), randomUUID()].map((id) => checkout!.pay(id)));
   expect(one!.charge).not.toBe(two!.charge);
-  expect(await app.nest.get(Ledger).entries()).toHaveLength(2);
+  expect(await ledger.entries()).toHaveLength(2);
 });
