@@ -113,7 +113,11 @@ export class IdempotencyEngine implements AttemptHost {
   ): Promise<Decision> {
     if (this.stopping) return rejected('shutting_down');
     const sentAt = monotonicNow();
-    const begun = this.own.add(ownAttempt(claim, UNKNOWN_FENCE, sentAt));
+    const begun = this.own.add({
+      ...ownAttempt(claim, UNKNOWN_FENCE, sentAt),
+      // Half of the lease, which runs by another clock.
+      leaseOverAt: sentAt + claim.options.leaseMs / 2,
+    });
     let reply: BeginReply;
     try {
       reply = this.observed(await this.send(claim, token, onExpiredLease));
@@ -322,5 +326,5 @@ function isLookedUp({ options }: Claim): boolean {
 
 function ownAttempt({ recordKey, options }: Claim, fence: number, startedAt: number): OwnAttempt {
   const deadlineAt = startedAt + options.maxExecutionMs;
-  return { recordKey, fence, deadlineAt, isSettling: false };
+  return { recordKey, fence, deadlineAt, leaseOverAt: startedAt, isSettling: false };
 }

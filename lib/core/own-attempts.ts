@@ -8,6 +8,8 @@ export interface OwnAttempt {
   readonly fence: number;
   /** Monotonic: past its hard deadline an attempt loses its key, whoever runs it. */
   readonly deadlineAt: number;
+  /** Monotonic: a lease of its own cannot be over before. */
+  readonly leaseOverAt: number;
   /** The operation is over, and its outcome on the way to the store. */
   isSettling: boolean;
 }
@@ -42,9 +44,15 @@ export class OwnAttempts {
     return this.some(recordKey, isLookedUp, () => true);
   }
 
-  /** Whether something that is under way holds the record with this fencing token, or may hold it. */
+  /**
+   * Whether something that is under way holds the record with this fencing token, whose lease is over, or may hold it. A
+   * begin that was sent a moment ago cannot: should each of those that overlap excuse the next, nobody would ever take a
+   * dead process' record over.
+   */
   mayHold(recordKey: RecordKey, isLookedUp: boolean, fence: number): boolean {
-    const isMeant = (own: OwnAttempt) => own.fence === fence || own.fence === UNKNOWN_FENCE;
+    const now = monotonicNow();
+    const isMeant = (own: OwnAttempt) =>
+      own.fence === fence || (own.fence === UNKNOWN_FENCE && now >= own.leaseOverAt);
     return this.some(recordKey, isLookedUp, isMeant);
   }
 

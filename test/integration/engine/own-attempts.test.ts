@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { heldReply, lostReply, unavailable } from '../../support/faulty-store.js';
+import { heldReply, heldRequest, lostReply, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { inWords, newClaim, success, withOptions, type Worker } from './support/worker.js';
@@ -156,6 +156,29 @@ describe('A begin whose reply has not been read', () => {
     await first;
     expect(worker.told).not.toContain('takeover');
   });
+
+  it.each([
+    ['run', 'takeover'],
+    ['reject', 'outcome_unknown'],
+  ] as const)(
+    'excuses no other one that finds a dead process’ record: %s',
+    async (onTakeover, said) => {
+      const worker = time.worker();
+      const gate = new Gate();
+      gate.close();
+      const request = newClaim({ ...OPTIONS, onTakeover });
+      await losesItsLeases().run(withOptions(request, { onTakeover: 'run' }));
+      await time.pass(LEASE_MS);
+      worker.store.next('begin', heldRequest(gate));
+      const onItsWay = worker.begin(request);
+      const duplicate = await worker.begin(request);
+      expect(duplicate.kind === 'run' ? 'takeover' : inWords(duplicate).reason).toBe(said);
+      gate.open();
+      expect(await onItsWay).toMatchObject({
+        reason: onTakeover === 'run' ? 'in_progress' : 'outcome_unknown',
+      });
+    },
+  );
 
   it('does not keep the key from a duplicate when it comes to nothing', async () => {
     const worker = time.worker();
