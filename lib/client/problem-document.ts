@@ -1,4 +1,5 @@
 import type { IdempotencyProblem } from './errors.js';
+import { textWithin } from './response-body.js';
 
 /** A problem document has some hundred bytes. What is longer is the operation's own, and is not parsed. */
 const MAX_BYTES = 65_536;
@@ -12,7 +13,7 @@ export async function problemIn(response: Response): Promise<IdempotencyProblem 
   if (response.status < 400 || !isJson(response.headers.get('content-type') ?? '')) {
     return undefined;
   }
-  const document = parse(await textWithin(MAX_BYTES, response.clone()));
+  const document = parse(await textWithin(MAX_BYTES, response));
   const { code } = document;
   if (typeof code !== 'string' || !code.startsWith('idempotency_')) return undefined;
   return {
@@ -29,24 +30,6 @@ export async function problemIn(response: Response): Promise<IdempotencyProblem 
 function isJson(contentType: string): boolean {
   const [type = ''] = contentType.split(';', 1);
   return /[/+]json$/i.test(type.trim());
-}
-
-async function textWithin(maxBytes: number, { body }: Response): Promise<string> {
-  const reader = body?.getReader() as ReadableStreamDefaultReader<Uint8Array> | undefined;
-  const decoder = new TextDecoder();
-  let text = '';
-  let bytes = 0;
-  while (reader !== undefined) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    bytes += value.length;
-    if (bytes > maxBytes) {
-      void reader.cancel();
-      return '';
-    }
-    text += decoder.decode(value, { stream: true });
-  }
-  return text + decoder.decode();
 }
 
 function parse(json: string): Readonly<Record<string, unknown>> {

@@ -1,6 +1,7 @@
 import { abortable } from './abortable.js';
 import type { IdempotencyProblem } from './errors.js';
 import { problemIn } from './problem-document.js';
+import { readToEnd } from './response-body.js';
 import { startTimer } from './timer.js';
 
 /** What became of one request. */
@@ -41,13 +42,6 @@ export async function tryOnce(
 
 async function answer(sent: Promise<Response>): Promise<TryOutcome> {
   const response = await sent;
-  await readToEnd(response.clone());
+  await readToEnd(response);
   return { kind: 'answered', response, problem: await problemIn(response) };
-}
-
-/** The other branch of the clone keeps the bytes for whoever reads the response. */
-async function readToEnd({ body }: Response): Promise<void> {
-  const reader = body?.getReader();
-  if (reader === undefined) return;
-  for (let done = false; !done;) ({ done } = await reader.read());
 }
