@@ -7,20 +7,30 @@ export type UnfinishedCode =
   /** `maxTries` requests were sent. */
   | 'idempotency_fetch_tries_exhausted';
 
+/** The server's problems, and whether the same request with the same key may be answered otherwise later. */
+export const PROBLEM_RETRYABLE = {
+  idempotency_key_missing: false,
+  idempotency_key_invalid: false,
+  idempotency_caller_unknown: false,
+  idempotency_key_reused: false,
+  idempotency_in_progress: true,
+  idempotency_response_not_kept: false,
+  idempotency_outcome_unknown: false,
+  idempotency_content_invalid: false,
+  idempotency_shutting_down: true,
+  idempotency_transaction_conflict: true,
+  idempotency_store_unavailable: true,
+} as const;
+
+/** For a document that does not say it. What is not known may pass: nobody gives up a key for lack of knowledge. */
+export function isRetryable(code: IdempotencyProblemCode): boolean {
+  const known: Readonly<Record<string, boolean>> = PROBLEM_RETRYABLE;
+  return known[code] ?? true;
+}
+
 /** Codes of the problem documents that `nestjs-idempotency` answers with; a newer server may know more. */
 export type IdempotencyProblemCode =
-  | 'idempotency_key_missing'
-  | 'idempotency_key_invalid'
-  | 'idempotency_caller_unknown'
-  | 'idempotency_key_reused'
-  | 'idempotency_in_progress'
-  | 'idempotency_response_not_kept'
-  | 'idempotency_outcome_unknown'
-  | 'idempotency_content_invalid'
-  | 'idempotency_shutting_down'
-  | 'idempotency_transaction_conflict'
-  | 'idempotency_store_unavailable'
-  | (string & Record<never, never>);
+  keyof typeof PROBLEM_RETRYABLE | (string & Record<never, never>);
 
 export type IdempotentFetchErrorCode = UnfinishedCode | IdempotencyProblemCode;
 

@@ -1,4 +1,4 @@
-import type { IdempotencyProblem } from './errors.js';
+import { isRetryable, type IdempotencyProblem } from './errors.js';
 import { textWithin } from './response-body.js';
 
 /** A problem document has some hundred bytes. What is longer is the operation's own, and is not parsed. */
@@ -19,8 +19,7 @@ export async function problemIn(response: Response): Promise<IdempotencyProblem 
   return {
     code,
     status: response.status,
-    // Where it is left out, nobody says that another try is in vain.
-    retryable: document.retryable !== false,
+    retryable: typeof document.retryable === 'boolean' ? document.retryable : isRetryable(code),
     type: text(document.type, 'about:blank'),
     title: text(document.title, ''),
     detail: text(document.detail, ''),

@@ -10,6 +10,7 @@ import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { idempotentFetch, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { fetchWithoutStreams } from '../../support/fetch-without-streams.js';
 import { platforms } from '../../support/http/combinations.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, SCENARIO_HEADER, Scenario } from '../../support/http/scenario.js';
@@ -24,53 +25,71 @@ class PaymentsController {
   }
 }
 
-/** As many applications have it: members of their own, besides those of the error, as `application/json`. */
+/** As many applications have it: members of their own, besides few of the error's, as `application/json`. */
 @Catch(HttpException)
 class OwnErrorsFilter implements ExceptionFilter {
   catch(error: HttpException, host: ArgumentsHost): void {
-    const members = error.getResponse() as object;
+    const { code } = error.getResponse() as { readonly code?: string };
     const reply = host.switchToHttp().getResponse<Reply>().status(error.getStatus());
-    reply.send({ ...members, statusCode: error.getStatus(), timestamp: new Date().toISOString() });
+    reply.send({ code, statusCode: error.getStatus(), timestamp: new Date().toISOString() });
   }
 }
 
+const fetches = [
+  ['fetch', fetch],
+  ['a fetch without streams', fetchWithoutStreams()],
+] as const;
+
 describe.each(platforms)('an API with an exception filter of its own, on %s', (platform) => {
-  it('has a second click wait for the first, and get its answer', async () => {
-    const app = await startApp({
-      platform,
-      store: memoryStore(),
-      controllers: [PaymentsController],
-      configure: (nest) => nest.useGlobalFilters(new OwnErrorsFilter()),
-    });
-    try {
-      const scenario = app.scenario();
-      const types: (string | null)[] = [];
-      const observed: IdempotentFetchOptions['fetch'] = async (input, init) => {
-        const response = await fetch(input, init);
-        if (response.status === 409) types.push(response.headers.get('content-type'));
-        // Not before the second click has been told that the first is under way.
-        if (types.length > 0) scenario.gate.open();
-        return response;
-      };
-      const click = (options: IdempotentFetchOptions = {}) =>
-        idempotentFetch(
-          `http://127.0.0.1:${String(app.port)}/payments`,
-          {
-            method: 'POST',
-            headers: { authorization: 'Bearer alice', [SCENARIO_HEADER]: scenario.id },
-          },
-          { key: scenario.key, ...options },
-        );
-      scenario.gate.close();
-      const first = click();
-      await scenario.started.reached(1);
-      const second = await click({ fetch: observed });
-      expect(types[0]).toBe('application/json; charset=utf-8');
-      expect([second.response.status, second.replayed]).toEqual([201, true]);
-      expect(await second.response.json()).toEqual(await (await first).response.json());
-      expect(scenario.executions).toBe(1);
-    } finally {
-      await app.close();
-    }
-  });
+  it.each(fetches)(
+    'has a second click wait for the first, and refuses another amount, by %s',
+    async (_, sent) => {
+      const app = await startApp({
+        platform,
+        store: memoryStore(),
+        controllers: [PaymentsController],
+        configure: (nest) => nest.useGlobalFilters(new OwnErrorsFilter()),
+      });
+      try {
+        const scenario = app.scenario();
+        const types: (string | null)[] = [];
+        const observed: IdempotentFetchOptions['fetch'] = async (input, init) => {
+          const response = await sent(input, init);
+          if (response.status === 409) types.push(response.headers.get('content-type'));
+          // Not before the second click has been told that the first is under way.
+          if (types.length > 0) scenario.gate.open();
+          return response;
+        };
+        const click = (options: IdempotentFetchOptions = {}, amount = 4_999) =>
+          idempotentFetch(
+            `http://127.0.0.1:${String(app.port)}/payments`,
+            {
+              method: 'POST',
+              headers: {
+                authorization: 'Bearer alice',
+                'content-type': 'application/json',
+                [SCENARIO_HEADER]: scenario.id,
+              },
+              body: JSON.stringify({ amount }),
+            },
+            { key: scenario.key, fetch: sent, ...options },
+          );
+        scenario.gate.close();
+        const first = click();
+        await scenario.started.reached(1);
+        const second = await click({ fetch: observed });
+        expect(types[0]).toBe('application/json; charset=utf-8');
+        expect([second.response.status, second.replayed]).toEqual([201, true]);
+        expect(await second.response.json()).toEqual(await (await first).response.json());
+        await expect(click({}, 5_999)).rejects.toMatchObject({
+          name: 'IdempotencyProblemError',
+          code: 'idempotency_key_reused',
+          retryable: false,
+        });
+        expect(scenario.executions).toBe(1);
+      } finally {
+        await app.close();
+      }
+    },
+  );
 });

@@ -238,10 +238,17 @@ describe("the idempotency layer's refusal", () => {
     expect(await error.response!.json()).toMatchObject({ status });
   });
 
-  it('may be answered otherwise later, unless it says that it may not', async () => {
+  it('may be answered otherwise later where it does not say, and its code is of a newer server', async () => {
     const headers = { 'content-type': 'application/json' };
-    server.play({ status: 409, headers, body: '{"code":"idempotency_in_progress"}' });
-    expect(await failure(pay({ maxTries: 2 }))).toMatchObject({ retryable: true, title: '' });
+    server.play({ status: 409, headers, body: '{"code":"idempotency_of_the_future"}' });
+    expect(await failure(pay())).toMatchObject({ retryable: true, title: '', tries: 1 });
+  });
+
+  it('may be what it says, whatever is known of its code', async () => {
+    const headers = { 'content-type': 'application/json' };
+    const body = JSON.stringify({ code: 'idempotency_key_reused', retryable: true });
+    server.play({ status: 422, headers, body });
+    expect(await failure(pay())).toMatchObject({ retryable: true });
   });
 
   it.each([

@@ -1,0 +1,42 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { idempotentFetch } from 'nestjs-idempotency/client';
+import { PROBLEM_RETRYABLE } from '../../../lib/client/errors.js';
+import * as exported from '../../../lib/transports/http/problem.js';
+import { ScriptedServer } from '../../support/scripted-server.js';
+
+type ProblemClass = new (context: exported.ProblemContext) => exported.IdempotencyProblem;
+
+const isProblemClass = (value: unknown): value is ProblemClass =>
+  typeof value === 'function' && value.prototype instanceof exported.IdempotencyProblem;
+
+const problems = Object.values<unknown>(exported)
+  .filter(isProblemClass)
+  .map((Problem) => new Problem({ typeBase: 'https://api.example', retryAfterMs: 1_000 }));
+
+let server: ScriptedServer;
+
+beforeAll(async () => {
+  server = await ScriptedServer.start();
+});
+afterAll(() => server.stop());
+
+describe("the server's codes", () => {
+  it('are those that the client knows, with what a repetition is worth', () => {
+    const told = problems.map(({ code, retryable }): [string, boolean] => [code, retryable]);
+    expect(PROBLEM_RETRYABLE).toEqual(Object.fromEntries(told));
+  });
+
+  it.each(problems.map((problem) => ({ code: problem.code, problem })))(
+    '$code says enough, where an exception filter keeps nothing else',
+    async ({ code, problem }) => {
+      server.play({
+        status: problem.getStatus(),
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ code }),
+      });
+      await expect(
+        idempotentFetch(server.url, { method: 'POST' }, { maxTries: 1 }),
+      ).rejects.toMatchObject({ code, retryable: problem.retryable });
+    },
+  );
+});
