@@ -3,7 +3,8 @@
 -- locks that this takes end with the statement, and the next one to write waits that long.
 --
 -- With the first page, leases of such records that lie further ahead than their own length are shortened to it, as in clamp.sql:
--- the clock stepped back, and nobody else may ever ask about a dead owner's key.
+-- the clock stepped back, and nobody else may ever ask about a dead owner's key. Only of those that lie furthest ahead, as many
+-- as a page holds: that is where a step back leaves them, and all healthy leases lie ahead as well.
 --
 -- $1  how long the lease has been over at least, ms
 -- $2  how many at the most
@@ -15,18 +16,23 @@
 WITH ahead AS (
   SELECT record_key
   FROM idempotency_records
-  WHERE $3::bigint = 0 AND state = 'in_progress' AND origin IS NOT NULL
-    AND expires_at > date_trunc('milliseconds', statement_timestamp())
-    -- The first of them for the index.
-    AND lease_until > date_trunc('milliseconds', statement_timestamp())
+  -- Arrays, as a join may be planned as one with the whole table.
+  WHERE record_key = ANY (ARRAY(
+      SELECT record_key
+      FROM idempotency_records
+      WHERE $3::bigint = 0 AND state = 'in_progress' AND origin IS NOT NULL
+        AND lease_until > date_trunc('milliseconds', statement_timestamp())
+      ORDER BY lease_until DESC
+      LIMIT $2::integer
+    ))
+    AND state = 'in_progress' AND expires_at > date_trunc('milliseconds', statement_timestamp())
     AND lease_until > date_trunc('milliseconds', statement_timestamp()) + lease_ms * interval '1 millisecond'
   FOR NO KEY UPDATE SKIP LOCKED
 ),
 clamped AS (
-  UPDATE idempotency_records AS record
-  SET lease_until = date_trunc('milliseconds', statement_timestamp()) + record.lease_ms * interval '1 millisecond'
-  FROM ahead
-  WHERE record.record_key = ahead.record_key
+  UPDATE idempotency_records
+  SET lease_until = date_trunc('milliseconds', statement_timestamp()) + lease_ms * interval '1 millisecond'
+  WHERE record_key = ANY (ARRAY(SELECT record_key FROM ahead))
 ),
 found AS (
   SELECT record_key, fingerprint, origin, lease_until
