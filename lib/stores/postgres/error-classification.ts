@@ -61,8 +61,6 @@ const BY_STATE: Readonly<Record<string, SendFailure>> = {
   '57014': 'not_executed',
   // A replica, or a primary that became one: the next connection may lead elsewhere.
   '25006': 'not_executed',
-  // The application left a failed transaction open on this connection.
-  '25P02': 'not_executed',
   // The server starts or stops and lets nobody in, or has too many connections.
   '57P03': 'not_executed',
   '53300': 'not_executed',
@@ -123,7 +121,7 @@ export function leavesConnectionUsable(error: unknown): boolean {
   return (
     isServerError(error) &&
     error.severity === 'ERROR' &&
-    !['25006', '25P02', '0A000', '26000', '42P05'].includes(error.code)
+    !['25006', '0A000', '26000', '42P05'].includes(error.code)
   );
 }
 
