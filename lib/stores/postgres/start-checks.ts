@@ -46,8 +46,14 @@ export async function checkServer(
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;
-    const message = `PostgreSQL cannot be reached. ${error.message}`;
-    return [{ code: 'postgres_unreachable', message }];
+    return [
+      hasCode(error, 'idempotency_store_reply_mismatched')
+        ? { code: 'postgres_not_checked', message: error.message }
+        : {
+            code: 'postgres_unreachable',
+            message: `PostgreSQL cannot be reached. ${error.message}`,
+          },
+    ];
   }
 }
 

@@ -26,7 +26,11 @@ export async function checkServer(
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;
-    return [{ code: 'redis_unreachable', message: `Redis cannot be reached. ${error.message}` }];
+    return [
+      hasCode(error, 'idempotency_store_reply_mismatched')
+        ? { code: NOT_CHECKED.code, message: error.message }
+        : { code: 'redis_unreachable', message: `Redis cannot be reached. ${error.message}` },
+    ];
   }
   return info === undefined ? [NOT_CHECKED] : judge(fieldsOf(info), requiredReplicas);
 }
