@@ -1,3 +1,4 @@
+import { asBuffer } from './as-buffer.js';
 import { StoreReplyMismatchedError } from './errors.js';
 import { newNonce } from './nonce.js';
 import type { OpenTransaction, TransactionValue } from './unit-of-work.js';
@@ -6,15 +7,18 @@ import type { OpenTransaction, TransactionValue } from './unit-of-work.js';
 export const ASK_FOR_NONCE = 'SELECT $1::text AS reply';
 
 /**
- * The reply to a statement whose last value was its nonce: one row with one column, `reply`, whose first word is that
- * nonce. One column, because every reply describes all of them anew.
+ * The reply to a statement whose last value was its nonce: one row with one column, whose first word is that nonce. One
+ * column, because every reply describes all of them anew. It goes by whatever name the application has given it, and comes
+ * as bytes where its parser or driver leaves them as they are: they are those of the text.
  *
  * @returns the other words; `undefined` where it is the reply to another statement.
  */
 export function replyWords(rows: readonly object[], nonce: string): readonly string[] | undefined {
-  const [row] = rows as readonly { readonly reply?: unknown }[];
-  if (rows.length !== 1 || typeof row?.reply !== 'string') return undefined;
-  const [first, ...words] = row.reply.split(' ');
+  const columns: unknown[] = rows.length === 1 ? Object.values(rows[0] ?? {}) : [];
+  const [reply] = columns;
+  const text = reply instanceof Uint8Array ? asBuffer(reply).toString() : reply;
+  if (columns.length !== 1 || typeof text !== 'string') return undefined;
+  const [first, ...words] = text.split(' ');
   return first === nonce ? words : undefined;
 }
 

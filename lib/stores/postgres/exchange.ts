@@ -16,8 +16,8 @@ type Statement = Omit<PostgresQuery, 'types'>;
 /** @param words - `undefined` where the reply was another statement's. */
 type Answered = (error: Error | undefined, words: readonly string[] | undefined) => void;
 
-/** Every column comes as the text that the server sent, whatever the application does with its own. */
-const AS_TEXT = { getTypeParser: () => (text: string) => text };
+/** Every column comes as the server sent it, whatever the application does with its own. */
+const AS_SENT = { getTypeParser: () => (sent: unknown) => sent };
 
 /**
  * Sends one statement over a connection that is borrowed for it alone, and waits `ms` milliseconds for the
@@ -98,7 +98,7 @@ function ask(
   const nonce = newNonce();
   try {
     // An object of its own each time: pg and whoever has put something around it write on it.
-    const query = { ...statement, types: AS_TEXT };
+    const query = { ...statement, types: AS_SENT };
     connection.query(query, [...values, nonce], (error, result) => {
       if (error === null || error === undefined)
         answered(undefined, replyWords(result.rows, nonce));

@@ -30,8 +30,8 @@ export interface PostgresQuery {
   readonly text: string;
   /** Names a prepared statement. */
   readonly name?: string;
-  /** How columns are read, whatever the application has set for its own. */
-  readonly types?: { getTypeParser(): (text: string) => string };
+  /** How columns are read, whatever the application has set for its own: text, or bytes where the pool is binary. */
+  readonly types?: { getTypeParser(): (sent: unknown) => unknown };
 }
 
 export interface PostgresResult {

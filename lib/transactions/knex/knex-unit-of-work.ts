@@ -41,11 +41,14 @@ class KnexUnitOfWork extends UnitOfWork<Knex.Transaction> {
   }
 }
 
+type Rows = readonly object[];
+
 function queryOf(transaction: Knex): OpenTransaction['query'] {
   return async (text, values) => {
     const { sql, bindings } = rawQuery(text, values);
-    const { rows } = await transaction.raw<{ readonly rows: readonly object[] }>(sql, bindings);
-    return rows;
+    const result = await transaction.raw<Rows | { readonly rows: Rows }>(sql, bindings);
+    // The application's postProcessResponse may have taken them out.
+    return 'rows' in result ? result.rows : result;
   };
 }
 
