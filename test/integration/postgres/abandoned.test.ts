@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import type { Pool } from 'pg';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Begin } from '../../../lib/core/idempotency-store.js';
@@ -107,6 +108,95 @@ describe('PostgreSQL lists', () => {
     expect(plan).not.toMatch(/Rows Removed by Filter/);
   });
 });
+
+describe('A page of abandoned records among many in progress', () => {
+  const LIMIT = 10;
+  const MANY = 20_000;
+  const PLANS = ['force_custom_plan', 'force_generic_plan'];
+
+  /** @param leaseAheadMs - how far ahead the leases lie, which are 10 s long. */
+  async function manyInProgress(leaseAheadMs: number) {
+    const found = await abandoned(5);
+    await found.pool.query(
+      `INSERT INTO idempotency_records (record_key, state, token, fence, fingerprint, attempt, takeovers, lease_until,
+         lease_ms, deadline, expires_at, origin)
+       SELECT sha256(i::text::bytea), 'in_progress', 't', 1, 'f', 1, 0, now() + $1 * interval '1 millisecond', 10000,
+         now() + interval '1 hour', now() + interval '1 day', 'o'
+       FROM generate_series(1, $2::integer) AS i`,
+      [leaseAheadMs, MANY],
+    );
+    await found.pool.query('ANALYZE idempotency_records');
+    return found;
+  }
+
+  /** How many rows of the table the first page reads. */
+  async function rowsRead(pool: Pool, planCacheMode: string) {
+    const { text } = loadStatements(new TableName()).abandoned;
+    const client = await pool.connect();
+    try {
+      await client.query(`SET plan_cache_mode = ${planCacheMode}`);
+      await client.query(`PREPARE page AS ${text}`);
+      const { rows } = await client.query<{ 'QUERY PLAN': readonly { Plan: PlanNode }[] }>(
+        `EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE page (0, ${LIMIT}, 0, '', 'n')`,
+      );
+      const scans = nodesOf(rows[0]!['QUERY PLAN'][0]!.Plan).filter(
+        (node) => node['Relation Name'] !== undefined && node['Node Type'].includes('Scan'),
+      );
+      return scans.reduce((total, node) => total + rowsOf(node), 0);
+    } finally {
+      client.release(true);
+    }
+  }
+
+  it.each(PLANS)('reads no more of the healthy ones than a page holds (%s)', async (plan) => {
+    const { pool } = await manyInProgress(9_000);
+    const read = await rowsRead(pool, plan);
+    expect(read).toBeGreaterThanOrEqual(LIMIT);
+    expect(read).toBeLessThanOrEqual(3 * LIMIT);
+  });
+
+  it.each(PLANS)('shortens as many leases as a page holds after a step back (%s)', async (plan) => {
+    const { pool } = await manyInProgress(3_600_000);
+    expect(await rowsRead(pool, plan)).toBeLessThanOrEqual(4 * LIMIT);
+    const { rowCount } = await pool.query(
+      `SELECT 1 FROM idempotency_records WHERE lease_until BETWEEN now() AND now() + interval '10 s'`,
+    );
+    expect(rowCount).toBe(LIMIT);
+  });
+
+  it('finds the lease that a step back has left furthest ahead', async () => {
+    const { store, pool, begins, command } = await manyInProgress(9_000);
+    const recordKey = Buffer.from(begins[0]!.recordKey, 'base64url');
+    await pool.query(
+      `UPDATE idempotency_records SET lease_until = now() + interval '30 minutes' WHERE record_key = $1`,
+      [recordKey],
+    );
+    await store.abandoned({ ...command, limit: 1 });
+    const { rows } = await pool.query<{ is_clamped: boolean }>(
+      `SELECT lease_until <= now() + lease_ms * interval '1 millisecond' AS is_clamped
+       FROM idempotency_records WHERE record_key = $1`,
+      [recordKey],
+    );
+    expect(rows).toEqual([{ is_clamped: true }]);
+  });
+});
+
+interface PlanNode {
+  readonly 'Node Type': string;
+  readonly 'Relation Name'?: string;
+  readonly 'Actual Rows': number;
+  readonly 'Actual Loops': number;
+  readonly 'Rows Removed by Filter'?: number;
+  readonly Plans?: readonly PlanNode[];
+}
+
+function nodesOf(node: PlanNode): PlanNode[] {
+  return [node, ...(node.Plans ?? []).flatMap(nodesOf)];
+}
+
+function rowsOf(node: PlanNode): number {
+  return (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops'];
+}
 
 describe('A begin that must not take over, when the lease is over and nobody holds the record', () => {
   /** How it is answered, and how often it has looked whether somebody holds the record. */

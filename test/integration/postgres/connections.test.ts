@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Pool } from 'pg';
+import type { Pool, PoolConfig } from 'pg';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import {
   StoreConfigurationError,
@@ -12,6 +12,7 @@ import {
 import type { RecordKey } from '../../../lib/core/record.js';
 import { freePort } from '../../support/free-port.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { ShiftingRelay } from '../../support/shifting-relay.js';
 import {
   beginCommand,
   completeCommand,
@@ -331,5 +332,37 @@ describe('The start checks', () => {
     const store = ownStore(url, { connection: { options: '-c synchronous_commit=off' } });
     const codes = (await store.open()).map(({ code }) => code);
     expect(codes).toContain('postgres_commits_late');
+  });
+});
+
+describe('What the pool makes of replies for the application', () => {
+  it.each<[string, PoolConfig]>([
+    ['is bytes', { binary: true }],
+    ['goes by parsers of its own', { types: { getTypeParser: () => () => 'parsed' } }],
+  ])('%s: the store reads them, and keeps the connection', async (_, config) => {
+    const pool = userPool(url, { ...config, max: 1 });
+    let connections = 0;
+    pool.on('connect', () => (connections += 1));
+    const store = new PostgresIdempotencyStore({ client: pool, deleteExpired: false });
+    const warnings = (await store.open()).map(({ code }) => code);
+    expect(warnings).not.toContain('postgres_not_checked');
+    const { begin, lease } = await acquired(store);
+    await store.extend(lease, extendCommand());
+    await store.complete(lease, completeCommand());
+    const duplicate = { ...begin, token: beginCommand().token };
+    expect(await store.begin(duplicate)).toMatchObject({ kind: 'completed' });
+    expect(connections).toBe(1);
+  });
+});
+
+describe('At the start, a reply that is another command’s', () => {
+  it('is told as what it is, and not as a server that cannot be reached', async () => {
+    const relay = closeAfterTest(await ShiftingRelay.start(server.port));
+    const client = userPool(throughPort(url, relay.port), { max: 1 });
+    await client.query('SELECT 1');
+    relay.shiftAt('idempotency_server_');
+    const [warning] = await new PostgresIdempotencyStore({ client }).open();
+    expect(warning).toMatchObject({ code: 'postgres_not_checked' });
+    expect(warning!.message).toMatch(/^PostgreSQL gave the reply of another command/);
   });
 });

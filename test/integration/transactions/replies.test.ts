@@ -1,5 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import openKnex from 'knex';
+import { CamelCasePlugin, Kysely, ParseJSONResultsPlugin, PostgresDialect } from 'kysely';
+import { knexUnitOfWork } from 'nestjs-idempotency/knex';
+import { kyselyUnitOfWork } from 'nestjs-idempotency/kysely';
+import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate } from 'nestjs-idempotency/postgres';
+import type { UnitOfWork } from '../../../lib/core/unit-of-work.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { ShiftingRelay } from '../../support/shifting-relay.js';
@@ -84,3 +90,48 @@ describe.each(adapterNames)('Where replies get out of step in a transaction, %s'
     expect(await effects()).toEqual(tellsOfCommands ? ['one', 'next'] : ['next']);
   });
 });
+
+describe('Whatever the application’s library makes of replies', () => {
+  async function expectToCommit<Handle>(unitOfWork: UnitOfWork<Handle>): Promise<void> {
+    const attempt = new TransactionalAttempt(ownStore(url), unitOfWork);
+    const lease = await attempt.begin();
+    const held = await attempt.open(lease);
+    expect(await attempt.commit(held, lease)).toEqual({ kind: 'committed' });
+  }
+
+  it('a pool that is binary', () => expectToCommit(pgUnitOfWork(userPool(url, { binary: true }))));
+
+  it('a pool whose parser leaves text as bytes', async () => {
+    const types = { getTypeParser: () => (sent: unknown) => sent };
+    await expectToCommit(pgUnitOfWork(userPool(url, { binary: true, types })));
+  });
+
+  it('Kysely with plugins that rename columns and read JSON', async () => {
+    const db = new Kysely({
+      dialect: new PostgresDialect({ pool: userPool(url) }),
+      plugins: [new CamelCasePlugin({ upperCase: true }), new ParseJSONResultsPlugin()],
+    });
+    await expectToCommit(kyselyUnitOfWork(db));
+  });
+
+  it.each<[string, (rows: readonly object[]) => unknown]>([
+    ['renames columns', (rows) => ({ rows: rows.map(inCapitals) })],
+    ['takes the rows out', (rows) => rows.map(inCapitals)],
+  ])('a postProcessResponse of Knex that %s', async (_, make) => {
+    const db = openKnex({
+      client: 'pg',
+      connection: url,
+      postProcessResponse: (result: { rows?: readonly object[] }) =>
+        result.rows === undefined ? result : make(result.rows),
+      wrapIdentifier: (name, wrap) => wrap(name.toUpperCase()),
+    });
+    closeAfterTest({ stop: () => db.destroy() });
+    await expectToCommit(knexUnitOfWork(db));
+  });
+});
+
+function inCapitals(row: object): object {
+  return Object.fromEntries(
+    Object.entries(row).map(([name, value]) => [name.toUpperCase(), value as unknown]),
+  );
+}
