@@ -337,10 +337,10 @@ describe('The start checks', () => {
 
 describe('What the pool makes of replies for the application', () => {
   it.each<[string, PoolConfig]>([
-    ['is bytes', { binary: true }],
-    ['goes by parsers of its own', { types: { getTypeParser: () => () => 'parsed' } }],
+    ['is bytes', { max: 1, binary: true }],
+    ['goes by parsers of its own', { max: 1, types: { getTypeParser: () => () => 'parsed' } }],
   ])('%s: the store reads them, and keeps the connection', async (_, config) => {
-    const pool = userPool(url, { ...config, max: 1 });
+    const pool = userPool(url, config);
     let connections = 0;
     pool.on('connect', () => (connections += 1));
     const store = new PostgresIdempotencyStore({ client: pool, deleteExpired: false });

@@ -61,6 +61,13 @@ describe('At the start', () => {
     expect(performance.now() - started).toBeLessThan(3_000);
   });
 
+  it('a reply that is another command’s is told as what it is', async () => {
+    client.info = () => Promise.resolve(7 as never);
+    const [warning] = await new RedisIdempotencyStore({ client }).open();
+    expect(warning).toMatchObject({ code: 'redis_not_checked' });
+    expect(warning!.message).toMatch(/^Redis gave the reply of another command/);
+  });
+
   it('a server that refuses INFO is tolerated', async () => {
     await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~*', '+@all', '-info');
     const managed = userClient(server.url, {
