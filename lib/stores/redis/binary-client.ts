@@ -38,7 +38,18 @@ export interface BinaryRedisClient extends RedisClient, KeyScanner, ScriptClient
     readonly host?: string;
     readonly port?: number;
     readonly enableAutoPipelining?: boolean;
+    readonly natMap?: NatMap | null;
   };
+}
+
+/** Of a cluster: where its servers are reached from here, by the addresses that they say. */
+type NatMap =
+  | Readonly<Record<string, NodeAddress | undefined>>
+  | ((address: string) => NodeAddress | null | undefined);
+
+interface NodeAddress {
+  readonly host: string;
+  readonly port: number;
 }
 
 /** The connection of a cluster to one of its servers. */

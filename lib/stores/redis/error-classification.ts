@@ -103,7 +103,7 @@ export function replyCode(message: string): string {
 }
 
 /** Whether another server of the cluster has to be asked. */
-export function isRedirection(error: unknown): boolean {
+export function isRedirection(error: unknown): error is ErrorReply {
   const code = isErrorReply(error) ? replyCode(error.message) : '';
   return code === 'MOVED' || code === 'ASK';
 }

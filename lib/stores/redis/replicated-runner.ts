@@ -83,8 +83,8 @@ export class ReplicatedRunner {
   }
 
   /** @internal */
-  get redirected(): ScriptLink | undefined {
-    return this.links.redirected;
+  redirect(from: ScriptLink, redirection: Error): ScriptLink | undefined {
+    return this.links.redirect?.(from, redirection);
   }
 
   /** @internal */
@@ -98,7 +98,7 @@ export class ReplicatedRunner {
   }
 }
 
-/** A cluster follows a redirection, and learns from it, only without the WAIT; then it is sent again. */
+/** A cluster itself follows a redirection only without the WAIT; then it is sent again. */
 async function follow(
   { client, order }: ScriptLink,
   { script, key, args }: Call,
@@ -141,10 +141,10 @@ class ReplicatedCall implements Transmission<ScriptReply> {
     } catch (error) {
       if (!sending.isUnderWay) throw error;
       if (classifyFailure(error) === 'script_missing') return runner.enqueue(link, call, true);
-      const { redirected } = runner;
-      if (redirected === undefined || !isRedirection(error)) throw error;
-      this.order = redirected.order;
-      return follow(redirected, call, error);
+      const next = isRedirection(error) ? runner.redirect(link, error) : undefined;
+      if (next === undefined) throw error;
+      this.order = next.order;
+      return next.isRouted === true ? follow(next, call, error) : runner.enqueue(next, call, true);
     }
   }
 

@@ -16,14 +16,16 @@ export interface ScriptLink {
   readonly batch?: WriteBatch | undefined;
   /** Told of what is sent, where somebody replaces a silent connection. */
   readonly silence?: SilenceWatch | undefined;
+  /** A cluster's own way of sending, which follows redirections, and which nothing may be sent together with. */
+  readonly isRouted?: boolean;
 }
 
 /** The connections over which scripts are sent, each by its key. */
 export interface ScriptLinks {
   /** @throws {@link NotSentError} while there is none. */
   linkOf(key: string): ScriptLink;
-  /** Follows redirections: a cluster's own way of sending. */
-  readonly redirected?: ScriptLink;
+  /** Where what `from` redirects has to be sent; nothing where only a later copy can find the way. */
+  redirect?(from: ScriptLink, redirection: Error): ScriptLink | undefined;
 }
 
 /** Between two questions for the map of a cluster: each opens a connection. */
@@ -37,8 +39,10 @@ const REFRESH_PAUSE_MS = 100;
  * connection goes to another command than its own.
  */
 export class ClusterLinks implements ScriptLinks {
-  readonly redirected: ScriptLink;
+  private readonly routed: ScriptLink;
   private readonly links = new WeakMap<ClusterNode, ScriptLink>();
+  /** The names of nodes to which slots were said to have moved: the cluster's own map may not have them all. */
+  private readonly moved = new Map<number, string>();
   private refreshedAt = -Infinity;
 
   /** @param silenceMs - after which a connection that owes replies is replaced; left out, nobody does. */
@@ -47,32 +51,76 @@ export class ClusterLinks implements ScriptLinks {
     private readonly tell: MismatchTold,
     private readonly silenceMs?: number,
   ) {
-    this.redirected = { client: cluster, keyPrefix: '', order: new ReplyOrder(cluster, tell) };
+    const order = new ReplyOrder(cluster, tell);
+    this.routed = { client: cluster, keyPrefix: '', order, isRouted: true };
   }
 
   linkOf(key: string): ScriptLink {
     const { cluster } = this;
-    const prefix = cluster.options?.keyPrefix ?? '';
-    const name = cluster.slots?.[keySlot(prefix + key)]?.[0];
-    const node = name === undefined ? undefined : this.nodeOf(name);
-    if (node?.status === 'ready') return this.links.get(node) ?? this.newLink(node, prefix);
+    const slot = keySlot((cluster.options?.keyPrefix ?? '') + key);
+    const mapped = this.nodeOf(cluster.slots?.[slot]?.[0]);
+    if (isReady(mapped)) return this.linkTo(mapped);
+    const moved = this.nodeOf(this.moved.get(slot));
+    if (isReady(moved)) return this.linkTo(moved);
     if (cluster.status === 'wait') connect(cluster);
-    else if (node === undefined) this.refresh();
-    else if (node.status === 'wait') connect(node);
+    else if (!connectIdle([mapped, moved]) && !this.refresh()) return this.anyLink();
     throw new NotSentError();
   }
 
-  private nodeOf(name: string): ClusterNode | undefined {
+  redirect(from: ScriptLink, { message }: Error): ScriptLink | undefined {
+    const { cluster } = this;
+    const [, code, slot, address] = /^(MOVED|ASK) (\d{1,5}) (\S+)/.exec(message) ?? [];
+    if (code === 'MOVED' && address !== undefined) {
+      const name = this.nameOf(address);
+      this.moved.set(Number(slot), name);
+      this.refresh();
+      const node = this.nodeOf(name);
+      if (isReady(node)) {
+        const link = this.linkTo(node);
+        if (link !== from) return link;
+      } else if (node !== undefined) {
+        connectIdle([node]);
+        return undefined;
+      }
+    }
+    // ioredis pipelines it then, and cannot without the slot.
+    const isPipelined = cluster.options?.enableAutoPipelining === true;
+    return isPipelined && cluster.slots?.[Number(slot)] === undefined ? undefined : this.routed;
+  }
+
+  /** A node that has not got the slot says who has. */
+  private anyLink(): ScriptLink {
+    const nodes = this.cluster.nodes?.('master') ?? [];
+    const ready = nodes.filter(isReady);
+    const node = ready[Math.floor(Math.random() * ready.length)];
+    if (node !== undefined) return this.linkTo(node);
+    connectIdle(nodes);
+    throw new NotSentError();
+  }
+
+  private nodeOf(name: string | undefined): ClusterNode | undefined {
+    if (name === undefined) return undefined;
     return this.cluster
       .nodes?.('master')
       .find(({ options }) => name === `${options?.host ?? ''}:${String(options?.port)}`);
+  }
+
+  /** As the cluster's servers are known here. */
+  private nameOf(address: string): string {
+    const natMap = this.cluster.options?.natMap;
+    const mapped = typeof natMap === 'function' ? natMap(address) : natMap?.[address];
+    return mapped ? `${mapped.host}:${String(mapped.port)}` : address;
+  }
+
+  private linkTo(node: ClusterNode): ScriptLink {
+    return this.links.get(node) ?? this.newLink(node, this.cluster.options?.keyPrefix ?? '');
   }
 
   private newLink(node: ClusterNode, prefix: string): ScriptLink {
     const { cluster, silenceMs, tell } = this;
     const own = node.options?.keyPrefix ?? '';
     // The node would put another prefix before the key than the cluster.
-    if (own !== '' && own !== prefix) return this.redirected;
+    if (own !== '' && own !== prefix) return this.routed;
     const link = {
       client: node,
       keyPrefix: own === '' ? prefix : '',
@@ -84,13 +132,25 @@ export class ClusterLinks implements ScriptLinks {
     return link;
   }
 
-  /** A node that is gone is replaced once somebody asks who has its slots. */
-  private refresh(): void {
+  /** A node that is gone is replaced once somebody asks who has its slots. @returns whether it was asked now. */
+  private refresh(): boolean {
     const now = monotonicNow();
-    if (now - this.refreshedAt < REFRESH_PAUSE_MS) return;
+    if (now - this.refreshedAt < REFRESH_PAUSE_MS) return false;
     this.refreshedAt = now;
     this.cluster.refreshSlotsCache?.();
+    return true;
   }
+}
+
+function isReady(node: ClusterNode | undefined): node is ClusterNode {
+  return node?.status === 'ready';
+}
+
+/** @returns whether one of them waited for its first command. */
+function connectIdle(nodes: readonly (ClusterNode | undefined)[]): boolean {
+  const idle = nodes.find((node) => node?.status === 'wait');
+  if (idle !== undefined) connect(idle);
+  return idle !== undefined;
 }
 
 function connect(client: Pick<BinaryRedisClient, 'connect'>): void {

@@ -34,7 +34,7 @@ export class ScriptRunner {
 }
 
 class ScriptCall implements Transmission<ScriptReply> {
-  order: ReplyOrder | undefined;
+  private link: ScriptLink | undefined;
   private nonce = '';
 
   constructor(
@@ -44,22 +44,21 @@ class ScriptCall implements Transmission<ScriptReply> {
     private readonly args: readonly ScriptArgument[],
   ) {}
 
+  get order(): ReplyOrder | undefined {
+    return this.link?.order;
+  }
+
   send(): Promise<unknown> {
     const { links, script, key, args } = this;
-    this.order = undefined;
+    this.link = undefined;
     const { client, keyPrefix, batch } = this.takeLink(links.linkOf(key));
     batch?.join();
     return client.evalshaBuffer(script.sha1, 1, keyPrefix + key, ...args, this.nonce);
   }
 
   sendAgain(failure: unknown): Promise<unknown> | undefined {
-    const { links, script, key, args } = this;
-    // A cluster learns from a redirection that it follows.
-    const link = isRedirection(failure)
-      ? links.redirected
-      : classifyFailure(failure) === 'script_missing'
-        ? links.linkOf(key)
-        : undefined;
+    const { script, key, args } = this;
+    const link = this.linkAfter(failure);
     if (link === undefined) return undefined;
     const { client, keyPrefix } = this.takeLink(link);
     return client.evalBuffer(script.text, 1, keyPrefix + key, ...args, this.nonce);
@@ -69,8 +68,14 @@ class ScriptCall implements Transmission<ScriptReply> {
     return isReplyTo(this.nonce, reply);
   }
 
+  private linkAfter(failure: unknown): ScriptLink | undefined {
+    const { links, link, key } = this;
+    if (isRedirection(failure)) return link && links.redirect?.(link, failure);
+    return classifyFailure(failure) === 'script_missing' ? links.linkOf(key) : undefined;
+  }
+
   private takeLink(link: ScriptLink): ScriptLink {
-    this.order = link.order;
+    this.link = link;
     this.nonce = newNonce();
     return link;
   }

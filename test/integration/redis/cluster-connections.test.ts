@@ -1,9 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Cluster } from 'ioredis';
+import { Cluster, type ClusterOptions } from 'ioredis';
 import type { BeginReply, Lease } from 'nestjs-idempotency';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { RedisCluster } from '../../support/redis-cluster.js';
+import { RedisProxy } from '../../support/redis-proxy.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
+import { closeAfterTest } from './support/fixture.js';
 import { until } from './support/until.js';
 
 const TIMEOUT_MS = 10_000;
@@ -22,8 +24,13 @@ afterAll(async () => {
   await nodes.stop();
 });
 
-function newStore(options: { waitReplicas?: { count: number; timeoutMs: number } } = {}) {
-  const store = new RedisIdempotencyStore({ client, ...options });
+interface StoreChanges {
+  readonly client?: Cluster;
+  readonly waitReplicas?: { count: number; timeoutMs: number };
+}
+
+function newStore(changes: StoreChanges = {}) {
+  const store = new RedisIdempotencyStore({ client, ...changes });
   stores.push(store);
   return store;
 }
@@ -61,8 +68,7 @@ describe('With waitReplicas, on a cluster', () => {
     const lease = await acquire(store);
     await move(lease);
     const command = completeCommand({ timeoutMs: TIMEOUT_MS });
-    // What followed the redirection wrote it, what waited for the replica found it written.
-    expect(await store.complete(lease, command)).toEqual({ kind: 'already' });
+    expect(await store.complete(lease, command)).toEqual({ kind: 'ok' });
     expect(await store.complete(lease, command)).toEqual({ kind: 'already' });
   });
 
@@ -71,6 +77,70 @@ describe('With waitReplicas, on a cluster', () => {
     await expect(acquire(store)).rejects.toThrow('1 of the 2 replicas');
   });
 });
+
+type BlindOptions = Omit<ClusterOptions, 'redisOptions' | 'replyMapping'>;
+
+/** Of a cluster whose numbers are text ioredis knows a part of the slots only. */
+async function halfBlind(options: BlindOptions = {}): Promise<Cluster> {
+  const settings = { redisOptions: { stringNumbers: true }, ...options };
+  const blind = closeAfterTest(disposable(new Cluster(nodes.addresses, settings)));
+  await until(() => blind.status === 'ready');
+  expect(blind.slots.filter(Boolean).length).toBeLessThan(16_384);
+  return blind;
+}
+
+function disposable(cluster: Cluster) {
+  return Object.assign(cluster, { stop: async () => cluster.disconnect() });
+}
+
+/** Where the primaries are reached through proxies alone. */
+async function natMap(): Promise<Record<string, { host: string; port: number }>> {
+  const entries = (await nodes.primaries()).map(async ({ port }) => {
+    const proxy = closeAfterTest(await RedisProxy.start(port));
+    return [`127.0.0.1:${String(port)}`, { host: '127.0.0.1', port: proxy.port }] as const;
+  });
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+describe('A cluster of which ioredis knows a part of the slots only', () => {
+  const waitReplicas = { count: 1, timeoutMs: 2_000 };
+  const variants: [string, () => BlindOptions | Promise<BlindOptions>, StoreChanges][] = [
+    ['plainly', () => ({}), {}],
+    ['with auto-pipelining', () => ({ enableAutoPipelining: true }), {}],
+    ['reading from replicas', () => ({ scaleReads: 'slave' }), {}],
+    ['with a prefix', () => ({ keyPrefix: 'app:' }), {}],
+    ['behind a NAT', async () => ({ natMap: await natMap() }), {}],
+    ['with waitReplicas', () => ({}), { waitReplicas }],
+    ['with waitReplicas, behind a NAT', async () => ({ natMap: await natMap() }), { waitReplicas }],
+  ];
+
+  it.each(variants)('has every record: %s', async (_, options, changes) => {
+    const blind = await halfBlind(await options());
+    const store = newStore({ client: blind, ...changes });
+    const before = await keys();
+    const begins = Array.from({ length: 200 }, () => beginCommand({ timeoutMs: TIMEOUT_MS }));
+    const replies = await Promise.all(begins.map((begin) => store.begin(begin)));
+    expect(new Set(replies.map(({ kind }) => kind))).toEqual(new Set(['acquired']));
+    expect((await keys()) - before).toBe(begins.length);
+    const again = await Promise.all(begins.map((begin) => store.begin(begin)));
+    expect(new Set(again.map(({ kind }) => kind))).toEqual(new Set(['owned']));
+  });
+
+  it('follows a record that moves there', async () => {
+    const store = newStore({ client: await halfBlind() });
+    for (let i = 0; i < 5; i += 1) {
+      const lease = await acquire(store);
+      await move(lease);
+      const command = completeCommand({ timeoutMs: TIMEOUT_MS });
+      expect(await store.complete(lease, command)).toEqual({ kind: 'ok' });
+    }
+  });
+});
+
+async function keys(): Promise<number> {
+  const sizes = (await nodes.primaries()).map((node) => node.call('DBSIZE'));
+  return (await Promise.all(sizes)).map(Number).reduce((sum, size) => sum + size, 0);
+}
 
 describe('A record that is watched, on a cluster', () => {
   it('is told of by its own shard, whichever that is, and after it moved', async () => {
