@@ -53,6 +53,8 @@ export interface UserClientOptions extends CommonOptions {
    * Worth setting there: `enableAutoPipelining: true` saves the server a third of its work under load.
    * Listen to its `error` event: the store then tells a refused password from a server that is down.
    *
+   * Begin no transaction on it by `multi({ pipeline: false })`: it would take in the store's commands.
+   *
    * Close it in `onApplicationShutdown`, not in `onModuleDestroy`: Nest calls that one before running
    * operations are waited for, and their outcomes could no longer be stored.
    */

@@ -19,6 +19,8 @@ const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 50;
 /** With less time left, one more copy would only turn "not executed" into "unknown". */
 const LEAST_TIME_FOR_A_COPY_MS = 20;
+const QUEUED =
+  'Redis executes the command with the transaction that the application has begun on this connection, or not at all: MULTI holds back what everybody sends on it. Give the store a connection of its own.';
 
 /** What is sent, in as many copies as it takes. */
 export interface Transmission<Reply> {
@@ -140,6 +142,10 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
   private answered(reply: unknown): void {
     this.watch.silence?.settled();
     const { transmission } = this;
+    if (isQueued(reply)) {
+      this.queued();
+      return;
+    }
     if (!transmission.isOwn(reply)) {
       this.mismatched(transmission.order?.broken());
       return;
@@ -153,6 +159,13 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
     } catch (error) {
       reject(error);
     }
+  }
+
+  /** Each further copy would be one more command of a transaction that is another's. */
+  private queued(): void {
+    if (!this.isUnderWay) return;
+    this.stopWaiting();
+    this.settle.reject(new StoreOutcomeUnknownError(QUEUED, { isRefusal: true }));
   }
 
   private mismatched(error: unknown): void {
@@ -230,6 +243,11 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
     this.mayHaveRun ||= isTimeOver;
     verdict();
   }
+}
+
+/** What Redis says to each command between MULTI and EXEC. */
+function isQueued(reply: unknown): boolean {
+  return (typeof reply === 'string' || Buffer.isBuffer(reply)) && reply.toString() === 'QUEUED';
 }
 
 /** What was never sent was not executed; but a password that is wrong will not be right in a moment. */

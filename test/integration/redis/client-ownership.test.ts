@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { RedisIdempotencyStore, redisStore } from 'nestjs-idempotency/redis';
-import { StoreUnavailableError } from '../../../lib/core/errors.js';
+import { StoreOutcomeUnknownError, StoreUnavailableError } from '../../../lib/core/errors.js';
 import { freePort } from '../../support/free-port.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { startSilentServer } from './support/canned-server.js';
@@ -166,4 +166,25 @@ describe("A client that is the application's own", () => {
   function asPlain(value: object): unknown {
     return JSON.parse(JSON.stringify(value));
   }
+
+  it('keeps a transaction that is begun on it, and the outcome of what it took in is unknown', async () => {
+    const client = userClient(server.url);
+    const store = new RedisIdempotencyStore({ client });
+    const replyMismatched = jest.fn();
+    const onClose = jest.fn();
+    await store.open({ replyMismatched });
+    client.on('close', onClose);
+    await store.begin(beginCommand());
+    await client.multi({ pipeline: false });
+    await client.set('money', '1');
+    const attempt = store.begin(beginCommand());
+    await expect(attempt).rejects.toThrow(StoreOutcomeUnknownError);
+    await expect(attempt).rejects.toThrow('Give the store a connection of its own.');
+    // Its own, and the script once.
+    expect(await client.exec()).toHaveLength(2);
+    expect(await client.get('money')).toBe('1');
+    expect(replyMismatched).not.toHaveBeenCalled();
+    expect(onClose).not.toHaveBeenCalled();
+    expect((await store.begin(beginCommand())).kind).toBe('acquired');
+  });
 });
