@@ -1,7 +1,9 @@
+import { isOpaque } from './canonical-json.js';
+
 /**
  * The members of a body that count: those under `include` (all where it is `undefined`), less those
  * under `exclude`. A dotted path goes through arrays: `items.sku` means the sku of every item. What cannot
- * be taken apart without loss (a date, bytes, a `Map`) counts as a whole wherever a path leads into it.
+ * be taken apart without loss (a date, bytes, a `Map`, an instance with private fields) counts as a whole wherever a path leads into it.
  */
 export function selectMembers(
   body: unknown,
@@ -56,13 +58,14 @@ function rebuild(
 }
 
 /**
- * Whether the value is nothing but its members. Those of a `Date` or a `Map` say nothing of it, so that two
- * of them would be rebuilt as the same empty object.
+ * Whether the value is nothing but its members. Those of a `Date`, a `Map` or an instance with private fields
+ * say nothing of it, so that two of them would be rebuilt as the same empty object.
  */
 function hasMembers(value: Record<string, unknown>): boolean {
   return (
     Object.prototype.toString.call(value) === '[object Object]' &&
-    typeof value.toJSON !== 'function'
+    typeof value.toJSON !== 'function' &&
+    !isOpaque(value)
   );
 }
 

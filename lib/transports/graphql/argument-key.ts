@@ -1,3 +1,4 @@
+import { selectMembers } from '../../core/content-selection.js';
 import type { GraphqlField } from './graphql-field.js';
 
 type Arguments = GraphqlField['args'];
@@ -12,14 +13,12 @@ export function argumentKey(args: Arguments): unknown {
 
 /** What a field is asked to do: its arguments without the key. */
 export function withoutKey(args: Arguments): Arguments {
-  const content = without(args);
+  const { [KEY]: _, ...content } = args;
   const input = inputOf(args);
-  return input === undefined ? content : { ...content, input: without(input) };
-}
-
-function without(members: Arguments): Arguments {
-  const { [KEY]: _, ...others } = members;
-  return others;
+  // What a scalar has made of it may be more than its members.
+  return input === undefined
+    ? content
+    : { ...content, input: selectMembers(input, undefined, [KEY]) };
 }
 
 function inputOf({ input }: Arguments): Arguments | undefined {

@@ -42,6 +42,32 @@ class JsonScalar implements CustomScalar<unknown, unknown> {
   serialize = (value: unknown) => value;
 }
 
+/** As libraries for money have it: what it holds is private. */
+class Money {
+  readonly #cents: number;
+
+  constructor(cents: number) {
+    this.#cents = cents;
+  }
+
+  get cents() {
+    return this.#cents;
+  }
+
+  get idempotencyKey() {
+    return undefined;
+  }
+}
+
+@Scalar('Money', () => Money)
+class MoneyScalar implements CustomScalar<unknown, unknown> {
+  parseValue = (cents: unknown) => new Money(cents as number);
+  parseLiteral = () => null;
+  serialize = (value: unknown) => value;
+}
+
+const money = { type: () => Money };
+
 @InputType()
 class LineInput {
   @Field(() => String)
@@ -115,6 +141,24 @@ class OrdersResolver {
 
   @Mutation(() => Charge, { nullable: true })
   @Idempotent()
+  pay(@InScenario() scenario: Scenario, @Args('input', money) _: Money) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ fingerprint: { exclude: ['input.note'] } })
+  payWithoutNote(@InScenario() scenario: Scenario, @Args('input', money) _: Money) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent({ fingerprint: { include: ['input.amount'] } })
+  payAmount(@InScenario() scenario: Scenario, @Args('input', money) _: Money) {
+    return charged(scenario, 0);
+  }
+
+  @Mutation(() => Charge, { nullable: true })
+  @Idempotent()
   note(@InScenario() scenario: Scenario, @Args('json', { type: () => AnyJson }) _: unknown) {
     return charged(scenario, 0);
   }
@@ -125,7 +169,7 @@ describe('the content of a mutation', () => {
   beforeAll(async () => {
     app = await startGraphqlApp({
       store: memoryStore(),
-      resolvers: [OrdersResolver, UploadScalar, JsonScalar],
+      resolvers: [OrdersResolver, UploadScalar, JsonScalar, MoneyScalar],
     });
   });
   afterAll(() => app.close());
@@ -214,6 +258,19 @@ describe('the content of a mutation', () => {
     expect(codesIn(answer)).toEqual({ field: 'idempotency_content_invalid' });
     expect(scenario.executions).toBe(0);
   });
+
+  it.each(['pay', 'payWithoutNote', 'payAmount'])(
+    'cannot be an instance with private fields, of which two would count as the same: %s',
+    async (field) => {
+      const scenario = app.scenario();
+      const document = `mutation ($money: Money!) { field: ${field}(input: $money) @idempotent(key: "${scenario.key}") { execution } }`;
+      for (const cents of [500, 99_900]) {
+        const answer = await ask(scenario, document, { variables: { money: cents } });
+        expect(codesIn(answer)).toEqual({ field: 'idempotency_content_invalid' });
+      }
+      expect(scenario.executions).toBe(0);
+    },
+  );
 
   it('may be a date', async () => {
     const scenario = app.scenario();

@@ -110,7 +110,20 @@ describe('the members that count', () => {
         return { cents: this.#cents };
       }
     }
-    for (const whole of [new Date(0), Buffer.from('a'), new Map([['b', 1]]), new Money(1)]) {
+    class Sealed {
+      readonly #cents = 1;
+      get cents() {
+        return this.#cents;
+      }
+    }
+    const sealed = new Sealed();
+    for (const whole of [
+      sealed,
+      new Date(0),
+      Buffer.from('a'),
+      new Map([['b', 1]]),
+      new Money(1),
+    ]) {
       for (const body of [
         { a: whole, id: 1 },
         { a: [whole], id: 1 },
