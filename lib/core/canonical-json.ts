@@ -1,6 +1,7 @@
 import { types } from 'node:util';
 import { configure } from 'safe-stable-stringify';
 import { IdempotencyError } from './errors.js';
+import { forget } from './when-ready.js';
 
 /** Containers inside containers that a compared value may have (contract C35). */
 export const MAX_CONTENT_DEPTH = 1000;
@@ -43,23 +44,49 @@ export function checkDepth(value: unknown): void {
 
 /**
  * Whether JSON would write an object as if it were empty, whatever it holds: a `Map`, a promise, an `Error`, an instance
- * whose fields are private.
+ * of a class without members of its own, such as one whose fields are private.
+ *
+ * @param value - after its `toJSON`.
  */
 export function isOpaque(value: object): boolean {
-  if (hasToJson(value) || Array.isArray(value) || types.isTypedArray(value)) return false;
+  if (Array.isArray(value) || types.isTypedArray(value)) return false;
   if (types.isMap(value) || types.isSet(value)) return true;
   return isEmpty(value) && !hasPlainPrototype(value);
 }
 
-/** All containers that JSON would write of a value, each once: there may be circles. */
-export function containersIn(value: unknown): ReadonlySet<object> {
-  const containers = new Set([value].filter(isContainer));
-  // A set grows while it is gone through.
-  for (const container of containers) {
-    if (hasToJson(container) || ArrayBuffer.isView(container)) continue;
-    for (const member of Object.values(container)) {
-      if (isContainer(member)) containers.add(member);
+/** An object, and what JSON would write of it: what its `toJSON` answers, or else itself. */
+export interface Container {
+  readonly value: object;
+  readonly json: unknown;
+}
+
+/**
+ * All containers that JSON would write of a value: there may be circles. What is nested too deep is not among
+ * them. Promises are forgotten: nobody will wait for them.
+ *
+ * @throws {@link ContentNotComparableError} where a `toJSON` throws.
+ */
+export function containersIn(value: unknown): readonly Container[] {
+  const containers: Container[] = [];
+  const written = new Set<object>();
+  const plain = new Set<object>();
+  let level: object[] = [{ '': value }];
+  for (let depth = 0; level.length > 0 && depth <= MAX_CONTENT_DEPTH; depth += 1) {
+    const below: object[] = [];
+    for (const container of level) {
+      for (const [name, member] of Object.entries(container) as [string, unknown][]) {
+        if (!isContainer(member) || plain.has(member)) continue;
+        forget(member);
+        const json = jsonOf(name, member);
+        if (json === member) plain.add(member);
+        else forget(json);
+        containers.push({ value: member, json });
+        if (!isContainer(json) || ArrayBuffer.isView(json) || written.has(json)) continue;
+        written.add(json);
+        below.push(json);
+      }
     }
+    level = below;
   }
   return containers;
 }
@@ -73,13 +100,13 @@ const MAX_HOLES = 10_000;
  *
  * @throws {@link ContentNotComparableError}
  */
-export function checkHoles(containers: Iterable<object>): void {
+export function checkHoles(containers: Iterable<Container>): void {
   let holes = 0;
-  for (const container of containers) {
-    if (!Array.isArray(container)) continue;
-    const indexes = Object.keys(container);
-    holes += Math.max(0, container.length - indexes.length);
-    if (holes > MAX_HOLES || Number(indexes.at(-1)) >= container.length) {
+  for (const { json } of containers) {
+    if (!Array.isArray(json)) continue;
+    const indexes = Object.keys(json);
+    holes += Math.max(0, json.length - indexes.length);
+    if (holes > MAX_HOLES || Number(indexes.at(-1)) >= json.length) {
       throw new ContentNotComparableError(
         'The content has arrays with too many holes. If a form\'s fields make them, set "limits.fieldArrayIndexLimit" of multer.',
       );
@@ -88,7 +115,9 @@ export function checkHoles(containers: Iterable<object>): void {
 }
 
 function checkSaysSomething(value: unknown): void {
-  for (const container of containersIn(value)) if (isOpaque(container)) throw inexpressible();
+  for (const { json } of containersIn(value)) {
+    if (isContainer(json) && isOpaque(json)) throw inexpressible();
+  }
 }
 
 function attempt(value: unknown): string | undefined {
@@ -110,11 +139,13 @@ class DeepJson {
 
   of(name: string, value: unknown): string | undefined {
     if (!isContainer(value)) return stringify(value);
-    const json: unknown = hasToJson(value) ? value.toJSON(name) : value;
+    const json = jsonOf(name, value);
     return isContainer(json) ? this.container(json) : stringify(json);
   }
 
   private container(value: object): string {
+    // Its members come by their indexes, which are no texts, and there are no containers in it.
+    if (types.isTypedArray(value)) return stringify(value);
     const isList = Array.isArray(value);
     if (isList ? value.length === 0 : isEmpty(value)) return isList ? '[]' : '{}';
     if (this.ancestors.has(value)) throw inexpressible();
@@ -174,6 +205,16 @@ function isContainer(value: unknown): value is object {
 
 function isEmpty(container: object): boolean {
   return Object.keys(container).length === 0;
+}
+
+function jsonOf(name: string, value: object): unknown {
+  if (!hasToJson(value)) return value;
+  try {
+    return value.toJSON(name);
+  } catch (error) {
+    // A value's own toJSON knows better what it is.
+    throw error instanceof ContentNotComparableError ? error : inexpressible(error);
+  }
 }
 
 function hasToJson(value: object): value is { toJSON(name: string): unknown } {

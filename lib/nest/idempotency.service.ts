@@ -1,15 +1,16 @@
 import { Inject, Injectable } from '@nestjs/common';
-import { canonicalJson } from '../core/canonical-json.js';
 import { fingerprint } from '../core/fingerprint.js';
 import type { IdempotencyContext } from '../core/idempotency-context.js';
 import { checkFunction, checkNames, fail } from '../core/option-checks.js';
 import type { ProtocolOptions } from '../core/options.js';
 import { keepSuccesses, type OutcomePolicy } from '../core/outcome-policy.js';
 import { isScopePart, type ScopePart } from '../core/record-key.js';
+import { forget } from '../core/when-ready.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import type { Call } from '../transports/call/call.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
 import type { ValueOptions } from '../transports/call/value-options.js';
+import { givenContent } from '../transports/request/bytes-or-json.js';
 import { CALL_OPTION_NAMES } from './calls/call-option-names.js';
 import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
 import { IDEMPOTENCY_MODULE_OPTIONS } from './idempotency.module-definition.js';
@@ -22,7 +23,11 @@ export interface IdempotentCall extends ProtocolOptions, ValueOptions {
   readonly key: string;
   /** Whose key it is: one part or several, the most general first. */
   readonly scope: ScopePart | readonly ScopePart[];
-  /** What the operation is about, as JSON: another payload under the same key is refused. */
+  /**
+   * What the operation is about, as JSON: another payload under the same key is refused. A promise, a `Map` or an instance
+   * of a class without members of its own is an {@link IdempotencyOptionsError}: it would compare nothing.
+   * @defaultValue nothing is compared, as with `undefined`
+   */
   readonly payload?: unknown;
   /**
    * Which outcomes are kept.
@@ -85,10 +90,12 @@ export class IdempotencyService {
 
   private resolved(call: IdempotentCall): Call {
     const { operation, key, scope, payload, keep = keepSuccesses, ...own } = call;
+    // A promise is refused in either place: nobody will wait for it.
+    const parts: readonly unknown[] = Array.isArray(scope) ? scope : [scope];
+    for (const given of [key, ...parts]) forget(given);
     checkText('operation', operation);
     checkText('key', key);
     checkFunction('keep', keep);
-    const parts: readonly unknown[] = Array.isArray(scope) ? scope : [scope];
     if (parts.length === 0 || !parts.every(isScopePart)) {
       fail(
         'scope',
@@ -96,13 +103,14 @@ export class IdempotencyService {
         typeof scope,
       );
     }
+    const content = payload === undefined ? '' : givenContent(payload, 'payload', operation);
     const { protocol, http, codec } = resolveOptions(this.defaults, own);
     return {
       operation,
       keyOperation: operation,
       key,
       scope: parts,
-      fingerprint: fingerprint([operation, canonicalJson(payload)]),
+      fingerprint: fingerprint([operation, content]),
       keep,
       format: valueFormat(codec),
       maxStoredBytes: http.maxStoredBytes,

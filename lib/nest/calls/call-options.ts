@@ -28,7 +28,9 @@ export interface IdempotentMethodOptions<Args extends readonly unknown[], Fallba
   readonly scope?: (...args: Args) => ScopePart | readonly ScopePart[];
   /**
    * What the operation is about, as JSON: another payload under the same key is refused. A function that returns
-   * `undefined`, a promise, a `Map` or the like is an {@link IdempotencyOptionsError}: it would compare nothing.
+   * `undefined`, a promise, a `Map` or an instance of a class without members of its own is an
+   * {@link IdempotencyOptionsError}: it would compare nothing. Return `null`, plain data, or give the class a `toJSON`.
+   * An object whose members are all `undefined` is a {@link ContentNotComparableError}.
    * @defaultValue nothing is compared: whoever has the key gets the outcome
    */
   readonly payload?: (...args: Args) => unknown;

@@ -1,7 +1,14 @@
 import { types } from 'node:util';
-import { canonicalJson, checkHoles, isOpaque, containersIn } from '../../core/canonical-json.js';
+import {
+  canonicalJson,
+  checkHoles,
+  ContentNotComparableError,
+  containersIn,
+  isOpaque,
+  type Container,
+} from '../../core/canonical-json.js';
 import { IdempotencyOptionsError } from '../../core/errors.js';
-import { atOnce } from '../../core/when-ready.js';
+import { isThenable } from '../../core/when-ready.js';
 
 /**
  * Content as it is compared: bytes as they are, all else as canonical JSON.
@@ -13,53 +20,96 @@ export function bytesOrJson(value: unknown): string | Uint8Array {
 }
 
 /**
- * The same for what a function of the user's has chosen to be compared. A member that is `undefined` counts as absent.
+ * The same for what a function of the user's has chosen to be compared. A member that is `undefined` counts as absent, an
+ * item that is as `null`.
  *
  * @param option - its name.
  * @param operation - whose option it is.
  * @throws {@link IdempotencyOptionsError} where it has chosen nothing, or something that would be equal whatever it holds.
- * @throws {@link ContentNotComparableError} for other things that JSON cannot express.
+ * @throws {@link ContentNotComparableError} where all members of an object are `undefined`, as a client may leave them, and
+ * for other things that JSON cannot express.
  */
 export function chosenContent(
   value: unknown,
   option: string,
   operation: string,
 ): string | Uint8Array {
-  if (atOnce(option, value, operation) instanceof Uint8Array) return value as Uint8Array;
-  const refuse = (what: string) => {
+  const told = `The function given as the option "${option}" of ${operation} returned`;
+  return toldContent(value, told);
+}
+
+/** As {@link chosenContent}, for what is itself given as an option. */
+export function givenContent(
+  value: unknown,
+  option: string,
+  operation: string,
+): string | Uint8Array {
+  return toldContent(value, `The option "${option}" of ${operation} is`);
+}
+
+/** @param told - how a sentence begins that says what the value is. */
+function toldContent(value: unknown, told: string): string | Uint8Array {
+  if (value instanceof Uint8Array) return value;
+  if (value === undefined) {
     throw new IdempotencyOptionsError(
-      `The function given as the option "${option}" of ${operation} returned ${what}`,
+      `${told} undefined, so that nothing is compared: use null where a value may be absent.`,
     );
-  };
-  if (saysNothing(value)) {
-    refuse('undefined, so that nothing is compared: return null where a value may be absent.');
   }
   const containers = containersIn(value);
   checkHoles(containers);
   for (const container of containers) {
     const loss = lossOf(container);
-    if (loss !== undefined) {
-      refuse(`${loss}, which JSON cannot tell from another one: return plain data.`);
-    }
+    if (loss !== undefined) throw new IdempotencyOptionsError(`${told} ${loss}`);
+  }
+  // Before pipes judge it, a client decides what is there: these are not the service's mistakes.
+  if (containers.some(isInvalidDate)) {
+    throw new ContentNotComparableError(`${told} content with an invalid Date.`);
+  }
+  if (containers.some(isWithoutValue) || isWithoutAny(containers)) {
+    throw new ContentNotComparableError(
+      `${told} content whose members are all undefined, or those of an object in it, so that there is nothing to compare: a client left them out, or a name is misspelt. Use null where a value may be absent.`,
+    );
   }
   return canonicalJson(value);
 }
 
-/** `undefined`, or an object whose members all are: a misspelt name is one. */
-function saysNothing(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null || 'toJSON' in value) return value === undefined;
-  const members: unknown[] = Object.values(value);
+function isInvalidDate({ value }: Container): boolean {
+  return types.isDate(value) && Number.isNaN(Date.prototype.getTime.call(value));
+}
+
+/** Whether the members of an object are all `undefined`; an item of an array that is counts as `null`. */
+function isWithoutValue({ json }: Container): boolean {
+  if (Array.isArray(json)) return false;
+  const members = membersOf(json);
   return members.length > 0 && members.every((member) => member === undefined);
 }
 
-/** What JSON would lose; never what it holds. */
-function lossOf(container: object): string | undefined {
-  if (Array.isArray(container)) {
-    // Holes are what a form's fields leave, and count as null.
-    return Object.values(container).includes(undefined) ? 'undefined in an array' : undefined;
+/** Whether there is nothing in all arrays and objects together but `undefined`: no value, and nothing that is empty. */
+function isWithoutAny(containers: readonly Container[]): boolean {
+  return (
+    containers.length > 0 &&
+    containers.every(({ json }) => {
+      const members = membersOf(json);
+      return members.length > 0 && members.every((member) => !isValue(member));
+    })
+  );
+}
+
+function membersOf(json: unknown): readonly unknown[] {
+  return typeof json === 'object' && json !== null ? Object.values(json) : [];
+}
+
+function isValue(member: unknown): boolean {
+  return member === null || (member !== undefined && typeof member !== 'object');
+}
+
+/** What JSON would lose, and the remedy; never what it holds. */
+function lossOf({ value, json }: Container): string | undefined {
+  if (isThenable(value) || isThenable(json)) {
+    return 'a promise, alone or in something else: only what is there at once can be compared.';
   }
-  if (types.isDate(container)) {
-    return Number.isNaN(Date.prototype.getTime.call(container)) ? 'an invalid Date' : undefined;
-  }
-  return isOpaque(container) ? 'a Map, a promise or another object without members' : undefined;
+  if (json === undefined)
+    return 'an object whose toJSON answers undefined: let it answer null instead.';
+  if (typeof json !== 'object' || json === null || !isOpaque(json)) return undefined;
+  return 'a Map, a Set, or an instance of a class without members of its own (its fields are private, or it has none), alone or in something else: JSON cannot tell it from another one. Use plain data, or give the class a toJSON method.';
 }

@@ -37,8 +37,10 @@ export interface FingerprintSelection {
  * - `false`: nothing is compared, whoever has the key gets the outcome.
  * - a selection.
  * - a function that returns any JSON value, text or bytes. Only what it returns is compared: neither path nor host. A member
- *   that is `undefined` counts as absent. `undefined` itself, an object without any other members, `undefined` in an array, a
- *   promise, a `Map`, and other objects that JSON would write as empty ones are an {@link IdempotencyOptionsError} (HTTP: 500).
+ *   that is `undefined` counts as absent, an item that is as `null`. An object whose members are all `undefined` is a
+ *   {@link ContentNotComparableError} (HTTP: 400), for a client may have left them out. `undefined` itself, a promise, a `Map`,
+ *   a `Set`, and an instance of a class without members of its own (its fields are private, or it has none) are an
+ *   {@link IdempotencyOptionsError} (HTTP: 500): return `null` or plain data, or give the class a `toJSON`.
  */
 export type FingerprintOption =
   | 'canonical'

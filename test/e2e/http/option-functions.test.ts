@@ -48,13 +48,26 @@ class PrivateAmount {
   }
 }
 
+class Paid {
+  amount() {
+    return 1;
+  }
+}
+
+/** What a `toJSON` hands on is not asked for its own. */
+class Converted {
+  constructor(private readonly json: unknown) {}
+
+  toJSON() {
+    return this.json;
+  }
+}
+
+type Choosing = Readonly<Record<string, (payment: Payment & { ammount?: never }) => unknown>>;
+
 /** Functions that would compare nothing of a payment, whatever it is. */
-const SAYING_NOTHING: Readonly<
-  Record<string, (payment: Payment & { ammount?: never }) => unknown>
-> = {
+const SAYING_NOTHING: Choosing = {
   'a member that is not there': ({ ammount }) => ammount,
-  'nothing but members that are not there': ({ ammount }) => ({ ammount }),
-  'a list of members that are not there': ({ ammount }) => [ammount],
   'a promise': async ({ amount }) => amount,
   'a promise inside': ({ amount }) => [Promise.resolve(amount)],
   'a Map': (payment) => new Map(Object.entries(payment)),
@@ -62,21 +75,44 @@ const SAYING_NOTHING: Readonly<
   'a Map with a member': (payment) =>
     Object.assign(new Map(Object.entries(payment)), { currency: 'EUR' }),
   'an instance with private fields': (payment) => ({ paid: new PrivateAmount(payment) }),
-  'a date that is none': ({ ammount }) => ({ at: new Date(ammount!) }),
+  'an instance without members': () => ({ paid: new Paid() }),
+  'a Map by toJSON': (payment) => new Converted(new Map(Object.entries(payment))),
+  'a Set by toJSON inside': ({ amount }) => ({ id: 1, paid: new Converted([new Set([amount])]) }),
+  'nothing by toJSON': () => new Converted(undefined),
+  'nothing by toJSON inside': () => ({ id: 1, amount: new Converted(undefined) }),
   'a boxed number': ({ amount }) => Object(amount),
   'an Error': ({ amount }) => new Error(String(amount)),
   'bytes as a buffer': ({ amount }) => Uint8Array.of(amount).buffer,
 };
 
+/** Functions that find nothing to compare, because of a name that is misspelt, or because a client left it out. */
+const MISSING_ALL: Choosing = {
+  'nothing but members that are not there': ({ ammount }) => ({ ammount }),
+  'a list of members that are not there': ({ ammount }) => [ammount],
+  'lists of members that are not there': ({ ammount }) => ({ all: [[ammount, { ammount }]] }),
+  'such an object inside': ({ ammount }) => ({ id: 1, paid: [{ ammount, to: ammount }] }),
+  'such an object by toJSON': ({ ammount }) => [1, new Converted({ ammount })],
+  'a date that is none': ({ ammount }) => ({ at: new Date(ammount!) }),
+};
+
+const chooser = (path: string): string => decodeURIComponent(path.split('/').at(-1)!);
+
 @Controller()
 class ComparingController {
+  @Post('missing-all/:what')
+  @Idempotent({ fingerprint: ({ path, body }) => MISSING_ALL[chooser(path)]!(body as Payment) })
+  async missAll(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
+  @Post('comparing-a-list')
+  @Idempotent({ fingerprint: ({ body }) => listed(body as Payment) })
+  async compareList(@InScenario() scenario: Scenario) {
+    return { execution: await scenario.run() };
+  }
+
   @Post('comparing-nothing/:what')
-  @Idempotent({
-    fingerprint: ({ path, body }) =>
-      SAYING_NOTHING[decodeURIComponent(path.slice('/comparing-nothing/'.length))]!(
-        body as Payment,
-      ),
-  })
+  @Idempotent({ fingerprint: ({ path, body }) => SAYING_NOTHING[chooser(path)]!(body as Payment) })
   async compareNothing(@InScenario() scenario: Scenario) {
     return { execution: await scenario.run() };
   }
@@ -91,6 +127,10 @@ class ComparingController {
 /** What may be absent is there or not; a date is its text. */
 function chosen({ amount, note }: Payment): unknown {
   return { amount, note, at: new Date(0) };
+}
+
+function listed({ amount, note }: Payment): unknown {
+  return [amount, note];
 }
 
 describe.each(platforms)('a function given as "fingerprint" on %s', (platform) => {
@@ -128,6 +168,28 @@ describe.each(platforms)('a function given as "fingerprint" on %s', (platform) =
       );
     },
   );
+
+  it.each(Object.keys(MISSING_ALL))(
+    'finds %s: the request is refused as one that cannot be compared, and nothing runs',
+    async (what) => {
+      const scenario = app.scenario();
+      for (const amount of [1, 1000]) {
+        const path = `/missing-all/${encodeURIComponent(what)}`;
+        expectProblem(await scenario.post(path, { json: { amount } }), 'content-invalid');
+      }
+      expect(scenario.executions).toBe(0);
+    },
+  );
+
+  it('may list what is absent, which counts as null', async () => {
+    const scenario = app.scenario();
+    const path = '/comparing-a-list';
+    const first = await scenario.post(path, { json: { amount: 1 } });
+    expectReplay(await scenario.post(path, { json: { amount: 1, note: null } }), first);
+    expectProblem(await scenario.post(path, { json: { amount: 2 } }), 'key-reused');
+    expectProblem(await scenario.post(path, { json: { amount: 1, note: '' } }), 'key-reused');
+    expect(scenario.executions).toBe(1);
+  });
 
   it('may leave out what is absent', async () => {
     const scenario = app.scenario();

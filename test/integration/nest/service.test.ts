@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { randomUUID } from 'node:crypto';
 import {
@@ -32,6 +32,13 @@ async function rejection(running: Promise<unknown>): Promise<any> {
     },
     (error: unknown) => error,
   );
+}
+
+/** A message without members, which its class says all of. */
+class Recalculate {
+  total() {
+    return 0;
+  }
 }
 
 describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (kind) => {
@@ -421,6 +428,19 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
     it('does not show its key in the message', async () => {
       const request = call({ key: 4_242 as unknown as string });
       expect((await rejection(service.run(request, () => 1))).message).not.toContain('4242');
+    });
+
+    it.each<[string, unknown, string]>([
+      ['a Map', new Map([['amount', 1]]), 'options_invalid'],
+      ['a Map by toJSON', [{ toJSON: () => new Map() }], 'options_invalid'],
+      ['an instance without members', new Recalculate(), 'options_invalid'],
+      ['nothing but absent members', { amount: undefined }, 'content_invalid'],
+    ])('has a payload that would compare nothing: %s', async (_, payload, code) => {
+      const run = jest.fn();
+      const error = await rejection(service.run(call({ payload }), run));
+      expect(error).toMatchObject({ code: `idempotency_${code}` });
+      expect(error.message).toContain('option "payload" of');
+      expect(run).not.toHaveBeenCalled();
     });
 
     it('has a payload that JSON cannot express', async () => {

@@ -3,7 +3,12 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { ContentNotComparableError } from 'nestjs-idempotency';
 import { configure } from 'safe-stable-stringify';
-import { canonicalJson, checkDepth, MAX_CONTENT_DEPTH } from '../../../lib/core/canonical-json.js';
+import {
+  canonicalJson,
+  checkDepth,
+  containersIn,
+  MAX_CONTENT_DEPTH,
+} from '../../../lib/core/canonical-json.js';
 import { ofMembers, reordered } from '../../support/json-members.js';
 
 const NAMES = ['a', 'b', 'aa', '', '__proto__', 'toJSON', 'constructor', '10', '9', '\ud800', 'é'];
@@ -148,9 +153,13 @@ describe('canonical JSON', () => {
       );
     const dated = new Date(0);
     const holes = Object.assign([], { 2: 'a' });
+    const octets = new Uint8Array(12);
     fc.assert(
       fc.property(json, fc.integer({ min: 28, max: 100 }), (value, depth) => {
-        const deep = inside([value, dated, holes, { toJSON: (name: string) => [name] }], depth);
+        const deep = inside(
+          [value, dated, holes, octets, { toJSON: (name: string) => [name] }],
+          depth,
+        );
         expect(canonicalJson(deep)).toBe(library(deep));
       }),
       { numRuns: 500 },
@@ -193,6 +202,17 @@ describe('canonical JSON', () => {
   ])('refuses %s, which JSON would write as an empty object', (_, value) => {
     expect(() => canonicalJson(value)).toThrow(ContentNotComparableError);
     expect(() => canonicalJson({ items: [value] })).toThrow(ContentNotComparableError);
+    expect(() => canonicalJson([{ toJSON: () => value }])).toThrow(ContentNotComparableError);
+  });
+
+  it('asks a toJSON that answers with more of its kind no longer than there may be levels', () => {
+    class Endless {
+      toJSON(): unknown {
+        return { next: new Endless(), none: {} };
+      }
+    }
+    expect(() => canonicalJson(new Endless())).toThrow(ContentNotComparableError);
+    expect(containersIn(new Endless()).length).toBeLessThan(2 * MAX_CONTENT_DEPTH + 3);
   });
 
   it('takes what is empty', () => {
