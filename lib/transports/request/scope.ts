@@ -1,4 +1,6 @@
+import { IdempotencyOptionsError } from '../../core/errors.js';
 import { isScopePart, type Scope } from '../../core/record-key.js';
+import { forget, isThenable } from '../../core/when-ready.js';
 import type { ResolvedRequestOptions, ScopeAnswer } from './request-options.js';
 
 /** The default scope: whom the guards have found out. */
@@ -12,9 +14,17 @@ export function principalOf(user: unknown): ScopeAnswer {
  * The scope that an answer names, or `undefined` when nobody can say whose key it is: then nobody's record may be
  * touched (contract C22–C31a). A part that is missing makes the whole scope unknown, for two callers could share
  * the rest.
+ *
+ * @throws {@link IdempotencyOptionsError} for a promise among the parts.
  */
 export function toScope(answer: ScopeAnswer): Scope | undefined {
   const parts: readonly unknown[] = Array.isArray(answer) ? answer : [answer];
+  if (parts.some(isThenable)) {
+    for (const part of parts) forget(part);
+    throw new IdempotencyOptionsError(
+      'The function given as the option "scope" answered with a promise among the parts: await each part before.',
+    );
+  }
   return parts.length > 0 && parts.every(isScopePart) ? parts : undefined;
 }
 

@@ -3,6 +3,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jes
 import { Idempotent, IdempotencyService, type OutcomeCodec } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
+import { comparableArguments } from '../../../lib/transports/graphql/comparable-arguments.js';
 import { fieldKey } from '../../../lib/transports/graphql/field-key.js';
 import { messageKey } from '../../../lib/transports/message/message-claim.js';
 import { verdictOn } from '../../../lib/transports/message/verdict-on.js';
@@ -62,6 +63,18 @@ describe.each(platforms)(
       },
     );
 
+    it.each<[string, object]>([
+      ['fingerprint', { fingerprint: () => ({ digests: [rejecting(), rejecting()] }) }],
+      ['a toJSON in fingerprint', { fingerprint: () => [1, { toJSON: rejecting }] }],
+      ['scope', { scope: () => ['a', rejecting(), rejecting()], anonymous: 'shared' }],
+      ['scope, later', { scope: async () => ['a', rejecting()], anonymous: 'shared' }],
+    ])('%s: 500, and nothing runs, also where a promise is inside', async (_, options) => {
+      const { app, scenario } = await started(options);
+      expect((await scenario.post('/things')).status).toBe(500);
+      expect(scenario.executions).toBe(0);
+      await app.close();
+    });
+
     it.each(['keep', 'retentionMs'])('%s: its default counts', async (option) => {
       const { app, scenario } = await started({ [option]: rejecting });
       const first = await scenario.post('/things');
@@ -119,6 +132,22 @@ describe('A function that rejects where a call wants an answer at once', () => {
     expect(await service.run(call, () => 'second')).toBe('first');
   });
 
+  it.each<[string, () => object]>([
+    ['payload', () => ({ payload: rejecting() })],
+    ['payload, inside', () => ({ payload: { digests: [rejecting(), rejecting()] } })],
+    ['key', () => ({ key: rejecting() })],
+    ['scope', () => ({ scope: rejecting() })],
+    ['scope, inside', () => ({ scope: ['a', rejecting(), rejecting()] })],
+  ])('%s of run(): it is refused, and nothing runs', async (_, given) => {
+    const service = app.nest.get(IdempotencyService, { strict: false });
+    const run = jest.fn();
+    const call = { operation: 'given', key: 'k', scope: 'alice', ...given() };
+    await expect(service.run(call, run)).rejects.toMatchObject({
+      code: 'idempotency_options_invalid',
+    });
+    expect(run).not.toHaveBeenCalled();
+  });
+
   it('codec: what it cannot write or read is not kept', async () => {
     const service = app.nest.get(IdempotencyService, { strict: false });
     const call = { operation: 'codec', key: 'k', scope: 'alice' };
@@ -146,6 +175,11 @@ describe('A function that rejects where a message wants an answer at once', () =
     await expect(fieldKey(context, {} as never, route)).rejects.toThrow(told);
     const gone = new AbortController().signal;
     await expect(socketCall(context, route, gone, {} as never)).rejects.toThrow(told);
+  });
+
+  it('an argument of GraphQL: nobody waits for an uploaded file', () => {
+    const args = { file: rejecting(), files: [rejecting()] };
+    expect(() => JSON.stringify(comparableArguments(args))).toThrow(/cannot be compared/);
   });
 
   it('onFailure: the message comes again, and a warning says why, once', () => {
