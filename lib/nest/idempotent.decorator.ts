@@ -8,6 +8,7 @@ import { markReportingEntry, reportsEntry, setIdempotentOptions } from './idempo
 import { enter, operationOf, type Method } from './routes/handler-report.js';
 import { handlerNames, isHandler, isMeantByClass } from './routes/handler-kinds.js';
 import { disguise } from './routes/route-methods.js';
+import { checkCalled } from './routes/wrapped-handlers.js';
 
 /**
  * Makes a handler run once per idempotency key and answer every repetition with the first outcome: a route to the byte, a
@@ -83,6 +84,7 @@ function protectClass(controller: new () => unknown, options: IdempotencyOptions
     const descriptor = { value: entry, writable: true, configurable: true };
     UseInterceptors(IdempotencyInterceptor)(prototype, name, descriptor);
     Object.defineProperty(prototype, name, descriptor);
+    injectCalls(prototype);
   }
 }
 
@@ -94,6 +96,7 @@ function reportingEntry(method: Method, prototype: object, name: string | symbol
   const reporting: Method = function (...args) {
     const run = () => method.apply(this, args);
     const operation = operationOf(reporting);
+    checkCalled(this, name, reporting);
     if (operation === undefined) {
       // Called by other code than its own pipeline, a handler is a plain method.
       return isDeclared(reporting, prototype, name) ? run() : callOnce(this, reporting, args, run);

@@ -1,14 +1,28 @@
 import { Inject, Optional, type Type } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../../core/errors.js';
 import type { Handler } from '../../transports/http/http-route.js';
+import { checkInstance } from '../routes/wrapped-handlers.js';
 import { CALLS } from './call-instances.js';
 import { IdempotentCalls } from './idempotent-calls.js';
 
 /**
  * Has Nest give {@link IdempotentCalls} to the instances of a class, those of derived classes included. Not as a
  * condition: a class whose interceptors a test has overridden may do without.
+ *
+ * Each instance is looked at then: those that Nest makes for one request are at no other time within reach before it
+ * calls them, and only here is a proxy in front of an instance seen.
  */
 export function injectCalls(prototype: object): void {
+  if (Object.hasOwn(prototype, CALLS)) return;
+  Object.defineProperty(prototype, CALLS, {
+    configurable: true,
+    get: () => undefined,
+    set(this: object, value: IdempotentCalls) {
+      checkInstance(this, Object.getPrototypeOf(this));
+      const property = { value, writable: true, enumerable: true, configurable: true };
+      Object.defineProperty(this, CALLS, property);
+    },
+  });
   Inject(IdempotentCalls)(prototype, CALLS);
   Optional()(prototype, CALLS);
 }

@@ -14,7 +14,7 @@ export function checkInstances(providers: ReturnType<DiscoveryService['getProvid
   for (const provider of providers) {
     const isMadeFromClass = typeof provider.metatype === 'function' && !provider.inject;
     const instance: unknown = isMadeFromClass ? undefined : provider.instance;
-    if (typeof instance !== 'object' || instance === null || CALLS in instance) continue;
+    if (typeof instance !== 'object' || instance === null || isGivenCalls(instance)) continue;
     const prototype: unknown = Object.getPrototypeOf(instance);
     const [entry] = typeof prototype === 'object' && prototype ? callMethods(prototype) : [];
     if (entry === undefined) continue;
@@ -22,4 +22,9 @@ export function checkInstances(providers: ReturnType<DiscoveryService['getProvid
       `${instance.constructor.name}.${entry.name} has @Idempotent(), and its instance comes from useFactory or useValue, where nothing leads it to its store: have Nest make it, by useClass or as a class among the providers, or use IdempotencyService.run() in it.`,
     );
   }
+}
+
+/** Whether Nest has made it: a class has the property, too, through which its instances are given it. */
+export function isGivenCalls(instance: { readonly [CALLS]?: unknown }): boolean {
+  return instance[CALLS] !== undefined;
 }

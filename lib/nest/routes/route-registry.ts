@@ -41,7 +41,7 @@ import {
 } from './handler-kinds.js';
 import { RouteTable } from './route-table.js';
 import { Serializers } from './serializers.js';
-import { checkReached, reportWrappers } from './wrapped-handlers.js';
+import { checkInstance, checkReached, reportWrappers } from './wrapped-handlers.js';
 
 /** An operation as it is known by its name. */
 interface NamedOperation {
@@ -86,7 +86,8 @@ export class RouteRegistry {
    */
   resolveAll(): void {
     for (const { type, prototype, instance } of this.classes()) {
-      checkReached(type, prototype, instance);
+      checkReached(type, prototype);
+      checkInstance(instance, prototype);
     }
     for (const { controller, handler, kinds } of this.protectedHandlers()) {
       for (const kind of kinds) this.tables[kind]?.of(controller, handler);

@@ -1,6 +1,7 @@
 import type { Type } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../../core/errors.js';
 import type { Handler } from '../../transports/http/http-route.js';
+import { CALLS } from '../calls/call-instances.js';
 import { entriesOf, entryOf, isLayer, reportsEntry } from '../idempotent.metadata.js';
 import { interceptorsOf } from './bound-interceptors.js';
 import { reportedWrapper } from './handler-report.js';
@@ -32,51 +33,95 @@ export function reportWrappers(prototype: object): void {
 }
 
 /**
- * @param instance - Nest's own, where there is one for all requests.
  * @throws {@link IdempotencyOptionsError} for a handler that something else has taken the place of, without its metadata:
  * Nest would call it, and would not know that it is protected.
  */
-export function checkReached(type: Type, prototype: object, instance: unknown): void {
+export function checkReached(type: Type, prototype: object): void {
+  for (const { entry, method } of declaredHandlers(prototype)) {
+    if (isReached(method)) continue;
+    throw new IdempotencyOptionsError(
+      `@Idempotent() on ${type.name}.${entry.name} has no effect: a decorator above it has replaced the method and has not copied its metadata, so that Nest would run it unprotected, or not find it. Put @Idempotent() above that decorator, for decorators apply from the bottom; or let the decorator copy the metadata (Reflect.getMetadataKeys, Reflect.defineMetadata).`,
+    );
+  }
+}
+
+/**
+ * @param instance - whose methods Nest calls.
+ * @throws {@link IdempotencyOptionsError} for a handler that the instance answers with something else than its class'
+ * method: Nest would call it, unprotected, or as no part of the operation.
+ */
+export function checkInstance(instance: unknown, prototype: unknown): void {
+  if (!isObject(instance) || !isObject(prototype)) return;
   for (const { name, entry, method } of declaredHandlers(prototype)) {
-    const own = ownMethod(instance, name);
-    if (!isReached(method)) {
-      throw new IdempotencyOptionsError(
-        `@Idempotent() on ${type.name}.${entry.name} has no effect: a decorator above it has replaced the method and has not copied its metadata, so that Nest would run it unprotected, or not find it. Put @Idempotent() above that decorator, for decorators apply from the bottom; or let the decorator copy the metadata (Reflect.getMetadataKeys, Reflect.defineMetadata).`,
-      );
-    }
-    if (own !== undefined && !isReached(own) && isCalledOnInstance(method)) {
-      throw new IdempotencyOptionsError(
-        `@Idempotent() on ${type.name}.${entry.name} has no effect: the instance has a method of its own of this name (this.${entry.name} = this.${entry.name}.bind(this), say), which Nest would run unprotected. Remove it, or copy the method's metadata to it (Reflect.getMetadataKeys, Reflect.defineMetadata).`,
-      );
-    }
+    checkAnswer(instance, prototype, name, entry, method);
+  }
+}
+
+/**
+ * As {@link checkInstance}, of the one handler that is called, where nothing could look at the instance before: on a
+ * class that a protected method was copied to.
+ */
+export function checkCalled(instance: unknown, name: string | symbol, entry: Handler): void {
+  if (!isObject(instance) || CALLS in instance) return;
+  const prototype: unknown = Object.getPrototypeOf(instance);
+  if (!isObject(prototype)) return;
+  const method = prototype[name] as Handler | undefined;
+  // Else it is called by what overrides it.
+  if (entryOf(method) === entry) checkAnswer(instance, prototype, name, entry, method);
+}
+
+function checkAnswer(
+  instance: Properties,
+  prototype: Properties,
+  name: string | symbol,
+  entry: Handler,
+  method: Handler | undefined,
+): void {
+  if (!isCalledOnInstance(method)) return;
+  const answer = answerOf(instance, name);
+  if (answer === method || (typeof answer === 'function' && isTestDouble(answer))) return;
+  const type = prototype.constructor as Type;
+  throw new IdempotencyOptionsError(
+    `@Idempotent() on ${type.name}.${entry.name} cannot protect it: the instance answers "${entry.name}" with something else than its class' method (this.${entry.name} = this.${entry.name}.bind(this), a getter, or a Proxy that the constructor returns), and Nest would run that. Remove it; what is to stand around the method belongs on the method, as a decorator, and not on the instance.`,
+  );
+}
+
+/** What Nest would call: a getter or a trap may answer. One that throws does not answer the method either. */
+function answerOf(instance: Properties, name: string | symbol): unknown {
+  try {
+    return instance[name];
+  } catch {
+    return undefined;
   }
 }
 
 /** The handlers among a class' decorated methods, inherited ones included, those aside that a derived class overrides. */
 function* declaredHandlers(prototype: object): Generator<DeclaredHandler> {
-  const known = new Set<string | symbol>();
+  const known = new Set<string | symbol>(['constructor']);
   for (
     let holder: object | null = prototype;
     holder !== null && holder !== Object.prototype;
     holder = Object.getPrototypeOf(holder) as object | null
   ) {
-    for (const [name, entry] of entriesOf(holder)) {
-      const descriptor = Object.getOwnPropertyDescriptor(holder, name);
-      if (known.has(name) || descriptor === undefined) continue;
-      const value: unknown = descriptor.value;
+    for (const name of Reflect.ownKeys(holder)) {
+      if (known.has(name)) continue;
+      known.add(name);
+      const value: unknown = Object.getOwnPropertyDescriptor(holder, name)?.value;
       const method = typeof value === 'function' ? value : undefined;
+      // By the method where it was decorated elsewhere: mixins copy methods from another class.
+      const entry = entriesOf(holder).get(name) ?? entryOf(method);
+      if (entry === undefined) continue;
       // A method that handles no requests protects itself, whatever is around it.
       const isDeclared = isHandler(entry) || (method !== undefined && isHandler(method));
       if (isDeclared) yield { holder, name, entry, method };
     }
-    for (const name of Reflect.ownKeys(holder)) known.add(name);
   }
 }
 
-function ownMethod(instance: unknown, name: string | symbol): Handler | undefined {
-  if (typeof instance !== 'object' || instance === null) return undefined;
-  const value: unknown = Object.getOwnPropertyDescriptor(instance, name)?.value;
-  return typeof value === 'function' ? value : undefined;
+type Properties = Readonly<Record<string | symbol, unknown>>;
+
+function isObject(value: unknown): value is Properties {
+  return typeof value === 'object' && value !== null;
 }
 
 /** Nest takes a handler from the instance for HTTP and for messages, and from the class elsewhere. */

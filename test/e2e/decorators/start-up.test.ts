@@ -170,24 +170,6 @@ describe('the start is refused where what @Idempotent() noted does not reach Nes
     expect(error.message).toMatch(/^@Idempotent\(\) on Payments\.pay has no effect: /);
     expect(error.message).toContain('Put @Idempotent() above that decorator');
   });
-
-  it('a route that the instance has bound to itself', async () => {
-    @Controller()
-    class Payments {
-      constructor() {
-        this.pay = this.pay.bind(this);
-      }
-
-      @Post()
-      @Idempotent()
-      pay() {
-        return 'paid';
-      }
-    }
-    const error = await rejection(initialised(Payments));
-    expect(error.code).toBe('idempotency_options_invalid');
-    expect(error.message).toMatch(/^@Idempotent\(\) on Payments\.pay has no effect: the instance /);
-  });
 });
 
 describe('the start goes on where', () => {
