@@ -1,7 +1,10 @@
 import { Pool, type PoolConfig } from 'pg';
 
+/** With what the types of pg do not know. */
+export type TestedPoolConfig = PoolConfig & { readonly binary?: boolean };
+
 /** A pool as an application would have it: it survives that an idle connection breaks. */
-export function openPostgresPool(url: string, config: PoolConfig = {}): Pool {
+export function openPostgresPool(url: string, config: TestedPoolConfig = {}): Pool {
   const pool = new Pool({ connectionString: url, ...config });
   pool.on('error', () => undefined);
   return pool;

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Pool, PoolConfig } from 'pg';
+import type { Pool } from 'pg';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import {
   StoreConfigurationError,
@@ -11,6 +11,7 @@ import {
 } from '../../../lib/core/errors.js';
 import type { RecordKey } from '../../../lib/core/record.js';
 import { freePort } from '../../support/free-port.js';
+import type { TestedPoolConfig } from '../../support/postgres-pool.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { ShiftingRelay } from '../../support/shifting-relay.js';
 import {
@@ -336,7 +337,7 @@ describe('The start checks', () => {
 });
 
 describe('What the pool makes of replies for the application', () => {
-  it.each<[string, PoolConfig]>([
+  it.each<[string, TestedPoolConfig]>([
     ['is bytes', { max: 1, binary: true }],
     ['goes by parsers of its own', { max: 1, types: { getTypeParser: () => () => 'parsed' } }],
   ])('%s: the store reads them, and keeps the connection', async (_, config) => {

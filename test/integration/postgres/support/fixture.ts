@@ -1,11 +1,11 @@
 import { afterEach } from '@jest/globals';
-import type { Pool, PoolConfig } from 'pg';
+import type { Pool } from 'pg';
 import {
   postgresStore,
   type OwnPoolOptions,
   type PostgresIdempotencyStore,
 } from 'nestjs-idempotency/postgres';
-import { openPostgresPool } from '../../../support/postgres-pool.js';
+import { openPostgresPool, type TestedPoolConfig } from '../../../support/postgres-pool.js';
 
 const opened: (() => unknown)[] = [];
 
@@ -27,7 +27,7 @@ export function ownStore(url: string, options: OwnPoolOptions = {}): PostgresIde
 }
 
 /** A pool as an application would have it. */
-export function userPool(url: string, config: PoolConfig = {}): Pool {
+export function userPool(url: string, config: TestedPoolConfig = {}): Pool {
   const pool = openPostgresPool(url, config);
   opened.push(() => pool.end());
   return pool;
