@@ -97,7 +97,7 @@ function mixed(replace: Replace): Type {
   @Controller()
   class Mixed {
     constructor(@Inject(REQUEST) _request: unknown) {
-      return replace(this) as this;
+      return replace(this);
     }
   }
   mixIn(
