@@ -75,13 +75,12 @@ export class ClusterLinks implements ScriptLinks {
       this.moved.set(Number(slot), name);
       this.refresh();
       const node = this.nodeOf(name);
-      if (isReady(node)) {
-        const link = this.linkTo(node);
-        if (link !== from) return link;
-      } else if (node !== undefined) {
+      if (node !== undefined && !isReady(node)) {
         connectIdle([node]);
         return undefined;
       }
+      const link = node && this.linkTo(node);
+      if (link !== undefined && link !== from) return link;
     }
     // ioredis pipelines it then, and cannot without the slot.
     const isPipelined = cluster.options?.enableAutoPipelining === true;
