@@ -14,10 +14,11 @@ export function checkInstances(providers: ReturnType<DiscoveryService['getProvid
   for (const provider of providers) {
     const isMadeFromClass = typeof provider.metatype === 'function' && !provider.inject;
     const instance: unknown = isMadeFromClass ? undefined : provider.instance;
-    if (typeof instance !== 'object' || instance === null || isGivenCalls(instance)) continue;
+    if (typeof instance !== 'object' || instance === null) continue;
     const prototype: unknown = Object.getPrototypeOf(instance);
     const [entry] = typeof prototype === 'object' && prototype ? callMethods(prototype) : [];
-    if (entry === undefined) continue;
+    // In this order: a Proxy of the application's may answer no question that nobody has to ask.
+    if (entry === undefined || isGivenCalls(instance)) continue;
     throw new IdempotencyOptionsError(
       `${instance.constructor.name}.${entry.name} has @Idempotent(), and its instance comes from useFactory or useValue, where nothing leads it to its store: have Nest make it, by useClass or as a class among the providers, or use IdempotencyService.run() in it.`,
     );
