@@ -22,7 +22,7 @@ import type { TransactionalRecords } from './transactional-records.js';
  *
  * A store sends a command again by itself, with the same arguments, for as long as its `timeoutMs`
  * lasts: every step is idempotent for its owner. An own store proves itself with the conformance kit in
- * `nestjs-idempotency/testing`.
+ * `nestjs-idempotency/testing/store`.
  */
 export abstract class IdempotencyStore {
   /**

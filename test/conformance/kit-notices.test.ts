@@ -12,7 +12,7 @@ import type {
 } from '../../lib/core/idempotency-store.js';
 import type { Fingerprint, Lease, Outcome, OwnerToken } from '../../lib/core/record.js';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
-import { storeConformanceCases } from 'nestjs-idempotency/testing';
+import { storeConformanceCases } from 'nestjs-idempotency/testing/store';
 
 type Clock = () => number;
 

@@ -1,5 +1,5 @@
 import { memoryStore } from 'nestjs-idempotency/memory';
-import type { StoreUnderTest } from 'nestjs-idempotency/testing';
+import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
 
 export const memoryUnderTest: StoreUnderTest = {
   name: 'MemoryIdempotencyStore',

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import { PostgresIdempotencyStore, migrate } from 'nestjs-idempotency/postgres';
-import type { StoreUnderTest } from 'nestjs-idempotency/testing';
+import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import { loadStatements } from '../../lib/stores/postgres/sql-statements.js';
 import { TableName } from '../../lib/stores/postgres/table-name.js';
 import { withSqlClock } from '../support/injected-sql-clock.js';

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import type { StoreUnderTest } from 'nestjs-idempotency/testing';
+import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import { loadScripts } from '../../lib/stores/redis/lua-scripts.js';
 import { withClock } from '../support/injected-clock.js';
 import { startRedis } from '../support/redis-server.js';

@@ -1,5 +1,5 @@
 import { afterAll, describe, it } from '@jest/globals';
-import { describeStoreConformance } from 'nestjs-idempotency/testing';
+import { describeStoreConformance } from 'nestjs-idempotency/testing/store';
 import { postgresServers } from '../support/postgres-servers.js';
 import { memoryUnderTest } from './memory-under-test.js';
 import { PostgresHarness } from './postgres-under-test.js';

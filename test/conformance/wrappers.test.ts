@@ -3,7 +3,7 @@ import {
   describeStoreConformance,
   type SteppableClock,
   type StoreUnderTest,
-} from 'nestjs-idempotency/testing';
+} from 'nestjs-idempotency/testing/store';
 import { CacheStore } from '../../lib/cache/cache-store.js';
 import type { Clock } from '../../lib/cache/age.js';
 import { BREAKER_DEFAULTS } from '../../lib/core/breaker-options.js';

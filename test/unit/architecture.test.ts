@@ -382,8 +382,8 @@ const forbidden: readonly ForbiddenImport[] = [
   },
   {
     from: 'lib/nest/kit.ts',
-    imports: '../testing/index.js',
-    reaches: 'lib/testing/index.ts',
+    imports: '../testing/store/index.js',
+    reaches: 'lib/testing/store/index.ts',
     rule: 'nest-knows-transports-and-core',
   },
   {
@@ -441,16 +441,16 @@ const forbidden: readonly ForbiddenImport[] = [
     rule: 'client-knows-itself-only',
   },
   {
-    from: 'lib/testing/store.ts',
-    imports: '../stores/memory/index.js',
+    from: 'lib/testing/store/store.ts',
+    imports: '../../stores/memory/index.js',
     reaches: 'lib/stores/memory/index.ts',
-    rule: 'testing-knows-core-only',
+    rule: 'store-kit-knows-core-only',
   },
   {
-    from: 'lib/testing/nest.ts',
+    from: 'lib/testing/store/nest.ts',
     imports: '@nestjs/common',
     reaches: 'node_modules/@nestjs/common/index.js',
-    rule: 'testing-knows-core-only',
+    rule: 'store-kit-knows-core-only',
   },
   {
     from: 'lib/index.ts',
@@ -586,7 +586,7 @@ export { x as document } from '@nestjs/swagger';
 `,
   'lib/client/index.ts': `export { z } from './key.js';\n`,
   'lib/client/key.ts': 'export const z = 1;\n',
-  'lib/testing/index.ts': `export { x } from '../core/record.js';\n`,
+  'lib/testing/store/index.ts': `export { x } from '../../core/record.js';\n`,
   'lib/index.ts': `export { x } from './core/record.js';
 export { y } from './nest/module.js';
 `,

@@ -11,9 +11,9 @@ import type {
   IdempotencyStore,
   Release,
   ReleaseReply,
-} from '../core/idempotency-store.js';
-import { newOwnerToken } from '../core/owner-token.js';
-import type { Fingerprint, Lease, Outcome, RecordKey } from '../core/record.js';
+} from '../../core/idempotency-store.js';
+import { newOwnerToken } from '../../core/owner-token.js';
+import type { Fingerprint, Lease, Outcome, RecordKey } from '../../core/record.js';
 import type { StoreHarness } from './store-harness.js';
 
 export const LEASE_MS = 10_000;
