@@ -1,5 +1,7 @@
 import { spawnSync } from 'node:child_process';
 
+const LOCK_TIMEOUT_S = 300;
+
 /** A program that tests need. */
 export interface WantedProgram<Found> {
   /** As a person would call it. */
@@ -36,7 +38,9 @@ function install({ name, debianPackages, variable, find }: WantedProgram<unknown
   }
   const packages = debianPackages.join(' ');
   console.log(`${name} was not found: installing ${packages} with apt-get.`);
-  const apt = [...asRoot, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', '-q'];
+  // Somebody else may be installing: an image that has just started often is.
+  const patience = `DPkg::Lock::Timeout=${LOCK_TIMEOUT_S}`;
+  const apt = [...asRoot, 'env', 'DEBIAN_FRONTEND=noninteractive', 'apt-get', '-q', '-o', patience];
   const addPackage = [...apt, 'install', '-y', '--no-install-recommends', ...debianPackages];
   // apt-get fails, too, where a package's own service cannot be started: nobody here needs that.
   const add = () => run(addPackage) || find() !== undefined;
