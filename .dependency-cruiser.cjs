@@ -152,7 +152,7 @@ module.exports = {
         pathNot: [
           '^lib/cli/',
           '^lib/core/errors\\.ts$',
-          '^lib/stores/postgres/(migrations|table-name)\\.ts$',
+          '^lib/stores/postgres/(migrations|sql-texts\\.generated|table-name)\\.ts$',
         ],
       },
     },

@@ -1,4 +1,4 @@
-import { readSql } from './sql-statements.js';
+import { MIGRATION_TEXTS } from './sql-texts.generated.js';
 import { quote, type TableName } from './table-name.js';
 
 /** One step of the table's structure. */
@@ -6,20 +6,20 @@ export interface Migration {
   /** 1 for the first. */
   readonly id: number;
   readonly name: string;
-  /** File below `sql/`. */
-  readonly file: string;
+  /** Below `sql/migrations/`, without the ending. */
+  readonly file: keyof typeof MIGRATION_TEXTS;
 }
 
 /** In the order in which they are run. Only ever added to: what stands here has been run somewhere. */
 export const MIGRATIONS: readonly Migration[] = [
-  { id: 1, name: 'records', file: 'migrations/001-records' },
-  { id: 2, name: 'abandoned', file: 'migrations/002-abandoned' },
+  { id: 1, name: 'records', file: '001-records' },
+  { id: 2, name: 'abandoned', file: '002-abandoned' },
 ];
 
 /** The SQL of a migration, which notes itself in the history. */
 export function migrationSql({ id, name, file }: Migration, table: TableName): string {
   const note = `INSERT INTO ${table.quotedHistory} (id, name) VALUES (${id}, '${name}');`;
-  return `${table.inSql(readSql(file)).trim()}\n\n${note}\n`;
+  return `${table.inSql(MIGRATION_TEXTS[file]).trim()}\n\n${note}\n`;
 }
 
 /** Makes the table that says which migrations were run; harmless where it is there. */

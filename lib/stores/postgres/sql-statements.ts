@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { STATEMENT_TEXTS } from './sql-texts.generated.js';
 import type { TableName } from './table-name.js';
 
 export interface SqlStatement {
@@ -8,51 +8,27 @@ export interface SqlStatement {
   readonly name: string;
 }
 
-const FILES = [
-  'begin',
-  'take',
-  'renew',
-  'clamp',
-  'extend',
-  'complete',
-  'complete-in-transaction',
-  'complete-released',
-  'restore',
-  'confirm',
-  'release',
-  'notify',
-  'look',
-  'abandoned',
-  'probe',
-  'lock',
-  'delete-expired',
-] as const;
+export type SqlStatements = Readonly<Record<keyof typeof STATEMENT_TEXTS, SqlStatement>>;
 
-export type SqlStatements = Readonly<Record<(typeof FILES)[number], SqlStatement>>;
-
-// The same folder from lib/stores/postgres and from dist/stores/postgres.
-const FOLDER = new URL('../../../sql/', import.meta.url);
-
-/** Reads the shipped statements; a test may put another clock into their text. */
+/** The shipped statements; a test may put another clock into their text. */
 export function loadStatements(
   table: TableName,
-  transform: (text: string, file: string) => string = (text) => text,
+  transform: (text: string, name: string) => string = (text) => text,
 ): SqlStatements {
-  const load = (file: string): SqlStatement => {
-    return sqlStatement(file, table.inSql(withoutComments(transform(readSql(file), file))));
+  const load = (name: string, text: string): SqlStatement => {
+    return sqlStatement(name, table.inSql(withoutComments(transform(text, name))));
   };
-  return Object.fromEntries(FILES.map((file) => [file, load(file)])) as SqlStatements;
+  const statements = Object.entries(STATEMENT_TEXTS).map(([name, text]) => [
+    name,
+    load(name, text),
+  ]);
+  return Object.fromEntries(statements) as SqlStatements;
 }
 
 /** @param purpose - a word for who looks at the server's prepared statements. */
 export function sqlStatement(purpose: string, text: string): SqlStatement {
   const digest = createHash('sha256').update(text).digest('hex').slice(0, 16);
   return { text, name: `idempotency_${purpose}_${digest}` };
-}
-
-/** @param file - its name below the folder of the shipped SQL, without the ending. */
-export function readSql(file: string): string {
-  return readFileSync(new URL(`${file}.sql`, FOLDER), 'utf8');
 }
 
 /** They are for who reads the file; the server would parse them each time where nothing is prepared. */

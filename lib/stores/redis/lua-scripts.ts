@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { LUA_TEXTS } from './lua-texts.generated.js';
 
 export interface LuaScript {
   readonly text: string;
@@ -7,18 +7,14 @@ export interface LuaScript {
   readonly sha1: string;
 }
 
-const NAMES = ['begin', 'extend', 'complete', 'release', 'inspect', 'abandoned'] as const;
+export type LuaScripts = Readonly<Record<keyof typeof LUA_TEXTS, LuaScript>>;
 
-export type LuaScripts = Readonly<Record<(typeof NAMES)[number], LuaScript>>;
-
-// The same folder from lib/stores/redis and from dist/stores/redis.
-const FOLDER = new URL('../../../lua/', import.meta.url);
-
-/** Reads the shipped scripts; a test may put another clock into their text. */
+/** The shipped scripts; a test may put another clock into their text. */
 export function loadScripts(transform = (text: string): string => text): LuaScripts {
-  const load = (name: string): LuaScript => {
-    const text = transform(readFileSync(new URL(`${name}.lua`, FOLDER), 'utf8'));
+  const load = (shipped: string): LuaScript => {
+    const text = transform(shipped);
     return { text, sha1: createHash('sha1').update(text).digest('hex') };
   };
-  return Object.fromEntries(NAMES.map((name) => [name, load(name)])) as LuaScripts;
+  const scripts = Object.entries(LUA_TEXTS).map(([name, text]) => [name, load(text)]);
+  return Object.fromEntries(scripts) as LuaScripts;
 }

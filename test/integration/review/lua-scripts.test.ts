@@ -16,12 +16,12 @@ describe('the six scripts', () => {
 
   it('read the record with the same lines, byte for byte', () => {
     expect(scripts.map(([name]) => name)).toEqual([
-      'begin',
-      'extend',
-      'complete',
-      'release',
-      'inspect',
       'abandoned',
+      'begin',
+      'complete',
+      'extend',
+      'inspect',
+      'release',
     ]);
     const blocks = new Set(scripts.map(([, { text }]) => readingBlock(text)));
     expect(blocks.size).toBe(1);
