@@ -23,6 +23,7 @@ import type { Lease, RecordKey } from '../core/record.js';
 import type { TransactionalRecords } from '../core/transactional-records.js';
 import { processClock, type Clock } from './age.js';
 import { FinishedReplies } from './finished-replies.js';
+import type { LruCacheConstructor } from './load-lru-cache.js';
 import { ReplyBatch } from './reply-batch.js';
 
 /**
@@ -38,17 +39,15 @@ export class CacheStore extends IdempotencyStore {
   private readonly batch = new ReplyBatch();
   private isClosed = false;
 
-  /**
-   * @param clock - what ages are counted by; the clocks of the process.
-   * @throws {@link IdempotencyOptionsError} when lru-cache is not installed.
-   */
+  /** @param clock - what ages are counted by; the clocks of the process. */
   constructor(
     private readonly store: IdempotencyStore,
+    Lru: LruCacheConstructor,
     options: ResolvedCacheOptions,
     private readonly clock: Clock = processClock,
   ) {
     super();
-    this.replies = new FinishedReplies(options, clock);
+    this.replies = new FinishedReplies(Lru, options, clock);
   }
 
   override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {

@@ -2,7 +2,7 @@ import type { ResolvedCacheOptions } from '../core/cache-options.js';
 import type { BeginReply } from '../core/idempotency-store.js';
 import type { FinishedState, Fingerprint, RecordKey } from '../core/record.js';
 import { ageMs, type Clock, type Instant } from './age.js';
-import { loadLruCache, type LruCache } from './load-lru-cache.js';
+import type { LruCache, LruCacheConstructor } from './load-lru-cache.js';
 
 /** What a store says to the begin of a finished record. */
 export type FinishedReply = Extract<BeginReply, { readonly kind: FinishedState }>;
@@ -38,12 +38,11 @@ export class FinishedReplies {
   private readonly maxAgeMs: number;
   private readonly maxReplyBytes: number;
 
-  /** @throws {@link IdempotencyOptionsError} when lru-cache is not installed. */
   constructor(
+    Lru: LruCacheConstructor,
     { maxBytes, maxAgeMs }: ResolvedCacheOptions,
     private readonly clock: Clock,
   ) {
-    const Lru = loadLruCache();
     this.kept = new Lru({ maxSize: maxBytes });
     this.maxAgeMs = maxAgeMs;
     this.maxReplyBytes = maxBytes * LARGEST_PART;

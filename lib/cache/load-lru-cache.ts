@@ -1,5 +1,5 @@
 import { IdempotencyOptionsError } from '../core/errors.js';
-import { loadPeer } from '../core/load-peer.js';
+import { missingPeer } from '../core/missing-peer.js';
 
 /** What is used of lru-cache: a structure, so that no declaration needs the package. */
 export interface LruCache<Value extends object> {
@@ -21,16 +21,22 @@ export type LruCacheConstructor = new <Value extends object>(options: {
   readonly maxSize: number;
 }) => LruCache<Value>;
 
-/** @throws {@link IdempotencyOptionsError} when no lru-cache that will do is installed where `from` looks for it. */
-export function loadLruCache(from?: string): LruCacheConstructor {
-  const module = loadPeer('lru-cache', 'The option "cache" needs', from) as {
-    readonly LRUCache?: LruCacheConstructor;
-  };
-  if (module.LRUCache === undefined) {
+/** @throws {@link IdempotencyOptionsError} when no lru-cache that will do is installed. */
+export async function loadLruCache(): Promise<LruCacheConstructor> {
+  const { LRUCache } = await importLruCache();
+  if (LRUCache === undefined) {
     // Old ones lie in many a node_modules, as a dependency of something else.
     throw new IdempotencyOptionsError(
       'The option "cache" needs lru-cache 11, and another version is found: npm install lru-cache@11',
     );
   }
-  return module.LRUCache;
+  return LRUCache;
+}
+
+async function importLruCache(): Promise<{ readonly LRUCache?: LruCacheConstructor }> {
+  try {
+    return await import('lru-cache');
+  } catch (error) {
+    throw missingPeer(error, 'lru-cache', 'The option "cache" needs');
+  }
 }

@@ -45,10 +45,10 @@ import { Transports } from './transports.js';
     {
       provide: IdempotencyEngine,
       inject: [IDEMPOTENCY_MODULE_OPTIONS, IdempotencyEvents],
-      useFactory: (options: IdempotencyModuleOptions, events: IdempotencyEvents) => {
+      useFactory: async (options: IdempotencyModuleOptions, events: IdempotencyEvents) => {
         const engineOptions = resolveEngineOptions(options);
         return new IdempotencyEngine(
-          storeInUse(options, events),
+          await storeInUse(options, events),
           events,
           engineOptions,
           options.unitOfWork,

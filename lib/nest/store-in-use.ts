@@ -1,9 +1,11 @@
 import { CacheStore } from '../cache/cache-store.js';
+import { loadLruCache } from '../cache/load-lru-cache.js';
 import { resolveBreakerOptions } from '../core/breaker-options.js';
 import { resolveCacheOptions } from '../core/cache-options.js';
 import type { IdempotencyEvents } from '../core/events.js';
 import type { IdempotencyStore } from '../core/idempotency-store.js';
 import { BreakerStore } from '../resilience/breaker-store.js';
+import { loadOpossum } from '../resilience/load-opossum.js';
 import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
 
 /**
@@ -12,24 +14,25 @@ import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-opt
  *
  * @throws {@link IdempotencyOptionsError} naming option, range and value, or what is not installed.
  */
-export function storeInUse(
+export async function storeInUse(
   options: IdempotencyModuleOptions,
   events: IdempotencyEvents,
-): IdempotencyStore {
+): Promise<IdempotencyStore> {
   const cache = resolveCacheOptions(options.cache);
-  const store = withBreaker(options, events);
-  return cache === undefined ? store : new CacheStore(store, cache);
+  const store = await withBreaker(options, events);
+  return cache === undefined ? store : new CacheStore(store, await loadLruCache(), cache);
 }
 
-function withBreaker(
+async function withBreaker(
   options: IdempotencyModuleOptions,
   events: IdempotencyEvents,
-): IdempotencyStore {
+): Promise<IdempotencyStore> {
   const breaker = resolveBreakerOptions(options.breaker);
   if (breaker === undefined) return options.store;
   const { commandTimeoutMs } = resolveOptions(options).protocol;
   return new BreakerStore(
     options.store,
+    await loadOpossum(),
     { ...breaker, probeTimeoutMs: commandTimeoutMs },
     (event) => {
       events.emit(event);

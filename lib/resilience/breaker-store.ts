@@ -24,6 +24,7 @@ import {
 import type { Lease, RecordKey } from '../core/record.js';
 import type { TransactionalRecords } from '../core/transactional-records.js';
 import { Circuit } from './circuit.js';
+import type { OpossumConstructor } from './load-opossum.js';
 
 /**
  * No client can have it: a client's is a digest, of another length. A new one for each probe: one and the same
@@ -49,12 +50,10 @@ export interface BreakerStoreOptions extends ResolvedBreakerOptions {
 export class BreakerStore extends IdempotencyStore {
   private readonly circuit: Circuit;
 
-  /**
-   * @param tell - is told of every change of state.
-   * @throws {@link IdempotencyOptionsError} when opossum is not installed.
-   */
+  /** @param tell - is told of every change of state. */
   constructor(
     private readonly store: IdempotencyStore,
+    Breaker: OpossumConstructor,
     options: BreakerStoreOptions,
     tell: (event: BreakerEvent) => void,
   ) {
@@ -71,7 +70,7 @@ export class BreakerStore extends IdempotencyStore {
       },
     };
     const probe = () => store.inspect(newProbedRecord(), { timeoutMs: options.probeTimeoutMs });
-    this.circuit = new Circuit(options, observer, probe);
+    this.circuit = new Circuit(Breaker, options, observer, probe);
   }
 
   override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {

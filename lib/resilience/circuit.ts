@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { ResolvedBreakerOptions } from '../core/breaker-options.js';
 import { asError, hasCode, isRefusal } from '../core/errors.js';
-import { loadOpossum, type OpossumBreaker } from './load-opossum.js';
+import type { OpossumBreaker, OpossumConstructor } from './load-opossum.js';
 
 /** Told of every change of the circuit's state. */
 export interface CircuitObserver {
@@ -32,14 +32,13 @@ export class Circuit {
 
   /**
    * @param probe - asks the store for nothing; rejects when it does not answer.
-   * @throws {@link IdempotencyOptionsError} when opossum is not installed.
    */
   constructor(
+    Breaker: OpossumConstructor,
     options: ResolvedBreakerOptions,
     observer: CircuitObserver,
     probe: () => Promise<unknown>,
   ) {
-    const Breaker = loadOpossum();
     this.breaker = new Breaker((work) => work(), {
       // A store keeps the time of its commands itself.
       timeout: false,

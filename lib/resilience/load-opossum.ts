@@ -1,5 +1,5 @@
 import type { EventEmitter } from 'node:events';
-import { loadPeer } from '../core/load-peer.js';
+import { missingPeer } from '../core/missing-peer.js';
 
 /** What is used of opossum's circuit breaker: a structure, so that no declaration needs the package. */
 export interface OpossumBreaker {
@@ -26,7 +26,11 @@ export type OpossumConstructor = new (
   options: OpossumOptions,
 ) => OpossumBreaker;
 
-/** @throws {@link IdempotencyOptionsError} when opossum is not installed where `from` looks for it. */
-export function loadOpossum(from?: string): OpossumConstructor {
-  return loadPeer('opossum', 'The option "breaker" needs', from) as OpossumConstructor;
+/** @throws {@link IdempotencyOptionsError} when opossum is not installed. */
+export async function loadOpossum(): Promise<OpossumConstructor> {
+  try {
+    return (await import('opossum')).default;
+  } catch (error) {
+    throw missingPeer(error, 'opossum', 'The option "breaker" needs');
+  }
 }

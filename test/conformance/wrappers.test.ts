@@ -1,9 +1,11 @@
 import { afterAll, describe, it } from '@jest/globals';
+import { LRUCache } from 'lru-cache';
 import {
   describeStoreConformance,
   type SteppableClock,
   type StoreUnderTest,
 } from 'nestjs-idempotency/testing/store';
+import Opossum from 'opossum';
 import { CacheStore } from '../../lib/cache/cache-store.js';
 import type { Clock } from '../../lib/cache/age.js';
 import { BREAKER_DEFAULTS } from '../../lib/core/breaker-options.js';
@@ -18,7 +20,7 @@ const breakerUnderTest: StoreUnderTest = {
   create: async () => {
     const { store: inner, ...harness } = await memoryUnderTest.create();
     const options = { ...BREAKER_DEFAULTS, probeTimeoutMs: 1_000 };
-    const store = new BreakerStore(inner, options, () => undefined);
+    const store = new BreakerStore(inner, Opossum, options, () => undefined);
     return { ...harness, store, dispose: () => store.close() };
   },
 };
@@ -46,9 +48,10 @@ function cacheAround(real: StoreUnderTest): StoreUnderTest {
     create: async () => {
       const { store: inner, clock, ...harness } = await real.create();
       const options = { ...CACHE_DEFAULTS, maxAgeMs: Infinity };
-      if (clock === undefined) return { ...harness, store: new CacheStore(inner, options) };
+      if (clock === undefined)
+        return { ...harness, store: new CacheStore(inner, LRUCache, options) };
       const { kit, process } = driven(clock);
-      return { ...harness, clock: kit, store: new CacheStore(inner, options, process) };
+      return { ...harness, clock: kit, store: new CacheStore(inner, LRUCache, options, process) };
     },
   };
 }

@@ -1,6 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
+import { LRUCache } from 'lru-cache';
 import { CacheStore } from '../../../lib/cache/cache-store.js';
 import type { Clock } from '../../../lib/cache/age.js';
 import { CACHE_DEFAULTS } from '../../../lib/core/cache-options.js';
@@ -20,7 +21,7 @@ type Wrap = (store: IdempotencyStore, clock: Clock) => IdempotencyStore;
 
 /** No age is too old: what is answered from the memory has to be right for as long as the record lives. */
 const cached: Wrap = (store, clock) =>
-  new CacheStore(store, { ...CACHE_DEFAULTS, maxAgeMs: Infinity }, clock);
+  new CacheStore(store, LRUCache, { ...CACHE_DEFAULTS, maxAgeMs: Infinity }, clock);
 
 interface Comparison {
   /** The first difference, as a text to reproduce it from. */

@@ -1,7 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { Test, type TestingModule } from '@nestjs/testing';
 import {
   afterAll,
@@ -25,7 +21,6 @@ import {
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../../lib/nest/log-reporter.js';
-import { loadOpossum } from '../../../lib/resilience/load-opossum.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { LoggedLines } from './support/logged-lines.js';
@@ -97,17 +92,6 @@ describe('the module option "breaker"', () => {
   ])('stops the start when it cannot work: %j', async (options, name) => {
     await expect(start(options as never)).rejects.toThrow(IdempotencyOptionsError);
     await expect(start(options as never)).rejects.toThrow(name);
-  });
-
-  it('says what to install where opossum is not there', () => {
-    const dir = mkdtempSync(join(tmpdir(), 'idempotency-no-opossum-'));
-    try {
-      const elsewhere = pathToFileURL(join(dir, 'index.js')).href;
-      expect(() => loadOpossum(elsewhere)).toThrow(IdempotencyOptionsError);
-      expect(() => loadOpossum(elsewhere)).toThrow(/npm install opossum/);
-    } finally {
-      rmSync(dir, { recursive: true });
-    }
   });
 });
 

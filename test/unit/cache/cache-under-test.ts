@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import type {
   BeginReply,
   Fingerprint,
@@ -35,7 +36,12 @@ export class CacheUnderTest {
     private readonly real = memoryStore({ now: () => this.serverMs }),
   ) {
     this.inner = new FaultyStore(real);
-    this.store = new CacheStore(this.inner, { ...CACHE_DEFAULTS, ...options }, () => this.now);
+    this.store = new CacheStore(
+      this.inner,
+      LRUCache,
+      { ...CACHE_DEFAULTS, ...options },
+      () => this.now,
+    );
   }
 
   /** Lets time go by, on all clocks. */

@@ -1,14 +1,10 @@
 import { execFile } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { mkdir, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import { IdempotencyOptionsError, type Fingerprint, type RecordKey } from 'nestjs-idempotency';
+import { LRUCache } from 'lru-cache';
+import type { Fingerprint, RecordKey } from 'nestjs-idempotency';
 import { FinishedReplies } from '../../../lib/cache/finished-replies.js';
-import { loadLruCache } from '../../../lib/cache/load-lru-cache.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { newRecordKey, outcomeOf } from './cache-under-test.js';
 import type { MemoryTaken } from './memory-process.js';
@@ -23,7 +19,7 @@ const SLAB_BYTES = 65_536;
 function open(maxBytes = MAX_BYTES) {
   let now = 0;
   const clock = () => ({ monotonic: now, wall: now });
-  const replies = new FinishedReplies({ maxBytes, maxAgeMs: MAX_AGE_MS }, clock);
+  const replies = new FinishedReplies(LRUCache, { maxBytes, maxAgeMs: MAX_AGE_MS }, clock);
   const keep = (body: string | Uint8Array, header = '{}'): RecordKey => {
     const recordKey = newRecordKey();
     const outcome = outcomeOf(body, header);
@@ -130,35 +126,4 @@ describe('the memory of a process', () => {
       expect(counted).toBeLessThan(2 * (heap + buffers));
     }
   }, 90_000);
-});
-
-describe('lru-cache', () => {
-  async function inFolder(version: string | undefined, test: (from: string) => void) {
-    const folder = mkdtempSync(join(tmpdir(), 'idempotency-lru-cache-'));
-    try {
-      if (version !== undefined) {
-        const installed = join(folder, 'node_modules/lru-cache');
-        await mkdir(installed, { recursive: true });
-        await writeFile(join(installed, 'index.js'), 'module.exports = class LRUCache {};\n');
-        await writeFile(join(installed, 'package.json'), JSON.stringify({ version }));
-      }
-      test(pathToFileURL(join(folder, 'index.js')).href);
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
-  }
-
-  it('that is not installed is named, with how to install it', async () => {
-    await inFolder(undefined, (from) => {
-      expect(() => loadLruCache(from)).toThrow(IdempotencyOptionsError);
-      expect(() => loadLruCache(from)).toThrow('"cache" needs lru-cache, which is not installed');
-    });
-  });
-
-  it('of another age, there for some other package, is not taken for the one that is needed', async () => {
-    await inFolder('5.1.1', (from) => {
-      expect(() => loadLruCache(from)).toThrow(IdempotencyOptionsError);
-      expect(() => loadLruCache(from)).toThrow('npm install lru-cache@11');
-    });
-  });
 });

@@ -1,6 +1,7 @@
 /** A process that fills caches, and says what they have counted and what its memory has grown by. */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import { FinishedReplies } from '../../../lib/cache/finished-replies.js';
 import { digest, fingerprint } from '../../../lib/core/fingerprint.js';
 import type { RecordKey } from '../../../lib/core/record.js';
@@ -28,7 +29,7 @@ async function settled() {
 }
 
 async function fill(bodyBytes: number): Promise<MemoryTaken> {
-  const replies = new FinishedReplies({ maxBytes: 2 ** 40, maxAgeMs: 1 }, clock);
+  const replies = new FinishedReplies(LRUCache, { maxBytes: 2 ** 40, maxAgeMs: 1 }, clock);
   const before = await settled();
   for (let i = 0; i < REPLIES; i += 1) {
     const chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES);

@@ -1,6 +1,7 @@
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { randomBytes } from 'node:crypto';
 import type { BreakerEvent, Fingerprint, Lease, OwnerToken, RecordKey } from 'nestjs-idempotency';
+import Opossum from 'opossum';
 import { BREAKER_DEFAULTS, type BreakerOptions } from '../../../lib/core/breaker-options.js';
 import { BreakerStore } from '../../../lib/resilience/breaker-store.js';
 import { FaultyStore, unavailable, type Fault, type Step } from '../../support/faulty-store.js';
@@ -23,6 +24,7 @@ export class BreakerUnderTest {
     this.settings = { ...BREAKER_DEFAULTS, ...options };
     this.store = new BreakerStore(
       this.inner,
+      Opossum,
       { ...this.settings, probeTimeoutMs: PROBE_TIMEOUT_MS },
       (event) => void this.events.push(event),
     );
