@@ -5,7 +5,7 @@ import tseslint from 'typescript-eslint';
 import { injectedClassIsAValue } from './eslint-rules/injected-class-is-a-value.js';
 
 export default defineConfig(
-  globalIgnores(['**/dist/', '**/node_modules/', 'coverage/', 'test/.tmp-*/']),
+  globalIgnores(['**/dist/', 'build/', '**/node_modules/', 'coverage/', 'test/.tmp-*/']),
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
   {
     files: ['**/*.ts'],

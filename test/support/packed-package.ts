@@ -15,7 +15,7 @@ export interface PackedPackage {
 
 /** Packs the built package into `folder`. Without building: the tests that run beside use dist. */
 export async function packPackage(folder: string): Promise<PackedPackage> {
-  if (!existsSync(join(projectRoot, 'dist/index.js'))) {
+  if (!existsSync(join(projectRoot, 'dist/cjs/index.js'))) {
     throw new Error('The package is not built: npm run build, or all in one: npm test');
   }
   const args = ['pack', '--ignore-scripts', '--json', '--pack-destination', folder];

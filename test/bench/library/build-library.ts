@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -13,16 +13,24 @@ export interface BuiltLibrary {
   readonly remove: () => void;
 }
 
+/** Of the second step of a build; older commits have one only. */
+const CONFIG = 'rollup.config.js';
+/** What a build reads, now or in older commits. */
+const PARTS = ['package.json', 'tsconfig.json', CONFIG, 'lib', 'lua', 'sql'];
+
 /** Builds what lies in a checkout. */
 export async function buildLibrary(source = projectRoot): Promise<BuiltLibrary> {
   const folder = mkdtempSync(join(tmpdir(), 'idempotency-bench-'));
   const remove = () => rmSync(folder, { recursive: true, force: true });
   try {
-    for (const part of ['package.json', 'lua', 'sql']) {
+    for (const part of PARTS.filter((name) => existsSync(join(source, name)))) {
       cpSync(join(source, part), join(folder, part), { recursive: true });
     }
     symlinkSync(join(projectRoot, 'node_modules'), join(folder, 'node_modules'));
-    await compile(source, join(folder, 'dist'));
+    await inFolder(folder, 'typescript/bin/tsc');
+    if (existsSync(join(folder, CONFIG))) {
+      await inFolder(folder, 'rollup/dist/bin/rollup', '--config', '--silent');
+    }
     return { folder, remove };
   } catch (error) {
     remove();
@@ -43,13 +51,13 @@ export async function buildCommit(revision: string): Promise<BuiltLibrary> {
   }
 }
 
-async function compile(source: string, outDir: string): Promise<void> {
-  const compiler = join(projectRoot, 'node_modules/typescript/bin/tsc');
-  const args = [compiler, '-p', join(source, 'tsconfig.json'), '--outDir', outDir];
+async function inFolder(folder: string, tool: string, ...args: string[]): Promise<void> {
   try {
-    await run(process.execPath, args, { cwd: source });
+    await run(process.execPath, [join(projectRoot, 'node_modules', tool), ...args], {
+      cwd: folder,
+    });
   } catch (error) {
-    const { stdout } = error as { stdout?: string };
-    throw new Error(`The library does not compile:\n${stdout ?? String(error)}`, { cause: error });
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
+    throw new Error(`The library does not compile:\n${stdout}${stderr}`, { cause: error });
   }
 }

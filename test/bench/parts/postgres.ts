@@ -1,6 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { Pool } from 'pg';
 import {
   insertThenSelect,
@@ -10,6 +8,7 @@ import {
   type Task,
 } from '../../measure/postgres/contestants.js';
 import { startPostgres } from '../../support/postgres-server.js';
+import { loadEntry } from '../library/built-entry.js';
 import { closedLoop } from '../measuring/closed-loop.js';
 import { interleave, type Entrant, type Rounds } from '../measuring/interleave.js';
 import { withResources } from '../measuring/resources.js';
@@ -41,10 +40,9 @@ function measurePostgres({ profile, library, onProgress }: PartContext) {
     const pool = new Pool({ connectionString: url, max: CONNECTIONS });
     pool.on('error', () => undefined);
     resources.defer(() => pool.end());
-    const entry = pathToFileURL(join(library, 'dist/stores/postgres/index.js')).href;
-    const { migrate, postgresStore } = (await import(
-      entry
-    )) as typeof import('nestjs-idempotency/postgres');
+    const { migrate, postgresStore } = await loadEntry<
+      typeof import('nestjs-idempotency/postgres')
+    >(library, './postgres');
     const store = postgresStore({ url, connection: { max: CONNECTIONS } });
     resources.defer(() => store.close());
     await store.migrate();

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
+import { entryUrl } from '../library/built-entry.js';
 import { spreadsOf, type Measurement, type Sample } from '../measuring/interleave.js';
 import { installed } from '../measuring/versions.js';
 import type { Findings, Part } from './part.js';
@@ -10,13 +11,7 @@ const run = promisify(execFile);
 
 const COUNTER = fileURLToPath(new URL('../startup/loaded-bytes.mjs', import.meta.url));
 
-const ENTRIES: Readonly<Record<string, string>> = {
-  'nestjs-idempotency': 'index.js',
-  'nestjs-idempotency/redis': 'stores/redis/index.js',
-  'nestjs-idempotency/postgres': 'stores/postgres/index.js',
-  'nestjs-idempotency/memory': 'stores/memory/index.js',
-  'nestjs-idempotency/client': 'client/index.js',
-};
+const ENTRIES = ['.', './redis', './postgres', './memory', './client'];
 
 /** The size of the packed package, and of what an import of each entry loads. */
 export const sizePart: Part = {
@@ -27,12 +22,15 @@ export const sizePart: Part = {
 
 async function measureSize(library: string): Promise<Findings> {
   const measurements: Measurement[] = [await packed(library)];
-  for (const [entry, file] of Object.entries(ENTRIES)) {
+  for (const name of ENTRIES) {
+    const entry = `nestjs-idempotency${name.slice(1)}`;
     const dist = pathToFileURL(join(library, 'dist/')).href;
     const env = { ...process.env, NODE_OPTIONS: '' };
-    const { stdout } = await run(process.execPath, [COUNTER, dist + file, dist], { env });
-    for (const [name, sample] of Object.entries(JSON.parse(stdout) as Record<string, Sample>)) {
-      measurements.push({ factors: { entry }, entrant: name, metrics: spreadsOf([sample]) });
+    const { stdout } = await run(process.execPath, [COUNTER, entryUrl(library, name), dist], {
+      env,
+    });
+    for (const [loaded, sample] of Object.entries(JSON.parse(stdout) as Record<string, Sample>)) {
+      measurements.push({ factors: { entry }, entrant: loaded, metrics: spreadsOf([sample]) });
     }
   }
   const versions = { Nest: installed('@nestjs/core') };

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { startRedis } from '../../support/redis-server.js';
 import { entryOf, type ContenderId } from '../http/contenders.js';
+import { entryUrl } from '../library/built-entry.js';
 import { interleave, type Rounds, type Sample } from '../measuring/interleave.js';
 import { withResources } from '../measuring/resources.js';
 import { frameworkVersions, peerVersions } from '../measuring/versions.js';
@@ -25,9 +26,10 @@ function measureStartup({ profile, library, onProgress }: PartContext) {
   return withResources(async (resources) => {
     const redis = await startRedis();
     resources.defer(() => redis.stop());
+    const [root, store] = [entryUrl(library, '.'), entryUrl(library, './redis')];
     const entrants = CONTENDERS.map((contender) => ({
       name: entryOf(contender).name,
-      run: () => startOnce({ contender, library, redisUrl: redis.url }),
+      run: () => startOnce({ contender, root, store, redisUrl: redis.url }),
     }));
     const rounds: Rounds = { rounds: ROUNDS[profile], turnMs: 0, warmUpMs: 0 };
     const measurements = await interleave([{ factors: {}, entrants }], rounds, (round) =>

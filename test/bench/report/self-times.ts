@@ -45,7 +45,7 @@ function add(times: Map<string, number>, name: string, time: number): void {
   times.set(name, (times.get(name) ?? 0) + time);
 }
 
-/** `dist/core/attempt.js`, `@nestjs/core/router/…`, `node:net`. */
+/** `dist/esm/stores/redis/index.js`, `@nestjs/core/router/…`, `node:net`. */
 function shortened(url: string, library: string): string {
   const [, inPackage] = /^.*\/node_modules\/(.*)$/.exec(url) ?? [];
   if (inPackage !== undefined) return inPackage;

@@ -1,22 +1,19 @@
 // Plain JavaScript: a loader of TypeScript would be measured, too. Prints what a start took, in milliseconds.
 import 'reflect-metadata';
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { Controller, Module, Post } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 
-const { contender, library, redisUrl } = JSON.parse(process.env.BENCH_STARTUP);
+const { contender, root, store: storeEntry, redisUrl } = JSON.parse(process.env.BENCH_STARTUP);
 const require = createRequire(import.meta.url);
 
 /** What each loads, and what it adds to the module and to the route. */
 const openers = {
   bare: () => ({ imports: [], mark: () => undefined }),
   redis: async () => {
-    const load = (file) => import(pathToFileURL(join(library, 'dist', file)).href);
-    const { Idempotent, IdempotencyModule } = await load('index.js');
-    const { redisStore } = await load('stores/redis/index.js');
+    const { Idempotent, IdempotencyModule } = await import(root);
+    const { redisStore } = await import(storeEntry);
     const store = redisStore({ url: redisUrl });
     return { imports: [IdempotencyModule.forRoot({ store })], mark: Idempotent() };
   },

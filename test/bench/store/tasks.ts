@@ -1,8 +1,7 @@
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { Cluster, Redis } from 'ioredis';
 import type { Fingerprint, OwnerToken, RecordKey } from 'nestjs-idempotency';
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
+import { loadEntry } from '../library/built-entry.js';
 
 /** How a Redis is reached. */
 export interface Via {
@@ -38,8 +37,10 @@ export const KEY_PREFIX = 'idem:1:';
 
 /** The store of a built library. */
 export async function storeTasks(library: string, via: Via): Promise<Tasks> {
-  const entry = pathToFileURL(join(library, 'dist/stores/redis/index.js')).href;
-  const { redisStore } = (await import(entry)) as typeof import('nestjs-idempotency/redis');
+  const { redisStore } = await loadEntry<typeof import('nestjs-idempotency/redis')>(
+    library,
+    './redis',
+  );
   const { keyPrefix, pipelining } = via;
   const connection = { enableAutoPipelining: pipelining };
   const client = via.cluster === undefined ? undefined : openRaw(via);

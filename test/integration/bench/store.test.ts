@@ -11,7 +11,7 @@ const CONDITIONS = [
 
 describe('The benchmark', () => {
   it('measures the built library and what it is compared with, turn by turn', async () => {
-    if (!existsSync(join(projectRoot, 'dist/index.js'))) {
+    if (!existsSync(join(projectRoot, 'dist/esm/index.js'))) {
       throw new Error('The package is not built: npm run build, or all in one: npm test');
     }
     const rounds = { rounds: 2, turnMs: 30, warmUpMs: 30 };

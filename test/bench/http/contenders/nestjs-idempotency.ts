@@ -1,7 +1,6 @@
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import type { IdempotencyModuleOptions, IdempotencyStore } from 'nestjs-idempotency';
 import type { RedisStoreOptions } from 'nestjs-idempotency/redis';
+import { loadEntry } from '../../library/built-entry.js';
 import type { OpenContender, Surroundings } from '../contender.js';
 
 /** Rounds of first requests leave more records than the default allows. */
@@ -21,9 +20,9 @@ function withStore(
   options: Pick<IdempotencyModuleOptions, 'cache'> = {},
 ): OpenContender {
   return async (surroundings) => {
-    const { Idempotent, IdempotencyModule } = await load<typeof import('nestjs-idempotency')>(
+    const { Idempotent, IdempotencyModule } = await loadEntry<typeof import('nestjs-idempotency')>(
       surroundings.library,
-      'index.js',
+      '.',
     );
     return {
       modules: [
@@ -43,7 +42,7 @@ async function openRedis(
   { library, redisUrl }: Surroundings,
   settings: Pick<RedisStoreOptions, 'connection'> = {},
 ): Promise<IdempotencyStore> {
-  const { redisStore } = await load<Entries['redis']>(library, 'stores/redis/index.js');
+  const { redisStore } = await loadEntry<Entries['redis']>(library, './redis');
   return redisStore({ url: redisUrl, ...settings });
 }
 
@@ -57,17 +56,13 @@ export const onUnpipelinedRedis = withStore((surroundings) =>
 export const onCachedRedis = withStore(openRedis, { cache: true });
 
 export const inMemory = withStore(async ({ library }) => {
-  const { memoryStore } = await load<Entries['memory']>(library, 'stores/memory/index.js');
+  const { memoryStore } = await loadEntry<Entries['memory']>(library, './memory');
   return memoryStore({ maxRecords: MOST_RECORDS });
 });
 
 export const onPostgres = withStore(async ({ library, postgresUrl }) => {
-  const { postgresStore } = await load<Entries['postgres']>(library, 'stores/postgres/index.js');
+  const { postgresStore } = await loadEntry<Entries['postgres']>(library, './postgres');
   const store = postgresStore({ url: postgresUrl });
   await store.migrate();
   return store;
 });
-
-function load<T>(library: string, file: string): Promise<T> {
-  return import(pathToFileURL(join(library, 'dist', file)).href) as Promise<T>;
-}

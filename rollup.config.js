@@ -1,0 +1,83 @@
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+
+/** Where tsc has put what it made of `lib/`. */
+const COMPILED = 'build';
+
+const { bin, exports } = JSON.parse(readFileSync('package.json', 'utf8'));
+
+/** `dist/esm/stores/redis/index.js` → `stores/redis/index`. */
+const stemOf = (file) => /^\.\/dist\/esm\/(.+)\.js$/.exec(file)[1];
+
+/** An entry is what package.json exports, and nothing else. */
+const entries = Object.values(exports)
+  .filter((entry) => typeof entry === 'object')
+  .map(({ import: { default: file } }) => stemOf(file));
+const programs = Object.values(bin).map(stemOf);
+
+const inputOf = (stems) =>
+  Object.fromEntries(stems.map((stem) => [stem, join(COMPILED, `${stem}.js`)]));
+
+/** The declarations as tsc made them, one tree beside each format: a type means the same in both. */
+const declarations = {
+  name: 'declarations',
+  generateBundle() {
+    const files = readdirSync(COMPILED, { recursive: true, encoding: 'utf8' });
+    for (const fileName of files.filter((file) => file.endsWith('.d.ts'))) {
+      const source = readFileSync(join(COMPILED, fileName), 'utf8');
+      this.emitFile({ type: 'asset', fileName, source });
+    }
+  },
+};
+
+const commonJs = {
+  name: 'commonjs',
+  generateBundle() {
+    const source = '{ "type": "commonjs" }\n';
+    this.emitFile({ type: 'asset', fileName: 'package.json', source });
+  },
+};
+
+rmSync('dist', { recursive: true, force: true });
+
+const shared = {
+  external: /^[^./]/,
+  // What is not used is the business of who bundles an application.
+  treeshake: false,
+  onwarn({ code, message }) {
+    // tsc's helper for decorators asks for one at `this`.
+    if (code !== 'THIS_IS_UNDEFINED') throw new Error(message);
+  },
+};
+
+const output = {
+  entryFileNames: '[name].js',
+  chunkFileNames: 'shared/[name].js',
+  // A file imports what it needs itself: nothing is loaded earlier than the sources would.
+  hoistTransitiveImports: false,
+  minifyInternalExports: false,
+  generatedCode: 'es2015',
+};
+
+/** @type {import('rollup').RollupOptions[]} */
+export default [
+  {
+    ...shared,
+    input: inputOf([...entries, ...programs]),
+    output: { ...output, dir: 'dist/esm', format: 'es', plugins: [declarations] },
+  },
+  {
+    ...shared,
+    input: inputOf(entries),
+    output: {
+      ...output,
+      dir: 'dist/cjs',
+      format: 'cjs',
+      exports: 'named',
+      interop: 'auto',
+      // Jest has no import() without an option of its own; nor has whoever transforms the package with it.
+      dynamicImportInCjs: false,
+      plugins: [declarations, commonJs],
+    },
+  },
+];
