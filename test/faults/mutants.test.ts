@@ -1,24 +1,33 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { describeWithClock } from '../support/server-clock/server-clock.js';
 import { MUTANTS } from './mutants.js';
+import { DrivenTime } from './store/support/driven-time.js';
 import { Scene } from './store/support/scene.js';
 
+let time: DrivenTime;
 let redis: RedisServer;
 
 beforeAll(async () => {
-  redis = await startRedis();
+  time = new DrivenTime();
+  redis = await startRedis({ env: time.env });
 });
-afterAll(() => redis.stop());
+afterAll(async () => {
+  await redis.stop();
+  time.remove();
+});
 
 // That the scenarios have no objection to the scripts as they are is what test/faults/store holds.
-describe('A scenario objects to', () => {
+describeWithClock('A scenario objects to', () => {
   it.each(MUTANTS)('$mistake', async ({ scenario, objection, scripts }) => {
-    const scene = new Scene(redis.port, scripts());
+    time.start();
+    const scene = new Scene(redis.port, { time, scripts: scripts() });
     try {
       expect(await scenario(scene)).toContainEqual(expect.stringContaining(objection));
     } finally {
       await scene.admin.config('SET', 'maxmemory', '0');
       await scene.stop();
+      time.stop();
     }
   });
 });

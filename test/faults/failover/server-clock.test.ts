@@ -1,16 +1,13 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { success } from '../../integration/engine/support/worker.js';
 import { RedisNode } from '../../support/redis-node.js';
-import { canFakeServerClock, ServerClock } from '../../support/server-clock/server-clock.js';
+import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
 import { unavailable } from '../../support/faulty-store.js';
 import { labClaim } from '../store/support/claims.js';
 import type { LedgerWorker } from '../store/support/ledger-worker.js';
 import { FailoverScene } from './support/failover-scene.js';
 
 const HOUR_MS = 3_600_000;
-
-// Without a C compiler, `npm test` has said what is missing: test/support/provision/c-compiler.ts.
-const describeWithClock = canFakeServerClock ? describe : describe.skip;
 
 describeWithClock("The server's clock", () => {
   let clock: ServerClock;

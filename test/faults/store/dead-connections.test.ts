@@ -11,9 +11,9 @@ it.each<[string, (proxy: RedisProxy) => void]>([
   ['over which nothing comes back', (proxy) => proxy.silenceOpenConnections()],
 ])('A connection %s is replaced in the middle of an attempt, which goes on', async (_, breakIt) => {
   const { scene } = used;
-  const worker = await scene.worker();
+  const worker = await scene.worker({ connection: { socketTimeout: 300 } });
   const other = await scene.worker();
-  const claim = labClaim({ leaseMs: 6_000 });
+  const claim = labClaim();
   const answer = await worker.request(claim, async ({ signal }) => {
     breakIt(worker.proxy);
     expect(await other.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
@@ -33,6 +33,7 @@ it('A black hole refuses begins in time, and takes no attempt its outcome', asyn
     labClaim({ saveTimeoutMs: 20_000 }),
     labClaim({ commandTimeoutMs: 300 }),
   ];
+  const patient = { ...fresh, options: labClaim().options };
   const answer = await worker.request(running, async () => {
     worker.proxy.swallowEverything();
     expect(await worker.request(fresh)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
@@ -40,7 +41,7 @@ it('A black hole refuses begins in time, and takes no attempt its outcome', asyn
     worker.proxy.heal();
   });
   expect(answer).toMatchObject({ kind: 'success', replayed: false });
-  expect(await worker.insist(fresh)).toMatchObject({ kind: 'success', replayed: false });
+  expect(await worker.insist(patient)).toMatchObject({ kind: 'success', replayed: false });
   expect(scene.ledger.effectsOn(fresh)).toMatchObject([{ isTakeover: false }]);
   expect(scene.objections()).toEqual([]);
 });

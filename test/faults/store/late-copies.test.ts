@@ -1,4 +1,5 @@
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
+import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { lateAfterTimeout } from './scenarios/late-after-timeout.js';
 import { lateBegin } from './scenarios/late-begin.js';
 import { lateHeartbeat } from './scenarios/late-heartbeat.js';
@@ -10,7 +11,7 @@ const fail = () => Promise.reject(new Error('declined'));
 
 const used = useScene();
 
-describe('A copy that reaches the server late', () => {
+describeWithClock('A copy that reaches the server late', () => {
   it('of a begin whose caller has given up acquires nothing: late', async () => {
     expect(await lateAfterTimeout(used.scene)).toEqual([]);
   });
@@ -52,12 +53,13 @@ describe('A copy that reaches the server late', () => {
       const { scene } = used;
       const owner = await scene.worker({ connection: { socketTimeout: 300 } });
       const successor = await scene.worker();
-      const claim = labClaim({ leaseMs: 500, saveTimeoutMs: 10_000 });
+      const claim = labClaim({ saveTimeoutMs: 100_000 });
       const captured = owner.proxy.capture(step, 'silence');
       const late = owner.request(claim, prepare);
       const command = await captured;
       owner.proxy.swallowEverything();
-      const taken = await successor.insist(claim);
+      await scene.pass(claim.options.leaseMs);
+      const taken = await successor.request(claim);
       const record = await scene.admin.get(scene.redisKey(claim));
 
       const [kind] = await command.deliver();

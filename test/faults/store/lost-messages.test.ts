@@ -1,6 +1,7 @@
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
 import type { AimedFault } from '../../support/redis-proxy/aim.js';
+import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { lostBegin } from './scenarios/lost-begin.js';
 import { labClaim } from './support/claims.js';
 import { recordIn } from './support/record-in.js';
@@ -18,7 +19,7 @@ const connection = { socketTimeout: 300 };
 
 const used = useScene();
 
-describe.each(FAULTS)('A way to the store that will %s', (fault) => {
+describeWithClock.each(FAULTS)('A way to the store that will %s', (fault) => {
   it('of begin: the attempt runs once, as the one that it is', async () => {
     expect(await lostBegin(fault)(used.scene)).toEqual([]);
   });
@@ -48,6 +49,26 @@ describe.each(FAULTS)('A way to the store that will %s', (fault) => {
     expect(worker.told).toEqual(['acquired', 'released']);
     expect(await worker.run(claim)).toMatchObject({ number: 2, isTakeover: false });
   });
+
+  it('of a heartbeat: it is made up for, and the lease goes on', async () => {
+    const { scene } = used;
+    const owner = await scene.worker({ connection });
+    const other = await scene.worker();
+    const claim = labClaim();
+    const aim = owner.proxy.aim('extend', fault);
+    const answer = await owner.request(claim, async () => {
+      const { leaseUntil } = await recordIn(scene, claim);
+      await scene.pass(claim.options.leaseMs / 3);
+      await aim.hit;
+      const { leaseUntil: sinceThen } = await recordIn(scene, claim);
+      expect(sinceThen > leaseUntil).toBe(fault.endsWith('reply'));
+      await until(async () => (await recordIn(scene, claim)).leaseUntil > sinceThen);
+      expect(await other.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+    });
+    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    expect(owner.told).toEqual(['acquired', 'completed']);
+    expect(scene.objections()).toEqual([]);
+  });
 });
 
 it('A begin without a reply, whose caller gives up, leaves a key that is free at once', async () => {
@@ -62,26 +83,4 @@ it('A begin without a reply, whose caller gives up, leaves a key that is free at
   await until(async () => (await recordIn(scene, claim)).state === 'r');
   const patient = { ...claim, options: labClaim().options };
   expect(await other.run(patient)).toMatchObject({ number: 2, isTakeover: false });
-});
-
-it('A heartbeat that is lost, whichever way, is made up for: the lease goes on', async () => {
-  const { scene } = used;
-  const keep = async (fault: (typeof FAULTS)[number]) => {
-    const owner = await scene.worker({ connection });
-    const other = await scene.worker();
-    const claim = labClaim({ leaseMs: 3_000 });
-    const aim = owner.proxy.aim('extend', fault);
-    const answer = await owner.request(claim, async () => {
-      const { leaseUntil } = await recordIn(scene, claim);
-      await aim.hit;
-      const { leaseUntil: sinceThen } = await recordIn(scene, claim);
-      expect(sinceThen > leaseUntil).toBe(fault.endsWith('reply'));
-      await until(async () => (await recordIn(scene, claim)).leaseUntil > sinceThen);
-      expect(await other.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
-    });
-    expect(answer).toMatchObject({ kind: 'success', replayed: false });
-    expect(owner.told).toEqual(['acquired', 'completed']);
-  };
-  await Promise.all(FAULTS.map(keep));
-  expect(scene.objections()).toEqual([]);
 });

@@ -1,4 +1,5 @@
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
+import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { inWords, success } from '../../integration/engine/support/worker.js';
 import { until } from '../../integration/redis/support/until.js';
 import { outOfMemory } from './scenarios/out-of-memory.js';
@@ -8,7 +9,7 @@ import { useScene } from './support/use-scene.js';
 
 const used = useScene();
 
-describe('FLUSHALL in flight', () => {
+describeWithClock('FLUSHALL in flight', () => {
   it('is reported by the holder at its end, and its outcome is restored', async () => {
     expect(await vanishedRecord(used.scene)).toEqual([]);
   });
@@ -16,10 +17,11 @@ describe('FLUSHALL in flight', () => {
   it('is noticed by the heartbeat: signal and events say so, once', async () => {
     const { scene } = used;
     const worker = await scene.worker();
-    const claim = labClaim({ leaseMs: 2_000 });
+    const claim = labClaim();
     const attempt = await worker.run(claim);
     const { signal } = attempt;
     await scene.admin.flushall();
+    await scene.pass(claim.options.leaseMs / 3);
     await until(() => signal.aborted);
     expect(signal.reason).toBe('gone');
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
@@ -45,7 +47,7 @@ describe('FLUSHALL in flight', () => {
   });
 });
 
-describe('Redis at its maxmemory', () => {
+describeWithClock('Redis at its maxmemory', () => {
   it('with noeviction refuses begins, and lets running attempts extend, complete and release', async () => {
     expect(await outOfMemory(used.scene)).toEqual([]);
   });

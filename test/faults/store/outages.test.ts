@@ -1,11 +1,12 @@
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
+import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { labClaim } from './support/claims.js';
 import { mortalScene } from './support/mortal-redis.js';
 
 const UNAVAILABLE = { kind: 'rejected', reason: 'store_unavailable' };
 
-describe('Redis is down at begin', () => {
+describeWithClock('Redis is down at begin', () => {
   it('and the route is closed: nothing runs, and the key is as new afterwards', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const worker = await scene.worker();
@@ -15,7 +16,8 @@ describe('Redis is down at begin', () => {
     expect(scene.ledger.effectsOn(claim)).toEqual([]);
     expect(worker.told).toEqual(['store_unavailable', 'rejected']);
     await comeBack();
-    expect(await worker.insist(claim)).toMatchObject({ kind: 'success', replayed: false });
+    const patient = { ...claim, options: labClaim().options };
+    expect(await worker.insist(patient)).toMatchObject({ kind: 'success', replayed: false });
     expect(scene.ledger.effectsOn(claim)).toMatchObject([{ attempt: 1, isTakeover: false }]);
     expect(scene.objections()).toEqual([]);
   });
@@ -56,7 +58,7 @@ describe('Redis is down at begin', () => {
   });
 });
 
-describe('Redis is down at complete', () => {
+describeWithClock('Redis is down at complete', () => {
   it.each([
     ['respond', { kind: 'success', replayed: false }],
     ['error', UNAVAILABLE],
@@ -66,9 +68,10 @@ describe('Redis is down at complete', () => {
       const { scene, die, comeBack } = await mortalScene('durable');
       const worker = await scene.worker();
       const other = await scene.worker();
-      const claim = labClaim({ leaseMs: 3_000, saveTimeoutMs: 300, onSaveFailure });
+      const claim = labClaim({ saveTimeoutMs: 300, onSaveFailure });
       expect(await worker.request(claim, die)).toMatchObject(told);
       expect(worker.told).toEqual(['acquired', 'save_delayed']);
+      await scene.pass(claim.options.leaseMs / 3);
       await until(() => worker.store.sentOf('extend').length > 0);
       await comeBack();
       await until(() => worker.told.includes('completed'));
@@ -95,10 +98,11 @@ describe('Redis is down at complete', () => {
     const { scene } = await mortalScene('durable');
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
     const successor = await scene.worker();
-    const claim = labClaim({ leaseMs: 500, saveTimeoutMs: 300, onSaveFailure: 'error' });
+    const claim = labClaim({ saveTimeoutMs: 300, onSaveFailure: 'error' });
     const cutOff = () => owner.proxy.swallowEverything();
     expect(await owner.request(claim, cutOff)).toEqual(UNAVAILABLE);
-    const taken = await successor.insist(claim);
+    await scene.pass(claim.options.leaseMs);
+    const taken = await successor.request(claim);
     owner.proxy.heal();
     await until(() => owner.told.includes('superseded'));
     expect(await owner.request(claim)).toEqual({ ...taken, replayed: true });
@@ -108,8 +112,9 @@ describe('Redis is down at complete', () => {
   it('and stays down: it is given up at the hard deadline, with an event', async () => {
     const { scene, die } = await mortalScene('durable');
     const worker = await scene.worker();
-    const claim = labClaim({ leaseMs: 300, maxExecutionMs: 900, saveTimeoutMs: 100 });
+    const claim = labClaim({ maxExecutionMs: 60_000, saveTimeoutMs: 100 });
     expect(await worker.request(claim, die)).toMatchObject({ kind: 'success' });
+    await scene.pass(claim.options.maxExecutionMs);
     await until(() => worker.told.includes('save_failed'));
     expect(worker.told.at(1)).toBe('save_delayed');
   });

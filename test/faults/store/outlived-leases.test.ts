@@ -1,11 +1,11 @@
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { failure, inWords, outcomeOf, success } from '../../integration/engine/support/worker.js';
 import { until } from '../../integration/redis/support/until.js';
+import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { lateOwner } from './scenarios/late-owner.js';
 import { lateRelease } from './scenarios/late-release.js';
 import { longRun } from './scenarios/long-run.js';
 import { labClaim } from './support/claims.js';
-import type { RemoteWorker } from './support/remote-worker.js';
 import { useScene } from './support/use-scene.js';
 
 const used = useScene();
@@ -15,29 +15,22 @@ async function overtaken(options: Parameters<typeof labClaim>[0] = {}) {
   const { scene } = used;
   const owner = await scene.worker({ connection: { socketTimeout: 300 } });
   const successor = await scene.worker();
-  const claim = labClaim({ leaseMs: 500, saveTimeoutMs: 10_000, ...options });
+  const claim = labClaim({ saveTimeoutMs: 10_000, ...options });
   const attempt = await owner.run(claim);
   owner.proxy.swallowEverything();
-  const next = await takeOver(successor, claim);
+  await scene.pass(claim.options.leaseMs);
+  const next = await successor.run(claim);
   owner.proxy.heal();
   return { scene, owner, successor, claim, attempt, next };
 }
 
-async function takeOver(worker: RemoteWorker, claim: ReturnType<typeof labClaim>) {
-  for (;;) {
-    const decision = await worker.begin(claim);
-    if (decision.kind === 'run') return decision.attempt;
-    expect(decision).toEqual({ kind: 'reject', reason: 'in_progress' });
-  }
-}
-
-describe('An attempt with heartbeats', () => {
+describeWithClock('An attempt with heartbeats', () => {
   it('may take longer than its lease: duplicates stay out', async () => {
     expect(await longRun(used.scene)).toEqual([]);
   });
 });
 
-describe('An attempt that outlives its lease', () => {
+describeWithClock('An attempt that outlives its lease', () => {
   it('answers with the success of its successor: superseded', async () => {
     expect(await lateOwner(used.scene)).toEqual([]);
   });
@@ -92,9 +85,10 @@ describe('An attempt that outlives its lease', () => {
   it('has its outcome stand when nobody took over', async () => {
     const { scene } = used;
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
-    const claim = labClaim({ leaseMs: 500, saveTimeoutMs: 10_000 });
+    const claim = labClaim({ saveTimeoutMs: 10_000 });
     const answer = await owner.request(claim, async ({ signal }) => {
       owner.proxy.swallowEverything();
+      await scene.pass(claim.options.leaseMs);
       await until(() => signal.aborted);
       expect(signal.reason).toBe('expired');
       owner.proxy.heal();
@@ -105,9 +99,13 @@ describe('An attempt that outlives its lease', () => {
   });
 
   it('learns at its next heartbeat that another one has its record', async () => {
-    const { owner, attempt, next, claim } = await overtaken();
+    const { scene, owner, attempt, next, claim } = await overtaken();
     const { signal } = attempt;
-    await until(() => signal.aborted && owner.eventsOf('lease_lost').length > 1);
+    // As soon as it has a connection again.
+    await until(async () => {
+      await scene.pass(1_000);
+      return signal.aborted && owner.eventsOf('lease_lost').length > 1;
+    });
     const reasons = owner.eventsOf('lease_lost').map(({ reason }) => reason);
     expect(reasons).toEqual(['expired', 'lost']);
     expect(await next.complete(success('paid'))).toEqual({ kind: 'own' });
@@ -116,7 +114,7 @@ describe('An attempt that outlives its lease', () => {
   });
 });
 
-describe('A worker that never comes back', () => {
+describeWithClock('A worker that never comes back', () => {
   it('leaves a key that comes free with the lease: takeover, which says so', async () => {
     const { successor, next } = await overtaken();
     expect(next).toMatchObject({ number: 2, isTakeover: true });
@@ -127,14 +125,12 @@ describe('A worker that never comes back', () => {
     const { scene } = used;
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
     const other = await scene.worker();
-    const claim = labClaim({ leaseMs: 500, saveTimeoutMs: 10_000, onTakeover: 'reject' });
+    const claim = labClaim({ saveTimeoutMs: 10_000, onTakeover: 'reject' });
     const attempt = await owner.run(claim);
     owner.proxy.swallowEverything();
-    const isOver = async () => {
-      const decision = await other.begin(claim);
-      return 'reason' in decision && decision.reason === 'outcome_unknown';
-    };
-    await until(isOver);
+    expect(await other.begin(claim)).toEqual({ kind: 'reject', reason: 'in_progress' });
+    await scene.pass(claim.options.leaseMs);
+    expect(await other.begin(claim)).toEqual({ kind: 'reject', reason: 'outcome_unknown' });
     owner.proxy.heal();
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
     expect(await other.begin(claim)).toEqual({
@@ -146,14 +142,17 @@ describe('A worker that never comes back', () => {
   });
 });
 
-describe('An operation that hangs', () => {
+describeWithClock('An operation that hangs', () => {
   it('loses its key at the hard deadline, heartbeats or not', async () => {
     const { scene } = used;
     const hung = await scene.worker();
     const successor = await scene.worker();
-    const claim = labClaim({ leaseMs: 600, maxExecutionMs: 1_200 });
+    const claim = labClaim({ maxExecutionMs: 60_000 });
     const { signal } = await hung.run(claim);
-    const answer = await successor.insist(claim);
+    for (let beat = 0; beat < 5; beat += 1) await scene.passToHeartbeat(hung, claim);
+    expect(await successor.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+    await scene.pass(claim.options.leaseMs / 3);
+    const answer = await successor.request(claim);
     expect(answer).toMatchObject({ kind: 'success', replayed: false });
     await until(() => signal.aborted);
     expect(hung.eventsOf('lease_lost').map(({ reason }) => reason)).toContain('max_execution');
@@ -161,31 +160,43 @@ describe('An operation that hangs', () => {
   });
 });
 
-describe('A way to the store that takes two leases', () => {
+describeWithClock('A way to the store that takes two leases', () => {
+  const claim = () => labClaim({ commandTimeoutMs: 600_000 });
+  const connection = { socketTimeout: 600_000 };
+
   it('there: nothing runs on a lease that is over when it is known', async () => {
     const { scene } = used;
-    const slow = await scene.worker({ connection: { socketTimeout: 10_000 } });
-    const claim = labClaim({ leaseMs: 500 });
-    slow.proxy.slowDown({ requestDelayMs: 1_000 });
-    expect(await slow.request(claim)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
-    expect(scene.ledger.effectsOn(claim)).toEqual([]);
-    slow.proxy.heal();
-    expect(await slow.request(claim)).toMatchObject({ kind: 'success', replayed: false });
+    const slow = await scene.worker({ connection });
+    const asked = claim();
+    const twoLeases = 2 * asked.options.leaseMs;
+    const [begin, extend] = (['begin', 'extend'] as const).map((step) =>
+      slow.proxy.aim(step, { requestDelayMs: twoLeases }),
+    );
+    const answer = slow.request(asked);
+    for (const { hit } of [begin!, extend!]) {
+      await hit;
+      await scene.pass(twoLeases);
+    }
+    expect(await answer).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
+    expect(scene.ledger.effectsOn(asked)).toEqual([]);
+    expect(await slow.request(asked)).toMatchObject({ kind: 'success', replayed: false });
   });
 
   it('and back: what was acquired is over when the reply comes, and does not run', async () => {
     const { scene } = used;
-    const slow = await scene.worker({ connection: { socketTimeout: 10_000 } });
+    const slow = await scene.worker({ connection });
     const quick = await scene.worker();
-    const claim = labClaim({ leaseMs: 500 });
-    slow.proxy.slowDown({ replyDelayMs: 1_000 });
-    const begun = slow.request(claim);
-    await until(async () => (await scene.admin.exists(scene.redisKey(claim))) === 1);
-    expect(await quick.insist(claim)).toMatchObject({ kind: 'success', replayed: false });
+    const asked = claim();
+    const { leaseMs } = asked.options;
+    const begin = slow.proxy.aim('begin', { replyDelayMs: 2 * leaseMs });
+    const begun = slow.request(asked);
+    await begin.hit;
+    await scene.pass(leaseMs);
+    expect(await quick.request(asked)).toMatchObject({ kind: 'success', replayed: false });
+    await scene.pass(leaseMs);
     expect(await begun).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
-    expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
+    expect(scene.ledger.effectsOn(asked)).toHaveLength(1);
     expect(quick.told).toContain('takeover');
-    slow.proxy.heal();
-    expect(await slow.insist(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(await slow.request(asked)).toMatchObject({ kind: 'success', replayed: true });
   });
 });

@@ -4,6 +4,7 @@ import { withOtherPayload } from '../../integration/engine/support/worker.js';
 import { withClock } from '../../support/injected-clock.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { labClaim } from './support/claims.js';
+import { DrivenTime } from './support/driven-time.js';
 import { Scene } from './support/scene.js';
 
 const RETENTION_MS = 3_600_000;
@@ -14,28 +15,36 @@ const DRIVEN = `(function()
   return { math.floor(at / 1000), at % 1000 * 1000 }
 end)()`;
 
+let time: DrivenTime;
 let redis: RedisServer;
 let scene: Scene;
 let now: number;
 
 beforeAll(async () => {
+  time = new DrivenTime();
   redis = await startRedis();
 });
-afterAll(() => redis.stop());
+afterAll(async () => {
+  await redis.stop();
+  time.remove();
+});
 
 beforeEach(async () => {
-  scene = new Scene(
-    redis.port,
-    loadScripts((text) => withClock(text, DRIVEN)),
-  );
+  time.start();
+  const scripts = loadScripts((text) => withClock(text, DRIVEN));
+  scene = new Scene(redis.port, { time, scripts });
   now = await scene.serverNow();
   await pass(0);
 });
-afterEach(() => scene.stop());
+afterEach(async () => {
+  await scene.stop();
+  time.stop();
+});
 
-async function pass(ms: number): Promise<void> {
+async function pass(ms: number, here = () => scene.pass(ms)): Promise<void> {
   now += ms;
   await scene.admin.set('driven clock', now);
+  await here();
 }
 
 it('An outcome is replayed until the last millisecond of its retention, and then the key is new', async () => {
@@ -62,12 +71,11 @@ it('After the retention another payload is welcome, and before it is not', async
 it('An attempt that outlives the retention still has its record: it counts from the last heartbeat', async () => {
   const owner = await scene.worker();
   const other = await scene.worker();
-  const claim = labClaim({ leaseMs: 2_000, retentionMs: 1_000, maxExecutionMs: 4_000 });
+  const claim = labClaim({ retentionMs: 1_000, maxExecutionMs: 120_000 });
   const answer = await owner.request(claim, async () => {
-    const beat = owner.proxy.aim('extend', { replyDelayMs: 0 });
-    await pass(1_500);
-    await beat.hit;
-    await pass(1_500);
+    for (let beat = 0; beat < 5; beat += 1) {
+      await pass(claim.options.leaseMs / 3, () => scene.passToHeartbeat(owner, claim));
+    }
     expect(await other.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
   });
   expect(answer).toMatchObject({ kind: 'success' });

@@ -1,29 +1,46 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
-import { describe, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
+import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { labClaim } from './support/claims.js';
 import { useScene } from './support/use-scene.js';
 
+const STALL_MS = 300;
+
 const used = useScene('--enable-debug-command', 'yes', '--busy-reply-threshold', '20');
 
-/** Keeps the server from executing for so many milliseconds; resolves when it does again. */
+/**
+ * Keeps the server from executing for as long as {@link STALL_MS} lasts, and for `ms` more by its own clock; resolves when
+ * it executes again.
+ */
 type Stall = (ms: number) => Promise<unknown>;
 
-const longScript: Stall = async (ms) => {
+const longScript: Stall = async () => {
   const { scene, redis } = used;
   const other = new Redis(redis.url, { disconnectTimeout: 100 });
   const script = other.eval('while true do end', 0).catch(String);
-  await delay(ms);
+  await delay(STALL_MS);
   await scene.admin.script('KILL');
   expect(await script).toContain('killed');
   other.disconnect();
 };
 
-describe.each<[string, Stall]>([
-  ['DEBUG SLEEP', (ms) => used.scene.admin.call('DEBUG', 'SLEEP', String(ms / 1_000))],
-  ['CLIENT PAUSE', (ms) => used.scene.admin.call('CLIENT', 'PAUSE', String(ms), 'ALL')],
-  ['CLIENT PAUSE of writes', (ms) => used.scene.admin.call('CLIENT', 'PAUSE', String(ms), 'WRITE')],
+/** Resolves once the server executes no writes. */
+async function hasStalled(): Promise<void> {
+  const witness = new Redis(used.redis.url, { disconnectTimeout: 100 });
+  const write = () => witness.set('witness', '').catch(String);
+  await until(async () => (await Promise.race([write(), delay(20)])) !== 'OK');
+  witness.disconnect();
+}
+
+describeWithClock.each<[string, Stall]>([
+  ['DEBUG SLEEP', () => used.scene.admin.call('DEBUG', 'SLEEP', STALL_MS / 1_000)],
+  ['CLIENT PAUSE', (ms) => used.scene.admin.call('CLIENT', 'PAUSE', STALL_MS + ms, 'ALL')],
+  [
+    'CLIENT PAUSE of writes',
+    (ms) => used.scene.admin.call('CLIENT', 'PAUSE', STALL_MS + ms, 'WRITE'),
+  ],
   ['a script that keeps it BUSY', longScript],
 ])('A server that is stalled by %s', (_, stall) => {
   it('for less than a lease makes everybody wait, and nothing else', async () => {
@@ -34,7 +51,7 @@ describe.each<[string, Stall]>([
     let stalled: Promise<unknown> | undefined;
     const answers = await Promise.all([
       worker.request(claim, () => {
-        stalled = stall(300);
+        stalled = stall(0);
       }),
       other.request(fresh),
     ]);
@@ -49,11 +66,14 @@ describe.each<[string, Stall]>([
     const { scene } = used;
     const owner = await scene.worker();
     const others = [await scene.worker(), await scene.worker()];
-    const claim = labClaim({ leaseMs: 600, saveTimeoutMs: 20_000 });
+    const claim = labClaim({ saveTimeoutMs: 20_000 });
+    const twoLeases = 2 * claim.options.leaseMs;
     let stalled: Promise<unknown> | undefined;
     const [late, ...repeated] = await Promise.all([
       owner.request(claim, async ({ signal }) => {
-        stalled = stall(1_200);
+        stalled = stall(twoLeases);
+        await Promise.race([hasStalled(), stalled]);
+        await scene.pass(twoLeases);
         await until(() => signal.aborted);
       }),
       ...others.map(async (other) => {

@@ -1,11 +1,35 @@
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { describe, it } from '@jest/globals';
 import { projectRoot } from '../project-root.js';
 import { compile, findCompiler } from './compiler.js';
 
+const SOURCE = join(projectRoot, 'test/support/server-clock/server-clock.c');
+const VERSION = createHash('sha256').update(readFileSync(SOURCE)).digest('hex');
+
+/** Compiled once for all test files. */
+const LIBRARY = join(projectRoot, 'node_modules/.cache/idempotency-server-clock', `${VERSION}.so`);
+
 /** Preloading a library is a thing of Linux; what is missing there, `npm test` has said. */
-export const canFakeServerClock = process.platform === 'linux' && findCompiler() !== undefined;
+export const canFakeServerClock =
+  process.platform === 'linux' && (existsSync(LIBRARY) || findCompiler() !== undefined);
+
+/** For tests that move a server's clock. */
+export const [describeWithClock, itWithClock] = canFakeServerClock
+  ? [describe, it]
+  : [describe.skip, it.skip];
 
 /**
  * The wall clock of the servers that are started with its {@link env}: TIME, the lives of keys, everything
@@ -17,13 +41,17 @@ export class ServerClock {
   readonly env: Readonly<Record<string, string>>;
 
   constructor() {
-    const library = join(this.dir, 'server-clock.so');
-    const source = join(projectRoot, 'test/support/server-clock/server-clock.c');
     const offset = join(this.dir, 'offset');
-    compile(findCompiler()!.command, source, library);
+    if (!existsSync(LIBRARY)) {
+      // Another worker may be at it as well: whole, or not at all.
+      const unfinished = `${LIBRARY}.${String(process.pid)}`;
+      mkdirSync(dirname(LIBRARY), { recursive: true });
+      compile(findCompiler()!.command, SOURCE, unfinished);
+      renameSync(unfinished, LIBRARY);
+    }
     this.file = openSync(offset, 'w');
     this.setOffset(0);
-    this.env = { LD_PRELOAD: library, SERVER_CLOCK_FILE: offset };
+    this.env = { LD_PRELOAD: LIBRARY, SERVER_CLOCK_FILE: offset };
   }
 
   /** How far the servers' clock is ahead of this machine's, in ms; negative for behind. */

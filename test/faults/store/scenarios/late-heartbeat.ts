@@ -6,9 +6,12 @@ export const lateHeartbeat: Scenario = async (scene) => {
   const verdict = new Verdict();
   const owner = await scene.worker();
   const retentionMs = 3_600_000;
-  const claim = labClaim({ leaseMs: 2_000, retentionMs });
+  const claim = labClaim({ retentionMs });
   const captured = owner.proxy.capture('extend', 'break');
-  await owner.request(claim, () => captured);
+  await owner.request(claim, async () => {
+    await scene.pass(claim.options.leaseMs / 3);
+    await captured;
+  });
   const recordOf = async () => {
     const key = scene.redisKey(claim);
     return [await scene.admin.get(key), await scene.admin.pexpiretime(key)];

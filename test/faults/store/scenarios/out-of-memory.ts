@@ -7,7 +7,7 @@ export const outOfMemory: Scenario = async (scene) => {
   const verdict = new Verdict();
   const worker = await scene.worker();
   const failingWorker = await scene.worker();
-  const options = { leaseMs: 2_000, commandTimeoutMs: 2_000, saveTimeoutMs: 2_000 };
+  const options = { commandTimeoutMs: 2_000, saveTimeoutMs: 1_000 };
   const [running, failing, fresh] = [labClaim(options), labClaim(options), labClaim(options)];
 
   const failed = failingWorker.request(failing, async () => {
@@ -17,6 +17,7 @@ export const outOfMemory: Scenario = async (scene) => {
       await scene.admin.config('SET', 'maxmemory', '1', 'maxmemory-policy', 'noeviction');
       const refused = await worker.request(fresh);
       verdict.expect('a begin', 'reason' in refused && refused.reason, 'store_unavailable');
+      await scene.pass(running.options.leaseMs / 3);
       await beat.hit;
       const renewed = await recordIn(scene, running);
       verdict.expect('the lease was renewed', renewed.leaseUntil > leaseUntil, true);

@@ -5,8 +5,8 @@ import { CALLER } from '../../lab/client.js';
 import { recordKeyOf } from '../../lab/extra-executions.js';
 import { OPERATION } from '../../lab/worker/settings.js';
 
-/** More time than a machine takes that is busy with other tests. */
-const PATIENCE = { commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
+/** More time than a machine takes that is busy with other tests: a lease ends because a clock has moved. */
+const PATIENCE = { leaseMs: 30_000, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
 
 /** A request with a key of its own, in the terms of the laboratory. */
 export function labClaim(options: ProtocolOptions = {}): Claim {

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach } from '@jest/globals';
 import { RestartableRedis } from '../../../integration/redis/support/restartable-redis.js';
 import { until } from '../../../integration/redis/support/until.js';
+import { DrivenTime } from './driven-time.js';
 import { Scene } from './scene.js';
 
 /** Every write is in the file before it is answered. */
@@ -25,16 +26,24 @@ afterEach(async () => {
 
 /** A scene whose Redis can die and come back, with its records or, `ephemeral`, without them. */
 export async function mortalScene(records: 'durable' | 'ephemeral'): Promise<MortalScene> {
-  const redis = await RestartableRedis.onFreePort();
+  const time = new DrivenTime();
+  time.start();
+  const redis = await RestartableRedis.onFreePort(time.env);
   const dir = mkdtempSync(join(tmpdir(), 'idempotency-mortal-'));
   const args = ['--dir', dir, ...(records === 'durable' ? DURABLE : [])];
   redis.start(...args);
-  const scene = new Scene(redis.port);
+  const scene = new Scene(redis.port, { time });
   const answers = async () => (await scene.admin.ping().catch(() => undefined)) === 'PONG';
   ending.push(
-    async () => rmSync(dir, { recursive: true, force: true }),
+    async () => {
+      rmSync(dir, { recursive: true, force: true });
+      time.remove();
+    },
     () => redis.stop(),
-    () => scene.stop(),
+    async () => {
+      await scene.stop();
+      time.stop();
+    },
   );
   await until(answers);
   return {

@@ -10,12 +10,20 @@ import { loadScripts, type LuaScripts } from '../../../../lib/stores/redis/lua-s
 import { openConnection } from '../../../../lib/stores/redis/own-connection.js';
 import { RedisProxy } from '../../../support/redis-proxy.js';
 import type { Expectations } from '../../lab/expectations.js';
+import type { DrivenTime } from './driven-time.js';
 import { Ledger } from './ledger.js';
 import { RemoteWorker } from './remote-worker.js';
 
 export interface WorkerOptions extends EngineOptions {
   /** Options of its connection, instead of those that the store chooses. */
   readonly connection?: RedisConnectionOptions;
+}
+
+export interface SceneOptions {
+  /** In which leases end. */
+  readonly time: DrivenTime;
+  /** Instead of those of the package. */
+  readonly scripts?: LuaScripts | undefined;
 }
 
 /** Workers around one Redis, and what their operations and clients write down. */
@@ -26,10 +34,9 @@ export class Scene {
   private readonly workers: RemoteWorker[] = [];
   private readonly closing: (() => Promise<unknown>)[] = [];
 
-  /** @param ownScripts - instead of those of the package. */
   constructor(
     private readonly port: number,
-    private readonly ownScripts?: LuaScripts,
+    private readonly options: SceneOptions,
   ) {
     this.admin = new Redis(port, '127.0.0.1', { disconnectTimeout: 100 });
     // A server that goes down is what some scenes are about.
@@ -38,7 +45,7 @@ export class Scene {
 
   /** A further process, connected, and the server knows its scripts. */
   async worker({ connection = {}, ...options }: WorkerOptions = {}): Promise<RemoteWorker> {
-    const scripts = this.ownScripts ?? loadScripts();
+    const { scripts = loadScripts() } = this.options;
     for (const { text } of Object.values(scripts)) await this.admin.script('LOAD', text);
     const proxy = await RedisProxy.start(this.port, { scripts });
     const store = this.storeAt(proxy.url, connection);
@@ -67,6 +74,21 @@ export class Scene {
     return seconds * 1_000 + Math.floor(micros / 1_000);
   }
 
+  /** As if everybody had stood still for so long. */
+  pass(ms: number): Promise<void> {
+    return this.options.time.pass(ms);
+  }
+
+  /** Lets a third of the lease pass, and the heartbeat that is due then have its reply, or fail. */
+  async passToHeartbeat(worker: RemoteWorker, { options }: Claim): Promise<void> {
+    const ended = new Promise<void>((resolve) => {
+      worker.store.next('extend', (execute) => execute().finally(resolve));
+    });
+    await this.pass(Math.ceil(options.leaseMs / 3));
+    await ended;
+    await new Promise(setImmediate);
+  }
+
   /** What broke a promise so far; see {@link Ledger.objections}. */
   objections(excused: Partial<Expectations> = {}): readonly string[] {
     const events = this.workers.flatMap((worker) => worker.events);
@@ -82,7 +104,7 @@ export class Scene {
 
   private storeAt(url: string, connection: RedisConnectionOptions): IdempotencyStore {
     const options = { url, connection, onConnectionError: () => undefined };
-    const { ownScripts: scripts } = this;
+    const { scripts } = this.options;
     if (scripts === undefined) return redisStore(options);
     const ownConnection = openConnection(options);
     return new RedisIdempotencyStore({ client: ownConnection.client, scripts, ownConnection });

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach } from '@jest/globals';
 import { startRedis, type RedisServer } from '../../../support/redis-server.js';
+import { DrivenTime } from './driven-time.js';
 import { Scene } from './scene.js';
 
 export interface UsedScene {
@@ -8,18 +9,27 @@ export interface UsedScene {
   readonly redis: RedisServer;
 }
 
-/** One redis-server for the whole test file, and for each test its own workers and ledger. */
+/** One redis-server for the whole test file, and for each test its own workers and ledger, in driven time. */
 export function useScene(...args: string[]): UsedScene {
+  let time: DrivenTime;
   let redis: RedisServer;
   let scene: Scene;
   beforeAll(async () => {
-    redis = await startRedis({ args });
+    time = new DrivenTime();
+    redis = await startRedis({ args, env: time.env });
   });
   beforeEach(() => {
-    scene = new Scene(redis.port);
+    time.start();
+    scene = new Scene(redis.port, { time });
   });
-  afterEach(() => scene.stop());
-  afterAll(() => redis.stop());
+  afterEach(async () => {
+    await scene.stop();
+    time.stop();
+  });
+  afterAll(async () => {
+    await redis.stop();
+    time.remove();
+  });
   return {
     get scene() {
       return scene;

@@ -6,10 +6,14 @@ import { freePort } from '../../../support/free-port.js';
 export class RestartableRedis {
   private child: ChildProcess | undefined;
 
-  private constructor(readonly port: number) {}
+  private constructor(
+    readonly port: number,
+    private readonly env: Readonly<Record<string, string>>,
+  ) {}
 
-  static async onFreePort(): Promise<RestartableRedis> {
-    return new RestartableRedis(await freePort());
+  /** @param env - environment variables besides those of this process. */
+  static async onFreePort(env: Readonly<Record<string, string>> = {}): Promise<RestartableRedis> {
+    return new RestartableRedis(await freePort(), env);
   }
 
   get url(): string {
@@ -19,7 +23,8 @@ export class RestartableRedis {
   /** Does not wait until the server answers. */
   start(...args: string[]): void {
     const always = ['--port', String(this.port), '--bind', '127.0.0.1', '--save', ''];
-    this.child = spawn('redis-server', [...always, ...args], { stdio: 'ignore' });
+    const env = { ...process.env, ...this.env };
+    this.child = spawn('redis-server', [...always, ...args], { stdio: 'ignore', env });
   }
 
   async die(): Promise<void> {
