@@ -19,6 +19,7 @@ import {
   type StoreWarning,
   type Watch,
 } from '../core/idempotency-store.js';
+import { Openings } from '../core/openings.js';
 import type { Lease, RecordKey } from '../core/record.js';
 import type { TransactionalRecords } from '../core/transactional-records.js';
 import { processClock, type Clock } from './age.js';
@@ -37,6 +38,7 @@ import { ReplyBatch } from './reply-batch.js';
 export class CacheStore extends IdempotencyStore {
   private readonly replies: FinishedReplies;
   private readonly batch = new ReplyBatch();
+  private readonly openings = new Openings();
   private isClosed = false;
 
   /** @param clock - what ages are counted by; the clocks of the process. */
@@ -50,8 +52,11 @@ export class CacheStore extends IdempotencyStore {
     this.replies = new FinishedReplies(Lru, options, clock);
   }
 
-  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
-    return this.store.open(observer);
+  override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+    const warnings = await this.store.open(observer);
+    this.openings.add(observer);
+    this.isClosed = false;
+    return warnings;
   }
 
   override begin(command: Begin): Promise<BeginReply> {
@@ -92,11 +97,13 @@ export class CacheStore extends IdempotencyStore {
     return this.store.transactional;
   }
 
-  /** Forgets everything; from now on the store alone says what becomes of a begin. */
-  override async close(): Promise<void> {
-    this.isClosed = true;
-    this.replies.clear();
-    await this.store.close();
+  /** The last one forgets everything; until it is opened again the store alone says what becomes of a begin. */
+  override async close(observer?: StoreObserver): Promise<void> {
+    if (this.openings.remove(observer)) {
+      this.isClosed = true;
+      this.replies.clear();
+    }
+    await this.store.close(observer);
   }
 
   private async beginThere(command: Begin): Promise<BeginReply> {

@@ -26,9 +26,11 @@ import type { TransactionalRecords } from './transactional-records.js';
  */
 export abstract class IdempotencyStore {
   /**
-   * Called once when the application starts, before the first command.
+   * Called when an application starts, before its first command. Each open is followed by one {@link close} of the same
+   * observer, unless it rejects: then it has taken back what it did. Openings may nest, for one process may run several
+   * applications on one store, and repeat: a store that was closed opens again.
    *
-   * @param observer - told of what befalls the store besides the replies of commands.
+   * @param observer - told of what befalls the store besides the replies of commands, until it closes.
    * @returns what an operator should know about the server's set-up; empty when all is well. A server
    * that cannot be reached is a warning, not an error: it may be back before the first request.
    * @throws {@link StoreConfigurationError} when the store can never work as it is set up.
@@ -91,8 +93,14 @@ export abstract class IdempotencyStore {
     return undefined;
   }
 
-  /** Closes what the store opened itself, and nothing else. */
-  abstract close(): Promise<void>;
+  /**
+   * Called when an application ends. The last one that has the store open closes what the store opened itself, and
+   * nothing else; the others go on as if nothing had happened.
+   *
+   * @param observer - as it was given to {@link open}. One that never opened, of an application that never started,
+   * takes nothing from those who did.
+   */
+  abstract close(observer?: StoreObserver): Promise<void>;
 }
 
 /** Who is told of what no command's reply tells. */
@@ -102,6 +110,9 @@ export interface StoreObserver {
    * where no command fails of it.
    */
   replyMismatched(error: Error): void;
+
+  /** Something that an operator should know, and that no command's reply tells: a connection was lost, say. */
+  warned(warning: StoreWarning): void;
 }
 
 /** Something about the server's set-up that weakens what the library promises. */

@@ -8,7 +8,7 @@ import {
 import { HttpAdapterHost } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/idempotency-engine.js';
 import { IdempotencyEvents } from '../core/events.js';
-import { IdempotencyStore } from '../core/idempotency-store.js';
+import { IdempotencyStore, type StoreObserver } from '../core/idempotency-store.js';
 import {
   addRecordingHook,
   type FastifyInstance,
@@ -22,6 +22,15 @@ export class IdempotencyLifecycle
   implements OnModuleInit, BeforeApplicationShutdown, OnApplicationShutdown
 {
   private readonly logger = new Logger('Idempotency');
+  /** The application's own, by which the store tells it from others that have it open, too. */
+  private readonly observer: StoreObserver = {
+    replyMismatched: (error) => {
+      this.events.emit({ type: 'reply_mismatched', error });
+    },
+    warned: ({ code, message }) => {
+      this.logger.warn(`${message} [${code}]`);
+    },
+  };
 
   constructor(
     private readonly host: HttpAdapterHost,
@@ -39,12 +48,7 @@ export class IdempotencyLifecycle
 
   async onModuleInit(): Promise<void> {
     this.routes.resolveAll();
-    const replyMismatched = (error: Error) => {
-      this.events.emit({ type: 'reply_mismatched', error });
-    };
-    for (const { code, message } of await this.store.open({ replyMismatched })) {
-      this.logger.warn(`${message} [${code}]`);
-    }
+    for (const warning of await this.store.open(this.observer)) this.observer.warned(warning);
   }
 
   async beforeApplicationShutdown(): Promise<void> {
@@ -57,7 +61,7 @@ export class IdempotencyLifecycle
   }
 
   async onApplicationShutdown(): Promise<void> {
-    await this.store.close();
+    await this.store.close(this.observer);
   }
 
   private hookIntoFastify(): void {

@@ -21,6 +21,7 @@ import {
   type StoreWarning,
   type Watch,
 } from '../core/idempotency-store.js';
+import { Openings } from '../core/openings.js';
 import type { Lease, RecordKey } from '../core/record.js';
 import type { TransactionalRecords } from '../core/transactional-records.js';
 import { Circuit } from './circuit.js';
@@ -48,7 +49,10 @@ export interface BreakerStoreOptions extends ResolvedBreakerOptions {
  * probe with its time, and a reply that is lost would leave its key blocked.
  */
 export class BreakerStore extends IdempotencyStore {
-  private readonly circuit: Circuit;
+  private readonly openings = new Openings();
+  private readonly newCircuit: () => Circuit;
+  private circuit: Circuit;
+  private isClosed = false;
 
   /** @param tell - is told of every change of state. */
   constructor(
@@ -70,11 +74,16 @@ export class BreakerStore extends IdempotencyStore {
       },
     };
     const probe = () => store.inspect(newProbedRecord(), { timeoutMs: options.probeTimeoutMs });
-    this.circuit = new Circuit(Breaker, options, observer, probe);
+    this.newCircuit = () => new Circuit(Breaker, options, observer, probe);
+    this.circuit = this.newCircuit();
   }
 
-  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
-    return this.store.open(observer);
+  override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+    const warnings = await this.store.open(observer);
+    this.openings.add(observer);
+    if (this.isClosed) this.circuit = this.newCircuit();
+    this.isClosed = false;
+    return warnings;
   }
 
   /** @throws {@link StoreUnavailableError} at once while the circuit is open. */
@@ -128,9 +137,12 @@ export class BreakerStore extends IdempotencyStore {
     return this.store.transactional;
   }
 
-  override async close(): Promise<void> {
-    this.circuit.close();
-    await this.store.close();
+  override async close(observer?: StoreObserver): Promise<void> {
+    if (this.openings.remove(observer)) {
+      this.isClosed = true;
+      this.circuit.close();
+    }
+    await this.store.close(observer);
   }
 
   private refuseWhileOpen(): void {

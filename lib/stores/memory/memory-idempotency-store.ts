@@ -15,8 +15,10 @@ import {
   type Release,
   type ReleaseReply,
   type StopWatching,
+  type StoreObserver,
   type StoreWarning,
 } from '../../core/idempotency-store.js';
+import { Openings } from '../../core/openings.js';
 import * as transitions from '../../core/record-transitions.js';
 import type { Lease, Outcome, RecordKey, StoredRecord } from '../../core/record.js';
 import { Watchers } from '../../core/watchers.js';
@@ -45,6 +47,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   private readonly records = new Map<RecordKey, StoredRecord>();
   private readonly expiry = new ExpiryQueue<RecordKey>();
   private readonly watchers = new Watchers<RecordKey>();
+  private readonly openings = new Openings();
   private closed = false;
 
   /** @throws `IdempotencyOptionsError` when an option is out of its range. */
@@ -53,7 +56,9 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     this.options = resolveMemoryStoreOptions(options);
   }
 
-  override open(): Promise<readonly StoreWarning[]> {
+  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+    this.openings.add(observer);
+    this.closed = false;
     if (process.env.NODE_ENV !== 'production') return Promise.resolve([]);
     return Promise.resolve([
       {
@@ -141,8 +146,12 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     });
   }
 
-  /** Forgets every record; what is asked of the store afterwards fails with `StoreUnavailableError`. */
-  close(): Promise<void> {
+  /**
+   * With the last application that has it open every record is forgotten, and the next one begins with none. What is
+   * asked of the store in between fails with `StoreUnavailableError`.
+   */
+  close(observer?: StoreObserver): Promise<void> {
+    if (!this.openings.remove(observer)) return Promise.resolve();
     this.closed = true;
     this.records.clear();
     this.expiry.clear();

@@ -24,7 +24,8 @@ export interface DeletionOptions {
    * Called when a round fails, and not again until one has succeeded. Requests do not depend on it: what
    * has expired counts as absent, and the next round deletes it.
    *
-   * @defaultValue a warning of the process, code `IDEMPOTENCY_POSTGRES_DELETION`
+   * @defaultValue a warning in Nest's log, code `postgres_deletion_failed`; outside of Nest one of the process, code
+   * `IDEMPOTENCY_POSTGRES_DELETION`
    */
   readonly onDeletionError?: ((error: Error) => void) | undefined;
 }

@@ -1,5 +1,6 @@
 import { isDoneWithin } from '../../core/done-within.js';
 import { asError } from '../../core/errors.js';
+import type { StoreWarning } from '../../core/idempotency-store.js';
 import { jittered, monotonicNow } from '../../core/pause.js';
 import { forget } from '../../core/when-ready.js';
 import type { DeleteExpired, DeletionReport, DeletionRound } from './delete-expired.js';
@@ -32,6 +33,8 @@ export class DeletionSchedule {
     private readonly deleteFrom: DeleteFrom,
     private readonly interval: DeletionInterval,
     private readonly listeners: Pick<DeletionOptions, 'onDeleted' | 'onDeletionError'>,
+    /** Is told of a round that failed where no listener is; says whether anybody heard. */
+    private readonly warned: (warning: StoreWarning) => boolean = () => false,
   ) {
     this.intervalMs = interval.intervalMs ?? DEFAULT_INTERVAL_MS;
   }
@@ -89,6 +92,9 @@ export class DeletionSchedule {
   }
 
   private tell(error: Error): void {
+    const warn = (failure: Error) => {
+      this.warn(failure);
+    };
     const failed = (failure: unknown) => {
       warn(asError(failure));
     };
@@ -99,11 +105,13 @@ export class DeletionSchedule {
       failed(failure);
     }
   }
-}
 
-function warn(error: Error): void {
-  process.emitWarning(`Expired records are not deleted: ${error.message}`, {
-    type: 'IdempotencyWarning',
-    code: 'IDEMPOTENCY_POSTGRES_DELETION',
-  });
+  private warn(error: Error): void {
+    const message = `Expired records are not deleted: ${error.message}`;
+    if (this.warned({ code: 'postgres_deletion_failed', message })) return;
+    process.emitWarning(message, {
+      type: 'IdempotencyWarning',
+      code: 'IDEMPOTENCY_POSTGRES_DELETION',
+    });
+  }
 }

@@ -1,4 +1,4 @@
-import { loadPeer } from '../../core/load-peer.js';
+import { importPeer } from '../../core/import-peer.js';
 import type { PostgresPool, PostgresQuery, PostgresResult } from './postgres-client.js';
 
 /** A pool that the store opened. */
@@ -23,7 +23,10 @@ export interface Pg {
   readonly Client: new (settings: object) => OwnClient;
 }
 
-/** @throws {@link IdempotencyOptionsError} when pg is not installed where `from` looks for it. */
-export function loadPg(from?: string): Pg {
-  return loadPeer('pg', 'postgresStore opens its connections with', from) as Pg;
+/** @throws {@link IdempotencyOptionsError} when pg is not installed. */
+export async function loadPg(load: () => Promise<unknown> = () => import('pg')): Promise<Pg> {
+  const loaded = await importPeer('pg', 'postgresStore opens its connections with', load);
+  const module = loaded as Pg & { readonly default: Pg };
+  // Which of its parts an ES module sees by name depends on its version.
+  return 'Pool' in module ? module : (module as { readonly default: Pg }).default;
 }

@@ -1,4 +1,6 @@
-import { loadPg, type OwnClient, type OwnPool } from './load-pg.js';
+import { asError } from '../../core/errors.js';
+import { loadPg, type OwnClient, type OwnPool, type Pg } from './load-pg.js';
+import type { PostgresPool } from './postgres-client.js';
 import type { OwnPoolOptions } from './postgres-store-options.js';
 
 /** See {@link OwnPoolOptions.connection}, which tells the user. */
@@ -17,18 +19,56 @@ const END_TIMEOUT_MS = 1_000;
 /** What names the server, and how to come in. */
 export type ServerAddress = Pick<OwnPoolOptions, 'url' | 'connection'>;
 
-export function openPool(address: ServerAddress, preparedStatements: boolean): OwnPool {
-  const { Pool } = loadPg();
-  const serverSettings = preparedStatements ? SERVER_SETTINGS : {};
-  const pool = new Pool({ ...POOL_SETTINGS, ...serverSettings, ...settingsOf(address) });
-  // An idle connection broke. The next command opens another one, and says so if that fails.
-  pool.on('error', () => undefined);
-  return pool;
+/** The pool of the store's own: opened by the first who needs a connection, and again after its end. */
+export class LazyPool implements PostgresPool {
+  private pool: OwnPool | undefined;
+  private endings = 0;
+
+  constructor(
+    private readonly address: ServerAddress,
+    private readonly preparedStatements: boolean,
+  ) {}
+
+  get totalCount(): number {
+    return this.pool?.totalCount ?? 0;
+  }
+
+  connect(use: Parameters<PostgresPool['connect']>[0]): void {
+    if (this.pool !== undefined) {
+      this.pool.connect(use);
+      return;
+    }
+    const { endings } = this;
+    loadPg().then(
+      (pg) => {
+        if (endings === this.endings) (this.pool ??= this.open(pg)).connect(use);
+        else use(new Error('The pool was ended.'), undefined);
+      },
+      (error: unknown) => {
+        use(asError(error), undefined);
+      },
+    );
+  }
+
+  async end(): Promise<void> {
+    const { pool } = this;
+    this.endings += 1;
+    this.pool = undefined;
+    if (pool !== undefined) await endWithin(pool);
+  }
+
+  private open({ Pool }: Pg): OwnPool {
+    const serverSettings = this.preparedStatements ? SERVER_SETTINGS : {};
+    const pool = new Pool({ ...POOL_SETTINGS, ...serverSettings, ...settingsOf(this.address) });
+    // An idle connection broke. The next command opens another one, and says so if that fails.
+    pool.on('error', () => undefined);
+    return pool;
+  }
 }
 
 /** @returns a connection that only listens, not connected yet. */
-export function makeListeningClient(address: ServerAddress): OwnClient {
-  const { Client } = loadPg();
+export async function makeListeningClient(address: ServerAddress): Promise<OwnClient> {
+  const { Client } = await loadPg();
   const { application_name, connectionTimeoutMillis, keepAlive } = POOL_SETTINGS;
   const settings = { application_name, connectionTimeoutMillis, keepAlive };
   return new Client({ ...settings, ...settingsOf(address) });

@@ -18,6 +18,7 @@ import {
   type StoreWarning,
   type Watch,
 } from '../../core/idempotency-store.js';
+import { Openings } from '../../core/openings.js';
 import * as transitions from '../../core/record-transitions.js';
 import type { Lease, RecordKey } from '../../core/record.js';
 import type { TransactionalRecords } from '../../core/transactional-records.js';
@@ -53,7 +54,14 @@ export interface PostgresIdempotencyStoreOptions extends TableOptions, DeletionO
    *
    * @internal
    */
-  readonly makeListener?: (() => OwnClient) | undefined;
+  readonly makeListener?: (() => Promise<OwnClient>) | undefined;
+
+  /**
+   * Loads what it takes to open connections of the store's own.
+   *
+   * @internal
+   */
+  readonly loadDriver?: (() => Promise<unknown>) | undefined;
 
   /** @internal */
   readonly statements?: SqlStatements;
@@ -86,33 +94,27 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   private readonly runner: StatementRunner;
   private readonly records: RecordTable;
   private readonly inTransaction: TransactionalRecords;
-  private readonly subscriptions: Subscriptions | undefined;
-  private readonly deletion: DeletionSchedule | undefined;
-  private readonly closePool: (() => Promise<void>) | undefined;
-  private observer: StoreObserver | undefined;
+  private readonly openings = new Openings();
+  private subscriptions: Subscriptions | undefined;
+  private deletion: DeletionSchedule | undefined;
   private closing: Promise<void> | undefined;
 
   /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
-  constructor(options: PostgresIdempotencyStoreOptions) {
+  constructor(private readonly options: PostgresIdempotencyStoreOptions) {
     super();
-    const { client, preparedStatements = true, makeListener, statements, closePool } = options;
+    const { client, preparedStatements = true, statements } = options;
     if (!isPostgresPool(client)) {
       throw new IdempotencyOptionsError('client must be a Pool of pg 8.');
     }
     this.pool = client;
     this.table = new TableName(options);
     this.statements = statements ?? loadStatements(this.table);
-    this.runner = new StatementRunner(client, this.table, preparedStatements, (error) =>
-      this.observer?.replyMismatched(error),
-    );
+    this.runner = new StatementRunner(client, this.table, preparedStatements, (error) => {
+      this.openings.replyMismatched(error);
+    });
     this.records = new RecordTable(this.runner, this.statements);
-    this.subscriptions = makeListener && new Subscriptions(makeListener, this.table.channel);
-    this.closePool = closePool;
+    this.subscriptions = this.newSubscriptions();
     checkDeletionOptions(options);
-    const { deleteExpired: interval = {} } = options;
-    if (interval !== false) {
-      this.deletion = new DeletionSchedule(this.deleteFrom, interval, options);
-    }
     this.inTransaction = new RecordsInTransaction(
       this.statements,
       this.records,
@@ -121,10 +123,22 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
-    this.observer = observer;
-    const warnings = await checkServer(this.runner, this.table);
-    this.deletion?.start();
-    return warnings;
+    this.openings.add(observer);
+    if (this.closing !== undefined) {
+      this.closing = undefined;
+      this.runner.isClosed = false;
+      this.subscriptions = this.newSubscriptions();
+    }
+    try {
+      await this.options.loadDriver?.();
+      const warnings = await checkServer(this.runner, this.table);
+      // Who closed it meanwhile wants no timer of it.
+      if (!this.runner.isClosed) this.startDeletion();
+      return warnings;
+    } catch (error) {
+      await this.close(observer);
+      throw error;
+    }
   }
 
   /**
@@ -135,7 +149,8 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
    * @throws {@link StoreConfigurationError} when the user may not do it.
    * @throws {@link StoreUnavailableError} when the server cannot be reached.
    */
-  migrate(): Promise<readonly number[]> {
+  async migrate(): Promise<readonly number[]> {
+    await this.options.loadDriver?.();
     return runMigrations(this.pool, this.table);
   }
 
@@ -215,16 +230,30 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     return this.inTransaction;
   }
 
-  override close(): Promise<void> {
-    return (this.closing ??= this.closeOnce());
+  override async close(observer?: StoreObserver): Promise<void> {
+    if (this.openings.remove(observer)) await (this.closing ??= this.closeOnce());
   }
 
   private async closeOnce(): Promise<void> {
-    const stopped = this.deletion?.stop();
-    this.runner.close();
-    await stopped;
-    await this.subscriptions?.close();
-    await this.closePool?.();
+    const { deletion, subscriptions } = this;
+    this.deletion = undefined;
+    this.runner.isClosed = true;
+    // All of it at once: whoever opens the store meanwhile gets everything anew.
+    await Promise.all([deletion?.stop(), subscriptions?.close(), this.options.closePool?.()]);
+  }
+
+  private newSubscriptions(): Subscriptions | undefined {
+    const { makeListener } = this.options;
+    return makeListener && new Subscriptions(makeListener, this.table.channel);
+  }
+
+  private startDeletion(): void {
+    const { deleteExpired: interval = {} } = this.options;
+    if (interval === false) return;
+    this.deletion ??= new DeletionSchedule(this.deleteFrom, interval, this.options, (warning) =>
+      this.openings.warned(warning),
+    );
+    this.deletion.start();
   }
 
   private readonly deleteFrom: DeleteFrom = (from, options) => {

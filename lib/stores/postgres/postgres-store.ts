@@ -1,5 +1,6 @@
 import { checkPostgresStoreOptions } from './check-postgres-store-options.js';
-import { endWithin, makeListeningClient, openPool, type ServerAddress } from './own-pool.js';
+import { loadPg } from './load-pg.js';
+import { LazyPool, makeListeningClient, type ServerAddress } from './own-pool.js';
 import { PostgresIdempotencyStore } from './postgres-idempotency-store.js';
 import type { PostgresStoreOptions } from './postgres-store-options.js';
 
@@ -12,7 +13,8 @@ import type { PostgresStoreOptions } from './postgres-store-options.js';
  * IdempotencyModule.forRoot({ store: postgresStore({ url: 'postgres://localhost/shop' }) })
  * IdempotencyModule.forRoot({ store: postgresStore({ client: new Pool(), schema: 'idempotency' }) })
  * ```
- * @throws {@link IdempotencyOptionsError} when an option cannot work, or pg is not installed.
+ * @throws {@link IdempotencyOptionsError} when an option cannot work; where pg is needed and not installed, `open()`
+ * throws it.
  */
 export function postgresStore(options: PostgresStoreOptions): PostgresIdempotencyStore {
   checkPostgresStoreOptions({ ...options });
@@ -27,14 +29,11 @@ export function postgresStore(options: PostgresStoreOptions): PostgresIdempotenc
     onDeleted,
     onDeletionError,
     makeListener: listenAt && (() => makeListeningClient(listenAt)),
+    loadDriver: client === undefined || listenAt !== undefined ? () => loadPg() : undefined,
   };
   if (client !== undefined) return new PostgresIdempotencyStore({ ...common, client });
-  const pool = openPool(options, preparedStatements);
-  return new PostgresIdempotencyStore({
-    ...common,
-    client: pool,
-    closePool: () => endWithin(pool),
-  });
+  const pool = new LazyPool(options, preparedStatements);
+  return new PostgresIdempotencyStore({ ...common, client: pool, closePool: () => pool.end() });
 }
 
 function addressForListening(options: PostgresStoreOptions): ServerAddress | undefined {

@@ -21,7 +21,8 @@ const LEAST_TIME_FOR_A_COPY_MS = 20;
 
 /** Runs statements, each by itself: outside of any transaction, on whichever connection is free. */
 export class StatementRunner {
-  private isClosed = false;
+  /** Sends nothing any more, nor the next copy of what is on its way. */
+  isClosed = false;
 
   constructor(
     private readonly pool: PostgresPool,
@@ -58,10 +59,6 @@ export class StatementRunner {
         await this.afterFailure(error, copy, budget);
       }
     }
-  }
-
-  close(): void {
-    this.isClosed = true;
   }
 
   /** Waits before the next copy, or throws what the command ends with. */

@@ -24,7 +24,7 @@ export class Subscriptions {
   private isClosed = false;
 
   constructor(
-    private readonly makeClient: () => OwnClient,
+    private readonly makeClient: () => Promise<OwnClient>,
     private readonly channel: string,
   ) {}
 
@@ -57,7 +57,9 @@ export class Subscriptions {
   }
 
   private async listen(): Promise<void> {
-    const client = this.makeClient();
+    const client = await this.makeClient();
+    // Closed meanwhile: nobody would end it.
+    if (this.isClosed) return;
     this.client = client;
     const forget = () => {
       if (this.client !== client) return;

@@ -26,6 +26,10 @@ export interface OrderedClient {
 
 export interface BinaryRedisClient extends RedisClient, KeyScanner, ScriptClient, OrderedClient {
   connect(): Promise<unknown>;
+  select(database: number): Promise<unknown>;
+  client(subcommand: 'INFO'): Promise<unknown>;
+  /** Of the connection as it is; none before the first. */
+  readonly condition?: { readonly select?: number } | null;
   /** Another connection with the same settings, but for those given; a cluster takes its nodes first. */
   duplicate(...settings: object[]): SubscriberClient & ReplicatedClient;
   /** Of a cluster: the names of the servers of each slot, the primary first. */
@@ -33,6 +37,7 @@ export interface BinaryRedisClient extends RedisClient, KeyScanner, ScriptClient
   /** Of a cluster: asks who has the slots. */
   refreshSlotsCache?(): void;
   readonly options?: {
+    readonly db?: number;
     readonly keyPrefix?: string;
     readonly redisOptions?: object;
     readonly host?: string;

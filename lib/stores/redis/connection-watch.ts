@@ -1,6 +1,7 @@
 import { errorMonitor } from 'node:events';
 import { AlarmClock } from '../../core/alarm-clock.js';
 import type { RedisClient } from './redis-client.js';
+import type { SelectedDatabase } from './selected-database.js';
 import type { SilenceWatch } from './silence-watch.js';
 
 /** Why a command is not even sent. */
@@ -29,6 +30,7 @@ export class ConnectionWatch {
     private readonly isRevived: boolean,
     /** Told of what is sent, where somebody replaces a silent connection. */
     readonly silence?: SilenceWatch,
+    private readonly database?: SelectedDatabase,
   ) {
     client.on(errorMonitor, this.onError);
     client.on('ready', this.onReady);
@@ -39,7 +41,11 @@ export class ConnectionWatch {
     const isClosed = this.closed || (status === 'end' && !this.isRevived);
     if (isClosed) return { reason: 'closed', error: this.lastError };
     // A client that waits for its first command connects when it gets one.
-    if (status === 'ready' || status === 'wait') return undefined;
+    if (status === 'ready' || status === 'wait') {
+      const { database } = this;
+      if (database === undefined || database.isVerified) return undefined;
+      return { reason: 'not_connected', error: database.error };
+    }
     return { reason: 'not_connected', error: this.lastError };
   }
 

@@ -60,8 +60,20 @@ export class TooFewReplicasError extends Error {
   }
 }
 
+/** The server refuses the database that the connection names. */
+export class WrongDatabaseError extends Error {
+  override readonly name = 'WrongDatabaseError';
+
+  constructor(database: number, reason: string) {
+    super(
+      `Database ${String(database)} cannot be selected: ${reason.replace(/\.?$/, '.')} Nothing is sent, for it would go to another database. Name one that the server has and that this user may SELECT, at the end of "url" or as "db" of the connection.`,
+    );
+  }
+}
+
 export function classifyFailure(error: unknown): SendFailure {
   if (!types.isNativeError(error)) return 'unknown';
+  if (error instanceof WrongDatabaseError) return 'misconfigured';
   if (error instanceof TooFewReplicasError) return 'unreplicated';
   if (error instanceof NotSentError) return 'not_executed';
   if (isErrorReply(error)) {
@@ -119,11 +131,22 @@ const REMEDIES: Readonly<Record<string, string>> = {
   OOM: 'Raise maxmemory.',
 };
 
+/** What the parsers of ioredis 5 and 6 say of bytes that are none of Redis'. */
+const FOREIGN = /^(?:Protocol error, got|Unknown RESP type)/;
+
+/** Whether something answers there that is no Redis. */
+export function isForeign(error: unknown): boolean {
+  return types.isNativeError(error) && FOREIGN.test(error.message);
+}
+
 /** The failure in words. Never the error itself: ioredis adds the command's arguments to it, tokens and bodies. */
 export function describeFailure(error: unknown): string {
   if (!types.isNativeError(error)) return String(error);
   const text = error.message.replace(/, with args beginning with.*/s, '');
   const reason = text === '' ? errorCode(error) : text;
+  if (isForeign(error)) {
+    return `What answers there does not speak the protocol of Redis (${reason.replace(/\. Please report this\.$/, '')}). Check host and port: they lead to another server, one of HTTP for example, or to the TLS port of Redis, which wants rediss://.`;
+  }
   const remedy = isErrorReply(error) ? REMEDIES[replyCode(error.message)] : undefined;
   return remedy === undefined ? reason : `${reason.replace(/\.?$/, '.')} ${remedy}`;
 }

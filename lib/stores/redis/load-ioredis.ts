@@ -1,11 +1,12 @@
-import { loadPeer } from '../../core/load-peer.js';
+import { importPeer } from '../../core/import-peer.js';
 import type { OwnRedisClient } from './binary-client.js';
 
 export type RedisConstructor = new (...args: (string | object)[]) => OwnRedisClient;
 
-/** @throws {@link IdempotencyOptionsError} when ioredis is not installed where `from` looks for it. */
-export function loadIoredis(from?: string): RedisConstructor {
-  const needs = 'redisStore opens the connection with';
-  const { Redis } = loadPeer('ioredis', needs, from) as { Redis: RedisConstructor };
-  return Redis;
+/** @throws {@link IdempotencyOptionsError} when ioredis is not installed. */
+export async function loadIoredis(
+  load: () => Promise<unknown> = () => import('ioredis'),
+): Promise<RedisConstructor> {
+  const loaded = await importPeer('ioredis', 'redisStore opens the connection with', load);
+  return (loaded as { readonly Redis: RedisConstructor }).Redis;
 }

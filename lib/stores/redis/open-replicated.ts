@@ -1,4 +1,5 @@
 import type { BinaryRedisClient, ReplicatedClient } from './binary-client.js';
+import { databaseOf } from './selected-database.js';
 
 /** A WAIT that is sent again without the script before it would speak of nothing, and confirm it. */
 const NEVER_AGAIN = {
@@ -12,7 +13,8 @@ const NEVER_AGAIN = {
 
 /** @returns a connection like that of `client`, for scripts that WAIT follows. */
 export function openReplicated(client: BinaryRedisClient): ReplicatedClient {
-  if (client.isCluster !== true) return client.duplicate(NEVER_AGAIN);
+  if (client.isCluster !== true)
+    return client.duplicate({ ...NEVER_AGAIN, db: databaseOf(client) });
   // ioredis 5 would let these alone stand.
   const redisOptions = { ...client.options?.redisOptions, ...NEVER_AGAIN };
   return client.duplicate([], { enableAutoPipelining: false, redisOptions });

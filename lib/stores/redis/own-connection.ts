@@ -1,5 +1,7 @@
 import { forget } from '../../core/when-ready.js';
-import { replyCode } from './error-classification.js';
+import { IdempotencyOptionsError } from '../../core/errors.js';
+import type { StoreWarning } from '../../core/idempotency-store.js';
+import { describeFailure, replyCode } from './error-classification.js';
 import { loadIoredis } from './load-ioredis.js';
 import type { OwnRedisClient } from './binary-client.js';
 import { Revival } from './revival.js';
@@ -35,16 +37,28 @@ const DEFAULTS = {
   reconnectOnError: (error: Error) => replyCode(error.message) === 'READONLY',
 };
 
-export function openConnection(options: OwnConnectionOptions): OwnConnection {
-  const { url, connection, onConnectionError = warnOnce } = options;
+/** @param warned - is told of an outage where no listener is; says whether anybody heard. */
+export async function openConnection(
+  options: OwnConnectionOptions,
+  warned: (warning: StoreWarning) => boolean = () => false,
+): Promise<OwnConnection> {
+  const {
+    url,
+    connection,
+    onConnectionError = (error) => {
+      warn(error, warned);
+    },
+  } = options;
   const {
     socketTimeout = SOCKET_TIMEOUT_MS,
     enableAutoPipelining: isBatched = true,
     ...others
   } = connection ?? {};
-  const settings = { ...DEFAULTS, ...others };
-  const Redis = loadIoredis();
+  // What ioredis would send again by itself it sends before anybody has looked which database it has.
+  const settings = { ...DEFAULTS, ...others, autoResendUnfulfilledCommands: false };
+  const Redis = await loadIoredis();
   const client = url === undefined ? new Redis(settings) : new Redis(url, settings);
+  checkDatabase(client);
   reportOutages(client, onConnectionError);
   const revival = new Revival(client);
   const close = () => {
@@ -53,6 +67,16 @@ export function openConnection(options: OwnConnectionOptions): OwnConnection {
   };
   const silence = new SilenceWatch(client, socketTimeout);
   return { client, silence, batch: isBatched ? new WriteBatch(client) : undefined, close };
+}
+
+/** ioredis takes what is no number for database 0. */
+function checkDatabase(client: OwnRedisClient): void {
+  const { db = 0 } = client.options ?? {};
+  if (Number.isSafeInteger(db) && db >= 0) return;
+  client.disconnect();
+  throw new IdempotencyOptionsError(
+    'redisStore: the database at the end of "url", or "db" of "connection", must be an integer from 0: redis://localhost:6379/2.',
+  );
 }
 
 /** ioredis reports every failed attempt to reconnect: the first of an outage is enough. */
@@ -68,8 +92,10 @@ function reportOutages(client: OwnRedisClient, report: (error: Error) => unknown
   });
 }
 
-function warnOnce(error: Error): void {
-  process.emitWarning(`The connection to Redis failed: ${error.message || error.name}`, {
+function warn(error: Error, warned: (warning: StoreWarning) => boolean): void {
+  const message = `The connection to Redis failed: ${describeFailure(error)}`;
+  if (warned({ code: 'redis_connection_failed', message })) return;
+  process.emitWarning(message, {
     type: 'IdempotencyWarning',
     code: 'IDEMPOTENCY_REDIS_CONNECTION',
   });

@@ -1,4 +1,4 @@
-import { IdempotencyOptionsError, type StoreReplyMismatchedError } from '../../core/errors.js';
+import { IdempotencyOptionsError, StoreUnavailableError } from '../../core/errors.js';
 import {
   IdempotencyStore,
   type Abandoned,
@@ -18,27 +18,20 @@ import {
   type StoreWarning,
   type Watch,
 } from '../../core/idempotency-store.js';
+import { Openings } from '../../core/openings.js';
 import type { Lease, RecordKey } from '../../core/record.js';
-import { AbandonedScan } from './abandoned-scan.js';
 import { parseBeginReply } from './begin-reply.js';
-import { isBinaryRedisClient, type BinaryRedisClient } from './binary-client.js';
-import { ConnectionWatch } from './connection-watch.js';
+import { isBinaryRedisClient } from './binary-client.js';
 import { parseInspectReply } from './inspect-reply.js';
 import { checkedKeyPrefix } from './key-prefix.js';
 import { loadScripts, type LuaScripts } from './lua-scripts.js';
+import type { OwnConnection } from './own-connection.js';
 import { bodyArgument, headerLine, originWord } from './record-text.js';
 import type { RedisClient } from './redis-client.js';
-import { ReplyOrder } from './reply-order.js';
-import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.js';
+import { RedisSession, type SessionSettings } from './redis-session.js';
 import type { WaitReplicas } from './redis-store-options.js';
-import type { OwnConnection } from './own-connection.js';
-import { openReplicated } from './open-replicated.js';
-import { ReplicatedRunner } from './replicated-runner.js';
-import { ScriptRunner, type ArgumentSource, type ReplyReader } from './script-runner.js';
+import type { ArgumentSource, ReplyReader } from './script-runner.js';
 import { parseCompleteReply, parseExtendReply, parseReleaseReply } from './settle-replies.js';
-import { checkServer } from './start-checks.js';
-import { openSubscriber, publishCommand, type PublishCommand } from './subscriber.js';
-import { Subscriptions } from './subscriptions.js';
 
 export interface RedisIdempotencyStoreOptions {
   /** The connection; it stays its owner's. */
@@ -67,13 +60,16 @@ export interface RedisIdempotencyStoreOptions {
 
   /** @internal */
   readonly scripts?: LuaScripts;
+}
 
-  /**
-   * The connection, where it is the store's own.
-   *
-   * @internal
-   */
-  readonly ownConnection?: OwnConnection;
+/**
+ * Without a client: what opens a connection of the store's own, each time that the store is opened.
+ *
+ * @internal
+ */
+export interface OwnConnectionStoreOptions extends Omit<RedisIdempotencyStoreOptions, 'client'> {
+  readonly client?: undefined;
+  readonly connect: (warned: (warning: StoreWarning) => boolean) => Promise<OwnConnection>;
 }
 
 /** Version of the key's form; that of the record's form stands in the record. */
@@ -85,66 +81,62 @@ const KEY_VERSION = '1';
  * Made by {@link redisStore}; the class is there for those who wire it up themselves.
  */
 export class RedisIdempotencyStore extends IdempotencyStore {
-  private readonly client: BinaryRedisClient;
-  private readonly scripts: LuaScripts;
-  private readonly connection: ConnectionWatch;
-  private readonly subscriptions: Subscriptions | undefined;
-  private readonly publish: PublishCommand;
-  private readonly runner: ScriptRunner;
-  /** Of the client itself, a cluster's as a whole. */
-  private readonly order: ReplyOrder;
-  private readonly replicated: ReplicatedRunner | undefined;
-  private readonly keyStart: string;
-  private readonly scan: AbandonedScan;
-  private readonly ownConnection: OwnConnection | undefined;
-  private observer: StoreObserver | undefined;
+  private readonly settings: SessionSettings;
+  private readonly openings = new Openings();
+  private readonly connect: () => Promise<RedisSession>;
+  /** Once it is there; after the end it refuses every command. */
+  private session: RedisSession | undefined;
+  private starting: Promise<RedisSession> | undefined;
+  /** Openings that are looking whether Redis is there: what they find they tell themselves. */
+  private looking = 0;
+  private isClosed = false;
 
   /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
-  constructor(options: RedisIdempotencyStoreOptions) {
+  constructor(options: RedisIdempotencyStoreOptions);
+  /** @internal */
+  constructor(options: OwnConnectionStoreOptions);
+  constructor(options: RedisIdempotencyStoreOptions | OwnConnectionStoreOptions) {
     super();
-    const { client, keyPrefix, push = true, waitReplicas, scripts, ownConnection } = options;
+    const { client, keyPrefix, push = true, waitReplicas, scripts } = options;
+    this.settings = {
+      keyStart: `${checkedKeyPrefix(keyPrefix)}:${KEY_VERSION}:`,
+      scripts: scripts ?? loadScripts(),
+      push,
+      waitReplicas: waitReplicas && Object.freeze(waitReplicas),
+      tell: (error) => {
+        this.openings.replyMismatched(error);
+      },
+    };
+    if (client === undefined) {
+      const { connect } = options as OwnConnectionStoreOptions;
+      this.connect = async () => {
+        const own = await connect((warning) => this.looking > 0 || this.openings.warned(warning));
+        return new RedisSession(own.client, this.settings, own);
+      };
+      return;
+    }
     if (!isBinaryRedisClient(client)) {
       throw new IdempotencyOptionsError('client must be a Redis or Cluster of ioredis 5 or 6.');
     }
-    this.client = client;
-    this.keyStart = `${checkedKeyPrefix(keyPrefix)}:${KEY_VERSION}:`;
-    this.scripts = scripts ?? loadScripts();
-    this.connection = new ConnectionWatch(
-      client,
-      ownConnection !== undefined,
-      ownConnection?.silence,
-    );
-    this.subscriptions = push ? new Subscriptions(() => openSubscriber(client)) : undefined;
-    this.publish = publishCommand(client);
-    const tell = (error: StoreReplyMismatchedError) => this.observer?.replyMismatched(error);
-    this.order = new ReplyOrder(client, tell);
-    const link: ScriptLink = {
-      client,
-      keyPrefix: '',
-      order: this.order,
-      batch: ownConnection?.batch,
-    };
-    const links: ScriptLinks =
-      client.isCluster === true ? new ClusterLinks(client, tell) : { linkOf: () => link };
-    this.runner = new ScriptRunner(links, this.connection);
-    const { abandoned } = this.scripts;
-    this.scan = new AbandonedScan(
-      client,
-      this.connection,
-      (scanned) => (scanned === client ? this.order : new ReplyOrder(scanned, tell)),
-      this.runner,
-      abandoned,
-      this.keyStart,
-    );
-    this.replicated =
-      waitReplicas &&
-      new ReplicatedRunner(openReplicated(client), Object.freeze(waitReplicas), tell);
-    this.ownConnection = ownConnection;
+    this.connect = () => Promise.resolve(new RedisSession(client, this.settings));
+    // From now on it is seen what the connection fails of.
+    this.session = new RedisSession(client, this.settings);
+    this.starting = Promise.resolve(this.session);
   }
 
-  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
-    this.observer = observer;
-    return checkServer(this.client, this.connection, this.order, this.replicated?.required.count);
+  override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+    this.openings.add(observer);
+    this.isClosed = false;
+    this.looking += 1;
+    try {
+      const session = await this.start();
+      return await session.check();
+    } catch (error) {
+      await this.close(observer);
+      throw error;
+    } finally {
+      this.looking -= 1;
+    }
   }
 
   override begin(command: Begin): Promise<BeginReply> {
@@ -158,7 +150,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       command.onExpiredLease,
       originWord(command.origin),
     ];
-    return this.run('begin', command.recordKey, args, command, parseBeginReply, this.replicated);
+    return this.run('begin', command.recordKey, args, command, parseBeginReply, true);
   }
 
   override extend({ recordKey, token, fence }: Lease, command: Extend): Promise<ExtendReply> {
@@ -183,7 +175,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       bodyArgument(command.outcome.body),
       this.notification(command),
     ];
-    return this.run('complete', recordKey, args, command, parseCompleteReply, this.replicated);
+    return this.run('complete', recordKey, args, command, parseCompleteReply, true);
   }
 
   override release({ recordKey, token, fence }: Lease, command: Release): Promise<ReleaseReply> {
@@ -205,33 +197,65 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     onEnd: () => void,
     { timeoutMs }: Watch,
   ): Promise<StopWatching | undefined> {
-    return this.subscriptions?.watch(this.keyStart + recordKey, onEnd, timeoutMs);
+    const { subscriptions } = this.session ?? (await this.start());
+    return subscriptions?.watch(this.settings.keyStart + recordKey, onEnd, timeoutMs);
   }
 
   override async abandoned(command: Abandoned): Promise<AbandonedPage> {
-    return this.scan.page(command);
+    const { scan } = this.session ?? (await this.start());
+    return scan.page(command);
   }
 
-  override async close(): Promise<void> {
-    this.connection.close();
-    this.subscriptions?.close();
-    this.replicated?.close();
-    await this.ownConnection?.close();
+  override async close(observer?: StoreObserver): Promise<void> {
+    if (!this.openings.remove(observer)) return;
+    const { starting } = this;
+    this.isClosed = true;
+    this.starting = undefined;
+    const session = await starting?.catch(() => undefined);
+    await session?.close();
   }
 
   private notification({ notify = false }: Complete | Release): string {
-    return notify && this.subscriptions !== undefined ? this.publish : '-';
+    const { session, settings } = this;
+    return notify && settings.push ? (session?.publish ?? 'PUBLISH') : '-';
   }
 
-  /** @param runner - for a step that a failover must not lose, where `waitReplicas` says so. */
+  /** @param isReplicated - a step that a failover must not lose, where `waitReplicas` says so. */
   private run<Result>(
     step: keyof LuaScripts,
     recordKey: RecordKey,
     args: ArgumentSource,
     { timeoutMs }: { readonly timeoutMs: number },
     read: ReplyReader<Result>,
-    runner: Pick<ScriptRunner, 'run'> = this.runner,
+    isReplicated = false,
   ): Promise<Result> {
-    return runner.run(this.scripts[step], this.keyStart + recordKey, args, timeoutMs, read);
+    const { scripts, keyStart } = this.settings;
+    const run = (session: RedisSession) => {
+      const runner = isReplicated ? session.durable : session.runner;
+      return runner.run(scripts[step], keyStart + recordKey, args, timeoutMs, read);
+    };
+    const { session } = this;
+    return session === undefined ? this.start().then(run) : run(session);
+  }
+
+  /** By the first who needs it: without Nest a store is used before anybody has opened it. */
+  private start(): Promise<RedisSession> {
+    if (this.starting !== undefined) return this.starting;
+    if (this.isClosed) {
+      return Promise.reject(
+        new StoreUnavailableError('Redis did not execute the command: the connection is closed'),
+      );
+    }
+    const starting = this.connect();
+    this.starting = starting;
+    starting.then(
+      (session) => {
+        if (this.starting === starting) this.session = session;
+      },
+      () => {
+        if (this.starting === starting) this.starting = undefined;
+      },
+    );
+    return starting;
   }
 }

@@ -68,7 +68,10 @@ export interface UserClientOptions extends CommonOptions {
 export interface OwnConnectionOptions extends CommonOptions {
   readonly client?: undefined;
 
-  /** `redis://[user:password@]host[:port][/db]`, or `rediss://…` for TLS. */
+  /**
+   * `redis://[user:password@]host[:port][/db]`, or `rediss://…` for TLS. A database that the server refuses stops the
+   * start; nothing is ever sent to another one.
+   */
   readonly url?: string | undefined;
 
   /**
@@ -95,7 +98,8 @@ export interface OwnConnectionOptions extends CommonOptions {
   /**
    * Called once per outage with what the connection failed of; the commands tell for themselves.
    *
-   * @defaultValue a warning of the process, code `IDEMPOTENCY_REDIS_CONNECTION`
+   * @defaultValue a warning in Nest's log, code `redis_connection_failed`; outside of Nest one of the process, code
+   * `IDEMPOTENCY_REDIS_CONNECTION`
    */
   readonly onConnectionError?: ((error: Error) => void) | undefined;
 }

@@ -1,3 +1,4 @@
+import type { StoreWarning } from '../../core/idempotency-store.js';
 import { checkRedisStoreOptions } from './check-redis-store-options.js';
 import { openConnection } from './own-connection.js';
 import { RedisIdempotencyStore } from './redis-idempotency-store.js';
@@ -11,17 +12,14 @@ import type { RedisStoreOptions } from './redis-store-options.js';
  * IdempotencyModule.forRoot({ store: redisStore({ url: 'redis://localhost:6379' }) })
  * IdempotencyModule.forRoot({ store: redisStore({ client: new Cluster(nodes) }) })
  * ```
- * @throws {@link IdempotencyOptionsError} when an option cannot work, or ioredis is not installed.
+ * @throws {@link IdempotencyOptionsError} when an option cannot work; where ioredis is needed and not installed,
+ * `open()` throws it.
  */
 export function redisStore(options: RedisStoreOptions): RedisIdempotencyStore {
   checkRedisStoreOptions({ ...options });
   const { client, keyPrefix, push, waitReplicas } = options;
   const common = { keyPrefix, push, waitReplicas };
   if (client !== undefined) return new RedisIdempotencyStore({ ...common, client });
-  const connection = openConnection(options);
-  return new RedisIdempotencyStore({
-    ...common,
-    client: connection.client,
-    ownConnection: connection,
-  });
+  const connect = (warned: (warning: StoreWarning) => boolean) => openConnection(options, warned);
+  return new RedisIdempotencyStore({ ...common, connect });
 }

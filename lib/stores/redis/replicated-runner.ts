@@ -11,6 +11,7 @@ import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.
 import { isReplyTo, kindOf, type ScriptReply } from './script-reply.js';
 import type { ArgumentSource, ReplyReader } from './script-runner.js';
 import { sendWithinBudget, type Sending, type Transmission } from './send-within-budget.js';
+import { SelectedDatabase } from './selected-database.js';
 import { SilenceWatch } from './silence-watch.js';
 import { WriteBatch } from './write-batch.js';
 
@@ -55,9 +56,17 @@ export class ReplicatedRunner {
     tell: MismatchTold,
   ) {
     client.on('error', () => undefined);
-    this.connection = new ConnectionWatch(client, true);
+    const silenceMs = SILENCE_MS + required.timeoutMs;
+    const silence = new SilenceWatch(client, silenceMs);
+    const database = new SelectedDatabase(client, true, silence);
+    this.connection = new ConnectionWatch(client, true, undefined, database);
     this.revival = new Revival(client);
-    this.links = replicatedLinks(client, SILENCE_MS + required.timeoutMs, tell);
+    if (client.isCluster === true) {
+      this.links = new ClusterLinks(client, tell, silenceMs);
+    } else {
+      const link = { client, keyPrefix: '', order: new ReplyOrder(client, tell), silence };
+      this.links = { linkOf: () => link };
+    }
   }
 
   run<Result>(
@@ -110,17 +119,6 @@ async function follow(
   throw new Error('It was executed where it was redirected to, and no replica was waited for.', {
     cause: redirection,
   });
-}
-
-function replicatedLinks(
-  client: ReplicatedClient,
-  silenceMs: number,
-  tell: MismatchTold,
-): ScriptLinks {
-  if (client.isCluster === true) return new ClusterLinks(client, tell, silenceMs);
-  const order = new ReplyOrder(client, tell);
-  const link = { client, keyPrefix: '', order, silence: new SilenceWatch(client, silenceMs) };
-  return { linkOf: () => link };
 }
 
 class ReplicatedCall implements Transmission<ScriptReply> {

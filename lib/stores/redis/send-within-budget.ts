@@ -11,6 +11,8 @@ import {
   classifyFailure,
   describeFailure,
   isErrorReply,
+  isForeign,
+  WrongDatabaseError,
   type SendFailure,
 } from './error-classification.js';
 import type { ReplyOrder } from './reply-order.js';
@@ -250,12 +252,14 @@ function isQueued(reply: unknown): boolean {
   return (typeof reply === 'string' || Buffer.isBuffer(reply)) && reply.toString() === 'QUEUED';
 }
 
-/** What was never sent was not executed; but a password that is wrong will not be right in a moment. */
+/** What was never sent was not executed; but a password or an address that is wrong will not be right in a moment. */
 function connectionFailure(error: Error | undefined): SendFailure {
-  return classifyFailure(error) === 'misconfigured' ? 'misconfigured' : 'not_executed';
+  const isLasting = classifyFailure(error) === 'misconfigured' || isForeign(error);
+  return isLasting ? 'misconfigured' : 'not_executed';
 }
 
 function describeObstacle(reason: 'not_connected' | 'closed', error: Error | undefined): string {
+  if (error instanceof WrongDatabaseError) return error.message;
   const state = reason === 'closed' ? 'the connection is closed' : 'there is no connection';
   return error === undefined ? state : `${state} (${describeFailure(error)})`;
 }

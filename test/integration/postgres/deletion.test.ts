@@ -223,6 +223,7 @@ describe('An open store', () => {
   });
 
   it('deletes nothing by itself with deleteExpired: false, nor once it was closed', async () => {
+    const observer = () => ({ replyMismatched: () => undefined, warned: () => undefined });
     // The only timers besides would be those of idle connections.
     const client = userPool(url, { idleTimeoutMillis: 0 });
     const timers = async (options: Pick<typeof often, never> & { deleteExpired?: false }) => {
@@ -231,13 +232,21 @@ describe('An open store', () => {
       await store.open();
       const whileOpen = jest.getTimerCount() - before;
       await store.close();
-      await store.open().catch(() => undefined);
-      return { whileOpen, afterwards: jest.getTimerCount() - before };
+      const afterwards = jest.getTimerCount() - before;
+      // Two applications, one round for both, until the last one closes.
+      const [one, other] = [observer(), observer()];
+      await Promise.all([store.open(one), store.open(other)]);
+      const reopened = jest.getTimerCount() - before;
+      await store.close(one);
+      const byOne = jest.getTimerCount() - before;
+      await store.close(other);
+      return { whileOpen, afterwards, reopened, byOne, closed: jest.getTimerCount() - before };
     };
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] });
     try {
-      expect(await timers({})).toEqual({ whileOpen: 1, afterwards: 0 });
-      expect(await timers({ deleteExpired: false })).toEqual({ whileOpen: 0, afterwards: 0 });
+      const none = { whileOpen: 0, afterwards: 0, reopened: 0, byOne: 0, closed: 0 };
+      expect(await timers({})).toEqual({ ...none, whileOpen: 1, reopened: 1, byOne: 1 });
+      expect(await timers({ deleteExpired: false })).toEqual(none);
     } finally {
       jest.useRealTimers();
     }

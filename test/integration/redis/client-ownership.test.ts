@@ -172,7 +172,7 @@ describe("A client that is the application's own", () => {
     const store = new RedisIdempotencyStore({ client });
     const replyMismatched = jest.fn();
     const onClose = jest.fn();
-    await store.open({ replyMismatched });
+    await store.open({ replyMismatched, warned: () => undefined });
     client.on('close', onClose);
     await store.begin(beginCommand());
     await client.multi({ pipeline: false });

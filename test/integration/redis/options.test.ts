@@ -1,12 +1,7 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { describe, expect, it } from '@jest/globals';
 import { RedisIdempotencyStore, redisStore } from 'nestjs-idempotency/redis';
 import { IdempotencyOptionsError } from '../../../lib/core/errors.js';
-import { loadIoredis } from '../../../lib/stores/redis/load-ioredis.js';
-import { closeAfterTest, userClient } from './support/fixture.js';
+import { userClient } from './support/fixture.js';
 
 const url = 'redis://127.0.0.1:1';
 
@@ -74,15 +69,5 @@ describe('redisStore takes', () => {
     const store = redisStore(options);
     expect(store).toBeInstanceOf(RedisIdempotencyStore);
     await store.close();
-  });
-});
-
-describe('Without ioredis', () => {
-  it('the message says what to install', () => {
-    const dir = mkdtempSync(join(tmpdir(), 'idempotency-no-ioredis-'));
-    closeAfterTest({ stop: async () => rmSync(dir, { recursive: true }) });
-    const elsewhere = pathToFileURL(join(dir, 'index.js')).href;
-    expect(() => loadIoredis(elsewhere)).toThrow(IdempotencyOptionsError);
-    expect(() => loadIoredis(elsewhere)).toThrow(/npm install ioredis/);
   });
 });

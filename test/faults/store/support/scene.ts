@@ -106,7 +106,6 @@ export class Scene {
     const options = { url, connection, onConnectionError: () => undefined };
     const { scripts } = this.options;
     if (scripts === undefined) return redisStore(options);
-    const ownConnection = openConnection(options);
-    return new RedisIdempotencyStore({ client: ownConnection.client, scripts, ownConnection });
+    return new RedisIdempotencyStore({ connect: () => openConnection(options), scripts });
   }
 }

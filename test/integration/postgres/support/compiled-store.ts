@@ -8,12 +8,15 @@ import { projectRoot } from '../../../support/project-root.js';
 export class CompiledStore {
   private constructor(private readonly folder: string) {}
 
-  static async compile(): Promise<CompiledStore> {
+  /** @param isInstalled - with false there are no packages to be found. */
+  static async compile(isInstalled = true): Promise<CompiledStore> {
     const folder = await mkdtemp(join(tmpdir(), 'idempotency-compiled-'));
     await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
     await symlink(join(projectRoot, 'sql'), join(folder, 'sql'));
-    await symlink(join(projectRoot, 'node_modules'), join(folder, 'node_modules'));
-    for (const part of ['core', 'stores/postgres', 'cli']) {
+    await symlink(join(projectRoot, 'lua'), join(folder, 'lua'));
+    const packages = join(folder, 'node_modules');
+    if (isInstalled) await symlink(join(projectRoot, 'node_modules'), packages);
+    for (const part of ['core', 'stores/postgres', 'stores/redis', 'cli']) {
       await compileFolder(join(projectRoot, 'lib', part), join(folder, 'dist', part));
     }
     return new CompiledStore(folder);

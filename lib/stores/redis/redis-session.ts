@@ -1,0 +1,93 @@
+import type { StoreWarning } from '../../core/idempotency-store.js';
+import { AbandonedScan } from './abandoned-scan.js';
+import type { BinaryRedisClient } from './binary-client.js';
+import { ConnectionWatch } from './connection-watch.js';
+import type { LuaScripts } from './lua-scripts.js';
+import { openReplicated } from './open-replicated.js';
+import type { OwnConnection } from './own-connection.js';
+import type { WaitReplicas } from './redis-store-options.js';
+import { ReplicatedRunner } from './replicated-runner.js';
+import { ReplyOrder, type MismatchTold } from './reply-order.js';
+import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.js';
+import { ScriptRunner } from './script-runner.js';
+import { SelectedDatabase } from './selected-database.js';
+import { checkServer } from './start-checks.js';
+import { openSubscriber, publishCommand, type PublishCommand } from './subscriber.js';
+import { Subscriptions } from './subscriptions.js';
+
+export interface SessionSettings {
+  /** What stands before the record key in a key. */
+  readonly keyStart: string;
+  readonly scripts: LuaScripts;
+  readonly push: boolean;
+  readonly waitReplicas: WaitReplicas | undefined;
+  readonly tell: MismatchTold;
+}
+
+/** All that stands on the connections of a store, from its opening to its close. */
+export class RedisSession {
+  readonly runner: ScriptRunner;
+  readonly scan: AbandonedScan;
+  readonly subscriptions: Subscriptions | undefined;
+  readonly publish: PublishCommand;
+  private readonly connection: ConnectionWatch;
+  /** Of the client itself, a cluster's as a whole. */
+  private readonly order: ReplyOrder;
+  private replicated: ReplicatedRunner | undefined;
+  private isClosed = false;
+
+  /** @param own - the connection, where it is the store's own. */
+  constructor(
+    private readonly client: BinaryRedisClient,
+    private readonly settings: SessionSettings,
+    private readonly own?: OwnConnection,
+  ) {
+    const { push, scripts, keyStart, tell } = settings;
+    const isOwn = own !== undefined;
+    const database = new SelectedDatabase(client, isOwn, own?.silence);
+    this.connection = new ConnectionWatch(client, isOwn, own?.silence, database);
+    this.subscriptions = push ? new Subscriptions(() => openSubscriber(client)) : undefined;
+    this.publish = publishCommand(client);
+    this.order = new ReplyOrder(client, tell);
+    const link: ScriptLink = { client, keyPrefix: '', order: this.order, batch: own?.batch };
+    const links: ScriptLinks =
+      client.isCluster === true ? new ClusterLinks(client, tell) : { linkOf: () => link };
+    this.runner = new ScriptRunner(links, this.connection);
+    this.scan = new AbandonedScan(
+      client,
+      this.connection,
+      (scanned) => (scanned === client ? this.order : new ReplyOrder(scanned, tell)),
+      this.runner,
+      scripts.abandoned,
+      keyStart,
+    );
+  }
+
+  /** For steps that a failover must not lose. */
+  get durable(): Pick<ScriptRunner, 'run'> {
+    const { waitReplicas, tell } = this.settings;
+    // A connection that is opened now nobody would close.
+    if (waitReplicas === undefined || this.isClosed) return this.replicated ?? this.runner;
+    return (this.replicated ??= new ReplicatedRunner(
+      openReplicated(this.client),
+      waitReplicas,
+      tell,
+    ));
+  }
+
+  check(): Promise<readonly StoreWarning[]> {
+    const { client, connection, order, settings } = this;
+    const checked = checkServer(client, connection, order, settings.waitReplicas?.count);
+    // Connected by the time of the first request.
+    void this.durable;
+    return checked;
+  }
+
+  async close(): Promise<void> {
+    this.isClosed = true;
+    this.connection.close();
+    this.subscriptions?.close();
+    this.replicated?.close();
+    await this.own?.close();
+  }
+}

@@ -1,0 +1,92 @@
+import { monotonicNow } from '../../core/pause.js';
+import type { BinaryRedisClient } from './binary-client.js';
+import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
+import type { SilenceWatch } from './silence-watch.js';
+
+/** A connection that was refused its database is asked again: its user may have been allowed it meanwhile. */
+const ASK_AGAIN_MS = 1_000;
+
+/**
+ * Whether a connection has the database that its client names. ioredis goes on in database 0 when the server refuses the
+ * one that was asked for, at the start and after each reconnect.
+ */
+export class SelectedDatabase {
+  private verified: object | undefined;
+  private asked: object | undefined;
+  private askAgainAt = Infinity;
+  private refusal: WrongDatabaseError | undefined;
+
+  /** @param isOwn - the connection may be told to select; a client of the application's is only asked what it has. */
+  constructor(
+    private readonly client: BinaryRedisClient,
+    private readonly isOwn: boolean,
+    private readonly silence?: SilenceWatch,
+  ) {}
+
+  /** Whether something may be sent over the connection as it is now. Looks for it where that is not known yet. */
+  get isVerified(): boolean {
+    const { client } = this;
+    const database = databaseOf(client);
+    if (database === 0) return true;
+    if (client.status === 'wait') {
+      // What it fails of, whoever sends the command hears when it is tried again.
+      client.connect().catch(() => undefined);
+      return false;
+    }
+    const { stream } = client;
+    if (stream === undefined || stream === this.verified) return stream !== undefined;
+    if (stream !== this.asked || monotonicNow() >= this.askAgainAt) this.ask(stream, database);
+    return false;
+  }
+
+  /** Why it never will be, before somebody mends the set-up. */
+  get error(): Error | undefined {
+    return this.refusal;
+  }
+
+  private ask(stream: object, database: number): void {
+    if (stream !== this.asked) this.refusal = undefined;
+    this.asked = stream;
+    this.askAgainAt = Infinity;
+    this.silence?.sent();
+    const answered = (refusal?: WrongDatabaseError) => {
+      this.silence?.settled();
+      if (this.asked !== stream) return;
+      this.refusal = refusal;
+      if (refusal === undefined) this.verified = stream;
+      else this.askAgainAt = monotonicNow() + ASK_AGAIN_MS;
+    };
+    (this.isOwn ? this.select(database) : this.look(database)).then(answered, () => {
+      this.silence?.settled();
+      // The connection broke, or nothing came of it: whoever asks next tries again.
+      if (this.asked === stream) this.asked = undefined;
+    });
+  }
+
+  private async select(database: number): Promise<WrongDatabaseError | undefined> {
+    try {
+      await this.client.select(database);
+      return undefined;
+    } catch (error) {
+      if (isErrorReply(error)) return new WrongDatabaseError(database, describeFailure(error));
+      throw error;
+    }
+  }
+
+  private async look(database: number): Promise<WrongDatabaseError | undefined> {
+    try {
+      const found = / db=(\d+)/.exec(String(await this.client.client('INFO')))?.[1];
+      if (found === undefined || Number(found) === database) return undefined;
+      return new WrongDatabaseError(database, `the connection has database ${found}`);
+    } catch (error) {
+      // This user may not ask.
+      if (isErrorReply(error)) return undefined;
+      throw error;
+    }
+  }
+}
+
+/** The database that a client means to have: what was selected on it last counts before what it was made with. */
+export function databaseOf({ isCluster, condition, options }: BinaryRedisClient): number {
+  return isCluster === true ? 0 : (condition?.select ?? options?.db ?? 0);
+}

@@ -1,0 +1,71 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { importPeer } from '../../lib/core/import-peer.js';
+import { CompiledStore } from './postgres/support/compiled-store.js';
+
+let compiled: CompiledStore;
+
+beforeAll(async () => {
+  compiled = await CompiledStore.compile(false);
+});
+afterAll(() => compiled.remove());
+
+/** What a process prints in whose folders no package is installed. */
+async function printed(store: 'redis' | 'postgres', script: string): Promise<unknown> {
+  const library = JSON.stringify(compiled.pathOf(`stores/${store}/index`));
+  const text = `const library = await import(${library});
+    const told = ({ code, message }) => ({ code, message });
+    console.log(JSON.stringify(await (async () => { ${script} })()));`;
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    '--input-type=module',
+    '--eval',
+    text,
+  ]);
+  return JSON.parse(stdout);
+}
+
+describe('Where the driver is not installed', () => {
+  it('redisStore with a url stops the start, and says what to install', async () => {
+    const script = `return library.redisStore({ url: 'redis://127.0.0.1:1' }).open().catch(told);`;
+    expect(await printed('redis', script)).toEqual({
+      code: 'idempotency_options_invalid',
+      message:
+        'redisStore opens the connection with ioredis, which is not installed: npm install ioredis',
+    });
+  });
+
+  it.each(['open', 'migrate'])('postgresStore with a url says so at %s()', async (method) => {
+    const script = `return library.postgresStore({ url: 'postgres://127.0.0.1:1/db' }).${method}().catch(told);`;
+    expect(await printed('postgres', script)).toEqual({
+      code: 'idempotency_options_invalid',
+      message:
+        'postgresStore opens its connections with pg, which is not installed: npm install pg',
+    });
+  });
+
+  it('postgresStore says so where only its listener needs it', async () => {
+    const script = `
+      const client = { totalCount: 0, connect: (use) => use(new Error('down')) };
+      const listenUrl = 'postgres://127.0.0.1:1/db';
+      return [
+        await library.postgresStore({ client, listenUrl }).open().catch(told),
+        (await library.postgresStore({ client }).open()).map(({ code }) => code),
+      ];`;
+    const [listening, without] = (await printed('postgres', script)) as [object, unknown];
+    expect(listening).toMatchObject({ code: 'idempotency_options_invalid' });
+    expect(without).toEqual(['postgres_unreachable']);
+  });
+});
+
+describe('A driver that is there', () => {
+  it('and lacks a package of its own is not said to be missing', async () => {
+    const load = () =>
+      Promise.reject(
+        Object.assign(new Error("Cannot find package 'denque' imported from ioredis"), {
+          code: 'ERR_MODULE_NOT_FOUND',
+        }),
+      );
+    await expect(importPeer('ioredis', 'redisStore needs', load)).rejects.toThrow('denque');
+  });
+});
