@@ -48,7 +48,10 @@ function checkNames(options: object): void {
   for (const name of Object.keys(options)) {
     if (NAMES.has(name)) continue;
     const known = [...NAMES].join(', ');
-    throw new TypeError(`"${name}" is no option of idempotentFetch. It knows: ${known}.`);
+    const start = name.slice(0, 4).toLowerCase();
+    const meant = [...NAMES].find((each) => each.toLowerCase().startsWith(start));
+    const advice = meant === undefined ? `It knows: ${known}.` : `Did you mean "${meant}"?`;
+    throw new TypeError(`"${name}" is no option of idempotentFetch. ${advice}`);
   }
 }
 

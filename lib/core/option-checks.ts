@@ -1,4 +1,5 @@
 import { IdempotencyOptionsError } from './errors.js';
+import { nearestNames } from './nearest-names.js';
 
 /** Checks of single option values: each names option, range and value in its message. */
 
@@ -31,8 +32,18 @@ export function checkFunction(option: string, value: unknown): void {
   if (typeof value !== 'function') fail(option, 'a function', value);
 }
 
-/** Refuses names that are no option: a misspelt one would silently leave the default in force. */
-export function checkNames(what: string, options: unknown, known: ReadonlySet<string>): void {
+/**
+ * Refuses names that are no option: a misspelt one would silently leave the default in force.
+ *
+ * @param what - whose options they are, as a user calls it.
+ * @param remedies - for names that are known from elsewhere: a sentence that says what to do.
+ */
+export function checkNames(
+  what: string,
+  options: unknown,
+  known: ReadonlySet<string>,
+  remedies: ReadonlyMap<string, string> = NONE,
+): void {
   if (typeof options !== 'object' || options === null) {
     // Not the value itself: a call's key may have been given in its place.
     const given = options === null ? 'null' : typeof options;
@@ -41,11 +52,37 @@ export function checkNames(what: string, options: unknown, known: ReadonlySet<st
     );
   }
   for (const name of Object.keys(options)) {
-    if (!known.has(name)) {
-      throw new IdempotencyOptionsError(
-        `"${name}" is not an option of ${what}. It knows: ${[...known].join(', ')}.`,
-      );
-    }
+    if (known.has(name)) continue;
+    const remedy = remedies.get(name) ?? suggestion(name, known);
+    throw new IdempotencyOptionsError(`"${name}" is not an option of ${what}. ${remedy}`);
+  }
+}
+
+const NONE: ReadonlyMap<string, string> = new Map();
+
+function suggestion(name: string, known: ReadonlySet<string>): string {
+  const near = nearestNames(name, known).map((each) => JSON.stringify(each));
+  const last = near.pop();
+  if (last === undefined) return `It knows: ${[...known].join(', ')}.`;
+  const others = near.length === 0 ? '' : `${near.join(', ')} or `;
+  return `Did you mean ${others}${last}?`;
+}
+
+/**
+ * Says of an error of the options where they were given, unless it says so itself.
+ *
+ * @param owner - what such an error names: a method, an operation.
+ * @param place - how and where they were given, as a user calls it.
+ */
+export function within<Result>(owner: string, place: string, check: () => Result): Result {
+  try {
+    return check();
+  } catch (error) {
+    const isPlaced = !(error instanceof IdempotencyOptionsError) || error.message.includes(owner);
+    if (isPlaced) throw error;
+    const { message, cause } = error;
+    const options = cause === undefined ? undefined : { cause };
+    throw new IdempotencyOptionsError(`${place}: ${message}`, options);
   }
 }
 

@@ -1,8 +1,8 @@
-import type { BreakerOptions } from '../core/breaker-options.js';
-import type { CacheOptions } from '../core/cache-options.js';
+import { resolveBreakerOptions, type BreakerOptions } from '../core/breaker-options.js';
+import { resolveCacheOptions, type CacheOptions } from '../core/cache-options.js';
 import type { IdempotencyStore } from '../core/idempotency-store.js';
 import { IdempotencyOptionsError } from '../core/errors.js';
-import { checkNames, fail } from '../core/option-checks.js';
+import { checkNames, fail, within } from '../core/option-checks.js';
 import {
   checkEngineOptions,
   checkProtocolOptions,
@@ -12,7 +12,7 @@ import {
   type ProtocolOptions,
   type ResolvedProtocolOptions,
 } from '../core/options.js';
-import type { ReconcileOptions } from '../core/reconcile-options.js';
+import { resolveReconcileOptions, type ReconcileOptions } from '../core/reconcile-options.js';
 import type { UnitOfWork } from '../core/unit-of-work.js';
 import { JSON_CODEC, jsonCodec } from '../codecs/json/json-codec.js';
 import type { OutcomeCodec } from '../core/outcome-codec.js';
@@ -99,9 +99,53 @@ const MODULE_NAMES = new Set([
 ]);
 MODULE_NAMES.delete('operation');
 
+const meant = (option: string) => `Did you mean "${option}"?`;
+
+/** What users of other packages would write. */
+const SYNONYMS = [
+  ...['ttl', 'ttlMs', 'cacheTTL', 'expiration', 'expiresIn'].map((name) => [name, 'retentionMs']),
+  ...['lock', 'lockTtl', 'lockTimeout'].map((name) => [name, 'leaseMs']),
+  ...['header', 'headerName', 'headerKey', 'keyHeader'].map((name) => [name, 'key']),
+].map(([name = '', option = '']) => [name, meant(option)] as const);
+
+const OF_STORE = [
+  'url',
+  'client',
+  'connection',
+  'keyPrefix',
+  'prefix',
+  'table',
+  'schema',
+  'push',
+].map(
+  (name) =>
+    [name, 'The store has options of its own: redisStore({ … }), postgresStore({ … }).'] as const,
+);
+
+const MODULE_REMEDIES: ReadonlyMap<string, string> = new Map([
+  ...SYNONYMS,
+  ...OF_STORE,
+  ...['storage', 'adapter', 'redis'].map((name) => [name, meant('store')] as const),
+  ['operation', 'Each operation has a name of its own: @Idempotent({ operation: … }).'],
+  ['isGlobal', 'Give it beside "useFactory", and not in what that returns.'],
+]);
+
+/** What is to be done with names that `@Idempotent()` does not know, and `IdempotencyService.run()` neither. */
+export const OPERATION_REMEDIES: ReadonlyMap<string, string> = new Map([
+  ...SYNONYMS,
+  ...OF_STORE,
+  ...[...MODULE_NAMES]
+    .filter((name) => !OPERATION_NAMES.has(name))
+    .map((name) => [name, 'It is one of the module: IdempotencyModule.forRoot({ … }).'] as const),
+]);
+
 /** @throws {@link IdempotencyOptionsError} naming option, range and value. */
 export function resolveEngineOptions(options: IdempotencyModuleOptions): Required<EngineOptions> {
-  checkNames('IdempotencyModule', options, MODULE_NAMES);
+  return within('IdempotencyModule', 'IdempotencyModule.forRoot()', () => engineOptions(options));
+}
+
+function engineOptions(options: IdempotencyModuleOptions): Required<EngineOptions> {
+  checkNames('IdempotencyModule.forRoot()', options, MODULE_NAMES, MODULE_REMEDIES);
   if (typeof (options.store as Partial<IdempotencyStore> | undefined)?.begin !== 'function') {
     // Its type only: it may be a URL with a password.
     fail(
@@ -114,6 +158,9 @@ export function resolveEngineOptions(options: IdempotencyModuleOptions): Require
   if (unitOfWork !== undefined && typeof unitOfWork.run !== 'function') {
     fail('unitOfWork', 'a UnitOfWork, such as pgUnitOfWork(pool)', typeof unitOfWork);
   }
+  resolveBreakerOptions(options.breaker);
+  resolveCacheOptions(options.cache);
+  resolveReconcileOptions(options.reconcile);
   // Also where no route is protected yet: calls and lazy-loaded modules have these defaults, too.
   resolveOptions(options);
   const resolved = { ...ENGINE_DEFAULTS, ...given(options, ENGINE_NAMES) };
@@ -131,7 +178,9 @@ export function resolveOptions(
   module: IdempotencyModuleOptions,
   ...layers: readonly IdempotencyOptions[]
 ): ResolvedOptions {
-  for (const layer of layers) checkNames('@Idempotent()', layer, OPERATION_NAMES);
+  for (const layer of layers) {
+    checkNames('@Idempotent()', layer, OPERATION_NAMES, OPERATION_REMEDIES);
+  }
   const all = [module, ...layers];
   const protocol = Object.assign(
     { ...PROTOCOL_DEFAULTS },

@@ -6,7 +6,7 @@ import type {
 import { isDoneWithin } from '../core/done-within.js';
 import { asError, hasCode, IdempotencyOptionsError } from '../core/errors.js';
 import type { IdempotencyEngine } from '../core/idempotency-engine.js';
-import { checkFunction, checkNames, fail } from '../core/option-checks.js';
+import { checkFunction, checkNames, fail, within } from '../core/option-checks.js';
 import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../core/options.js';
 import { keepSuccesses, type OutcomePolicy } from '../core/outcome-policy.js';
 import { jittered } from '../core/pause.js';
@@ -20,6 +20,7 @@ import { recoverableCall } from '../transports/call/call-recovery.js';
 import type { ValueOptions } from '../transports/call/value-options.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
 import {
+  OPERATION_REMEDIES,
   resolveEngineOptions,
   resolveOptions,
   type IdempotencyModuleOptions,
@@ -97,16 +98,19 @@ export class IdempotencyReconciler
     if (typeof operation !== 'string' || operation === '') {
       fail('operation', 'a text that is not empty', typeof operation);
     }
-    checkNames('IdempotencyReconciler.register()', call, CALL_NAMES);
+    checkNames('IdempotencyReconciler.register()', call, CALL_NAMES, OPERATION_REMEDIES);
     const { onTakeover, keep = keepSuccesses, ...own } = call;
-    checkFunction('onTakeover', onTakeover);
-    checkFunction('keep', keep);
+    const place = `IdempotencyReconciler.register() of "${operation}"`;
+    const { protocol, http, codec } = within(place, place, () => {
+      checkFunction('onTakeover', onTakeover);
+      checkFunction('keep', keep);
+      return resolveOptions(this.defaults, own);
+    });
     if (this.calls.has(operation) || this.routes.isNamed(operation)) {
       throw new IdempotencyOptionsError(
         `How "${operation}" is recovered is known already: register it once, and a route not at all.`,
       );
     }
-    const { protocol, http, codec } = resolveOptions(this.defaults, own);
     const options = Object.freeze({ ...protocol, onTakeover });
     const { maxStoredBytes } = http;
     const format = valueFormat(codec);

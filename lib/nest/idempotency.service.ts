@@ -1,7 +1,7 @@
 import { Inject, Injectable } from '@nestjs/common';
 import { fingerprint } from '../core/fingerprint.js';
 import type { IdempotencyContext } from '../core/idempotency-context.js';
-import { checkFunction, checkNames, fail } from '../core/option-checks.js';
+import { checkFunction, checkNames, fail, within } from '../core/option-checks.js';
 import type { ProtocolOptions } from '../core/options.js';
 import { keepSuccesses, type OutcomePolicy } from '../core/outcome-policy.js';
 import { isScopePart, type ScopePart } from '../core/record-key.js';
@@ -12,7 +12,11 @@ import { valueFormat } from '../transports/call/outcome-format.js';
 import type { ValueOptions } from '../transports/call/value-options.js';
 import { givenContent } from '../transports/request/bytes-or-json.js';
 import { CALL_OPTION_NAMES } from './calls/call-option-names.js';
-import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
+import {
+  OPERATION_REMEDIES,
+  resolveOptions,
+  type IdempotencyModuleOptions,
+} from './idempotency-options.js';
 import { IDEMPOTENCY_MODULE_OPTIONS } from './idempotency.module-definition.js';
 
 /** What {@link IdempotencyService.run} is told about a call; the protocol's options default to the module's. */
@@ -82,8 +86,12 @@ export class IdempotencyService {
     call: IdempotentCall,
     operation: (context: IdempotencyContext) => Promise<Value> | Value,
   ): Promise<CallOutcome<Value>> {
-    checkNames('IdempotencyService.run()', call, NAMES);
-    const result = await this.calls.settle(this.resolved(call), operation);
+    checkNames('IdempotencyService.run()', call, NAMES, OPERATION_REMEDIES);
+    const name: unknown = call.operation;
+    const of = typeof name === 'string' ? ` of "${name}"` : '';
+    const place = `IdempotencyService.run()${of}`;
+    const resolved = within(place, place, () => this.resolved(call));
+    const result = await this.calls.settle(resolved, operation);
     if (result.kind !== 'value') throw result.error;
     return { value: result.value as Value, replayed: result.isReplayed };
   }

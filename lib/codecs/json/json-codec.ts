@@ -28,7 +28,7 @@ const NAMES: ReadonlySet<string> = new Set<keyof JsonCodecOptions>(['dates']);
 export function jsonCodec(options: JsonCodecOptions = {}): OutcomeCodec {
   checkNames('jsonCodec()', options, NAMES);
   const { dates = 'refuse' } = options;
-  checkChoice('dates', dates, ['refuse', 'text']);
+  checkChoice('jsonCodec.dates', dates, ['refuse', 'text']);
   return Object.freeze({
     name: 'json',
     encode(value: unknown): Uint8Array {

@@ -6,6 +6,7 @@ import type { RecoverableOperation } from '../../core/recover-record.js';
 import { recoverableCall } from '../../transports/call/call-recovery.js';
 import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
 import {
+  OPERATION_REMEDIES,
   resolveOptions,
   type IdempotencyModuleOptions,
   type IdempotencyOptions,
@@ -47,7 +48,12 @@ export function callRoute(
       `${method} has @Idempotent() and is the handler of no request, so that nothing but its arguments can tell the idempotency key: set the option "key" to a function of them, such as key: (order) => order.id. If it is to be a handler, its own decorator is missing: @Post(), @EventPattern() or the like.`,
     );
   }
-  checkNames('@Idempotent() on a method that handles no requests', options, NAMES);
+  checkNames(
+    '@Idempotent() on a method that handles no requests',
+    options,
+    NAMES,
+    OPERATION_REMEDIES,
+  );
   const { operation = method, key, scope, payload, onRejected, keep, ...own } = options;
   if (typeof operation !== 'string' || operation === '') {
     fail('operation', 'a text that is not empty', operation);

@@ -1,4 +1,4 @@
-import { checkFunction, checkInteger, checkNames } from '../../core/option-checks.js';
+import { checkFunction, checkInteger, checkNames, within } from '../../core/option-checks.js';
 
 export interface MemoryStoreOptions {
   /**
@@ -29,7 +29,9 @@ const OPTION_NAMES = new Set(['maxRecords', 'now']);
 export function resolveMemoryStoreOptions(options: MemoryStoreOptions): ResolvedMemoryStoreOptions {
   checkNames('memoryStore', options, OPTION_NAMES);
   const { maxRecords = 100_000, now = Date.now } = options;
-  checkInteger('maxRecords', maxRecords, 1, Number.MAX_SAFE_INTEGER);
-  checkFunction('now', now);
+  within('memoryStore', 'memoryStore', () => {
+    checkInteger('maxRecords', maxRecords, 1, Number.MAX_SAFE_INTEGER);
+    checkFunction('now', now);
+  });
   return { maxRecords, now };
 }

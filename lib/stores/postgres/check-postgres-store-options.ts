@@ -1,4 +1,5 @@
 import { IdempotencyOptionsError } from '../../core/errors.js';
+import { checkNames, within } from '../../core/option-checks.js';
 import { checkDeletionOptions } from './deletion-options.js';
 import { isPostgresPool } from './postgres-client.js';
 import { TableName } from './table-name.js';
@@ -16,13 +17,23 @@ const ALL = [
   ...DELETION,
 ];
 
+const REMEDIES = new Map([
+  ...['host', 'port', 'user', 'password', 'database', 'ssl'].map(
+    (name) => [name, 'It is one of pg: postgresStore({ connection: { … } }).'] as const,
+  ),
+  ['pool', 'Did you mean "client"?'],
+]);
+
 /** @throws {@link IdempotencyOptionsError} naming the option, what it may be and what it is. */
 export function checkPostgresStoreOptions(options: Readonly<Record<string, unknown>>): void {
+  within('postgresStore', 'postgresStore', () => {
+    check(options);
+  });
+}
+
+function check(options: Readonly<Record<string, unknown>>): void {
   const given = Object.keys(options).filter((name) => options[name] !== undefined);
-  const unknownName = given.find((name) => !ALL.includes(name));
-  if (unknownName !== undefined) {
-    fail(`there is no option ${JSON.stringify(unknownName)}, only ${ALL.join(', ')}.`);
-  }
+  checkNames('postgresStore', options, new Set(ALL), REMEDIES);
   const { client, url, connection, schema, table, listenUrl } = options;
   new TableName({ schema: schema as string | undefined, table: table as string | undefined });
   for (const name of ['preparedStatements', 'push']) {

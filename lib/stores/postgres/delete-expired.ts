@@ -1,4 +1,4 @@
-import { checkInteger, checkNames } from '../../core/option-checks.js';
+import { checkInteger, checkNames, within } from '../../core/option-checks.js';
 import { CommandBudget } from './command-budget.js';
 import type { SqlStatement } from './sql-statements.js';
 import type { StatementRunner } from './statement-runner.js';
@@ -71,7 +71,9 @@ export async function deleteExpired(
   from = 0,
 ): Promise<DeletionRound> {
   checkNames('deleteExpired', options, OPTION_NAMES);
-  checkDeletionPace(options);
+  within('deleteExpired', 'deleteExpired', () => {
+    checkDeletionPace(options);
+  });
   const { batchSize = 500, pauseMs = 20, signal } = options;
   const lock = table.advisoryLock('deletion');
   const started = performance.now();

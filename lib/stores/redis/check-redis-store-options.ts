@@ -1,17 +1,27 @@
 import { IdempotencyOptionsError } from '../../core/errors.js';
-import { checkInteger, checkNames } from '../../core/option-checks.js';
+import { checkInteger, checkNames, within } from '../../core/option-checks.js';
 import { checkedKeyPrefix } from './key-prefix.js';
 
 const OWN_CONNECTION = ['url', 'connection', 'onConnectionError'];
 const ALL = ['client', ...OWN_CONNECTION, 'keyPrefix', 'push', 'waitReplicas'];
 
+const REMEDIES = new Map(
+  ['host', 'port', 'username', 'password', 'db', 'tls', 'sentinels'].map((name) => [
+    name,
+    'It is one of ioredis: redisStore({ connection: { … } }).',
+  ]),
+);
+
 /** @throws {@link IdempotencyOptionsError} naming the option, what it may be and what it is. */
 export function checkRedisStoreOptions(options: Readonly<Record<string, unknown>>): void {
+  within('redisStore', 'redisStore', () => {
+    check(options);
+  });
+}
+
+function check(options: Readonly<Record<string, unknown>>): void {
   const given = Object.keys(options).filter((name) => options[name] !== undefined);
-  const unknownName = given.find((name) => !ALL.includes(name));
-  if (unknownName !== undefined) {
-    fail(`there is no option ${JSON.stringify(unknownName)}, only ${ALL.join(', ')}.`);
-  }
+  checkNames('redisStore', options, new Set(ALL), REMEDIES);
   checkedKeyPrefix(options.keyPrefix);
   const { push = true } = options;
   if (typeof push !== 'boolean') fail(`push must be true or false, but it is a ${typeof push}.`);

@@ -60,13 +60,13 @@ describe('options', () => {
     expect([protocol, http, resolveEngineOptions({ store })].every(Object.isFrozen)).toBe(true);
   });
 
-  it('with a name that none has are refused, and the message lists those there are', () => {
-    expect(() => resolve({}, { ttl: 1 })).toThrow(IdempotencyOptionsError);
-    expect(() => resolve({}, { ttl: 1 })).toThrow(
-      /"ttl" is not an option of @Idempotent\(\).*retentionMs/,
+  it('with a name that nothing is near to are refused, and the message lists those there are', () => {
+    expect(() => resolve({}, { colour: 1 })).toThrow(IdempotencyOptionsError);
+    expect(() => resolve({}, { colour: 1 })).toThrow(
+      /"colour" is not an option of @Idempotent\(\)\. It knows: .*retentionMs/,
     );
-    expect(() => resolveEngineOptions({ store, ttl: 1 } as never)).toThrow(
-      /"ttl" is not an option of IdempotencyModule.*shutdownTimeoutMs/,
+    expect(() => resolveEngineOptions({ store, colour: 1 } as never)).toThrow(
+      /"colour" is not an option of IdempotencyModule\.forRoot\(\)\. It knows: .*shutdownTimeoutMs/,
     );
   });
 });

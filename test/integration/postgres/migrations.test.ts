@@ -197,7 +197,10 @@ describe('postgresStore', () => {
     [{}, 'one of client, url, connection is needed'],
     [{ url: 'redis://x' }, 'url must begin with postgres:// or postgresql://; it is "redis:"'],
     [{ url: 'postgres://x', listenUrl: 'x' }, 'listenUrl must begin with postgres://'],
-    [{ url: 'postgres://x', tabel: 'x' }, 'there is no option "tabel"'],
+    [
+      { url: 'postgres://x', tabel: 'x' },
+      '"tabel" is not an option of postgresStore. Did you mean "table"?',
+    ],
     [{ url: 'postgres://x', table: 'x'.repeat(51) }, 'table must be 1 to 50 bytes of text'],
     [{ url: 'postgres://x', schema: 'a\0b' }, 'schema must be 1 to 63 bytes of text'],
     [{ url: 'postgres://x', push: 'yes' }, 'push must be true or false, but it is a string'],

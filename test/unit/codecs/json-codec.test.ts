@@ -297,8 +297,8 @@ describe('jsonCodec()', () => {
   });
 
   it.each<[unknown, string]>([
-    [{ dates: 'iso' }, '"dates"'],
-    [{ dates: true }, '"dates"'],
+    [{ dates: 'iso' }, '"jsonCodec.dates"'],
+    [{ dates: true }, '"jsonCodec.dates"'],
     [{ date: 'text' }, '"date"'],
     [null, 'jsonCodec()'],
   ])('is not made with options that cannot work: %j', (options, named) => {
