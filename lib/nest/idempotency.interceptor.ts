@@ -1,30 +1,52 @@
 import {
+  Inject,
   Injectable,
+  Optional,
   type CallHandler,
   type ExecutionContext,
   type NestInterceptor,
+  type OnModuleInit,
 } from '@nestjs/common';
+import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 import { IdempotencyOptionsError } from '../core/errors.js';
 import { entryOfCall } from './calls/call-methods.js';
 import { markLayer } from './idempotent.metadata.js';
+import { moduleMissing } from './module-missing.js';
 import { Transports } from './transports.js';
 
 /** Hands a request to its transport; bound by `@Idempotent()` to the handlers that it stands on, and to no others. */
 @Injectable()
-export class IdempotencyInterceptor implements NestInterceptor {
-  constructor(private readonly transports: Transports) {}
+export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
+  constructor(
+    // Optional, because what Nest says of a missing one names what no user has heard of.
+    @Optional() @Inject(Transports) private readonly transports: Transports | undefined,
+    private readonly module: ModuleRef,
+    private readonly modules: ModulesContainer,
+  ) {}
+
+  /** @throws {@link IdempotencyOptionsError} where the module that it is bound in does not see IdempotencyModule. */
+  onModuleInit(): void {
+    this.known();
+  }
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     // No handler of a request that is known here: it runs once by itself, whoever calls it.
     if (entryOfCall(context.getHandler()) !== undefined) return next.handle();
-    const intercept = this.transports.of(context.getType());
+    const intercept = this.known().of(context.getType());
     if (intercept === undefined) {
       throw new IdempotencyOptionsError(
-        `@Idempotent() on ${context.getClass().name} met a request of type "${context.getType()}", which it does not know. Use IdempotencyService.run() there.`,
+        `@Idempotent() on ${context.getClass().name}.${context.getHandler().name} met a request of type "${context.getType()}", which it does not know. Use IdempotencyService.run() there.`,
       );
     }
     return intercept(context, next);
+  }
+
+  private known(): Transports {
+    if (this.transports === undefined) {
+      throw moduleMissing(this.modules, this.module, Transports);
+    }
+    return this.transports;
   }
 }
 

@@ -1,6 +1,7 @@
 import { Inject, Injectable, type Type } from '@nestjs/common';
-import { DiscoveryService } from '@nestjs/core';
+import { ApplicationConfig, DiscoveryService, MetadataScanner } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/errors.js';
+import { within } from '../../core/option-checks.js';
 import {
   httpRoute,
   isSafeRoute,
@@ -28,8 +29,9 @@ import {
   type IdempotencyOptions,
 } from '../idempotency-options.js';
 import { IDEMPOTENCY_MODULE_OPTIONS } from '../idempotency.module-definition.js';
-import { entryOf, idempotentOptions, reportsEntry } from '../idempotent.metadata.js';
+import { entryOf, idempotentOptions, isLayer, reportsEntry } from '../idempotent.metadata.js';
 import { BodyParsers } from './body-parsers.js';
+import { interceptorsOf } from './bound-interceptors.js';
 import { parsesFormsInside, parsesFormsOutside } from './file-interceptors.js';
 import {
   handlerNames,
@@ -53,14 +55,12 @@ interface NamedOperation {
 /** Every protected handler and method of the application, resolved once. */
 @Injectable()
 export class RouteRegistry {
-  readonly http = new RouteTable((controller, handler) => this.httpRoute(controller, handler));
-  readonly messages = new RouteTable((controller, handler) =>
-    this.messageRoute(controller, handler),
-  );
-  readonly sockets = new RouteTable((gateway, handler) => this.socketRoute(gateway, handler));
-  readonly graphql = new RouteTable((resolver, handler) => this.graphqlRoute(resolver, handler));
+  readonly http = this.table((host, handler) => this.httpRoute(host, handler));
+  readonly messages = this.table((host, handler) => this.messageRoute(host, handler));
+  readonly sockets = this.table((host, handler) => this.socketRoute(host, handler));
+  readonly graphql = this.table((host, handler) => this.graphqlRoute(host, handler));
   /** Methods that handle no requests, as `@Idempotent()` left them. */
-  readonly calls = new RouteTable((type, entry) => this.callRoute(type, entry));
+  readonly calls = this.table((host, handler) => this.callRoute(host, handler));
   private readonly operations = new Map<string, NamedOperation>();
   private readonly tables: Readonly<Partial<Record<HandlerKind, RouteTable<unknown>>>> = {
     http: this.http,
@@ -74,6 +74,7 @@ export class RouteRegistry {
     private readonly discovery: DiscoveryService,
     private readonly parsers: BodyParsers,
     private readonly serializers: Serializers,
+    private readonly application: ApplicationConfig,
   ) {
     for (const { prototype } of this.classes()) reportWrappers(prototype);
   }
@@ -85,7 +86,9 @@ export class RouteRegistry {
    * protected, classes with nothing to protect, instances that cannot be reached, and operations of the same name.
    */
   resolveAll(): void {
+    this.checkGlobalInterceptors();
     for (const { type, prototype, instance } of this.classes()) {
+      checkBound(type, prototype);
       checkReached(type, prototype);
       checkInstance(instance, prototype);
     }
@@ -136,6 +139,22 @@ export class RouteRegistry {
     }
   }
 
+  /** Routes whose errors say where their options were given. */
+  private table<Route>(resolve: (host: Type, handler: Handler) => Route): RouteTable<Route> {
+    return new RouteTable((host, handler) => {
+      const method = nameOf(host, handler);
+      const place = `@Idempotent() on ${method}${this.moduleOf(host)}`;
+      return within(method, place, () => resolve(host, handler));
+    });
+  }
+
+  /** The module that a class stands in, for a message. */
+  private moduleOf(type: Type): string {
+    const hosts = [...this.discovery.getControllers(), ...this.discovery.getProviders()];
+    const name = hosts.find(({ metatype }) => metatype === type)?.host?.name;
+    return name === undefined ? '' : ` (module ${name})`;
+  }
+
   private httpRoute(controller: Type, handler: Handler): HttpRoute {
     const { http, protocol } = resolveOptions(this.options, ...layersOf(controller, handler));
     const isMulterBound = parsesFormsOutside(controller, handler);
@@ -179,6 +198,17 @@ export class RouteRegistry {
     const route = callRoute(nameOf(type, entry), this.options, idempotentOptions(type), options);
     this.claimName(route.operation, type, entry, recoverableMethod(route));
     return route;
+  }
+
+  /** @throws {@link IdempotencyOptionsError} where the interceptor is bound to every handler there is. */
+  private checkGlobalInterceptors(): void {
+    const { application } = this;
+    const ofRequests = application.getGlobalRequestInterceptors();
+    const types = [
+      ...application.getGlobalInterceptors().map(({ constructor }) => constructor),
+      ...ofRequests.flatMap(({ metatype }) => metatype ?? []),
+    ];
+    if (types.some(isLayer)) throw boundAlone('the whole application');
   }
 
   /** Whether what the fingerprint is made of is there when the layer is reached. */
@@ -232,6 +262,22 @@ export function isProtected(controller: Type, handler: Handler): boolean {
   return idempotentOptions(controller) !== undefined && isMeantByClass(controller, handler);
 }
 
+/** @throws {@link IdempotencyOptionsError} where the interceptor is bound, and not by `@Idempotent()`. */
+function checkBound(type: Type, prototype: Readonly<Record<string, Handler>>): void {
+  if (interceptorsOf(type).some(isLayer)) throw boundAlone(type.name);
+  for (const name of new MetadataScanner().getAllMethodNames(prototype)) {
+    const method = prototype[name];
+    if (method === undefined || !interceptorsOf(method).some(isLayer)) continue;
+    if (!reportsEntry(method) && !isProtected(type, method)) throw boundAlone(nameOf(type, method));
+  }
+}
+
+function boundAlone(place: string): IdempotencyOptionsError {
+  return new IdempotencyOptionsError(
+    `IdempotencyInterceptor is bound to ${place} by itself (@UseInterceptors(), useGlobalInterceptors() or APP_INTERCEPTOR), and protects nothing so. Remove it there, and put @Idempotent() on each handler that is to run once, or on its class: it binds the interceptor itself.`,
+  );
+}
+
 /** @throws {@link IdempotencyOptionsError} for a class that looks protected, and is not. */
 function checkSomethingToProtect(type: Type, prototype: object): void {
   if (idempotentOptions(type) === undefined || handlerNames(prototype).length > 0) return;
@@ -243,6 +289,7 @@ function checkSomethingToProtect(type: Type, prototype: object): void {
 /** @throws {@link IdempotencyOptionsError} for a handler that only inherits its protection. */
 function layersOf(controller: Type, handler: Handler): IdempotencyOptions[] {
   if (!reportsEntry(handler)) {
+    if (!isProtected(controller, handler)) throw boundAlone(nameOf(controller, handler));
     throw new IdempotencyOptionsError(
       `${nameOf(controller, handler)} inherits the interceptor of a protected base class, but not the decorator. Put @Idempotent() on ${controller.name} too.`,
     );

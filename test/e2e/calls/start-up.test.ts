@@ -94,14 +94,17 @@ describe('a method stops the start', () => {
     expect(message).toContain(`"${option}"`);
   });
 
-  it.each(['fingerprint', 'required', 'anonymous', 'keys', 'store'])(
-    'with %s, which is not for it',
-    async (option) => {
-      const message = await refusal({ providers: [service({ key, [option]: true })] });
-      expect(message).toContain(`"${option}" is not an option of @Idempotent() on a method`);
-      expect(message).toContain('onRejected');
-    },
-  );
+  it.each([
+    ['fingerprint', 'onRejected'],
+    ['required', 'onRejected'],
+    ['anonymous', 'onRejected'],
+    ['keys', 'Did you mean "key"?'],
+    ['store', 'IdempotencyModule.forRoot({ … })'],
+  ])('with %s, which is not for it', async (option, remedy) => {
+    const message = await refusal({ providers: [service({ key, [option]: true })] });
+    expect(message).toContain(`"${option}" is not an option of @Idempotent() on a method`);
+    expect(message).toContain(remedy);
+  });
 
   it('that is transactional where there is no unit of work', async () => {
     const message = await refusal({ providers: [service({ key, transactional: true })] });
@@ -177,8 +180,12 @@ describe('a method stops the start', () => {
     @Module({ providers: [Payments] })
     class Apart {}
     const imports = [Apart, IdempotencyModule.forRoot({ store: memoryStore(), isGlobal: false })];
-    const starting = Test.createTestingModule({ imports }).setLogger(new LoggedLines()).compile();
-    await expect(starting).rejects.toThrow('IdempotencyInterceptor');
+    const testing = Test.createTestingModule({ imports }).setLogger(new LoggedLines());
+    const app = await testing.compile();
+    await expect(app.init()).rejects.toThrow(
+      '@Idempotent() on Payments.charge (module Apart) has no IdempotencyModule',
+    );
+    await app.close();
   });
 });
 

@@ -1,0 +1,48 @@
+import type { Type } from '@nestjs/common';
+import { MetadataScanner, ModuleRef, type ModulesContainer } from '@nestjs/core';
+import { IdempotencyOptionsError } from '../core/errors.js';
+import type { Handler } from '../transports/http/http-route.js';
+import { isLayer } from './idempotent.metadata.js';
+import { interceptorsOf } from './routes/bound-interceptors.js';
+
+type Module = ModulesContainer extends Map<string, infer Value> ? Value : never;
+
+/**
+ * What to say where a module with `@Idempotent()` in it does not see IdempotencyModule.
+ *
+ * @param ref - of the module that does not see it.
+ * @param provided - by every IdempotencyModule.
+ */
+export function moduleMissing(
+  modules: ModulesContainer,
+  ref: ModuleRef,
+  provided: Type,
+): IdempotencyOptionsError {
+  const all = [...modules.values()];
+  const host = all.find(({ providers }) => providers.get(ModuleRef)?.instance === ref);
+  const method = host && boundMethod(host);
+  const name = host?.name ?? 'a module';
+  const isElsewhere = all.some(({ providers }) => providers.has(provided));
+  const where = isElsewhere
+    ? `it is imported with isGlobal: false, where ${name} does not see it. Import it in ${name}, too, or leave "isGlobal" out`
+    : 'import IdempotencyModule.forRoot({ … }) in the root module';
+  return new IdempotencyOptionsError(
+    `@Idempotent()${method === undefined ? '' : ` on ${method}`} (module ${name}) has no IdempotencyModule: ${where}. In a test, import IdempotencyTestingModule.passThrough() from nestjs-idempotency/testing instead, to have it do nothing.`,
+  );
+}
+
+/** The first method that the interceptor is bound to. */
+function boundMethod({ controllers, providers }: Module): string | undefined {
+  for (const { metatype } of [...controllers.values(), ...providers.values()]) {
+    const prototype: unknown = typeof metatype === 'function' ? metatype.prototype : undefined;
+    if (typeof prototype !== 'object' || prototype === null) continue;
+    const methods = prototype as Readonly<Record<string, Handler>>;
+    for (const name of new MetadataScanner().getAllMethodNames(prototype)) {
+      const method = methods[name];
+      if (method !== undefined && interceptorsOf(method).some(isLayer)) {
+        return `${(metatype as Type).name}.${name}`;
+      }
+    }
+  }
+  return undefined;
+}

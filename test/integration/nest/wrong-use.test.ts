@@ -1,0 +1,320 @@
+import {
+  Controller,
+  Injectable,
+  Module,
+  Post,
+  UseInterceptors,
+  type DynamicModule,
+  type Type,
+} from '@nestjs/common';
+import { APP_INTERCEPTOR } from '@nestjs/core';
+import { Mutation, Resolver } from '@nestjs/graphql';
+import { EventPattern } from '@nestjs/microservices';
+import { Test } from '@nestjs/testing';
+import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import {
+  Idempotent,
+  IdempotencyInterceptor,
+  IdempotencyModule,
+  IdempotencyOptionsError,
+  IdempotencyReconciler,
+  IdempotencyService,
+  jsonCodec,
+  payloadKey,
+  type IdempotencyModuleOptions,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { postgresStore } from 'nestjs-idempotency/postgres';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { idempotentFetch } from 'nestjs-idempotency/client';
+import { LoggedLines } from './support/logged-lines.js';
+
+type Decorate = MethodDecorator & ClassDecorator;
+
+/** A class with one method, as each way in declares it. */
+interface Place {
+  readonly of: 'controllers' | 'providers';
+  readonly type: (...decorators: Decorate[]) => Type;
+}
+
+const places: Readonly<Record<string, Place>> = {
+  route: { of: 'controllers', type: (...on) => declared(Controller(), Post(), on) },
+  'message handler': {
+    of: 'controllers',
+    type: (...on) => declared(Controller(), EventPattern('created'), on),
+  },
+  gateway: {
+    of: 'providers',
+    type: (...on) => declared(WebSocketGateway(), SubscribeMessage('create'), on),
+  },
+  resolver: {
+    of: 'providers',
+    type: (...on) =>
+      declared(
+        Resolver(),
+        Mutation(() => String),
+        on,
+      ),
+  },
+  service: { of: 'providers', type: (...on) => declared(Injectable(), () => undefined, on) },
+};
+
+function declared(ofClass: ClassDecorator, ofMethod: MethodDecorator, on: Decorate[]): Type {
+  class Orders {
+    create() {
+      return 'created';
+    }
+  }
+  const descriptor = Object.getOwnPropertyDescriptor(Orders.prototype, 'create')!;
+  for (const decorate of [ofMethod, ...on]) decorate(Orders.prototype, 'create', descriptor);
+  Object.defineProperty(Orders.prototype, 'create', descriptor);
+  ofClass(Orders);
+  return Orders;
+}
+
+const apps: { close(): Promise<void> }[] = [];
+
+afterEach(async () => {
+  for (const app of apps.splice(0)) await app.close();
+});
+
+/** Starts an application whose module OrdersModule holds the class. */
+async function start(
+  type: Type,
+  of: Place['of'],
+  idempotency: DynamicModule | undefined,
+  providers: object[] = [],
+): Promise<void> {
+  @Module({ [of]: [type] })
+  class OrdersModule {}
+  const module = await Test.createTestingModule({
+    imports: [...(idempotency ? [idempotency] : []), OrdersModule],
+    providers: providers as never,
+  })
+    .setLogger(new LoggedLines())
+    .compile();
+  apps.push(module);
+  await module.init();
+}
+
+const forRoot = (options: object = {}) =>
+  IdempotencyModule.forRoot({
+    store: memoryStore(),
+    consumer: 'orders',
+    ...options,
+  });
+
+async function refusal(action: () => unknown): Promise<string> {
+  const error: unknown = await Promise.resolve()
+    .then(action)
+    .then(
+      () => undefined,
+      (reason: unknown) => reason,
+    );
+  expect(error).toBeInstanceOf(IdempotencyOptionsError);
+  expect(error).toHaveProperty('code', 'idempotency_options_invalid');
+  return (error as Error).message;
+}
+
+const byArguments = { key: () => 'k' };
+
+describe.each(Object.entries(places))('a protected %s stops the start', (name, { of, type }) => {
+  const idempotent = (options: object = {}) =>
+    Idempotent({ ...(name === 'service' && byArguments), ...options });
+
+  it('not, where all is right', async () => {
+    await expect(start(type(idempotent()), of, forRoot())).resolves.toBeUndefined();
+  });
+
+  it('without IdempotencyModule, and says where to import it', async () => {
+    const message = await refusal(() => start(type(idempotent()), of, undefined));
+    expect(message).toBe(
+      '@Idempotent() on Orders.create (module OrdersModule) has no IdempotencyModule: import IdempotencyModule.forRoot({ … }) in the root module. In a test, import IdempotencyTestingModule.passThrough() from nestjs-idempotency/testing instead, to have it do nothing.',
+    );
+  });
+
+  it('with an IdempotencyModule that its module does not see', async () => {
+    const local = IdempotencyModule.forRoot({
+      store: memoryStore(),
+      consumer: 'orders',
+      isGlobal: false,
+    });
+    const message = await refusal(() => start(type(idempotent()), of, local));
+    expect(message).toContain('@Idempotent() on Orders.create (module OrdersModule) has no');
+    expect(message).toContain('isGlobal: false, where OrdersModule does not see it');
+  });
+
+  it('with a misspelt option, and says which was meant', async () => {
+    const message = await refusal(() => start(type(idempotent({ leaseMS: 1 })), of, forRoot()));
+    expect(message).toMatch(
+      /^@Idempotent\(\) on Orders\.create \(module OrdersModule\): "leaseMS"/,
+    );
+    expect(message).toMatch(/ Did you mean "leaseMs"\?$/);
+  });
+
+  it('with an option of the module, and says so', async () => {
+    const message = await refusal(() => start(type(idempotent({ maxWaiters: 1 })), of, forRoot()));
+    expect(message).toContain('Orders.create (module OrdersModule)');
+    expect(message).toMatch(/It is one of the module: IdempotencyModule\.forRoot\(\{ … \}\)\.$/);
+  });
+
+  it('with a value that is out of range', async () => {
+    const message = await refusal(() => start(type(idempotent({ leaseMs: 1 })), of, forRoot()));
+    expect(message).toBe(
+      '@Idempotent() on Orders.create (module OrdersModule): The option "leaseMs" must be an integer from 100 to 3600000, but it is 1.',
+    );
+  });
+
+  it('with the interceptor and without @Idempotent()', async () => {
+    const bound = type(UseInterceptors(IdempotencyInterceptor));
+    const message = await refusal(() => start(bound, of, forRoot()));
+    expect(message).toContain('IdempotencyInterceptor is bound to Orders.create by itself');
+    expect(message).toContain('put @Idempotent() on each handler');
+  });
+
+  it('with the interceptor on its class', async () => {
+    const bound = type(idempotent());
+    UseInterceptors(IdempotencyInterceptor)(bound);
+    const message = await refusal(() => start(bound, of, forRoot()));
+    expect(message).toContain('IdempotencyInterceptor is bound to Orders by itself');
+  });
+});
+
+describe('IdempotencyInterceptor for all handlers stops the start', () => {
+  const { of, type } = places.route!;
+
+  it('by APP_INTERCEPTOR', async () => {
+    const providers = [{ provide: APP_INTERCEPTOR, useClass: IdempotencyInterceptor }];
+    const message = await refusal(() => start(type(), of, forRoot(), providers));
+    expect(message).toContain('bound to the whole application');
+  });
+
+  it('by APP_INTERCEPTOR without IdempotencyModule', async () => {
+    const providers = [{ provide: APP_INTERCEPTOR, useClass: IdempotencyInterceptor }];
+    const message = await refusal(() => start(type(), of, undefined, providers));
+    expect(message).toContain('has no IdempotencyModule: import IdempotencyModule.forRoot');
+  });
+
+  it('by useGlobalInterceptors()', async () => {
+    const module = await Test.createTestingModule({
+      imports: [forRoot()],
+      controllers: [type()],
+      providers: [IdempotencyInterceptor],
+    }).compile();
+    const app = module.createNestApplication({ logger: false });
+    apps.push(app);
+    app.useGlobalInterceptors(app.get(IdempotencyInterceptor));
+    expect(await refusal(() => app.init())).toContain('bound to the whole application');
+  });
+});
+
+it('an error in the making of the module’s options is told, and not that there is no module', async () => {
+  const failing = IdempotencyModule.forRootAsync({
+    useFactory: () => Promise.reject(new Error('no configuration')),
+  });
+  const { of, type } = places.route!;
+  await expect(start(type(Idempotent()), of, failing)).rejects.toThrow('no configuration');
+});
+
+describe('a name that is no option', () => {
+  const url = 'redis://127.0.0.1:1';
+  const postgres = 'postgres://127.0.0.1:1/db';
+  const as = (options: object) => options as never;
+
+  it.each([
+    [{ leaseTime: 1 }, 'IdempotencyModule.forRoot()', 'leaseMs'],
+    [{ rentionMs: 1 }, 'IdempotencyModule.forRoot()', 'retentionMs'],
+    [{ ttl: 1 }, 'IdempotencyModule.forRoot()', 'retentionMs'],
+    [{ headerName: 1 }, 'IdempotencyModule.forRoot()', 'key'],
+    [{ lockTtl: 1 }, 'IdempotencyModule.forRoot()', 'leaseMs'],
+    [{ adapter: {} }, 'IdempotencyModule.forRoot()', 'store'],
+    [{ reconcile: { interval: 1 } }, '"reconcile"', 'intervalMs'],
+    [{ cache: { maxAge: 1 } }, '"cache"', 'maxAgeMs'],
+    [{ breaker: { volumeTreshold: 1 } }, '"breaker"', 'volumeThreshold'],
+  ])('of the module, %j: what it may mean', async (options, what, meant) => {
+    const message = await refusal(() =>
+      start(places.service!.type(), 'providers', forRoot(options)),
+    );
+    const [name] = Object.keys(Object.values(options)[0] as object);
+    expect(message).toContain(`"${name ?? Object.keys(options)[0]!}" is not an option of ${what}.`);
+    expect(message).toMatch(new RegExp(`Did you mean "${meant}"\\?$`));
+    expect(message).toContain('IdempotencyModule.forRoot()');
+  });
+
+  it.each([
+    [{ url }, 'store'],
+    [{ keyPrefix: 'x' }, 'store'],
+    [{ operation: 'x' }, '@Idempotent({ operation: … })'],
+  ])('of the module, %j: where it belongs', async (options, where) => {
+    expect(
+      await refusal(() => start(places.service!.type(), 'providers', forRoot(options))),
+    ).toContain(where);
+  });
+
+  it.each([
+    ['redisStore', () => redisStore(as({ url, keyprefix: 'x' })), 'keyPrefix'],
+    ['redisStore', () => redisStore(as({ urll: url })), 'url'],
+    ['waitReplicas', () => redisStore(as({ url, waitReplicas: { cuont: 1 } })), 'count'],
+    ['postgresStore', () => postgresStore(as({ url: postgres, tabel: 'x' })), 'table'],
+    ['postgresStore', () => postgresStore(as({ pool: {} })), 'client'],
+    [
+      'deleteExpired',
+      () => postgresStore(as({ url: postgres, deleteExpired: { batchsize: 1 } })),
+      'batchSize',
+    ],
+    ['memoryStore', () => memoryStore(as({ maxRecord: 1 })), 'maxRecords'],
+    ['jsonCodec()', () => jsonCodec(as({ date: 'text' })), 'dates'],
+    ['payloadKey()', () => payloadKey(as({ includes: ['id'] })), 'include'],
+  ])('of %s: which was meant', async (what, make, meant) => {
+    const message = await refusal(make);
+    expect(message).toMatch(new RegExp(`Did you mean "${meant}"\\?$`));
+    expect(message).toContain(`is not an option of ${what}.`);
+  });
+
+  it('of redisStore: that it is one of ioredis', async () => {
+    const message = await refusal(() => redisStore(as({ host: 'localhost' })));
+    expect(message).toContain('redisStore({ connection: { … } })');
+  });
+
+  it('of idempotentFetch: which was meant', async () => {
+    const options = as({ deadline: 1 });
+    await expect(idempotentFetch('http://127.0.0.1:1', {}, options)).rejects.toThrow(
+      '"deadline" is no option of idempotentFetch. Did you mean "deadlineMs"?',
+    );
+  });
+
+  describe('of a call', () => {
+    const call = { operation: 'invoice.send', key: 'secret-key', scope: 'secret-caller' };
+
+    async function nest() {
+      const module = await Test.createTestingModule({ imports: [forRoot()] }).compile();
+      apps.push(module);
+      return module.init();
+    }
+
+    it.each([
+      [{ leaseMS: 1 }, 'Did you mean "leaseMs"?'],
+      [{ maxWaiters: 1 }, 'It is one of the module'],
+      [{ leaseMs: 1 }, 'IdempotencyService.run() of "invoice.send": The option "leaseMs" must'],
+      [{ keep: 1 }, 'IdempotencyService.run() of "invoice.send": The option "keep" must'],
+    ])('of IdempotencyService.run(), %j', async (options, remedy) => {
+      const service = (await nest()).get(IdempotencyService);
+      const message = await refusal(() => service.run(as({ ...call, ...options }), () => 1));
+      expect(message).toContain(remedy);
+      expect(message).not.toContain('secret');
+    });
+
+    it.each([
+      [{ leaseMS: 1 }, 'Did you mean "leaseMs"?'],
+      [{ leaseMs: 1 }, 'IdempotencyReconciler.register() of "invoice.send": The option "leaseMs"'],
+    ])('of IdempotencyReconciler.register(), %j', async (options, remedy) => {
+      const reconciler = (await nest()).get(IdempotencyReconciler);
+      const recover = { onTakeover: () => 'run' as const, ...options };
+      const message = await refusal(() => {
+        reconciler.register('invoice.send', as(recover));
+      });
+      expect(message).toContain(remedy);
+    });
+  });
+});
