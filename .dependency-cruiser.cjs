@@ -311,11 +311,40 @@ module.exports = {
       to: { path: ['^lib/', '^node_modules/'], pathNot: ['^lib/(core|testing/store)/'] },
     },
     {
+      name: 'testing-stands-on-everything-it-stands-in-for',
+      comment:
+        'It is the module with other providers, records in memory, and what its transports have written into them.',
+      severity: 'error',
+      from: { path: '^lib/testing/[^/]+$' },
+      to: {
+        path: '^lib/',
+        pathNot: ['^lib/(core|nest|transports|testing/[^/]+$)', '^lib/stores/memory/'],
+      },
+    },
+    {
+      name: 'testing-needs-no-test-runner',
+      comment:
+        'It is used under Jest, Vitest and whatever comes next, and with no testing module as well.',
+      severity: 'error',
+      from: { path: '^lib/testing/' },
+      to: {
+        path: '^node_modules/',
+        pathNot: ['^node_modules/@nestjs/common/', '^node_modules/rxjs/'],
+      },
+    },
+    {
+      name: 'nothing-knows-testing',
+      comment: 'What runs in production has nothing of a test in it.',
+      severity: 'error',
+      from: { path: '^lib/', pathNot: '^lib/testing/' },
+      to: { path: '^lib/testing/' },
+    },
+    {
       name: 'index-without-stores',
       comment: 'Who uses one store loads no other: each has an entry of its own.',
       severity: 'error',
       from: { path: '^lib/index\\.ts$' },
-      to: { path: '^lib/(stores|testing)/' },
+      to: { path: '^lib/stores/' },
     },
     {
       name: 'lib-stands-alone',

@@ -12,7 +12,7 @@ import type { Recovery } from './recovery.js';
 export interface OperationContext {
   readonly context: IdempotencyContext;
   /** Where the operation is `transactional`. */
-  readonly transaction?: AttemptTransaction | undefined;
+  readonly transaction?: Pick<AttemptTransaction, 'handle'> | undefined;
 }
 
 /**

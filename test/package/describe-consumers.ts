@@ -83,6 +83,7 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
     ['nestjs-idempotency/typeorm', 'typeOrmUnitOfWork'],
     ['nestjs-idempotency/prisma', 'prismaUnitOfWork'],
     ['nestjs-idempotency/swagger', 'documentIdempotency'],
+    ['nestjs-idempotency/testing', 'createIdempotencyContext'],
     ['nestjs-idempotency/testing/store', 'describeStoreConformance'],
     ['nestjs-idempotency/client', 'idempotentFetch'],
   ])('loads %s', async (entry, name) => {

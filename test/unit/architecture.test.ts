@@ -453,6 +453,36 @@ const forbidden: readonly ForbiddenImport[] = [
     rule: 'store-kit-knows-core-only',
   },
   {
+    from: 'lib/testing/database.ts',
+    imports: '../stores/redis/index.js',
+    reaches: 'lib/stores/redis/index.ts',
+    rule: 'testing-stands-on-everything-it-stands-in-for',
+  },
+  {
+    from: 'lib/testing/kit.ts',
+    imports: './store/index.js',
+    reaches: 'lib/testing/store/index.ts',
+    rule: 'testing-stands-on-everything-it-stands-in-for',
+  },
+  {
+    from: 'lib/testing/runner.ts',
+    imports: '@nestjs/testing',
+    reaches: 'node_modules/@nestjs/testing/index.js',
+    rule: 'testing-needs-no-test-runner',
+  },
+  {
+    from: 'lib/testing/store/helper.ts',
+    imports: '../index.js',
+    reaches: 'lib/testing/index.ts',
+    rule: 'store-kit-knows-core-only',
+  },
+  ...['core', 'nest', 'resilience', 'swagger'].map((folder) => ({
+    from: `lib/${folder}/help-of-tests.ts`,
+    imports: '../testing/index.js',
+    reaches: 'lib/testing/index.ts',
+    rule: 'nothing-knows-testing',
+  })),
+  {
     from: 'lib/index.ts',
     imports: './stores/memory/index.js',
     reaches: 'lib/stores/memory/index.ts',
@@ -495,6 +525,7 @@ const packages = [
   '@nestjs/graphql',
   '@nestjs/microservices',
   '@nestjs/swagger',
+  '@nestjs/testing',
   '@nestjs/websockets',
   'bullmq',
   'graphql',
@@ -586,6 +617,12 @@ export { x as document } from '@nestjs/swagger';
 `,
   'lib/client/index.ts': `export { z } from './key.js';\n`,
   'lib/client/key.ts': 'export const z = 1;\n',
+  'lib/testing/index.ts': `export { x } from '../core/record.js';
+export { y } from '../nest/module.js';
+export { z } from '../transports/http/index.js';
+export { w } from '../stores/memory/index.js';
+export * as common from '@nestjs/common';
+`,
   'lib/testing/store/index.ts': `export { x } from '../../core/record.js';\n`,
   'lib/index.ts': `export { x } from './core/record.js';
 export { y } from './nest/module.js';

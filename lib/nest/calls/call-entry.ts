@@ -41,10 +41,19 @@ export async function callOnce(
   operation: () => unknown,
 ): Promise<unknown> {
   const { [CALLS]: calls } = (instance ?? {}) as { readonly [CALLS]?: IdempotentCalls };
-  if (calls === undefined) {
-    throw new IdempotencyOptionsError(
-      `${entry.name}() has @Idempotent() and was called where its store cannot be reached: on an instance that Nest has not made from its class (by new, useFactory or useValue), in its constructor, without an instance, or in a module that does not see IdempotencyModule. Have Nest make the instance, and import IdempotencyModule; or use IdempotencyService.run().`,
+  if (calls === undefined) throw unreachable(instance, entry);
+  return calls.run((instance as object).constructor as Type, entry, args, operation);
+}
+
+/** Where nothing leads to a store, and what to do there. */
+function unreachable(instance: unknown, entry: Handler): IdempotencyOptionsError {
+  if (typeof instance !== 'object' || instance === null) {
+    return new IdempotencyOptionsError(
+      `${entry.name}() has @Idempotent() and was called without its instance, through which it reaches its store: call it on the instance, or bind it first.`,
     );
   }
-  return calls.run((instance as object).constructor as Type, entry, args, operation);
+  const { name } = instance.constructor;
+  return new IdempotencyOptionsError(
+    `${name}.${entry.name}() has @Idempotent(), and this instance of ${name} has no way to a store: it was made by new, useFactory or useValue and not by Nest, or called in its constructor, or its module does not see IdempotencyModule. In the application: have Nest make it from its class, and import IdempotencyModule; or use IdempotencyService.run(). In a unit test: make it by Test.createTestingModule({ imports: [IdempotencyTestingModule.passThrough()], providers: [${name}] }), or call unprotected(new ${name}(…)); both come from nestjs-idempotency/testing.`,
+  );
 }

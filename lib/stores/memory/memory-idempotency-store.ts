@@ -153,10 +153,15 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   close(observer?: StoreObserver): Promise<void> {
     if (!this.openings.remove(observer)) return Promise.resolve();
     this.closed = true;
-    this.records.clear();
-    this.expiry.clear();
+    this.clear();
     this.watchers.clear();
     return Promise.resolve();
+  }
+
+  /** Forgets every record, as if there had never been one: between two tests. */
+  clear(): void {
+    this.records.clear();
+    this.expiry.clear();
   }
 
   /** Records held at this moment, among them expired ones that no command has swept yet. */

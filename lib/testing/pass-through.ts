@@ -1,0 +1,162 @@
+import { randomUUID } from 'node:crypto';
+import { Logger, type CallHandler, type ExecutionContext, type Type } from '@nestjs/common';
+import { defer, from, lastValueFrom, mergeMap, Observable, toArray } from 'rxjs';
+import { IdempotencyOptionsError } from '../core/errors.js';
+import { IdempotencyEvents } from '../core/events.js';
+import type { IdempotencyContext } from '../core/idempotency-context.js';
+import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../core/options.js';
+import { recordKey } from '../core/record-key.js';
+import type { UnitOfWork } from '../core/unit-of-work.js';
+import { CALLS } from '../nest/calls/call-instances.js';
+import { callMethods } from '../nest/calls/call-methods.js';
+import type { IdempotentCalls } from '../nest/calls/idempotent-calls.js';
+import type {
+  CallOutcome,
+  IdempotencyService,
+  IdempotentCall,
+} from '../nest/idempotency.service.js';
+import { idempotentOptions } from '../nest/idempotent.metadata.js';
+import { LogReporter } from '../nest/log-reporter.js';
+import { nameOf } from '../nest/routes/route-registry.js';
+import type { Intercept, Transports } from '../nest/transports.js';
+import type { Handler } from '../transports/http/http-route.js';
+import { isUnprotectedMethod } from '../transports/http/unprotected-methods.js';
+import { testContext, type IdempotencyTestContext } from './idempotency-test-context.js';
+
+/** What of the module's options has a meaning where nothing is protected. */
+interface TransactionSettings extends Pick<ProtocolOptions, 'transactional' | 'isolation'> {
+  readonly unitOfWork?: UnitOfWork | undefined;
+}
+
+type Identity = Pick<IdempotencyContext, 'operation' | 'scope' | 'key'>;
+
+/** Runs every operation, unprotected: each as if it were the only one of its key. */
+export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentCalls, 'run'> {
+  constructor(
+    private readonly settings: TransactionSettings = {},
+    private readonly events = new IdempotencyEvents(),
+  ) {
+    events.reportTo(new LogReporter(new Logger('Idempotency')));
+  }
+
+  /** In the place of {@link Transports}. */
+  of(): Intercept {
+    return (context, next) => this.intercept(context, next);
+  }
+
+  /** In the place of {@link IdempotentCalls}. */
+  run(
+    type: Type,
+    entry: Handler,
+    _args: readonly unknown[],
+    operation: () => unknown,
+  ): Promise<unknown> {
+    return this.settle(identityOf(type, entry), this.settingsOf(type, entry), operation);
+  }
+
+  /** In the place of {@link IdempotencyService}. */
+  service(): Pick<IdempotencyService, 'run' | 'runDetailed'> {
+    const runDetailed = async <Value>(
+      call: IdempotentCall,
+      operation: (context: IdempotencyContext) => Promise<Value> | Value,
+    ): Promise<CallOutcome<Value>> => {
+      const { operation: name, key, scope, ...own } = call;
+      const identity = { operation: name, key, scope: [scope].flat() };
+      const value = await this.settle(identity, { ...this.settings, ...own }, operation);
+      return { value, replayed: false };
+    };
+    return {
+      runDetailed,
+      run: async (call, operation) => (await runDetailed(call, operation)).value,
+    };
+  }
+
+  private intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
+    if (isSafeRequest(context)) return next.handle();
+    const identity = identityOf(context.getClass(), context.getHandler());
+    const settings = this.settingsOf(context.getClass(), context.getHandler());
+    if (settings.transactional === true) {
+      const emissions = () => lastValueFrom(next.handle().pipe(toArray()));
+      return defer(() => this.settle(identity, settings, emissions)).pipe(mergeMap(from));
+    }
+    return new Observable((subscriber) =>
+      unprotectedContext(identity).run(() => next.handle().subscribe(subscriber)),
+    );
+  }
+
+  private async settle<Value>(
+    identity: Identity,
+    { transactional, isolation, unitOfWork }: TransactionSettings,
+    operation: (context: IdempotencyContext) => Promise<Value> | Value,
+  ): Promise<Value> {
+    const run = async (transaction?: { readonly handle: unknown }) => {
+      const context = unprotectedContext(identity, transaction);
+      return { context, value: await context.run(() => operation(context)) };
+    };
+    if (transactional !== true) return (await run()).value;
+    const { context, value } = await (unitOfWork === undefined
+      ? run({ handle: undefined })
+      : unitOfWork.run(
+          {
+            isolation: isolation === 'default' ? undefined : isolation,
+            timeoutMs: PROTOCOL_DEFAULTS.maxExecutionMs,
+          },
+          run,
+        ));
+    await this.callHooks(context);
+    return value;
+  }
+
+  /** The operation is done, whatever becomes of them. */
+  private async callHooks(context: IdempotencyTestContext): Promise<void> {
+    const { operation, attempt, fencingToken } = context;
+    while (context.commitHooks.length > 0) {
+      try {
+        await context.commit();
+      } catch (error) {
+        const subject = { operation, recordKey: recordKey(context), attempt, fencingToken };
+        this.events.emit({ type: 'commit_hook_failed', ...subject, error });
+      }
+    }
+  }
+
+  private settingsOf(type: Type, handler: Handler): TransactionSettings {
+    return { ...this.settings, ...idempotentOptions(type), ...idempotentOptions(handler) };
+  }
+}
+
+/**
+ * Has the methods with `@Idempotent()` of an instance that Nest has not made run unprotected, for unit tests that need no
+ * module. Its handlers of requests need it not: whoever calls them directly calls plain methods.
+ *
+ * @example `const invoices = unprotected(new InvoiceService(mailer));`
+ * @returns the instance.
+ * @throws {@link IdempotencyOptionsError} where no method of it could need it.
+ */
+export function unprotected<Instance extends object>(instance: Instance): Instance {
+  const prototype: unknown = Object.getPrototypeOf(instance);
+  if (typeof prototype !== 'object' || prototype === null || callMethods(prototype).length === 0) {
+    throw new IdempotencyOptionsError(
+      `unprotected() was given an instance of ${instance.constructor.name}, which has no method with @Idempotent() but handlers of requests: call it as it is.`,
+    );
+  }
+  return Object.assign(instance, { [CALLS]: new PassThrough() });
+}
+
+/** Nobody is asked for a key: each run has one of its own, as it would have of its client. */
+function identityOf(type: Type, handler: Handler): Identity {
+  const { operation = nameOf(type, handler) } = idempotentOptions(handler) ?? {};
+  return { operation, scope: [], key: randomUUID() };
+}
+
+function unprotectedContext(
+  identity: Identity,
+  transaction?: { readonly handle: unknown },
+): IdempotencyTestContext {
+  return testContext({ ...identity, isProtected: false }, transaction);
+}
+
+function isSafeRequest(context: ExecutionContext): boolean {
+  if (context.getType() !== 'http') return false;
+  return isUnprotectedMethod(context.switchToHttp().getRequest<{ method: string }>().method);
+}

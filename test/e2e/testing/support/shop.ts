@@ -1,0 +1,255 @@
+import {
+  Body,
+  Controller,
+  Get,
+  Headers,
+  HttpCode,
+  Injectable,
+  Post,
+  type INestApplication,
+  type ModuleMetadata,
+} from '@nestjs/common';
+import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
+import { Args, GraphQLModule, Mutation, Query, Resolver } from '@nestjs/graphql';
+import {
+  ClientProxyFactory,
+  EventPattern,
+  MessagePattern,
+  Payload,
+  Transport,
+  type ClientProxy,
+  type MicroserviceOptions,
+} from '@nestjs/microservices';
+import { IoAdapter } from '@nestjs/platform-socket.io';
+import { Test, type TestingModuleBuilder } from '@nestjs/testing';
+import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import {
+  currentIdempotencyContext,
+  IdempotencyContext,
+  IdempotencyService,
+  Idempotent,
+} from 'nestjs-idempotency';
+import { lastValueFrom } from 'rxjs';
+import { freePort } from '../../../support/free-port.js';
+import { connectSocketIo, type SocketIoClient } from '../../socket/support/socket-client.js';
+
+/** What has been charged, by whichever way in, and what was known about the attempt. */
+export interface Charge {
+  readonly by: string;
+  readonly operation: string;
+  readonly isProtected: boolean;
+  readonly isTakeover: boolean;
+  readonly attempt: number;
+  readonly fencingToken: number;
+  readonly aborted: boolean;
+  readonly ambient: boolean;
+}
+
+@Injectable()
+export class Ledger {
+  readonly charges: Charge[] = [];
+
+  charge(by: string, context: IdempotencyContext): { readonly nr: number } {
+    const { operation, isProtected, isTakeover, attempt, fencingToken, signal } = context;
+    const ambient = currentIdempotencyContext() === context;
+    const { aborted } = signal;
+    this.charges.push({
+      ...{ by, operation, isProtected, isTakeover, attempt, fencingToken, aborted, ambient },
+    });
+    return { nr: this.charges.length };
+  }
+}
+
+@Controller('orders')
+export class OrdersController {
+  constructor(private readonly ledger: Ledger) {}
+
+  @Post()
+  @Idempotent()
+  create(@Body() _order: object, @IdempotencyContext() context: IdempotencyContext) {
+    return this.ledger.charge('http', context);
+  }
+
+  @Post('text')
+  @HttpCode(202)
+  @Idempotent({ operation: 'orders.text' })
+  text(@Headers('x-text') text: string): string {
+    return text;
+  }
+
+  @Get()
+  @Idempotent()
+  list(): { readonly charges: number; readonly isIdempotent: boolean } {
+    const isIdempotent = currentIdempotencyContext() !== undefined;
+    return { charges: this.ledger.charges.length, isIdempotent };
+  }
+}
+
+@Controller()
+export class OrdersConsumer {
+  constructor(private readonly ledger: Ledger) {}
+
+  @MessagePattern('price')
+  @Idempotent({ consumer: 'shop' })
+  price(@Payload() _order: object, @IdempotencyContext() context: IdempotencyContext) {
+    return this.ledger.charge('message', context);
+  }
+
+  @EventPattern('placed')
+  @Idempotent({ consumer: 'shop' })
+  placed(@Payload() _order: object, @IdempotencyContext() context: IdempotencyContext): void {
+    this.ledger.charge('event', context);
+  }
+}
+
+@Resolver()
+export class OrdersResolver {
+  constructor(private readonly ledger: Ledger) {}
+
+  @Query(() => Boolean)
+  isOpen(): boolean {
+    return true;
+  }
+
+  @Mutation(() => Number)
+  @Idempotent()
+  pay(
+    @Args('amount') _amount: number,
+    @IdempotencyContext() context: IdempotencyContext,
+  ): number {
+    return this.ledger.charge('graphql', context).nr;
+  }
+}
+
+@WebSocketGateway()
+export class OrdersGateway {
+  constructor(private readonly ledger: Ledger) {}
+
+  @SubscribeMessage('order')
+  @Idempotent()
+  order(@MessageBody() _order: object, @IdempotencyContext() context: IdempotencyContext) {
+    return { event: 'ordered', data: this.ledger.charge('socket', context) };
+  }
+}
+
+@Injectable()
+export class InvoiceService {
+  constructor(
+    private readonly ledger: Ledger,
+    private readonly idempotency: IdempotencyService,
+  ) {}
+
+  @Idempotent({ key: (id: string) => id })
+  async send(_id: string): Promise<{ readonly nr: number }> {
+    const context = currentIdempotencyContext();
+    return Promise.resolve(this.ledger.charge('method', context!));
+  }
+
+  async remind(id: string): Promise<{ readonly nr: number }> {
+    return this.idempotency.run({ operation: 'remind', key: id, scope: 'shop' }, (context) =>
+      this.ledger.charge('call', context),
+    );
+  }
+}
+
+/** A shop with every way in, as an application has it, but for the module of the library. */
+export const shop = {
+  controllers: [OrdersController, OrdersConsumer],
+  providers: [Ledger, InvoiceService, OrdersResolver, OrdersGateway],
+  imports: [
+    GraphQLModule.forRoot<ApolloDriverConfig>({
+      driver: ApolloDriver,
+      autoSchemaFile: true,
+      graphiql: false,
+    }),
+  ],
+} satisfies ModuleMetadata;
+
+export interface Shop {
+  readonly app: INestApplication;
+  readonly ledger: Ledger;
+  /** Every way in to a protected operation, and what it answers: once with a key, and once without. */
+  readonly ways: Readonly<Record<string, (key: string | undefined) => Promise<unknown>>>;
+  post(path: string, key: string | undefined, headers?: Record<string, string>): Promise<Response>;
+  close(): Promise<void>;
+}
+
+/** @param idempotency - the module of the library, or what stands in its place. */
+export function testShop(idempotency: NonNullable<ModuleMetadata['imports']>[number]) {
+  return Test.createTestingModule({ ...shop, imports: [...shop.imports, idempotency] });
+}
+
+/** Starts the shop, with servers of HTTP, GraphQL and socket.io on one port and of messages on another. */
+export async function startShop(builder: TestingModuleBuilder): Promise<Shop> {
+  const app = (await builder.compile()).createNestApplication();
+  app.useWebSocketAdapter(new IoAdapter(app));
+  const tcp = { transport: Transport.TCP, options: { host: '127.0.0.1', port: await freePort() } };
+  app.connectMicroservice<MicroserviceOptions>(tcp as MicroserviceOptions, { inheritAppConfig: true });
+  await app.startAllMicroservices();
+  await app.listen(0, '127.0.0.1');
+  const url = await app.getUrl();
+  const client = ClientProxyFactory.create({ ...tcp, transport: Transport.TCP });
+  const socket = await connectSocketIo(Number(new URL(url).port));
+  const post: Shop['post'] = (path, key, headers = {}) =>
+    fetch(`${url}${path}`, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        ...(key !== undefined && { 'idempotency-key': `"${key}"` }),
+        ...headers,
+      },
+      body: JSON.stringify({ amount: 1 }),
+    });
+  return {
+    app,
+    ledger: app.get(Ledger),
+    post,
+    ways: waysInto(app, url, client, socket, post),
+    close: async () => {
+      await client.close();
+      await socket.close();
+      await app.close();
+    },
+  };
+}
+
+function waysInto(
+  app: INestApplication,
+  url: string,
+  client: ClientProxy,
+  socket: SocketIoClient,
+  post: Shop['post'],
+): Shop['ways'] {
+  const send = (pattern: string, key: string | undefined) => {
+    client.setOnDispatchHook((packet) => {
+      if (key !== undefined) Object.assign(packet, { metadata: { 'idempotency-key': key } });
+    });
+    return { pattern, data: { amount: 1 } };
+  };
+  return {
+    http: async (key) => (await post('/orders', key)).json(),
+    message: (key) => {
+      const { pattern, data } = send('price', key);
+      return lastValueFrom(client.send<unknown>(pattern, data));
+    },
+    socket: async (key) => {
+      const payload = { amount: 1, ...(key !== undefined && { idempotencyKey: key }) };
+      const { data } = (await socket.ask('order', payload)) as { data: unknown };
+      return data;
+    },
+    graphql: async (key) => {
+      const answer = await fetch(`${url}/graphql`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          ...(key !== undefined && { 'idempotency-key': `"${key}"` }),
+        },
+        body: JSON.stringify({ query: 'mutation { pay(amount: 1) }' }),
+      });
+      const { data } = (await answer.json()) as { data: { pay: number } };
+      return { nr: data.pay };
+    },
+    method: (key) => app.get(InvoiceService).send(key ?? ''),
+    call: (key) => app.get(InvoiceService).remind(key ?? ''),
+  };
+}
