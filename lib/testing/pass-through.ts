@@ -134,10 +134,10 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentCalls
  * @throws {@link IdempotencyOptionsError} where no method of it could need it.
  */
 export function unprotected<Instance extends object>(instance: Instance): Instance {
-  const prototype: unknown = Object.getPrototypeOf(instance);
-  if (typeof prototype !== 'object' || prototype === null || callMethods(prototype).length === 0) {
+  const prototype = (Object.getPrototypeOf(instance) ?? {}) as object;
+  if (callMethods(prototype).length === 0) {
     throw new IdempotencyOptionsError(
-      `unprotected() was given an instance of ${instance.constructor.name}, which has no method with @Idempotent() but handlers of requests: call it as it is.`,
+      `unprotected() was given an instance of ${prototype.constructor.name}, which has no method with @Idempotent() but handlers of requests: call it as it is.`,
     );
   }
   return Object.assign(instance, { [CALLS]: new PassThrough() });

@@ -1,5 +1,25 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { IdempotencyTestingModule } from 'nestjs-idempotency/testing';
+import { Controller, Injectable, Post } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import {
+  currentIdempotencyTransaction,
+  IdempotencyContext,
+  IdempotencyEvents,
+  IdempotencyReconciler,
+  IdempotencyService,
+  IdempotencyStore,
+  IdempotencyTransaction,
+  Idempotent,
+  requireIdempotencyContext,
+  UnitOfWork,
+  type IdempotencyEvent,
+  type OpenTransaction,
+  type TransactionOptions,
+} from 'nestjs-idempotency';
+import {
+  IdempotencyTestingModule,
+  type IdempotencyTestingOptions,
+} from 'nestjs-idempotency/testing';
 import { startShop, testShop, type Shop } from './support/shop.js';
 
 describe('IdempotencyTestingModule.passThrough()', () => {
@@ -29,5 +49,166 @@ describe('IdempotencyTestingModule.passThrough()', () => {
       };
       expect(charges.slice(before)).toEqual([charge, charge]);
     });
+  });
+
+  it('has nothing to say about a method that is safe', async () => {
+    const answer = await fetch(`${await shop.app.getUrl()}/orders`);
+    expect(await answer.json()).toMatchObject({ isIdempotent: false });
+  });
+
+  it('has every provider that an application may ask for', async () => {
+    const events: IdempotencyEvent[] = [];
+    shop.app.get(IdempotencyEvents).subscribe((event) => events.push(event));
+    await shop.ways.http!('one');
+    expect(await shop.app.get(IdempotencyReconciler).reconcile()).toMatchObject({});
+    expect(shop.app.get(IdempotencyStore)).toBeInstanceOf(IdempotencyStore);
+    const call = { operation: 'o', key: 'k', scope: ['a', 1] };
+    const detailed = shop.app
+      .get(IdempotencyService)
+      .runDetailed(call, ({ key, scope }) => ({ key, scope }));
+    expect(await detailed).toEqual({ value: { key: 'k', scope: ['a', 1] }, replayed: false });
+    expect(events).toEqual([]);
+  });
+
+  it('gives every run a key of its own', async () => {
+    @Injectable()
+    class Keys {
+      @Idempotent({ key: (id: string) => id })
+      async downstream(_id: string): Promise<string> {
+        return Promise.resolve(requireIdempotencyContext().downstreamKey('bank'));
+      }
+    }
+    const imports = [IdempotencyTestingModule.passThrough()];
+    const module = await Test.createTestingModule({ imports, providers: [Keys] }).compile();
+    const keys = module.get(Keys);
+    expect(await keys.downstream('one')).not.toBe(await keys.downstream('one'));
+    await module.close();
+  });
+});
+
+describe('transactional operations that are let through', () => {
+  /** Notes what a database would be told. */
+  class Database extends UnitOfWork<{ readonly write: (row: string) => void }> {
+    readonly log: string[] = [];
+
+    async run<Result>(
+      { isolation = 'default' as const }: TransactionOptions,
+      work: (transaction: OpenTransaction<{ write: (row: string) => void }>) => Promise<Result>,
+    ): Promise<Result> {
+      this.log.push(`begin ${isolation}`);
+      const handle = { write: (row: string) => void this.log.push(`write ${row}`) };
+      try {
+        const result = await work({ handle, query: () => Promise.resolve([]) });
+        this.log.push('commit');
+        return result;
+      } catch (error) {
+        this.log.push('roll back');
+        throw error;
+      }
+    }
+  }
+
+  type Transaction = { readonly write: (row: string) => void } | undefined;
+
+  const mails: string[] = [];
+
+  @Controller('transfers')
+  @Idempotent({ transactional: true })
+  class Transfers {
+    @Post()
+    transfer(
+      @IdempotencyTransaction() transaction: Transaction,
+      @IdempotencyContext() context: IdempotencyContext,
+    ): object {
+      transaction?.write('transfer');
+      context.onCommitted(() => mails.push('transferred'));
+      return { done: true };
+    }
+
+    @Post('failing')
+    @Idempotent({ isolation: 'serializable' })
+    failing(@IdempotencyTransaction() transaction: Transaction): object {
+      transaction?.write('transfer');
+      throw new Error('no money');
+    }
+
+    @Post('plain')
+    @Idempotent({ transactional: false })
+    plain(): object {
+      return { transaction: currentIdempotencyTransaction() ?? null };
+    }
+  }
+
+  @Injectable()
+  class Ledger {
+    @Idempotent({ key: (id: string) => id })
+    async book(id: string): Promise<void> {
+      currentIdempotencyTransaction<NonNullable<Transaction>>()?.write(id);
+      requireIdempotencyContext().onCommitted(() => {
+        throw new Error('no mail');
+      });
+      requireIdempotencyContext().onCommitted(() => mails.push('booked'));
+      return Promise.resolve();
+    }
+  }
+
+  async function start(options: IdempotencyTestingOptions) {
+    mails.length = 0;
+    const module = await Test.createTestingModule({
+      imports: [IdempotencyTestingModule.passThrough(options)],
+      controllers: [Transfers],
+      providers: [Ledger],
+    }).compile();
+    const app = module.createNestApplication({ logger: false });
+    await app.listen(0, '127.0.0.1');
+    const url = await app.getUrl();
+    const events: IdempotencyEvent[] = [];
+    app.get(IdempotencyEvents).subscribe((event) => events.push(event));
+    const post = async (path: string) => (await fetch(`${url}${path}`, { method: 'POST' })).json();
+    return { app, post, events };
+  }
+
+  it('run in a transaction, without a record', async () => {
+    const database = new Database();
+    const { app, post } = await start({ unitOfWork: database });
+    expect(await post('/transfers')).toEqual({ done: true });
+    expect(database.log).toEqual(['begin default', 'write transfer', 'commit']);
+    expect(mails).toEqual(['transferred']);
+    database.log.length = 0;
+    expect(await post('/transfers/failing')).toMatchObject({ statusCode: 500 });
+    expect(database.log).toEqual(['begin serializable', 'write transfer', 'roll back']);
+    database.log.length = 0;
+    expect(await post('/transfers/plain')).toEqual({ transaction: null });
+    expect(database.log).toEqual([]);
+    await app.close();
+  });
+
+  it('run so as the module’s option says, methods as well; hooks that fail are told', async () => {
+    const database = new Database();
+    const { app, events } = await start({ unitOfWork: database, transactional: true });
+    await app.get(Ledger).book('one');
+    const call = { operation: 'o', key: 'k', scope: 'a' };
+    await app.get(IdempotencyService).run(call, () => undefined);
+    await app.get(IdempotencyService).run({ ...call, transactional: false }, () => undefined);
+    expect(database.log).toEqual([
+      ...['begin default', 'write one', 'commit'],
+      ...['begin default', 'commit'],
+    ]);
+    expect(mails).toEqual(['booked']);
+    expect(events).toMatchObject([{ type: 'commit_hook_failed', operation: 'Ledger.book' }]);
+    await app.close();
+  });
+
+  it('run without a transaction where there is no unit of work, and their hooks are called', async () => {
+    const { app, post } = await start({});
+    const noTransaction = { statusCode: 500 };
+    expect(await post('/transfers')).toMatchObject(noTransaction);
+    expect(await post('/transfers/plain')).toEqual({ transaction: null });
+    const call = { operation: 'o', key: 'k', scope: 'a', transactional: true };
+    await app.get(IdempotencyService).run(call, ({ onCommitted }) => {
+      onCommitted(() => mails.push('called'));
+    });
+    expect(mails).toEqual(['called']);
+    await app.close();
   });
 });

@@ -113,10 +113,7 @@ export class OrdersResolver {
 
   @Mutation(() => Number)
   @Idempotent()
-  pay(
-    @Args('amount') _amount: number,
-    @IdempotencyContext() context: IdempotencyContext,
-  ): number {
+  pay(@Args('amount') _amount: number, @IdempotencyContext() context: IdempotencyContext): number {
     return this.ledger.charge('graphql', context).nr;
   }
 }
@@ -184,7 +181,9 @@ export async function startShop(builder: TestingModuleBuilder): Promise<Shop> {
   const app = (await builder.compile()).createNestApplication();
   app.useWebSocketAdapter(new IoAdapter(app));
   const tcp = { transport: Transport.TCP, options: { host: '127.0.0.1', port: await freePort() } };
-  app.connectMicroservice<MicroserviceOptions>(tcp as MicroserviceOptions, { inheritAppConfig: true });
+  app.connectMicroservice<MicroserviceOptions>(tcp as MicroserviceOptions, {
+    inheritAppConfig: true,
+  });
   await app.startAllMicroservices();
   await app.listen(0, '127.0.0.1');
   const url = await app.getUrl();

@@ -1,0 +1,110 @@
+import { describe, expect, it } from '@jest/globals';
+import { Injectable } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { currentIdempotencyContext, IdempotencyOptionsError, Idempotent } from 'nestjs-idempotency';
+import {
+  createIdempotencyContext,
+  IdempotencyTestingModule,
+  unprotected,
+} from 'nestjs-idempotency/testing';
+import { rejection } from '../calls/support/calling-app.js';
+import {
+  Ledger,
+  OrdersConsumer,
+  OrdersController,
+  OrdersGateway,
+  OrdersResolver,
+} from './support/shop.js';
+
+@Injectable()
+class Mailer {
+  constructor(private readonly sent: string[]) {}
+
+  @Idempotent({ key: (id: string) => id })
+  async send(id: string): Promise<boolean> {
+    this.sent.push(id);
+    return Promise.resolve(currentIdempotencyContext()?.isProtected ?? true);
+  }
+}
+
+describe('handlers of requests, on an instance that a test has made', () => {
+  it.each([
+    [
+      'http',
+      (ledger: Ledger) => new OrdersController(ledger).create({}, createIdempotencyContext()),
+    ],
+    [
+      'message',
+      (ledger: Ledger) => new OrdersConsumer(ledger).price({}, createIdempotencyContext()),
+    ],
+    [
+      'event',
+      (ledger: Ledger) => {
+        new OrdersConsumer(ledger).placed({}, createIdempotencyContext());
+      },
+    ],
+    ['graphql', (ledger: Ledger) => new OrdersResolver(ledger).pay(1, createIdempotencyContext())],
+    ['socket', (ledger: Ledger) => new OrdersGateway(ledger).order({}, createIdempotencyContext())],
+  ] as const)('%s: are plain methods', (by, call) => {
+    const ledger = new Ledger();
+    call(ledger);
+    call(ledger);
+    expect(ledger.charges).toMatchObject([
+      { by, attempt: 1, ambient: false },
+      { by, attempt: 1 },
+    ]);
+  });
+});
+
+describe('a protected method', () => {
+  it('says what to do on an instance that Nest has not made', async () => {
+    const sent: string[] = [];
+    const error = await rejection(new Mailer(sent).send('one'));
+    expect(error).toBeInstanceOf(IdempotencyOptionsError);
+    expect(error.code).toBe('idempotency_options_invalid');
+    expect(error.message).toContain('Mailer.send() has @Idempotent()');
+    expect(error.message).toContain('import IdempotencyModule');
+    expect(error.message).toContain(
+      'Test.createTestingModule({ imports: [IdempotencyTestingModule.passThrough()], providers: [Mailer] })',
+    );
+    expect(error.message).toContain('unprotected(new Mailer(…))');
+    expect(sent).toEqual([]);
+  });
+
+  it('says what to do without an instance', async () => {
+    const { send } = Mailer.prototype;
+    const error = await rejection(Reflect.apply(send, undefined, ['one']) as Promise<unknown>);
+    expect(error.message).toContain('send() has @Idempotent() and was called without its instance');
+  });
+
+  it('runs every time on an instance that is unprotected', async () => {
+    const sent: string[] = [];
+    const mailer: Mailer = unprotected(new Mailer(sent));
+    expect(mailer).toBeInstanceOf(Mailer);
+    expect(await mailer.send('one')).toBe(false);
+    expect(await mailer.send('one')).toBe(false);
+    expect(sent).toEqual(['one', 'one']);
+    await expect(new Mailer(sent).send('one')).rejects.toThrow('has no way to a store');
+  });
+
+  it('runs unprotected where the testing module is given the instance', async () => {
+    const sent: string[] = [];
+    const module = await Test.createTestingModule({
+      imports: [IdempotencyTestingModule.passThrough()],
+      providers: [{ provide: Mailer, useFactory: () => unprotected(new Mailer(sent)) }],
+    }).compile();
+    await module.init();
+    await module.get(Mailer).send('one');
+    await module.get(Mailer).send('one');
+    expect(sent).toEqual(['one', 'one']);
+    await module.close();
+  });
+
+  it('needs nothing of it on an instance without such methods', () => {
+    const controller = new OrdersController(new Ledger());
+    expect(() => unprotected(controller)).toThrow(
+      'unprotected() was given an instance of OrdersController',
+    );
+    expect(() => unprotected(Object.create(null) as object)).toThrow(IdempotencyOptionsError);
+  });
+});
