@@ -44,6 +44,8 @@ const shared = {
  * @type {import('jest').Config}
  */
 export default {
+  globalSetup: './test/support/shared-servers/set-up.mjs',
+  globalTeardown: './test/support/shared-servers/tear-down.mjs',
   testTimeout: 30_000,
   projects: [
     {

@@ -6,6 +6,7 @@ import { TableName } from '../../lib/stores/postgres/table-name.js';
 import { withSqlClock } from '../support/injected-sql-clock.js';
 import { openPostgresPool } from '../support/postgres-pool.js';
 import type { PostgresUnderTest } from '../support/postgres-servers.js';
+import { usePostgres, type UsedPostgres } from '../support/use-postgres.js';
 
 const statements = loadStatements(new TableName(), (text) =>
   withSqlClock(text, '(SELECT at FROM clock_of_the_conformance_kit)'),
@@ -14,16 +15,24 @@ const START_MS = 1_900_000_000_000;
 
 /** The conformance kit's harness over one version of PostgreSQL. */
 export class PostgresHarness {
-  #started: Promise<Started> | undefined;
+  #pool: Promise<Pool> | undefined;
 
-  constructor(private readonly version: PostgresUnderTest) {}
+  readonly #postgres: UsedPostgres;
+
+  /** @param prepare - what is done to the table before anything is stored in it. */
+  constructor(
+    private readonly version: Pick<PostgresUnderTest, 'name' | 'shared'>,
+    private readonly prepare: (pool: Pool) => Promise<void> = () => Promise.resolve(),
+  ) {
+    this.#postgres = usePostgres(version);
+  }
 
   /** With a clock that the kit drives. */
   get underTest(): StoreUnderTest {
     return {
       name: `PostgresIdempotencyStore on ${this.version.name}`,
       create: async () => {
-        const { pool } = await this.#server();
+        const pool = await this.#opened();
         let now = START_MS;
         const set = async (ms: number) => {
           now = ms;
@@ -45,35 +54,26 @@ export class PostgresHarness {
       name: `PostgresIdempotencyStore on ${this.version.name} and the server's own clock`,
       hasSteppableClock: false,
       create: async () => {
-        const { pool } = await this.#server();
+        const pool = await this.#opened();
         const store = new PostgresIdempotencyStore({ client: pool });
         return { store, dispose: () => store.close() };
       },
     };
   }
 
-  async stop(): Promise<void> {
-    await (await this.#started)?.stop();
+  async close(): Promise<void> {
+    await (await this.#pool)?.end();
   }
 
-  #server(): Promise<Started> {
-    return (this.#started ??= start(this.version));
+  #opened(): Promise<Pool> {
+    return (this.#pool ??= this.#open());
   }
-}
 
-interface Started {
-  readonly pool: Pool;
-  stop(): Promise<void>;
-}
-
-async function start(version: PostgresUnderTest): Promise<Started> {
-  const server = await version.start();
-  const pool = openPostgresPool(await server.newDatabase());
-  await migrate({ client: pool });
-  await pool.query('CREATE TABLE clock_of_the_conformance_kit AS SELECT now() AS at');
-  const stop = async () => {
-    await pool.end();
-    await server.stop();
-  };
-  return { pool, stop };
+  async #open(): Promise<Pool> {
+    const pool = openPostgresPool(await this.#postgres.newDatabase());
+    await migrate({ client: pool });
+    await this.prepare(pool);
+    await pool.query('CREATE TABLE clock_of_the_conformance_kit AS SELECT now() AS at');
+    return pool;
+  }
 }

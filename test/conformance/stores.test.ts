@@ -16,4 +16,4 @@ const STORES = [
 
 for (const store of STORES) describeStoreConformance({ describe, it }, store);
 
-afterAll(() => Promise.all([stopRedis(), ...postgres.map((harness) => harness.stop())]));
+afterAll(() => Promise.all([stopRedis(), ...postgres.map((harness) => harness.close())]));

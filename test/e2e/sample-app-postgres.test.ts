@@ -10,9 +10,9 @@ import type { LedgerEntry } from '../../sample-app/src/ledger/ledger.js';
 import { PostgresLedger } from '../../sample-app/src/ledger/postgres-ledger.js';
 import { isRunning } from '../support/is-running.js';
 import { openPostgresPool } from '../support/postgres-pool.js';
-import type { PostgresServer } from '../support/postgres-server.js';
 import { postgresServers } from '../support/postgres-servers.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
+import { usePostgres } from '../support/use-postgres.js';
 
 const SCHEMA = 'payments_sample';
 const GATE = 7;
@@ -101,14 +101,13 @@ describe('the sample app with a PostgreSQL of its own', () => {
 });
 
 describe.each(postgresServers)('two processes of the sample app on $name', (version) => {
-  let server: PostgresServer;
+  const server = usePostgres(version);
   let url: string;
   let pool: Pool;
   let apis: [ApiProcess, ApiProcess];
   const started: ApiProcess[] = [];
 
   beforeAll(async () => {
-    server = await version.start();
     url = await server.newDatabase();
     pool = openPostgresPool(url);
     const settings = { DATABASE_URL: url, PROVIDER_DELAY_MS: '200' };
@@ -118,7 +117,6 @@ describe.each(postgresServers)('two processes of the sample app on $name', (vers
   afterAll(async () => {
     await Promise.all(started.map((api) => api.kill()));
     await pool.end();
-    await server.stop();
   });
 
   async function count(from: string): Promise<number> {

@@ -3,11 +3,11 @@ import type { EventEmitter } from 'node:events';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client } from 'pg';
 import { endWithThisProcess } from './end-with-this-process.js';
 import { freePort } from './free-port.js';
 import { isRunning } from './is-running.js';
 import { InstalledPostgres } from './installed-postgres.js';
+import { newDatabase } from './new-database.js';
 
 const EmbeddedPostgres = await loadEmbeddedPostgres();
 
@@ -23,6 +23,8 @@ const STOP_TIMEOUT_MS = 5_000;
 const PORT_ATTEMPTS = 5;
 
 export interface PostgresServer {
+  /** Of the database that every server has. */
+  readonly url: string;
   readonly port: number;
   readonly pid: number;
   /** What the server has written to its log so far. */
@@ -104,16 +106,13 @@ async function launch(
   }
   const pid = Number.parseInt(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8'), 10);
   const watchdog = endWithThisProcess(pid, dir, ENDING);
+  const url = `postgres://${USER}:${password}@127.0.0.1:${String(port)}/postgres`;
   return {
+    url,
     port,
     pid,
     log,
-    newDatabase: async () => {
-      const name = `test_${randomUUID().replaceAll('-', '')}`;
-      const address = `postgres://${USER}:${password}@127.0.0.1:${String(port)}`;
-      await createDatabase(`${address}/postgres`, name);
-      return `${address}/${name}`;
-    },
+    newDatabase: () => newDatabase(url),
     stop: async () => {
       if (isRunning(pid)) {
         const impatient = setTimeout(() => {
@@ -145,13 +144,6 @@ async function loadEmbeddedPostgres() {
     }
   }
   return loaded;
-}
-
-async function createDatabase(url: string, name: string): Promise<void> {
-  const client = new Client({ connectionString: url });
-  await client.connect();
-  await client.query(`CREATE DATABASE ${client.escapeIdentifier(name)}`);
-  await client.end();
 }
 
 function settings(values: Record<string, string>): string[] {

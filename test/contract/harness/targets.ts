@@ -4,7 +4,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll } from '@jest/globals';
 import type { NestPackages } from '../../support/nest-versions.js';
 import { postgresServers, type PostgresUnderTest } from '../../support/postgres-servers.js';
-import { startRedis } from '../../support/redis-server.js';
+import { sharedServer } from '../../support/shared-servers/use-shared-server.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
+import { sharedDatabase } from '../../support/use-postgres.js';
 import { buildApp } from './build-app.js';
 import { AppProcess, ForeignServer, type Server } from './server.js';
 
@@ -19,18 +21,9 @@ export interface Target {
 interface Combination {
   readonly targets: readonly Target[];
   readonly processes: readonly AppProcess[];
-  /** Starts the server of the store. */
-  readonly startStore: () => Promise<RunningStore>;
+  /** Starts the server of the store. @returns what tells the processes where it is. */
+  readonly startStore: () => Promise<NodeJS.ProcessEnv>;
 }
-
-interface RunningStore {
-  /** What tells the processes where it is. */
-  readonly environment: NodeJS.ProcessEnv;
-  stop(): Promise<unknown>;
-}
-
-/** Some of it is for the installation of packages. */
-const START_TIMEOUT_MS = 120_000;
 
 /** The server that CONTRACT_URL names, or else the suite's application in all its combinations. */
 export function useTargets(): Target[] {
@@ -51,21 +44,18 @@ function startCombinations(
   packages?: NestPackages,
 ): Target[] {
   let folder: string | undefined;
-  const stores: RunningStore[] = [];
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'idempotency-contract-'));
     const building = buildApp(folder, packages);
     const starting = combinations.map(async ({ processes, startStore }) => {
-      const store = await startStore();
-      stores.push(store);
+      const environment = await startStore();
       const program = await building;
-      await Promise.all(processes.map((app) => app.start(program, store.environment)));
+      await Promise.all(processes.map((app) => app.start(program, environment)));
     });
     await Promise.all(starting);
-  }, START_TIMEOUT_MS);
+  }, START_HOOK_MS);
   afterAll(async () => {
     await Promise.all(combinations.flatMap(({ processes }) => processes.map((app) => app.stop())));
-    await Promise.all(stores.map((store) => store.stop()));
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
 
@@ -80,7 +70,7 @@ function inMemory(): Combination {
       { name: 'fastify with memory', server: fastify, isShared: false },
     ],
     processes: [express, fastify],
-    startStore: () => Promise.resolve({ environment: {}, stop: () => Promise.resolve() }),
+    startStore: () => Promise.resolve({}),
   };
 }
 
@@ -93,8 +83,8 @@ function onRedis(): Combination {
     ],
     processes: [express, fastify],
     startStore: async () => {
-      const redis = await startRedis();
-      return { environment: { REDIS_URL: redis.url }, stop: () => redis.stop() };
+      const { url } = await sharedServer('redis');
+      return { REDIS_URL: url };
     },
   };
 }
@@ -106,11 +96,7 @@ function onPostgres(version: PostgresUnderTest, index: number): Combination {
   return {
     targets: [{ name: `${platform} with ${version.name}`, server, isShared: true }],
     processes: [express, fastify],
-    startStore: async () => {
-      const postgres = await version.start();
-      const DATABASE_URL = await postgres.newDatabase();
-      return { environment: { DATABASE_URL }, stop: () => postgres.stop() };
-    },
+    startStore: async () => ({ DATABASE_URL: await sharedDatabase(version) }),
   };
 }
 

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { outsideEnvironment } from '../../support/packed-package.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
+import { usePostgres } from '../../support/use-postgres.js';
 
 const SCRIPT = fileURLToPath(new URL('process.ts', import.meta.url));
 
@@ -31,11 +31,10 @@ interface Told {
   readonly [story: string]: any;
 }
 
-let server: PostgresServer;
+const server = usePostgres();
 let told: Told[];
 
 beforeAll(async () => {
-  server = await startPostgres();
   const { stdout } = await promisify(execFile)(
     process.execPath,
     [...typescriptNodeOptions, SCRIPT, await server.newDatabase()],
@@ -44,7 +43,6 @@ beforeAll(async () => {
   const lines = stdout.trim().split('\n');
   told = lines.map((line) => JSON.parse(line) as Told);
 }, 120_000);
-afterAll(() => server.stop());
 
 const rowsOf = (names: readonly string[], places: readonly string[]) =>
   ['express', 'fastify'].flatMap((platform) =>

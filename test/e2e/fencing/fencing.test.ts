@@ -1,20 +1,19 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client } from 'pg';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { usePostgres } from '../../support/use-postgres.js';
+import { useRedis } from '../../support/use-redis.js';
 import { WorkerProcess } from './worker-process.js';
 
 const LEASE_MS = 1_000;
 
 describe('the fencing token, in a row of PostgreSQL', () => {
-  let postgres: PostgresServer | undefined;
-  let redis: RedisServer | undefined;
+  const postgres = usePostgres();
+  const redis = useRedis();
   let database: Client | undefined;
   let postgresUrl: string;
   let workers: WorkerProcess[] = [];
 
   beforeAll(async () => {
-    [postgres, redis] = await Promise.all([startPostgres(), startRedis()]);
     postgresUrl = await postgres.newDatabase();
     database = new Client(postgresUrl);
     await database.connect();
@@ -25,8 +24,6 @@ describe('the fencing token, in a row of PostgreSQL', () => {
 
   afterAll(async () => {
     await database?.end();
-    await postgres?.stop();
-    await redis?.stop();
   });
 
   afterEach(async () => {
@@ -35,7 +32,7 @@ describe('the fencing token, in a row of PostgreSQL', () => {
   });
 
   function worker(order: string, label: string, isFenced: boolean): WorkerProcess {
-    const redisUrl = redis!.url;
+    const redisUrl = redis.url;
     const settings = { redisUrl, postgresUrl, order, label, isFenced, leaseMs: LEASE_MS };
     const started = new WorkerProcess(settings);
     workers.push(started);

@@ -1,5 +1,5 @@
 import { Controller, Post } from '@nestjs/common';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import {
   IdempotencyEvents,
@@ -15,8 +15,8 @@ import type { RawResponse } from '../../support/http/raw-response.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { ShiftingRelay } from '../../support/shifting-relay.js';
+import { usePostgres } from '../../support/use-postgres.js';
 
 const BEGIN = 'idempotency_begin_';
 const COMPLETE = 'idempotency_complete_';
@@ -66,16 +66,11 @@ const BELIEVING: Way = {
   },
 };
 
-let server: PostgresServer;
+const server = usePostgres();
 let relay: ShiftingRelay;
 let app: TestApp;
 let pool: Pool | undefined;
 let events: IdempotencyEvent[];
-
-beforeAll(async () => {
-  server = await startPostgres();
-});
-afterAll(() => server.stop());
 
 async function start(way: Way): Promise<void> {
   const url = await server.newDatabase();

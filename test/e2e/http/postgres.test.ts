@@ -9,7 +9,7 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { usePostgres } from '../../support/use-postgres.js';
 
 @Controller()
 class ThingsController {
@@ -29,14 +29,12 @@ class ThingsController {
   }
 }
 
-let server: PostgresServer;
+const server = usePostgres();
 let url: string;
 
 beforeAll(async () => {
-  server = await startPostgres();
   url = await server.newDatabase();
 });
-afterAll(() => server.stop());
 
 describe.each(platforms)('Records in PostgreSQL, %s', (platform) => {
   let app: TestApp;

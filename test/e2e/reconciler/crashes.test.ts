@@ -7,8 +7,9 @@ import { recordKey, type IdempotencyStore } from 'nestjs-idempotency';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { reconcilingApp } from '../../integration/reconciler/support/reconciling-app.js';
-import { startPostgres } from '../../support/postgres-server.js';
-import { startRedis } from '../../support/redis-server.js';
+import { sharedServer } from '../../support/shared-servers/use-shared-server.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
+import { sharedDatabase } from '../../support/use-postgres.js';
 import { COMMAND_TIMEOUT_MS, OPERATION, SCOPE, type ProcessSettings } from './settings.js';
 import { SettlingProcess } from './settling-process.js';
 
@@ -24,27 +25,20 @@ const KEYS = 12;
 interface Database {
   readonly store: ProcessSettings['store'];
   readonly open: () => IdempotencyStore;
-  readonly stop: () => Promise<void>;
 }
 
 const DATABASES: Record<string, () => Promise<Database>> = {
   Redis: async () => {
-    const server = await startRedis();
-    const { url } = server;
-    return {
-      store: { kind: 'redis', url },
-      open: () => redisStore({ url }),
-      stop: () => server.stop(),
-    };
+    const { url } = await sharedServer('redis');
+    return { store: { kind: 'redis', url }, open: () => redisStore({ url }) };
   },
   PostgreSQL: async () => {
-    const server = await startPostgres();
-    const url = await server.newDatabase();
+    const url = await sharedDatabase();
     const open = () => postgresStore({ url });
     const store = open();
     await store.migrate();
     await store.close();
-    return { store: { kind: 'postgres', url }, open, stop: () => server.stop() };
+    return { store: { kind: 'postgres', url }, open };
   },
 };
 
@@ -58,10 +52,9 @@ describe.each(Object.entries(DATABASES))('on %s', (_, start) => {
   beforeAll(async () => {
     database = await start();
     store = database.open();
-  });
+  }, START_HOOK_MS);
   afterAll(async () => {
     await store.close();
-    await database?.stop();
     rmSync(folder, { recursive: true });
   });
   beforeEach(() => {

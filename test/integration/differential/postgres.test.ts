@@ -1,12 +1,12 @@
 import { randomInt } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { migrate } from 'nestjs-idempotency/postgres';
-import type { PostgresServer } from '../../support/postgres-server.js';
 import {
   embeddedPostgres,
   postgresServers,
   type PostgresUnderTest,
 } from '../../support/postgres-servers.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { Coverage } from './coverage.js';
 import { MUTANTS } from './postgres/mutants.js';
 import { runSequences } from './postgres/run-sequences.js';
@@ -22,23 +22,24 @@ const SEQUENCES_FOR_A_MUTANT = 5_000;
 /** Always the same: some mistakes show in one sequence of thousands only. */
 const SEED_FOR_MUTANTS = 1;
 
-let server: PostgresServer;
-let url: string;
-
-async function start(version: PostgresUnderTest): Promise<void> {
-  server = await version.start();
-  url = await server.newDatabase();
-  await migrate({ url });
+/** A migrated database for all tests of a `describe`. */
+function useDatabase(version: PostgresUnderTest): { readonly url: string } {
+  const server = usePostgres(version);
+  const database = { url: '' };
+  beforeAll(async () => {
+    database.url = await server.newDatabase();
+    await migrate(database);
+  });
+  return database;
 }
 
 describe.each(postgresServers)('the store on $name and the reference state machine', (version) => {
-  beforeAll(() => start(version));
-  afterAll(() => server.stop());
+  const database = useDatabase(version);
 
   it('reply alike and leave the same record, whatever comes in whatever order', async () => {
     const coverage = new Coverage();
     const started = performance.now();
-    const failure = await runSequences(url, { seed, sequences, watch: coverage.watch });
+    const failure = await runSequences(database.url, { seed, sequences, watch: coverage.watch });
     if (process.env.DIFFERENTIAL_SEQUENCES !== undefined) {
       const seconds = Math.round((performance.now() - started) / 1000);
       process.stdout.write(
@@ -52,14 +53,17 @@ describe.each(postgresServers)('the store on $name and the reference state machi
 });
 
 describe('the comparison notices a statement in which', () => {
-  beforeAll(() => start(embeddedPostgres));
-  afterAll(() => server.stop());
+  const database = useDatabase(embeddedPostgres);
 
   it.each(MUTANTS)(
     '$name',
     async ({ mutate }) => {
       const sequences = SEQUENCES_FOR_A_MUTANT;
-      const failure = await runSequences(url, { seed: SEED_FOR_MUTANTS, sequences, mutate });
+      const failure = await runSequences(database.url, {
+        seed: SEED_FOR_MUTANTS,
+        sequences,
+        mutate,
+      });
       expect(failure).toContain('reference: ');
     },
     300_000,

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
@@ -7,20 +7,16 @@ import type { Lease } from '../../../lib/core/record.js';
 import { loadStatements } from '../../../lib/stores/postgres/sql-statements.js';
 import { TableName } from '../../../lib/stores/postgres/table-name.js';
 import { attendedPool } from '../../support/attended-pool.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { beginCommand, releaseCommand, TIMEOUT_MS } from '../redis/support/commands.js';
 import { ownStore, userPool } from './support/fixture.js';
 import { TransactionalAttempt } from './support/transactional-attempt.js';
 
 const ORIGIN = 'b3JkZXJz';
 
-let server: PostgresServer;
+const server = usePostgres();
 let url: string;
 
-beforeAll(async () => {
-  server = await startPostgres();
-});
-afterAll(() => server.stop());
 beforeEach(async () => {
   url = await server.newDatabase();
   await migrate({ url });

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
@@ -7,7 +7,7 @@ import type { Lease } from '../../../lib/core/record.js';
 import { loadStatements } from '../../../lib/stores/postgres/sql-statements.js';
 import { TableName } from '../../../lib/stores/postgres/table-name.js';
 import { withSqlClock } from '../../support/injected-sql-clock.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { beginCommand, newToken, TIMEOUT_MS } from '../redis/support/commands.js';
 import { userPool } from './support/fixture.js';
 import { TransactionalAttempt } from './support/transactional-attempt.js';
@@ -18,14 +18,10 @@ const statements = loadStatements(new TableName(), (text) =>
   withSqlClock(text, '(statement_timestamp() + (SELECT ahead FROM store_clock))'),
 );
 
-let server: PostgresServer;
+const server = usePostgres();
 let url: string;
 let observer: Pool;
 
-beforeAll(async () => {
-  server = await startPostgres();
-});
-afterAll(() => server.stop());
 beforeEach(async () => {
   url = await server.newDatabase();
   await migrate({ url });

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import {
@@ -12,8 +12,8 @@ import {
 import type { RecordKey } from '../../../lib/core/record.js';
 import { freePort } from '../../support/free-port.js';
 import type { TestedPoolConfig } from '../../support/postgres-pool.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { ShiftingRelay } from '../../support/shifting-relay.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import {
   beginCommand,
   completeCommand,
@@ -27,19 +27,17 @@ import { SilentRelay } from './support/silent-relay.js';
 
 const TIMEOUT_MS = 10_000;
 
-let server: PostgresServer;
+const server = usePostgres();
 let url: string;
 let observer: Pool;
 
 beforeAll(async () => {
-  server = await startPostgres();
   url = await server.newDatabase();
   await migrate({ url });
 });
 beforeEach(() => {
   observer = userPool(url);
 });
-afterAll(() => server.stop());
 
 async function backends(state: string): Promise<number[]> {
   const { rows } = await observer.query<{ pid: number }>(

@@ -1,13 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { usePostgres } from '../../support/use-postgres.js';
+import { describe, expect, it } from '@jest/globals';
 import { runJanitor } from '../../measure/janitor/run-janitor.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 
-let server: PostgresServer;
-
-beforeAll(async () => {
-  server = await startPostgres();
-});
-afterAll(() => server.stop());
+const server = usePostgres();
 
 /** The short form of `npm run measure:janitor`, which measures how long it takes. */
 describe('While first requests come and go', () => {

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Pool } from 'pg';
 import {
   migrate,
@@ -13,20 +13,15 @@ import { loadStatements } from '../../../lib/stores/postgres/sql-statements.js';
 import { TableName } from '../../../lib/stores/postgres/table-name.js';
 import { documentedSql } from '../../support/documented-sql.js';
 import { withSqlClock } from '../../support/injected-sql-clock.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { beginCommand, completeCommand, leaseOf, newToken } from '../redis/support/commands.js';
 import { until } from '../redis/support/until.js';
 import { CompiledStore } from './support/compiled-store.js';
 import { closeAfterTest, ownStore, userPool } from './support/fixture.js';
 
-let server: PostgresServer;
+const server = usePostgres();
 let url: string;
 let pool: Pool;
-
-beforeAll(async () => {
-  server = await startPostgres();
-});
-afterAll(() => server.stop());
 
 beforeEach(async () => {
   url = await server.newDatabase();

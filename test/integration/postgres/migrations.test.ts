@@ -5,7 +5,7 @@ import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { StoreConfigurationError } from '../../../lib/core/errors.js';
 import { historySql, MIGRATIONS, migrationSql } from '../../../lib/stores/postgres/migrations.js';
 import { TableName } from '../../../lib/stores/postgres/table-name.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { beginCommand } from '../redis/support/commands.js';
 import { CompiledStore } from './support/compiled-store.js';
 import { ownStore, userPool } from './support/fixture.js';
@@ -15,13 +15,13 @@ const PROCESSES = 20;
 const ALL = MIGRATIONS.map(({ id }) => id);
 const AWKWARD = { schema: `the "Shop's" schema`, table: 'Key; DROP TABLE x' };
 
-let server: PostgresServer;
+const server = usePostgres();
 let compiled: CompiledStore;
 
 beforeAll(async () => {
-  [server, compiled] = await Promise.all([startPostgres(), CompiledStore.compile()]);
+  compiled = await CompiledStore.compile();
 });
-afterAll(() => Promise.all([server.stop(), compiled.remove()]));
+afterAll(() => compiled.remove());
 
 describe('The migrations', () => {
   it(`are run once when ${PROCESSES} processes start at once on an empty database`, async () => {

@@ -5,9 +5,8 @@ import { describeStoreConformance } from 'nestjs-idempotency/testing/store';
 import { MIGRATIONS } from '../../../lib/stores/postgres/migrations.js';
 import { PostgresHarness } from '../../conformance/postgres-under-test.js';
 import { documentedSql } from '../../support/documented-sql.js';
-import { openPostgresPool } from '../../support/postgres-pool.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { embeddedPostgres } from '../../support/postgres-servers.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { beginCommand, completeCommand, leaseOf } from '../redis/support/commands.js';
 import { ownStore, userPool } from './support/fixture.js';
 
@@ -19,39 +18,25 @@ async function partition(pool: Pool): Promise<void> {
   await pool.query(documentedSql('PARTITION BY HASH'));
 }
 
-const partitioned = new PostgresHarness({
-  ...embeddedPostgres,
-  name: `${embeddedPostgres.name}, partitioned`,
-  start: async (options) => {
-    const server = await embeddedPostgres.start(options);
-    const newDatabase = async () => {
-      const url = await server.newDatabase();
-      await migrate({ url });
-      const pool = openPostgresPool(url);
-      await partition(pool);
-      await pool.end();
-      return url;
-    };
-    return { ...server, newDatabase };
-  },
-});
+const partitioned = new PostgresHarness(
+  { ...embeddedPostgres, name: `${embeddedPostgres.name}, partitioned` },
+  partition,
+);
 
 describeStoreConformance({ describe, it }, partitioned.underTest);
 describeStoreConformance({ describe, it }, partitioned.onItsOwnClock);
 
-afterAll(() => partitioned.stop());
+afterAll(() => partitioned.close());
 
 describe('A table that is partitioned as the documentation says', () => {
-  let server: PostgresServer;
+  const server = usePostgres();
   let url: string;
   let pool: Pool;
 
   beforeAll(async () => {
-    server = await startPostgres();
     url = await server.newDatabase();
     await migrate({ url });
   });
-  afterAll(() => server.stop());
 
   async function count(table: string): Promise<number> {
     const { rows } = await pool.query(`SELECT count(*)::integer AS count FROM ${table}`);

@@ -1,26 +1,24 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { usePostgres } from '../../support/use-postgres.js';
+import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { migrate, postgresStore, type PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Lease } from '../../../lib/core/record.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { newRecordKey, TIMEOUT_MS } from '../redis/support/commands.js';
 import { until } from '../redis/support/until.js';
 import { acquire, end, watch as watchFor } from '../redis/support/watching.js';
 import { closeAfterTest, ownStore, userPool } from './support/fixture.js';
 
-let server: PostgresServer;
+const server = usePostgres();
 let url: string;
 let observer: Pool;
 
 beforeAll(async () => {
-  server = await startPostgres();
   url = await server.newDatabase();
   await migrate({ url });
 });
 beforeEach(() => {
   observer = userPool(url);
 });
-afterAll(() => server.stop());
 
 const watch = (store: PostgresIdempotencyStore, record: Pick<Lease, 'recordKey'>) =>
   watchFor(store, record, 10_000);

@@ -1,23 +1,21 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate } from 'nestjs-idempotency/postgres';
 import type { Lease } from '../../../lib/core/record.js';
-import type { PostgresServer } from '../../support/postgres-server.js';
 import { postgresServers } from '../../support/postgres-servers.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { newRecordKey, newToken } from '../redis/support/commands.js';
 import { ownStore, userPool } from './support/fixture.js';
 import { TransactionalAttempt } from './support/transactional-attempt.js';
 
 describe.each(postgresServers)('The lock on a record, $name', (version) => {
-  let server: PostgresServer;
+  const server = usePostgres(version);
   let url: string;
 
   beforeAll(async () => {
-    server = await version.start();
     url = await server.newDatabase();
     await migrate({ url });
   });
-  afterAll(() => server.stop());
 
   const started = () => {
     const pool = userPool(url);

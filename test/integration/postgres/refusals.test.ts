@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { expect, it } from '@jest/globals';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Fingerprint } from 'nestjs-idempotency';
 import { attendedPool } from '../../support/attended-pool.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { beginCommand, completeCommand } from '../redis/support/commands.js';
 import { userPool } from './support/fixture.js';
 
 const BODY_BYTES = 1_048_576;
 
-let server: PostgresServer;
-beforeAll(async () => {
-  server = await startPostgres();
-});
-afterAll(() => server.stop());
+const server = usePostgres();
 
 it('a mismatch moves no body, a replay does', async () => {
   const url = await server.newDatabase();

@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate } from 'nestjs-idempotency/postgres';
 import type { TransactionEnd } from '../../../lib/core/held-transaction.js';
 import { documentedSql } from '../../support/documented-sql.js';
-import type { PostgresServer } from '../../support/postgres-server.js';
 import { postgresServers } from '../../support/postgres-servers.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { ownStore, userPool } from './support/fixture.js';
 import { TransactionalAttempt } from './support/transactional-attempt.js';
 
@@ -30,12 +30,7 @@ async function fill(pool: Pool, records: number): Promise<void> {
 }
 
 describe.each(postgresServers)('Serializable transactions of different keys, $name', (version) => {
-  let server: PostgresServer;
-
-  beforeAll(async () => {
-    server = await version.start();
-  });
-  afterAll(() => server.stop());
+  const server = usePostgres(version);
 
   describe.each(['whole', 'partitioned'])('in a table that is %s', (kind) => {
     let url: string;

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { Pool, PoolClient } from 'pg';
 import { migrate } from 'nestjs-idempotency/postgres';
 import {
@@ -6,8 +6,8 @@ import {
   type OpenTransaction,
   type TransactionOptions,
 } from '../../../lib/core/unit-of-work.js';
-import type { PostgresServer } from '../../support/postgres-server.js';
 import { postgresServers } from '../../support/postgres-servers.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { ownStore, userPool } from './support/fixture.js';
 import { TransactionalAttempt } from './support/transactional-attempt.js';
 
@@ -39,17 +39,15 @@ class OpenHearted extends UnitOfWork<PoolClient> {
 }
 
 describe.each(postgresServers)('A handler on $name', (version) => {
-  let server: PostgresServer;
+  const server = usePostgres(version);
   let url: string;
 
   beforeAll(async () => {
-    server = await version.start();
     url = await server.newDatabase();
     await migrate({ url });
     const pool = userPool(url);
     await pool.query('CREATE TABLE ledger (note text)');
   });
-  afterAll(() => server.stop());
 
   const opened = async () => {
     const pool = userPool(url);

@@ -11,8 +11,9 @@ import { JSON_CODEC } from '../../../lib/codecs/json/json-codec.js';
 import { valueFormat } from '../../../lib/transports/call/outcome-format.js';
 import { recoverableCall } from '../../../lib/transports/call/call-recovery.js';
 import { noServices } from '../../support/no-services.js';
-import { startPostgres } from '../../support/postgres-server.js';
-import { startRedis } from '../../support/redis-server.js';
+import { sharedServer } from '../../support/shared-servers/use-shared-server.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
+import { sharedDatabase } from '../../support/use-postgres.js';
 import { abandon, recordOf, type AbandonedCall } from './support/abandon.js';
 
 const RECORDS = 40;
@@ -21,31 +22,27 @@ const TIMEOUT_MS = 10_000;
 
 const STORES = {
   Redis: async () => {
-    const server = await startRedis();
-    return { server, open: () => redisStore({ url: server.url }) };
+    const { url } = await sharedServer('redis');
+    return () => redisStore({ url });
   },
   PostgreSQL: async () => {
-    const server = await startPostgres();
-    const url = await server.newDatabase();
+    const url = await sharedDatabase();
     const store = postgresStore({ url });
     await store.migrate();
     await store.close();
-    return { server, open: () => postgresStore({ url }) };
+    return () => postgresStore({ url });
   },
 };
 
 describe.each(Object.entries(STORES))('Without a turn, on %s', (_, start) => {
-  let started: Awaited<ReturnType<typeof start>> | undefined;
   const stores: IdempotencyStore[] = [];
 
   beforeAll(async () => {
-    started = await start();
-    const { open } = started;
+    const open = await start();
     stores.push(...Array.from({ length: AT_ONCE }, () => open()));
-  });
+  }, START_HOOK_MS);
   afterAll(async () => {
     for (const store of stores) await store.close();
-    await started?.server.stop();
   });
 
   it(`each of ${RECORDS} records is recovered once by ${AT_ONCE} processes at it`, async () => {

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { migrate } from 'nestjs-idempotency/postgres';
 import { openPostgresPool } from '../../support/postgres-pool.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { until } from '../redis/support/until.js';
 import { WorkerProcess } from './acceptance/worker-process.js';
 import { adapterNames } from './adapters/index.js';
@@ -12,13 +12,12 @@ const START_MS = 120_000;
 const RETRIES_MS = 60_000;
 
 describe('a transactional route', () => {
-  let server: PostgresServer;
+  const server = usePostgres();
   let observer: Pool;
   let worker: WorkerProcess;
   let mortal: WorkerProcess;
 
   beforeAll(async () => {
-    server = await startPostgres();
     const url = await server.newDatabase();
     await migrate({ url });
     observer = openPostgresPool(url);
@@ -28,7 +27,6 @@ describe('a transactional route', () => {
   afterAll(async () => {
     await Promise.all([worker, mortal].map((process) => process.kill()));
     await observer.end();
-    await server.stop();
   });
 
   async function rows(id: string): Promise<number> {

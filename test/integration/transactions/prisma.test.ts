@@ -4,17 +4,17 @@ import { createRequire } from 'node:module';
 import { join, relative } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { IdempotencyOptionsError, type UnitOfWork } from 'nestjs-idempotency';
 import { prismaUnitOfWork, TransactionAbortedError } from 'nestjs-idempotency/prisma';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import {
   type EffectsClient,
   type EffectsTransaction,
   generatePrismaClient,
 } from '../../support/prisma/generate-client.js';
 import { projectRoot } from '../../support/project-root.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { openClient, prisma } from './adapters/prisma.js';
 import { describeUnitOfWork } from './unit-of-work-suite.js';
 
@@ -78,14 +78,9 @@ describe('prismaUnitOfWork', () => {
   }, 120_000);
 
   describe('on a real server', () => {
-    let server: PostgresServer;
+    const server = usePostgres();
     let client: EffectsClient;
     let unitOfWork: UnitOfWork<EffectsTransaction>;
-
-    beforeAll(async () => {
-      server = await startPostgres();
-    });
-    afterAll(() => server.stop());
 
     beforeEach(async () => {
       client = await openClient(await server.newDatabase(), 1);

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import openKnex from 'knex';
 import { CamelCasePlugin, Kysely, ParseJSONResultsPlugin, PostgresDialect } from 'kysely';
 import { knexUnitOfWork } from 'nestjs-idempotency/knex';
@@ -7,8 +7,8 @@ import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate } from 'nestjs-idempotency/postgres';
 import type { UnitOfWork } from '../../../lib/core/unit-of-work.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { ShiftingRelay } from '../../support/shifting-relay.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { closeAfterTest, ownStore, throughPort, userPool } from '../postgres/support/fixture.js';
 import { TransactionalAttempt } from '../postgres/support/transactional-attempt.js';
 import { adapterNames, adapterOf } from './adapters/index.js';
@@ -18,14 +18,10 @@ const LOCK = 'server_version_num';
 const COMPLETE = "(SELECT 'stored' FROM stored";
 const MISMATCHED = { code: 'idempotency_store_reply_mismatched' };
 
-let server: PostgresServer;
+const server = usePostgres();
 let url: string;
 let relay: ShiftingRelay;
 
-beforeAll(async () => {
-  server = await startPostgres();
-});
-afterAll(() => server.stop());
 beforeEach(async () => {
   url = await server.newDatabase();
   await migrate({ url });

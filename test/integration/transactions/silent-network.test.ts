@@ -1,16 +1,7 @@
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Pool } from 'pg';
 import { openPostgresPool } from '../../support/postgres-pool.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { until } from '../redis/support/until.js';
 import { adapterOf } from './adapters/index.js';
 import { type SilentRelay, startSilentRelay } from './support/silent-relay.js';
@@ -21,15 +12,10 @@ const SHORT_PATIENCE_MS = 300;
 const LONG_WAIT_MS = 60_000;
 
 describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answered', (name) => {
-  let server: PostgresServer;
+  const server = usePostgres();
   let observer: Pool;
   let relay: SilentRelay;
   let opened: OpenedUnitOfWork<never>;
-
-  beforeAll(async () => {
-    server = await startPostgres();
-  });
-  afterAll(() => server.stop());
 
   beforeEach(async () => {
     const url = await server.newDatabase();

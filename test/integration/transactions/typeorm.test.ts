@@ -1,4 +1,5 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { usePostgres } from '../../support/use-postgres.js';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { IdempotencyOptionsError, type UnitOfWork } from 'nestjs-idempotency';
 import {
   TransactionAbortedError,
@@ -6,7 +7,6 @@ import {
   typeOrmUnitOfWork,
 } from 'nestjs-idempotency/typeorm';
 import { DataSource, type EntityManager } from 'typeorm';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { until } from '../redis/support/until.js';
 import { Effect, openDataSource, typeorm } from './adapters/typeorm.js';
 import { describeUnitOfWork } from './unit-of-work-suite.js';
@@ -27,14 +27,9 @@ describe('typeOrmUnitOfWork', () => {
   });
 
   describe('on a real server', () => {
-    let server: PostgresServer;
+    const server = usePostgres();
     let dataSource: DataSource;
     let unitOfWork: UnitOfWork<EntityManager>;
-
-    beforeAll(async () => {
-      server = await startPostgres();
-    });
-    afterAll(() => server.stop());
 
     beforeEach(async () => {
       dataSource = await openDataSource(await server.newDatabase(), 2);

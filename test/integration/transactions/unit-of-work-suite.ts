@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { createHash } from 'node:crypto';
 import { setImmediate } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import type {
   IsolationLevel,
@@ -12,7 +12,7 @@ import type {
 } from '../../../lib/core/unit-of-work.js';
 import { isRunning } from '../../support/is-running.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { usePostgres } from '../../support/use-postgres.js';
 import { until } from '../redis/support/until.js';
 
 /** An adapter, and the application around it. */
@@ -82,26 +82,19 @@ const VALUES: readonly [string, string, TransactionValue, string | null][] = [
 
 /** What every adapter owes whoever calls the port, on a real server. */
 export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>): void {
-  let server: PostgresServer;
+  const server = usePostgres();
   let url: string;
   let observer: Pool;
   let opened: OpenedUnitOfWork<Handle> | undefined;
 
   type Transaction = OpenTransaction<Handle>;
 
-  beforeAll(async () => {
-    server = await startPostgres({
-      settings: {
-        deadlock_timeout: '50ms',
-        // Without it a backend would sleep on after its client is gone.
-        client_connection_check_interval: '50ms',
-      },
-    });
-  });
-  afterAll(() => server.stop());
-
   beforeEach(async () => {
-    url = await server.newDatabase();
+    url = await server.newDatabase({
+      deadlock_timeout: '50ms',
+      // Without it a backend would sleep on after its client is gone.
+      client_connection_check_interval: '50ms',
+    });
     observer = openPostgresPool(url);
     await observer.query(TABLES);
   });

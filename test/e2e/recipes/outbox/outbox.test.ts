@@ -13,8 +13,8 @@ import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { until } from '../../../integration/redis/support/until.js';
 import { openPostgresPool } from '../../../support/postgres-pool.js';
-import { startPostgres, type PostgresServer } from '../../../support/postgres-server.js';
 import { typescriptNodeOptions } from '../../../support/typescript/node-options.js';
+import { usePostgres } from '../../../support/use-postgres.js';
 import { callingApp, type CallingApp } from '../../calls/support/calling-app.js';
 import { Orders } from './orders.js';
 import { OutboxRelay, type OutboxMessage, type Publish } from './outbox-relay.js';
@@ -35,14 +35,13 @@ class Invoices {
 
 const folder = mkdtempSync(join(tmpdir(), 'idempotency-outbox-'));
 const broker = join(folder, 'broker');
-let server: PostgresServer;
+const server = usePostgres();
 let url: string;
 let pool: Pool;
 let app: CallingApp;
 let children: ChildProcess[] = [];
 
 beforeAll(async () => {
-  server = await startPostgres();
   url = await server.newDatabase();
   await migrate({ url });
   pool = openPostgresPool(url);
@@ -56,7 +55,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await app.nest.close();
   await pool.end();
-  await server.stop();
   rmSync(folder, { recursive: true });
 });
 beforeEach(() => {

