@@ -178,6 +178,9 @@ export function sameRequest(server: Server): void {
   it('C87b host, forwarded addresses and TLS are no part of the request', () =>
     expectSame('C87b', 'first', 'through proxies'));
 
+  it('C87b the absolute form of a request is the same request', () =>
+    expectSame('C87b', 'first', 'in absolute form'));
+
   it('C87b the parameters of the host of a route are', async () => {
     await expectSame('C87b', 'of a tenant', 'of a tenant');
     await expectReused('C87b', 'of a tenant', 'of another tenant');

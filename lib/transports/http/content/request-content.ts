@@ -18,7 +18,7 @@ export interface PlatformRequest {
 }
 
 export function contentOf(request: PlatformRequest): RequestContent {
-  const url = request.originalUrl ?? request.url;
+  const url = originForm(request.originalUrl ?? request.url);
   const mark = url.indexOf('?');
   const { method, headers, body, rawBody } = request;
   return {
@@ -31,6 +31,17 @@ export function contentOf(request: PlatformRequest): RequestContent {
     hasUnreadBody: body === undefined && hasBody(request),
     rawBody: rawBody instanceof Uint8Array ? rawBody : undefined,
   };
+}
+
+/** The scheme and the authority in front of a request target's path: RFC 9112 §3.2.2, as clients send it to a proxy. */
+const ABSOLUTE = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
+
+/** The same target as clients send it to a server: the host of a request is no part of its content (contract C87b). */
+function originForm(target: string): string {
+  if (target.startsWith('/')) return target;
+  const path = target.replace(ABSOLUTE, '');
+  // An absolute form without a path asks for the root.
+  return path.length < target.length && !path.startsWith('/') ? `/${path}` : path;
 }
 
 /** Whether the body is a form of several parts, which are compared without the boundary between them. */
