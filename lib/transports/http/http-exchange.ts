@@ -12,6 +12,7 @@ export interface HttpExchange {
   readonly rawResponse: ServerResponse;
   /** The status as it is set now. */
   status(): number;
+  setStatus(status: number): void;
   headers(): OutgoingHttpHeaders;
   setHeader(name: string, value: string): void;
   removeHeader(name: string): void;
@@ -27,6 +28,8 @@ export interface HttpExchange {
   record(sink: AnswerSink): () => boolean;
   /** Ends an answer that no handler is going to make. */
   end(): void;
+  /** Has Nest end the answer where it would render a page: there is no value to make one of. */
+  endInsteadOfRendering(): void;
 }
 
 /** @param request - Nest's: Express' or Fastify's. */
@@ -45,6 +48,7 @@ function isFastify(response: unknown): response is FastifyReply & { send: Send }
 
 interface ExpressResponse extends ServerResponse {
   json: Send;
+  render: () => void;
 }
 
 type Send = (...args: [body?: unknown]) => unknown;
@@ -61,6 +65,10 @@ class ExpressExchange implements HttpExchange {
 
   status(): number {
     return this.rawResponse.statusCode;
+  }
+
+  setStatus(status: number): void {
+    this.rawResponse.statusCode = status;
   }
 
   headers(): OutgoingHttpHeaders {
@@ -86,7 +94,7 @@ class ExpressExchange implements HttpExchange {
 
   restoreHead(status: number, headers: OutgoingHttpHeaders): void {
     const { rawResponse } = this;
-    rawResponse.statusCode = status;
+    this.setStatus(status);
     for (const name of rawResponse.getHeaderNames()) rawResponse.removeHeader(name);
     for (const [name, value] of Object.entries(copied(headers))) {
       if (value !== undefined) rawResponse.setHeader(name, value);
@@ -100,6 +108,12 @@ class ExpressExchange implements HttpExchange {
 
   end(): void {
     this.rawResponse.end();
+  }
+
+  endInsteadOfRendering(): void {
+    this.rawResponse.render = () => {
+      this.end();
+    };
   }
 }
 
@@ -121,6 +135,10 @@ class FastifyExchange implements HttpExchange {
     return this.reply.statusCode;
   }
 
+  setStatus(status: number): void {
+    this.reply.statusCode = status;
+  }
+
   headers(): OutgoingHttpHeaders {
     return copied(this.reply.getHeaders());
   }
@@ -131,6 +149,8 @@ class FastifyExchange implements HttpExchange {
 
   removeHeader(name: string): void {
     this.reply.removeHeader(name);
+    // Where middleware sets it.
+    this.reply.raw.removeHeader(name);
   }
 
   setHeadersOf(body: unknown, fields: Readonly<Record<string, string>>): void {
@@ -145,7 +165,7 @@ class FastifyExchange implements HttpExchange {
 
   restoreHead(status: number, headers: OutgoingHttpHeaders): void {
     const { reply } = this;
-    reply.statusCode = status;
+    this.setStatus(status);
     for (const name of Object.keys(reply.getHeaders())) reply.removeHeader(name);
     for (const [name, value] of Object.entries(copied(headers))) reply.header(name, value);
   }
@@ -157,6 +177,16 @@ class FastifyExchange implements HttpExchange {
 
   end(): void {
     this.reply.send();
+  }
+
+  endInsteadOfRendering(): void {
+    const { reply } = this;
+    Object.assign(reply, {
+      view: () => {
+        this.end();
+        return reply;
+      },
+    });
   }
 }
 

@@ -14,6 +14,7 @@ export class HttpReplay implements AnswerSink {
 
   constructor(
     private readonly answer: HttpAnswer,
+    readonly marker: string,
     readonly headersBefore: OutgoingHttpHeaders,
   ) {}
 
@@ -35,6 +36,10 @@ export class HttpReplay implements AnswerSink {
 
   outgrown(): Promise<Replacement> {
     return Promise.resolve(this.answer);
+  }
+
+  get status(): number {
+    return this.answer.status;
   }
 
   /** What the replayed operation "returns" to outer interceptors: the body if it is JSON, else nothing. */

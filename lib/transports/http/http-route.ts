@@ -3,6 +3,8 @@ import {
   HEADERS_METADATA,
   HOST_METADATA,
   METHOD_METADATA,
+  REDIRECT_METADATA,
+  RENDER_METADATA,
   RESPONSE_PASSTHROUGH_METADATA,
   ROUTE_ARGS_METADATA,
   SSE_METADATA,
@@ -27,6 +29,8 @@ export interface HttpRoute {
   readonly protocol: ResolvedProtocolOptions;
   /** The handler takes the response into its own hands: `@Res()` or `@Next()` without passthrough. */
   readonly isNative: boolean;
+  /** What Nest makes of the value that the handler returns, whoever else answers. */
+  readonly rendition: 'page' | 'redirect' | 'body' | 'nothing';
   /** Names of the route's `@Header` fields, in lower case: Nest sets them before any interceptor runs. */
   readonly routeHeaders: ReadonlySet<string>;
   readonly replayHeaders: ReplayHeaders;
@@ -75,6 +79,7 @@ export function httpRoute(
     options,
     protocol,
     isNative,
+    rendition: renditionOf(handler, isNative),
     routeHeaders: routeHeaders(handler),
     replayHeaders:
       replayHeaders === undefined
@@ -109,6 +114,14 @@ function takesResponse(controller: Type, method: string): boolean {
     passthrough !== true &&
     Object.keys(parameters ?? {}).some((parameter) => RESPONSE_PARAMETERS.test(parameter))
   );
+}
+
+/** As Nest decides it: `@Render()` before `@Redirect()` before a handler with the response in its own hands. */
+function renditionOf(handler: Handler, isNative: boolean): HttpRoute['rendition'] {
+  if (Reflect.getMetadata(RENDER_METADATA, handler)) return 'page';
+  const redirect = Reflect.getMetadata(REDIRECT_METADATA, handler) as { url?: unknown } | undefined;
+  if (typeof redirect?.url === 'string') return 'redirect';
+  return isNative ? 'nothing' : 'body';
 }
 
 function routeHeaders(handler: Handler): ReadonlySet<string> {

@@ -85,6 +85,10 @@ export class HttpRun implements AnswerSink {
     return this.route.options.maxStoredBytes;
   }
 
+  get marker(): string {
+    return this.route.options.replayHeader;
+  }
+
   get isStarted(): boolean {
     return this.latestStream > 0;
   }

@@ -113,6 +113,8 @@ export class HttpTransport {
     route: HttpRoute,
   ): Promise<Course> {
     if (!isEnabled(context, route.operation, route.options)) return { kind: 'unprotected' };
+    // What middleware or `@Header()` has set would mark refusals, too.
+    if (!exchange.rawResponse.headersSent) exchange.removeHeader(route.options.replayHeader);
     const claimed = httpClaim(context, exchange, route);
     const claim = claimed instanceof Promise ? await claimed : claimed;
     if (claim === undefined) return { kind: 'unprotected' };
@@ -133,8 +135,9 @@ export class HttpTransport {
         if (answer === undefined) {
           return refuse(exchange, new ResponseNotKeptProblem(route.problems));
         }
-        const marked = markedReplay(answer, route.options.replayHeader);
-        return { kind: 'replay', replay: new HttpReplay(marked, exchange.headers()) };
+        const { replayHeader } = route.options;
+        const marked = markedReplay(answer, replayHeader);
+        return { kind: 'replay', replay: new HttpReplay(marked, replayHeader, exchange.headers()) };
       }
       case 'reject':
         return refuse(exchange, new PROBLEMS[decision.reason](route.problems));
@@ -170,7 +173,7 @@ function follow(
   course: Course,
   next: CallHandler,
   exchange: HttpExchange,
-  { isNative }: HttpRoute,
+  { rendition }: HttpRoute,
   subscriber: Subscriber<unknown>,
 ): void {
   switch (course.kind) {
@@ -182,8 +185,11 @@ function follow(
       if (!replay.isStarted) {
         replay.isStarted = true;
         exchange.record(replay);
+        // By it Fastify chooses the schema that the value has to fit.
+        exchange.setStatus(replay.status);
+        if (rendition === 'page') exchange.endInsteadOfRendering();
         // A handler with the response in its own hands would have ended it itself.
-        if (isNative) exchange.end();
+        if (rendition === 'nothing') exchange.end();
       }
       subscriber.next(replay.value);
       subscriber.complete();

@@ -8,6 +8,8 @@ export type Replacement = HttpAnswer | undefined;
 export interface AnswerSink {
   /** The header fields that were there before the handler ran: a replacement leaves them alone. */
   readonly headersBefore: OutgoingHttpHeaders;
+  /** The field that marks replays: taken off the answer that was made, whoever has set it (contract C73). */
+  readonly marker: string;
   /** Bytes of a body that are held; more means {@link outgrown}. */
   readonly maxHeldBytes: number;
   /** Whether an answer that begins now is none of the handler's and passes unheld. */

@@ -75,10 +75,14 @@ export class FastifyRecorder {
       return;
     }
     reply[RECORDER] = undefined;
+    if (payload instanceof Response) this.adopt(payload);
+    reply.removeHeader(sink.marker);
+    raw.unmark();
     if (sink.isFromOutside()) {
       raw.uninstall();
       sink.passFromOutside();
-      done(null, payload);
+      // Fastify would set the fields of a web response once more.
+      done(null, payload instanceof Response ? payload.body : payload);
       return;
     }
     // Fastify sends a second time when the handler settles and the response looks untouched, and so do
@@ -114,7 +118,6 @@ export class FastifyRecorder {
 
   private async decide(payload: unknown): Promise<Decided> {
     const { reply, sink } = this;
-    if (payload instanceof Response) this.adopt(payload);
     const holding = hold(payload, sink.maxHeldBytes);
     const held = holding instanceof Promise ? await holding : holding;
     const status = reply.statusCode;

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { AnswerSink } from './answer-sink.js';
 import { DrainWaiters, leadsListeners } from './drain-waiters.js';
-import { reasonOf, setFields, setReason } from './response-head.js';
+import { reasonOf, setFields, setReason, withoutField } from './response-head.js';
 import {
   checkStatusLine,
   headersSentError,
@@ -60,6 +60,14 @@ export class RawRecorder implements ResponseRecorder {
     this.knownWaiters?.watch(false);
   }
 
+  /** Takes the mark of a replay off an answer that is none. */
+  unmark(): void {
+    const { response, sink } = this;
+    if (response.hasHeader(sink.marker)) {
+      this.shadow.under('removeHeader').call(response, sink.marker);
+    }
+  }
+
   get isHeadersSent(): boolean {
     return this.headWritten || this.phase !== 'recording';
   }
@@ -75,7 +83,8 @@ export class RawRecorder implements ResponseRecorder {
   writeHead(status: number, reason: string | undefined, fields: HeaderFields | undefined): void {
     const { response } = this;
     if (this.passes()) {
-      const args = [status, reason, fields].filter((argument) => argument !== undefined);
+      const unmarked = fields && withoutField(fields, this.sink.marker);
+      const args = [status, reason, unmarked].filter((argument) => argument !== undefined);
       this.shadow.under('writeHead').apply(response, args as [number]);
       return;
     }
@@ -85,12 +94,12 @@ export class RawRecorder implements ResponseRecorder {
     response.statusCode = status;
     if (reason !== undefined) response.statusMessage = reason;
     setFields(response, fields);
-    this.headWritten = true;
+    this.finishHead();
   }
 
   flushHeaders(): void {
     if (this.passes()) this.shadow.under('flushHeaders').call(this.response);
-    else this.headWritten = true;
+    else this.finishHead();
   }
 
   write(
@@ -102,7 +111,7 @@ export class RawRecorder implements ResponseRecorder {
       return this.shadow.under('write').call(this.response, chunk, encoding ?? 'utf8', callback);
     }
     if (this.ended) return this.keepWaiting(callback);
-    this.headWritten = true;
+    this.finishHead();
     this.hold(chunk, encoding);
     if (this.phase === 'recording' && this.heldBytes > this.sink.maxHeldBytes) void this.outgrow();
     if (this.phase === 'outgrowing') {
@@ -132,10 +141,18 @@ export class RawRecorder implements ResponseRecorder {
       return;
     }
     checkStatusLine(this.response.statusCode, reasonOf(this.response));
+    this.finishHead();
     this.ended = true;
     this.endCallback = callback;
     if (chunk !== undefined) this.hold(chunk, encoding);
     if (this.phase === 'recording') void this.decide();
+  }
+
+  /** No field can be set any more. */
+  private finishHead(): void {
+    if (this.headWritten) return;
+    this.unmark();
+    this.headWritten = true;
   }
 
   /** Whether this call goes straight to the response: it is open, or the answer comes from outside. */
@@ -143,6 +160,7 @@ export class RawRecorder implements ResponseRecorder {
     if (this.phase === 'recording' && this.sink.isFromOutside()) {
       this.isFromOutside = true;
       this.sink.passFromOutside();
+      this.unmark();
       this.uninstall();
     }
     return this.phase === 'open';

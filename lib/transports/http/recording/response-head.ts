@@ -1,4 +1,4 @@
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { HeaderFields } from './response-shadow.js';
 
 /** HTTP/2 has none, and Node warns of whoever asks (RFC 9113 §8.3.2). */
@@ -12,6 +12,18 @@ export function reasonOf(response: ServerResponse): string | undefined {
 
 export function setReason(response: ServerResponse, reason: string | undefined): void {
   if (hasReason(response)) Object.assign(response, { statusMessage: reason });
+}
+
+/** The fields without one of them. */
+export function withoutField(fields: HeaderFields, name: string): HeaderFields {
+  const isOther = (other: unknown) => String(other).toLowerCase() !== name.toLowerCase();
+  if (!Array.isArray(fields)) {
+    const named = Object.entries(fields as OutgoingHttpHeaders);
+    return Object.fromEntries(named.filter(([other]) => isOther(other)));
+  }
+  const list = fields as readonly (OutgoingHttpHeader | readonly [string, string])[];
+  const isPaired = Array.isArray(list[0]);
+  return list.filter((field, i) => isOther([isPaired ? field : list[i - (i % 2)]].flat()[0]));
 }
 
 /** As `writeHead` does it: they replace what was there. */
