@@ -112,6 +112,7 @@ export {
   KeyInvalidProblem,
   KeyMissingProblem,
   KeyReusedProblem,
+  MisconfiguredProblem,
   OutcomeUnknownProblem,
   PROBLEM_TYPE_BASE,
   ResponseNotKeptProblem,

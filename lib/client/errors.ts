@@ -17,6 +17,7 @@ export const PROBLEM_RETRYABLE = {
   idempotency_response_not_kept: false,
   idempotency_outcome_unknown: false,
   idempotency_content_invalid: false,
+  idempotency_options_invalid: true,
   idempotency_shutting_down: true,
   idempotency_transaction_conflict: true,
   idempotency_store_unavailable: true,

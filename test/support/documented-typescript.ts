@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
 import { projectRoot } from './project-root.js';
@@ -7,6 +7,23 @@ import { projectRoot } from './project-root.js';
 export function samplesOf(page: string): string[] {
   const text = readFileSync(join(projectRoot, page), 'utf8');
   return [...text.matchAll(/```ts\n(.*?)```/gs)].map(([, code = '']) => code);
+}
+
+/** Where a sample stands, and its text. */
+export interface DocumentedFile {
+  readonly place: string;
+  readonly code: string;
+}
+
+/** The samples that are whole files, on the README and in `docs`: those that import something. The others are excerpts. */
+export function documentedFiles(): DocumentedFile[] {
+  const docs = readdirSync(join(projectRoot, 'docs')).filter((name) => name.endsWith('.md'));
+  const pages = ['README.md', ...docs.map((name) => `docs/${name}`)];
+  return pages.flatMap((page) =>
+    samplesOf(page).flatMap((code, index) =>
+      /^import /m.test(code) ? { place: `${page}, ${index}`, code } : [],
+    ),
+  );
 }
 
 /**
@@ -18,26 +35,64 @@ export function complaintsAbout(
   samples: readonly string[],
   otherFiles: Readonly<Record<string, string>>,
 ): string[] {
+  const files = new Map(Object.entries(otherFiles));
+  const sources = samples.map((code, index) => ({ place: `sample ${index}`, code }));
+  return complaints(sources, files, {}).map(({ place, text }) => `${place}: ${text}`);
+}
+
+/** TS2304 and TS2307: what a page leaves to its reader. That nothing else is missing, the tests of the pages see. */
+const LEFT_TO_READERS = new Set([2304, 2307]);
+
+/** What the compiler says of samples in a project such as `nest new` of Nest 11 makes: of CommonJS modules. */
+export function complaintsInCommonJs(sources: readonly DocumentedFile[]): string[] {
+  const packageJson = new Map([['package.json', '{ "type": "commonjs" }']]);
+  const found = complaints(sources, packageJson, {
+    target: ts.ScriptTarget.ES2023,
+    verbatimModuleSyntax: false,
+    esModuleInterop: true,
+    strict: false,
+    strictNullChecks: true,
+    noUncheckedIndexedAccess: false,
+    exactOptionalPropertyTypes: false,
+  });
+  return found
+    .filter(({ code }) => !LEFT_TO_READERS.has(code))
+    .map(({ place, text }) => `${place}: ${text}`);
+}
+
+function complaints(
+  sources: readonly DocumentedFile[],
+  otherFiles: ReadonlyMap<string, string>,
+  own: ts.CompilerOptions,
+) {
   const pathOf = (name: string) => join(projectRoot, 'test', name);
-  const paths = samples.map((_, index) => pathOf(`sample-${index}-of-a-page.ts`));
+  // A folder of its own where there is a package.json.
+  const folder = otherFiles.has('package.json') ? 'sample-project' : '.';
+  const paths = sources.map((_, index) => pathOf(join(folder, `sample-${index}-of-a-page.ts`)));
   const files = new Map([
-    ...Object.entries(otherFiles).map(([name, text]) => [pathOf(name), text] as const),
-    ...paths.map((path, index) => [path, samples[index] ?? ''] as const),
+    ...[...otherFiles].map(([name, text]) => [pathOf(join(folder, name)), text] as const),
+    ...paths.map((path, index) => [path, sources[index]?.code ?? ''] as const),
   ]);
   const config = ts.readConfigFile(pathOf('tsconfig.json'), (name) => ts.sys.readFile(name));
   const { options } = ts.parseJsonConfigFileContent(config.config, ts.sys, pathOf('.'));
-  const host = ts.createCompilerHost(options);
+  const all = { ...options, ...own };
+  const host = ts.createCompilerHost(all);
+  const { directoryExists } = host;
+  host.directoryExists = (name) =>
+    name === pathOf(folder) || (directoryExists?.call(host, name) ?? true);
   host.fileExists = (name) => files.has(name) || ts.sys.fileExists(name);
   host.readFile = (name) => files.get(name) ?? ts.sys.readFile(name);
-  const program = ts.createProgram(paths, options, host);
+  const program = ts.createProgram(paths, all, host);
   return paths.flatMap((path, index) => {
     const source = program.getSourceFile(path);
     const found = [
       ...program.getSyntacticDiagnostics(source),
       ...program.getSemanticDiagnostics(source),
     ];
-    return found.map(
-      ({ messageText }) => `sample ${index}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`,
-    );
+    return found.map(({ code, messageText }) => ({
+      place: sources[index]?.place ?? '',
+      code,
+      text: ts.flattenDiagnosticMessageText(messageText, '\n'),
+    }));
   });
 }

@@ -75,7 +75,7 @@ function scopeOf({ operation, scope }: CallRoute, args: readonly unknown[]): Sco
   const answer =
     scope === undefined ? [] : (atOnce('scope', scope(...args), operation) as ScopeAnswer);
   const isNobodys = Array.isArray(answer) && answer.length === 0;
-  return isNobodys ? [] : toScope(answer);
+  return isNobodys ? [] : toScope(answer, operation);
 }
 
 /** What is compared of a call; without the option `payload` nothing is. */

@@ -1,5 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { Scope } from '../../core/record-key.js';
+import { askOptionLater } from '../request/ask-option.js';
 import { anonymousScope, principalOf, toScope } from '../request/scope.js';
 import { callerUnknown } from './call-refusals.js';
 import type { ValueRoute } from './value-route.js';
@@ -18,9 +19,12 @@ export async function callerScope(
   remedy: string,
 ): Promise<Scope | undefined> {
   const { scope, anonymous } = options;
-  const answer = scope === undefined ? principalOf(userOf()) : await scope(context);
+  const answer =
+    scope === undefined
+      ? principalOf(userOf())
+      : await askOptionLater('scope', operation, () => scope(context));
   return (
-    toScope(answer) ??
+    toScope(answer, operation) ??
     anonymousScope(anonymous, () => {
       throw callerUnknown(operation, remedy);
     })

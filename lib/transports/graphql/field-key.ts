@@ -2,6 +2,7 @@ import type { ExecutionContext } from '@nestjs/common';
 import { OperationRejectedError } from '../../core/errors.js';
 import { atOnce } from '../../core/when-ready.js';
 import { keyMissing } from '../call/call-refusals.js';
+import { askOption, askOptionLater } from '../request/ask-option.js';
 import { isOfSyntax, type ParsedKey } from '../request/idempotency-key.js';
 import { argumentKey } from './argument-key.js';
 import type { FieldInfo, GraphqlField } from './graphql-field.js';
@@ -22,8 +23,11 @@ export async function fieldKey(
   const { key: choose, required } = options;
   const key =
     typeof choose === 'function'
-      ? plainKey(atOnce('key', choose(context), operation), route)
-      : await keyInField(field, route);
+      ? plainKey(
+          askOption('key', operation, () => atOnce('key', choose(context), operation)),
+          route,
+        )
+      : await askOptionLater('keySyntax', operation, () => keyInField(field, route));
   if (key === false) throw keyMalformed(route);
   if (key === undefined && required) throw keyMissing(operation, remedyFor(route));
   return key;

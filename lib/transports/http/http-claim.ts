@@ -8,6 +8,7 @@ import { recordKey, type Scope } from '../../core/record-key.js';
 import { atOnce, whenReady } from '../../core/when-ready.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { HttpRoute } from './http-route.js';
+import { askOption } from '../request/ask-option.js';
 import { fieldLines, keyInLines } from '../request/idempotency-key.js';
 import { anonymousScope } from '../request/scope.js';
 import {
@@ -35,7 +36,7 @@ export function httpClaim(
   const { options } = route;
   const key = keyOf(context, exchange, route);
   if (key === undefined) return undefined;
-  return whenReady(requestScope(context, exchange.request, options.scope), (known) => {
+  return whenReady(requestScope(context, exchange.request, route), (known) => {
     const refuseCaller = () => refuse(exchange, new CallerUnknownProblem(route.problems));
     const scope = known ?? anonymousScope(options.anonymous, refuseCaller);
     if (scope === undefined) return undefined;
@@ -81,14 +82,16 @@ function keyOf(
   exchange: HttpExchange,
   route: HttpRoute,
 ): string | undefined {
-  const { options, keyField, problems } = route;
+  const { options, keyField, operation, problems } = route;
   const key =
     keyField === undefined
       ? chosenKey(context, exchange, route)
-      : keyInLines(
-          fieldLines(exchange.rawHeaders, keyField),
-          options.keySyntax,
-          options.maxKeyLength,
+      : askOption('keySyntax', operation, () =>
+          keyInLines(
+            fieldLines(exchange.rawHeaders, keyField),
+            options.keySyntax,
+            options.maxKeyLength,
+          ),
         );
   if (key === false) return refuse(exchange, new KeyInvalidProblem(problems));
   if (key === undefined && options.required)
@@ -103,7 +106,10 @@ function chosenKey(
 ): string | false | undefined {
   let chosen: unknown;
   try {
-    chosen = typeof key === 'function' ? atOnce('key', key(context), operation) : undefined;
+    chosen =
+      typeof key === 'function'
+        ? askOption('key', operation, () => atOnce('key', key(context), operation))
+        : undefined;
   } catch (error) {
     // As payloadField() and payloadKey() say it.
     if (hasCode(error, 'idempotency_key_invalid')) return false;

@@ -1,7 +1,8 @@
-import { StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs/common';
+import { Logger, StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs/common';
 import { from, Observable, throwError, type Subscriber } from 'rxjs';
 import type { Attempt } from '../../core/attempt.js';
 import type { Claim } from '../../core/claim.js';
+import { IdempotencyOptionsError } from '../../core/errors.js';
 import type { RejectionReason } from '../../core/events.js';
 import { contextOf } from '../../core/attempt-context.js';
 import { placeOn } from '../../core/place-on.js';
@@ -19,6 +20,7 @@ import { HttpRun } from './http-run.js';
 import {
   InProgressProblem,
   KeyReusedProblem,
+  MisconfiguredProblem,
   OutcomeUnknownProblem,
   ResponseNotKeptProblem,
   ShuttingDownProblem,
@@ -36,6 +38,8 @@ const PROBLEMS: Record<RejectionReason, new (context: ProblemContext) => Idempot
   store_unavailable: StoreUnavailableProblem,
   shutting_down: ShuttingDownProblem,
 };
+
+const logger = new Logger('Idempotency');
 
 /** What becomes of a request; a refusal is thrown. */
 type Course =
@@ -101,7 +105,11 @@ export class HttpTransport {
   ): Undertaking {
     const known = this.undertakings.get(exchange.request);
     if (known !== undefined) return known;
-    const course = this.decide(context, exchange, route);
+    const course = this.decide(context, exchange, route).catch((error: unknown) => {
+      if (!(error instanceof IdempotencyOptionsError)) throw error;
+      logger.error(error.message, error.stack);
+      return refuse(exchange, new MisconfiguredProblem(route.problems));
+    });
     const undertaking = { course, waiting: 0 };
     this.undertakings.set(exchange.request, undertaking);
     return undertaking;

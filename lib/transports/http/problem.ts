@@ -228,6 +228,24 @@ export class ContentInvalidProblem extends IdempotencyProblem {
   }
 }
 
+/** 500: an option of the operation fails or answers what it must not; the service's log names it. */
+export class MisconfiguredProblem extends IdempotencyProblem {
+  override readonly name = 'MisconfiguredProblem';
+  constructor(context: ProblemContext) {
+    super(
+      {
+        slug: 'misconfigured',
+        status: 500,
+        code: 'idempotency_options_invalid',
+        title: 'The operation is misconfigured',
+        detail: 'Nothing was executed. Repeat the same request with the same key later.',
+        retryable: true,
+      },
+      context,
+    );
+  }
+}
+
 /** 503: the process is shutting down and begins nothing more. */
 export class ShuttingDownProblem extends IdempotencyProblem {
   override readonly name = 'ShuttingDownProblem';

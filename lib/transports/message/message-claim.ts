@@ -4,6 +4,7 @@ import type { Scope } from '../../core/record-key.js';
 import { atOnce } from '../../core/when-ready.js';
 import { callerUnknown } from '../call/call-refusals.js';
 import { checkedKey } from '../call/checked-key.js';
+import { askOption } from '../request/ask-option.js';
 import type { ResolvedRequestOptions, ScopeAnswer } from '../request/request-options.js';
 import { toScope } from '../request/scope.js';
 import { defaultMessageKey } from './keys/default-message-key.js';
@@ -25,7 +26,7 @@ export function messageKey(context: ExecutionContext, route: MessageRoute): stri
   const { key } = options;
   const chosen =
     typeof key === 'function'
-      ? atOnce('key', key(context), operation)
+      ? askOption('key', operation, () => atOnce('key', key(context), operation))
       : defaultMessageKey(key)(context);
   return checkedKey(chosen, route, KEY_REMEDY);
 }
@@ -41,7 +42,7 @@ export async function messageScope(
 ): Promise<Scope> {
   const answer = await tenantOf(context, operation, options.scope);
   const isNone = Array.isArray(answer) && answer.length === 0;
-  const parts = isNone ? [] : toScope(answer);
+  const parts = isNone ? [] : toScope(answer, operation);
   if (parts === undefined) throw callerUnknown(operation, SCOPE_REMEDY);
   return [consumer, ...parts];
 }

@@ -1,6 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../../core/errors.js';
 import { forget } from '../../core/when-ready.js';
+import { askOption } from './ask-option.js';
 import type { ResolvedRequestOptions } from './request-options.js';
 
 /**
@@ -13,7 +14,10 @@ export function isEnabled(
   operation: string,
   { enabled }: Pick<ResolvedRequestOptions, 'enabled'>,
 ): boolean {
-  const answer: unknown = typeof enabled === 'function' ? enabled(context) : enabled;
+  const answer: unknown =
+    typeof enabled === 'function'
+      ? askOption('enabled', operation, () => enabled(context))
+      : enabled;
   if (typeof answer === 'boolean') return answer;
   forget(answer);
   throw new IdempotencyOptionsError(

@@ -3,6 +3,7 @@ import { checkDepth } from '../../core/canonical-json.js';
 import { fingerprint, NO_FINGERPRINT } from '../../core/fingerprint.js';
 import type { Fingerprint } from '../../core/record.js';
 import { selectMembers } from '../../core/content-selection.js';
+import { askOption } from './ask-option.js';
 import { bytesOrJson, chosenContent } from './bytes-or-json.js';
 import type { RequestContent } from './request-content.js';
 import type { FingerprintOption } from './request-options.js';
@@ -25,8 +26,10 @@ export function payloadFingerprint(
 ): PayloadFingerprint {
   if (option === false) return () => NO_FINGERPRINT;
   if (typeof option === 'function') {
-    return (content, context) =>
-      fingerprint([operation, chosenContent(option(content, context), 'fingerprint', operation)]);
+    return (content, context) => {
+      const chosen = askOption('fingerprint', operation, () => option(content, context));
+      return fingerprint([operation, chosenContent(chosen, 'fingerprint', operation)]);
+    };
   }
   if (typeof option === 'string') {
     return ({ path, body }) => fingerprint([operation, path, bytesOrJson(body)]);

@@ -17,12 +17,12 @@ export function principalOf(user: unknown): ScopeAnswer {
  *
  * @throws {@link IdempotencyOptionsError} for a promise among the parts.
  */
-export function toScope(answer: ScopeAnswer): Scope | undefined {
+export function toScope(answer: ScopeAnswer, operation: string): Scope | undefined {
   const parts: readonly unknown[] = Array.isArray(answer) ? answer : [answer];
   if (parts.some(isThenable)) {
     for (const part of parts) forget(part);
     throw new IdempotencyOptionsError(
-      'The function given as the option "scope" answered with a promise among the parts: await each part before.',
+      `The function given as the option "scope" of ${operation} answered with a promise among the parts: await each part before.`,
     );
   }
   return parts.length > 0 && parts.every(isScopePart) ? parts : undefined;

@@ -6,6 +6,7 @@ import { callerScope } from '../call/caller-scope.js';
 import { checkedKey } from '../call/checked-key.js';
 import { emissionsFormat, type ThrownValues } from '../call/outcome-format.js';
 import type { ValueRoute } from '../call/value-route.js';
+import { askOption } from '../request/ask-option.js';
 import { isEnabled } from '../request/is-enabled.js';
 import { payloadContent } from '../request/payload-fingerprint.js';
 import type { RequestContent } from '../request/request-content.js';
@@ -57,7 +58,7 @@ function keyOf(context: ExecutionContext, route: ValueRoute): string | undefined
   const { key } = options;
   const chosen =
     typeof key === 'function'
-      ? atOnce('key', key(context), operation)
+      ? askOption('key', operation, () => atOnce('key', key(context), operation))
       : keyMember(payloadOf(context));
   return checkedKey(chosen, route, KEY_REMEDY);
 }

@@ -1,5 +1,14 @@
-import { Controller, Injectable, Post } from '@nestjs/common';
-import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { Controller, Injectable, Logger, Post, UnauthorizedException } from '@nestjs/common';
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  it,
+  jest,
+} from '@jest/globals';
 import { Idempotent, IdempotencyService, type OutcomeCodec } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
@@ -11,6 +20,7 @@ import { socketCall } from '../../../lib/transports/socket/socket-call.js';
 import { callingApp, type CallingApp } from '../../e2e/calls/support/calling-app.js';
 import { freePort } from '../../support/free-port.js';
 import { platforms } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
@@ -84,6 +94,71 @@ describe.each(platforms)(
     });
   },
 );
+
+describe.each(platforms)('A function that throws, on %s', (platform) => {
+  const throwing = () => {
+    throw new TypeError('planned: no secret-user');
+  };
+  const lines: unknown[][] = [];
+  const log = jest.spyOn(Logger.prototype, 'error');
+
+  beforeEach(() => {
+    lines.length = 0;
+    log.mockImplementation((...line: unknown[]) => void lines.push(line));
+  });
+  afterAll(() => log.mockRestore());
+
+  async function posted(options: object) {
+    const app = await startApp({
+      platform,
+      store: memoryStore(),
+      controllers: [ThingsController],
+      options: { anonymous: 'shared', ...options },
+    });
+    const scenario = app.scenario();
+    const response = await scenario.post('/things');
+    await app.close();
+    return { response, executions: scenario.executions };
+  }
+
+  it.each<[string, unknown]>([
+    ['enabled', throwing],
+    ['key', throwing],
+    ['keySyntax', throwing],
+    ['scope', throwing],
+    ['scope', async () => throwing()],
+    ['fingerprint', throwing],
+  ])('as the option %s is told of by option and operation', async (option, given) => {
+    const { response, executions } = await posted({ [option]: given });
+    expectProblem(response, 'misconfigured');
+    expect(executions).toBe(0);
+    expect(response.body.toString()).not.toMatch(/planned|Things/);
+    expect(lines).toHaveLength(1);
+    const [message, stack] = lines[0] as string[];
+    expect(message).toContain(`the option "${option}" of ThingsController.create failed.`);
+    expect(message).not.toContain('secret');
+    expect(stack).toMatch(/Caused by: TypeError: planned/);
+  });
+
+  it('on purpose, as a guard does, gives its own answer', async () => {
+    const refuse = () => {
+      throw new UnauthorizedException();
+    };
+    const { response } = await posted({ scope: refuse });
+    expect(response.status).toBe(401);
+    expect(lines).toEqual([]);
+  });
+
+  it.each([undefined, null, [undefined]])(
+    'is no scope that answers %j: `anonymous` decides',
+    async (nobody) => {
+      const { response } = await posted({ scope: () => nobody });
+      expect(response.status).toBe(201);
+      const refused = await posted({ scope: () => nobody, anonymous: 'reject' });
+      expectProblem(refused.response, 'caller-unknown');
+    },
+  );
+});
 
 describe('A function that rejects where a call wants an answer at once', () => {
   @Injectable()

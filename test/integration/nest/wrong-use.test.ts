@@ -22,7 +22,6 @@ import {
   IdempotencyService,
   jsonCodec,
   payloadKey,
-  type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { postgresStore } from 'nestjs-idempotency/postgres';
@@ -42,7 +41,7 @@ const places: Readonly<Record<string, Place>> = {
   route: { of: 'controllers', type: (...on) => declared(Controller(), Post(), on) },
   'message handler': {
     of: 'controllers',
-    type: (...on) => declared(Controller(), EventPattern('created'), on),
+    type: (...on) => declared(Controller(), EventPattern('created') as MethodDecorator, on),
   },
   gateway: {
     of: 'providers',

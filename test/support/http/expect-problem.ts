@@ -52,6 +52,12 @@ export const problems = {
     code: 'idempotency_outcome_unknown',
     retryable: false,
   },
+  misconfigured: {
+    status: 500,
+    title: 'The operation is misconfigured',
+    code: 'idempotency_options_invalid',
+    retryable: true,
+  },
   'content-invalid': {
     status: 400,
     title: "The request's content cannot be compared",

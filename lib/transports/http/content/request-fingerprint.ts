@@ -11,6 +11,7 @@ import type { Fingerprint } from '../../../core/record.js';
 import { formContent } from './form-content.js';
 import type { RequestContent } from '../../request/request-content.js';
 import type { FingerprintOption } from '../../request/request-options.js';
+import { askOption } from '../../request/ask-option.js';
 import { bytesOrJson, chosenContent } from '../../request/bytes-or-json.js';
 import { isForm } from './request-content.js';
 
@@ -38,8 +39,10 @@ export function requestFingerprint(
 ): RequestFingerprint {
   if (option === false) return () => NO_FINGERPRINT;
   if (typeof option === 'function') {
-    return (content, context) =>
-      fingerprint([operation, chosenContent(option(content, context), 'fingerprint', operation)]);
+    return (content, context) => {
+      const chosen = askOption('fingerprint', operation, () => option(content, context));
+      return fingerprint([operation, chosenContent(chosen, 'fingerprint', operation)]);
+    };
   }
   const ofForm = (context: ExecutionContext, select: Selection) =>
     formContent(context.switchToHttp().getRequest(), select, isMulterBound);

@@ -1,0 +1,55 @@
+import { IntrinsicException } from '@nestjs/common';
+import { IdempotencyOptionsError, isIdempotencyError } from '../../core/errors.js';
+import { isThenable, type Awaitable } from '../../core/when-ready.js';
+
+/** What to do where a function has failed because it found nothing. */
+const REMEDIES: Readonly<Record<string, string>> = {
+  scope:
+    ' Where nobody is known, have it return undefined: the option "anonymous" says what becomes of such callers.',
+  key: ' Where there is no key, have it return undefined.',
+};
+
+/**
+ * Asks a function that was given as an option of an operation.
+ *
+ * @throws {@link IdempotencyOptionsError} where it fails; but an exception that is an answer itself, such as Nest's
+ * `UnauthorizedException`, as it is.
+ */
+export function askOption<Answer>(option: string, operation: string, ask: () => Answer): Answer {
+  try {
+    return ask();
+  } catch (error) {
+    throw failureOf(option, operation, error);
+  }
+}
+
+/** As {@link askOption}, of a function that may answer later. */
+export function askOptionLater<Answer>(
+  option: string,
+  operation: string,
+  ask: () => Awaitable<Answer>,
+): Answer | Promise<Answer> {
+  const answer = askOption(option, operation, ask);
+  if (!isThenable(answer)) return answer;
+  return Promise.resolve(answer).catch((error: unknown) => {
+    throw failureOf(option, operation, error);
+  });
+}
+
+function failureOf(option: string, operation: string, cause: unknown): unknown {
+  if (isAnswer(cause)) return cause;
+  const error = new IdempotencyOptionsError(
+    `The function given as the option "${option}" of ${operation} failed.${REMEDIES[option] ?? ''}`,
+    { cause },
+  );
+  // Nest's filters log the stack, and no cause.
+  const origin = cause instanceof Error ? cause.stack : String(cause);
+  error.stack = `${error.stack ?? error.message}\nCaused by: ${origin ?? ''}`;
+  return error;
+}
+
+/** Whether somebody is meant to read it: exceptions of HTTP, of messages and gateways, of GraphQL, and this library's. */
+function isAnswer(error: unknown): boolean {
+  if (error instanceof IntrinsicException || isIdempotencyError(error)) return true;
+  return error instanceof Error && ('getError' in error || 'extensions' in error);
+}
