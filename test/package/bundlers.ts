@@ -1,0 +1,89 @@
+import type { GeneratedSources } from './generated-sources.js';
+
+/** How a built application is made one file, as Nest's users do it. */
+export interface Bundler {
+  readonly name: string;
+  /** What has to be written for it. */
+  readonly files: GeneratedSources;
+  readonly command: readonly [program: string, ...args: string[]];
+  /** What comes out. */
+  readonly output: string;
+}
+
+/** What Nest requires where it is there: the recipe of its documentation leaves it out of bundles. */
+const LAZY = [
+  '@nestjs/microservices',
+  '@nestjs/microservices/microservices.module',
+  '@nestjs/websockets/socket-module',
+  'class-validator',
+  'class-transformer',
+  'class-transformer/storage',
+  // The one of pg.
+  'pg-native',
+];
+
+export const esbuildCommonJs: Bundler = {
+  name: 'esbuild, CommonJS',
+  files: {},
+  command: esbuild('--format=cjs', '--outfile=bundle/main.cjs'),
+  output: 'bundle/main.cjs',
+};
+
+export const esbuildModule: Bundler = {
+  name: 'esbuild, ES module',
+  files: {},
+  // Under names that nothing in the bundle has.
+  command: esbuild(
+    '--format=esm',
+    '--outfile=bundle/main.mjs',
+    "--banner:js=import { createRequire as bannerCreateRequire } from 'node:module'; const require = bannerCreateRequire(import.meta.url);",
+  ),
+  output: 'bundle/main.mjs',
+};
+
+/** What stands in Nest's documentation of serverless functions. */
+export const nestWebpack: Bundler = {
+  name: 'nest build --webpack, without externals',
+  files: {
+    'webpack.one-file.js': `const lazy = ${JSON.stringify(LAZY)};
+module.exports = (options, webpack) => ({
+  ...options,
+  externals: [],
+  output: { ...options.output, libraryTarget: 'commonjs2', filename: '../bundle/main.js' },
+  plugins: [
+    ...options.plugins,
+    new webpack.IgnorePlugin({ checkResource: (resource) => lazy.includes(resource) }),
+  ],
+});
+`,
+  },
+  command: ['npx', 'nest', 'build', '--webpack', '--webpackPath', 'webpack.one-file.js'],
+  output: 'bundle/main.js',
+};
+
+export const webpackModule: Bundler = {
+  name: 'webpack, ES module',
+  files: {
+    'webpack.one-file.mjs': `import { resolve } from 'node:path';
+import webpack from 'webpack';
+const lazy = ${JSON.stringify(LAZY)};
+export default {
+  target: 'node20',
+  mode: 'production',
+  // Class names count: providers and operations are called by them.
+  optimization: { minimize: false },
+  entry: './dist/main.js',
+  experiments: { outputModule: true },
+  output: { path: resolve('bundle'), filename: 'main.mjs', module: true, chunkFormat: 'module', asyncChunks: false },
+  plugins: [new webpack.IgnorePlugin({ checkResource: (resource) => lazy.includes(resource) })],
+};
+`,
+  },
+  command: ['npx', 'webpack', '--config', 'webpack.one-file.mjs'],
+  output: 'bundle/main.mjs',
+};
+
+function esbuild(...args: string[]): ['npx', ...string[]] {
+  const externals = LAZY.map((name) => `--external:${name}`);
+  return ['npx', 'esbuild', 'dist/main.js', '--bundle', '--platform=node', ...externals, ...args];
+}

@@ -1,0 +1,46 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { outsideEnvironment } from '../support/packed-package.js';
+
+const TIMEOUT_MS = 240_000;
+
+export interface CommandOptions {
+  readonly cwd: string;
+  /** The folder of the Node that runs it, and whatever it starts. */
+  readonly bin?: string;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+/** Runs a program to its end. Rejects with all that it has written if it fails, or does not end. */
+export async function runCommand(
+  program: string,
+  args: readonly string[],
+  { cwd, bin, env }: CommandOptions,
+): Promise<string> {
+  const child = spawn(program, args, {
+    cwd,
+    env: { ...environmentOf(bin), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    // A group of its own, which is ended as a whole: npm does not end what it has started.
+    detached: true,
+  });
+  let log = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (chunk: Buffer) => (log += chunk.toString()));
+  }
+  const impatient = setTimeout(() => process.kill(-child.pid!, 'SIGKILL'), TIMEOUT_MS);
+  try {
+    const [code, signal] = (await once(child, 'close')) as [number | null, string | null];
+    if (code === 0) return log;
+    throw new Error(`${[program, ...args].join(' ')} ended with ${code ?? signal}:\n${log}`);
+  } finally {
+    clearTimeout(impatient);
+  }
+}
+
+/** The environment of a person at a terminal, whose Node is the one in `bin`. */
+export function environmentOf(bin: string | undefined): NodeJS.ProcessEnv {
+  const { NODE_ENV, JEST_WORKER_ID, FORCE_COLOR, ...rest } = outsideEnvironment();
+  const path = bin === undefined ? rest.PATH : `${bin}:${rest.PATH ?? ''}`;
+  return { ...rest, PATH: path, NO_COLOR: '1' };
+}

@@ -1,0 +1,77 @@
+import { randomUUID } from 'node:crypto';
+import { join } from 'node:path';
+import { expect } from '@jest/globals';
+import { onFreePort } from '../support/on-free-port.js';
+import { startServerProcess } from '../support/server-process.js';
+import { environmentOf } from './run-command.js';
+
+const START_TIMEOUT_MS = 60_000;
+const STOP_TIMEOUT_MS = 5_000;
+
+export interface Program {
+  /** The folder that it runs in. */
+  readonly dir: string;
+  /** The file of it that Node runs. */
+  readonly main: string;
+  /** The folder of the Node. */
+  readonly bin: string;
+  readonly env?: NodeJS.ProcessEnv;
+}
+
+/** Starts a program, sends it everything twice, and looks into its ledger. */
+export async function expectOnceEach(program: Program): Promise<void> {
+  const { dir, main, bin } = program;
+  const app = await onFreePort(async (port) => {
+    const url = `http://127.0.0.1:${String(port)}`;
+    const server = await startServerProcess({
+      name: main,
+      program: join(bin, 'node'),
+      args: [main],
+      dir,
+      env: { ...environmentOf(bin), ...program.env, PORT: String(port) },
+      readyLog: /Nest application successfully started/,
+      isReady: () =>
+        fetch(url).then(
+          ({ ok }) => ok,
+          () => false,
+        ),
+      startTimeoutMs: START_TIMEOUT_MS,
+      stopTimeoutMs: STOP_TIMEOUT_MS,
+    });
+    return { url, server };
+  });
+  try {
+    const { url } = app;
+    const key = randomUUID();
+    const charge = (amount: number) =>
+      fetch(`${url}/charges`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          'idempotency-key': key,
+          'x-user': 'alice',
+        },
+        body: JSON.stringify({ amount }),
+      });
+    const print = () => fetch(`${url}/receipts/${key}`, { method: 'POST' });
+    const answers: unknown[] = [];
+    for (const send of [() => charge(1250), () => charge(1250), () => charge(999), print, print]) {
+      const answer = await send();
+      const replayed = answer.headers.get('idempotent-replayed');
+      answers.push([answer.status, replayed, await answer.json()]);
+    }
+    const charged = { charge: 1, amount: 1250, attempt: 1 };
+    const printed = { order: key, receipt: 1 };
+    expect(answers).toEqual([
+      [201, null, charged],
+      [201, 'true', charged],
+      [422, null, expect.objectContaining({ code: 'idempotency_key_reused' })],
+      [201, null, printed],
+      [201, null, printed],
+    ]);
+    const ledger = await fetch(`${url}/ledger`);
+    expect(await ledger.json()).toEqual({ charges: 1, receipts: 1 });
+  } finally {
+    await app.server.stop();
+  }
+}
