@@ -209,9 +209,10 @@ describe.each(SCAFFOLDS)('a new project of Nest $nest', (scaffold) => {
     let postgres: PostgresServer;
 
     beforeAll(async () => {
+      redis = await startRedis();
+      postgres = await startPostgres();
       await project.install('ioredis', 'pg');
       await project.write(moduleWithStores(js));
-      [redis, postgres] = await Promise.all([startRedis(), startPostgres()]);
     });
 
     afterAll(async () => {
