@@ -243,10 +243,16 @@ module.exports = {
       comment:
         'Who has no GraphQL installs nothing for it: a static import would load it for everybody.',
       severity: 'error',
-      from: { path: '^lib/', pathNot: '^lib/transports/graphql/(index\\.ts$|directive/)' },
+      from: {
+        path: '^lib/',
+        pathNot: '^lib/transports/graphql/(index|directive/idempotent-directive)\\.ts$',
+      },
       to: {
-        path: '^lib/transports/graphql/(index\\.ts$|directive/)',
-        dependencyTypesNot: ['dynamic-import'],
+        path: [
+          '^lib/transports/graphql/(index|directive/idempotent-directive)\\.ts$',
+          '^node_modules/graphql/',
+        ],
+        dependencyTypesNot: ['dynamic-import', 'type-only', 'type-import'],
       },
     },
     {

@@ -67,6 +67,23 @@ export default defineConfig(
 
       // The declaration files are the documentation: a return type is written, not inferred.
       '@typescript-eslint/explicit-module-boundary-types': 'error',
+      // In a bundle there is no file beside its own, and in CommonJS no import.meta.
+      'no-restricted-imports': ['error', 'node:module'],
+      'no-restricted-globals': ['error', '__dirname', '__filename', 'require'],
+      'no-restricted-syntax': [
+        'error',
+        { selector: 'MetaProperty[meta.name="import"]', message: 'CommonJS has none.' },
+        {
+          selector:
+            'ImportExpression[source.value=/^[^.]/]:not(TryStatement > BlockStatement.block ImportExpression)',
+          message: 'Within a try: a bundler leaves it be where the package is not installed.',
+        },
+        {
+          selector: 'ImportExpression:not([source.type="Literal"])',
+          message: 'No bundler can follow it.',
+        },
+      ],
+
       // A library does not write to its host's console, and does not end its process.
       'no-console': 'error',
       'no-restricted-properties': ['error', { object: 'process', property: 'exit' }],

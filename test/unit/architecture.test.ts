@@ -364,8 +364,14 @@ const forbidden: readonly ForbiddenImport[] = [
   },
   {
     from: 'lib/transports/graphql/early.ts',
-    imports: './directive/directive.js',
-    reaches: 'lib/transports/graphql/directive/directive.ts',
+    imports: './directive/idempotent-directive.js',
+    reaches: 'lib/transports/graphql/directive/idempotent-directive.ts',
+    rule: 'directive-is-loaded-when-it-is-needed',
+  },
+  {
+    from: 'lib/transports/graphql/directive/early.ts',
+    imports: 'graphql',
+    reaches: 'node_modules/graphql/index.js',
     rule: 'directive-is-loaded-when-it-is-needed',
   },
   {
@@ -592,8 +598,11 @@ export { x as y } from 'opossum';
   'lib/transports/graphql/transport.ts': `export { x } from '../../core/record.js';
 export const load = () => import('./directive/directive.js');
 `,
-  'lib/transports/graphql/index.ts': `export { y } from './directive/directive.js';\n`,
-  'lib/transports/graphql/directive/directive.ts': `export { x as y } from 'graphql';\n`,
+  'lib/transports/graphql/index.ts': `export { x } from './directive/idempotent-directive.js';\n`,
+  'lib/transports/graphql/directive/idempotent-directive.ts': `export { x } from 'graphql';\n`,
+  'lib/transports/graphql/directive/directive.ts': `export type { x as y } from 'graphql';
+export const load = () => import('graphql');
+`,
   'lib/transports/message/index.ts': `export { x } from '../../core/record.js';
 export const load = () => import('@nestjs/microservices');
 `,
@@ -747,6 +756,47 @@ export class Service {
         'regexp/no-super-linear-move: lib/found-anywhere.ts',
         'regexp/no-super-linear-move: lib/sticky.ts',
         'regexp/no-super-linear-move: lib/trim.ts',
+      ]);
+    } finally {
+      await tree.remove();
+    }
+  });
+
+  it('sees what a bundle or a CommonJS build would break, in lib', async () => {
+    const loading = (text: string) => `export const load = async (): Promise<unknown> => {
+  ${text}
+};
+`;
+    const tree = await plant({
+      'lib/requiring.ts': `export { createRequire } from 'node:module';\n`,
+      'lib/beside.ts': `export const folder = import.meta.url;\n`,
+      'lib/unguarded.ts': loading(`return await import('node:net');`),
+      'lib/by-name.ts': loading(`const name = String(1);
+  try {
+    return await import(name);
+  } catch {
+    return 0;
+  }`),
+      'lib/own.ts': loading(`return await import('./guarded.js');`),
+      'lib/guarded.ts': loading(`try {
+    return await import('node:net');
+  } catch {
+    return 0;
+  }`),
+      'lib/in-catch.ts': loading(`try {
+    return 1;
+  } catch {
+    return await import('node:net');
+  }`),
+    });
+    try {
+      expect((await lintFindings(tree.root)).sort()).toEqual([
+        '@typescript-eslint/no-unsafe-assignment: lib/beside.ts',
+        'no-restricted-imports: lib/requiring.ts',
+        'no-restricted-syntax: lib/beside.ts',
+        'no-restricted-syntax: lib/by-name.ts',
+        'no-restricted-syntax: lib/in-catch.ts',
+        'no-restricted-syntax: lib/unguarded.ts',
       ]);
     } finally {
       await tree.remove();

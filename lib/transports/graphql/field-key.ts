@@ -5,6 +5,7 @@ import { keyMissing } from '../call/call-refusals.js';
 import { askOption, askOptionLater } from '../request/ask-option.js';
 import { isOfSyntax, type ParsedKey } from '../request/idempotency-key.js';
 import { argumentKey } from './argument-key.js';
+import { loadDirectiveKey } from './directive/directive-key.js';
 import type { FieldInfo, GraphqlField } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
 import { headerKey } from './header-key.js';
@@ -50,7 +51,7 @@ async function directiveKeyOf(info: FieldInfo): Promise<ParsedKey | undefined> {
     directives.some(({ name }) => name.value === 'idempotent'),
   );
   if (!hasDirective) return undefined;
-  const { directiveKey } = await import('./directive/directive-key.js');
+  const directiveKey = await loadDirectiveKey();
   return directiveKey(info);
 }
 

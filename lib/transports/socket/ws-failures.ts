@@ -1,9 +1,14 @@
+import { missingPeer } from '../../core/missing-peer.js';
 import { ToldFailures, type ToldExceptionClass } from '../call/told-failures.js';
 
 /** Loads the package, which is there where a gateway is. */
 export async function wsFailures(): Promise<ToldFailures> {
-  const { WsException } = (await import('@nestjs/websockets')) as {
-    WsException: ToldExceptionClass;
-  };
-  return new ToldFailures(WsException);
+  try {
+    const { WsException } = (await import('@nestjs/websockets')) as {
+      WsException: ToldExceptionClass;
+    };
+    return new ToldFailures(WsException);
+  } catch (error) {
+    throw missingPeer(error, '@nestjs/websockets', 'A gateway needs');
+  }
 }
