@@ -172,6 +172,13 @@ export function replay(server: Server): void {
     expect(marker(again.lines)).toEqual([]);
   });
 
+  it('C73 a first answer is not marked, whatever its handler sets', async () => {
+    const story = server.story('C73');
+    const answers = [];
+    for (let i = 0; i < 2; i += 1) answers.push(await story.send('charge that marks itself'));
+    expect(answers.map(({ lines }) => marker(lines))).toEqual([[], ['true']]);
+  });
+
   it('C73a a browser may read the marker and Retry-After', async () => {
     const story = server.story('C73a');
     await story.send('charge from a page');

@@ -134,6 +134,14 @@ export class AnswersController {
     return { execution: await scenario.execute() };
   }
 
+  @Post('marks-itself')
+  @Header('Idempotent-Replayed', 'true')
+  @Idempotent()
+  async marksItself(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
+    reply.header('IDEMPOTENT-REPLAYED', 'true');
+    return { execution: await scenario.execute() };
+  }
+
   @Post('secret')
   @Idempotent({ storeBody: false })
   async secret(@InScenario() scenario: Scenario) {
