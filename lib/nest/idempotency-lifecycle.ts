@@ -15,6 +15,7 @@ import {
 } from '../transports/http/recording/fastify-recorder.js';
 import { LogReporter } from './log-reporter.js';
 import { RouteRegistry } from './routes/route-registry.js';
+import { warnWithoutShutdownHooks } from './shutdown-hooks.js';
 
 /** Starts and ends the layer with the application. */
 @Injectable()
@@ -44,6 +45,7 @@ export class IdempotencyLifecycle
     host.init$.subscribe(() => {
       this.hookIntoFastify();
     });
+    warnWithoutShutdownHooks(host, this.logger);
   }
 
   async onModuleInit(): Promise<void> {

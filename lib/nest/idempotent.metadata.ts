@@ -1,16 +1,27 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Handler } from '../transports/http/http-route.js';
 import type { IdempotencyOptions } from './idempotency-options.js';
 
 const OPTIONS = 'nestjs-idempotency:options';
+const OTHER_OPTIONS = 'nestjs-idempotency:other-options';
 
 /** Notes what `@Idempotent()` was given on a controller or a method. */
 export function setIdempotentOptions(target: object, options: IdempotencyOptions): void {
+  const before = Reflect.getOwnMetadata(OPTIONS, target) as IdempotencyOptions | undefined;
+  if (before !== undefined && !isDeepStrictEqual(before, options)) {
+    Reflect.defineMetadata(OTHER_OPTIONS, true, target);
+  }
   Reflect.defineMetadata(OPTIONS, options, target);
 }
 
 /** What `@Idempotent()` was given, or `undefined` where it does not stand. */
 export function idempotentOptions(target: object): IdempotencyOptions | undefined {
   return Reflect.getMetadata(OPTIONS, target) as IdempotencyOptions | undefined;
+}
+
+/** Whether `@Idempotent()` stands there more than once, with different options: the last applied, the upper one, counts. */
+export function hasOtherOptions(target: object): boolean {
+  return Reflect.hasOwnMetadata(OTHER_OPTIONS, target);
 }
 
 const REPORTS_ENTRY = 'nestjs-idempotency:reports-entry';

@@ -1,4 +1,5 @@
-import { METHOD_METADATA } from '@nestjs/common/constants.js';
+import { RequestMethod } from '@nestjs/common';
+import { METHOD_METADATA, SSE_METADATA } from '@nestjs/common/constants.js';
 import { MetadataScanner } from '@nestjs/core';
 import { canonicalJson } from '../../core/canonical-json.js';
 import type { Handler } from '../../transports/http/http-route.js';
@@ -45,9 +46,14 @@ export function isMutation(resolver: object, handler: Handler): boolean {
   return (declared ?? Reflect.getMetadata(RESOLVER_TYPE, resolver)) === 'Mutation';
 }
 
-/** Whether the decorator on a class is meant for this method, too: of GraphQL's fields, for mutations alone. */
+/**
+ * Whether the decorator on a class is meant for this method, too: of GraphQL's fields, for mutations alone, and not for
+ * streams of events, which are read by GET. The requests of other safe methods pass it by.
+ */
 export function isMeantByClass(host: object, handler: Handler): boolean {
-  return !kindsOf(handler).includes('graphql') || isMutation(host, handler);
+  if (kindsOf(handler).includes('graphql')) return isMutation(host, handler);
+  const isStream = Reflect.hasMetadata(SSE_METADATA, handler);
+  return !isStream || Reflect.getMetadata(METHOD_METADATA, handler) !== RequestMethod.GET;
 }
 
 /** Whether a message handler was declared by `@EventPattern`. */

@@ -1,4 +1,5 @@
-import { METHOD_METADATA } from '@nestjs/common/constants.js';
+import { RequestMethod, type Type } from '@nestjs/common';
+import { METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
 import { MetadataScanner } from '@nestjs/core';
 import type { Handler } from '../../transports/http/http-route.js';
 
@@ -7,6 +8,21 @@ export function routeNames(prototype: object): string[] {
   const methods = prototype as Readonly<Record<string, object>>;
   const names = new MetadataScanner().getAllMethodNames(prototype);
   return names.filter((name) => Reflect.hasMetadata(METHOD_METADATA, methods[name] ?? {}));
+}
+
+/** What a handler of a controller answers, `POST /payments` say, as its decorators tell: none where it is no route. */
+export function requestsOf(controller: Type, handler: Handler): string[] {
+  const method = Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod | undefined;
+  if (method === undefined) return [];
+  return pathsOf(controller).flatMap((base) =>
+    pathsOf(handler).map(
+      (path) => `${RequestMethod[method]} ${`/${base}/${path}`.replace(/\/+/g, '/')}`,
+    ),
+  );
+}
+
+function pathsOf(target: object): string[] {
+  return [(Reflect.getMetadata(PATH_METADATA, target) ?? '') as string | string[]].flat();
 }
 
 /** Makes `substitute` look like `method`: what its decorators say, its length, and whether it is asynchronous. */

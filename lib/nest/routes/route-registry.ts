@@ -1,4 +1,4 @@
-import { Inject, Injectable, type Type } from '@nestjs/common';
+import { Inject, Injectable, Logger, type Type } from '@nestjs/common';
 import { ApplicationConfig, DiscoveryService, MetadataScanner } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/errors.js';
 import { within } from '../../core/option-checks.js';
@@ -29,7 +29,14 @@ import {
   type IdempotencyOptions,
 } from '../idempotency-options.js';
 import { IDEMPOTENCY_MODULE_OPTIONS } from '../idempotency.module-definition.js';
-import { entryOf, idempotentOptions, isLayer, reportsEntry } from '../idempotent.metadata.js';
+import {
+  entriesOf,
+  entryOf,
+  hasOtherOptions,
+  idempotentOptions,
+  isLayer,
+  reportsEntry,
+} from '../idempotent.metadata.js';
 import { BodyParsers } from './body-parsers.js';
 import { interceptorsOf } from './bound-interceptors.js';
 import { parsesFormsInside, parsesFormsOutside } from './file-interceptors.js';
@@ -41,14 +48,18 @@ import {
   kindsOf,
   type HandlerKind,
 } from './handler-kinds.js';
+import { requestsOf } from './route-methods.js';
 import { RouteTable } from './route-table.js';
 import { Serializers } from './serializers.js';
 import { checkInstance, checkReached, reportWrappers } from './wrapped-handlers.js';
 
-/** An operation as it is known by its name. */
-interface NamedOperation {
+interface Place {
   readonly controller: Type;
   readonly handler: Handler;
+}
+
+/** An operation as it is known by its name. */
+interface NamedOperation extends Place {
   readonly recoverable: RecoverableOperation | undefined;
 }
 
@@ -61,6 +72,7 @@ export class RouteRegistry {
   readonly graphql = this.table((host, handler) => this.graphqlRoute(host, handler));
   /** Methods that handle no requests, as `@Idempotent()` left them. */
   readonly calls = this.table((host, handler) => this.callRoute(host, handler));
+  private readonly logger = new Logger('Idempotency');
   private readonly operations = new Map<string, NamedOperation>();
   private readonly tables: Readonly<Partial<Record<HandlerKind, RouteTable<unknown>>>> = {
     http: this.http,
@@ -101,6 +113,7 @@ export class RouteRegistry {
       if (entries.length === 0) checkSomethingToProtect(type, prototype);
     }
     checkInstances(this.discovery.getProviders());
+    this.warnOfNoEffect();
   }
 
   /** Whether there is a protected handler of this kind. */
@@ -159,7 +172,9 @@ export class RouteRegistry {
     const { http, protocol } = resolveOptions(this.options, ...layersOf(controller, handler));
     const isMulterBound = parsesFormsOutside(controller, handler);
     const route = httpRoute(controller, handler, http, protocol, isMulterBound);
-    if (http.enabled !== false && !isSafeRoute(handler)) this.checkContent(route, handler);
+    // Requests that are never protected have no records, whose names could meet.
+    if (isSafeRoute(handler)) return route;
+    if (http.enabled !== false) this.checkContent(route, handler);
     this.claimName(route.operation, controller, handler, recoverableRoute(route));
     return route;
   }
@@ -236,10 +251,43 @@ export class RouteRegistry {
     const other = this.operations.get(operation);
     if (other !== undefined && (other.controller !== controller || other.handler !== handler)) {
       throw new IdempotencyOptionsError(
-        `Two operations are named "${operation}": ${nameOf(other.controller, other.handler)} and ${nameOf(controller, handler)}. One would replay the other's outcomes: give each its own name by @Idempotent({ operation: '…' }).`,
+        `Two operations are named "${operation}": ${this.placeOf(other)} and ${this.placeOf({ controller, handler })}. One would replay the other's outcomes: give each its own name by @Idempotent({ operation: '…' }) on the method, or each class its own.`,
       );
     }
     this.operations.set(operation, { controller, handler, recoverable });
+  }
+
+  private placeOf({ controller, handler }: Place): string {
+    const hosts = [...this.discovery.getControllers(), ...this.discovery.getProviders()];
+    const modules = hosts.filter(({ metatype }) => metatype === controller);
+    const names = new Set(modules.map(({ host }) => host?.metatype.name ?? 'no module'));
+    const where = [...requestsOf(controller, handler), `in ${[...names].join(' and ')}`];
+    return `${nameOf(controller, handler)} (${where.join(', ')})`;
+  }
+
+  /** Tells of what is no mistake that stops a start, and has no effect. */
+  private warnOfNoEffect(): void {
+    const seen = new Set<Handler>();
+    for (const { controller, handler, kinds } of this.protectedHandlers()) {
+      const own = idempotentOptions(handler);
+      if (own === undefined || own.enabled === false || seen.has(handler)) continue;
+      seen.add(handler);
+      if (kinds.some((kind) => kind !== 'http') || !isSafeRoute(handler)) continue;
+      this.logger.warn(
+        `@Idempotent() on ${this.placeOf({ controller, handler })} has no effect: requests of a safe method are never protected, for they change nothing. Remove it there, or take POST for a request that has an effect.`,
+      );
+    }
+    for (const { type, prototype } of this.classes()) {
+      const protectedOnes = [type, ...entriesOf(prototype).values()];
+      for (const target of protectedOnes.filter(hasOtherOptions)) {
+        if (seen.has(target)) continue;
+        seen.add(target);
+        const place = target === type ? type.name : nameOf(type, target);
+        this.logger.warn(
+          `@Idempotent() stands on ${place} more than once, with different options: those of the upper one count, and the others are ignored. Leave one of them.`,
+        );
+      }
+    }
   }
 }
 

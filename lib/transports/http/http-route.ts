@@ -59,16 +59,17 @@ export function httpRoute(
   const operation = options.operation ?? `${controller.name}.${handler.name}`;
   if (Reflect.getMetadata(SSE_METADATA, handler) !== undefined) {
     throw new IdempotencyOptionsError(
-      `${operation} is an @Sse() route: an endless stream has no outcome that could be replayed. Remove @Idempotent() from it.`,
+      `${operation} is an @Sse() route: an endless stream has no outcome that could be replayed. Remove @Idempotent() from it; where it stands on the class and the stream is not read by GET, put it on the methods that are to run once.`,
     );
   }
   const isNative = takesResponse(controller, handler.name);
-  if (isNative && typeof protocol.onTakeover === 'function') {
+  const isSafe = isSafeRoute(handler);
+  if (isNative && typeof protocol.onTakeover === 'function' && !isSafe) {
     throw new IdempotencyOptionsError(
       `${operation} answers by @Res() itself, so that nothing could send what the function given as the option "onTakeover" finds. Let it return its answer, or set "onTakeover" to 'run' or 'reject' there.`,
     );
   }
-  if (isNative && protocol.transactional && !isSafeRoute(handler)) {
+  if (isNative && protocol.transactional && !isSafe) {
     throw new IdempotencyOptionsError(
       `${operation} answers by @Res() itself, so that nobody knows when it has written the last of its transaction. Let it return its answer, or set "transactional" to false there.`,
     );
