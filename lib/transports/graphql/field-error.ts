@@ -1,15 +1,10 @@
-import { IntrinsicException, Logger } from '@nestjs/common';
+import { IntrinsicException } from '@nestjs/common';
 import { ContentNotComparableError } from '../../core/canonical-json.js';
 import {
   FailureReplayedError,
-  IdempotencyOptionsError,
   OperationRejectedError,
   ValueNotStorableError,
 } from '../../core/errors.js';
-
-const MISCONFIGURED = 'The operation is misconfigured: the log of the service says how.';
-
-const logger = new Logger('Idempotency');
 
 /**
  * An error that answers a client: GraphQL's errors take over its `extensions`. Nest writes no log of exceptions of its
@@ -46,11 +41,5 @@ export function toldError(error: unknown): unknown {
   if (error instanceof ValueNotStorableError) {
     return Object.assign(error, { extensions: { code: error.code } });
   }
-  // As HTTP's clients: that it is the service's mistake, and no more.
-  if (error instanceof IdempotencyOptionsError) {
-    logger.error(error.message, error.stack);
-    return new FieldError(MISCONFIGURED, { code: error.code }, { cause: error });
-  }
   return error;
 }
-

@@ -100,13 +100,16 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
     throw new TypeError('planned: no secret-user');
   };
   const lines: unknown[][] = [];
-  const log = jest.spyOn(Logger.prototype, 'error');
 
   beforeEach(() => {
     lines.length = 0;
-    log.mockImplementation((...line: unknown[]) => void lines.push(line));
+    jest
+      .spyOn(Logger.prototype, 'error')
+      .mockImplementation((...line: unknown[]) => void lines.push(line));
   });
-  afterAll(() => log.mockRestore());
+  afterEach(() => {
+    jest.restoreAllMocks();
+  });
 
   async function posted(options: object) {
     const app = await startApp({
