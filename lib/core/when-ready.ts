@@ -39,15 +39,23 @@ export function atOnce<Answer>(option: string, answer: Answer, operation?: strin
 
 const warned = new Set<string>();
 
+let warn = (message: string): void => {
+  process.emitWarning(message, { type: 'IdempotencyWarning', code: 'IDEMPOTENCY_PROMISE_IGNORED' });
+};
+
+/** Has such warnings go where the application logs. */
+export function warnBy(report: (message: string) => void): void {
+  warn = report;
+}
+
 /** Ignores the answer of a function that has to answer at once, and warns where it is a promise, once for each option. */
 export function ignoreAnswer(option: string, answer: unknown): void {
   if (!isThenable(answer)) return;
   forget(answer);
   if (warned.has(option)) return;
   warned.add(option);
-  process.emitWarning(
-    `The function given as the option "${option}" returned a promise: it has to answer at once. Its default counts instead.`,
-    { type: 'IdempotencyWarning', code: 'IDEMPOTENCY_PROMISE_IGNORED' },
+  warn(
+    `The function given as the option "${option}" returned a promise: it has to answer at once. Its default counts instead. [IDEMPOTENCY_PROMISE_IGNORED]`,
   );
 }
 

@@ -1,5 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 import type { IdempotencyEvent, IdempotencyEventReporter } from '../core/events.js';
+import { warnBy } from '../core/when-ready.js';
 import { RepeatedWarning } from './repeated-warning.js';
 
 /** Logs what nobody else reports: critical events, and subscribers that fail. */
@@ -12,6 +13,9 @@ export class LogReporter implements IdempotencyEventReporter {
     this.outage = new RepeatedWarning(logger);
     this.opening = new RepeatedWarning(logger);
     this.mismatch = new RepeatedWarning(logger);
+    warnBy((message) => {
+      logger.warn(message);
+    });
   }
 
   critical(event: IdempotencyEvent): void {

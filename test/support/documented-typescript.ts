@@ -86,9 +86,7 @@ function complaints(
   const { options } = ts.parseJsonConfigFileContent(config.config, ts.sys, pathOf('.'));
   const all = { ...options, ...own };
   const host = ts.createCompilerHost(all);
-  const { directoryExists } = host;
-  host.directoryExists = (name) =>
-    name === pathOf(folder) || (directoryExists?.call(host, name) ?? true);
+  host.directoryExists = (name) => name === pathOf(folder) || ts.sys.directoryExists(name);
   host.fileExists = (name) => files.has(name) || ts.sys.fileExists(name);
   host.readFile = (name) => files.get(name) ?? ts.sys.readFile(name);
   const program = ts.createProgram(paths, all, host);

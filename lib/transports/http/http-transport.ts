@@ -107,7 +107,9 @@ export class HttpTransport {
     if (known !== undefined) return known;
     const course = this.decide(context, exchange, route).catch((error: unknown) => {
       if (!(error instanceof IdempotencyOptionsError)) throw error;
-      logger.error(error.message, error.stack);
+      const { operation } = route;
+      const { message, stack } = error;
+      logger.error(message.includes(operation) ? message : `${operation}: ${message}`, stack);
       return refuse(exchange, new MisconfiguredProblem(route.problems));
     });
     const undertaking = { course, waiting: 0 };

@@ -261,14 +261,15 @@ describe('A function that rejects where a message wants an answer at once', () =
   });
 
   it('onFailure: the message comes again, and a warning says why, once', () => {
-    const emitWarning = jest.spyOn(process, 'emitWarning').mockReturnValue(undefined);
+    // Applications have started in this process: their logger hears of it.
+    const warn = jest.spyOn(Logger.prototype, 'warn').mockReturnValue(undefined);
     for (let times = 0; times < 2; times += 1) {
       expect(verdictOn(new Error(), context, rejecting as never)).toBe('requeue');
     }
-    expect(emitWarning.mock.calls).toMatchObject([
-      [expect.stringContaining('option "onFailure" returned a promise'), {}],
+    expect(warn.mock.calls).toEqual([
+      [expect.stringContaining('option "onFailure" returned a promise')],
     ]);
-    emitWarning.mockRestore();
+    warn.mockRestore();
   });
 });
 
