@@ -53,6 +53,7 @@ module.exports = (options, webpack) => ({
   plugins: [
     ...options.plugins,
     new webpack.IgnorePlugin({ checkResource: (resource) => lazy.includes(resource) }),
+    new webpack.optimize.LimitChunkCountPlugin({ maxChunks: 1 }),
   ],
 });
 `,
@@ -74,8 +75,11 @@ export default {
   optimization: { minimize: false },
   entry: './dist/main.js',
   experiments: { outputModule: true },
-  output: { path: resolve('bundle'), filename: 'main.mjs', module: true, chunkFormat: 'module', asyncChunks: false },
-  plugins: [new webpack.IgnorePlugin({ checkResource: (resource) => lazy.includes(resource) })],
+  output: { path: resolve('bundle'), filename: 'main.mjs', module: true, chunkFormat: 'module' },
+  plugins: [
+    new webpack.IgnorePlugin({ checkResource: (resource) => lazy.includes(resource) }),
+    new webpack.optimize.LimitChunkCountPlugin({ maxChunks: 1 }),
+  ],
 };
 `,
   },
