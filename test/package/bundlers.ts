@@ -13,8 +13,10 @@ export interface Bundler {
 /** What Nest requires where it is there: the recipe of its documentation leaves it out of bundles. */
 const LAZY = [
   '@nestjs/microservices',
-  '@nestjs/microservices/microservices.module',
+  '@nestjs/microservices/microservices-module',
+  '@nestjs/microservices/microservices-module.js',
   '@nestjs/websockets/socket-module',
+  '@nestjs/websockets/socket-module.js',
   'class-validator',
   'class-transformer',
   'class-transformer/storage',
