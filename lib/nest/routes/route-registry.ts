@@ -267,21 +267,21 @@ export class RouteRegistry {
 
   /** Tells of what is no mistake that stops a start, and has no effect. */
   private warnOfNoEffect(): void {
-    const seen = new Set<Handler>();
+    // A class may be in several modules.
+    const told = new Set<Handler>();
     for (const { controller, handler, kinds } of this.protectedHandlers()) {
       const own = idempotentOptions(handler);
-      if (own === undefined || own.enabled === false || seen.has(handler)) continue;
-      seen.add(handler);
+      if (own === undefined || own.enabled === false || told.has(handler)) continue;
       if (kinds.some((kind) => kind !== 'http') || !isSafeRoute(handler)) continue;
+      told.add(handler);
       this.logger.warn(
         `@Idempotent() on ${this.placeOf({ controller, handler })} has no effect: requests of a safe method are never protected, for they change nothing. Remove it there, or take POST for a request that has an effect.`,
       );
     }
     for (const { type, prototype } of this.classes()) {
-      const protectedOnes = [type, ...entriesOf(prototype).values()];
-      for (const target of protectedOnes.filter(hasOtherOptions)) {
-        if (seen.has(target)) continue;
-        seen.add(target);
+      for (const target of [type, ...entriesOf(prototype).values()]) {
+        if (!hasOtherOptions(target) || told.has(target)) continue;
+        told.add(target);
         const place = target === type ? type.name : nameOf(type, target);
         this.logger.warn(
           `@Idempotent() stands on ${place} more than once, with different options: those of the upper one count, and the others are ignored. Leave one of them.`,

@@ -16,7 +16,7 @@ import {
 } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { from, map, NEVER, tap, type Observable } from 'rxjs';
+import { from, map, tap, type Observable } from 'rxjs';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms } from '../../support/http/combinations.js';
@@ -59,17 +59,13 @@ class GivesUpRaw implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const http = context.switchToHttp();
     next.handle().subscribe();
-    void scenarioOf(http.getRequest())
-      .started.reached(1)
-      .then(() => {
+    return from(scenarioOf(http.getRequest()).started.reached(1)).pipe(
+      map(() => {
         takeRaw(http.getResponse<AnyReply>())
           .writeHead(503, [MARKER, 'true', 'X-Own', 'kept'])
-            [MARKER, 'true'],
-            ['X-Own', 'kept'],
-          ] as never)
           .end();
-      });
-    return NEVER;
+      }),
+    );
   }
 }
 
@@ -215,8 +211,9 @@ describe.each(platforms)('the marker on %s', (platform) => {
       expectReplay(await scenario.post(path), first);
       const elsewhere = await scenario.post(path, { port: other.port });
       expect(elsewhere.header('x-replayed')).toBe('true');
-      const middleware = path.endsWith('by-middleware') ? ['true'] : [];
-      expect(elsewhere.all('idempotent-replayed')).toEqual(middleware);
+      // There it is a field like others, and these two set it for a replay, too.
+      const isSetBefore = /by-(middleware|decorator)$/.test(path);
+      expect(elsewhere.all('idempotent-replayed')).toEqual(isSetBefore ? ['true'] : []);
     },
   );
 

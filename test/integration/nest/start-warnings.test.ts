@@ -2,7 +2,9 @@ import {
   Controller,
   Get,
   Head,
+  Module,
   Post,
+  RequestMethod,
   Res,
   Sse,
   type INestApplication,
@@ -22,16 +24,21 @@ afterEach(async () => {
   app = undefined;
 });
 
+function moduleNamed(name: string): Type {
+  @Module({})
+  class Named {}
+  return Object.defineProperty(Named, 'name', { value: name });
+}
+
 async function create(modules: Readonly<Record<string, Type>>): Promise<LoggedLines> {
   const lines = new LoggedLines();
   const imports = Object.entries(modules).map(([name, controller]) => ({
-    module: { [name]: class {} }[name] as Type,
+    module: moduleNamed(name),
     controllers: [controller],
   }));
-  const AppModule = class {};
   app = await NestFactory.create(
     {
-      module: AppModule,
+      module: moduleNamed('AppModule'),
       imports: [IdempotencyModule.forRoot({ store: memoryStore() }), ...imports],
     },
     { logger: lines, abortOnError: false },
@@ -49,7 +56,7 @@ async function said(...controllers: Type[]): Promise<string[]> {
 
 describe('@Idempotent() on a class', () => {
   it('leaves streams of events and other safe routes alone', async () => {
-    @Idempotent({ operation: 'things.make', onTakeover: () => ({ completed: 1 }) })
+    @Idempotent({ operation: 'things.make', onTakeover: () => 'run' })
     @Controller('things')
     class Things {
       @Sse('events')
@@ -74,7 +81,7 @@ describe('@Idempotent() on a class', () => {
     @Idempotent()
     @Controller('things')
     class Things {
-      @Sse('events', { method: 1 })
+      @Sse('events', { method: RequestMethod.POST })
       events() {
         return EMPTY;
       }
