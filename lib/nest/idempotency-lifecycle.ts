@@ -5,7 +5,7 @@ import {
   type OnApplicationShutdown,
   type OnModuleInit,
 } from '@nestjs/common';
-import { HttpAdapterHost } from '@nestjs/core';
+import { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
 import { IdempotencyEngine } from '../core/idempotency-engine.js';
 import { IdempotencyEvents } from '../core/events.js';
 import { IdempotencyStore, type StoreObserver } from '../core/idempotency-store.js';
@@ -14,6 +14,7 @@ import {
   type FastifyInstance,
 } from '../transports/http/recording/fastify-recorder.js';
 import { LogReporter } from './log-reporter.js';
+import { checkRegistrations } from './registrations.js';
 import { RouteRegistry } from './routes/route-registry.js';
 import { warnWithoutShutdownHooks } from './shutdown-hooks.js';
 
@@ -39,6 +40,7 @@ export class IdempotencyLifecycle
     private readonly store: IdempotencyStore,
     private readonly engine: IdempotencyEngine,
     private readonly events: IdempotencyEvents,
+    private readonly modules: ModulesContainer,
   ) {
     events.reportTo(new LogReporter(this.logger));
     // As early as there is an adapter: the hook has to stand before those of the application.
@@ -49,6 +51,7 @@ export class IdempotencyLifecycle
   }
 
   async onModuleInit(): Promise<void> {
+    checkRegistrations(this.modules, IdempotencyLifecycle);
     this.routes.resolveAll();
     for (const warning of await this.store.open(this.observer)) this.observer.warned(warning);
   }

@@ -99,6 +99,9 @@ const MODULE_NAMES = new Set([
 ]);
 MODULE_NAMES.delete('operation');
 
+const NO_STORE =
+  'IdempotencyModule has no "store", in which the records are kept: give one to IdempotencyModule.forRoot({ store: … }), or return it from the factory of forRootAsync(). memoryStore() of nestjs-idempotency/memory is for development and tests; redisStore({ url }) of nestjs-idempotency/redis and postgresStore({ url }) of nestjs-idempotency/postgres are for production.';
+
 const meant = (option: string) => `Did you mean "${option}"?`;
 
 /** What users of other packages would write. */
@@ -146,6 +149,7 @@ export function resolveEngineOptions(options: IdempotencyModuleOptions): Require
 
 function engineOptions(options: IdempotencyModuleOptions): Required<EngineOptions> {
   checkNames('IdempotencyModule.forRoot()', options, MODULE_NAMES, MODULE_REMEDIES);
+  if ((options.store as unknown) === undefined) throw new IdempotencyOptionsError(NO_STORE);
   if (typeof (options.store as Partial<IdempotencyStore> | undefined)?.begin !== 'function') {
     // Its type only: it may be a URL with a password.
     fail(

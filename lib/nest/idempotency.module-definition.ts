@@ -23,3 +23,6 @@ export const {
     global: isGlobal ?? true,
   }))
   .build();
+
+/** Token of the module's options with the store in use, which a test may have put in the place of the given one. */
+export const OPTIONS_IN_USE = Symbol('IdempotencyOptionsInUse');

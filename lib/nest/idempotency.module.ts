@@ -1,4 +1,4 @@
-import { Module, type InjectionToken } from '@nestjs/common';
+import { Module, type DynamicModule, type InjectionToken } from '@nestjs/common';
 import { DiscoveryModule, ModuleRef } from '@nestjs/core';
 import { IdempotencyEvents } from '../core/events.js';
 import { IdempotencyEngine } from '../core/idempotency-engine.js';
@@ -16,6 +16,8 @@ import { IdempotencyReconciler } from './idempotency-reconciler.js';
 import {
   ConfigurableModuleClass,
   IDEMPOTENCY_MODULE_OPTIONS,
+  OPTIONS_IN_USE,
+  type OPTIONS_TYPE,
 } from './idempotency.module-definition.js';
 import { IdempotencyService } from './idempotency.service.js';
 import { BodyParsers } from './routes/body-parsers.js';
@@ -25,9 +27,18 @@ import { Serializers } from './routes/serializers.js';
 import { storeInUse } from './store-in-use.js';
 import { Transports } from './transports.js';
 
+/** What somebody gave who gave none: the start names what is missing. */
+const NO_OPTIONS = {} as IdempotencyModuleOptions;
+
 /**
  * Makes operations safe to repeat: import it once, with `forRoot` or `forRootAsync`, and put
- * `@Idempotent()` on the routes that must not run twice. Global unless `isGlobal` is false.
+ * `@Idempotent()` on the routes that must not run twice. Global unless `isGlobal` is false: then it serves the modules
+ * that import it, and others may import one with options of their own. Two that are global, or two in one module, stop the
+ * start.
+ *
+ * {@link IdempotencyStore} is the store in use, with breaker and cache around it. In tests
+ * `.overrideProvider(IdempotencyStore)` puts another in its place, as it is, without breaker and cache; the one of the
+ * options is then never opened.
  *
  * @throws {@link IdempotencyOptionsError} at the start, for options that cannot work.
  */
@@ -43,22 +54,26 @@ import { Transports } from './transports.js';
     Serializers,
     { provide: IdempotencyEvents, useFactory: () => new IdempotencyEvents() },
     {
-      provide: IdempotencyEngine,
+      provide: IdempotencyStore,
       inject: [IDEMPOTENCY_MODULE_OPTIONS, IdempotencyEvents],
-      useFactory: async (options: IdempotencyModuleOptions, events: IdempotencyEvents) => {
-        const engineOptions = resolveEngineOptions(options);
-        return new IdempotencyEngine(
-          await storeInUse(options, events),
-          events,
-          engineOptions,
-          options.unitOfWork,
-        );
-      },
+      useFactory: (options: IdempotencyModuleOptions | undefined, events: IdempotencyEvents) =>
+        storeInUse(options ?? NO_OPTIONS, events),
     },
     {
-      provide: IdempotencyStore,
-      inject: [IdempotencyEngine],
-      useFactory: (engine: IdempotencyEngine) => engine.store,
+      provide: OPTIONS_IN_USE,
+      inject: [IDEMPOTENCY_MODULE_OPTIONS, IdempotencyStore],
+      useFactory: (options: IdempotencyModuleOptions | undefined, store: IdempotencyStore) => ({
+        ...options,
+        store,
+      }),
+    },
+    {
+      provide: IdempotencyEngine,
+      inject: [OPTIONS_IN_USE, IdempotencyEvents],
+      useFactory: (options: IdempotencyModuleOptions, events: IdempotencyEvents) => {
+        const engineOptions = resolveEngineOptions(options);
+        return new IdempotencyEngine(options.store, events, engineOptions, options.unitOfWork);
+      },
     },
     {
       provide: HttpTransport,
@@ -90,7 +105,7 @@ import { Transports } from './transports.js';
     Transports,
     {
       provide: IdempotencyReconciler,
-      inject: [IdempotencyEngine, RouteRegistry, ModuleRef, IDEMPOTENCY_MODULE_OPTIONS],
+      inject: [IdempotencyEngine, RouteRegistry, ModuleRef, OPTIONS_IN_USE],
       useFactory: (
         engine: IdempotencyEngine,
         routes: RouteRegistry,
@@ -109,7 +124,13 @@ import { Transports } from './transports.js';
     RouteRegistry,
   ],
 })
-export class IdempotencyModule extends ConfigurableModuleClass {}
+export class IdempotencyModule extends ConfigurableModuleClass {
+  /** Takes the options as they are; {@link forRootAsync} has them made. */
+  static override forRoot(options: typeof OPTIONS_TYPE): DynamicModule {
+    // Without any the start says what is missing.
+    return super.forRoot({ ...NO_OPTIONS, ...options });
+  }
+}
 
 /** Providers of the whole application, wherever they are. */
 function servicesOf(modules: ModuleRef): Services {

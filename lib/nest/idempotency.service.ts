@@ -17,7 +17,7 @@ import {
   resolveOptions,
   type IdempotencyModuleOptions,
 } from './idempotency-options.js';
-import { IDEMPOTENCY_MODULE_OPTIONS } from './idempotency.module-definition.js';
+import { OPTIONS_IN_USE } from './idempotency.module-definition.js';
 
 /** What {@link IdempotencyService.run} is told about a call; the protocol's options default to the module's. */
 export interface IdempotentCall extends ProtocolOptions, ValueOptions {
@@ -54,7 +54,7 @@ const NAMES = new Set(CALL_OPTION_NAMES);
 export class IdempotencyService {
   constructor(
     private readonly calls: CallTransport,
-    @Inject(IDEMPOTENCY_MODULE_OPTIONS) private readonly defaults: IdempotencyModuleOptions,
+    @Inject(OPTIONS_IN_USE) private readonly defaults: IdempotencyModuleOptions,
   ) {}
 
   /**

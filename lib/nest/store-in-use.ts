@@ -6,10 +6,15 @@ import type { IdempotencyEvents } from '../core/events.js';
 import type { IdempotencyStore } from '../core/idempotency-store.js';
 import { BreakerStore } from '../resilience/breaker-store.js';
 import { loadOpossum } from '../resilience/load-opossum.js';
-import { resolveOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
+import {
+  resolveEngineOptions,
+  resolveOptions,
+  type IdempotencyModuleOptions,
+} from './idempotency-options.js';
 
 /**
- * The store that the options name, with what they put around it. The cache is outside: what it knows needs no store,
+ * The store that the options name, with what they put around it: what stands for {@link IdempotencyStore} unless a test
+ * has put another one in its place, which then is used as it is. The cache is outside: what it knows needs no store,
  * whatever the circuit breaker has to say of that.
  *
  * @throws {@link IdempotencyOptionsError} naming option, range and value, or what is not installed.
@@ -18,6 +23,7 @@ export async function storeInUse(
   options: IdempotencyModuleOptions,
   events: IdempotencyEvents,
 ): Promise<IdempotencyStore> {
+  resolveEngineOptions(options);
   const cache = resolveCacheOptions(options.cache);
   const store = await withBreaker(options, events);
   return cache === undefined ? store : new CacheStore(store, await loadLruCache(), cache);

@@ -9,7 +9,9 @@ import type {
   Extend,
   IdempotencyStore,
   Release,
+  StoreObserver,
 } from '../../lib/core/idempotency-store.js';
+import { StoreUnavailableError } from '../../lib/core/errors.js';
 import type { Fingerprint, Lease, Outcome, OwnerToken } from '../../lib/core/record.js';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { storeConformanceCases } from 'nestjs-idempotency/testing/store';
@@ -113,6 +115,9 @@ const BROKEN: Record<string, (now: Clock) => IdempotencyStore> = {
   'mixes up the fingerprints of abandoned records': listing({
     record: (record) => ({ ...record, fingerprint: '-' as Fingerprint }),
   }),
+  'is closed for good': closing(() => true, false),
+  'is closed by the first application that ends': closing(() => true),
+  'is closed by an application that never opened it': closing((isKnown) => !isKnown),
   'believes a clock that stood still': () => memoryStore({ now: () => 1_000_000 }),
   'counts in seconds': (now) => memoryStore({ now: () => Math.floor(now() / 1000) * 1000 }),
 };
@@ -223,6 +228,28 @@ function listing({
     }
   }
   return (now: Clock) => new ListingStore({ now });
+}
+
+/** A store that closes when it must not, or does not open again. */
+function closing(closes: (isKnown: boolean) => boolean, opensAgain = true) {
+  class ClosingStore extends MemoryIdempotencyStore {
+    private readonly known = new Set<unknown>();
+    private isClosed = false;
+    override open(observer?: StoreObserver) {
+      this.known.add(observer);
+      this.isClosed &&= !opensAgain;
+      return super.open(observer);
+    }
+    override close(observer?: StoreObserver) {
+      this.isClosed ||= closes(this.known.delete(observer));
+      return super.close(observer);
+    }
+    override begin(command: Begin) {
+      if (this.isClosed) return Promise.reject(new StoreUnavailableError('closed'));
+      return super.begin(command);
+    }
+  }
+  return (now: Clock) => new ClosingStore({ now });
 }
 
 function withOutcome(alter: (outcome: Outcome) => Outcome) {

@@ -1,7 +1,6 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { importPeer } from '../../lib/core/import-peer.js';
 import { CompiledStore } from './postgres/support/compiled-store.js';
 
 let compiled: CompiledStore;
@@ -55,17 +54,5 @@ describe('Where the driver is not installed', () => {
     const [listening, without] = (await printed('postgres', script)) as [object, unknown];
     expect(listening).toMatchObject({ code: 'idempotency_options_invalid' });
     expect(without).toEqual(['postgres_unreachable']);
-  });
-});
-
-describe('A driver that is there', () => {
-  it('and lacks a package of its own is not said to be missing', async () => {
-    const load = () =>
-      Promise.reject(
-        Object.assign(new Error("Cannot find package 'denque' imported from ioredis"), {
-          code: 'ERR_MODULE_NOT_FOUND',
-        }),
-      );
-    await expect(importPeer('ioredis', 'redisStore needs', load)).rejects.toThrow('denque');
   });
 });

@@ -150,9 +150,9 @@ export class FaultyStore extends IdempotencyStore {
     return this.real.abandoned(command);
   }
 
-  override async close(): Promise<void> {
+  override async close(observer?: StoreObserver): Promise<void> {
     this.closed = true;
-    await this.real.close();
+    await this.real.close(observer);
   }
 
   private sendFor<Reply>(

@@ -28,7 +28,7 @@ import {
   type IdempotencyModuleOptions,
   type IdempotencyOptions,
 } from '../idempotency-options.js';
-import { IDEMPOTENCY_MODULE_OPTIONS } from '../idempotency.module-definition.js';
+import { OPTIONS_IN_USE } from '../idempotency.module-definition.js';
 import {
   entriesOf,
   entryOf,
@@ -82,7 +82,7 @@ export class RouteRegistry {
   };
 
   constructor(
-    @Inject(IDEMPOTENCY_MODULE_OPTIONS) private readonly options: IdempotencyModuleOptions,
+    @Inject(OPTIONS_IN_USE) private readonly options: IdempotencyModuleOptions,
     private readonly discovery: DiscoveryService,
     private readonly parsers: BodyParsers,
     private readonly serializers: Serializers,

@@ -1,4 +1,4 @@
-import { importPeer } from '../../core/import-peer.js';
+import { missingPeer } from '../../core/missing-peer.js';
 import type { PostgresPool, PostgresQuery, PostgresResult } from './postgres-client.js';
 
 /** A pool that the store opened. */
@@ -24,9 +24,12 @@ export interface Pg {
 }
 
 /** @throws {@link IdempotencyOptionsError} when pg is not installed. */
-export async function loadPg(load: () => Promise<unknown> = () => import('pg')): Promise<Pg> {
-  const loaded = await importPeer('pg', 'postgresStore opens its connections with', load);
-  const module = loaded as Pg & { readonly default: Pg };
-  // Which of its parts an ES module sees by name depends on its version.
-  return 'Pool' in module ? module : (module as { readonly default: Pg }).default;
+export async function loadPg(): Promise<Pg> {
+  try {
+    const module: object = await import('pg');
+    // Which of its parts an ES module sees by name depends on its version.
+    return ('Pool' in module ? module : (module as { readonly default: unknown }).default) as Pg;
+  } catch (error) {
+    throw missingPeer(error, 'pg', 'postgresStore opens its connections with');
+  }
 }

@@ -1,8 +1,15 @@
 import { errorMonitor } from 'node:events';
 import { AlarmClock } from '../../core/alarm-clock.js';
+import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
 import type { RedisClient } from './redis-client.js';
 import type { SelectedDatabase } from './selected-database.js';
 import type { SilenceWatch } from './silence-watch.js';
+
+/** With what ioredis adds. */
+type ConnectionError = Error & {
+  readonly lastNodeError?: Error;
+  readonly command?: { readonly name: string; readonly args: readonly unknown[] };
+};
 
 /** Why a command is not even sent. */
 export interface Obstacle {
@@ -55,8 +62,12 @@ export class ConnectionWatch {
     this.client.off('ready', this.onReady);
   }
 
-  private readonly onError = (error: Error & { lastNodeError?: Error }): void => {
-    this.lastError = error.lastNodeError ?? error;
+  private readonly onError = (error: ConnectionError): void => {
+    const { command } = error;
+    this.lastError =
+      command?.name === 'select' && isErrorReply(error)
+        ? new WrongDatabaseError(Number(command.args[0]), describeFailure(error))
+        : (error.lastNodeError ?? error);
   };
 
   private readonly onReady = (): void => {

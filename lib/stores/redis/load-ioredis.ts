@@ -1,12 +1,14 @@
-import { importPeer } from '../../core/import-peer.js';
+import { missingPeer } from '../../core/missing-peer.js';
 import type { OwnRedisClient } from './binary-client.js';
 
 export type RedisConstructor = new (...args: (string | object)[]) => OwnRedisClient;
 
 /** @throws {@link IdempotencyOptionsError} when ioredis is not installed. */
-export async function loadIoredis(
-  load: () => Promise<unknown> = () => import('ioredis'),
-): Promise<RedisConstructor> {
-  const loaded = await importPeer('ioredis', 'redisStore opens the connection with', load);
-  return (loaded as { readonly Redis: RedisConstructor }).Redis;
+export async function loadIoredis(): Promise<RedisConstructor> {
+  try {
+    const { Redis } = await import('ioredis');
+    return Redis as never;
+  } catch (error) {
+    throw missingPeer(error, 'ioredis', 'redisStore opens the connection with');
+  }
 }

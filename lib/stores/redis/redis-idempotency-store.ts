@@ -94,6 +94,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
   constructor(options: RedisIdempotencyStoreOptions);
   /** @internal */
+  // eslint-disable-next-line @typescript-eslint/unified-signatures -- It is not declared to users.
   constructor(options: OwnConnectionStoreOptions);
   constructor(options: RedisIdempotencyStoreOptions | OwnConnectionStoreOptions) {
     super();
@@ -108,7 +109,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       },
     };
     if (client === undefined) {
-      const { connect } = options as OwnConnectionStoreOptions;
+      const { connect } = options;
       this.connect = async () => {
         const own = await connect((warning) => this.looking > 0 || this.openings.warned(warning));
         return new RedisSession(own.client, this.settings, own);
@@ -231,7 +232,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   ): Promise<Result> {
     const { scripts, keyStart } = this.settings;
     const run = (session: RedisSession) => {
-      const runner = isReplicated ? session.durable : session.runner;
+      const runner = isReplicated ? session.durable() : session.runner;
       return runner.run(scripts[step], keyStart + recordKey, args, timeoutMs, read);
     };
     const { session } = this;

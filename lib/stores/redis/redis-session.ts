@@ -64,7 +64,7 @@ export class RedisSession {
   }
 
   /** For steps that a failover must not lose. */
-  get durable(): Pick<ScriptRunner, 'run'> {
+  durable(): Pick<ScriptRunner, 'run'> {
     const { waitReplicas, tell } = this.settings;
     // A connection that is opened now nobody would close.
     if (waitReplicas === undefined || this.isClosed) return this.replicated ?? this.runner;
@@ -79,7 +79,7 @@ export class RedisSession {
     const { client, connection, order, settings } = this;
     const checked = checkServer(client, connection, order, settings.waitReplicas?.count);
     // Connected by the time of the first request.
-    void this.durable;
+    this.durable();
     return checked;
   }
 

@@ -11,9 +11,9 @@ export interface StoreConformanceCase {
   run(harness: StoreHarness): Promise<void>;
 }
 
-/** What a case is about: an operation of the store, or the bytes that it keeps. */
+/** What a case is about: an operation of the store, the bytes that it keeps, or its opening and closing. */
 export type StoreOperation =
-  'begin' | 'extend' | 'complete' | 'release' | 'inspect' | 'abandoned' | 'outcome';
+  'begin' | 'extend' | 'complete' | 'release' | 'inspect' | 'abandoned' | 'outcome' | 'open';
 
 type Proof = (record: TestRecord) => Promise<void>;
 type TimedProof = (record: TestRecord, clock: SteppableClock) => Promise<void>;

@@ -7,6 +7,7 @@ import { completeAfterTheRecord } from './cases/complete-after-the-record.js';
 import { complete } from './cases/complete.js';
 import { extend } from './cases/extend.js';
 import { inspect } from './cases/inspect.js';
+import { open } from './cases/open.js';
 import { outcomeBytes } from './cases/outcome-bytes.js';
 import { release } from './cases/release.js';
 import type { StoreConformanceCase } from './conformance-case.js';
@@ -25,6 +26,7 @@ export const storeConformanceCases: readonly StoreConformanceCase[] = [
   ...inspect,
   ...abandoned,
   ...outcomeBytes,
+  ...open,
 ];
 
 /** What the kit asks of a test runner: Jest, Vitest, Mocha and node:test have it. */

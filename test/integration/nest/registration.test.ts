@@ -3,6 +3,7 @@ import {
   Injectable,
   Module,
   Post,
+  forwardRef,
   type DynamicModule,
   type Type,
 } from '@nestjs/common';
@@ -214,5 +215,70 @@ describe.each(local)('with isGlobal: false, %s', (_, local) => {
     await expect(start(local(), PaymentsModule)).rejects.toThrow(
       '@Idempotent() on Payments.pay (module PaymentsModule) has no IdempotencyModule: it is imported with isGlobal: false',
     );
+  });
+});
+
+describe('IdempotencyModule more than once', () => {
+  const once = (isGlobal?: boolean) =>
+    IdempotencyModule.forRoot({
+      store: memoryStore(),
+      ...(isGlobal !== undefined && { isGlobal }),
+    });
+
+  it('for the whole application stops the start, and both places are named', async () => {
+    @Module({ imports: [once()] })
+    class PaymentsModule {}
+    @Module({ imports: [once(), PaymentsModule] })
+    class ShopModule {}
+    const message = /2 times for the whole application, by ShopModule and PaymentsModule/;
+    await expect(start(ShopModule)).rejects.toThrow(message);
+  });
+
+  it('is found in dynamic modules and behind forwardRef, too', async () => {
+    @Module({})
+    class FeatureModule {}
+    @Module({ imports: [forwardRef(() => once() as never)] })
+    class ShopModule {}
+    const feature = { module: FeatureModule, imports: [once()] };
+    await expect(start(ShopModule, feature)).rejects.toThrow(
+      /by (ShopModule and FeatureModule|FeatureModule and ShopModule)/,
+    );
+  });
+
+  it('with options of its own in one module stops the start', async () => {
+    @Module({ imports: [once(false), once(false)] })
+    class PaymentsModule {}
+    await expect(start(PaymentsModule)).rejects.toThrow(
+      /PaymentsModule imports IdempotencyModule more than once/,
+    );
+  });
+
+  it('is one where it is the same object, and a global one leaves room for others', async () => {
+    const shared = once();
+    @Module({ imports: [shared, once(false)] })
+    class PaymentsModule {}
+    await expectToWork(await start(shared, PaymentsModule, LedgerModule));
+  });
+});
+
+describe('Without options', () => {
+  const forRoot = IdempotencyModule.forRoot.bind(IdempotencyModule) as (
+    options?: unknown,
+  ) => DynamicModule;
+  const none: [string, () => DynamicModule][] = [
+    ['forRoot()', () => forRoot()],
+    ['forRoot({})', () => forRoot({})],
+    ['forRoot({ store: undefined })', () => forRoot({ store: undefined })],
+    [
+      'a factory that returns nothing',
+      () => IdempotencyModule.forRootAsync({ useFactory: () => undefined as never }),
+    ],
+  ];
+
+  it.each(none)('%s, the start says what is missing and where to get it', async (_, make) => {
+    await expect(start(make())).rejects.toMatchObject({
+      code: 'idempotency_options_invalid',
+      message: expect.stringMatching(/has no "store".*forRoot\(\{ store: … \}\).*memoryStore\(\)/),
+    });
   });
 });

@@ -69,8 +69,8 @@ export class ObservedStore extends IdempotencyStore {
     return this.real.inspect(recordKey, command);
   }
 
-  override close(): Promise<void> {
-    return this.real.close();
+  override close(observer?: StoreObserver): Promise<void> {
+    return this.real.close(observer);
   }
 
   #note(

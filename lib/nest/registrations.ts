@@ -1,0 +1,62 @@
+import type { DynamicModule, ForwardReference, Type } from '@nestjs/common';
+import type { ModulesContainer } from '@nestjs/core';
+import { IdempotencyOptionsError } from '../core/errors.js';
+
+type Import = Type | DynamicModule | ForwardReference | Promise<DynamicModule>;
+type NestModule = ModulesContainer extends Map<string, infer Value> ? Value : never;
+
+const REMEDY =
+  'Call forRoot() or forRootAsync() once, in the root module. Options of one operation belong into @Idempotent(); where parts of the application need different stores, give each of the two `isGlobal: false` and import it where it belongs.';
+
+/**
+ * Whether every module knows whose options count for it.
+ *
+ * @param provider - a provider that nobody but the module has.
+ * @throws {@link IdempotencyOptionsError} where more than one is global, or one module imports more than one.
+ */
+export function checkRegistrations(modules: ModulesContainer, provider: Type): void {
+  const all = [...modules.values()];
+  const own = all.filter(({ providers }) => providers.has(provider));
+  const globals = own.filter(({ isGlobal }) => isGlobal);
+  if (globals.length > 1) {
+    const importers = own.flatMap(({ metatype }) => importersOf(metatype, all));
+    const names = [...new Set(importers)];
+    const places = names.length > 0 ? `, by ${names.join(' and ')}` : '';
+    throw new IdempotencyOptionsError(
+      `IdempotencyModule is set up ${String(globals.length)} times for the whole application${places}: each has options and a store of its own, and one of them would count. ${REMEDY}`,
+    );
+  }
+  const torn = all.find(
+    ({ imports }) => own.filter((one) => !one.isGlobal && imports.has(one)).length > 1,
+  );
+  if (torn !== undefined) {
+    throw new IdempotencyOptionsError(
+      `${torn.metatype.name} imports IdempotencyModule more than once, each with options and a store of its own, and one of them would count. ${REMEDY}`,
+    );
+  }
+}
+
+/** The names of the modules that import it, as far as it stands in their decorators. */
+function importersOf(imported: unknown, all: readonly NestModule[]): string[] {
+  return all.flatMap(({ metatype }) => {
+    const imports = (Reflect.getMetadata('imports', metatype) ?? []) as readonly Import[];
+    return namesIn(metatype.name, imports, imported);
+  });
+}
+
+function namesIn(name: string, imports: readonly Import[], imported: unknown): string[] {
+  return imports.flatMap((each) => {
+    const entry: unknown = isReference(each) ? each.forwardRef() : each;
+    if (!isDynamic(entry)) return [];
+    const within = namesIn(entry.module.name, (entry.imports ?? []) as readonly Import[], imported);
+    return entry.module === imported ? [name, ...within] : within;
+  });
+}
+
+function isReference(entry: object): entry is ForwardReference<() => unknown> {
+  return 'forwardRef' in entry;
+}
+
+function isDynamic(entry: unknown): entry is DynamicModule {
+  return typeof entry === 'object' && entry !== null && 'module' in entry;
+}

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict';
+import type { StoreObserver } from '../../../core/idempotency-store.js';
+import { casesOf } from '../conformance-case.js';
+import type { TestRecord } from '../test-record.js';
+
+export const open = casesOf('open', (it) => {
+  it('answers after a close once it is opened again, time and again', async (record) => {
+    for (let round = 0; round < 3; round += 1) {
+      const application = observer();
+      await record.store.open(application);
+      await answers(record);
+      await record.store.close(application);
+    }
+  });
+
+  it('goes on answering one application when another ends', async (record) => {
+    const { store } = record;
+    const [one, other] = [observer(), observer()];
+    await store.open(one);
+    await store.open(other);
+    const attempt = await record.begun();
+    await store.close(one);
+    assert.equal((await record.present()).fence, attempt.fence);
+    await answers(record);
+    await store.close(other);
+  });
+
+  it('goes on answering when an application ends that never opened it', async (record) => {
+    const [one, other] = [observer(), observer()];
+    await record.store.open(one);
+    await record.store.close(other);
+    await answers(record);
+    await record.store.close(one);
+  });
+});
+
+async function answers(record: TestRecord): Promise<void> {
+  await assert.doesNotReject(record.neighbour().begun());
+}
+
+/** An application of its own. */
+function observer(): StoreObserver {
+  return { replyMismatched: () => undefined, warned: () => undefined };
+}

@@ -1,0 +1,212 @@
+import { Controller, Module, Param, Post, type INestApplication } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { Test } from '@nestjs/testing';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { randomUUID } from 'node:crypto';
+import { Redis } from 'ioredis';
+import type { Pool } from 'pg';
+import {
+  Idempotent,
+  IdempotencyEvents,
+  IdempotencyModule,
+  type IdempotencyModuleOptions,
+  type IdempotencyStore,
+} from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { Gate } from '../support/http/gate.js';
+import { openPostgresPool } from '../support/postgres-pool.js';
+import type { PostgresServer } from '../support/postgres-server.js';
+import { embeddedPostgres } from '../support/postgres-servers.js';
+import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { untilSettled } from '../support/until-settled.js';
+
+/** What was charged, by the key that it was charged for. */
+const charged: string[] = [];
+const gate = new Gate();
+
+@Controller()
+class Payments {
+  @Post('pay/:id')
+  @Idempotent({ whenInProgress: 'wait' })
+  async pay(@Param('id') id: string) {
+    charged.push(id);
+    await gate.pass();
+    return { charge: charged.length };
+  }
+}
+
+let redis: RedisServer;
+let postgres: PostgresServer;
+let database: string;
+let redisClient: Redis;
+let pool: Pool;
+
+beforeAll(async () => {
+  [redis, postgres] = await Promise.all([startRedis(), embeddedPostgres.start()]);
+  database = await postgres.newDatabase();
+  redisClient = new Redis(redis.url);
+  pool = openPostgresPool(database);
+  await migrate({ client: pool });
+}, 60_000);
+afterAll(async () => {
+  redisClient.disconnect();
+  await pool.end();
+  await Promise.all([redis.stop(), postgres.stop()]);
+});
+
+const running = new Set<INestApplication>();
+afterEach(async () => {
+  gate.open();
+  for (const app of running) await app.close();
+  running.clear();
+});
+
+type Making = 'Test.createTestingModule' | 'NestFactory.create';
+
+function moduleWith(store: IdempotencyStore, options: Partial<IdempotencyModuleOptions>) {
+  @Module({
+    imports: [IdempotencyModule.forRoot({ store, anonymous: 'shared', ...options })],
+    controllers: [Payments],
+  })
+  class AppModule {}
+  return AppModule;
+}
+
+async function start(AppModule: new () => object, making: Making) {
+  const app =
+    making === 'NestFactory.create'
+      ? await NestFactory.create(AppModule, { logger: false, abortOnError: false })
+      : (await Test.createTestingModule({ imports: [AppModule] }).compile()).createNestApplication({
+          logger: false,
+        });
+  await app.listen(0, '127.0.0.1');
+  running.add(app);
+  const url = await app.getUrl();
+  const pay = async (id: string) => {
+    const headers = { 'Idempotency-Key': id };
+    const response = await fetch(`${url}/pay/${id}`, { method: 'POST', headers });
+    const replayed = response.headers.has('idempotent-replayed');
+    return { status: response.status, body: await response.text(), replayed };
+  };
+  const events = app.get(IdempotencyEvents, { strict: false });
+  const told: string[] = [];
+  events.subscribe(({ type }) => void told.push(type));
+  const close = async () => {
+    running.delete(app);
+    await app.close();
+  };
+  return { pay, told, close };
+}
+
+const chargesOf = (id: string) => charged.filter((one) => one === id).length;
+
+interface Tested {
+  readonly name: string;
+  readonly make: () => IdempotencyStore;
+  readonly options?: Partial<IdempotencyModuleOptions>;
+  /** Connections that the store has opened and not closed. */
+  readonly connections?: () => Promise<number>;
+  readonly forgets?: boolean;
+}
+
+const AROUND = { breaker: true, cache: true };
+const ofRedis = async () =>
+  String(await redisClient.client('LIST')).split('name=nestjs-idempotency ').length - 1;
+const ofPostgres = async () => {
+  const { rows } = await pool.query<{ count: number }>(
+    "SELECT count(*)::integer FROM pg_stat_activity WHERE application_name = 'nestjs-idempotency'",
+  );
+  return rows[0]!.count;
+};
+const sharedUrl = () => redisStore({ url: redis.url });
+const postgresUrl = () => postgresStore({ url: database });
+
+const STORES: Tested[] = [
+  { name: 'memoryStore()', make: () => memoryStore(), forgets: true },
+  {
+    name: 'memoryStore(), breaker, cache',
+    make: () => memoryStore(),
+    options: AROUND,
+    forgets: true,
+  },
+  { name: 'redisStore({ url })', make: sharedUrl, connections: ofRedis },
+  {
+    name: 'redisStore({ url }), breaker, cache',
+    make: sharedUrl,
+    options: AROUND,
+    connections: ofRedis,
+  },
+  {
+    name: 'redisStore in database 3',
+    make: () => redisStore({ url: `${redis.url}/3` }),
+    connections: ofRedis,
+  },
+  { name: 'redisStore({ client })', make: () => redisStore({ client: redisClient }) },
+  { name: 'postgresStore({ url })', make: postgresUrl, connections: ofPostgres },
+  {
+    name: 'postgresStore({ url }), breaker, cache',
+    make: postgresUrl,
+    options: AROUND,
+    connections: ofPostgres,
+  },
+  {
+    name: 'postgresStore({ client, listenUrl })',
+    make: () => postgresStore({ client: pool, listenUrl: database }),
+    connections: ofPostgres,
+  },
+];
+
+describe.each(STORES)('Applications of one module on one $name', (tested) => {
+  const { make, options = {}, connections = () => Promise.resolve(0), forgets = false } = tested;
+
+  it('start one after the other, and leave no connection behind', async () => {
+    const AppModule = moduleWith(make(), options);
+    const early = randomUUID();
+    for (const making of [
+      'Test.createTestingModule',
+      'NestFactory.create',
+      'NestFactory.create',
+    ] as const) {
+      const { pay, close } = await start(AppModule, making);
+      const id = randomUUID();
+      const first = await pay(id);
+      expect(first).toMatchObject({ status: 201, replayed: false });
+      expect(await pay(id)).toEqual({ ...first, replayed: true });
+      expect(chargesOf(id)).toBe(1);
+      expect((await pay(early)).status).toBe(201);
+      await close();
+      await untilSettled(async () => (await connections()) === 0);
+    }
+    // Records in memory end with the last application that has them; others are the database's.
+    expect(chargesOf(early)).toBe(forgets ? 3 : 1);
+  }, 30_000);
+
+  it('run at once: the end of one cuts off nothing of the other', async () => {
+    const AppModule = moduleWith(make(), options);
+    const one = await start(AppModule, 'Test.createTestingModule');
+    const other = await start(AppModule, 'NestFactory.create');
+    const [shared, id] = [randomUUID(), randomUUID()];
+    const paid = await one.pay(shared);
+    expect(await other.pay(shared)).toEqual({ ...paid, replayed: true });
+    expect(one.told).toEqual(['acquired', 'completed']);
+    expect(other.told).toEqual(['replayed']);
+
+    gate.close();
+    const slow = other.pay(id);
+    while (chargesOf(id) === 0) await new Promise(setImmediate);
+    const waiting = other.pay(id);
+    while (other.told.at(-1) !== 'acquired') await new Promise(setImmediate);
+    await one.close();
+    gate.open();
+    const answer = await slow;
+    expect(answer).toMatchObject({ status: 201, replayed: false });
+    expect(await waiting).toEqual({ ...answer, replayed: true });
+    expect(await other.pay(shared)).toEqual({ ...paid, replayed: true });
+    expect((await other.pay(randomUUID())).status).toBe(201);
+    expect([chargesOf(shared), chargesOf(id)]).toEqual([1, 1]);
+    await other.close();
+    await untilSettled(async () => (await connections()) === 0);
+  }, 30_000);
+});

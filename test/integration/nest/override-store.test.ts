@@ -1,0 +1,182 @@
+import { Controller, Injectable, Module, Post } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { afterEach, describe, expect, it } from '@jest/globals';
+import { createServer } from 'node:net';
+import { once } from 'node:events';
+import {
+  Idempotent,
+  IdempotencyModule,
+  IdempotencyReconciler,
+  IdempotencyService,
+  IdempotencyStore,
+  type Begin,
+  type IdempotencyModuleOptions,
+  type StoreObserver,
+} from 'nestjs-idempotency';
+import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
+import { postgresStore } from 'nestjs-idempotency/postgres';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { LoggedLines } from './support/logged-lines.js';
+
+/** Tells what is asked of it. */
+class Told extends MemoryIdempotencyStore {
+  readonly told: string[] = [];
+  override open(observer?: StoreObserver) {
+    this.told.push('open');
+    return super.open(observer);
+  }
+  override begin(command: Begin) {
+    this.told.push('begin');
+    return super.begin(command);
+  }
+  override close(observer?: StoreObserver) {
+    this.told.push('close');
+    return super.close(observer);
+  }
+}
+
+@Injectable()
+class ToldAsClass extends Told {}
+
+@Injectable()
+class Injecting {
+  constructor(readonly store: IdempotencyStore) {}
+}
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+type Override = (overriding: {
+  useValue(value: unknown): ReturnType<typeof Test.createTestingModule>;
+  useClass(type: unknown): ReturnType<typeof Test.createTestingModule>;
+  useFactory(made: { factory: () => unknown }): ReturnType<typeof Test.createTestingModule>;
+}) => ReturnType<typeof Test.createTestingModule>;
+
+async function start(
+  options: IdempotencyModuleOptions,
+  override: Override,
+  controllers: (new () => object)[] = [],
+) {
+  @Module({
+    imports: [IdempotencyModule.forRoot(options)],
+    providers: [Injecting],
+    controllers,
+  })
+  class AppModule {}
+  const log = new LoggedLines();
+  const building = Test.createTestingModule({ imports: [AppModule] }).setLogger(log);
+  const module = await override(building.overrideProvider(IdempotencyStore)).compile();
+  const app = module.createNestApplication({ logger: log });
+  closers.push(() => app.close());
+  await app.init();
+  const store = app.get(Injecting).store;
+  const service = app.get(IdempotencyService, { strict: false });
+  return { app, store, service, log };
+}
+
+const call = { operation: 'pay', key: 'k', scope: 'alice' };
+
+const WAYS: [string, Override][] = [
+  ['useValue', (it) => it.useValue(new Told())],
+  ['useClass', (it) => it.useClass(ToldAsClass)],
+  ['useFactory', (it) => it.useFactory({ factory: () => new Told() })],
+];
+
+describe.each(WAYS)('overrideProvider(IdempotencyStore).%s', (_, override) => {
+  it('puts a store in the place of the one given, which nobody asks or opens', async () => {
+    const given = new Told();
+    const { app, store, service } = await start(
+      { store: given, breaker: true, cache: true },
+      override,
+    );
+    expect(store).toBeInstanceOf(Told);
+    expect(await service.run(call, () => 1)).toBe(1);
+    expect(await service.run(call, () => 2)).toBe(1);
+    closers.pop();
+    await app.close();
+    // As it is: a cache around it would have answered the second one.
+    expect((store as Told).told).toEqual(['open', 'begin', 'begin', 'close']);
+    expect(given.told).toEqual([]);
+  });
+});
+
+describe('An overridden store', () => {
+  const useMemory: Override = (it) => it.useValue(memoryStore());
+
+  it('opens no connection to the database of the one that was given', async () => {
+    let connections = 0;
+    const server = createServer((socket) => {
+      connections += 1;
+      socket.destroy();
+    });
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    closers.push(() => server.close());
+    const { port } = server.address() as { port: number };
+    const given = [
+      redisStore({ url: `redis://127.0.0.1:${port}`, waitReplicas: { count: 1, timeoutMs: 10 } }),
+      postgresStore({ url: `postgres://127.0.0.1:${port}/db` }),
+    ];
+    for (const store of given) {
+      const { service, log } = await start({ store }, useMemory);
+      expect(await service.run(call, () => 1)).toBe(1);
+      expect(log.own).toEqual([]);
+    }
+    expect(connections).toBe(0);
+  });
+
+  it('need not stand beside one that was given', async () => {
+    const { service } = await start({} as IdempotencyModuleOptions, useMemory);
+    expect(await service.run(call, () => 1)).toBe(1);
+  });
+
+  it('that is none stops the start', async () => {
+    const starting = start({ store: memoryStore() }, (it) => it.useValue({ get: () => undefined }));
+    await expect(starting).rejects.toMatchObject({
+      code: 'idempotency_options_invalid',
+      message: expect.stringContaining('"store"'),
+    });
+  });
+
+  it('is the one that is checked for transactions', async () => {
+    @Controller()
+    class Payments {
+      @Post()
+      @Idempotent({ transactional: true })
+      pay() {
+        return 'paid';
+      }
+    }
+    class Transactional extends MemoryIdempotencyStore {
+      override get transactional() {
+        return {} as never;
+      }
+    }
+    const unitOfWork = { run: () => Promise.reject(new Error('not asked')) } as never;
+    const given = postgresStore({ url: 'postgres://127.0.0.1:1/db' });
+    const refused = start({ store: given, unitOfWork }, useMemory, [Payments]);
+    await expect(refused).rejects.toThrow('cannot take part');
+    const useTransactional: Override = (it) => it.useValue(new Transactional());
+    await expect(
+      start({ store: memoryStore(), unitOfWork }, useTransactional, [Payments]),
+    ).resolves.toBeDefined();
+  });
+
+  it('is the one that the reconciler asks', async () => {
+    class Listless extends MemoryIdempotencyStore {
+      override abandoned() {
+        return Promise.resolve(undefined as never);
+      }
+    }
+    const useListless: Override = (it) => it.useValue(new Listless());
+    const options = { reconcile: true };
+    await expect(start({ store: memoryStore(), ...options }, useListless)).rejects.toThrow(
+      'has no abandoned()',
+    );
+    const { app } = await start({ store: new Listless(), ...options }, useMemory);
+    const report = await app.get(IdempotencyReconciler, { strict: false }).reconcile();
+    expect(report).toMatchObject({ coverage: 'complete' });
+  });
+});

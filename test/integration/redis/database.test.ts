@@ -1,0 +1,221 @@
+import { Module } from '@nestjs/common';
+import { Test } from '@nestjs/testing';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { createServer } from 'node:http';
+import { once } from 'node:events';
+import { Redis } from 'ioredis';
+import { IdempotencyModule, StoreConfigurationError } from 'nestjs-idempotency';
+import { redisStore, type OwnConnectionOptions } from 'nestjs-idempotency/redis';
+import { freePort } from '../../support/free-port.js';
+import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { LoggedLines } from '../nest/support/logged-lines.js';
+import { beginCommand } from './support/commands.js';
+import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
+import { RestartableRedis } from './support/restartable-redis.js';
+import { until } from './support/until.js';
+
+let server: RedisServer;
+let admin: Redis;
+
+beforeAll(async () => {
+  server = await startRedis({ args: ['--databases', '4'] });
+  admin = new Redis(server.url);
+});
+afterAll(async () => {
+  admin.disconnect();
+  await server.stop();
+});
+
+/** How many keys each database has, as the server counts them. */
+async function keyspace(of: Redis = admin): Promise<Record<string, number>> {
+  const info = await of.info('keyspace');
+  return Object.fromEntries(
+    [...info.matchAll(/^(db\d+):keys=(\d+)/gm)].map(([, name, keys]) => [name, Number(keys)]),
+  );
+}
+
+const REFUSED = /Database 99 cannot be selected: ERR DB index is out of range\. .*"url".*"db"/;
+
+describe('A database that the server has not got', () => {
+  it.each<[string, () => OwnConnectionOptions]>([
+    ['at the end of the url', () => ({ url: `${server.url}/99` })],
+    ['of the connection', () => ({ url: server.url, connection: { db: 99 } })],
+    [
+      'with commands that ioredis would keep and send later',
+      () => ({
+        url: `${server.url}/99`,
+        connection: { enableOfflineQueue: true, maxRetriesPerRequest: null },
+      }),
+    ],
+    [
+      'without a ready check',
+      () => ({ url: `${server.url}/99`, connection: { enableReadyCheck: false } }),
+    ],
+    [
+      'with waitReplicas',
+      () => ({ url: `${server.url}/99`, waitReplicas: { count: 1, timeoutMs: 20 } }),
+    ],
+  ])(
+    '%s stops each of ten starts',
+    async (_, options) => {
+      for (let round = 0; round < 10; round += 1) {
+        const store = ownStore('', options());
+        await expect(store.open()).rejects.toThrow(StoreConfigurationError);
+        const unopened = ownStore('', options());
+        await expect(unopened.begin(beginCommand())).rejects.toThrow(REFUSED);
+      }
+      expect(await keyspace()).toEqual({});
+    },
+    30_000,
+  );
+
+  it('stops the start of an application, with what is to be done', async () => {
+    @Module({
+      imports: [IdempotencyModule.forRoot({ store: redisStore({ url: `${server.url}/99` }) })],
+    })
+    class AppModule {}
+    const log = new LoggedLines();
+    const app = await Test.createTestingModule({ imports: [AppModule] })
+      .setLogger(log)
+      .compile();
+    await expect(app.init()).rejects.toThrow(REFUSED);
+    await app.close();
+    expect(log.own).toEqual([]);
+  });
+
+  it.each(['abc', '-1'])('and that is none, %j, is refused', async (db) => {
+    await expect(ownStore(`${server.url}/${db}`).open()).rejects.toMatchObject({
+      code: 'idempotency_options_invalid',
+    });
+    expect(await keyspace()).toEqual({});
+  });
+
+  it('on a client of the application stops the start, and nothing is written', async () => {
+    const client = userClient(`${server.url}/99`);
+    const store = redisStore({ client });
+    await expect(store.open()).rejects.toThrow(/Database 99 .* has database 0/);
+    await expect(redisStore({ client }).begin(beginCommand())).rejects.toThrow(
+      StoreConfigurationError,
+    );
+    expect(await keyspace()).toEqual({});
+  });
+
+  it('nor one that the user may not select', async () => {
+    await admin.call('ACL', 'SETUSER', 'limited', 'on', '>pw', '~*', '&*', '+@all', '-select');
+    const url = `redis://limited:pw@127.0.0.1:${server.port}/2`;
+    await expect(ownStore(url).open()).rejects.toThrow(/Database 2 cannot be selected: NOPERM/);
+    expect(await keyspace()).toEqual({});
+  });
+});
+
+describe('A database that the server has', () => {
+  it('is the only one that is written to, by every connection', async () => {
+    const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(server.port)] });
+    closeAfterTest(replica);
+    await admin.flushall();
+    await until(async () => (await admin.info('replication')).includes('state=online'));
+    const selecting = userClient(server.url);
+    await selecting.select(3);
+    const stores = [
+      ownStore(`${server.url}/3`),
+      ownStore(`${server.url}/3`, { waitReplicas: { count: 1, timeoutMs: 2_000 } }),
+      redisStore({ client: userClient(`${server.url}/3`) }),
+      redisStore({ client: selecting, waitReplicas: { count: 1, timeoutMs: 2_000 } }),
+    ];
+    for (const store of stores) {
+      closeAfterTest({ stop: () => store.close() });
+      await store.open();
+      expect((await store.begin(beginCommand({ timeoutMs: 10_000 }))).kind).toBe('acquired');
+    }
+    expect(await keyspace()).toEqual({ db3: stores.length });
+    await admin.flushall();
+  }, 30_000);
+
+  it('and that is gone after a restart, is not replaced by another; back again, it is used', async () => {
+    const restartable = closeAfterTest(await RestartableRedis.onFreePort());
+    const watcher = userClient(restartable.url);
+    restartable.start('--databases', '4');
+    const store = ownStore(`${restartable.url}/3`, { connection: { maxRetriesPerRequest: null } });
+    const begin = (timeoutMs = 10_000) => store.begin(beginCommand({ timeoutMs }));
+    expect((await begin()).kind).toBe('acquired');
+
+    await restartable.die();
+    restartable.start('--databases', '2');
+    // Until it is there again, begins fail for want of a connection.
+    await until(async () => (await begin(500).then(String, String)).includes('Database 3'));
+    for (let round = 0; round < 20; round += 1) {
+      await expect(begin(500)).rejects.toThrow();
+    }
+    expect(await keyspace(watcher)).toEqual({});
+
+    await restartable.die();
+    restartable.start('--databases', '4');
+    await until(async () => (await begin(500).catch(() => undefined))?.kind === 'acquired');
+    expect(Object.keys(await keyspace(watcher))).toEqual(['db3']);
+  }, 30_000);
+});
+
+describe('What the connection has to say', () => {
+  it('of a server that is no Redis is what it is, and stops the start', async () => {
+    const web = createServer((_, response) => response.end('hello'));
+    web.listen(0, '127.0.0.1');
+    await once(web, 'listening');
+    closeAfterTest({ stop: async () => void web.close() });
+    const { port } = web.address() as { port: number };
+    const starting = ownStore(`redis://127.0.0.1:${port}`).open();
+    await expect(starting).rejects.toThrow(StoreConfigurationError);
+    await expect(ownStore(`redis://127.0.0.1:${port}`).open()).rejects.toThrow(
+      /does not speak the protocol of Redis \(.+\)\. Check host and port/,
+    );
+  });
+
+  it("goes to Nest's log and nowhere else, once for each outage", async () => {
+    const restartable = closeAfterTest(await RestartableRedis.onFreePort());
+    restartable.start();
+    const elsewhere = [
+      jest.spyOn(process, 'emitWarning').mockReturnValue(undefined),
+      ...(['log', 'warn', 'error'] as const).map((name) =>
+        jest.spyOn(console, name).mockReturnValue(undefined),
+      ),
+    ];
+    try {
+      const store = redisStore({ url: restartable.url });
+      @Module({ imports: [IdempotencyModule.forRoot({ store })] })
+      class AppModule {}
+      const log = new LoggedLines();
+      const app = await Test.createTestingModule({ imports: [AppModule] })
+        .setLogger(log)
+        .compile();
+      closeAfterTest({ stop: () => app.close() });
+      await app.init();
+      log.lines.length = 0;
+      await restartable.die();
+      await until(() => log.own.length > 0);
+      await expect(store.begin(beginCommand({ timeoutMs: 300 }))).rejects.toThrow();
+      expect(log.own).toEqual([
+        expect.stringMatching(
+          /^warn: The connection to Redis failed: .*ECONNREFUSED.* \[redis_connection_failed\]$/,
+        ),
+      ]);
+      for (const other of elsewhere) expect(other).not.toHaveBeenCalled();
+    } finally {
+      for (const other of elsewhere) other.mockRestore();
+    }
+  });
+
+  it('of a server that is away at the start is one line', async () => {
+    const store = redisStore({ url: `redis://127.0.0.1:${await freePort()}` });
+    const warn = jest.spyOn(process, 'emitWarning').mockReturnValue(undefined);
+    const log = new LoggedLines();
+    const imports = [IdempotencyModule.forRoot({ store })];
+    const app = await Test.createTestingModule({ imports }).setLogger(log).compile();
+    try {
+      await app.init();
+      expect(log.own).toEqual([expect.stringMatching(/\[redis_unreachable\]$/)]);
+      expect(warn).not.toHaveBeenCalled();
+    } finally {
+      warn.mockRestore();
+      await app.close();
+    }
+  });
+});
