@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cp, mkdir } from 'node:fs/promises';
+import { cp, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { installPackages, type Installation } from '../support/install-packages.js';
@@ -27,6 +27,15 @@ export class ConsumerApp {
       dependencies: { ...dependencies, 'nestjs-idempotency': `file:${tarball}` },
     });
     return new ConsumerApp(root);
+  }
+
+  /** Puts an ES module into the project, as a package that others have written. */
+  async addModule(name: string, text: string): Promise<void> {
+    const folder = join(this.root, 'node_modules', name);
+    await mkdir(folder, { recursive: true });
+    const manifest = { name, type: 'module', exports: './index.js' };
+    await writeFile(join(folder, 'package.json'), JSON.stringify(manifest));
+    await writeFile(join(folder, 'index.js'), text);
   }
 
   /** Compiles main.ts; rejects with what the compiler has to say. */

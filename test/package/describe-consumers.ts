@@ -10,6 +10,29 @@ import { packPackage, type PackedPackage } from '../support/packed-package.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { ConsumerApp, type RunningApp } from './consumer-app.js';
 
+/** An ES module that stands on the package, too. */
+const ONE_COPY_LIBRARY = `
+import 'reflect-metadata';
+import { NestFactory } from '@nestjs/core';
+import * as root from 'nestjs-idempotency';
+export { root };
+export { memoryStore } from 'nestjs-idempotency/memory';
+
+export async function runOnce(theirs, store) {
+  const module = theirs.IdempotencyModule.forRoot({ store });
+  const app = await NestFactory.createApplicationContext(module, { logger: ['error'] });
+  const call = { operation: 'charge', key: 'one-purchase', scope: 'tester' };
+  let isSame = false;
+  const ownKey = await app.get(root.IdempotencyService).run(call, () => {
+    const own = root.currentIdempotencyContext();
+    isSame = own !== undefined && own === theirs.currentIdempotencyContext();
+    return own?.key;
+  });
+  await app.close();
+  return { ownKey, isSame };
+}
+`;
+
 const INSTALL_TIMEOUT_MS = 120_000;
 
 /** An application that has nothing but these packages besides the tarball. */
@@ -104,6 +127,31 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
       else await expect(printed).rejects.toThrow(`Cannot find package '${library}'`);
     },
   );
+
+  it('has one copy, whichever way the application and a library of it ask for it', async () => {
+    await app.addModule('charging-library', ONE_COPY_LIBRARY);
+    const script = `(async () => {
+      const require = process.getBuiltinModule('node:module').createRequire(process.cwd() + '/app.js');
+      const required = (name) => require(name);
+      const root = required('nestjs-idempotency');
+      const { memoryStore } = required('nestjs-idempotency/memory');
+      const library = await import('charging-library');
+      const names = Object.keys(root);
+      const imported = await import('nestjs-idempotency');
+      console.log(JSON.stringify({
+        differing: names.filter((name) => root[name] !== library.root[name] || root[name] !== imported[name]),
+        names: names.length > 20,
+        stores: [library.memoryStore() instanceof root.IdempotencyStore, memoryStore() instanceof library.root.IdempotencyStore],
+        context: await library.runOnce(root, memoryStore()),
+      }));
+    })()`;
+    expect(JSON.parse(await app.print(script))).toEqual({
+      differing: [],
+      names: true,
+      stores: [true, true],
+      context: { ownKey: 'one-purchase', isSame: true },
+    });
+  });
 
   it('prints the migrations without a driver', async () => {
     expect(await app.bin('nestjs-idempotency', 'migrations')).toContain(

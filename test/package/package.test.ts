@@ -6,6 +6,13 @@ import { describe, expect, it } from '@jest/globals';
 import { projectRoot } from '../support/project-root.js';
 import { describeConsumers, useTarball } from './describe-consumers.js';
 
+interface Manifest {
+  readonly bin: Readonly<Record<string, string>>;
+  readonly exports: Readonly<
+    Record<string, string | Readonly<Record<'import' | 'require', { readonly default: string }>>>
+  >;
+}
+
 const tarball = useTarball();
 
 function filesIn(folder: string, ending: string): string[] {
@@ -15,21 +22,42 @@ function filesIn(folder: string, ending: string): string[] {
 
 describe('the tarball', () => {
   it('holds what was built from lib, the scripts, the SQL, the papers, and nothing else', () => {
-    const built = filesIn('lib', '.ts').flatMap((source) => {
-      const stem = source.replace(/^lib/, 'dist').replace(/\.ts$/, '');
-      return [`${stem}.js`, `${stem}.d.ts`];
-    });
+    const { bin, exports } = JSON.parse(
+      readFileSync(join(projectRoot, 'package.json'), 'utf8'),
+    ) as Manifest;
+    const entries = Object.values(exports)
+      .filter((entry) => typeof entry === 'object')
+      .flatMap(({ import: asModule, require: asCommonJs }) => [
+        asModule.default,
+        asCommonJs.default,
+      ])
+      .concat(Object.values(bin))
+      .map((file) => file.replace(/^\.\//, ''));
+    const declarations = ['esm', 'cjs'].flatMap((format) =>
+      filesIn('lib', '.ts').map((source) =>
+        source.replace(/^lib/, `dist/${format}`).replace(/\.ts$/, '.d.ts'),
+      ),
+    );
+    const isShared = (file: string) => /^dist\/(esm|cjs)\/shared\/[a-z-]+\.js$/.test(file);
+    const built = [...entries, ...declarations, 'dist/cjs/package.json'];
     const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json'];
     const shipped = [...filesIn('lua', '.lua'), ...filesIn('sql', '.sql')];
-    expect(tarball.packed.files).toEqual([...built, ...shipped, ...papers].sort());
+    const { files } = tarball.packed;
+    expect(files.filter((file) => !isShared(file))).toEqual(
+      [...built, ...shipped, ...papers].sort(),
+    );
   });
 
   it('documents the same defaults in its declarations as in the sources, and nothing internal', async () => {
     await promisify(execFile)('tar', ['-xzf', tarball.packed.tarball, '-C', tarball.folder]);
     const count = (text: string) => text.split('@defaultValue').length - 1;
+    const declarationIn = (format: string, source: string) => {
+      const file = source.replace(/^lib/, `package/dist/${format}`).replace(/\.ts$/, '.d.ts');
+      return readFileSync(join(tarball.folder, file), 'utf8');
+    };
     for (const source of filesIn('lib', '.ts')) {
-      const declaration = source.replace(/^lib/, 'package/dist').replace(/\.ts$/, '.d.ts');
-      const declared = readFileSync(join(tarball.folder, declaration), 'utf8');
+      const declared = declarationIn('esm', source);
+      expect(declarationIn('cjs', source)).toBe(declared);
       const written = readFileSync(join(projectRoot, source), 'utf8');
       expect([source, count(declared)]).toEqual([source, count(written)]);
       expect(declared).not.toContain('@internal');
