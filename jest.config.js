@@ -6,7 +6,8 @@ const shared = {
   moduleNameMapper: {
     // Tests and the sample app are written against the package's name, and run its sources.
     '^nestjs-idempotency$': '<rootDir>/lib/index.ts',
-    '^nestjs-idempotency/(bullmq|client|swagger|testing|testing/store)$': '<rootDir>/lib/$1/index.ts',
+    '^nestjs-idempotency/(bullmq|client|swagger|testing|testing/store)$':
+      '<rootDir>/lib/$1/index.ts',
     '^nestjs-idempotency/graphql$': '<rootDir>/lib/transports/graphql/index.ts',
     '^nestjs-idempotency/(memory|redis|postgres)$': '<rootDir>/lib/stores/$1/index.ts',
     '^nestjs-idempotency/(pg|kysely|drizzle|knex|typeorm|prisma)$':

@@ -77,7 +77,9 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentCalls
     const settings = this.settingsOf(context.getClass(), context.getHandler());
     if (settings.transactional === true) {
       const emissions = () => lastValueFrom(next.handle().pipe(toArray()));
-      return defer(() => this.settle(identity, settings, emissions)).pipe(mergeMap(from));
+      return defer(() => this.settle(identity, settings, emissions)).pipe(
+        mergeMap((values) => from(values)),
+      );
     }
     return new Observable((subscriber) =>
       unprotectedContext(identity).run(() => next.handle().subscribe(subscriber)),

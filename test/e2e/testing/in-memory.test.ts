@@ -112,6 +112,9 @@ describe('IdempotencyTestingModule.inMemory()', () => {
       { attempt: 2, isTakeover: true },
     ]);
     expect((await records.list())[1]).toMatchObject({ attempt: 2, takeovers: 1, executions: 1 });
+    // Nobody else's time has passed.
+    records.advanceBy(86_400_000 - 5_000);
+    expect(await shop.ways.http!('two')).toEqual({ nr: 1 });
   });
 
   it('has records of its own in every application', async () => {

@@ -28,6 +28,7 @@ import {
   IdempotencyContext,
   IdempotencyService,
   Idempotent,
+  requireIdempotencyContext,
 } from 'nestjs-idempotency';
 import { lastValueFrom } from 'rxjs';
 import { freePort } from '../../../support/free-port.js';
@@ -97,8 +98,8 @@ export class OrdersConsumer {
 
   @EventPattern('placed')
   @Idempotent({ consumer: 'shop' })
-  placed(@Payload() _order: object, @IdempotencyContext() context: IdempotencyContext): void {
-    this.ledger.charge('event', context);
+  placed(@Payload() _order: object): void {
+    this.ledger.charge('event', requireIdempotencyContext());
   }
 }
 

@@ -1,0 +1,47 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from '@jest/globals';
+import {
+  createIdempotencyContext,
+  type IdempotencyTestContextOptions,
+} from 'nestjs-idempotency/testing';
+import { complaintsAbout, samplesOf } from '../../support/documented-typescript.js';
+import { projectRoot } from '../../support/project-root.js';
+
+const PAGE = 'docs/testing.md';
+const page = readFileSync(join(projectRoot, PAGE), 'utf8');
+const blocks = samplesOf(PAGE);
+
+/** Run as tests of their own, beside what they test. */
+const folder = join(projectRoot, 'test/e2e/testing/recipes');
+const recipes = new Map(
+  readdirSync(folder).map((name) => [readFileSync(join(folder, name), 'utf8'), name]),
+);
+
+/** What a test leaves to its reader. */
+const LEFT_OUT = ['bank.ts', 'billing.module.ts', 'mailer.ts', 'payments.ts', 'test-payments.ts'];
+
+describe('the page about testing', () => {
+  it('shows the tests that are run, and what they test', () => {
+    const shown = blocks.flatMap((block) => recipes.get(block) ?? []);
+    expect([...shown, ...LEFT_OUT].sort()).toEqual([...recipes.values()].sort());
+  });
+
+  it('has other TypeScript that compiles as it stands', () => {
+    const samples = blocks.filter((block) => !recipes.has(block));
+    expect(samples).toHaveLength(1);
+    const others = { 'app.module.ts': 'export declare class AppModule {}' };
+    expect(complaintsAbout(samples, others)).toEqual([]);
+  }, 60_000);
+
+  it('names the options of createIdempotencyContext()', () => {
+    let known: string[] = [];
+    try {
+      createIdempotencyContext({ nothing: 1 } as IdempotencyTestContextOptions);
+    } catch (error) {
+      known = /It knows: (.*)\.$/.exec((error as Error).message)![1]!.split(', ');
+    }
+    const options = page.matchAll(/^\| `(\w+)` +\| /gm);
+    expect([...options].map(([, name]) => name)).toEqual(known);
+  });
+});

@@ -1,0 +1,17 @@
+import { Module } from '@nestjs/common';
+import { IdempotencyModule } from 'nestjs-idempotency';
+import { redisStore } from 'nestjs-idempotency/redis';
+import { BillingModule } from './billing.module.js';
+
+/** What is the same in tests. */
+export const idempotencyOptions = { anonymous: 'shared', retentionMs: 3_600_000 } as const;
+
+export const idempotency = IdempotencyModule.forRootAsync({
+  useFactory: () => ({
+    ...idempotencyOptions,
+    store: redisStore({ url: process.env.REDIS_URL ?? 'redis://localhost:6379' }),
+  }),
+});
+
+@Module({ imports: [idempotency, BillingModule] })
+export class AppModule {}

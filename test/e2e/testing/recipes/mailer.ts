@@ -1,0 +1,3 @@
+export abstract class Mailer {
+  abstract send(subject: string): Promise<string>;
+}
