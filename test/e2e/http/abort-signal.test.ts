@@ -2,7 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { Controller, Post } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Idempotent, requireIdempotencyContext } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { Redis } from 'ioredis';
@@ -10,8 +10,9 @@ import { platforms } from '../../support/http/combinations.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { driveTimers } from '../../support/standing-time.js';
 
-const LEASE_MS = 3_000;
+const LEASE_MS = 30_000;
 
 /** A provider that takes a request and never answers. */
 let provider: Server;
@@ -51,6 +52,7 @@ describe.each(platforms)('The signal of an attempt, on %s', (platform) => {
   let observer: Redis;
 
   beforeAll(async () => {
+    driveTimers(true);
     observer = new Redis(redis.url);
     const store = redisStore({ url: redis.url, keyPrefix: platform });
     app = await startApp({
@@ -63,6 +65,7 @@ describe.each(platforms)('The signal of an attempt, on %s', (platform) => {
   afterAll(async () => {
     observer.disconnect();
     await app.close();
+    jest.useRealTimers();
   });
 
   it('ends a fetch once the attempt has lost its record', async () => {
@@ -73,6 +76,7 @@ describe.each(platforms)('The signal of an attempt, on %s', (platform) => {
     const keys = await observer.keys(`${platform}:1:*`);
     expect(keys).toHaveLength(1);
     await observer.del(keys);
+    jest.advanceTimersByTime(LEASE_MS / 3);
     expect(await pending.response).toMatchObject({ status: 201, json: { reason: 'gone' } });
     expect(scenario.notes).toEqual(['gone']);
   });

@@ -1,7 +1,6 @@
 import { pipeline, Readable } from 'node:stream';
-import { setTimeout as pause } from 'node:timers/promises';
 import { Controller, HttpException, Post, Res, StreamableFile } from '@nestjs/common';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Idempotent, type Begin, type IdempotencyRecord } from 'nestjs-idempotency';
 import { until } from '../../integration/redis/support/until.js';
 import { FaultyStore, heldReply, heldRequest } from '../../support/faulty-store.js';
@@ -13,6 +12,7 @@ import type { ExpressResponse, FastifyReply } from '../../support/http/reply.js'
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
+import { driveTimers } from '../../support/standing-time.js';
 
 type AnyReply = ExpressResponse | FastifyReply;
 
@@ -111,6 +111,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
   let sentBefore: number;
 
   beforeAll(async () => {
+    driveTimers(true);
     store = new FaultyStore(stores.fresh('redis'));
     app = await startApp({
       platform,
@@ -122,7 +123,10 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
   afterEach(() => {
     store.heal();
   });
-  afterAll(() => app.close());
+  afterAll(async () => {
+    await app.close();
+    jest.useRealTimers();
+  });
 
   /** Starts a request whose handler waits at the scenario's gate. */
   async function startHeld(scenario: Scenario, path: string) {
@@ -196,7 +200,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
         const pending = await startHeld(scenario, path);
         pending.abandon();
         await scenario.disconnected.reached(1);
-        await pause(BEYOND_THE_GRACE_MS);
+        await jest.advanceTimersByTimeAsync(BEYOND_THE_GRACE_MS);
         expect(await state()).toBe('in_progress');
         scenario.gate.open();
         await until(async () => (await state()) !== 'in_progress');

@@ -1,5 +1,4 @@
 import { pipeline, Readable } from 'node:stream';
-import { setTimeout as pause } from 'node:timers/promises';
 import {
   Controller,
   Post,
@@ -9,7 +8,7 @@ import {
   type CallHandler,
   type ExecutionContext,
 } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { IdempotencyContext, Idempotent, StoreUnavailableError } from 'nestjs-idempotency';
 import { IdempotencyEngine } from '../../../lib/core/idempotency-engine.js';
 import { Around, givingUp } from '../../support/http/around.js';
@@ -24,6 +23,7 @@ import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
 import { heldReply, heldRequest, type FaultyStore } from '../../support/faulty-store.js';
 import { slowStore } from '../../support/slow-store.js';
+import { driveTimers } from '../../support/standing-time.js';
 
 type AnyReply = ExpressResponse | FastifyReply;
 
@@ -122,9 +122,15 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
       options: { shutdownTimeoutMs: 1_000 },
     });
   };
-  beforeAll(start);
+  beforeAll(async () => {
+    driveTimers(true);
+    await start();
+  });
 
-  afterAll(() => app.close());
+  afterAll(async () => {
+    await app.close();
+    jest.useRealTimers();
+  });
 
   describe.each([
     ['is on its way', heldRequest],
@@ -178,7 +184,8 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
         platform,
         store: ownStore,
         controllers: [SlowlyStoredController],
-        options: { shutdownTimeoutMs: 20_000 },
+        // Both longer than a test may take.
+        options: { shutdownTimeoutMs: 600_000, leaseMs: 300_000 },
       });
       const scenario = ownApp.scenario();
       const gate = new Gate();
@@ -190,10 +197,8 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
       scenario.timeout.open();
       await pending.response;
       const closed = ownApp.close();
-      const startedAt = performance.now();
       gate.open();
       await closed;
-      expect(performance.now() - startedAt).toBeLessThan(1_000);
       expect(scenario.executions).toBe(0);
       expect(ownStore.closed).toBe(true);
     });
@@ -258,7 +263,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
 
     it('keeps its key until it answers, however long that takes', async () => {
       const scenario = await leaveDuring('succeed');
-      await pause(BEYOND_THE_GRACE_MS);
+      await jest.advanceTimersByTimeAsync(BEYOND_THE_GRACE_MS);
       expectProblem(await scenario.post('/callback'), 'in-progress');
       scenario.gate.open();
       const second = await onceSettled(scenario, '/callback');

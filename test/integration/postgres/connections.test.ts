@@ -13,6 +13,7 @@ import type { RecordKey } from '../../../lib/core/record.js';
 import { freePort } from '../../support/free-port.js';
 import type { TestedPoolConfig } from '../../support/postgres-pool.js';
 import { ShiftingRelay } from '../../support/shifting-relay.js';
+import { inStandingTime } from '../../support/standing-time.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import {
   beginCommand,
@@ -108,19 +109,20 @@ describe('When the connection breaks before the reply', () => {
 describe('When no reply comes', () => {
   it('the outcome is unknown in time, and the connection is not used again', async () => {
     const relay = closeAfterTest(await SilentRelay.start(server.port));
-    const pool = userPool(throughPort(url, relay.port), { max: 1 });
-    const store = new PostgresIdempotencyStore({ client: pool });
-    await acquired(store);
-    relay.swallowReplies();
-    const started = performance.now();
-    await expect(store.begin(beginCommand({ timeoutMs: 200 }))).rejects.toThrow(
-      StoreOutcomeUnknownError,
-    );
-    expect(performance.now() - started).toBeLessThan(1_500);
-    await until(() => relay.connections === 0);
-    relay.deliver();
-    expect((await acquired(store)).lease.fence).toBeGreaterThan(0);
-    expect(pool.totalCount).toBe(1);
+    await inStandingTime(async ({ pass }) => {
+      const pool = userPool(throughPort(url, relay.port), { max: 1 });
+      const store = new PostgresIdempotencyStore({ client: pool });
+      await acquired(store);
+      relay.swallowReplies();
+      const begun = store.begin(beginCommand({ timeoutMs: 200 }));
+      const unknown = expect(begun).rejects.toThrow(StoreOutcomeUnknownError);
+      await pass(200);
+      await unknown;
+      await until(() => relay.connections === 0);
+      relay.deliver();
+      expect((await acquired(store)).lease.fence).toBeGreaterThan(0);
+      expect(pool.totalCount).toBe(1);
+    });
   });
 
   it('because another transaction holds the table, what was given up ends at the server, too', async () => {
@@ -162,11 +164,11 @@ describe('Without a connection, a begin is unavailable within its time budget', 
   it('at once when the store was closed', async () => {
     const store = ownStore(url);
     await store.close();
-    const started = performance.now();
-    await expect(store.begin(beginCommand({ timeoutMs: 5_000 }))).rejects.toThrow(
-      'the store is closed',
+    await inStandingTime(() =>
+      expect(store.begin(beginCommand({ timeoutMs: 5_000 }))).rejects.toThrow(
+        'the store is closed',
+      ),
     );
-    expect(performance.now() - started).toBeLessThan(1_000);
   });
 
   it('while the server has too many connections, and works when it has not', async () => {

@@ -27,9 +27,10 @@ export const canFakeServerClock =
   process.platform === 'linux' && (existsSync(LIBRARY) || findCompiler() !== undefined);
 
 /** For tests that move a server's clock. */
-export const [describeWithClock, itWithClock] = canFakeServerClock
-  ? [describe, it]
-  : [describe.skip, it.skip];
+export const describeWithClock: typeof describe.skip = canFakeServerClock
+  ? describe
+  : describe.skip;
+export const itWithClock: typeof it.skip = canFakeServerClock ? it : it.skip;
 
 /**
  * The wall clock of the servers that are started with its {@link env}: TIME, the lives of keys, everything
@@ -38,6 +39,7 @@ export const [describeWithClock, itWithClock] = canFakeServerClock
 export class ServerClock {
   private readonly dir = mkdtempSync(join(tmpdir(), 'idempotency-clock-'));
   private readonly file: number;
+  private offsetMs = 0;
   readonly env: Readonly<Record<string, string>>;
 
   constructor() {
@@ -56,9 +58,15 @@ export class ServerClock {
 
   /** How far the servers' clock is ahead of this machine's, in ms; negative for behind. */
   setOffset(ms: number): void {
+    this.offsetMs = ms;
     const bytes = Buffer.alloc(8);
     bytes.writeBigInt64LE(BigInt(ms));
     writeSync(this.file, bytes, 0, bytes.length, 0);
+  }
+
+  /** So much time passes at the servers, all at once. */
+  pass(ms: number): void {
+    this.setOffset(this.offsetMs + ms);
   }
 
   /** After the servers have stopped. */

@@ -222,11 +222,9 @@ describe('a field of 16 KiB', () => {
     ['base64', `"k";a=:${'a'.repeat(16_384)}`],
     ['bare characters', `${'a'.repeat(16_384)} `],
   ];
-  it.each(long)('of %s takes no longer than its length', (_, text) => {
-    const startedAt = performance.now();
+  // That the steps grow with the length, and no more, is counted in test/unit/linear-time.
+  it.each(long)('of %s is refused', (_, text) => {
     expect(parseKey(text, 'lenient', MAX_LENGTH)).toBe(false);
-    // A parser that backtracks needs minutes.
-    expect(performance.now() - startedAt).toBeLessThan(1_000);
   });
 });
 

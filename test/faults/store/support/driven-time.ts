@@ -1,10 +1,6 @@
 import { jest } from '@jest/globals';
 import { canFakeServerClock, ServerClock } from '../../../support/server-clock/server-clock.js';
-
-/** What sockets and the test's own waits need; timers and the monotonic clock are driven. */
-const REAL = [
-  ...['nextTick', 'setImmediate', 'clearImmediate', 'queueMicrotask', 'Date', 'hrtime'],
-] as never;
+import { driveTimers } from '../../../support/standing-time.js';
 
 /**
  * Time that passes when a test says so: for the servers that are started with its {@link env}, and for the engines of this
@@ -13,7 +9,6 @@ const REAL = [
  */
 export class DrivenTime {
   private readonly clock = canFakeServerClock ? new ServerClock() : undefined;
-  private serverIsAheadMs = 0;
 
   get env(): Readonly<Record<string, string>> {
     return this.clock?.env ?? {};
@@ -21,13 +16,12 @@ export class DrivenTime {
 
   /** Before each test. */
   start(): void {
-    jest.useFakeTimers({ advanceTimers: true, doNotFake: REAL });
+    driveTimers(true);
   }
 
   /** As if everybody had stood still for so long. */
   async pass(ms: number): Promise<void> {
-    this.serverIsAheadMs += ms;
-    this.clock?.setOffset(this.serverIsAheadMs);
+    this.clock?.pass(ms);
     jest.advanceTimersByTime(ms);
     // A timer may leave it to the next turn to judge.
     for (let turn = 0; turn < 2; turn += 1) await new Promise(setImmediate);
