@@ -4,6 +4,12 @@ import { defineConfig, globalIgnores } from 'eslint/config';
 import tseslint from 'typescript-eslint';
 import { injectedClassIsAValue } from './eslint-rules/injected-class-is-a-value.js';
 
+const UPPER_BOUND = 'CallExpression[callee.property.name=/^toBeLessThan/]';
+const CLOCK = 'CallExpression[callee.property.name=/^(now|hrtime|bigint)$/]';
+const DURATION = 'Identifier[name=/elapsed|duration|took|^(seconds|millis|ms)$/i]';
+const TIMED =
+  'A slow machine is no mistake: say what comes first, count steps, or drive the clock (test/support/standing-time.ts).';
+
 export default defineConfig(
   globalIgnores(['**/dist/', 'build/', '**/node_modules/', 'coverage/', 'test/.tmp-*/']),
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
@@ -92,6 +98,14 @@ export default defineConfig(
   {
     files: ['test/**/*.ts'],
     rules: {
+      'no-restricted-syntax': [
+        'error',
+        ...[
+          `${UPPER_BOUND} CallExpression[callee.name='expect'] ${CLOCK}`,
+          `${UPPER_BOUND} CallExpression[callee.name='expect'] ${DURATION}`,
+          `CallExpression[callee.property.name=/^toBeGreaterThan/] > BinaryExpression[operator='-'] ${CLOCK}`,
+        ].map((selector) => ({ selector, message: TIMED })),
+      ],
       // What came over the wire is `any`: looking at it is what the assertion does.
       '@typescript-eslint/no-explicit-any': 'off',
       '@typescript-eslint/no-unsafe-argument': 'off',

@@ -737,9 +737,13 @@ export class Service {
     }
   });
 
-  it('sees regular expressions that take more than linear time, in lib', async () => {
+  it('sees regular expressions that take more than linear time in lib, and upper bounds on durations in tests', async () => {
     const reading = (pattern: string) =>
       `export const read = (text: string): string => text.replace(${pattern}, '');\n`;
+    const expecting = (what: string) =>
+      `import { expect } from '@jest/globals';
+export const check = (started: number, elapsedMs: number) => [started, elapsedMs, expect(${what})];
+`;
     const tree = await plant({
       'lib/trim.ts': reading(String.raw`/^[ \t]+|[ \t]+$/g`),
       'lib/found-anywhere.ts': reading(String.raw`/\d+;/`),
@@ -748,9 +752,16 @@ export class Service {
       'lib/pairs.ts': reading(String.raw`/^[a-z]*[a-z]*;$/`),
       'lib/linear.ts': reading(String.raw`/^[ \t]+[a-z]+$/`),
       'test/trim.ts': reading(String.raw`/[ \t]+$/`),
+      'test/since.ts': expecting('performance.now() - started).toBeLessThan(1_000'),
+      'test/noted.ts': expecting('elapsedMs).toBeLessThanOrEqual(1_000'),
+      'test/turned-round.ts': expecting('1_000).toBeGreaterThan(Date.now() - started'),
+      'test/at-least.ts': expecting('performance.now() - started).toBeGreaterThan(1_000'),
     });
     try {
       expect((await lintFindings(tree.root)).sort()).toEqual([
+        'no-restricted-syntax: test/noted.ts',
+        'no-restricted-syntax: test/since.ts',
+        'no-restricted-syntax: test/turned-round.ts',
         'regexp/no-super-linear-backtracking: lib/digits.ts',
         'regexp/no-super-linear-backtracking: lib/pairs.ts',
         'regexp/no-super-linear-move: lib/found-anywhere.ts',
