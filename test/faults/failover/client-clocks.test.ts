@@ -12,6 +12,7 @@ import type { Begin } from '../../../lib/core/idempotency-store.js';
 import { success } from '../../integration/engine/support/worker.js';
 import { until } from '../../integration/redis/support/until.js';
 import { RedisNode } from '../../support/redis-node.js';
+import { driveTimers } from '../../support/standing-time.js';
 import { labClaim } from '../store/support/claims.js';
 import type { LedgerWorker } from '../store/support/ledger-worker.js';
 import { FailoverScene } from './support/failover-scene.js';
@@ -27,6 +28,7 @@ beforeAll(async () => {
   redis = await RedisNode.start();
 });
 beforeEach(async () => {
+  driveTimers(true);
   scene = new FailoverScene();
   alice = await scene.worker({ url: redis.url });
   bob = await scene.worker({ url: redis.url });
@@ -34,6 +36,7 @@ beforeEach(async () => {
 afterEach(async () => {
   jest.restoreAllMocks();
   await scene.stop();
+  jest.useRealTimers();
 });
 afterAll(() => redis.stop());
 
@@ -52,15 +55,18 @@ async function serverTime(): Promise<number> {
 
 describe.each([HOUR_MS, -HOUR_MS])("A worker's wall clock that jumps by %d ms", (jumpMs) => {
   it('changes nothing for an attempt: its lease is neither over nor longer', async () => {
-    const claim = labClaim({ leaseMs: 2_000 });
+    const claim = labClaim();
     const attempt = await alice.run(claim);
     setWallClock(jumpMs);
     const heartbeats = () => alice.store.sentOf('extend').length;
+    const third = Math.ceil(claim.options.leaseMs / 3);
+    jest.advanceTimersByTime(third);
     await until(() => heartbeats() > 0);
     expect(attempt.signal.aborted).toBe(false);
     expect(await bob.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
     setWallClock(-jumpMs);
     const soFar = heartbeats();
+    jest.advanceTimersByTime(third);
     await until(() => heartbeats() > soFar);
     const execution = alice.effect(claim, attempt);
     expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });

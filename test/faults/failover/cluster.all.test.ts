@@ -1,92 +1,19 @@
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
-import { Cluster } from 'ioredis';
-import type { ProtocolOptions } from 'nestjs-idempotency';
+import { describe, expect, it } from '@jest/globals';
 import type { Claim } from '../../../lib/core/claim.js';
 import { success } from '../../integration/engine/support/worker.js';
 import { during } from '../../integration/redis/support/during.js';
-import { RedisCluster } from '../../support/redis-cluster.js';
 import { labClaim } from '../store/support/claims.js';
-import type { LedgerWorker } from '../store/support/ledger-worker.js';
-import { FailoverScene } from './support/failover-scene.js';
+import { PATIENT } from './support/patient.js';
+import { claims, ownerOf, slotOf, useCluster } from './support/use-cluster.js';
 
-// Servers that have to agree take their time on a busy machine.
-jest.setTimeout(60_000);
-
-/** A failover takes seconds, and twice as long on a busy machine. */
-const PATIENT = { commandTimeoutMs: 15_000, saveTimeoutMs: 15_000 };
-
-/** What the documentation recommends for a client of one's own. */
-const RECOMMENDED = {
-  retryDelayOnClusterDown: 0,
-  redisOptions: { connectTimeout: 2_000, socketTimeout: 1_000 },
-};
-
-let servers: RedisCluster;
-let clients: Cluster[];
-let scene: FailoverScene;
-let alice: LedgerWorker;
-let bob: LedgerWorker;
-
-beforeAll(async () => {
-  servers = await RedisCluster.start({ args: ['--cluster-require-full-coverage', 'no'] });
-});
-beforeEach(async () => {
-  await servers.untilHealthy();
-  scene = new FailoverScene();
-  clients = [0, 1].map(() => new Cluster(servers.addresses, RECOMMENDED));
-  [alice, bob] = (await Promise.all(
-    clients.map((client) => {
-      client.on('error', () => undefined);
-      return scene.worker({ client });
-    }),
-  )) as [LedgerWorker, LedgerWorker];
-});
-afterEach(async () => {
-  await scene.stop();
-  for (const client of clients) client.disconnect();
-});
-afterAll(() => servers.stop());
-
-function slotOf({ recordKey }: Claim): Promise<number> {
-  return servers.slotOf(`idem:1:${recordKey}`);
-}
-
-async function ownerOf(claim: Claim) {
-  return servers.primaryOf(await slotOf(claim));
-}
-
-/** Records in as many slots as there are claims. */
-function claims(count: number, options: ProtocolOptions = PATIENT): Claim[] {
-  return Array.from({ length: count }, () => labClaim(options));
-}
+const used = useCluster();
 
 describe('Cluster failover', () => {
-  it('planned: attempts in progress go on, and duplicates get their outcomes', async () => {
-    const [before, running] = claims(2) as [Claim, Claim];
-    const paid = await alice.request(before);
-    const answer = await alice.request(running, async () => {
-      await servers.failover(await ownerOf(running));
-    });
-    expect(answer).toMatchObject({ kind: 'success', replayed: false });
-    expect(await bob.request(before)).toEqual({ ...paid, replayed: true });
-    expect(await bob.request(running)).toEqual({ ...answer, replayed: true });
-    expect(alice.told).toEqual(['acquired', 'completed', 'acquired', 'completed']);
-    expect(scene.objections()).toEqual([]);
-  });
-
   it('after a crash of a primary: what is lost in flight is reported, the rest goes on', async () => {
+    const { servers, scene, alice, bob } = used;
     const running = labClaim(PATIENT);
     const attempt = await alice.run(running);
-    const primary = await ownerOf(running);
+    const primary = await ownerOf(used, running);
     const meanwhile = claims(20);
     await primary.kill();
     const [answers] = await Promise.all([
@@ -104,9 +31,10 @@ describe('Cluster failover', () => {
 
 describe('A slot on its way to another node', () => {
   it('is followed by attempts, duplicates and new keys alike (ASK, MOVED)', async () => {
+    const { servers, scene, alice, bob } = used;
     const running = labClaim(PATIENT);
     const attempt = await alice.run(running);
-    const slot = await slotOf(running);
+    const slot = await slotOf(used, running);
     const from = await servers.primaryOf(slot);
     const to = (await servers.primaries()).find((node) => node !== from)!;
     for (const node of servers.nodes) await node.call('CONFIG', 'RESETSTAT');
@@ -126,11 +54,12 @@ describe('A slot on its way to another node', () => {
   });
 
   it('troubles no client while requests come in', async () => {
+    const { servers, scene, alice, bob } = used;
     const asked = claims(12);
     await Promise.all(asked.map((claim) => alice.request(claim)));
     const moveAll = async () => {
       for (const claim of asked) {
-        const slot = await slotOf(claim);
+        const slot = await slotOf(used, claim);
         const from = await servers.primaryOf(slot);
         const to = (await servers.primaries()).find((node) => node !== from)!;
         await servers.startMigration(slot, from, to);
@@ -151,8 +80,9 @@ describe('A slot on its way to another node', () => {
 
 describe('A slot that nobody serves', () => {
   it('makes its keys unavailable (503, come again), and no others', async () => {
+    const { servers, scene, alice } = used;
     const [claim, other] = claims(2, { commandTimeoutMs: 2_000 }) as [Claim, Claim];
-    const slot = await slotOf(claim);
+    const slot = await slotOf(used, claim);
     const owner = await servers.uncover(slot);
     expect(await alice.request(claim)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
     const [{ error } = {}] = alice.eventsOf('store_unavailable');

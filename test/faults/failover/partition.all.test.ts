@@ -1,75 +1,23 @@
-import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { success } from '../../integration/engine/support/worker.js';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
-import { RedisSentinel } from '../../support/redis-sentinel.js';
 import { labClaim } from '../store/support/claims.js';
-import type { LedgerWorker } from '../store/support/ledger-worker.js';
-import { FailoverScene } from './support/failover-scene.js';
-import { admitWorkers, Partition, WORKER } from './support/partition.js';
-
-// Servers that have to agree take their time on a busy machine.
-jest.setTimeout(60_000);
-
-/** A failover takes seconds, and twice as long on a busy machine. */
-const PATIENT = { commandTimeoutMs: 15_000, saveTimeoutMs: 15_000 };
+import { WORKER } from './support/partition.js';
+import { PATIENT } from './support/patient.js';
+import { usePartition } from './support/use-partition.js';
 
 /** Once the Sentinels are gone, ioredis would ask for them every minute. */
 const LISTENING = { failoverDetector: true, sentinelReconnectStrategy: () => null };
 
-let group: RedisSentinel;
-let scene: FailoverScene;
-let partition: Partition | undefined;
-/** Connected to the old primary, before it is cut off and for as long as it is. */
-let alice: LedgerWorker;
-
-beforeEach(async () => {
-  // A group of its own for each: one that was parted may take a minute to be in order again.
-  group = await RedisSentinel.start();
-  await admitWorkers(group);
-  scene = new FailoverScene();
-  // Nor do the Sentinels reach her.
-  alice = await scene.sentinelWorker(group, { ...WORKER, failoverDetector: false });
-});
-afterEach(async () => {
-  partition?.stop();
-  partition = undefined;
-  await scene.stop();
-  await group.stop();
-});
-
-/** A process on the side of the new primary. */
-function newcomer(): Promise<LedgerWorker> {
-  return scene.sentinelWorker(group, WORKER);
-}
+const used = usePartition();
 
 describe('A partitioned old primary that may write alone', () => {
-  it('gives one key to two owners; the one in flight at the reunion learns of it', async () => {
-    const [taken, untaken] = [labClaim(PATIENT), labClaim(PATIENT)];
-    partition = await Partition.around(group);
-    const bob = await newcomer();
-    const [running, alone] = [await alice.run(taken), await alice.run(untaken)];
-    const answer = await bob.request(taken);
-    expect(answer).toMatchObject({ kind: 'success', replayed: false });
-    await partition.heal();
-
-    const settlement = await running.complete(success(alice.effect(taken, running)));
-    expect(settlement).toMatchObject({ kind: 'other', state: 'completed' });
-    expect(alice.told).toContain('superseded');
-    expect(await alice.request(taken)).toEqual({ ...answer, replayed: true });
-
-    const execution = alice.effect(untaken, alone);
-    expect(await alone.complete(success(execution))).toEqual({ kind: 'own' });
-    expect(alice.told).toContain('record_lost');
-    expect(await bob.request(untaken)).toEqual({ kind: 'success', execution, replayed: true });
-    expect(scene.objections()).toEqual([]);
-  });
-
   it('forgets at the reunion what it confirmed meanwhile: nobody can notice', async () => {
+    const { scene, alice } = used;
     const claim = labClaim(PATIENT);
-    partition = await Partition.around(group);
+    const partition = await used.part();
     await alice.request(claim);
     await partition.heal();
-    const bob = await newcomer();
+    const bob = await used.newcomer();
     expect(await bob.request(claim)).toMatchObject({ kind: 'success', replayed: false });
     expect(alice.told).toEqual(['acquired', 'completed']);
     expect(scene.objections()).toEqual([
@@ -81,11 +29,12 @@ describe('A partitioned old primary that may write alone', () => {
 
 describe('A partitioned old primary whose worker still hears the Sentinels', () => {
   it('is left by its worker, if the connection listens to them', async () => {
+    const { group, scene } = used;
     const claim = labClaim(PATIENT);
     const listening = await scene.sentinelWorker(group, { ...WORKER, ...LISTENING });
     await listening.request(labClaim(PATIENT));
-    partition = await Partition.around(group);
-    const bob = await newcomer();
+    const partition = await used.part();
+    const bob = await used.newcomer();
     const answer = await bob.request(claim);
     await until(async () => {
       const own = labClaim(PATIENT);
@@ -99,14 +48,16 @@ describe('A partitioned old primary whose worker still hears the Sentinels', () 
 
 describe('A partitioned old primary with min-replicas-to-write 1', () => {
   beforeEach(async () => {
+    const { group } = used;
     for (const node of group.nodes) {
       await node.call('CONFIG', 'SET', 'min-replicas-max-lag', 1, 'min-replicas-to-write', 1);
     }
   });
 
   it('refuses (NOREPLICAS): 503, while the other side goes on with the key', async () => {
+    const { scene, alice } = used;
     const claim = labClaim(PATIENT);
-    partition = await Partition.around(group);
+    const partition = await used.part();
     const impatient = { ...claim, options: { ...claim.options, commandTimeoutMs: 200 } };
     expect(await alice.request(impatient)).toEqual({
       kind: 'rejected',
@@ -114,7 +65,7 @@ describe('A partitioned old primary with min-replicas-to-write 1', () => {
     });
     const [{ error } = {}] = alice.eventsOf('store_unavailable');
     expect(error?.message).toContain('NOREPLICAS');
-    const bob = await newcomer();
+    const bob = await used.newcomer();
     const answer = await bob.request(claim);
     await partition.heal();
     expect(await alice.request(claim)).toEqual({ ...answer, replayed: true });

@@ -1,56 +1,16 @@
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { redisStore } from 'nestjs-idempotency/redis';
-import type { Claim } from '../../../lib/core/claim.js';
 import { success } from '../../integration/engine/support/worker.js';
 import type { RedisNode } from '../../support/redis-node.js';
-import { RedisSentinel } from '../../support/redis-sentinel.js';
 import { labClaim } from '../store/support/claims.js';
-import type { LedgerWorker } from '../store/support/ledger-worker.js';
-import { FailoverScene } from './support/failover-scene.js';
+import { PATIENT } from './support/patient.js';
+import { loseThePrimary, useSentinel } from './support/use-sentinel.js';
 
-// Servers that have to agree take their time on a busy machine.
-jest.setTimeout(60_000);
-
-/** A failover takes seconds, and twice as long on a busy machine. */
-const FAILOVER_MS = 15_000;
-const PATIENT = { commandTimeoutMs: FAILOVER_MS, saveTimeoutMs: FAILOVER_MS };
-
-let group: RedisSentinel;
-let scene: FailoverScene;
-let alice: LedgerWorker;
-let bob: LedgerWorker;
-
-beforeAll(async () => {
-  group = await RedisSentinel.start();
-});
-beforeEach(async () => {
-  await group.untilHealthy();
-  scene = new FailoverScene();
-  alice = await scene.sentinelWorker(group);
-  bob = await scene.sentinelWorker(group);
-});
-afterEach(() => scene.stop());
-afterAll(() => group.stop());
-
-/** The primary dies, and comes back as a replica once another one is in its place. */
-async function loseThePrimary(): Promise<void> {
-  const old = await group.primary();
-  await old.kill();
-  await group.untilReplaced(old);
-  await group.restart(old);
-}
+const used = useSentinel();
 
 describe('Sentinel failover, synced', () => {
   it('planned: attempts in progress go on, and duplicates get their outcomes', async () => {
+    const { group, scene, alice, bob } = used;
     const [before, running] = [labClaim(PATIENT), labClaim(PATIENT)];
     const paid = await alice.request(before);
     const answer = await alice.request(running, () => group.failover());
@@ -60,33 +20,15 @@ describe('Sentinel failover, synced', () => {
     expect(alice.told).toEqual(['acquired', 'completed', 'acquired', 'completed']);
     expect(scene.objections()).toEqual([]);
   });
-
-  it('after a crash of the primary: the same, and requests meanwhile are let through in the end', async () => {
-    const [before, running] = [labClaim(PATIENT), labClaim(PATIENT)];
-    const paid = await alice.request(before);
-    const attempt = await alice.run(running);
-    await group.untilSynced();
-    const meanwhile: Claim[] = Array.from({ length: 10 }, () => labClaim(PATIENT));
-    const [answers] = await Promise.all([
-      Promise.all(meanwhile.map((claim) => bob.insist(claim))),
-      loseThePrimary(),
-    ]);
-    expect(answers.every(({ kind }) => kind === 'success')).toBe(true);
-    const execution = alice.effect(running, attempt);
-    expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
-    expect(alice.told).not.toContain('record_lost');
-    expect(await bob.request(running)).toEqual({ kind: 'success', execution, replayed: true });
-    expect(await bob.request(before)).toEqual({ ...paid, replayed: true });
-    expect(scene.objections()).toEqual([]);
-  });
 });
 
 describe('Sentinel failover, unsynced', () => {
   it('a record in progress is lost: its holder reports it, and writes the outcome back', async () => {
+    const { group, scene, alice, bob } = used;
     await group.cutReplication();
     const claim = labClaim(PATIENT);
     const attempt = await alice.run(claim);
-    await loseThePrimary();
+    await loseThePrimary(used);
     const execution = alice.effect(claim, attempt);
     expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
     expect(alice.told).toContain('record_lost');
@@ -95,10 +37,11 @@ describe('Sentinel failover, unsynced', () => {
   });
 
   it('… taken by a duplicate meanwhile: its holder is superseded, and all get one outcome', async () => {
+    const { group, scene, alice, bob } = used;
     await group.cutReplication();
     const claim = labClaim(PATIENT);
     const attempt = await alice.run(claim);
-    await loseThePrimary();
+    await loseThePrimary(used);
     const answer = await bob.request(claim);
     const settlement = await attempt.complete(success(alice.effect(claim, attempt)));
     expect(scene.ledger.effectsOn(claim)).toHaveLength(2);
@@ -109,10 +52,11 @@ describe('Sentinel failover, unsynced', () => {
   });
 
   it('a completed record is lost: nobody can notice, and the operation runs again', async () => {
+    const { group, scene, alice, bob } = used;
     await group.cutReplication();
     const claim = labClaim(PATIENT);
     await alice.request(claim);
-    await loseThePrimary();
+    await loseThePrimary(used);
     expect(await bob.request(claim)).toMatchObject({ kind: 'success', replayed: false });
     expect(scene.ledger.effectsOn(claim)).toHaveLength(2);
     expect([...alice.told, ...bob.told]).toEqual([
@@ -130,6 +74,7 @@ describe('Sentinel failover, unsynced', () => {
 
 describe('A primary that turned replica (READONLY)', () => {
   it('is left for the new one by the connection, and the same attempt is begun there', async () => {
+    const { group, scene, alice } = used;
     const old = await group.primary();
     const [replica] = await group.replicas();
     await alice.request(labClaim(PATIENT));
@@ -147,6 +92,7 @@ describe('A primary that turned replica (READONLY)', () => {
 
 describe('A Sentinel that hangs', () => {
   it('is passed over for the next one, and does not keep the store from closing', async () => {
+    const { group, scene } = used;
     const [first, hanging, third] = group.sentinels as [RedisNode, RedisNode, RedisNode];
     hanging.pause();
     try {

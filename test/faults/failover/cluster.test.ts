@@ -1,0 +1,22 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Claim } from '../../../lib/core/claim.js';
+import { claims, ownerOf, useCluster } from './support/use-cluster.js';
+
+const used = useCluster();
+
+// The other ways: cluster.all.test.ts.
+describe('Cluster failover', () => {
+  it('planned: attempts in progress go on, and duplicates get their outcomes', async () => {
+    const { servers, scene, alice, bob } = used;
+    const [before, running] = claims(2) as [Claim, Claim];
+    const paid = await alice.request(before);
+    const answer = await alice.request(running, async () => {
+      await servers.failover(await ownerOf(used, running));
+    });
+    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    expect(await bob.request(before)).toEqual({ ...paid, replayed: true });
+    expect(await bob.request(running)).toEqual({ ...answer, replayed: true });
+    expect(alice.told).toEqual(['acquired', 'completed', 'acquired', 'completed']);
+    expect(scene.objections()).toEqual([]);
+  });
+});

@@ -1,0 +1,32 @@
+import { describe, expect, it } from '@jest/globals';
+import { success } from '../../integration/engine/support/worker.js';
+import { labClaim } from '../store/support/claims.js';
+import { PATIENT } from './support/patient.js';
+import { usePartition } from './support/use-partition.js';
+
+const used = usePartition();
+
+// What else it may do: partition.all.test.ts.
+describe('A partitioned old primary that may write alone', () => {
+  it('gives one key to two owners; the one in flight at the reunion learns of it', async () => {
+    const { scene, alice } = used;
+    const [taken, untaken] = [labClaim(PATIENT), labClaim(PATIENT)];
+    const partition = await used.part();
+    const bob = await used.newcomer();
+    const [running, alone] = [await alice.run(taken), await alice.run(untaken)];
+    const answer = await bob.request(taken);
+    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    await partition.heal();
+
+    const settlement = await running.complete(success(alice.effect(taken, running)));
+    expect(settlement).toMatchObject({ kind: 'other', state: 'completed' });
+    expect(alice.told).toContain('superseded');
+    expect(await alice.request(taken)).toEqual({ ...answer, replayed: true });
+
+    const execution = alice.effect(untaken, alone);
+    expect(await alone.complete(success(execution))).toEqual({ kind: 'own' });
+    expect(alice.told).toContain('record_lost');
+    expect(await bob.request(untaken)).toEqual({ kind: 'success', execution, replayed: true });
+    expect(scene.objections()).toEqual([]);
+  });
+});

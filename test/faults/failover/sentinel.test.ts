@@ -1,0 +1,31 @@
+import { describe, expect, it } from '@jest/globals';
+import type { Claim } from '../../../lib/core/claim.js';
+import { success } from '../../integration/engine/support/worker.js';
+import { labClaim } from '../store/support/claims.js';
+import { PATIENT } from './support/patient.js';
+import { loseThePrimary, useSentinel } from './support/use-sentinel.js';
+
+const used = useSentinel();
+
+// The other ways: sentinel.all.test.ts.
+describe('Sentinel failover, synced', () => {
+  it('after a crash of the primary: attempts in progress go on, and requests meanwhile are let through in the end', async () => {
+    const { group, scene, alice, bob } = used;
+    const [before, running] = [labClaim(PATIENT), labClaim(PATIENT)];
+    const paid = await alice.request(before);
+    const attempt = await alice.run(running);
+    await group.untilSynced();
+    const meanwhile: Claim[] = Array.from({ length: 10 }, () => labClaim(PATIENT));
+    const [answers] = await Promise.all([
+      Promise.all(meanwhile.map((claim) => bob.insist(claim))),
+      loseThePrimary(used),
+    ]);
+    expect(answers.every(({ kind }) => kind === 'success')).toBe(true);
+    const execution = alice.effect(running, attempt);
+    expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
+    expect(alice.told).not.toContain('record_lost');
+    expect(await bob.request(running)).toEqual({ kind: 'success', execution, replayed: true });
+    expect(await bob.request(before)).toEqual({ ...paid, replayed: true });
+    expect(scene.objections()).toEqual([]);
+  });
+});

@@ -1,0 +1,64 @@
+import { afterAll, afterEach, beforeAll, beforeEach, jest } from '@jest/globals';
+import { Cluster } from 'ioredis';
+import type { ProtocolOptions } from 'nestjs-idempotency';
+import type { Claim } from '../../../../lib/core/claim.js';
+import { RedisCluster } from '../../../support/redis-cluster.js';
+import type { RedisNode } from '../../../support/redis-node.js';
+import { labClaim } from '../../store/support/claims.js';
+import type { LedgerWorker } from '../../store/support/ledger-worker.js';
+import { FailoverScene } from './failover-scene.js';
+import { FAILOVER_TEST_MS, PATIENT } from './patient.js';
+
+/** What the documentation recommends for a client of one's own. */
+const RECOMMENDED = {
+  retryDelayOnClusterDown: 0,
+  redisOptions: { connectTimeout: 2_000, socketTimeout: 1_000 },
+};
+
+export interface UsedCluster {
+  readonly servers: RedisCluster;
+  /** Anew for each test, as are its workers. */
+  readonly scene: FailoverScene;
+  readonly alice: LedgerWorker;
+  readonly bob: LedgerWorker;
+}
+
+/** One cluster for the whole test file, in order before each test. */
+export function useCluster(): UsedCluster {
+  const used = {} as { -readonly [Name in keyof UsedCluster]: UsedCluster[Name] };
+  let clients: Cluster[];
+  jest.setTimeout(FAILOVER_TEST_MS);
+  beforeAll(async () => {
+    used.servers = await RedisCluster.start({ args: ['--cluster-require-full-coverage', 'no'] });
+  });
+  beforeEach(async () => {
+    await used.servers.untilHealthy();
+    used.scene = new FailoverScene();
+    clients = [0, 1].map(() => new Cluster(used.servers.addresses, RECOMMENDED));
+    [used.alice, used.bob] = (await Promise.all(
+      clients.map((client) => {
+        client.on('error', () => undefined);
+        return used.scene.worker({ client });
+      }),
+    )) as [LedgerWorker, LedgerWorker];
+  });
+  afterEach(async () => {
+    await used.scene.stop();
+    for (const client of clients) client.disconnect();
+  });
+  afterAll(() => used.servers.stop());
+  return used;
+}
+
+export function slotOf({ servers }: UsedCluster, { recordKey }: Claim): Promise<number> {
+  return servers.slotOf(`idem:1:${recordKey}`);
+}
+
+export async function ownerOf(used: UsedCluster, claim: Claim): Promise<RedisNode> {
+  return used.servers.primaryOf(await slotOf(used, claim));
+}
+
+/** Records in as many slots as there are claims. */
+export function claims(count: number, options: ProtocolOptions = PATIENT): Claim[] {
+  return Array.from({ length: count }, () => labClaim(options));
+}
