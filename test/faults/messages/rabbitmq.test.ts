@@ -1,14 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { connect, type Channel, type ChannelModel, type Message } from 'amqplib';
-import { messagePlanOf } from '../../chaos/messages/arguments.js';
-import { messageHistory } from '../../chaos/messages/history.js';
-import { runMessagesOn } from '../../chaos/messages/run-messages.js';
 import { until } from '../../integration/redis/support/until.js';
 import { queueDepth } from '../../support/rabbitmq-queues.js';
+import { expectEachHandledOnce } from './lab/expect-each-handled-once.js';
 import { MessageServers } from './lab/message-servers.js';
 import { BrokerRelay } from './lab/wire/broker-relay.js';
 import { WireLog } from './lab/wire/wire-log.js';
-import { MUTANTS } from './mutants.js';
 import { FORGED_TAG, FORGED_TAG_REFUSAL } from './worker/settings.js';
 
 let servers: MessageServers;
@@ -18,22 +15,10 @@ beforeAll(async () => {
 }, 90_000);
 afterAll(() => servers.stop());
 
+// In a larger dose, and with mistakes: rabbitmq.all.test.ts.
 describe('consumers on RabbitMQ that are killed and lose their channels', () => {
   it('handle each message once, but for takeovers, lose none, and go round in no circle', async () => {
-    const plan = messagePlanOf([
-      ...['--messages', '300', '--deliveries', '900', '--consumers', '2', '--seed', '1'],
-      ...['--kills', '4', '--points', 'after_effect,after_complete', '--closes', '3'],
-      // A consumer that waits for a processor is not to lose its lease.
-      ...['--lease-ms', '4000'],
-    ]);
-    const { figures, trouble, objections, suspects, evidence } = await runMessagesOn(servers, plan);
-
-    const histories = suspects.map((key) => messageHistory(key, evidence));
-    expect([...objections, ...histories]).toEqual([]);
-    expect(trouble['kill -9']).toBeGreaterThanOrEqual(4);
-    expect(figures.messages).toBe(300);
-    expect(figures.redeliveries).toBeGreaterThan(0);
-    expect(figures.toldAsTakeover).toBe(figures.extraEffects);
+    await expectEachHandledOnce(servers, { messages: 60, kills: 1, closes: 1 });
   }, 120_000);
 });
 
@@ -128,28 +113,5 @@ describe('what is heard between broker and consumer', () => {
     expect(log.unacknowledged).toBe(0);
     await until(async () => (await queueDepth(servers.broker, queue)).ready === 5);
     await consumer.close().catch(() => undefined);
-  });
-});
-
-describe('the oracle objects to consumers whose library', () => {
-  let objections: ReadonlyMap<string, readonly string[]>;
-
-  beforeAll(async () => {
-    const played = MUTANTS.map(async (mutant) => {
-      const plan = messagePlanOf([
-        ...['--messages', '40', '--deliveries', '160', '--consumers', '1', '--prefetch', '20'],
-        ...['--kills', '0', '--closes', '0', '--lease-ms', '1000', '--effect-ms', '30'],
-        ...['--seed', '1', ...mutant.args],
-      ]);
-      const result = await runMessagesOn(servers, plan, { mutant }).catch((error: unknown) => ({
-        objections: [String(error)],
-      }));
-      return [mutant.mistake, result.objections] as const;
-    });
-    objections = new Map(await Promise.all(played));
-  }, 180_000);
-
-  it.each(MUTANTS)('$mistake', ({ mistake, objection }) => {
-    expect(objections.get(mistake)).toContainEqual(expect.stringMatching(objection));
   });
 });

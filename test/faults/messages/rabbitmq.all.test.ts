@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { messagePlanOf } from '../../chaos/messages/arguments.js';
+import { runMessagesOn } from '../../chaos/messages/run-messages.js';
+import { expectEachHandledOnce } from './lab/expect-each-handled-once.js';
+import { MessageServers } from './lab/message-servers.js';
+import { MUTANTS } from './mutants.js';
+
+let servers: MessageServers;
+
+beforeAll(async () => {
+  servers = await MessageServers.start();
+}, 90_000);
+afterAll(() => servers.stop());
+
+it('consumers on RabbitMQ that are killed and lose their channels, again and again, handle each message once', async () => {
+  await expectEachHandledOnce(servers, { messages: 300, kills: 4, closes: 3 });
+}, 120_000);
+
+describe('the oracle objects to consumers whose library', () => {
+  let objections: ReadonlyMap<string, readonly string[]>;
+
+  beforeAll(async () => {
+    const played = MUTANTS.map(async (mutant) => {
+      const plan = messagePlanOf([
+        ...['--messages', '40', '--deliveries', '160', '--consumers', '1', '--prefetch', '20'],
+        ...['--kills', '0', '--closes', '0', '--lease-ms', '1000', '--effect-ms', '30'],
+        ...['--seed', '1', ...mutant.args],
+      ]);
+      const result = await runMessagesOn(servers, plan, { mutant }).catch((error: unknown) => ({
+        objections: [String(error)],
+      }));
+      return [mutant.mistake, result.objections] as const;
+    });
+    objections = new Map(await Promise.all(played));
+  }, 180_000);
+
+  it.each(MUTANTS)('$mistake', ({ mistake, objection }) => {
+    expect(objections.get(mistake)).toContainEqual(expect.stringMatching(objection));
+  });
+});
