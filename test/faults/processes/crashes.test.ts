@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
 import { NOTHING_EXCUSED } from '../lab/expectations.js';
 import { Lab } from '../lab/lab.js';
 import type { LabWorker } from '../lab/lab-worker.js';
@@ -7,32 +8,37 @@ import type { Point } from '../lab/worker/mishap.js';
 import type { StoreSettings } from '../lab/worker/settings.js';
 
 const LIMIT_MS = 20_000;
+const LEASE_MS = 60_000;
 
-describe('a worker that dies by kill -9', () => {
+describeWithClock('a worker that dies by kill -9', () => {
+  let clock: ServerClock;
   let redis: RedisServer | undefined;
   let lab: Lab;
   let store: StoreSettings;
   let survivor: LabWorker;
 
   beforeAll(async () => {
-    redis = await startRedis();
+    clock = new ServerClock();
+    redis = await startRedis({ env: clock.env });
     lab = await Lab.set();
     store = { kind: 'redis', url: redis.url };
-    survivor = await lab.start(store, { options: { leaseMs: 1_000 } });
+    survivor = await lab.start(store, { options: { leaseMs: LEASE_MS } });
   }, 60_000);
 
   afterAll(async () => {
     await lab.clear();
     await redis?.stop();
+    clock.remove();
   });
 
   /** A worker dies at this point of the key's first attempt, and its client asks the other one. */
   async function crashAt(point: Point, key: string) {
-    const victim = await lab.start(store, { options: { leaseMs: 1_000 } });
+    const victim = await lab.start(store, { options: { leaseMs: LEASE_MS } });
     const mishap = { point, action: { kind: 'crash' } } as const;
     const lost = await lab.client.send(victim.url, key, { mishap });
     expect(lost).toMatchObject({ error: 'ECONNRESET' });
     await victim.untilExit();
+    clock.pass(LEASE_MS);
     return lab.client.ask(() => [survivor.url], key, { limitMs: LIMIT_MS });
   }
 
@@ -90,7 +96,7 @@ describe('a worker that dies by kill -9', () => {
   });
 
   it('leaves the outcome unknown where onTakeover is "reject": no second effect, whoever asks', async () => {
-    const options = { leaseMs: 1_000, onTakeover: 'reject' } as const;
+    const options = { leaseMs: LEASE_MS, onTakeover: 'reject' } as const;
     const [victim, careful] = await Promise.all([
       lab.start(store, { options }),
       lab.start(store, { options }),
@@ -98,6 +104,11 @@ describe('a worker that dies by kill -9', () => {
     const key = 'never-twice';
     const mishap = { point: 'after_effect', action: { kind: 'crash' } } as const;
     await lab.client.send(victim.url, key, { mishap });
+    expect(await lab.client.send(careful.url, key)).toMatchObject({
+      status: 409,
+      code: 'idempotency_in_progress',
+    });
+    clock.pass(LEASE_MS);
 
     const answer = await lab.client.ask(() => [careful.url], key, { limitMs: LIMIT_MS });
 

@@ -3,39 +3,25 @@ import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { NOTHING_EXCUSED } from '../lab/expectations.js';
 import { Lab } from '../lab/lab.js';
 import type { LabWorker } from '../lab/lab-worker.js';
-import { ARRIVAL } from '../lab/worker/mishap.js';
-import type { StoreSettings } from '../lab/worker/settings.js';
 
-const SHORT_LEASE_MS = 1_000;
-/** Longer than anything in here takes. */
-const LONG_LEASE_MS = 60_000;
 const LIMIT_MS = 20_000;
-const FOREVER_MS = 3_600_000;
-const HUNG_LEASE_MS = 2_000;
-const HUNG_EXECUTION_MS = 5_000;
 
 /** A handler that is under way for as long as it takes to stop its process. */
 const SLOW = { point: 'in_handler', action: { kind: 'pause', ms: 3_000 } } as const;
 
-describe('a worker that stands still', () => {
+// No clock can be driven that the paused process itself looks at; the other ways to stand still: pauses.all.test.ts.
+describe('a worker that stands still longer than its lease, by SIGSTOP,', () => {
   let redis: RedisServer | undefined;
   let lab: Lab;
-  let store: StoreSettings;
   let paused: LabWorker;
   let other: LabWorker;
-
-  const restart = async (leaseMs: number, maxExecutionMs = 300_000) => {
-    const options = { leaseMs, maxExecutionMs };
-    [paused, other] = await Promise.all([
-      lab.start(store, { options }),
-      lab.start(store, { options }),
-    ]);
-  };
 
   beforeAll(async () => {
     redis = await startRedis();
     lab = await Lab.set();
-    store = { kind: 'redis', url: redis.url };
+    const start = () =>
+      lab.start({ kind: 'redis', url: redis!.url }, { options: { leaseMs: 1_000 } });
+    [paused, other] = await Promise.all([start(), start()]);
   }, 60_000);
 
   afterAll(async () => {
@@ -43,129 +29,35 @@ describe('a worker that stands still', () => {
     await redis?.stop();
   });
 
-  describe('longer than its lease', () => {
-    beforeAll(() => restart(SHORT_LEASE_MS), 60_000);
+  it('finds itself superseded, and answers with the outcome of its successor', async () => {
+    const key = 'stopped';
+    const answerOfPaused = lab.client.send(paused.url, key, { mishap: SLOW });
+    await lab.untilBegan(key);
+    paused.stop();
+    const second = await lab.client.ask(() => [other.url], key, { limitMs: LIMIT_MS });
+    paused.continue();
+    const first = await answerOfPaused;
 
-    it('by SIGSTOP finds itself superseded, and answers with the outcome of its successor', async () => {
-      const key = 'stopped';
-      const answerOfPaused = lab.client.send(paused.url, key, { mishap: SLOW });
-      await lab.untilBegan(key);
-      paused.stop();
-      const second = await lab.client.ask(() => [other.url], key, { limitMs: LIMIT_MS });
-      paused.continue();
-      const first = await answerOfPaused;
-
-      expect(second).toMatchObject({ status: 201, replayed: false });
-      expect(first).toMatchObject({ status: 201, replayed: true, digest: second.digest });
-      expect(lab.effects(key)).toHaveLength(2);
-      const [one, two] = [...lab.effects(key)].sort((a, b) => a.fence - b.fence);
-      expect(two).toMatchObject({ isTakeover: true, execution: second.execution });
-      expect(lab.eventsOf(key)).toEqual(
-        expect.arrayContaining([
-          expect.objectContaining({ type: 'takeover', fence: two!.fence }),
-          expect.objectContaining({ type: 'lease_lost', fence: one!.fence }),
-          expect.objectContaining({ type: 'superseded', fence: one!.fence }),
-        ]),
-      );
-    });
-
-    it('by a blocked event loop comes to the same', async () => {
-      const key = 'blocked';
-      const action = { kind: 'block', ms: 5 * SHORT_LEASE_MS } as const;
-      const [first, second] = await Promise.all([
-        lab.client.send(paused.url, key, { mishap: { point: 'after_effect', action } }),
-        lab
-          .untilBegan(key)
-          .then(() => lab.client.ask(() => [other.url], key, { limitMs: LIMIT_MS })),
-      ]);
-
-      expect(second).toMatchObject({ status: 201, replayed: false });
-      expect(first).toMatchObject({ status: 201, replayed: true, digest: second.digest });
-      expect(lab.effects(key)).toHaveLength(2);
-    });
-
-    it('by a blocked event loop does not take over what it runs itself', async () => {
-      const key = 'own';
-      const block = { kind: 'block', ms: 2 * SHORT_LEASE_MS } as const;
-      const answerOfFirst = lab.client.send(paused.url, key, { mishap: SLOW });
-      await lab.untilBegan(key);
-      const duplicate = await lab.client.send(paused.url, key, {
-        mishap: { point: ARRIVAL, action: block },
-      });
-      const first = await answerOfFirst;
-
-      expect(duplicate).toMatchObject({ status: 409, code: 'idempotency_in_progress' });
-      expect(first).toMatchObject({ status: 201, replayed: false });
-      expect(lab.effects(key)).toHaveLength(1);
-      expect(await lab.client.send(paused.url, key)).toMatchObject({
-        replayed: true,
-        digest: first.digest,
-      });
-    });
-
-    it('has told both owners of every execution beyond the first', () => {
-      const { objections, figures } = lab.judge({
-        ...NOTHING_EXCUSED,
-        extraExecutions: 'told to both',
-      });
-      expect(objections).toEqual([]);
-      expect(figures).toMatchObject({ extraExecutions: 2, toldToSecond: 2, toldToFirst: 2 });
-    });
+    expect(second).toMatchObject({ status: 201, replayed: false });
+    expect(first).toMatchObject({ status: 201, replayed: true, digest: second.digest });
+    expect(lab.effects(key)).toHaveLength(2);
+    const [one, two] = [...lab.effects(key)].sort((a, b) => a.fence - b.fence);
+    expect(two).toMatchObject({ isTakeover: true, execution: second.execution });
+    expect(lab.eventsOf(key)).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ type: 'takeover', fence: two!.fence }),
+        expect.objectContaining({ type: 'lease_lost', fence: one!.fence }),
+        expect.objectContaining({ type: 'superseded', fence: one!.fence }),
+      ]),
+    );
   });
 
-  describe('shorter than its lease', () => {
-    beforeAll(() => restart(LONG_LEASE_MS), 60_000);
-
-    it.each(['stopped-shortly', 'blocked-shortly'])('(%s) keeps its key', async (key) => {
-      const block = { point: 'in_handler', action: { kind: 'block', ms: 3_000 } } as const;
-      const isBlocked = key === 'blocked-shortly';
-      const mishap = isBlocked ? block : SLOW;
-      const answerOfPaused = lab.client.send(paused.url, key, { mishap });
-      await lab.untilBegan(key);
-      if (!isBlocked) paused.stop();
-      const rejected = await lab.client.send(other.url, key);
-      if (!isBlocked) paused.continue();
-      const first = await answerOfPaused;
-
-      expect(rejected).toMatchObject({ status: 409, code: 'idempotency_in_progress' });
-      expect(first).toMatchObject({ status: 201, replayed: false });
-      expect(await lab.client.send(other.url, key)).toMatchObject({
-        status: 201,
-        replayed: true,
-        digest: first.digest,
-      });
-      expect(lab.effects(key)).toHaveLength(1);
-      const types = lab.eventsOf(key).map(({ type }) => type);
-      expect(types).toEqual(['lab:began', 'lab:settled']);
+  it('has told both owners of the execution beyond the first', () => {
+    const { objections, figures } = lab.judge({
+      ...NOTHING_EXCUSED,
+      extraExecutions: 'told to both',
     });
-  });
-
-  describe('in a handler that hangs', () => {
-    beforeAll(() => restart(HUNG_LEASE_MS, HUNG_EXECUTION_MS), 60_000);
-
-    it('loses the key at the hard deadline, heartbeats or not', async () => {
-      const key = 'hung';
-      const abandon = new AbortController();
-      const mishap = {
-        point: 'in_handler',
-        action: { kind: 'pause', ms: FOREVER_MS },
-      } as const;
-      const hung = lab.client.send(paused.url, key, { mishap, signal: abandon.signal });
-      await lab.untilBegan(key);
-      const [began] = lab.eventsOf(key);
-      const second = await lab.client.ask(() => [other.url], key, { limitMs: LIMIT_MS });
-      abandon.abort();
-      await hung;
-
-      expect(second).toMatchObject({ status: 201, replayed: false });
-      const [effect, ...more] = lab.effects(key);
-      expect(more).toEqual([]);
-      expect(effect).toMatchObject({ isTakeover: true, worker: other.name });
-      // The heartbeats have kept it for longer than two leases.
-      expect(effect!.at - began!.at).toBeGreaterThan(2 * HUNG_LEASE_MS);
-      await lab.untilReported(
-        (line) => line.type === 'lease_lost' && line.reason === 'max_execution',
-      );
-    });
+    expect(objections).toEqual([]);
+    expect(figures).toMatchObject({ extraExecutions: 1, toldToSecond: 1, toldToFirst: 1 });
   });
 });
