@@ -21,9 +21,9 @@ const PATIENCE_MS = 20_000;
 
 export interface StandingTime {
   /** Lets so much time pass, and everything happen that is due. */
-  pass(ms: number): Promise<void>;
+  readonly pass: (ms: number) => Promise<void>;
   /** Lets time go on, never faster than real time, until it is settled: a connection is made, say. */
-  flow<Result>(until: Promise<Result>): Promise<Result>;
+  readonly flow: <Result>(until: Promise<Result>) => Promise<Result>;
 }
 
 /**
@@ -49,10 +49,10 @@ export async function inStandingTime(
 const pass = (ms: number) => jest.advanceTimersByTimeAsync(ms);
 
 async function flow<Result>(until: Promise<Result>): Promise<Result> {
-  let isSettled = false;
-  const settle = () => (isSettled = true);
+  const state = { isSettled: false };
+  const settle = () => void (state.isSettled = true);
   until.then(settle, settle);
-  while (!isSettled) {
+  while (!state.isSettled) {
     await delay(1);
     await pass(1);
   }

@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/glob
 import type { BeginReply } from 'nestjs-idempotency';
 import { RedisProxy } from '../../support/redis-proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { inStandingTime } from '../../support/standing-time.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { ownStore } from './support/fixture.js';
 import { until } from './support/until.js';
@@ -137,10 +138,12 @@ describe('A connection that is well', () => {
 
   it('stays when there is nothing to say', async () => {
     const proxy = await startProxy();
-    const store = ownStore(proxy.url, { connection });
-    await store.begin(beginCommand());
-    await delay(4 * LIMIT_MS);
-    expect((await store.begin(beginCommand())).kind).toBe('acquired');
+    await inStandingTime(async ({ pass, flow }) => {
+      const store = ownStore(proxy.url, { connection });
+      await flow(store.begin(beginCommand()));
+      await pass(4 * LIMIT_MS);
+      expect((await store.begin(beginCommand())).kind).toBe('acquired');
+    });
     expect(proxy.connections).toBe(1);
   });
 });
