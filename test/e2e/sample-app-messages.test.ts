@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import type { INestApplication } from '@nestjs/common';
 import { connect } from 'amqplib';
 import { IdempotencyEvents, type IdempotencyEventType } from 'nestjs-idempotency';
@@ -16,7 +16,7 @@ import { PaymentProvider } from '../../sample-app/src/provider/payment-provider.
 import { welcome } from '../../sample-app/src/welcome.js';
 import { until } from '../integration/redis/support/until.js';
 import { queueDepth, queueLength } from '../support/rabbitmq-queues.js';
-import { startRabbitMq, type RabbitMqServer } from '../support/rabbitmq-server.js';
+import { useRabbitMq } from '../support/use-rabbitmq.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 
 // The app reads its settings when it is imported.
@@ -34,16 +34,11 @@ function order(more: Partial<PlacedOrderDto> = {}): PlacedOrderDto {
 }
 
 describe('the orders consumer of the sample app', () => {
-  let broker: RabbitMqServer;
+  const broker = useRabbitMq();
   let queue: string;
   let app: INestApplication;
   let publisher: OrdersPublisher;
   let happened: IdempotencyEventType[];
-
-  beforeAll(async () => {
-    broker = await startRabbitMq();
-  }, 60_000);
-  afterAll(() => broker.stop());
 
   beforeEach(async () => {
     queue = `orders-${randomUUID()}`;

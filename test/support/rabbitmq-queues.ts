@@ -1,7 +1,6 @@
 import { connect } from 'amqplib';
 import type { RabbitMqServer } from './rabbitmq-server.js';
-
-const MOST_LOOKS = 10;
+import { queueCounts } from './rabbitmq/queue-counts.js';
 
 export interface QueueLength {
   /** Messages that wait for a consumer. */
@@ -29,36 +28,18 @@ export async function queueLength(url: string, queue: string): Promise<QueueLeng
 }
 
 /**
- * Asks by rabbitmqctl, which takes a quarter of a second and more. What a quorum queue says of
- * itself may be a fifth of a second old.
+ * Asks the broker itself. What a quorum queue says of itself may be a fifth of a second old.
  *
  * @throws Error where there is no such queue.
  */
 export async function queueDepth(
-  server: Pick<RabbitMqServer, 'control'>,
+  broker: { readonly dir: string },
   queue: string,
 ): Promise<QueueDepth> {
-  const row = (await listQueues(server)).find(({ name }) => name === queue);
-  if (row === undefined) throw new Error(`there is no queue ${queue}`);
-  return {
-    ready: row.messages_ready,
-    unacked: row.messages_unacknowledged,
-    consumers: row.consumers,
-  };
-}
-
-/** On a busy machine rabbitmqctl may end well and without all that it had to say: it is asked again. */
-async function listQueues(server: Pick<RabbitMqServer, 'control'>): Promise<QueueRow[]> {
-  const columns = ['name', 'messages_ready', 'messages_unacknowledged', 'consumers'];
-  for (let times = 1; ; times += 1) {
-    const output = await server.control('list_queues', '--quiet', '--formatter=json', ...columns);
-    try {
-      return JSON.parse(output) as QueueRow[];
-    } catch (error) {
-      if (times < MOST_LOOKS) continue;
-      throw new Error(`rabbitmqctl lists no queues: ${JSON.stringify(output)}`, { cause: error });
-    }
-  }
+  const counts = await queueCounts(broker.dir, queue);
+  if (counts === undefined) throw new Error(`there is no queue ${queue}`);
+  const [ready, unacked, consumers] = counts;
+  return { ready, unacked, consumers };
 }
 
 /**
@@ -67,11 +48,4 @@ async function listQueues(server: Pick<RabbitMqServer, 'control'>): Promise<Queu
  */
 export async function saveQueues(server: RabbitMqServer): Promise<void> {
   await server.control('eval', 'mnesia:sync_log(), [dets:sync(Table) || Table <- dets:all()].');
-}
-
-interface QueueRow {
-  readonly name: string;
-  readonly messages_ready: number;
-  readonly messages_unacknowledged: number;
-  readonly consumers: number;
 }

@@ -6,9 +6,9 @@ import { startEpmd, type Epmd } from './rabbitmq/epmd.js';
 import { findRabbitMq, type FoundRabbitMq } from './rabbitmq/installation.js';
 import { writeSettings, type RabbitMqSettings } from './rabbitmq/settings.js';
 import { startServerProcess, type ServerProcess } from './server-process.js';
+import { START_MS } from './start-patience.js';
 import { startServerAt, type Place, type StartedServer } from './started-server.js';
 
-const START_TIMEOUT_MS = 60_000;
 const STOP_TIMEOUT_MS = 10_000;
 const HANDSHAKE_TIMEOUT_MS = 2_000;
 const CONTROL_TIMEOUT_MS = 30_000;
@@ -68,7 +68,7 @@ async function launch(
       env: brokerEnvironment(port, dir, epmd.port),
       readyLog: /completed with \d+ plugins/,
       isReady: () => takesClient(port),
-      startTimeoutMs: START_TIMEOUT_MS,
+      startTimeoutMs: START_MS,
       stopTimeoutMs: STOP_TIMEOUT_MS,
     });
     return {

@@ -133,31 +133,6 @@ where(findRabbitMq())('a RabbitMQ of the tests', () => {
   }, 60_000);
 });
 
-describe("the depth of a RabbitMQ's queue", () => {
-  const row = { name: 'q', messages_ready: 4, messages_unacknowledged: 3, consumers: 2 };
-
-  /** A rabbitmqctl that says this, one after the other, and the last of it again and again. */
-  function saying(...outputs: string[]) {
-    let asked = 0;
-    const control = () => {
-      asked += 1;
-      return Promise.resolve(outputs[Math.min(asked, outputs.length) - 1]!);
-    };
-    return { control, asked: () => asked };
-  }
-
-  it('is asked for again where rabbitmqctl ends before it has said it', async () => {
-    const whole = JSON.stringify([row]);
-    const rabbitmqctl = saying('', whole.slice(0, 20), whole);
-    expect(await queueDepth(rabbitmqctl, 'q')).toEqual({ ready: 4, unacked: 3, consumers: 2 });
-    expect(rabbitmqctl.asked()).toBe(3);
-  });
-
-  it('is not asked for over and over', async () => {
-    await expect(queueDepth(saying(''), 'q')).rejects.toThrow('rabbitmqctl lists no queues: ""');
-  });
-});
-
 where(findNats())('a NATS of the tests', () => {
   it('answers, and keeps streams only when it is asked to', async () => {
     const replies: boolean[] = [];

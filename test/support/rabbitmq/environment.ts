@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { WITH_QUEUE_COUNTS } from './queue-counts.js';
 
 /** A broker that comes back looks for the files of its name. Others of this name are registered with another epmd. */
 const NODE = 'idempotency@localhost';
@@ -25,7 +26,7 @@ export function brokerEnvironment(port: number, dir: string, epmdPort: number): 
     // Erlang in the place of the script that starts it: a signal meets the broker itself.
     RUNNING_UNDER_SYSTEMD: 'true',
     // A node that has its name from the start spares RabbitMQ a second Erlang that looks for it.
-    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: `-sname ${NODE} ${WITHOUT_EPMD} ${LOOPBACK_ONLY}`,
+    RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: `-sname ${NODE} ${WITHOUT_EPMD} ${LOOPBACK_ONLY} ${WITH_QUEUE_COUNTS}`,
     ERL_CRASH_DUMP_SECONDS: '0',
   };
 }

@@ -1,8 +1,8 @@
 import { onFreePort } from '../on-free-port.js';
 import { startServerProcess, type ServerProcess } from '../server-process.js';
+import { START_MS } from '../start-patience.js';
 import type { FoundRabbitMq } from './installation.js';
 
-const START_TIMEOUT_MS = 10_000;
 const STOP_TIMEOUT_MS = 2_000;
 
 export interface Epmd extends ServerProcess {
@@ -21,7 +21,7 @@ export function startEpmd({ epmd }: FoundRabbitMq, dir: string): Promise<Epmd> {
       args: ['-d', '-port', String(port), '-address', '127.0.0.1'],
       dir,
       readyLog: /epmd running/,
-      startTimeoutMs: START_TIMEOUT_MS,
+      startTimeoutMs: START_MS,
       stopTimeoutMs: STOP_TIMEOUT_MS,
     });
     return { ...server, port };

@@ -1,5 +1,6 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writeQueueCounts } from './queue-counts.js';
 
 /**
  * How often a channel looks for acknowledgements that are overdue, and a quorum queue counts its messages. By default
@@ -15,6 +16,7 @@ export function writeSettings(dir: string, settings: RabbitMqSettings): void {
   const cookie = join(dir, '.erlang.cookie');
   if (!existsSync(cookie)) writeFileSync(cookie, 'ONLY_FOR_TESTS', { mode: 0o400 });
   writeFileSync(join(dir, 'enabled_plugins'), '[].');
+  writeQueueCounts(dir);
   const terms = Object.entries({ ...QUICK, ...settings }).map(
     ([name, value]) => `{${name}, ${String(value)}}`,
   );

@@ -44,7 +44,9 @@ interface StartedServer extends SharedServer {
 }
 
 class KeptServer {
-  #starting: Promise<StartedServer> | undefined;
+  #server: StartedServer | undefined;
+  /** One file after the other: until the one before has been told. */
+  #busy: Promise<unknown> = Promise.resolve();
 
   /** @param empty - takes away what the file before has left behind. */
   constructor(
@@ -52,28 +54,25 @@ class KeptServer {
     private readonly empty: (server: StartedServer) => Promise<void>,
   ) {}
 
-  async lend(): Promise<SharedServer> {
-    const starting = (this.#starting ??= this.start());
-    const forget = () => {
-      if (this.#starting === starting) this.#starting = undefined;
-    };
-    const server = await starting.catch((error: unknown) => {
-      forget();
-      throw error;
-    });
-    // The file that has killed it is not to fail those after it.
-    if (!isRunning(server.pid)) {
-      forget();
-      return this.lend();
-    }
-    await this.empty(server);
-    const { url, port, dir } = server;
-    return { url, port, dir };
+  lend(): Promise<SharedServer> {
+    const lent = this.#busy.then(() => this.#lend());
+    this.#busy = lent.catch(() => undefined);
+    return lent;
   }
 
   async stop(): Promise<void> {
-    const server = await this.#starting?.catch(() => undefined);
-    await server?.stop();
+    await this.#busy;
+    await this.#server?.stop();
+  }
+
+  async #lend(): Promise<SharedServer> {
+    // The file that has killed it is not to fail those after it.
+    if (this.#server === undefined || !isRunning(this.#server.pid)) {
+      this.#server = await this.start();
+    }
+    await this.empty(this.#server);
+    const { url, port, dir } = this.#server;
+    return { url, port, ...(dir !== undefined && { dir }) };
   }
 }
 

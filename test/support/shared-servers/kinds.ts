@@ -7,5 +7,5 @@ export interface SharedServer {
   readonly url: string;
   readonly port: number;
   /** Of a RabbitMQ: its folder. */
-  readonly dir?: string | undefined;
+  readonly dir?: string;
 }

@@ -32,7 +32,8 @@ function ask(kind: SharedKind): Promise<SharedServer> {
       let text = '';
       response.setEncoding('utf8');
       response.on('data', (chunk: string) => (text += chunk));
-      response.on('end', () => {
+      // Not before its socket is gone: there are tests that count theirs.
+      response.socket.once('close', () => {
         if (response.statusCode === 200) resolve(JSON.parse(text) as SharedServer);
         else reject(new Error(text));
       });

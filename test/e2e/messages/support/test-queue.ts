@@ -3,12 +3,12 @@ import { Transport, type RmqOptions } from '@nestjs/microservices';
 import { connect, type ChannelModel, type ConfirmChannel, type Options } from 'amqplib';
 import { until } from '../../../integration/redis/support/until.js';
 import { queueDepth, queueLength, type QueueDepth } from '../../../support/rabbitmq-queues.js';
-import type { RabbitMqServer } from '../../../support/rabbitmq-server.js';
+import type { UsedRabbitMq } from '../../../support/use-rabbitmq.js';
 
 /** A queue of one test, and what it takes to fill and to look into it. */
 export class TestQueue {
   private constructor(
-    private readonly broker: RabbitMqServer,
+    private readonly broker: UsedRabbitMq,
     readonly name: string,
     private readonly connection: ChannelModel,
     private readonly channel: ConfirmChannel,
@@ -16,10 +16,7 @@ export class TestQueue {
   ) {}
 
   /** @param settings - of the queue; a classic, durable one without them. */
-  static async open(
-    broker: RabbitMqServer,
-    settings: Options.AssertQueue = {},
-  ): Promise<TestQueue> {
+  static async open(broker: UsedRabbitMq, settings: Options.AssertQueue = {}): Promise<TestQueue> {
     const connection = await connect(broker.url);
     const channel = await connection.createConfirmChannel();
     const name = `queue-${randomUUID()}`;
@@ -29,7 +26,7 @@ export class TestQueue {
   }
 
   /** A quorum queue that puts a message aside into `aside` once it has come back `limit` times. */
-  static limited(broker: RabbitMqServer, aside: TestQueue, limit: number): Promise<TestQueue> {
+  static limited(broker: UsedRabbitMq, aside: TestQueue, limit: number): Promise<TestQueue> {
     return TestQueue.open(broker, {
       arguments: {
         'x-queue-type': 'quorum',

@@ -1,11 +1,11 @@
-import { afterAll, afterEach, beforeAll } from '@jest/globals';
-import { startRabbitMq, type RabbitMqServer } from '../../../support/rabbitmq-server.js';
+import { afterEach } from '@jest/globals';
+import { useRabbitMq } from '../../../support/use-rabbitmq.js';
 import { BrokerRelay } from '../../../faults/messages/lab/wire/broker-relay.js';
 import { WireLog } from '../../../faults/messages/lab/wire/wire-log.js';
 import { Consumers } from './consumers.js';
 import { TestQueue } from './test-queue.js';
 
-/** A RabbitMQ for the tests of one file. What a test opens on it is closed after that test, consumers first. */
+/** The shared RabbitMQ. What a test opens on it is closed after that test, consumers first. */
 export interface UsedBroker {
   readonly consumers: Consumers;
   readonly openQueue: () => Promise<TestQueue>;
@@ -31,17 +31,13 @@ export interface UsedRelay {
 
 export function useBroker(): UsedBroker {
   const consumers = new Consumers();
-  let server: RabbitMqServer;
-  beforeAll(async () => {
-    server = await startRabbitMq();
-  }, 60_000);
+  const server = useRabbitMq();
   let relays: BrokerRelay[] = [];
   afterEach(async () => {
     await consumers.close();
     await Promise.all(relays.map((relay) => relay.stop()));
     relays = [];
   });
-  afterAll(() => server.stop());
   const openQueue = async () => consumers.with(await TestQueue.open(server));
   return {
     consumers,
