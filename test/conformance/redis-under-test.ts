@@ -1,9 +1,10 @@
+import { afterAll } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import { loadScripts } from '../../lib/stores/redis/lua-scripts.js';
 import { withClock } from '../support/injected-clock.js';
-import { startRedis } from '../support/redis-server.js';
+import { useRedis } from '../support/use-redis.js';
 
 // A list of seconds and microseconds, as TIME answers.
 const CLOCK_KEY = 'clock-of-the-conformance-kit';
@@ -13,12 +14,14 @@ const scripts = loadScripts((text) =>
 // Far ahead of any real clock: Redis itself expires nothing while the kit steps this one.
 const START_MS = 2_500_000_000_000;
 
-let started: Promise<{ client: Redis; stop: () => Promise<void> }> | undefined;
+const redis = useRedis();
+let opened: Redis | undefined;
+afterAll(() => opened?.disconnect());
 
 export const redisUnderTest: StoreUnderTest = {
   name: 'RedisIdempotencyStore',
   create: async () => {
-    const { client } = await (started ??= start());
+    const client = openClient();
     let now = START_MS;
     const set = async (ms: number) => {
       now = ms;
@@ -41,22 +44,12 @@ export const redisOnItsOwnClock: StoreUnderTest = {
   name: "RedisIdempotencyStore on the server's own clock",
   hasSteppableClock: false,
   create: async () => {
-    const { client } = await (started ??= start());
+    const client = openClient();
     const store = new RedisIdempotencyStore({ client });
     return { store, dispose: () => store.close() };
   },
 };
 
-export async function stopRedis(): Promise<void> {
-  await (await started)?.stop();
-}
-
-async function start(): Promise<{ client: Redis; stop: () => Promise<void> }> {
-  const server = await startRedis();
-  const client = new Redis(server.url);
-  const stop = async () => {
-    client.disconnect();
-    await server.stop();
-  };
-  return { client, stop };
+function openClient(): Redis {
+  return (opened ??= new Redis(redis.url));
 }

@@ -1,4 +1,4 @@
-import { afterAll, describe, it } from '@jest/globals';
+import { describe, it } from '@jest/globals';
 import { LRUCache } from 'lru-cache';
 import {
   describeStoreConformance,
@@ -12,7 +12,7 @@ import { BREAKER_DEFAULTS } from '../../lib/core/breaker-options.js';
 import { CACHE_DEFAULTS } from '../../lib/core/cache-options.js';
 import { BreakerStore } from '../../lib/resilience/breaker-store.js';
 import { memoryUnderTest } from './memory-under-test.js';
-import { redisOnItsOwnClock, redisUnderTest, stopRedis } from './redis-under-test.js';
+import { redisOnItsOwnClock, redisUnderTest } from './redis-under-test.js';
 
 /** What stands around a store is a store, and nobody behind it may notice. */
 const breakerUnderTest: StoreUnderTest = {
@@ -62,5 +62,3 @@ const WRAPPED = [
 ];
 
 for (const store of WRAPPED) describeStoreConformance({ describe, it }, store);
-
-afterAll(() => stopRedis());

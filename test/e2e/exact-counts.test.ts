@@ -15,7 +15,8 @@ import { KeepAliveConnection } from '../support/http/raw-client.js';
 import type { RawResponse } from '../support/http/raw-response.js';
 import type { Reply } from '../support/http/reply.js';
 import { Tally } from '../support/http/tally.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import type { SharedServer } from '../support/shared-servers/kinds.js';
+import { useRedis } from '../support/use-redis.js';
 
 /** DESIGN's budget for one record: key of 59 B, body of 200 B, own headers of 68 B. */
 const KEY_PREFIX = 'memory-budget';
@@ -106,7 +107,7 @@ class SentCommands {
     });
   }
 
-  static async to(redis: RedisServer): Promise<SentCommands> {
+  static async to(redis: SharedServer): Promise<SentCommands> {
     const client = new Redis(redis.url);
     return new SentCommands(await client.monitor(), client);
   }
@@ -136,7 +137,7 @@ let keys = 0;
 const newKey = () => `key-${(keys += 1)}`;
 
 describe.each(platforms)('on %s with Redis', (platform) => {
-  let redis: RedisServer;
+  const redis = useRedis();
   let client: Redis;
   let app: INestApplication;
   let port: number;
@@ -145,7 +146,6 @@ describe.each(platforms)('on %s with Redis', (platform) => {
   const sockets: Socket[] = [];
 
   beforeAll(async () => {
-    redis = await startRedis();
     client = new Redis(redis.url);
     const store = redisStore({ client, keyPrefix: KEY_PREFIX });
     ({ app, port } = await ofTheApp.run(true, () => start(platform, store)));
@@ -168,7 +168,6 @@ describe.each(platforms)('on %s with Redis', (platform) => {
     commands.stop();
     await app.close();
     client.disconnect();
-    await redis.stop();
   });
 
   function post(path: string, key: string, body = '{"amount":1}', connection = 0) {

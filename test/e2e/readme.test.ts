@@ -17,7 +17,7 @@ import { encodeAnswer } from '../../lib/transports/http/http-answer.js';
 import { HTTP_DEFAULTS } from '../../lib/transports/http/http-options.js';
 import { MESSAGE_DEFAULTS } from '../../lib/transports/message/message-options.js';
 import { freePort } from '../support/free-port.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { useRedis } from '../support/use-redis.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 let readme: string;
@@ -149,17 +149,15 @@ describe('the table of options in the README', () => {
 const HEADER_BYTES = 134;
 
 describe('the memory that the README tells of', () => {
-  let server: RedisServer;
+  const server = useRedis();
   let client: Redis;
 
   beforeAll(async () => {
-    server = await startRedis();
     client = new Redis(server.url);
   });
 
   afterAll(async () => {
     client.disconnect();
-    await server.stop();
   });
 
   const bytes = async (key: string) => Number(await client.call('MEMORY', 'USAGE', key));

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApiProcess } from '../../sample-app/src/demo/api-process.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
+import { useRedis } from '../support/use-redis.js';
 
 const KEYS = 500;
 const COPIES_AT_ONCE = 10;
@@ -24,11 +24,10 @@ describe('two processes on one Redis', () => {
   const folder = mkdtempSync(join(tmpdir(), 'idempotency-two-processes-'));
   const ledger = join(folder, 'ledger.jsonl');
   const agent = new Agent({ keepAlive: true });
-  let redis: RedisServer | undefined;
+  const redis = useRedis();
   let apis: ApiProcess[] = [];
 
   beforeAll(async () => {
-    redis = await startRedis();
     const settings = {
       STORE: 'redis',
       REDIS_URL: redis.url,
@@ -46,7 +45,6 @@ describe('two processes on one Redis', () => {
   afterAll(async () => {
     agent.destroy();
     await Promise.all(apis.map((api) => api.kill()));
-    await redis?.stop();
     rmSync(folder, { recursive: true });
   });
 

@@ -1,15 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { combinations } from '../../support/http/combinations.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { useRedis } from '../../support/use-redis.js';
 import { AT_MOST, type Kind } from './at-most.js';
 import type { Allocations } from './allocations.js';
 import { CountedApp, minus, type Exchange } from './counted-app.js';
 
-let redis: RedisServer;
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
+const redis = useRedis();
 
 let keys = 0;
 const newKey = () => `key-${(keys += 1)}`;

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { requireIdempotencyContext, type IdempotencyEventType } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { abandon } from '../../integration/reconciler/support/abandon.js';
@@ -7,21 +7,17 @@ import { until } from '../../integration/redis/support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { Tally } from '../../support/http/tally.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { useRedis } from '../../support/use-redis.js';
 import type { CallingApp } from '../calls/support/calling-app.js';
 import { Orders, type OrderJob } from './support/orders.js';
 
-let redis: RedisServer;
+const redis = useRedis();
 let orders: Orders;
 /** Every execution of the processor, by order. */
 let executed: string[];
 let gate: Gate;
 let begun: Tally;
 
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
 beforeEach(() => {
   orders = new Orders({ host: '127.0.0.1', port: redis.port });
   executed = [];

@@ -1,8 +1,8 @@
+import { useRedis } from '../../support/use-redis.js';
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Queue, QueueEvents, type Job } from 'bullmq';
 import { until } from '../../integration/redis/support/until.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { WorkerProcess } from './support/worker-process.js';
 import type { HeldOrder } from './support/worker-settings.js';
 
@@ -10,13 +10,12 @@ import type { HeldOrder } from './support/worker-settings.js';
 const LEASE_MS = 2_500;
 const OTHERS = 20;
 
-let redis: RedisServer;
+const redis = useRedis();
 let queue: Queue<HeldOrder>;
 let finished: QueueEvents;
 let workers: WorkerProcess[] = [];
 
 beforeAll(async () => {
-  redis = await startRedis();
   const connection = { host: '127.0.0.1', port: redis.port };
   queue = new Queue('orders', { connection });
   // One for each job that is waited for.
@@ -27,7 +26,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all(workers.map((worker) => worker.kill()));
   await Promise.all([queue.close(), finished.close()]);
-  await redis.stop();
 });
 
 it('a job whose worker is killed runs again elsewhere as a takeover, and no other does', async () => {

@@ -6,10 +6,10 @@ import { delayJob } from 'nestjs-idempotency/bullmq';
 import { until } from '../../integration/redis/support/until.js';
 import { Gate } from '../../support/http/gate.js';
 import { Tally } from '../../support/http/tally.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { useRedis } from '../../support/use-redis.js';
 import { callingApp, type CallingApp } from '../calls/support/calling-app.js';
 
-let redis: RedisServer;
+const redis = useRedis();
 let app: CallingApp;
 let queue: Queue;
 let finished: QueueEvents;
@@ -18,7 +18,6 @@ const gate = new Gate();
 const executed = new Tally();
 
 beforeAll(async () => {
-  redis = await startRedis();
   app = await callingApp({}, { retryAfterMs: 250 });
   const service = app.nest.get(IdempotencyService, { strict: false });
   const connection = { host: '127.0.0.1', port: redis.port };
@@ -49,7 +48,6 @@ afterAll(async () => {
   await worker.close();
   await Promise.all([queue.close(), finished.close()]);
   await app.nest.close();
-  await redis.stop();
 });
 
 it('a worker of BullMQ 5 delays what is in progress, and fails for good what can never succeed', async () => {

@@ -9,9 +9,9 @@ import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { scriptCalls } from '../../support/script-calls.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
+import { useRedis } from '../../support/use-redis.js';
 import type { ProcessSettings } from './settings.js';
 
 const SCRIPT = fileURLToPath(new URL('process.ts', import.meta.url));
@@ -70,13 +70,12 @@ class PaymentsProcess {
 describe('two processes with a cache each, on one Redis', () => {
   const folder = mkdtempSync(join(tmpdir(), 'idempotency-two-caches-'));
   const ledger = join(folder, 'ledger');
-  let redis: RedisServer;
+  const redis = useRedis();
   let observer: Redis;
   let one: PaymentsProcess;
   let other: PaymentsProcess;
 
   beforeAll(async () => {
-    redis = await startRedis();
     observer = new Redis(redis.url);
     const settings = { redisUrl: redis.url, ledger };
     [one, other] = [new PaymentsProcess(settings), new PaymentsProcess(settings)];
@@ -90,7 +89,6 @@ describe('two processes with a cache each, on one Redis', () => {
   afterAll(async () => {
     await Promise.all([one.kill(), other.kill()]);
     observer.disconnect();
-    await redis.stop();
     rmSync(folder, { recursive: true });
   });
 

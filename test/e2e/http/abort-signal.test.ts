@@ -9,18 +9,17 @@ import { Redis } from 'ioredis';
 import { platforms } from '../../support/http/combinations.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { driveTimers } from '../../support/standing-time.js';
+import { useRedis } from '../../support/use-redis.js';
 
 const LEASE_MS = 30_000;
 
 /** A provider that takes a request and never answers. */
 let provider: Server;
 let providerUrl: string;
-let redis: RedisServer;
+const redis = useRedis();
 
 beforeAll(async () => {
-  redis = await startRedis();
   provider = createServer((request) => request.resume()).listen(0, '127.0.0.1');
   await once(provider, 'listening');
   providerUrl = `http://127.0.0.1:${String((provider.address() as AddressInfo).port)}`;
@@ -28,7 +27,6 @@ beforeAll(async () => {
 afterAll(async () => {
   provider.closeAllConnections();
   provider.close();
-  await redis.stop();
 });
 
 @Controller()

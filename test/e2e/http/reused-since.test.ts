@@ -1,5 +1,5 @@
 import { Controller, HttpException, Post } from '@nestjs/common';
-import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import {
   IdempotencyEvents,
   IdempotencyService,
@@ -8,7 +8,7 @@ import {
   type IdempotencyEventType,
   type OperationRejectedError,
 } from 'nestjs-idempotency';
-import { redisUnderTest, stopRedis } from '../../conformance/redis-under-test.js';
+import { redisUnderTest } from '../../conformance/redis-under-test.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
@@ -33,8 +33,6 @@ class Payments {
     return { token: currentIdempotencyContext()?.fencingToken };
   }
 }
-
-afterAll(stopRedis);
 
 /** Two processes, and one record of a Redis whose clock stands still unless it is moved. */
 describe.each(platforms)('an attempt that comes back late on %s', (platform) => {

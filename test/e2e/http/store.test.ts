@@ -9,6 +9,8 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
+import { useRedis } from '../../support/use-redis.js';
 
 @Controller()
 class StoreController {
@@ -56,7 +58,7 @@ describe.each(platforms)('a Redis that fails under %s', (platform) => {
       controllers: [StoreController],
       options: QUICK,
     });
-  });
+  }, START_HOOK_MS);
 
   afterAll(async () => {
     redis.kill('SIGCONT');
@@ -133,7 +135,7 @@ describe.each(platforms)('a Redis that is gone under %s', (platform) => {
     });
     expect((await app.scenario().post('/things')).status).toBe(201);
     await redis.stop();
-  });
+  }, START_HOOK_MS);
 
   afterAll(() => app.close());
 
@@ -161,13 +163,12 @@ describe.each(platforms)('a Redis that is gone under %s', (platform) => {
 });
 
 describe.each(platforms)('what Redis and the log hold under %s', (platform) => {
-  let redis: RedisServer;
+  const redis = useRedis();
   let client: Redis;
   let app: TestApp;
   const log: unknown[] = [];
 
   beforeAll(async () => {
-    redis = await startRedis();
     client = new Redis(redis.url);
     const write = (...line: unknown[]) => void log.push(line);
     app = await startApp({
@@ -189,7 +190,6 @@ describe.each(platforms)('what Redis and the log hold under %s', (platform) => {
   afterAll(async () => {
     await app.close();
     client.disconnect();
-    await redis.stop();
   });
 
   it('C87e keys, callers and bodies stand in no Redis key and in no line of the log', async () => {

@@ -1,3 +1,4 @@
+import { useRedis } from '../../support/use-redis.js';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Controller } from '@nestjs/common';
 import { EventPattern } from '@nestjs/microservices';
@@ -5,22 +6,19 @@ import { Redis } from 'ioredis';
 import { Idempotent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { until } from '../../integration/redis/support/until.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { emitOrder } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';
 
 /** What an event's record takes: nothing is kept of what the handler returned. */
 const RECORD_BYTES_AT_MOST = 232;
 
-let redis: RedisServer;
+const redis = useRedis();
 let monitor: Redis;
 beforeAll(async () => {
-  redis = await startRedis();
   monitor = new Redis(redis.url);
 });
 afterAll(async () => {
   monitor.disconnect();
-  await redis.stop();
 });
 const { consumers, openQueue } = useBroker();
 

@@ -1,20 +1,16 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { useRedis } from '../../support/use-redis.js';
+import { describe, expect, it } from '@jest/globals';
 import { Catch, Controller, type ArgumentsHost, type Type } from '@nestjs/common';
 import { EventPattern, MessagePattern } from '@nestjs/microservices';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { EMPTY, type Observable } from 'rxjs';
 import { until } from '../../integration/redis/support/until.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { deliveredIn, emitOrder, orders, type Channel } from './support/orders.js';
 import { startConsumer } from './support/start-consumer.js';
 import { useBroker } from './support/use-broker.js';
 
-let redis: RedisServer;
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
+const redis = useRedis();
 const { consumers, openQueue, openLimitedQueue } = useBroker();
 
 describe('a handler that talks to the broker by itself', () => {

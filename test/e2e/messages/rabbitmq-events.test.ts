@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Catch, Controller, type ExecutionContext } from '@nestjs/common';
 import { EventPattern, type RmqContext } from '@nestjs/microservices';
 import {
@@ -13,16 +13,12 @@ import { EMPTY, type Observable } from 'rxjs';
 import { until } from '../../integration/redis/support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { useRedis } from '../../support/use-redis.js';
 import { emitOrder, orders } from './support/orders.js';
 import type { TestQueue } from './support/test-queue.js';
 import { useBroker } from './support/use-broker.js';
 
-let redis: RedisServer;
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
+const redis = useRedis();
 const { consumers, openQueue, openLimitedQueue } = useBroker();
 
 describe('an event', () => {

@@ -1,19 +1,15 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { Begin, IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { until } from '../../integration/redis/support/until.js';
 import { FaultyStore, heldReply, heldRequest, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { useRedis } from '../../support/use-redis.js';
 import { emitOrder, orders } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';
 
-let redis: RedisServer;
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
+const redis = useRedis();
 const { consumers, openQueue, openRelay } = useBroker();
 
 /** A controller that notes of each run whether its message had been delivered before; held at a gate. */

@@ -1,7 +1,7 @@
+import { useRedis } from '../../support/use-redis.js';
 import { randomInt } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { Coverage } from './coverage.js';
 import { loadInstrumentedScripts } from './instrumented-scripts.js';
 import { MUTANTS } from './mutants.js';
@@ -16,17 +16,15 @@ const calls = Number(process.env.DIFFERENTIAL_CALLS ?? 0);
 const SEQUENCES = 20_000;
 const TIMES_EACH = 100;
 
-let server: RedisServer;
+const server = useRedis();
 let redis: Redis;
 
 beforeAll(async () => {
-  server = await startRedis();
   redis = new Redis(server.url, { maxRetriesPerRequest: 0 });
 });
 
 afterAll(async () => {
   redis.disconnect();
-  await server.stop();
 });
 
 describe('the scripts and the reference state machine', () => {

@@ -1,6 +1,6 @@
-import { afterAll, afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { memoryUnderTest } from '../../conformance/memory-under-test.js';
-import { redisUnderTest, stopRedis } from '../../conformance/redis-under-test.js';
+import { redisUnderTest } from '../../conformance/redis-under-test.js';
 import { until } from '../redis/support/until.js';
 import {
   failure,
@@ -16,8 +16,6 @@ import {
 const LEASE_MS = 60_000;
 /** Long enough for whatever the other attempt does meanwhile; nobody waits for its end. */
 const AS_LONG_AS_IT_TAKES = 20_000;
-
-afterAll(stopRedis);
 
 /**
  * The second table of the protocol. Leases and retentions end by the store's clock, which these tests

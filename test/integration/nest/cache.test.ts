@@ -24,8 +24,9 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { CACHE_DEFAULTS } from '../../../lib/core/cache-options.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { scriptCalls } from '../../support/script-calls.js';
+import { useRedis } from '../../support/use-redis.js';
 import { LoggedLines } from './support/logged-lines.js';
 
 let app: TestingModule | undefined;
@@ -93,16 +94,14 @@ describe('the module option "cache"', () => {
 describe('around a real Redis', () => {
   const commandTimeoutMs = 5_000;
   const retentionMs = 30_000;
-  let server: RedisServer;
+  const server = useRedis();
   let observer: Redis;
 
   beforeAll(async () => {
-    server = await startRedis();
     observer = new Redis(server.url);
   });
   afterAll(async () => {
     observer.disconnect();
-    await server.stop();
   });
   beforeEach(async () => {
     await observer.flushall();

@@ -1,15 +1,6 @@
 import { Module } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import {
@@ -28,7 +19,7 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../../lib/nest/log-reporter.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { useRedis } from '../../support/use-redis.js';
 import { LoggedLines } from './support/logged-lines.js';
 
 @Module({})
@@ -241,12 +232,7 @@ describe('an outage in the log', () => {
 });
 
 describe('a Redis connection', () => {
-  let redis: RedisServer;
-
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
-  afterAll(() => redis.stop());
+  const redis = useRedis();
 
   it('that is the application’s stays open when the application ends', async () => {
     const client = new Redis(redis.url);

@@ -1,18 +1,14 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { useRedis } from '../../support/use-redis.js';
+import { beforeEach, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { beginCommand, completeCommand, leaseOf, newToken } from './support/commands.js';
 import { userClient } from './support/fixture.js';
 
-let server: RedisServer;
+const server = useRedis();
 let client: Redis;
 let store: RedisIdempotencyStore;
 
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
 beforeEach(() => {
   client = userClient(server.url);
   store = new RedisIdempotencyStore({ client });

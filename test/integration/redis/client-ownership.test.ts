@@ -1,21 +1,17 @@
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { RedisIdempotencyStore, redisStore } from 'nestjs-idempotency/redis';
 import { StoreOutcomeUnknownError, StoreUnavailableError } from '../../../lib/core/errors.js';
 import { freePort } from '../../support/free-port.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
+import { useRedis } from '../../support/use-redis.js';
 import { startSilentServer } from './support/canned-server.js';
 import { beginCommand } from './support/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import { RestartableRedis } from './support/restartable-redis.js';
 import { until } from './support/until.js';
 
-let server: RedisServer;
-
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = useRedis();
 
 function openSockets(): number {
   return process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length;

@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreOutcomeUnknownError, StoreUnavailableError } from '../../../lib/core/errors.js';
 import { freePort } from '../../support/free-port.js';
 import { RedisProxy } from '../../support/redis-proxy.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
+import { useRedis } from '../../support/use-redis.js';
 import { startScriptedServer, startSilentServer } from './support/canned-server.js';
 import { SLOW_CHUNK, startSlowRelay } from './support/slow-relay.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
@@ -16,12 +17,7 @@ import { until } from './support/until.js';
 
 const BUDGET_MS = 200;
 
-let server: RedisServer;
-
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
+const server = useRedis();
 
 describe('Without a connection, a begin is unavailable within its time budget', () => {
   const inTime = () => beginCommand({ timeoutMs: BUDGET_MS });

@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { useRedis } from '../../support/use-redis.js';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { ValueNotStorableError } from '../../../lib/core/errors.js';
 import type { Fingerprint } from '../../../lib/core/record.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import {
   beginCommand,
   completeCommand,
@@ -16,14 +16,10 @@ import {
 } from './support/commands.js';
 import { userClient } from './support/fixture.js';
 
-let server: RedisServer;
+const server = useRedis();
 let client: Redis;
 let store: RedisIdempotencyStore;
 
-beforeAll(async () => {
-  server = await startRedis();
-});
-afterAll(() => server.stop());
 beforeEach(() => {
   client = userClient(server.url);
   store = new RedisIdempotencyStore({ client });

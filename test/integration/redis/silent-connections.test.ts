@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import type { BeginReply } from 'nestjs-idempotency';
 import { RedisProxy } from '../../support/redis-proxy.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
+import { useRedis } from '../../support/use-redis.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { ownStore } from './support/fixture.js';
 import { until } from './support/until.js';
@@ -13,16 +13,12 @@ import { until } from './support/until.js';
 const LIMIT_MS = 200;
 const connection = { socketTimeout: LIMIT_MS };
 
-let redis: RedisServer;
+const redis = useRedis();
 const closing: (() => unknown)[] = [];
 
-beforeAll(async () => {
-  redis = await startRedis();
-});
 afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
-afterAll(() => redis.stop());
 
 async function startProxy(): Promise<RedisProxy> {
   const proxy = await RedisProxy.start(redis.port);

@@ -1,9 +1,9 @@
-import { afterAll, beforeAll } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
 import type { IdempotencyStore } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { startRedis, type RedisServer } from '../redis-server.js';
+import type { SharedServer } from '../shared-servers/kinds.js';
+import { useRedis } from '../use-redis.js';
 
 export type Platform = 'express' | 'fastify';
 export type StoreKind = 'memory' | 'redis';
@@ -19,21 +19,15 @@ export interface TestStores {
   /** A store that nothing was stored in yet. */
   fresh(kind: StoreKind): IdempotencyStore;
   /** The server behind the Redis stores of this file. */
-  readonly redis: RedisServer;
+  readonly redis: SharedServer;
 }
 
-/** One redis-server for the whole test file, from before its tests until after them. */
+/** In memory, and on a redis-server for the whole test file. */
 export function useStores(): TestStores {
-  let redis: RedisServer;
-  beforeAll(async () => {
-    redis = await startRedis();
-  });
-  afterAll(() => redis.stop());
+  const redis = useRedis();
   return {
     fresh: (kind) =>
       kind === 'memory' ? memoryStore() : redisStore({ url: redis.url, keyPrefix: randomUUID() }),
-    get redis() {
-      return redis;
-    },
+    redis,
   };
 }
