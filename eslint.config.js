@@ -119,4 +119,18 @@ export default defineConfig(
       '@typescript-eslint/require-await': 'off',
     },
   },
+  {
+    files: ['test/**/*.test.ts'],
+    ignores: ['test/faults/**'],
+    rules: {
+      'no-restricted-syntax': [
+        'error',
+        {
+          selector:
+            "CallExpression[callee.name='beforeAll'][arguments.length=1] :matches(CallExpression[callee.name=/^start(Redis|Postgres|RabbitMq|Nats|Mosquitto)$/], CallExpression[callee.object.name=/^Redis(Node|Cluster|Sentinel)$/][callee.property.name='start'])",
+          message: 'A server may need minutes on a busy machine: give the hook START_HOOK_MS.',
+        },
+      ],
+    },
+  },
 );

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { growthsIn } from '../measure/growth/reading.js';
 import { startRabbitMq, type RabbitMqServer } from '../support/rabbitmq-server.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { START_HOOK_MS } from '../support/start-patience.js';
 import { WAYS, type SoakSetup, type WayName } from './setup.js';
 import { soak } from './soak.js';
 
@@ -26,7 +27,7 @@ let broker: RabbitMqServer;
 beforeAll(async () => {
   redis = await startRedis();
   broker = await startRabbitMq();
-}, 90_000);
+}, START_HOOK_MS);
 afterAll(async () => {
   await broker.stop();
   await redis.stop();

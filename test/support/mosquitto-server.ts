@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { answers } from './answers.js';
 import { findExecutable, isExecutable } from './find-executable.js';
 import { startServerProcess } from './server-process.js';
+import { START_MS } from './start-patience.js';
 import { startServerAt, type Place, type StartedServer } from './started-server.js';
 
-const START_TIMEOUT_MS = 10_000;
 const STOP_TIMEOUT_MS = 2_000;
 
 /** MQTT v5: CONNECT with a clean start, no properties and an empty client id; and what begins the answer. */
@@ -51,7 +51,7 @@ export async function startMosquitto(
       dir,
       readyLog: /mosquitto version \S+ running/,
       isReady: () => answers(port, CONNECT, CONNACK),
-      startTimeoutMs: START_TIMEOUT_MS,
+      startTimeoutMs: START_MS,
       stopTimeoutMs: STOP_TIMEOUT_MS,
     });
   });

@@ -1,9 +1,9 @@
 import { answers } from './answers.js';
 import { findExecutable, isExecutable } from './find-executable.js';
 import { startServerProcess } from './server-process.js';
+import { START_MS } from './start-patience.js';
 import { startServerAt, type Place, type StartedServer } from './started-server.js';
 
-const START_TIMEOUT_MS = 10_000;
 const STOP_TIMEOUT_MS = 2_000;
 
 const PING = Buffer.from('CONNECT {"verbose":false}\r\nPING\r\n');
@@ -50,7 +50,7 @@ export async function startNats(options: StartNatsOptions = {}): Promise<NatsSer
       dir,
       readyLog: /Server is ready/,
       isReady: () => answers(port, PING, /PONG\r\n/),
-      startTimeoutMs: START_TIMEOUT_MS,
+      startTimeoutMs: START_MS,
       stopTimeoutMs: STOP_TIMEOUT_MS,
     }),
   );

@@ -1,4 +1,4 @@
-import { freePort } from './free-port.js';
+import { onFreePort } from './on-free-port.js';
 import { RedisNode } from './redis-node.js';
 import { untilSettled } from './until-settled.js';
 
@@ -209,16 +209,17 @@ interface NodeView {
 
 type SlotRange = readonly [first: number, last: number];
 
-async function startNode(args: readonly string[]): Promise<RedisNode> {
-  const bus = String(await freePort());
-  return RedisNode.start({
-    // prettier-ignore
-    args: [
-      '--cluster-enabled', 'yes', '--cluster-port', bus,
-      '--cluster-node-timeout', String(NODE_TIMEOUT_MS),
-      '--cluster-allow-replica-migration', 'no', '--repl-diskless-sync-delay', '0', ...args,
-    ],
-  });
+function startNode(args: readonly string[]): Promise<RedisNode> {
+  return onFreePort((bus) =>
+    RedisNode.start({
+      // prettier-ignore
+      args: [
+        '--cluster-enabled', 'yes', '--cluster-port', String(bus),
+        '--cluster-node-timeout', String(NODE_TIMEOUT_MS),
+        '--cluster-allow-replica-migration', 'no', '--repl-diskless-sync-delay', '0', ...args,
+      ],
+    }),
+  );
 }
 
 async function isInOrder(node: RedisNode): Promise<boolean> {

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { freePort } from './free-port.js';
+import { onFreePort } from './on-free-port.js';
 import { startRedis, type RedisServer, type StartRedisOptions } from './redis-server.js';
 
 /** A paused server accepts a connection and never answers. */
@@ -33,10 +33,17 @@ export class RedisNode {
     private readonly options: NodeOptions,
   ) {}
 
-  static async start(options: NodeOptions = {}): Promise<RedisNode> {
-    const node = new RedisNode(await freePort(), options);
-    await node.start();
-    return node;
+  static start(options: NodeOptions = {}): Promise<RedisNode> {
+    return onFreePort(async (port) => {
+      const node = new RedisNode(port, options);
+      try {
+        await node.start();
+        return node;
+      } catch (error) {
+        await node.stop();
+        throw error;
+      }
+    });
   }
 
   get url(): string {

@@ -1,9 +1,9 @@
 import { answers } from './answers.js';
 import { findExecutable } from './find-executable.js';
 import { startServerProcess } from './server-process.js';
+import { START_MS } from './start-patience.js';
 import { startServerAt, type Place, type StartedServer } from './started-server.js';
 
-const START_TIMEOUT_MS = 10_000;
 const STOP_TIMEOUT_MS = 2_000;
 
 const PING = Buffer.from('PING\r\n');
@@ -47,7 +47,7 @@ export async function startRedis(options: StartRedisOptions = {}): Promise<Redis
       env: { ...process.env, ...env },
       readyLog: READY,
       isReady: () => answers(port, PING, /^\+PONG/),
-      startTimeoutMs: START_TIMEOUT_MS,
+      startTimeoutMs: START_MS,
       stopTimeoutMs: STOP_TIMEOUT_MS,
     }),
   );

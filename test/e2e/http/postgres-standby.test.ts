@@ -11,6 +11,7 @@ import { findPostgres } from '../../support/installed-postgres.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { copyPostgres, type PostgresStandby } from '../../support/postgres-standby.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 
 @Controller()
 class OrdersController {
@@ -50,7 +51,7 @@ const installed = findPostgres();
       store,
       options: { commandTimeoutMs: 5_000, saveTimeoutMs: 1_500, onSaveFailure: 'error' },
     });
-  }, 60_000);
+  }, START_HOOK_MS);
   afterAll(async () => {
     await app.close();
     await observer.end();

@@ -27,6 +27,7 @@ import { freePort } from '../../support/free-port.js';
 import { startMosquitto } from '../../support/mosquitto-server.js';
 import { startNats } from '../../support/nats-server.js';
 import { startRedis } from '../../support/redis-server.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import { startConsumer } from './support/start-consumer.js';
 
 /** How one transport is reached, and how a message is given an id on it. */
@@ -101,7 +102,7 @@ describe.each(Object.keys(transports))('on %s', (name) => {
   let events: IdempotencyEvent[];
   beforeAll(async () => {
     transport = await transports[name]!();
-  });
+  }, START_HOOK_MS);
   afterEach(async () => {
     await client.close();
     await app?.close();

@@ -23,6 +23,7 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../../lib/nest/log-reporter.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import { LoggedLines } from './support/logged-lines.js';
 
 let app: TestingModule | undefined;
@@ -105,7 +106,7 @@ describe('around a real Redis', () => {
   beforeAll(async () => {
     server = await startRedis();
     client = new Redis(server.url);
-  });
+  }, START_HOOK_MS);
   afterAll(async () => {
     client.disconnect();
     await server.stop();

@@ -6,6 +6,7 @@ import { loadStatements } from '../../../lib/stores/postgres/sql-statements.js';
 import { TableName } from '../../../lib/stores/postgres/table-name.js';
 import { withSqlClock } from '../../support/injected-sql-clock.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import {
   beginCommand,
   completeCommand,
@@ -27,7 +28,7 @@ beforeAll(async () => {
   server = await startPostgres();
   url = await server.newDatabase();
   await migrate({ url });
-});
+}, START_HOOK_MS);
 afterAll(() => server.stop());
 
 describe.each(['read committed', 'repeatable read', 'serializable'])(

@@ -9,6 +9,7 @@ import type {
 } from '../../../lib/core/idempotency-store.js';
 import { RedisCluster } from '../../support/redis-cluster.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import {
   beginCommand,
   completeCommand,
@@ -28,7 +29,7 @@ let admin: Redis;
 beforeAll(async () => {
   server = await startRedis();
   admin = new Redis(server.url);
-});
+}, START_HOOK_MS);
 afterAll(async () => {
   admin.disconnect();
   await server.stop();
@@ -146,7 +147,7 @@ describe('A cluster lists', () => {
   let cluster: Cluster;
   beforeAll(async () => {
     servers = await RedisCluster.start({ replicas: 0 });
-  });
+  }, START_HOOK_MS);
   afterAll(() => servers.stop());
   beforeEach(() => {
     cluster = new Cluster(servers.addresses);

@@ -4,6 +4,7 @@ import type { BeginReply, Lease } from 'nestjs-idempotency';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { RedisCluster } from '../../support/redis-cluster.js';
 import { RedisProxy } from '../../support/redis-proxy.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { closeAfterTest } from './support/fixture.js';
 import { until } from './support/until.js';
@@ -17,7 +18,7 @@ const stores: RedisIdempotencyStore[] = [];
 beforeAll(async () => {
   nodes = await RedisCluster.start();
   client = new Cluster(nodes.addresses);
-}, 60_000);
+}, START_HOOK_MS);
 afterAll(async () => {
   for (const store of stores) await store.close();
   client.disconnect();

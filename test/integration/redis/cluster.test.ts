@@ -3,6 +3,7 @@ import { Cluster } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreUnavailableError } from '../../../lib/core/errors.js';
 import { RedisCluster } from '../../support/redis-cluster.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import {
   beginCommand,
   completeCommand,
@@ -20,7 +21,7 @@ let cluster: Cluster;
 beforeAll(async () => {
   servers = await RedisCluster.start({ replicas: 0 });
   cluster = new Cluster(servers.addresses);
-});
+}, START_HOOK_MS);
 afterAll(async () => {
   cluster.disconnect();
   await servers.stop();

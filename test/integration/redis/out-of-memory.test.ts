@@ -5,6 +5,7 @@ import { StoreUnavailableError } from '../../../lib/core/errors.js';
 import type { Lease } from '../../../lib/core/record.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import {
   beginCommand,
   completeCommand,
@@ -23,7 +24,7 @@ let lease: Lease;
 
 beforeAll(async () => {
   server = await startRedis();
-});
+}, START_HOOK_MS);
 afterAll(() => server.stop());
 
 /** A running attempt on a server that has just run out of memory. */

@@ -3,6 +3,7 @@ import { Redis } from 'ioredis';
 import { UNKNOWN_FENCE, type Lease } from 'nestjs-idempotency';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import { startSilentServer } from './support/canned-server.js';
 import {
   beginCommand,
@@ -22,7 +23,7 @@ let observer: Redis;
 beforeAll(async () => {
   server = await startRedis();
   observer = new Redis(server.url);
-});
+}, START_HOOK_MS);
 afterAll(async () => {
   observer.disconnect();
   await server.stop();

@@ -5,6 +5,7 @@ import { RedisCluster } from '../../support/redis-cluster.js';
 import { follow } from '../../support/redis-sentinel.js';
 import { RedisNode } from '../../support/redis-node.js';
 import { RedisProxy } from '../../support/redis-proxy.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import { NONCE, startScriptedServer } from './support/canned-server.js';
 import { beginCommand } from './support/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
@@ -34,7 +35,7 @@ beforeAll(async () => {
   ]);
   await follow(replica, single);
   await sentinel.call('SENTINEL', 'MONITOR', NAME, '127.0.0.1', single.port, 1);
-});
+}, START_HOOK_MS);
 afterAll(() => Promise.all([single, replica, sentinel, cluster].map((server) => server.stop())));
 
 async function proxied(node: RedisNode): Promise<RedisProxy> {

@@ -5,6 +5,7 @@ import { StoreConfigurationError } from '../../../lib/core/errors.js';
 import { freePort } from '../../support/free-port.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import { startInfoServer } from './support/canned-server.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 
@@ -16,7 +17,7 @@ let client: Redis;
 
 beforeAll(async () => {
   server = await startRedis();
-});
+}, START_HOOK_MS);
 afterAll(() => server.stop());
 beforeEach(async () => {
   client = userClient(server.url);

@@ -8,6 +8,7 @@ import {
 } from 'nestjs-idempotency';
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import { newClaim, success, Worker } from '../engine/support/worker.js';
 import {
   beginCommand,
@@ -36,7 +37,7 @@ beforeAll(async () => {
   // The primary counts on it only once it has confirmed something, which it may do a second later.
   await onPrimary.set('first', 'write');
   await until(async () => (await onPrimary.wait(1, WAIT_MS)) === 1);
-}, 20_000);
+}, START_HOOK_MS);
 afterEach(() => {
   replica.kill('SIGCONT');
 });

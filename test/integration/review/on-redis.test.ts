@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto';
 import { loadScripts } from '../../../lib/stores/redis/lua-scripts.js';
 import type { Fault } from '../../support/faulty-store.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import { newClaim, success, Worker } from '../engine/support/worker.js';
 import { beginCommand } from '../redis/support/commands.js';
 import { Caller, newCall } from './support/caller.js';
@@ -16,7 +17,7 @@ let client: Redis;
 beforeAll(async () => {
   redis = await startRedis();
   client = new Redis(redis.url);
-});
+}, START_HOOK_MS);
 
 afterAll(async () => {
   client.disconnect();
