@@ -52,9 +52,8 @@ describe('A server that test files share', () => {
       const left = clientOf(await lend('redis', 'one'));
       const script = String(await left.script('LOAD', 'return 1'));
       await left.set('key', 'value');
-      const gone = once(left, 'close');
       const found = clientOf(await lend('redis', 'one'));
-      await gone;
+      await until(() => left.status === 'end');
       expect(await found.dbsize()).toBe(0);
       expect(await found.script('EXISTS', script)).toEqual([0]);
       expect(await found.info('commandstats')).not.toContain('cmdstat_set:');
