@@ -170,6 +170,7 @@ describe.each(platforms)('what Redis and the log hold under %s', (platform) => {
 
   beforeAll(async () => {
     client = new Redis(redis.url);
+    await client.flushall();
     const write = (...line: unknown[]) => void log.push(line);
     app = await startApp({
       platform,
