@@ -10,6 +10,12 @@ const DURATION = 'Identifier[name=/elapsed|duration|took|^(seconds|millis|ms)$/i
 const TIMED =
   'A slow machine is no mistake: say what comes first, count steps, or drive the clock (test/support/standing-time.ts).';
 
+const UPPER_BOUNDS = [
+  `${UPPER_BOUND} CallExpression[callee.name='expect'] ${CLOCK}`,
+  `${UPPER_BOUND} CallExpression[callee.name='expect'] ${DURATION}`,
+  `CallExpression[callee.property.name=/^toBeGreaterThan/] > BinaryExpression[operator='-'] ${CLOCK}`,
+].map((selector) => ({ selector, message: TIMED }));
+
 export default defineConfig(
   globalIgnores(['**/dist/', 'build/', '**/node_modules/', 'coverage/', 'test/.tmp-*/']),
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
@@ -98,14 +104,7 @@ export default defineConfig(
   {
     files: ['test/**/*.ts'],
     rules: {
-      'no-restricted-syntax': [
-        'error',
-        ...[
-          `${UPPER_BOUND} CallExpression[callee.name='expect'] ${CLOCK}`,
-          `${UPPER_BOUND} CallExpression[callee.name='expect'] ${DURATION}`,
-          `CallExpression[callee.property.name=/^toBeGreaterThan/] > BinaryExpression[operator='-'] ${CLOCK}`,
-        ].map((selector) => ({ selector, message: TIMED })),
-      ],
+      'no-restricted-syntax': ['error', ...UPPER_BOUNDS],
       // What came over the wire is `any`: looking at it is what the assertion does.
       '@typescript-eslint/no-explicit-any': 'off',
       '@typescript-eslint/no-unsafe-argument': 'off',
@@ -125,6 +124,7 @@ export default defineConfig(
     rules: {
       'no-restricted-syntax': [
         'error',
+        ...UPPER_BOUNDS,
         {
           selector:
             "CallExpression[callee.name='beforeAll'][arguments.length=1] :matches(CallExpression[callee.name=/^start(Redis|Postgres|RabbitMq|Nats|Mosquitto)$/], CallExpression[callee.object.name=/^Redis(Node|Cluster|Sentinel)$/][callee.property.name='start'])",

@@ -56,7 +56,8 @@ const output = {
   // A file imports what it needs itself: nothing is loaded earlier than the sources would.
   hoistTransitiveImports: false,
   minifyInternalExports: false,
-  generatedCode: 'es2015',
+  // As Node's lexer finds the names that an ES module imports from CommonJS.
+  generatedCode: { preset: 'es2015', arrowFunctions: false },
 };
 
 /** @type {import('rollup').RollupOptions[]} */

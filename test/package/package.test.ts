@@ -38,7 +38,7 @@ describe('the tarball', () => {
         source.replace(/^lib/, `dist/${format}`).replace(/\.ts$/, '.d.ts'),
       ),
     );
-    const isShared = (file: string) => /^dist\/(esm|cjs)\/shared\/[a-z-]+\.js$/.test(file);
+    const isShared = (file: string) => /^dist\/(esm|cjs)\/shared\/[a-z.-]+\.js$/.test(file);
     const built = [...entries, ...declarations, 'dist/cjs/package.json'];
     const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json'];
     const shipped = [...filesIn('lua', '.lua'), ...filesIn('sql', '.sql')];

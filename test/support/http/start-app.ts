@@ -42,6 +42,9 @@ export interface TestApp {
 @Module({})
 class AppModule {}
 
+// Of a right application something closes it at a signal; otherwise the library warns.
+process.on('SIGTERM', () => undefined);
+
 /** A listening Nest application on a free port of 127.0.0.1. */
 export async function startApp(start: StartAppOptions): Promise<TestApp> {
   const module = {

@@ -39,7 +39,7 @@ export function findOrLeaveOut(program: OptionalProgram): void {
         '',
       ].join('\n'),
     );
-    const isMeant = process.env[variable] === undefined && process.env['CI'] === undefined;
+    const isMeant = process.env[variable] === undefined && process.env.CI === undefined;
     if (!isMeant) process.exitCode = 1;
   }
 }

@@ -142,7 +142,8 @@ function claim(route: string, { content }: FuzzedRequest, key: string): string {
 }
 
 function pathOf({ content }: FuzzedRequest): string {
-  return content.target.split('?')[0]!;
+  // In absolute form it is the same path (RFC 9112 §3.2.2).
+  return content.target.replace(/^http:\/\/[^/?]*/, '').split('?')[0]!;
 }
 
 /** The first part of the path, which is the name of the route. */
