@@ -4,6 +4,7 @@ import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { startPostgres, type PostgresServer } from '../support/postgres-server.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { START_HOOK_MS } from '../support/start-patience.js';
 import {
   esbuildCommonJs,
   esbuildModule,
@@ -213,7 +214,7 @@ describe.each(SCAFFOLDS)('a new project of Nest $nest', (scaffold) => {
       postgres = await startPostgres();
       await project.install('ioredis', 'pg');
       await project.write(moduleWithStores(js));
-    });
+    }, START_HOOK_MS);
 
     afterAll(async () => {
       await Promise.all([redis.stop(), postgres.stop()]);
