@@ -69,8 +69,8 @@ export interface RequestOptions {
    */
   readonly anonymous?: 'reject' | 'ignore' | 'shared';
   /**
-   * The operation's stable name. Give one of your own before you rename class or method: records are
-   * found by it.
+   * The operation's stable name. Give one of your own before you rename class or method, or let a bundler shorten
+   * their names: records are found by it.
    * @defaultValue `Class.method`
    */
   readonly operation?: string;
