@@ -11,6 +11,9 @@ const COMMON = 'lab/worker';
 /** Where the compiled library is, within the folder that it was compiled into. */
 export const COMPILED_LIBRARY = 'node_modules/nestjs-idempotency';
 
+/** Where its files are, named as below `lib`: package.json names its entries there. */
+export const COMPILED_FILES = 'dist/esm';
+
 /**
  * Compiles worker and library into `folder`, once for all the processes that are to be started: compiled
  * on the fly, each start would take twice as long.
@@ -25,15 +28,13 @@ export async function compileWorker(folder: string, worker = COMMON): Promise<st
   await mkdir(library, { recursive: true });
   await Promise.all([
     writeFile(join(app, 'package.json'), JSON.stringify({ type: 'module' })),
-    // Copies, as the rest: whoever works on the library meanwhile does not change what is running.
-    ...['package.json', 'lua', 'sql'].map((name) =>
-      cp(join(projectRoot, name), join(library, name), { recursive: true }),
-    ),
+    // A copy, as the rest: work on the library meanwhile does not change what is running.
+    cp(join(projectRoot, 'package.json'), join(library, 'package.json')),
     linkPackages(join(folder, 'node_modules')),
     ...[...new Set([COMMON, worker])].map((name) =>
       compileTree(join(FAULTS, name), join(app, name)),
     ),
-    compileTree(join(projectRoot, 'lib'), join(library, 'dist')),
+    compileTree(join(projectRoot, 'lib'), join(library, COMPILED_FILES)),
   ]);
   return join(app, worker, 'main.js');
 }

@@ -8,7 +8,7 @@ import { projectRoot } from '../../../support/project-root.js';
 import { startRabbitMq, type RabbitMqServer } from '../../../support/rabbitmq-server.js';
 import { startRedis, type RedisServer } from '../../../support/redis-server.js';
 import { toJavaScript } from '../../../support/to-javascript.js';
-import { COMPILED_LIBRARY, compileWorker } from '../../lab/compile-worker.js';
+import { COMPILED_FILES, COMPILED_LIBRARY, compileWorker } from '../../lab/compile-worker.js';
 import type { Mutant } from './mutant.js';
 
 /** What runs share: broker, store, and the program of the consumers. */
@@ -54,7 +54,7 @@ export class MessageServers {
     for (const [file, text] of sources) {
       const source = join(folder, 'changed.ts');
       await writeFile(source, text);
-      const target = join(folder, COMPILED_LIBRARY, 'dist', file.replace(/\.ts$/, '.js'));
+      const target = join(folder, COMPILED_LIBRARY, COMPILED_FILES, file.replace(/\.ts$/, '.js'));
       await writeFile(target, await toJavaScript(source));
     }
     return join(folder, relative(this.folder, this.program));

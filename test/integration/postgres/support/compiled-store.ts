@@ -12,8 +12,6 @@ export class CompiledStore {
   static async compile(isInstalled = true): Promise<CompiledStore> {
     const folder = await mkdtemp(join(tmpdir(), 'idempotency-compiled-'));
     await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
-    await symlink(join(projectRoot, 'sql'), join(folder, 'sql'));
-    await symlink(join(projectRoot, 'lua'), join(folder, 'lua'));
     const packages = join(folder, 'node_modules');
     if (isInstalled) await symlink(join(projectRoot, 'node_modules'), packages);
     for (const part of ['core', 'stores/postgres', 'stores/redis', 'cli']) {
