@@ -13,6 +13,7 @@ import { IdempotencyOptionsError } from '../core/errors.js';
 import { entryOfCall } from './calls/call-methods.js';
 import { markLayer } from './idempotent.metadata.js';
 import { moduleMissing } from './module-missing.js';
+import type { RouteRegistry } from './routes/route-registry.js';
 import { Transports } from './transports.js';
 
 /** Hands a request to its transport; bound by `@Idempotent()` to the handlers that it stands on, and to no others. */
@@ -24,6 +25,11 @@ export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
     private readonly module: ModuleRef,
     private readonly modules: ModulesContainer,
   ) {}
+
+  /** Of the IdempotencyModule that is nearest to the module which it is bound in. */
+  get routes(): RouteRegistry | undefined {
+    return this.transports?.routes;
+  }
 
   /** @throws {@link IdempotencyOptionsError} where the module that it is bound in does not see IdempotencyModule. */
   onModuleInit(): void {

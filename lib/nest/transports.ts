@@ -20,7 +20,7 @@ export class Transports {
     messages: MessageTransport,
     sockets: SocketTransport,
     graphql: GraphqlTransport,
-    routes: RouteRegistry,
+    readonly routes: RouteRegistry,
   ) {
     this.byType = new Map([
       ['http', handlersOf(routes.http, http)],

@@ -104,12 +104,16 @@ export class RouteRegistry {
       checkReached(type, prototype);
       checkInstance(instance, prototype);
     }
-    for (const { controller, handler, kinds } of this.protectedHandlers()) {
-      for (const kind of kinds) this.tables[kind]?.of(controller, handler);
+    for (const { controller, handler, kinds, isOwn } of this.protectedHandlers()) {
+      if (!isOwn) this.claimNameOfOther(controller, handler);
+      else for (const kind of kinds) this.tables[kind]?.of(controller, handler);
     }
-    for (const { type, prototype } of this.classes()) {
+    for (const { type, prototype, isOwn } of this.classes()) {
       const entries = callMethods(prototype);
-      for (const entry of entries) this.calls.of(type, entry);
+      for (const entry of entries) {
+        if (isOwn) this.calls.of(type, entry);
+        else this.claimNameOfOther(type, entry);
+      }
       if (entries.length === 0) checkSomethingToProtect(type, prototype);
     }
     checkInstances(this.discovery.getProviders());
@@ -132,24 +136,36 @@ export class RouteRegistry {
   }
 
   private *protectedHandlers(): Generator<ProtectedHandler> {
-    for (const { type: controller, prototype } of this.classes()) {
+    for (const { type: controller, prototype, isOwn } of this.classes()) {
       for (const name of handlerNames(prototype)) {
         const handler = prototype[name];
         if (handler === undefined || !isProtected(controller, handler)) continue;
-        yield { controller, handler, kinds: kindsOf(handler) };
+        yield { controller, handler, kinds: kindsOf(handler), isOwn };
       }
     }
   }
 
   private *classes(): Generator<HostClass> {
     const hosts = [...this.discovery.getControllers(), ...this.discovery.getProviders()];
-    for (const { metatype, instance } of hosts) {
+    for (const { metatype, instance, host } of hosts) {
       if (typeof metatype !== 'function') continue;
       const type = metatype as Type;
       // None where it is a factory's function.
       const prototype = type.prototype as Record<string, Handler> | undefined;
-      if (prototype !== undefined) yield { type, prototype, instance };
+      if (prototype !== undefined) yield { type, prototype, instance, isOwn: this.isFor(host) };
     }
+  }
+
+  /** Whether it is this registry that a module's handlers are looked up in: another IdempotencyModule may be nearer to it. */
+  private isFor(host: HostModule): boolean {
+    const layers = [...(host?.injectables ?? [])].filter(
+      ([token]) => typeof token === 'function' && isLayer(token),
+    );
+    return layers.every(([, { instance }]) => {
+      // None where a test has put something else in the interceptor's place.
+      const { routes } = (instance ?? {}) as { readonly routes?: RouteRegistry };
+      return routes === undefined || routes === this;
+    });
   }
 
   /** Routes whose errors say where their options were given. */
@@ -257,6 +273,13 @@ export class RouteRegistry {
     this.operations.set(operation, { controller, handler, recoverable });
   }
 
+  /** Of what another IdempotencyModule serves, whose store may be the same. Nothing else of it is looked at here. */
+  private claimNameOfOther(type: Type, handler: Handler): void {
+    if (kindsOf(handler).includes('http') && isSafeRoute(handler)) return;
+    const given = idempotentOptions(handler)?.operation ?? idempotentOptions(type)?.operation;
+    this.claimName(given ?? nameOf(type, handler), type, handler, undefined);
+  }
+
   private placeOf({ controller, handler }: Place): string {
     const hosts = [...this.discovery.getControllers(), ...this.discovery.getProviders()];
     const modules = hosts.filter(({ metatype }) => metatype === controller);
@@ -269,16 +292,17 @@ export class RouteRegistry {
   private warnOfNoEffect(): void {
     // A class may be in several modules.
     const told = new Set<Handler>();
-    for (const { controller, handler, kinds } of this.protectedHandlers()) {
+    for (const { controller, handler, kinds, isOwn } of this.protectedHandlers()) {
       const own = idempotentOptions(handler);
-      if (own === undefined || own.enabled === false || told.has(handler)) continue;
+      if (!isOwn || own === undefined || own.enabled === false || told.has(handler)) continue;
       if (kinds.some((kind) => kind !== 'http') || !isSafeRoute(handler)) continue;
       told.add(handler);
       this.logger.warn(
         `@Idempotent() on ${this.placeOf({ controller, handler })} has no effect: requests of a safe method are never protected, for they change nothing. Remove it there, or take POST for a request that has an effect.`,
       );
     }
-    for (const { type, prototype } of this.classes()) {
+    for (const { type, prototype, isOwn } of this.classes()) {
+      if (!isOwn) continue;
       for (const target of [type, ...entriesOf(prototype).values()]) {
         if (!hasOtherOptions(target) || told.has(target)) continue;
         told.add(target);
@@ -296,12 +320,17 @@ interface HostClass {
   readonly type: Type;
   readonly prototype: Readonly<Record<string, Handler>>;
   readonly instance: unknown;
+  /** Whether the options of the registry's own module count for it. */
+  readonly isOwn: boolean;
 }
+
+type HostModule = ReturnType<DiscoveryService['getProviders']>[number]['host'];
 
 interface ProtectedHandler {
   readonly controller: Type;
   readonly handler: Handler;
   readonly kinds: readonly HandlerKind[];
+  readonly isOwn: boolean;
 }
 
 /** Whether `@Idempotent()` stands on it, or on its class. */

@@ -8,6 +8,7 @@ import {
   type Type,
 } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
+import { EventPattern } from '@nestjs/microservices';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { setTimeout as nextMacrotask } from 'node:timers/promises';
@@ -258,6 +259,60 @@ describe('IdempotencyModule more than once', () => {
     @Module({ imports: [shared, once(false)] })
     class PaymentsModule {}
     await expectToWork(await start(shared, PaymentsModule, LedgerModule));
+  });
+});
+
+describe('Two modules with isGlobal: false', () => {
+  @Controller('orders')
+  class Orders {
+    @Post()
+    @Idempotent({ operation: 'order' })
+    order() {
+      return 'ordered';
+    }
+  }
+
+  /** Its options lack what the handlers of the other module need. */
+  @Module({
+    imports: [IdempotencyModule.forRoot({ store: memoryStore(), isGlobal: false })],
+    controllers: [Orders],
+  })
+  class OrdersModule {}
+
+  const billing = (...controllers: Type[]): DynamicModule => {
+    @Module({})
+    class BillingModule {}
+    const idempotency = IdempotencyModule.forRoot({
+      ...{ store: memoryStore(), consumer: 'billing', isGlobal: false },
+    });
+    return { module: BillingModule, imports: [idempotency], controllers };
+  };
+
+  it('look at the handlers of their own alone', async () => {
+    @Controller()
+    class Bills {
+      @EventPattern('ordered')
+      @Idempotent()
+      bill() {
+        return undefined;
+      }
+    }
+    await expect(start(OrdersModule, billing(Bills))).resolves.toBeDefined();
+    await started!.close();
+    await expect(start(billing(Bills), OrdersModule)).resolves.toBeDefined();
+  });
+
+  it('may have the same store: names are distinct over both', async () => {
+    @Controller('bills')
+    class Bills {
+      @Post()
+      @Idempotent({ operation: 'order' })
+      bill() {
+        return 'billed';
+      }
+    }
+    const message = 'Two operations are named "order"';
+    await expect(start(OrdersModule, billing(Bills))).rejects.toThrow(message);
   });
 });
 
