@@ -115,7 +115,8 @@ export class IdempotencyTestRecords {
 
   /**
    * Has the next request with this key find what a process leaves that died while it ran the operation: a lease that is
-   * over, and no outcome. The option `onTakeover` decides, and the request's own attempt is the second.
+   * over, and no outcome, also where the key has had one. The option `onTakeover` decides, and the request's own attempt
+   * is the second. Of no effect on a key whose operation is under way.
    */
   abandon(key: string): void {
     this.abandonedKeys.add(key);
@@ -123,10 +124,11 @@ export class IdempotencyTestRecords {
 
   private note(claim: Claim): void {
     const { recordKey, operation, key, scope } = claim;
-    if (!this.known.has(recordKey)) {
+    const isAbandoned = this.abandonedKeys.delete(key);
+    if (isAbandoned || !this.known.has(recordKey)) {
       this.known.set(recordKey, { operation, key, scope, executions: 0, replays: 0 });
     }
-    if (this.abandonedKeys.delete(key)) this.leaveAbandoned(claim);
+    if (isAbandoned) this.leaveAbandoned(claim);
   }
 
   private leaveAbandoned({ recordKey, fingerprint, options }: Claim): void {
@@ -178,8 +180,9 @@ export class TestStore extends MemoryIdempotencyStore {
     this.clock = clock;
   }
 
-  /** Begins so long ago that the lease is just over. */
+  /** Begins so long ago that the lease is just over, in the place of what has ended since. */
   beginInThePast(command: Begin): void {
+    this.forgetEnded(command.recordKey);
     const agoMs = command.leaseMs + 1;
     this.clock.aheadMs -= agoMs;
     // A command is executed before it returns.

@@ -164,6 +164,11 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     this.expiry.clear();
   }
 
+  /** Forgets a record, unless its attempt is under way. */
+  protected forgetEnded(recordKey: RecordKey): void {
+    if (this.records.get(recordKey)?.state !== 'in_progress') this.records.delete(recordKey);
+  }
+
   /** Records held at this moment, among them expired ones that no command has swept yet. */
   get size(): number {
     return this.records.size;
