@@ -117,6 +117,16 @@ describe('IdempotencyTestingModule.inMemory()', () => {
     expect(await shop.ways.http!('two')).toEqual({ nr: 1 });
   });
 
+  it('leaves it where the key has had an outcome, too', async () => {
+    await shop.ways.http!('one');
+    await shop.ways.http!('one');
+    records.abandon('one');
+    expect(await shop.ways.http!('one')).toEqual({ nr: 2 });
+    expect(shop.ledger.charges[1]).toMatchObject({ attempt: 2, isTakeover: true });
+    const counts = { attempt: 2, takeovers: 1, executions: 1, replays: 0 };
+    expect(await records.list()).toMatchObject([counts]);
+  });
+
   it('has records of its own in every application', async () => {
     await shop.ways.http!('one');
     const other = await startShop(testShop(inMemory));
@@ -192,6 +202,23 @@ describe('the records', () => {
     module.get(IdempotencyTestRecords).abandon('k');
     expect(await calls.run(call, () => 'sent again')).toBe('found');
     expect(await list()).toMatchObject([{ executions: 0, outcome: { value: 'found' } }]);
+    await module.close();
+  });
+
+  it('are what counts, without a cache in front of them', async () => {
+    const { module, calls, list } = await service({ cache: true });
+    const records = module.get(IdempotencyTestRecords);
+    let runs = 0;
+    const run = () => calls.run(call, () => (runs += 1));
+    await run();
+    await run();
+    expect(await list()).toMatchObject([{ executions: 1, replays: 1 }]);
+    records.clear();
+    expect(await run()).toBe(2);
+    records.advanceBy(86_400_000);
+    expect(await run()).toBe(3);
+    records.abandon('k');
+    expect(await run()).toBe(4);
     await module.close();
   });
 
