@@ -1,5 +1,6 @@
 import type { DiscoveryService } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/errors.js';
+import { isTestDouble } from '../routes/test-doubles.js';
 import { callMethods } from './call-methods.js';
 
 /** Where an instance finds what runs its protected methods: its own application's, of the module that its class is in. */
@@ -16,13 +17,20 @@ export function checkInstances(providers: ReturnType<DiscoveryService['getProvid
     const instance: unknown = isMadeFromClass ? undefined : provider.instance;
     if (typeof instance !== 'object' || instance === null) continue;
     const prototype: unknown = Object.getPrototypeOf(instance);
-    const [entry] = typeof prototype === 'object' && prototype ? callMethods(prototype) : [];
+    const entries = typeof prototype === 'object' && prototype ? callMethods(prototype) : [];
+    const entry = entries.find(({ name }) => !isDoubled(instance, name));
     // In this order: a Proxy of the application's may answer no question that nobody has to ask.
     if (entry === undefined || isGivenCalls(instance)) continue;
     throw new IdempotencyOptionsError(
       `${instance.constructor.name}.${entry.name} has @Idempotent(), and its instance comes from useFactory or useValue, where nothing leads it to its store: have Nest make it, by useClass or as a class among the providers, or use IdempotencyService.run() in it.`,
     );
   }
+}
+
+/** Whether a test has put a mock in a method's place: it stores nothing, and nobody has to lead it to a store. */
+function isDoubled(instance: object, name: string): boolean {
+  const own: unknown = Object.getOwnPropertyDescriptor(instance, name)?.value;
+  return typeof own === 'function' && isTestDouble(own);
 }
 
 /** Whether Nest has made it: a class has the property, too, through which its instances are given it. */

@@ -6,6 +6,7 @@ import { entriesOf, entryOf, isLayer, reportsEntry } from '../idempotent.metadat
 import { interceptorsOf } from './bound-interceptors.js';
 import { reportedWrapper } from './handler-report.js';
 import { isHandler, kindsOf } from './handler-kinds.js';
+import { isTestDouble } from './test-doubles.js';
 
 /** A handler as `@Idempotent()` left it, and where it stands now. */
 interface DeclaredHandler {
@@ -135,9 +136,4 @@ function isCalledOnInstance(method: Handler | undefined): boolean {
 function isReached(method: Handler | undefined): boolean {
   if (method === undefined) return false;
   return (reportsEntry(method) && interceptorsOf(method).some(isLayer)) || isTestDouble(method);
-}
-
-/** Jest's, Vitest's and Node's mocks, and Sinon's. */
-function isTestDouble(method: Handler): boolean {
-  return 'mock' in method || 'isSinonProxy' in method;
 }

@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import {
   Controller,
   Injectable,
@@ -173,6 +173,19 @@ describe('a method stops the start', () => {
     const known = { provide: 'payments', useFactory: (it: object) => it, inject: [Payments] };
     const alias = { provide: 'alias', useExisting: Payments };
     await expect(start({ providers: [Payments, known, alias] })).resolves.toBeUndefined();
+  });
+
+  it('but not of an instance whose protected methods a test has replaced by mocks', async () => {
+    const Payments = service({ key });
+    const spied = new Payments() as { charge(): Promise<string> };
+    jest.spyOn(spied, 'charge').mockResolvedValue('spied');
+    // As Sinon's createStubInstance() does.
+    const stub = Object.assign(() => undefined, { isSinonProxy: true });
+    const stubbed = Object.assign(Object.create(Payments.prototype as object), { charge: stub });
+    for (const double of [spied, stubbed] as object[]) {
+      const providers = [{ provide: Payments, useValue: double }];
+      await expect(start({ providers })).resolves.toBeUndefined();
+    }
   });
 
   it('of a module that does not see IdempotencyModule', async () => {
