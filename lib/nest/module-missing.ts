@@ -23,11 +23,23 @@ export function moduleMissing(
   const method = host && boundMethod(host);
   const name = host?.name ?? 'a module';
   const isElsewhere = all.some(({ providers }) => providers.has(provided));
-  const where = isElsewhere
-    ? `it is imported with isGlobal: false, where ${name} does not see it. Import it in ${name}, too, or leave "isGlobal" out`
-    : 'import IdempotencyModule.forRoot({ … }) in the root module';
+  let where = 'import IdempotencyModule.forRoot({ … }) in the root module';
+  if (isElsewhere) {
+    where = `it is imported with isGlobal: false, where ${name} does not see it. Import it in ${name}, too, or leave "isGlobal" out`;
+  } else if (all.some((module) => isOfAnotherCopy(module, provided))) {
+    where =
+      'the one that is imported comes from another copy of nestjs-idempotency, whose classes are others. Have one copy installed: npm ls nestjs-idempotency (pnpm why, yarn why) tells who brings the second, which happens where versions differ, or the peer dependencies of two packages of a workspace';
+  }
   return new IdempotencyOptionsError(
     `@Idempotent()${method === undefined ? '' : ` on ${method}`} (module ${name}) has no IdempotencyModule: ${where}. In a test, import IdempotencyTestingModule.passThrough() from nestjs-idempotency/testing instead, to have it do nothing.`,
+  );
+}
+
+/** By the classes' names: nothing else is the same. */
+function isOfAnotherCopy({ metatype, providers }: Module, provided: Type): boolean {
+  if (!metatype.name.startsWith('Idempotency')) return false;
+  return [...providers.keys()].some(
+    (token) => typeof token === 'function' && token.name === provided.name,
   );
 }
 
