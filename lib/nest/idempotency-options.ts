@@ -100,7 +100,7 @@ const MODULE_NAMES = new Set([
 MODULE_NAMES.delete('operation');
 
 const NO_STORE =
-  'IdempotencyModule has no "store", in which the records are kept: give one to IdempotencyModule.forRoot({ store: … }), or return it from the factory of forRootAsync(). memoryStore() of nestjs-idempotency/memory is for development and tests; redisStore({ url }) of nestjs-idempotency/redis and postgresStore({ url }) of nestjs-idempotency/postgres are for production.';
+  'IdempotencyModule has no "store", in which the records are kept: give one to IdempotencyModule.forRoot({ store: … }), or return it from the factory of forRootAsync(). memoryStore() of nestjs-idempotency/memory is for development and tests; redisStore({ url }) of nestjs-idempotency/redis and postgresStore({ url }) of nestjs-idempotency/postgres are for production. Where a module imports the class itself, without forRoot(), leave that import out: forRoot() in the root module serves every module.';
 
 const meant = (option: string) => `Did you mean "${option}"?`;
 

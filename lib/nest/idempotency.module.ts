@@ -45,6 +45,8 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
 @Module({
   imports: [DiscoveryModule],
   providers: [
+    // In the place of those that forRoot() brings, where the class is imported without it.
+    { provide: IDEMPOTENCY_MODULE_OPTIONS, useValue: undefined },
     BodyParsers,
     IdempotencyLifecycle,
     IdempotencyService,

@@ -316,6 +316,39 @@ describe('Two modules with isGlobal: false', () => {
   });
 });
 
+describe('The class itself, without forRoot()', () => {
+  it('is told from a missing provider, also beside a module that is global', async () => {
+    @Module({ imports: [IdempotencyModule] })
+    class PaymentsModule {}
+    const message = 'Where a module imports the class itself';
+    await expect(start(PaymentsModule)).rejects.toThrow(message);
+    const global = IdempotencyModule.forRoot({ store: memoryStore() });
+    await expect(start(global, PaymentsModule)).rejects.toThrow(message);
+  });
+});
+
+describe('Another copy of the package', () => {
+  it('is named where its module is the one that is imported', async () => {
+    @Injectable()
+    class Transports {}
+    @Module({ providers: [Transports], exports: [Transports] })
+    class IdempotencyModule {}
+    @Controller()
+    class Payments {
+      @Post()
+      @Idempotent()
+      pay() {
+        return 'paid';
+      }
+    }
+    @Module({ imports: [IdempotencyModule], controllers: [Payments] })
+    class PaymentsModule {}
+    await expect(start(PaymentsModule)).rejects.toThrow(
+      'Payments.pay (module PaymentsModule) has no IdempotencyModule: the one that is imported comes from another copy',
+    );
+  });
+});
+
 describe('Without options', () => {
   const forRoot = IdempotencyModule.forRoot.bind(IdempotencyModule) as (
     options?: unknown,
