@@ -1,5 +1,5 @@
 import { RequestMethod, type Type } from '@nestjs/common';
-import { METHOD_METADATA, PATH_METADATA } from '@nestjs/common/constants.js';
+import { METHOD_METADATA, PATH_METADATA, VERSION_METADATA } from '@nestjs/common/constants.js';
 import { MetadataScanner } from '@nestjs/core';
 import type { Handler } from '../../transports/http/http-route.js';
 
@@ -10,15 +10,22 @@ export function routeNames(prototype: object): string[] {
   return names.filter((name) => Reflect.hasMetadata(METHOD_METADATA, methods[name] ?? {}));
 }
 
-/** What a handler of a controller answers, `POST /payments` say, as its decorators tell: none where it is no route. */
+/** What a handler of a controller answers, `POST /payments` or `POST /payments (version 2)`, as its decorators tell: none where it is no route. */
 export function requestsOf(controller: Type, handler: Handler): string[] {
   const method = Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod | undefined;
   if (method === undefined) return [];
   return pathsOf(controller).flatMap((base) =>
     pathsOf(handler).map(
-      (path) => `${RequestMethod[method]} ${`/${base}/${path}`.replace(/\/+/g, '/')}`,
+      (path) =>
+        `${RequestMethod[method]} ${`/${base}/${path}`.replace(/\/+/g, '/').replace(/(?<=.)\/$/, '')}${versionOf(controller, handler)}`,
     ),
   );
+}
+
+function versionOf(controller: Type, handler: Handler): string {
+  const version = (Reflect.getMetadata(VERSION_METADATA, handler) ??
+    Reflect.getMetadata(VERSION_METADATA, controller)) as string | symbol | string[] | undefined;
+  return version === undefined ? '' : ` (version ${[version].flat().map(String).join(', ')})`;
 }
 
 function pathsOf(target: object): string[] {

@@ -114,7 +114,7 @@ describe('a warning at the start', () => {
     }
     expect(await said(Things)).toEqual([
       expect.stringMatching(/^warn: .*Things\.find \(GET \/things\/:id, in Module0\).*no effect/),
-      expect.stringMatching(/^warn: .*Things\.look \(HEAD \/things\/, in Module0\).*no effect/),
+      expect.stringMatching(/^warn: .*Things\.look \(HEAD \/things, in Module0\).*no effect/),
     ]);
   });
 
@@ -169,6 +169,25 @@ describe('two controllers of one name', () => {
     };
     await expect(said(controllerAt('v1'), controllerAt('v2'))).rejects.toThrow(
       'Two operations are named "Things.make": Things.make (POST /v1/made, in Module0) and Things.make (POST /v2/made, in Module1).',
+    );
+  });
+});
+
+describe('two versions of a controller', () => {
+  it('are told apart by them', async () => {
+    const controllerOf = (version: string | string[]) => {
+      @Controller({ path: 'things', version })
+      class Things {
+        @Post()
+        @Idempotent()
+        make() {
+          return 'made';
+        }
+      }
+      return Things;
+    };
+    await expect(said(controllerOf('1'), controllerOf(['2', '3']))).rejects.toThrow(
+      'Things.make (POST /things (version 1), in Module0) and Things.make (POST /things (version 2, 3), in Module1).',
     );
   });
 });
