@@ -53,6 +53,9 @@ import { RouteTable } from './route-table.js';
 import { Serializers } from './serializers.js';
 import { checkInstance, checkReached, reportWrappers } from './wrapped-handlers.js';
 
+/** What Nest's `mixin()` calls a class. */
+const RANDOM_NAME = /^[0-9a-f]{21}$/;
+
 interface Place {
   readonly controller: Type;
   readonly handler: Handler;
@@ -264,6 +267,11 @@ export class RouteRegistry {
     handler: Handler,
     recoverable: RecoverableOperation | undefined,
   ): void {
+    if (operation === nameOf(controller, handler) && RANDOM_NAME.test(controller.name)) {
+      throw new IdempotencyOptionsError(
+        `@Idempotent() stands on a method "${handler.name}" of a class that mixin() of Nest has given a random name, which is another one in every process: no repetition would find its record. Give it a name of its own, @Idempotent({ operation: '…' }), with what tells the mixed-in classes apart; or make the class without mixin().`,
+      );
+    }
     const other = this.operations.get(operation);
     if (other !== undefined && (other.controller !== controller || other.handler !== handler)) {
       throw new IdempotencyOptionsError(

@@ -4,6 +4,7 @@ import {
   Injectable,
   Module,
   Post,
+  mixin,
   type ModuleMetadata,
   type Provider,
   type Type,
@@ -157,6 +158,13 @@ describe('a method stops the start', () => {
     };
     expect(bad).toThrow(IdempotencyOptionsError);
     expect(bad).toThrow('charge, which is static');
+  });
+
+  it('of a mixin, whose name is another one in every process', async () => {
+    const message = await refusal({ providers: [mixin(service({ key }))] });
+    expect(message).toContain('mixin() of Nest has given a random name');
+    const named = mixin(service({ key, operation: 'payments' }));
+    await expect(start({ providers: [named] })).resolves.toBeUndefined();
   });
 
   it('of an instance that Nest injects nothing into', async () => {
