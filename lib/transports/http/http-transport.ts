@@ -105,14 +105,7 @@ export class HttpTransport {
   ): Undertaking {
     const known = this.undertakings.get(exchange.request);
     if (known !== undefined) return known;
-    const course = this.decide(context, exchange, route).catch((error: unknown) => {
-      if (!(error instanceof IdempotencyOptionsError)) throw error;
-      const { operation } = route;
-      const { message, stack } = error;
-      logger.error(message.includes(operation) ? message : `${operation}: ${message}`, stack);
-      return refuse(exchange, new MisconfiguredProblem(route.problems));
-    });
-    const undertaking = { course, waiting: 0 };
+    const undertaking = { course: this.decide(context, exchange, route), waiting: 0 };
     this.undertakings.set(exchange.request, undertaking);
     return undertaking;
   }
@@ -122,35 +115,43 @@ export class HttpTransport {
     exchange: HttpExchange,
     route: HttpRoute,
   ): Promise<Course> {
-    if (!isEnabled(context, route.operation, route.options)) return { kind: 'unprotected' };
-    // What middleware or `@Header()` has set would mark refusals, too.
-    if (!exchange.rawResponse.headersSent) exchange.removeHeader(route.options.replayHeader);
-    const claimed = httpClaim(context, exchange, route);
-    const claim = claimed instanceof Promise ? await claimed : claimed;
-    if (claim === undefined) return { kind: 'unprotected' };
-    const decision = await this.engine.begin(claim);
-    switch (decision.kind) {
-      case 'run': {
-        const { attempt } = decision;
-        try {
-          return { kind: 'run', run: this.runOf(context, exchange, route, claim, attempt) };
-        } catch (error) {
-          // Nobody else would end it: its key would be blocked until the hard deadline, and every shutdown wait.
-          await attempt.release();
-          throw error;
+    // Caught here: in a chain behind it each request would have one promise more.
+    try {
+      if (!isEnabled(context, route.operation, route.options)) return { kind: 'unprotected' };
+      // What middleware or `@Header()` has set would mark refusals, too.
+      if (!exchange.rawResponse.headersSent) exchange.removeHeader(route.options.replayHeader);
+      const claimed = httpClaim(context, exchange, route);
+      const claim = claimed instanceof Promise ? await claimed : claimed;
+      if (claim === undefined) return { kind: 'unprotected' };
+      const decision = await this.engine.begin(claim);
+      switch (decision.kind) {
+        case 'run': {
+          const { attempt } = decision;
+          try {
+            return { kind: 'run', run: this.runOf(context, exchange, route, claim, attempt) };
+          } catch (error) {
+            // Nobody else would end it: its key would be blocked until the hard deadline, and every shutdown wait.
+            await attempt.release();
+            throw error;
+          }
         }
-      }
-      case 'replay': {
-        const answer = decodeAnswer(decision.outcome);
-        if (answer === undefined) {
-          return refuse(exchange, new ResponseNotKeptProblem(route.problems));
+        case 'replay': {
+          const answer = decodeAnswer(decision.outcome);
+          if (answer === undefined) {
+            return refuse(exchange, new ResponseNotKeptProblem(route.problems));
+          }
+          const { replayHeader } = route.options;
+          const marked = markedReplay(answer, replayHeader);
+          return {
+            kind: 'replay',
+            replay: new HttpReplay(marked, replayHeader, exchange.headers()),
+          };
         }
-        const { replayHeader } = route.options;
-        const marked = markedReplay(answer, replayHeader);
-        return { kind: 'replay', replay: new HttpReplay(marked, replayHeader, exchange.headers()) };
+        case 'reject':
+          return refuse(exchange, new PROBLEMS[decision.reason](route.problems));
       }
-      case 'reject':
-        return refuse(exchange, new PROBLEMS[decision.reason](route.problems));
+    } catch (error) {
+      throw refusalOf(error, exchange, route);
     }
   }
 
@@ -177,6 +178,17 @@ export class HttpTransport {
     this.undertakings.set(request, undefined);
     void course.run.abandon();
   }
+}
+
+/** What a request fails of: where an option of its operation is at fault, the log says more than the answer. */
+function refusalOf(error: unknown, exchange: HttpExchange, route: HttpRoute): unknown {
+  if (!(error instanceof IdempotencyOptionsError)) return error;
+  const { operation, problems } = route;
+  const { message, stack } = error;
+  logger.error(message.includes(operation) ? message : `${operation}: ${message}`, stack);
+  const problem = new MisconfiguredProblem(problems);
+  setProblemHeaders(exchange, problem);
+  return problem;
 }
 
 function follow(
