@@ -11,6 +11,7 @@ export class Subscriptions {
   private readonly watchers = new Watchers<string>();
   private readonly subscribed = new Map<string, Promise<unknown>>();
   private subscriber: Subscriber | undefined;
+  private isClosed = false;
 
   constructor(private readonly open: () => Subscriber) {}
 
@@ -20,6 +21,8 @@ export class Subscriptions {
     onMessage: () => void,
     timeoutMs: number,
   ): Promise<StopWatching | undefined> {
+    // A connection that is opened now nobody would close.
+    if (this.isClosed) return undefined;
     const subscriber = (this.subscriber ??= this.connect());
     if (this.watchers.add(channel, onMessage)) {
       this.subscribed.set(channel, subscriber.subscribe(channel));
@@ -36,6 +39,7 @@ export class Subscriptions {
   }
 
   close(): void {
+    this.isClosed = true;
     this.watchers.clear();
     this.subscribed.clear();
     this.subscriber?.disconnect();

@@ -100,6 +100,21 @@ describe('A store', () => {
     await until(async () => !String(await observer.client('LIST')).includes('cmd=subscribe'));
   });
 
+  it('listens to nothing from its close to its next opening', async () => {
+    const [own, borrowing] = [ownStore(server.url), storeOver(userClient(server.url))];
+    for (const store of [own, borrowing]) {
+      await store.open();
+      await store.close();
+      const record = { recordKey: newRecordKey() };
+      expect((await watch(store, record)).stop).toBeUndefined();
+      expect(String(await observer.client('LIST', 'TYPE', 'PUBSUB'))).toBe('');
+      await store.open();
+      expect((await watch(store, record)).stop).toBeDefined();
+      await store.close();
+      await until(async () => String(await observer.client('LIST', 'TYPE', 'PUBSUB')) === '');
+    }
+  });
+
   it('neither listens nor publishes with push: false', async () => {
     const store = ownStore(server.url, { push: false });
     await observer.config('RESETSTAT');
