@@ -16,7 +16,7 @@ export class SelectedDatabase {
   private askAgainAt = Infinity;
   private refusal: WrongDatabaseError | undefined;
 
-  /** @param isOwn - the connection may be told to select; a client of the application's is only asked what it has. */
+  /** @param isOwn - the connection may be told to select; a client of the application's is asked first what it has. */
   constructor(
     private readonly client: BinaryRedisClient,
     private readonly isOwn: boolean,
@@ -56,14 +56,15 @@ export class SelectedDatabase {
       if (refusal === undefined) this.verified = stream;
       else this.askAgainAt = monotonicNow() + ASK_AGAIN_MS;
     };
-    (this.isOwn ? this.select(database) : this.look(database)).then(answered, () => {
+    (this.isOwn ? this.select() : this.look(database)).then(answered, () => {
       this.silence?.settled();
       // The connection broke, or nothing came of it: whoever asks next tries again.
       if (this.asked === stream) this.asked = undefined;
     });
   }
 
-  private async select(database: number): Promise<WrongDatabaseError | undefined> {
+  private async select(): Promise<WrongDatabaseError | undefined> {
+    const database = databaseOf(this.client);
     try {
       await this.client.select(database);
       return undefined;
@@ -79,8 +80,8 @@ export class SelectedDatabase {
       if (found === undefined || Number(found) === database) return undefined;
       return new WrongDatabaseError(database, `the connection has database ${found}`);
     } catch (error) {
-      // This user may not ask.
-      if (isErrorReply(error)) return undefined;
+      // This user may not ask. To select what the client has selected itself changes nothing, and tells as well.
+      if (isErrorReply(error)) return this.select();
       throw error;
     }
   }

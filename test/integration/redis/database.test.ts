@@ -106,6 +106,28 @@ describe('A database that the server has not got', () => {
     await expect(ownStore(url).open()).rejects.toThrow(/Database 2 cannot be selected: NOPERM/);
     expect(await keyspace()).toEqual({});
   });
+
+  it.each([
+    { denied: ['-client'], reply: { kind: 'acquired' }, databases: { db2: 1 } },
+    {
+      denied: ['-client', '-select'],
+      reply: { code: 'idempotency_store_misconfigured' },
+      databases: {},
+    },
+  ])(
+    'is not left for another by a client of the application whose user has $denied',
+    async ({ denied, reply, databases }) => {
+      await admin.call('ACL', 'SETUSER', 'bound', 'reset', 'on', '>pw', '~*', '&*', '+@all');
+      await admin.call('ACL', 'SETUSER', 'bound', ...denied);
+      const client = userClient(`redis://bound:pw@127.0.0.1:${server.port}/2`);
+      const store = redisStore({ client });
+      closeAfterTest({ stop: () => store.close() });
+      const begun = store.begin(beginCommand()).catch((error: unknown) => error);
+      await expect(begun).resolves.toMatchObject(reply);
+      expect(await keyspace()).toEqual(databases);
+      await admin.flushall();
+    },
+  );
 });
 
 describe('A database that the server has', () => {
