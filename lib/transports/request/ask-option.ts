@@ -48,8 +48,13 @@ function failureOf(option: string, operation: string, cause: unknown): unknown {
   return error;
 }
 
-/** Whether somebody is meant to read it: exceptions of HTTP, of messages and gateways, of GraphQL, and this library's. */
+/**
+ * Whether somebody is meant to read it: exceptions of HTTP (those of http-errors and of Fastify, too, which Nest answers
+ * with their status), of messages and gateways, of GraphQL, and this library's.
+ */
 function isAnswer(error: unknown): boolean {
   if (error instanceof IntrinsicException || isIdempotencyError(error)) return true;
-  return error instanceof Error && ('getError' in error || 'extensions' in error);
+  if (!(error instanceof Error)) return false;
+  const isOfHttp = 'statusCode' in error && ('expose' in error || error.name === 'FastifyError');
+  return isOfHttp || 'getError' in error || 'extensions' in error;
 }

@@ -143,13 +143,31 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
     expect(stack).toMatch(/Caused by: TypeError: planned/);
   });
 
-  it('on purpose, as a guard does, gives its own answer', async () => {
+  it.each<[string, Error]>([
+    ['a guard', new UnauthorizedException()],
+    [
+      'http-errors',
+      Object.assign(new Error('Unauthorized'), { status: 401, statusCode: 401, expose: true }),
+    ],
+    [
+      'Fastify',
+      Object.assign(new Error('Unauthorized'), {
+        name: 'FastifyError',
+        code: 'FST_UNAUTHORIZED',
+        statusCode: 401,
+        constructor: { name: 'FastifyError' },
+      }),
+    ],
+  ])('on purpose, as %s does, gives its own answer', async (_, refusal) => {
     const refuse = () => {
-      throw new UnauthorizedException();
+      throw refusal;
     };
-    const { response } = await posted({ scope: refuse });
-    expect(response.status).toBe(401);
-    expect(lines).toEqual([]);
+    for (const scope of [refuse, async () => refuse()]) {
+      const { response } = await posted({ scope });
+      expect(response.status).toBe(401);
+    }
+    // Nest itself may log what was thrown.
+    expect(lines.flat().join('\n')).not.toContain('option');
   });
 
   it.each([undefined, null, [undefined]])(
