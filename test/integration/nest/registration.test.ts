@@ -293,8 +293,8 @@ describe('Two modules with isGlobal: false', () => {
     class Bills {
       @EventPattern('ordered')
       @Idempotent()
-      bill() {
-        return undefined;
+      bill(order: unknown) {
+        return order;
       }
     }
     await expect(start(OrdersModule, billing(Bills))).resolves.toBeDefined();
