@@ -9,11 +9,24 @@ const REMEDIES: Readonly<Record<string, string>> = {
   key: ' Where there is no key, have it return undefined.',
 };
 
+/** What a mistake in a function throws, by the names of the classes: those of another realm are the same mistakes. */
+const BUILT_IN = new Set([
+  'Error',
+  'AggregateError',
+  'EvalError',
+  'RangeError',
+  'ReferenceError',
+  'SyntaxError',
+  'TypeError',
+  'URIError',
+]);
+
 /**
  * Asks a function that was given as an option of an operation.
  *
- * @throws {@link IdempotencyOptionsError} where it fails; but an exception that is an answer itself, such as Nest's
- * `UnauthorizedException`, as it is.
+ * @throws {@link IdempotencyOptionsError} where it fails by a built-in error, or by what is no error; but an exception
+ * that is an answer itself, such as Nest's `UnauthorizedException`, as it is, and so an error of any class of its own,
+ * which an exception filter of the application may be waiting for.
  */
 export function askOption<Answer>(option: string, operation: string, ask: () => Answer): Answer {
   try {
@@ -49,12 +62,13 @@ function failureOf(option: string, operation: string, cause: unknown): unknown {
 }
 
 /**
- * Whether somebody is meant to read it: exceptions of HTTP (those of http-errors and of Fastify, too, which Nest answers
- * with their status), of messages and gateways, of GraphQL, and this library's.
+ * Whether it is meant to be read: exceptions of HTTP (those of http-errors and of Fastify, too, which Nest answers with
+ * their status), of messages and gateways, of GraphQL, this library's, and the application's own.
  */
 function isAnswer(error: unknown): boolean {
   if (error instanceof IntrinsicException || isIdempotencyError(error)) return true;
   if (!(error instanceof Error)) return false;
+  if (!BUILT_IN.has(error.constructor.name)) return true;
   const isOfHttp = 'statusCode' in error && ('expose' in error || error.name === 'FastifyError');
-  return isOfHttp || 'getError' in error || 'extensions' in error;
+  return isOfHttp || 'extensions' in error;
 }

@@ -1,4 +1,13 @@
-import { Controller, Injectable, Logger, Post, UnauthorizedException } from '@nestjs/common';
+import {
+  Catch,
+  Controller,
+  Injectable,
+  Logger,
+  Post,
+  UnauthorizedException,
+  type ArgumentsHost,
+  type ExceptionFilter,
+} from '@nestjs/common';
 import {
   afterAll,
   afterEach,
@@ -95,6 +104,21 @@ describe.each(platforms)(
   },
 );
 
+class TenantUnknown extends Error {}
+
+@Catch(TenantUnknown)
+class TenantUnknownFilter implements ExceptionFilter {
+  catch(_: TenantUnknown, host: ArgumentsHost) {
+    const response = host.switchToHttp().getResponse<Answering>();
+    response.status(404).send('no such tenant');
+  }
+}
+
+/** Of Express and of Fastify. */
+interface Answering {
+  status(status: number): { send(text: string): void };
+}
+
 describe.each(platforms)('A function that throws, on %s', (platform) => {
   const throwing = () => {
     throw new TypeError('planned: no secret-user');
@@ -117,6 +141,7 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
       store: memoryStore(),
       controllers: [ThingsController],
       options: { anonymous: 'shared', ...options },
+      configure: (nest) => nest.useGlobalFilters(new TenantUnknownFilter()),
     });
     const scenario = app.scenario();
     const response = await scenario.post('/things');
@@ -168,6 +193,17 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
     }
     // Nest itself may log what was thrown.
     expect(lines.flat().join('\n')).not.toContain('option');
+  });
+
+  it('by an error of a class of its own leaves the answer to an exception filter', async () => {
+    const unknown = () => {
+      throw new TenantUnknown();
+    };
+    for (const scope of [unknown, async () => unknown()]) {
+      const { response, executions } = await posted({ scope });
+      expect(response).toMatchObject({ status: 404, text: 'no such tenant' });
+      expect(executions).toBe(0);
+    }
   });
 
   it.each([undefined, null, [undefined]])(
