@@ -147,14 +147,21 @@ export function resolveEngineOptions(options: IdempotencyModuleOptions): Require
   return within('IdempotencyModule', 'IdempotencyModule.forRoot()', () => engineOptions(options));
 }
 
+/** What a stand-in for a store lacks, of what every store is asked for. */
+function missingMethods(store: Partial<IdempotencyStore> | null): string[] {
+  const names = ['open', 'begin', 'extend', 'complete', 'release', 'close'] as const;
+  return names.filter((name) => typeof store?.[name] !== 'function').map((name) => `${name}()`);
+}
+
 function engineOptions(options: IdempotencyModuleOptions): Required<EngineOptions> {
   checkNames('IdempotencyModule.forRoot()', options, MODULE_NAMES, MODULE_REMEDIES);
   if ((options.store as unknown) === undefined) throw new IdempotencyOptionsError(NO_STORE);
-  if (typeof (options.store as Partial<IdempotencyStore> | undefined)?.begin !== 'function') {
+  const missing = missingMethods(options.store);
+  if (missing.length > 0) {
     // Its type only: it may be a URL with a password.
     fail(
       'store',
-      'an IdempotencyStore, such as redisStore({ url }) or memoryStore()',
+      `an IdempotencyStore, such as redisStore({ url }) or memoryStore(), with ${missing.join(', ')}`,
       typeof options.store,
     );
   }
