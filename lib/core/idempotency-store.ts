@@ -30,7 +30,7 @@ export abstract class IdempotencyStore {
    * observer, unless it rejects: then it has taken back what it did. Openings may nest, for one process may run several
    * applications on one store, and repeat: a store that was closed opens again.
    *
-   * @param observer - told of what befalls the store besides the replies of commands, until it closes.
+   * @param observer - hears of the store's events that no command's reply reports, until it closes.
    * @returns what an operator should know about the server's set-up; empty when all is well. A server
    * that cannot be reached is a warning, not an error: it may be back before the first request.
    * @throws {@link StoreConfigurationError} when the store can never work as it is set up.

@@ -1,6 +1,6 @@
 import type { StoreObserver, StoreWarning } from './idempotency-store.js';
 
-/** Who has opened a store and has not closed it yet: each of them is told of what befalls it. */
+/** The observers of all openings of a store that have not been closed: each hears of its events. */
 export class Openings implements StoreObserver {
   private readonly observers: (StoreObserver | undefined)[] = [];
 
@@ -9,8 +9,8 @@ export class Openings implements StoreObserver {
   }
 
   /**
-   * @param observer - who closes. Without one it is any of them: what stands around a store may not have passed it on.
-   * @returns whether nobody is left.
+   * @param observer - the one that closes. Without one any opening counts: a wrapper of the store may not pass it on.
+   * @returns whether no opening is left.
    */
   remove(observer: StoreObserver | undefined): boolean {
     const found = this.observers.indexOf(observer);
@@ -23,10 +23,10 @@ export class Openings implements StoreObserver {
     for (const observer of this.observers) observer?.replyMismatched(error);
   }
 
-  /** @returns whether anybody was told. */
+  /** @returns whether an observer heard it. */
   warned(warning: StoreWarning): boolean {
-    const told = this.observers.filter((observer) => observer !== undefined);
-    for (const observer of told) observer.warned(warning);
-    return told.length > 0;
+    const listening = this.observers.filter((observer) => observer !== undefined);
+    for (const observer of listening) observer.warned(warning);
+    return listening.length > 0;
   }
 }

@@ -27,7 +27,7 @@ import { Serializers } from './routes/serializers.js';
 import { storeInUse } from './store-in-use.js';
 import { Transports } from './transports.js';
 
-/** What somebody gave who gave none: the start names what is missing. */
+/** Stands in where a factory returned no options: the start names what is missing. */
 const NO_OPTIONS = {} as IdempotencyModuleOptions;
 
 /**

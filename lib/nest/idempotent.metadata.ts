@@ -62,7 +62,7 @@ export function markLayer(interceptor: object): void {
   Reflect.defineMetadata(LAYER, true, interceptor);
 }
 
-/** Whether an interceptor, as it is bound to a route, is the layer itself: its class, or an instance. */
+/** Whether an interceptor, as it is bound to a route, is IdempotencyInterceptor: the class, or an instance. */
 export function isLayer(interceptor: object): boolean {
   const type: unknown = typeof interceptor === 'function' ? interceptor : interceptor.constructor;
   return typeof type === 'function' && Reflect.hasMetadata(LAYER, type);

@@ -11,7 +11,7 @@ const REMEDY =
 /**
  * Whether every module knows whose options count for it.
  *
- * @param provider - a provider that nobody but the module has.
+ * @param provider - a provider of IdempotencyModule alone.
  * @throws {@link IdempotencyOptionsError} where more than one is global, or one module imports more than one.
  */
 export function checkRegistrations(modules: ModulesContainer, provider: Type): void {

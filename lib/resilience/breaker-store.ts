@@ -54,7 +54,7 @@ export class BreakerStore extends IdempotencyStore {
   private circuit: Circuit;
   private isClosed = false;
 
-  /** @param tell - is told of every change of state. */
+  /** @param tell - hears of every change of state. */
   constructor(
     private readonly store: IdempotencyStore,
     Breaker: OpossumConstructor,

@@ -10,7 +10,7 @@ import { runningOperation } from '../core/running-operation.js';
 export interface IdempotencyTestContextOptions {
   /** @defaultValue `'test'` */
   readonly operation?: string;
-  /** @defaultValue `[]`, a caller that nobody knows */
+  /** @defaultValue `[]`, an unknown caller */
   readonly scope?: Scope;
   /** @defaultValue `'test-key'` */
   readonly key?: string;

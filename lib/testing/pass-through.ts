@@ -129,7 +129,7 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentCalls
 
 /**
  * Has the methods with `@Idempotent()` of an instance that Nest has not made run unprotected, for unit tests that need no
- * module. Its handlers of requests need it not: whoever calls them directly calls plain methods.
+ * module. Handlers of requests do not need it: called directly, they are plain methods.
  *
  * @example `const invoices = unprotected(new InvoiceService(mailer));`
  * @returns the instance.

@@ -27,7 +27,7 @@ export function checkInstances(providers: ReturnType<DiscoveryService['getProvid
   }
 }
 
-/** Whether a test has put a mock in a method's place: it stores nothing, and nobody has to lead it to a store. */
+/** Whether a test has put a mock in a method's place: it needs no store. */
 function isDoubled(instance: object, name: string): boolean {
   const own: unknown = Object.getOwnPropertyDescriptor(instance, name)?.value;
   return typeof own === 'function' && isTestDouble(own);

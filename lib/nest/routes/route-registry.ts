@@ -299,12 +299,12 @@ export class RouteRegistry {
   /** Tells of what is no mistake that stops a start, and has no effect. */
   private warnOfNoEffect(): void {
     // A class may be in several modules.
-    const told = new Set<Handler>();
+    const warned = new Set<Handler>();
     for (const { controller, handler, kinds, isOwn } of this.protectedHandlers()) {
       const own = idempotentOptions(handler);
-      if (!isOwn || own === undefined || own.enabled === false || told.has(handler)) continue;
+      if (!isOwn || own === undefined || own.enabled === false || warned.has(handler)) continue;
       if (kinds.some((kind) => kind !== 'http') || !isSafeRoute(handler)) continue;
-      told.add(handler);
+      warned.add(handler);
       this.logger.warn(
         `@Idempotent() on ${this.placeOf({ controller, handler })} has no effect: requests of a safe method are never protected, for they change nothing. Remove it there, or take POST for a request that has an effect.`,
       );
@@ -312,8 +312,8 @@ export class RouteRegistry {
     for (const { type, prototype, isOwn } of this.classes()) {
       if (!isOwn) continue;
       for (const target of [type, ...entriesOf(prototype).values()]) {
-        if (!hasOtherOptions(target) || told.has(target)) continue;
-        told.add(target);
+        if (!hasOtherOptions(target) || warned.has(target)) continue;
+        warned.add(target);
         const place = target === type ? type.name : nameOf(type, target);
         this.logger.warn(
           `@Idempotent() stands on ${place} more than once, with different options: those of the upper one count, and the others are ignored. Leave one of them.`,

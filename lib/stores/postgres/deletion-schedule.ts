@@ -33,7 +33,7 @@ export class DeletionSchedule {
     private readonly deleteFrom: DeleteFrom,
     private readonly interval: DeletionInterval,
     private readonly listeners: Pick<DeletionOptions, 'onDeleted' | 'onDeletionError'>,
-    /** Is told of a round that failed where no listener is; says whether anybody heard. */
+    /** Reports a round that failed where there is no listener; says whether an observer heard it. */
     private readonly warned: (warning: StoreWarning) => boolean = () => false,
   ) {
     this.intervalMs = interval.intervalMs ?? DEFAULT_INTERVAL_MS;

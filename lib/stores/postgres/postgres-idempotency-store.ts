@@ -238,7 +238,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     const { deletion, subscriptions } = this;
     this.deletion = undefined;
     this.runner.isClosed = true;
-    // All of it at once: whoever opens the store meanwhile gets everything anew.
+    // All of it at once: an opening that comes meanwhile makes everything anew.
     await Promise.all([deletion?.stop(), subscriptions?.close(), this.options.closePool?.()]);
   }
 

@@ -58,7 +58,7 @@ export class Subscriptions {
 
   private async listen(): Promise<void> {
     const client = await this.makeClient();
-    // Closed meanwhile: nobody would end it.
+    // Closed meanwhile: nothing would end it.
     if (this.isClosed) return;
     this.client = client;
     const forget = () => {

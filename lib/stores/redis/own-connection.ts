@@ -37,7 +37,7 @@ const DEFAULTS = {
   reconnectOnError: (error: Error) => replyCode(error.message) === 'READONLY',
 };
 
-/** @param warned - is told of an outage where no listener is; says whether anybody heard. */
+/** @param warned - reports an outage where there is no listener; says whether an observer heard it. */
 export async function openConnection(
   options: OwnConnectionOptions,
   warned: (warning: StoreWarning) => boolean = () => false,
@@ -54,7 +54,7 @@ export async function openConnection(
     enableAutoPipelining: isBatched = true,
     ...others
   } = connection ?? {};
-  // What ioredis would send again by itself it sends before anybody has looked which database it has.
+  // ioredis resends before its database has been checked.
   const settings = { ...DEFAULTS, ...others, autoResendUnfulfilledCommands: false };
   const Redis = await loadIoredis();
   const client = url === undefined ? new Redis(settings) : new Redis(url, settings);

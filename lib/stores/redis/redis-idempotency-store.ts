@@ -239,7 +239,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     return session === undefined ? this.start().then(run) : run(session);
   }
 
-  /** By the first who needs it: without Nest a store is used before anybody has opened it. */
+  /** By the first command that needs it: without Nest a store is used without being opened. */
   private start(): Promise<RedisSession> {
     if (this.starting !== undefined) return this.starting;
     if (this.isClosed) {

@@ -66,7 +66,7 @@ export class RedisSession {
   /** For steps that a failover must not lose. */
   durable(): Pick<ScriptRunner, 'run'> {
     const { waitReplicas, tell } = this.settings;
-    // A connection that is opened now nobody would close.
+    // Nothing would close a connection that is opened now.
     if (waitReplicas === undefined || this.isClosed) return this.replicated ?? this.runner;
     return (this.replicated ??= new ReplicatedRunner(
       openReplicated(this.client),

@@ -16,7 +16,7 @@ export class SelectedDatabase {
   private askAgainAt = Infinity;
   private refusal: WrongDatabaseError | undefined;
 
-  /** @param isOwn - the connection may be told to select; a client of the application's is asked first what it has. */
+  /** @param isOwn - the store may select on it; a client of the application is asked first which database it has. */
   constructor(
     private readonly client: BinaryRedisClient,
     private readonly isOwn: boolean,
@@ -29,7 +29,7 @@ export class SelectedDatabase {
     const database = databaseOf(client);
     if (database === 0) return true;
     if (client.status === 'wait') {
-      // What it fails of, whoever sends the command hears when it is tried again.
+      // The command fails of the same when it is tried again, and says so.
       client.connect().catch(() => undefined);
       return false;
     }
@@ -39,7 +39,7 @@ export class SelectedDatabase {
     return false;
   }
 
-  /** Why it never will be, before somebody mends the set-up. */
+  /** Why it never will be with this set-up. */
   get error(): Error | undefined {
     return this.refusal;
   }
@@ -58,7 +58,7 @@ export class SelectedDatabase {
     };
     (this.isOwn ? this.select() : this.look(database)).then(answered, () => {
       this.silence?.settled();
-      // The connection broke, or nothing came of it: whoever asks next tries again.
+      // The connection broke, or nothing came of it: the next command tries again.
       if (this.asked === stream) this.asked = undefined;
     });
   }

@@ -21,7 +21,7 @@ export class Subscriptions {
     onMessage: () => void,
     timeoutMs: number,
   ): Promise<StopWatching | undefined> {
-    // A connection that is opened now nobody would close.
+    // Nothing would close a connection that is opened now.
     if (this.isClosed) return undefined;
     const subscriber = (this.subscriber ??= this.connect());
     if (this.watchers.add(channel, onMessage)) {

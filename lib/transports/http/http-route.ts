@@ -29,7 +29,7 @@ export interface HttpRoute {
   readonly protocol: ResolvedProtocolOptions;
   /** The handler takes the response into its own hands: `@Res()` or `@Next()` without passthrough. */
   readonly isNative: boolean;
-  /** What Nest makes of the value that the handler returns, whoever else answers. */
+  /** What Nest makes of the value that the handler returns, however the response is sent. */
   readonly rendition: 'page' | 'redirect' | 'body' | 'nothing';
   /** Names of the route's `@Header` fields, in lower case: Nest sets them before any interceptor runs. */
   readonly routeHeaders: ReadonlySet<string>;

@@ -5,7 +5,7 @@ import { isThenable, type Awaitable } from '../../core/when-ready.js';
 /** What to do where a function has failed because it found nothing. */
 const REMEDIES: Readonly<Record<string, string>> = {
   scope:
-    ' Where nobody is known, have it return undefined: the option "anonymous" says what becomes of such callers.',
+    ' For an unknown caller, return undefined: the option "anonymous" decides about such requests.',
   key: ' Where there is no key, have it return undefined.',
 };
 

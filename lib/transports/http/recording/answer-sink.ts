@@ -8,7 +8,7 @@ export type Replacement = HttpAnswer | undefined;
 export interface AnswerSink {
   /** The header fields that were there before the handler ran: a replacement leaves them alone. */
   readonly headersBefore: OutgoingHttpHeaders;
-  /** The field that marks replays: taken off the answer that was made, whoever has set it (contract C73). */
+  /** The field that marks replays: taken off the answer that was made, however it was set (contract C73). */
   readonly marker: string;
   /** Bytes of a body that are held; more means {@link outgrown}. */
   readonly maxHeldBytes: number;
