@@ -8,6 +8,7 @@ import { IdempotencyModule, StoreConfigurationError } from 'nestjs-idempotency';
 import { redisStore, type OwnConnectionOptions } from 'nestjs-idempotency/redis';
 import { freePort } from '../../support/free-port.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import { LoggedLines } from '../nest/support/logged-lines.js';
 import { beginCommand } from './support/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
@@ -20,7 +21,7 @@ let admin: Redis;
 beforeAll(async () => {
   server = await startRedis({ args: ['--databases', '4'] });
   admin = new Redis(server.url);
-});
+}, START_HOOK_MS);
 afterAll(async () => {
   admin.disconnect();
   await server.stop();
