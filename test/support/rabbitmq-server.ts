@@ -4,6 +4,7 @@ import { connect } from 'amqplib';
 import { brokerEnvironment, controlEnvironment } from './rabbitmq/environment.js';
 import { startEpmd, type Epmd } from './rabbitmq/epmd.js';
 import { findRabbitMq, type FoundRabbitMq } from './rabbitmq/installation.js';
+import { hasQueueCounts } from './rabbitmq/queue-counts.js';
 import { writeSettings, type RabbitMqSettings } from './rabbitmq/settings.js';
 import { startServerProcess, type ServerProcess } from './server-process.js';
 import { START_MS } from './start-patience.js';
@@ -67,7 +68,7 @@ async function launch(
       dir,
       env: brokerEnvironment(port, dir, epmd.port),
       readyLog: /completed with \d+ plugins/,
-      isReady: () => takesClient(port),
+      isReady: async () => hasQueueCounts(dir) && (await takesClient(port)),
       startTimeoutMs: START_MS,
       stopTimeoutMs: STOP_TIMEOUT_MS,
     });

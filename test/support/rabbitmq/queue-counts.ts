@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
@@ -38,7 +38,14 @@ end).
 export const WITH_QUEUE_COUNTS = `-eval file:eval("${PROGRAM}")`;
 
 export function writeQueueCounts(dir: string): void {
+  // What a broker left there that was killed.
+  rmSync(join(dir, SOCKET), { force: true });
   writeFileSync(join(dir, PROGRAM), TELL_COUNTS);
+}
+
+/** A broker may take clients before Erlang has come to the program. */
+export function hasQueueCounts(dir: string): boolean {
+  return existsSync(join(dir, SOCKET));
 }
 
 /** @returns `undefined` where there is no such queue. */
