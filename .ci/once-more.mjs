@@ -10,47 +10,43 @@ const [reportFile, command, ...args] = process.argv.slice(2);
 const scratch = mkdtempSync(join(tmpdir(), 'once-more-'));
 
 function run(name, ...more) {
-  const outputFile = join(scratch, `${name}.json`);
-  const options = ['--ci', '--json', `--outputFile=${outputFile}`, ...more];
-  const { status } = spawnSync(command, [...args, ...options], { stdio: ['ignore', 1, 2] });
-  const report = existsSync(outputFile) ? JSON.parse(readFileSync(outputFile, 'utf8')) : undefined;
-  return { status, report };
+  const TEST_REPORT = join(scratch, `${name}.json`);
+  const reporters = [
+    '--reporters=default',
+    `--reporters=${join(import.meta.dirname, 'report.mjs')}`,
+  ];
+  const { status } = spawnSync(command, [...args, '--ci', ...reporters, ...more], {
+    stdio: ['ignore', 1, 2],
+    env: { ...process.env, TEST_REPORT },
+  });
+  const report = existsSync(TEST_REPORT)
+    ? JSON.parse(readFileSync(TEST_REPORT, 'utf8'))
+    : { passed: 0, files: 0, failures: [] };
+  return { status, ...report };
 }
 
-function firstFailureOf({ message, assertionResults }) {
-  const failed = assertionResults.find(({ status }) => status === 'failed');
-  return failed === undefined
-    ? message
-    : `${failed.fullName}\n${failed.failureMessages.join('\n')}`;
-}
-
-const { status, report } = run('first');
-const failures = report?.testResults.filter((result) => result.status === 'failed') ?? [];
+const first = run('first');
 const flaky = [];
-if (failures.length <= MAX_FLAKY) {
-  for (const [index, failure] of failures.entries()) {
-    const file = relative(process.cwd(), failure.name);
-    console.log(`\n${file} failed; once more, by itself:`);
-    const again = run(`again-${index}`, '--maxWorkers=1', '--runTestsByPath', failure.name);
-    if (again.status === 0 && again.report?.numPassedTests > 0) {
-      flaky.push({ file, firstFailure: firstFailureOf(failure) });
-    }
+if (first.failures.length <= MAX_FLAKY) {
+  for (const [index, { file, message }] of first.failures.entries()) {
+    const name = relative(process.cwd(), file);
+    console.log(`\n${name} failed; once more, by itself:`);
+    const again = run(`again-${index}`, '--maxWorkers=1', '--runTestsByPath', file);
+    if (again.status === 0 && again.passed > 0) flaky.push({ file, name, message });
   }
 }
 rmSync(scratch, { recursive: true });
-for (const { file, firstFailure } of flaky) console.log(`\nFLAKY ${file}: ${firstFailure}`);
+for (const { name, message } of flaky) console.log(`\nFLAKY ${name}:\n${message}`);
 
-const failed = failures
-  .filter(({ name }) => !flaky.some(({ file }) => file === relative(process.cwd(), name)))
-  .reduce((sum, { assertionResults }) => {
-    return sum + Math.max(1, assertionResults.filter((test) => test.status === 'failed').length);
-  }, 0);
+const failed = first.failures
+  .filter(({ file }) => !flaky.some((one) => one.file === file))
+  .reduce((sum, failure) => sum + failure.failed, 0);
 // A run that has no failed file and did not end well was ended, or found no tests.
-const isClean = report !== undefined && failed === 0 && (status === 0 || flaky.length > 0);
+const isClean = first.files > 0 && failed === 0 && (first.status === 0 || flaky.length > 0);
 const verdict = {
-  passed: report?.numPassedTests ?? 0,
+  passed: first.passed,
   failed: isClean ? 0 : Math.max(1, failed),
-  flaky: flaky.map(({ file }) => file),
+  flaky: flaky.map(({ name }) => name),
 };
 writeFileSync(reportFile, JSON.stringify(verdict));
 process.exitCode = isClean ? 0 : 1;

@@ -12,6 +12,10 @@ it('fails once', () => {
   writeFileSync(__filename + '.ran', '');
   expect(isSecond).toBe(true);
 });`;
+const FAILS_ONCE_IN_A_CIRCLE = FAILS_ONCE.replace(
+  'expect(isSecond).toBe(true);',
+  "const error = new Error('in a circle'); error.error = error; if (!isSecond) throw error;",
+);
 const FAILS = `it('fails', () => { throw new Error('as always'); });`;
 const PASSES = `it('passes', () => undefined);`;
 
@@ -49,7 +53,13 @@ describe('CI', () => {
   it('runs a failed file once more, and names it as flaky with its first failure', () => {
     const { status, stdout, verdict } = runTests({ a: PASSES, b: FAILS_ONCE });
     expect(verdict).toEqual({ passed: 1, failed: 0, flaky: ['b.spec.cjs'] });
-    expect(stdout).toMatch(/FLAKY b\.spec\.cjs: fails once\n[^]*toBe/);
+    expect(stdout).toMatch(/FLAKY b\.spec\.cjs:\n[^]*fails once[^]*toBe/);
+    expect(status).toBe(0);
+  });
+
+  it('knows a failure whose error has a circle in it', () => {
+    const { status, verdict } = runTests({ a: PASSES, b: FAILS_ONCE_IN_A_CIRCLE });
+    expect(verdict).toEqual({ passed: 1, failed: 0, flaky: ['b.spec.cjs'] });
     expect(status).toBe(0);
   });
 
