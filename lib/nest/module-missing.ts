@@ -1,9 +1,8 @@
 import type { Type } from '@nestjs/common';
-import { MetadataScanner, ModuleRef, type ModulesContainer } from '@nestjs/core';
+import { ModuleRef, type ModulesContainer } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../core/errors.js';
-import type { Handler } from '../transports/http/http-route.js';
 import { isLayer } from './idempotent.metadata.js';
-import { interceptorsOf } from './routes/bound-interceptors.js';
+import { methodsBoundTo } from './routes/bound-interceptors.js';
 
 type Module = ModulesContainer extends Map<string, infer Value> ? Value : never;
 
@@ -48,13 +47,8 @@ function boundMethod({ controllers, providers }: Module): string | undefined {
   for (const { metatype } of [...controllers.values(), ...providers.values()]) {
     const prototype: unknown = typeof metatype === 'function' ? metatype.prototype : undefined;
     if (typeof prototype !== 'object' || prototype === null) continue;
-    const methods = prototype as Readonly<Record<string, Handler>>;
-    for (const name of new MetadataScanner().getAllMethodNames(prototype)) {
-      const method = methods[name];
-      if (method !== undefined && interceptorsOf(method).some(isLayer)) {
-        return `${(metatype as Type).name}.${name}`;
-      }
-    }
+    const [first] = methodsBoundTo(prototype, isLayer);
+    if (first !== undefined) return `${(metatype as Type).name}.${first[0]}`;
   }
   return undefined;
 }

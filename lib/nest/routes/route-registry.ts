@@ -1,5 +1,5 @@
 import { Inject, Injectable, Logger, type Type } from '@nestjs/common';
-import { ApplicationConfig, DiscoveryService, MetadataScanner } from '@nestjs/core';
+import { ApplicationConfig, DiscoveryService } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/errors.js';
 import { within } from '../../core/option-checks.js';
 import {
@@ -38,7 +38,7 @@ import {
   reportsEntry,
 } from '../idempotent.metadata.js';
 import { BodyParsers } from './body-parsers.js';
-import { interceptorsOf } from './bound-interceptors.js';
+import { interceptorsOf, methodsBoundTo } from './bound-interceptors.js';
 import { parsesFormsInside, parsesFormsOutside } from './file-interceptors.js';
 import {
   handlerNames,
@@ -121,11 +121,6 @@ export class RouteRegistry {
     }
     checkInstances(this.discovery.getProviders());
     this.warnOfNoEffect();
-  }
-
-  /** Whether there is a protected handler of this kind. */
-  has(kind: HandlerKind): boolean {
-    return [...this.protectedHandlers()].some(({ kinds }) => kinds.includes(kind));
   }
 
   /** Whether a handler has this name, as far as it has been resolved. */
@@ -350,9 +345,7 @@ export function isProtected(controller: Type, handler: Handler): boolean {
 /** @throws {@link IdempotencyOptionsError} where the interceptor is bound, and not by `@Idempotent()`. */
 function checkBound(type: Type, prototype: Readonly<Record<string, Handler>>): void {
   if (interceptorsOf(type).some(isLayer)) throw boundAlone(type.name);
-  for (const name of new MetadataScanner().getAllMethodNames(prototype)) {
-    const method = prototype[name];
-    if (method === undefined || !interceptorsOf(method).some(isLayer)) continue;
+  for (const [, method] of methodsBoundTo(prototype, isLayer)) {
     if (!reportsEntry(method) && !isProtected(type, method)) throw boundAlone(nameOf(type, method));
   }
 }
