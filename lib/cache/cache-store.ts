@@ -97,7 +97,7 @@ export class CacheStore extends IdempotencyStore {
     return this.store.transactional;
   }
 
-  /** The last one forgets everything; until it is opened again the store alone says what becomes of a begin. */
+  /** The last close forgets everything; until the next opening every begin goes to the store. */
   override async close(observer?: StoreObserver): Promise<void> {
     if (this.openings.remove(observer)) {
       this.isClosed = true;

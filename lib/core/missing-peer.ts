@@ -2,7 +2,7 @@ import { types } from 'node:util';
 import { IdempotencyOptionsError } from './errors.js';
 
 /**
- * What to throw where an optional peer could not be loaded. Whoever needs it loads it by `import('its name')` within a
+ * What to throw where an optional peer could not be loaded. Load it by `import('its name')` within a
  * `try`: a bundler follows that where it is installed, and leaves it be where it is not.
  *
  * @param error - what the import was rejected with.

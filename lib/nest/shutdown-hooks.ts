@@ -10,7 +10,7 @@ const SIGNALS = ['SIGTERM', 'SIGINT'];
  */
 export function warnWithoutShutdownHooks(host: HttpAdapterHost, logger: LoggerService): void {
   host.listen$.subscribe(() => {
-    // After whoever awaits `app.listen()` has had a turn to enable them.
+    // Code that awaits `app.listen()` may enable them first.
     setImmediate(() => {
       if (SIGNALS.some((signal) => process.listenerCount(signal) > 0)) return;
       logger.warn(

@@ -145,7 +145,7 @@ export function unprotected<Instance extends object>(instance: Instance): Instan
   return Object.assign(instance, { [CALLS]: new PassThrough() });
 }
 
-/** Nobody is asked for a key: each run has one of its own, as it would have of its client. */
+/** No key is required: each run has one of its own, as from its client. */
 function identityOf(type: Type, handler: Handler): Identity {
   const { operation = nameOf(type, handler) } = idempotentOptions(handler) ?? {};
   return { operation, scope: [], key: randomUUID() };

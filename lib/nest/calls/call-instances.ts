@@ -19,7 +19,7 @@ export function checkInstances(providers: ReturnType<DiscoveryService['getProvid
     const prototype: unknown = Object.getPrototypeOf(instance);
     const entries = typeof prototype === 'object' && prototype ? callMethods(prototype) : [];
     const entry = entries.find(({ name }) => !isDoubled(instance, name));
-    // In this order: a Proxy of the application's may answer no question that nobody has to ask.
+    // In this order: a Proxy of the application is asked as little as possible.
     if (entry === undefined || isGivenCalls(instance)) continue;
     throw new IdempotencyOptionsError(
       `${instance.constructor.name}.${entry.name} has @Idempotent(), and its instance comes from useFactory or useValue, where nothing leads it to its store: have Nest make it, by useClass or as a class among the providers, or use IdempotencyService.run() in it.`,
