@@ -1,3 +1,7 @@
+import { readFileSync } from 'node:fs';
+
+const parts = JSON.parse(readFileSync(new URL('test/parts.json', import.meta.url), 'utf8'));
+
 /** @type {import('jest').Config} */
 const shared = {
   testEnvironment: 'node',
@@ -55,7 +59,14 @@ export default {
       testMatch: ['<rootDir>/test/**/*.test.ts'],
       testPathIgnorePatterns: ['/node_modules/', '\\.all\\.test\\.ts$'],
     },
-    // What takes minutes, or repeats the rest on other versions: `npm run test:all`.
-    { ...shared, displayName: 'all', testMatch: ['<rootDir>/test/**/*.all.test.ts'] },
+    // What takes minutes, and what repeats the rest with other seeds, pairs and versions: `npm run test:all`.
+    {
+      ...shared,
+      displayName: 'all',
+      globals: { TEST_ALL: true },
+      testMatch: Object.values(parts).flatMap(({ tests }) =>
+        tests.map((path) => `<rootDir>/${path}`),
+      ),
+    },
   ],
 };

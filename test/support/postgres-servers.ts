@@ -4,6 +4,7 @@ import {
   type PostgresServer,
   type StartPostgresOptions,
 } from './postgres-server.js';
+import { isTestAll } from './test-all.js';
 
 export interface PostgresUnderTest {
   readonly name: string;
@@ -31,7 +32,7 @@ export const installedPostgres: PostgresUnderTest | undefined = found && {
   start: (options) => startPostgres({ ...options, binaries: found.binaries }),
 };
 
+/** The embedded version; `npm run test:all` has the machine's own. */
 export const postgresServers: readonly PostgresUnderTest[] = [
-  embeddedPostgres,
-  ...(installedPostgres === undefined ? [] : [installedPostgres]),
+  isTestAll && installedPostgres !== undefined ? installedPostgres : embeddedPostgres,
 ];
