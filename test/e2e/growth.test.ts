@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { planOf } from '../measure/growth/arguments.js';
-import { REQUESTS_OF_A_TURN } from '../measure/growth/client.js';
-import { measureGrowth, type GrowthRun } from '../measure/growth/measure-growth.js';
-import { growthsIn } from '../measure/growth/reading.js';
+import { planOf } from '../lab/measure/growth/arguments.js';
+import { REQUESTS_OF_A_TURN } from '../lab/measure/growth/client.js';
+import { measureGrowth, type GrowthRun } from '../lab/measure/growth/measure-growth.js';
+import { growthsIn } from '../lab/measure/growth/reading.js';
 
 /** A short version of `npm run measure:growth`. */
 const REQUESTS_PER_CHUNK = 2_000;

@@ -10,7 +10,7 @@ const run = promisify(execFile);
 /** Runs the program of `npm run chaos`. @returns what it prints to standard output, and its exit code. */
 async function chaos(...args: string[]): Promise<{ stdout: string; code: number }> {
   const loader = join(projectRoot, 'test/support/typescript/register.mjs');
-  const program = join(projectRoot, 'test/chaos/main.ts');
+  const program = join(projectRoot, 'test/lab/chaos/main.ts');
   const small = ['--requests', '20', '--duplicates', '4', '--workers', '1', '--seed', '11'];
   const patience = ['--command-timeout-ms', '20000', '--save-timeout-ms', '20000'];
   try {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
-import { planOf } from '../chaos/arguments.js';
-import { allExcuses, expectationsOf } from '../chaos/excuses.js';
-import { faults } from '../chaos/faults/index.js';
-import { NOTHING_EXCUSED, type Expectations } from './lab/expectations.js';
+import { planOf } from '../lab/chaos/arguments.js';
+import { allExcuses, expectationsOf } from '../lab/chaos/excuses.js';
+import { faults } from '../lab/chaos/faults/index.js';
+import { NOTHING_EXCUSED, type Expectations } from '../lab/faults/expectations.js';
 
 describe('the plan of a chaos run', () => {
   it('shares the requests among the keys', () => {

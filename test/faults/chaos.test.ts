@@ -1,9 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { planOf } from '../chaos/arguments.js';
-import { historyOf } from '../chaos/history.js';
-import { runChaos } from '../chaos/run.js';
-import { NOTHING_EXCUSED } from './lab/expectations.js';
-import { judge } from './lab/oracle.js';
+import { planOf } from '../lab/chaos/arguments.js';
+import { historyOf } from '../lab/chaos/history.js';
+import { runChaos } from '../lab/chaos/run.js';
+import { NOTHING_EXCUSED } from '../lab/faults/expectations.js';
+import { judge } from '../lab/faults/oracle.js';
 
 /** A machine that is busy with other tests is not to be mistaken for a store that is down. */
 const PATIENCE = ['--command-timeout-ms', '20000', '--save-timeout-ms', '20000'];

@@ -1,4 +1,4 @@
-import type { Leak } from '../measure/growth/leaks.js';
+import type { Leak } from '../lab/measure/growth/leaks.js';
 
 /** The ways by which operations come in. */
 export const WAYS = [

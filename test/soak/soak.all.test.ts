@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { growthsIn } from '../measure/growth/reading.js';
+import { growthsIn } from '../lab/measure/growth/reading.js';
 import { startRabbitMq, type RabbitMqServer } from '../support/rabbitmq-server.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { START_HOOK_MS } from '../support/start-patience.js';

@@ -1,5 +1,5 @@
-import { Child } from '../bench/measuring/child.js';
-import type { Reading } from '../measure/growth/reading.js';
+import { Child } from '../support/child.js';
+import type { Reading } from '../lab/measure/growth/reading.js';
 import type { SoakSetup } from './setup.js';
 
 /** What the soaked process holds after so many requests, and how they have ended until then. */

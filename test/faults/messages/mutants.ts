@@ -1,4 +1,4 @@
-import type { Mutant } from './lab/mutant.js';
+import type { Mutant } from '../../lab/faults/messages/mutant.js';
 
 /** A mistake, the run that has to notice it, and what its oracle has to object to. */
 export interface MutantCase extends Mutant {

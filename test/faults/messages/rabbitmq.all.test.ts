@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { messagePlanOf } from '../../chaos/messages/arguments.js';
-import { runMessagesOn } from '../../chaos/messages/run-messages.js';
-import { expectEachHandledOnce } from './lab/expect-each-handled-once.js';
-import { MessageServers } from './lab/message-servers.js';
+import { messagePlanOf } from '../../lab/chaos/messages/arguments.js';
+import { runMessagesOn } from '../../lab/chaos/messages/run-messages.js';
+import { expectEachHandledOnce } from '../../lab/faults/messages/expect-each-handled-once.js';
+import { MessageServers } from '../../lab/faults/messages/message-servers.js';
 import { MUTANTS } from './mutants.js';
 
 let servers: MessageServers;

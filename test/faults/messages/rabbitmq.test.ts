@@ -2,11 +2,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { connect, type Channel, type ChannelModel, type Message } from 'amqplib';
 import { until } from '../../integration/redis/support/until.js';
 import { queueDepth } from '../../support/rabbitmq-queues.js';
-import { expectEachHandledOnce } from './lab/expect-each-handled-once.js';
-import { MessageServers } from './lab/message-servers.js';
-import { BrokerRelay } from './lab/wire/broker-relay.js';
-import { WireLog } from './lab/wire/wire-log.js';
-import { FORGED_TAG, FORGED_TAG_REFUSAL } from './worker/settings.js';
+import { expectEachHandledOnce } from '../../lab/faults/messages/expect-each-handled-once.js';
+import { MessageServers } from '../../lab/faults/messages/message-servers.js';
+import { BrokerRelay } from '../../lab/faults/messages/wire/broker-relay.js';
+import { WireLog } from '../../lab/faults/messages/wire/wire-log.js';
+import { FORGED_TAG, FORGED_TAG_REFUSAL } from '../../lab/faults/messages/worker/settings.js';
 
 let servers: MessageServers;
 

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
-import { NOTHING_EXCUSED } from '../lab/expectations.js';
-import { Lab } from '../lab/lab.js';
-import type { LabWorker } from '../lab/lab-worker.js';
-import type { Point } from '../lab/worker/mishap.js';
-import type { StoreSettings } from '../lab/worker/settings.js';
+import { NOTHING_EXCUSED } from '../../lab/faults/expectations.js';
+import { Lab } from '../../lab/faults/lab.js';
+import type { LabWorker } from '../../lab/faults/lab-worker.js';
+import type { Point } from '../../lab/faults/worker/mishap.js';
+import type { StoreSettings } from '../../lab/faults/worker/settings.js';
 
 const LIMIT_MS = 20_000;
 const LEASE_MS = 60_000;

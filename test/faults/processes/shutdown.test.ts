@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { NOTHING_EXCUSED, UNAVAILABLE } from '../lab/expectations.js';
-import { Lab } from '../lab/lab.js';
-import type { StoreSettings } from '../lab/worker/settings.js';
+import { NOTHING_EXCUSED, UNAVAILABLE } from '../../lab/faults/expectations.js';
+import { Lab } from '../../lab/faults/lab.js';
+import type { StoreSettings } from '../../lab/faults/worker/settings.js';
 
 const RUNNING = 20;
 const LOOK_PAUSE_MS = 200;

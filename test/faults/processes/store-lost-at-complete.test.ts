@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { RedisProxy } from '../../support/redis-proxy.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { NOTHING_EXCUSED, UNAVAILABLE } from '../lab/expectations.js';
-import { Lab } from '../lab/lab.js';
-import type { LabWorker } from '../lab/lab-worker.js';
+import { NOTHING_EXCUSED, UNAVAILABLE } from '../../lab/faults/expectations.js';
+import { Lab } from '../../lab/faults/lab.js';
+import type { LabWorker } from '../../lab/faults/lab-worker.js';
 
 const LIMIT_MS = 20_000;
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Answer } from '../lab/answer.js';
-import type { LabWorker } from '../lab/lab-worker.js';
-import { TRANSACTIONAL_POINTS, type Point } from '../lab/worker/mishap.js';
+import type { Answer } from '../../lab/faults/answer.js';
+import type { LabWorker } from '../../lab/faults/lab-worker.js';
+import { TRANSACTIONAL_POINTS, type Point } from '../../lab/faults/worker/mishap.js';
 import { TransactionalLab } from './support/transactional-lab.js';
 
 let lab: TransactionalLab;

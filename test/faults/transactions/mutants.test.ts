@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { LabWorker } from '../lab/lab-worker.js';
-import type { MutantName } from '../lab/worker/mutants.js';
+import type { LabWorker } from '../../lab/faults/lab-worker.js';
+import type { MutantName } from '../../lab/faults/worker/mutants.js';
 import { TransactionalLab } from './support/transactional-lab.js';
 
 /** What befalls the mutant's attempt at a key before another worker is asked for it, or while. */

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { LabWorker } from '../lab/lab-worker.js';
+import type { LabWorker } from '../../lab/faults/lab-worker.js';
 import { LEASE_MS, TransactionalLab } from './support/transactional-lab.js';
 
 let lab: TransactionalLab;

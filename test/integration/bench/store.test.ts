@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { conditions, measureStore } from '../../bench/parts/store.js';
+import { conditions, measureStore } from '../../lab/bench/parts/store.js';
 import { projectRoot } from '../../support/project-root.js';
 
 const CONDITIONS = [

@@ -1,17 +1,17 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { planOf } from '../../bench/arguments.js';
-import { spreadOf } from '../../bench/measuring/statistics.js';
-import { parts } from '../../bench/parts/parts.js';
-import { barChart } from '../../bench/report/bar-chart.js';
-import { budgetRows } from '../../bench/report/budget.js';
-import { chartsOf } from '../../bench/report/charts.js';
-import { lineChart } from '../../bench/report/line-chart.js';
-import { pageWith, performancePage } from '../../bench/report/page.js';
-import type { PartResult } from '../../bench/report/result.js';
-import { assetsFolder, loadResults } from '../../bench/report/results-file.js';
-import { tablesOf } from '../../bench/report/tables.js';
+import { planOf } from '../../lab/bench/arguments.js';
+import { spreadOf } from '../../lab/bench/measuring/statistics.js';
+import { parts } from '../../lab/bench/parts/parts.js';
+import { barChart } from '../../lab/bench/report/bar-chart.js';
+import { budgetRows } from '../../lab/bench/report/budget.js';
+import { chartsOf } from '../../lab/bench/report/charts.js';
+import { lineChart } from '../../lab/bench/report/line-chart.js';
+import { pageWith, performancePage } from '../../lab/bench/report/page.js';
+import type { PartResult } from '../../lab/bench/report/result.js';
+import { assetsFolder, loadResults } from '../../lab/bench/report/results-file.js';
+import { tablesOf } from '../../lab/bench/report/tables.js';
 
 const kept = loadResults();
 

@@ -1,6 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
-import { interleave, orderOf, together, type Sample } from '../../bench/measuring/interleave.js';
-import { median, pairedRatio } from '../../bench/measuring/statistics.js';
+import {
+  interleave,
+  orderOf,
+  together,
+  type Sample,
+} from '../../lab/bench/measuring/interleave.js';
+import { median, pairedRatio } from '../../lab/bench/measuring/statistics.js';
 
 describe('The statistics of the benchmark', () => {
   it('take the middle, or the mean of the two in the middle', () => {

@@ -1,9 +1,9 @@
 import type { ProtocolOptions } from 'nestjs-idempotency';
 import type { Claim } from '../../../../lib/core/claim.js';
 import { newClaim } from '../../../integration/engine/support/worker.js';
-import { CALLER } from '../../lab/client.js';
-import { recordKeyOf } from '../../lab/extra-executions.js';
-import { OPERATION } from '../../lab/worker/settings.js';
+import { CALLER } from '../../../lab/faults/client.js';
+import { recordKeyOf } from '../../../lab/faults/extra-executions.js';
+import { OPERATION } from '../../../lab/faults/worker/settings.js';
 
 /** More time than a machine takes that is busy with other tests: a lease ends because a clock has moved. */
 const PATIENCE = { leaseMs: 30_000, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };

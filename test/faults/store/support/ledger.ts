@@ -1,10 +1,14 @@
 import type { Claim } from '../../../../lib/core/claim.js';
 import type { RejectionReason } from '../../../../lib/core/events.js';
 import type { IdempotencyEvent } from 'nestjs-idempotency';
-import { ClientLog } from '../../lab/client-log.js';
-import { NOTHING_EXCUSED, UNAVAILABLE, type Expectations } from '../../lab/expectations.js';
-import { judge } from '../../lab/oracle.js';
-import type { Effect } from '../../lab/worker/lines.js';
+import { ClientLog } from '../../../lab/faults/client-log.js';
+import {
+  NOTHING_EXCUSED,
+  UNAVAILABLE,
+  type Expectations,
+} from '../../../lab/faults/expectations.js';
+import { judge } from '../../../lab/faults/oracle.js';
+import type { Effect } from '../../../lab/faults/worker/lines.js';
 
 /** What a client was told. */
 export type Answer =

@@ -9,7 +9,7 @@ import type { Claim } from '../../../../lib/core/claim.js';
 import { loadScripts, type LuaScripts } from '../../../../lib/stores/redis/lua-scripts.js';
 import { openConnection } from '../../../../lib/stores/redis/own-connection.js';
 import { RedisProxy } from '../../../support/redis-proxy.js';
-import type { Expectations } from '../../lab/expectations.js';
+import type { Expectations } from '../../../lab/faults/expectations.js';
 import type { DrivenTime } from './driven-time.js';
 import { Ledger } from './ledger.js';
 import { RemoteWorker } from './remote-worker.js';

@@ -1,0 +1,111 @@
+import { randomUUID } from 'node:crypto';
+import type { Child } from '../../../support/child.js';
+import type { Entrant, Group, Sample } from '../measuring/interleave.js';
+import type { RedisCpu } from '../measuring/redis-cpu.js';
+import type { LoadOrder, LoadResult } from './load.js';
+import { OTHER_PAYMENT, PAYMENT } from './requests.js';
+import type { RunningServer } from './running-server.js';
+
+export type Scenario = 'first' | 'replay' | 'conflict' | 'mismatch';
+
+export interface HttpConditions {
+  readonly platform: string;
+  readonly scenario: Scenario;
+  readonly connections: number;
+}
+
+/** What the turns of all servers share. */
+export interface LoadSource {
+  /** The process that sends the requests. */
+  readonly generator: Child;
+  readonly redis: RedisCpu;
+}
+
+export function httpGroup(
+  servers: readonly RunningServer[],
+  conditions: HttpConditions,
+  source: LoadSource,
+  body = PAYMENT,
+): Group {
+  return {
+    factors: { ...conditions },
+    entrants: servers.map((server): Entrant => ({
+      name: server.name,
+      run: (ms) => turn(server, conditions, source, body, ms),
+    })),
+  };
+}
+
+async function turn(
+  server: RunningServer,
+  { scenario, connections }: HttpConditions,
+  source: LoadSource,
+  body: string,
+  ms: number,
+): Promise<Sample> {
+  await source.redis.flush();
+  const order = { url: `${server.url}/payments`, connections, ms, body };
+  const { replays, conflict = 0, mismatch = 0 } = server.entry;
+  if (scenario === 'first') return measure(server, source, order, 201, true);
+  const key = randomUUID();
+  if (scenario === 'conflict') {
+    const held = await server.hold(key, body);
+    const heldOrder = { ...order, url: `${server.url}/held`, key };
+    const sample = await measure(server, source, heldOrder, conflict, false);
+    await server.release();
+    expectStatus(server, await held.answer, 201);
+    return sample;
+  }
+  const first = await server.post('/payments', key, body);
+  expectStatus(server, first, 201);
+  if (scenario === 'mismatch') {
+    return measure(server, source, { ...order, key, body: OTHER_PAYMENT }, mismatch, false);
+  }
+  const expected = await first.text();
+  await untilStored(server, key, body);
+  return measure(server, source, { ...order, key, expected }, 201, !replays);
+}
+
+/** Some store the outcome after they have answered. */
+export async function untilStored(server: RunningServer, key: string, body: string): Promise<void> {
+  const { replays, conflict } = server.entry;
+  if (!replays) return;
+  let status = conflict;
+  while (status === conflict) ({ status } = await server.post('/payments', key, body));
+}
+
+/** Sends the load, and objects to answers and effects that are not what this is a measurement of. */
+async function measure(
+  server: RunningServer,
+  { generator, redis }: LoadSource,
+  order: LoadOrder,
+  status: number,
+  runsHandler: boolean,
+): Promise<Sample> {
+  const [before, redisBefore] = [await server.state(), await redis.microseconds()];
+  const result = await generator.call<LoadResult>('load', order);
+  const [after, redisAfter] = [await server.state(), await redis.microseconds()];
+  const { count, seconds, statuses, errors, mismatches, p50Ms, p99Ms, p999Ms } = result;
+  const effects = after.effects - before.effects;
+  const isSound =
+    statuses[status] === count &&
+    errors === 0 &&
+    mismatches === 0 &&
+    effects === (runsHandler ? count : 0);
+  if (!isSound) {
+    const found = JSON.stringify({ count, effects, statuses, errors, mismatches });
+    throw new Error(`${server.name} did not answer ${status} to all: ${found}`);
+  }
+  return {
+    perSecond: count / seconds,
+    cpuUs: (after.cpuUs - before.cpuUs) / count,
+    redisUs: (redisAfter - redisBefore) / count,
+    p50Ms,
+    p99Ms,
+    p999Ms,
+  };
+}
+
+function expectStatus({ name }: RunningServer, { status }: Response, expected: number): void {
+  if (status !== expected) throw new Error(`${name} answered ${status} instead of ${expected}`);
+}

@@ -1,0 +1,71 @@
+import type { Profiler } from 'node:inspector';
+import { Child } from '../../../support/child.js';
+import { entryOf, type ContenderId, type Entry } from './contenders.js';
+import type { ServerSetup, ServerState } from './server.js';
+
+export interface ServerOptions {
+  /** Another Node than this one. */
+  readonly execPath?: string;
+  /** How the entrant is called in the results, where not like its contender. */
+  readonly name?: string;
+}
+
+/** A contender's application, in a process of its own. */
+export class RunningServer {
+  private constructor(
+    readonly name: string,
+    readonly contender: ContenderId,
+    readonly entry: Entry,
+    readonly url: string,
+    private readonly child: Child,
+  ) {}
+
+  static async start(setup: ServerSetup, options: ServerOptions = {}): Promise<RunningServer> {
+    const { execPath } = options;
+    const { contender } = setup;
+    const entry = entryOf(contender);
+    const child = await Child.start(new URL('server.ts', import.meta.url), {
+      ...(execPath === undefined ? {} : { execPath }),
+      env: { BENCH_SERVER: JSON.stringify(setup) },
+    });
+    const url = await child.call<string>('url');
+    return new RunningServer(options.name ?? entry.name, contender, entry, url, child);
+  }
+
+  state(): Promise<ServerState> {
+    return this.child.call('state');
+  }
+
+  /** Lets the handlers of `/held` answer. */
+  release(): Promise<void> {
+    return this.child.call('release');
+  }
+
+  post(path: string, key: string, body: string): Promise<Response> {
+    return fetch(this.url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'idempotency-key': key },
+      body,
+    });
+  }
+
+  /** Sends the first request of a key, and resolves when its handler has it; `answer` comes after {@link release}. */
+  async hold(key: string, body: string): Promise<{ readonly answer: Promise<Response> }> {
+    const { effects } = await this.state();
+    const answer = this.post('/held', key, body);
+    while ((await this.state()).effects === effects) await new Promise(setImmediate);
+    return { answer };
+  }
+
+  startProfile(): Promise<void> {
+    return this.child.call('startProfile');
+  }
+
+  stopProfile(): Promise<Profiler.Profile> {
+    return this.child.call('stopProfile');
+  }
+
+  stop(): Promise<void> {
+    return this.child.stop();
+  }
+}

@@ -1,0 +1,180 @@
+import { join } from 'node:path';
+import { RedisCluster } from '../../../support/redis-cluster.js';
+import { startRedis } from '../../../support/redis-server.js';
+import { Child } from '../../../support/child.js';
+import { interleave, type Entrant, type Group, type Rounds } from '../measuring/interleave.js';
+import { RedisCpu } from '../measuring/redis-cpu.js';
+import { withResources, type Resources } from '../measuring/resources.js';
+import type { Via } from '../store/tasks.js';
+import type { StoreEntrant, StoreTurn } from '../store/worker.js';
+import type { Findings, Part, PartContext, Profile } from './part.js';
+
+/** One way to reach Redis, and whose CPU it is to count. */
+interface Route {
+  readonly via: Omit<Via, 'pipelining'>;
+  readonly cpu: RedisCpu;
+}
+
+export interface StoreConditions {
+  readonly task: 'pair' | 'replay';
+  readonly via: 'TCP' | 'Unix socket' | 'Cluster';
+  readonly pipelining: 'on' | 'off';
+  readonly bytes: number;
+  readonly inFlight: number;
+}
+
+/** What the records of one turn may take of the memory. */
+const MOST_BYTES = 512 * 1024 ** 2;
+const RECORD_OVERHEAD = 600;
+
+const ROUNDS: Readonly<Record<Profile, Rounds>> = {
+  quick: { rounds: 3, turnMs: 250, warmUpMs: 500 },
+  default: { rounds: 6, turnMs: 400, warmUpMs: 600 },
+  full: { rounds: 9, turnMs: 1_000, warmUpMs: 1_000 },
+};
+
+export const storePart: Part = {
+  name: 'store',
+  needsPeers: false,
+  run: (context) =>
+    measureStore(context, ROUNDS[context.profile], conditionsOf(context.profile), {
+      'nestjs-idempotency': { kind: 'store', library: context.library },
+      'SET NX GET + SET XX': { kind: 'raw' },
+      'the same in scripts': { kind: 'scripts' },
+    }),
+};
+
+/** Measures entrants on servers of their own, each in a process of its own. */
+export function measureStore(
+  { onProgress }: Pick<PartContext, 'onProgress'>,
+  rounds: Rounds,
+  conditions: readonly StoreConditions[],
+  entrants: Readonly<Record<string, StoreEntrant>>,
+): Promise<Findings> {
+  return withResources(async (resources) => {
+    const routes = await openRoutes(resources, new Set(conditions.map(({ via }) => via)));
+    const workers = new Map<string, Child>();
+    for (const [name, entrant] of Object.entries(entrants)) {
+      const file = new URL('../store/worker.ts', import.meta.url);
+      const child = await Child.start(file, {
+        ...nodeOf(entrant),
+        env: { BENCH_ENTRANT: JSON.stringify(entrant) },
+      });
+      resources.defer(() => child.stop());
+      workers.set(name, child);
+    }
+    const groups = conditions.map((condition): Group => {
+      const { via, cpu } = routes.get(condition.via)!;
+      return {
+        factors: { ...condition },
+        entrants: [...workers].map(([name, child]) => entrantOf(name, child, condition, via, cpu)),
+      };
+    });
+    const measurements = await interleave(groups, rounds, (round) =>
+      onProgress(`round ${round} of ${rounds.rounds}`),
+    );
+    const version = await [...routes.values()][0]!.cpu.version();
+    return { measurements, rounds, versions: { Redis: version } };
+  });
+}
+
+function nodeOf(entrant: StoreEntrant): { execPath?: string } {
+  if (entrant.kind !== 'store' || entrant.execPath === undefined) return {};
+  return { execPath: entrant.execPath };
+}
+
+function entrantOf(
+  name: string,
+  child: Child,
+  { task, bytes, inFlight, pipelining }: StoreConditions,
+  via: Omit<Via, 'pipelining'>,
+  cpu: RedisCpu,
+): Entrant {
+  return {
+    name,
+    run: async (ms) => {
+      const turn: StoreTurn = {
+        ...{ task, bytes, inFlight, ms },
+        via: { ...via, pipelining: pipelining === 'on' },
+        atMost: Math.floor(MOST_BYTES / (bytes + RECORD_OVERHEAD)),
+      };
+      await cpu.flush();
+      const before = await cpu.microseconds();
+      const { count = NaN, ...sample } = await child.call<Record<string, number>>('turn', turn);
+      return { ...sample, redisUs: ((await cpu.microseconds()) - before) / count };
+    },
+  };
+}
+
+async function openRoutes(
+  resources: Resources,
+  names: ReadonlySet<StoreConditions['via']>,
+): Promise<Map<StoreConditions['via'], Route>> {
+  const routes = new Map<StoreConditions['via'], Route>();
+  const counting = (urls: readonly string[]) => {
+    const cpu = new RedisCpu(urls);
+    resources.defer(() => cpu.close());
+    return cpu;
+  };
+  if (names.has('TCP') || names.has('Unix socket')) {
+    const server = await startRedis({ args: ['--unixsocket', 'redis.sock'] });
+    resources.defer(() => server.stop());
+    const cpu = counting([server.url]);
+    routes.set('TCP', { via: { url: server.url }, cpu });
+    routes.set('Unix socket', { via: { path: join(server.dir, 'redis.sock') }, cpu });
+  }
+  if (names.has('Cluster')) {
+    const cluster = await RedisCluster.start({ replicas: 0 });
+    resources.defer(() => cluster.stop());
+    const cpu = counting(cluster.nodes.map(({ url }) => url));
+    routes.set('Cluster', { via: { cluster: cluster.addresses }, cpu });
+  }
+  return routes;
+}
+
+function conditionsOf(profile: Profile): StoreConditions[] {
+  if (profile === 'full') return everything();
+  const quick = [
+    ...conditions('pair', 'TCP', 'on', 200, [32, 256]),
+    ...conditions('pair', 'TCP', 'off', 200, [1, 32]),
+    ...conditions('replay', 'TCP', 'on', 200, [32]),
+  ];
+  if (profile === 'quick') return quick;
+  return [
+    ...quick,
+    ...conditions('pair', 'TCP', 'on', 200, [1]),
+    ...conditions('pair', 'TCP', 'off', 200, [256]),
+    ...conditions('pair', 'TCP', 'on', 4_096, [32]),
+    ...conditions('pair', 'TCP', 'on', 65_536, [32]),
+    ...conditions('replay', 'TCP', 'on', 200, [1, 256]),
+    ...conditions('replay', 'TCP', 'on', 4_096, [32]),
+    ...conditions('replay', 'TCP', 'on', 65_536, [32]),
+    ...conditions('replay', 'TCP', 'off', 200, [1, 32]),
+    ...conditions('pair', 'Unix socket', 'on', 200, [32]),
+    ...conditions('pair', 'Unix socket', 'off', 200, [1]),
+    ...conditions('replay', 'Unix socket', 'on', 200, [32]),
+    ...conditions('pair', 'Cluster', 'on', 200, [32]),
+    ...conditions('replay', 'Cluster', 'on', 200, [32]),
+  ];
+}
+
+function everything(): StoreConditions[] {
+  const all: StoreConditions[] = [];
+  for (const task of ['pair', 'replay'] as const)
+    for (const via of ['TCP', 'Unix socket', 'Cluster'] as const)
+      for (const pipelining of ['on', 'off'] as const)
+        for (const bytes of [200, 4_096, 65_536])
+          all.push(...conditions(task, via, pipelining, bytes, [1, 32, 256]));
+  return all;
+}
+
+/** With one amount in flight after the other. */
+export function conditions(
+  task: StoreConditions['task'],
+  via: StoreConditions['via'],
+  pipelining: StoreConditions['pipelining'],
+  bytes: number,
+  inFlight: readonly number[],
+): StoreConditions[] {
+  return inFlight.map((amount) => ({ task, via, pipelining, bytes, inFlight: amount }));
+}

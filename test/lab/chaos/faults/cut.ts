@@ -1,0 +1,21 @@
+import { CUT_OFF } from '../../faults/expectations.js';
+import type { Fault } from './fault.js';
+import { repeatedly } from './repeatedly.js';
+
+/** All connections of one worker to the store break at once; new ones work. Each strike is such an instant. */
+export const cut: Fault = {
+  topologies: ['single', 'postgres'],
+  excuses: ({ transactional }) => (transactional ? { otherAnswers: CUT_OFF } : {}),
+  start({ topology: { ways }, random }) {
+    let cuts = 0;
+    const stop = repeatedly(
+      () => random.integer(500, 1_500),
+      () => {
+        random.pick(ways).breakConnections();
+        cuts += 1;
+        return Promise.resolve();
+      },
+    );
+    return { figures: () => ({ 'connections of a worker cut': cuts }), strikes: () => cuts, stop };
+  },
+};

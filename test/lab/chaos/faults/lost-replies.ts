@@ -1,0 +1,22 @@
+import { CUT_OFF } from '../../faults/expectations.js';
+import type { Fault } from './fault.js';
+
+const PART = 1 / 100;
+
+/** The store executes commands and nobody learns of it: replies are lost, and their connections with them. */
+export const lostReplies: Fault = {
+  topologies: ['single', 'postgres'],
+  excuses: ({ transactional }) => (transactional ? { otherAnswers: CUT_OFF } : {}),
+  start({ topology: { ways }, random }) {
+    for (const way of ways) way.loseReplies(() => random.chance(PART));
+    const lost = () => ways.reduce((sum, { lostReplies: count }) => sum + count, 0);
+    return {
+      figures: () => ({ 'lost replies': lost() }),
+      strikes: lost,
+      stop() {
+        for (const way of ways) way.heal();
+        return Promise.resolve();
+      },
+    };
+  },
+};

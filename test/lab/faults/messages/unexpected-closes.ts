@@ -1,0 +1,33 @@
+import { FORGED_TAG_REFUSAL } from './worker/settings.js';
+import type { MessageEvidence } from './message-evidence.js';
+import type { WireClose } from './wire/wire-log.js';
+
+/** An application's own end of a channel carries this code; any other says what went wrong. */
+const ORDERLY = '200 ';
+
+/**
+ * Channels whose end nobody had asked for: their consumer lived, and was not told to close so many. A layer that tells
+ * the broker of a message twice, say, has all that is under way on the channel sent again.
+ */
+export function unexpectedCloses({
+  wire,
+  events,
+  deaths,
+  closesAsked,
+  endedAt,
+}: Pick<MessageEvidence, 'wire' | 'events' | 'deaths' | 'closesAsked' | 'endedAt'>): WireClose[] {
+  const dead = new Set(deaths.keys());
+  for (const event of events) if (event.type === 'lab:crash') dead.add(event.worker);
+  const asked = new Map(closesAsked);
+  return wire.closes.filter(({ consumer, by, reason, at }) => {
+    if (at >= endedAt || (by === 'nobody' && dead.has(consumer))) return false;
+    const isInOrder =
+      by === 'nobody' ||
+      reason === FORGED_TAG_REFUSAL ||
+      (by === 'consumer' && reason?.startsWith(ORDERLY) === true);
+    if (!isInOrder) return true;
+    const left = asked.get(consumer) ?? 0;
+    asked.set(consumer, left - 1);
+    return left <= 0;
+  });
+}

@@ -1,0 +1,79 @@
+import { KeepAliveConnection, sendRaw, type RawRequest } from '../../../support/http/raw-client.js';
+import type { RawResponse } from '../../../support/http/raw-response.js';
+
+/** How many requests of each kind one turn of a client is. */
+const TURN = {
+  first: 20,
+  replay: 16,
+  mismatch: 1,
+  failure: 1,
+  abandoned: 1,
+  /** Of the abandoned one. */
+  conflict: 1,
+} as const;
+
+export const REQUESTS_OF_A_TURN = Object.values(TURN).reduce((sum, some) => sum + some, 0);
+
+const BODY = Buffer.from('{"amount":1990}');
+const OTHER_BODY = Buffer.from('{"amount":1991}');
+
+let keys = 0;
+
+/** Repeats itself, changes its mind, and leaves; believes no answer that is not the one it is owed. */
+export class Client {
+  private readonly connection: KeepAliveConnection;
+
+  constructor(private readonly port: number) {
+    this.connection = new KeepAliveConnection(port);
+  }
+
+  async takeTurn(): Promise<void> {
+    for (let first = 0; first < TURN.first; first += 1) {
+      const key = newKey();
+      expectStatus(await this.post('/payments', key), 201);
+      if (first < TURN.replay) {
+        expectStatus(await this.post('/payments', key), 201, true);
+      } else if (first < TURN.replay + TURN.mismatch) {
+        expectStatus(await this.post('/payments', key, OTHER_BODY), 422);
+      }
+    }
+    for (let failure = 0; failure < TURN.failure; failure += 1) {
+      expectStatus(await this.post('/declined', newKey()), 503);
+    }
+    for (let abandoned = 0; abandoned < TURN.abandoned; abandoned += 1) await this.abandonOne();
+  }
+
+  /** One of two runs until its client is gone, the other is its duplicate. Which one is which, nobody knows before. */
+  private async abandonOne(): Promise<void> {
+    const key = newKey();
+    const pair = [0, 1].map(() => sendRaw(this.port, requestOf('/held', key, BODY)));
+    expectStatus(await Promise.race(pair.map(({ response }) => response)), 409);
+    pair.find(({ answered }) => !answered)?.abandon();
+  }
+
+  private post(path: string, key: string, body = BODY): Promise<RawResponse> {
+    return this.connection.exchange(requestOf(path, key, body));
+  }
+}
+
+function requestOf(path: string, key: string, body: Buffer): RawRequest {
+  const lines = [
+    ['Idempotency-Key', key],
+    ['Content-Type', 'application/json'],
+  ] as const;
+  return { method: 'POST', path, lines, body };
+}
+
+function newKey(): string {
+  keys += 1;
+  return `growth-${keys}`;
+}
+
+/** @throws Error when it is another answer. */
+function expectStatus(response: RawResponse, status: number, replayed = false): void {
+  if (response.status === status && response.replayed === replayed) return;
+  const marker = response.replayed ? ' (replayed)' : '';
+  throw new Error(
+    `not ${status}${replayed ? ' (replayed)' : ''}, but ${response.status}${marker}: ${response.text}`,
+  );
+}

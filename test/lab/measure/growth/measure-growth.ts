@@ -1,0 +1,57 @@
+import { Child } from '../../../support/child.js';
+import { startRedis } from '../../../support/redis-server.js';
+import { REQUESTS_OF_A_TURN } from './client.js';
+import type { Reading } from './reading.js';
+import type { GrowthSetup } from './setup.js';
+
+export interface GrowthRun extends Omit<GrowthSetup, 'redisUrl'> {
+  /** How often the application's process is looked at. */
+  readonly chunks: number;
+  /** What it answers before each look: whole turns of the clients. */
+  readonly requestsPerChunk: number;
+  readonly onReading?: (reading: Reading) => void;
+}
+
+export interface GrowthResult {
+  readonly readings: readonly Reading[];
+  /** Of what was started besides, by name. */
+  readonly versions: Readonly<Record<string, string>>;
+}
+
+// How it counts objects is an experiment of Node's, which says so.
+const APP_OPTIONS = ['--expose-gc', '--disable-warning=ExperimentalWarning'];
+
+/** What an application holds after each chunk of requests; the records of a chunk go when it was looked at. */
+export async function measureGrowth(run: GrowthRun): Promise<GrowthResult> {
+  const { chunks, requestsPerChunk, onReading, ...application } = run;
+  if (requestsPerChunk % REQUESTS_OF_A_TURN !== 0) {
+    throw new Error(`${requestsPerChunk} requests are no whole turns of ${REQUESTS_OF_A_TURN}`);
+  }
+  const redis = application.store === 'redis' ? await startRedis() : undefined;
+  const setup: GrowthSetup = { ...application, redisUrl: redis?.url ?? '' };
+  const started: Child[] = [];
+  const start = async (file: string, nodeOptions: readonly string[], env = {}) => {
+    const child = await Child.start(new URL(file, import.meta.url), { nodeOptions, env });
+    started.unshift(child);
+    return child;
+  };
+  try {
+    const GROWTH_SETUP = JSON.stringify(setup);
+    const app = await start('app.ts', APP_OPTIONS, { GROWTH_SETUP });
+    const load = await start('load.ts', []);
+    await load.call('connect', await app.call('port'));
+    const readings: Reading[] = [];
+    for (let chunk = 1; chunk <= chunks; chunk += 1) {
+      await load.call('send', requestsPerChunk);
+      const holdings = await app.call<Omit<Reading, 'requests'>>('read');
+      const reading = { requests: chunk * requestsPerChunk, ...holdings };
+      readings.push(reading);
+      onReading?.(reading);
+      await app.call('forget');
+    }
+    return { readings, versions: await app.call('versions') };
+  } finally {
+    for (const child of started) await child.stop();
+    await redis?.stop();
+  }
+}

@@ -1,0 +1,52 @@
+import { RestartableRedis } from '../../../integration/redis/support/restartable-redis.js';
+import { RedisProxy } from '../../../support/redis-proxy.js';
+
+/** A store that can go away and come back. */
+export interface Outage {
+  readonly name: string;
+  /** What the application connects to. */
+  readonly url: string;
+  begin(): Promise<void>;
+  end(): Promise<void>;
+  /** Ends the servers. */
+  stop(): Promise<void>;
+}
+
+/** Nobody listens any more: connections are refused. */
+export async function refusedConnections(): Promise<Outage> {
+  const redis = await RestartableRedis.onFreePort();
+  redis.start();
+  return {
+    name: 'connection refused',
+    url: redis.url,
+    begin: () => redis.die(),
+    end: () => {
+      redis.start();
+      return Promise.resolve();
+    },
+    stop: () => redis.stop(),
+  };
+}
+
+/** Connections stand, or are accepted, and nothing comes back. */
+export async function blackHole(): Promise<Outage> {
+  const redis = await RestartableRedis.onFreePort();
+  redis.start();
+  const proxy = await RedisProxy.start(redis.port);
+  return {
+    name: 'black hole',
+    url: proxy.url,
+    begin: () => {
+      proxy.swallowEverything();
+      return Promise.resolve();
+    },
+    end: () => {
+      proxy.heal();
+      return Promise.resolve();
+    },
+    stop: async () => {
+      await proxy.stop();
+      await redis.stop();
+    },
+  };
+}
