@@ -1,6 +1,7 @@
 import { afterAll, describe, it } from '@jest/globals';
 import { describeStoreConformance } from 'nestjs-idempotency/testing/store';
 import { postgresServers } from '../support/postgres-servers.js';
+import { isTestAll } from '../support/test-all.js';
 import { memoryUnderTest } from './memory-under-test.js';
 import { PostgresHarness } from './postgres-under-test.js';
 import { redisOnItsOwnClock, redisUnderTest } from './redis-under-test.js';
@@ -8,9 +9,7 @@ import { redisOnItsOwnClock, redisUnderTest } from './redis-under-test.js';
 const postgres = postgresServers.map((version) => new PostgresHarness(version));
 
 const STORES = [
-  memoryUnderTest,
-  redisUnderTest,
-  redisOnItsOwnClock,
+  ...(isTestAll ? [] : [memoryUnderTest, redisUnderTest, redisOnItsOwnClock]),
   ...postgres.flatMap(({ underTest, onItsOwnClock }) => [underTest, onItsOwnClock]),
 ];
 

@@ -39,12 +39,15 @@ export class AppProcess implements Server {
   #child: ChildProcess | undefined;
   #port: number | undefined;
 
-  constructor(private readonly environment: NodeJS.ProcessEnv) {}
+  constructor(
+    readonly platform: 'express' | 'fastify',
+    private readonly store: string,
+  ) {}
 
   /** Starts the program and waits until it listens. */
   async start(program: string, environment: NodeJS.ProcessEnv): Promise<void> {
     this.#child = spawn(process.execPath, [program], {
-      env: { ...outsideEnvironment(), ...environment, ...this.environment },
+      env: { ...outsideEnvironment(), ...environment, PLATFORM: this.platform, STORE: this.store },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     });
     let log = '';

@@ -6,6 +6,7 @@ import type { NestPackages } from '../../support/nest-versions.js';
 import { postgresServers, type PostgresUnderTest } from '../../support/postgres-servers.js';
 import { sharedServer } from '../../support/shared-servers/use-shared-server.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
+import { isTestAll } from '../../support/test-all.js';
 import { sharedDatabase } from '../../support/use-postgres.js';
 import { buildApp } from './build-app.js';
 import { AppProcess, ForeignServer, type Server } from './server.js';
@@ -25,7 +26,7 @@ interface Combination {
   readonly startStore: () => Promise<NodeJS.ProcessEnv>;
 }
 
-/** The server that CONTRACT_URL names, or else the suite's application in all its combinations. */
+/** The server that CONTRACT_URL names, or else the suite's application, each store under one platform. */
 export function useTargets(): Target[] {
   const { CONTRACT_URL: url, CONTRACT_PEER_URL: peerUrl } = process.env;
   if (url === undefined) {
@@ -63,25 +64,20 @@ function startCombinations(
 }
 
 function inMemory(): Combination {
-  const [express, fastify] = platforms('memory');
+  const server = platforms('memory')[turn(0)];
   return {
-    targets: [
-      { name: 'express with memory', server: express, isShared: false },
-      { name: 'fastify with memory', server: fastify, isShared: false },
-    ],
-    processes: [express, fastify],
+    targets: [{ name: `${server.platform} with memory`, server, isShared: false }],
+    processes: [server],
     startStore: () => Promise.resolve({}),
   };
 }
 
 function onRedis(): Combination {
-  const [express, fastify] = peers('redis');
+  const processes = peers('redis');
+  const server = processes[turn(1)];
   return {
-    targets: [
-      { name: 'express with redis', server: express, isShared: true },
-      { name: 'fastify with redis', server: fastify, isShared: true },
-    ],
-    processes: [express, fastify],
+    targets: [{ name: `${server.platform} with redis`, server, isShared: true }],
+    processes,
     startStore: async () => {
       const { url } = await sharedServer('redis');
       return { REDIS_URL: url };
@@ -89,28 +85,29 @@ function onRedis(): Combination {
   };
 }
 
-/** The platforms take turns: what differs between them has been seen on the other stores. */
-function onPostgres(version: PostgresUnderTest, index: number): Combination {
-  const [express, fastify] = peers('postgres');
-  const [platform, server] = index % 2 === 0 ? ['express', express] : ['fastify', fastify];
+function onPostgres(version: PostgresUnderTest): Combination {
+  const processes = peers('postgres');
+  const server = processes[turn(0)];
   return {
-    targets: [{ name: `${platform} with ${version.name}`, server, isShared: true }],
-    processes: [express, fastify],
+    targets: [{ name: `${server.platform} with ${version.name}`, server, isShared: true }],
+    processes,
     startStore: async () => ({ DATABASE_URL: await sharedDatabase(version) }),
   };
 }
 
+/** Where the platform stands that has its turn: `npm run test:all` has the other one on each store. */
+function turn(onPush: 0 | 1): 0 | 1 {
+  return isTestAll === (onPush === 0) ? 1 : 0;
+}
+
 /** Two processes on one store, and not even on the same platform. */
-function peers(STORE: string): [express: AppProcess, fastify: AppProcess] {
-  const [express, fastify] = platforms(STORE);
+function peers(store: string): [express: AppProcess, fastify: AppProcess] {
+  const [express, fastify] = platforms(store);
   express.peer = fastify;
   fastify.peer = express;
   return [express, fastify];
 }
 
-function platforms(STORE: string): [express: AppProcess, fastify: AppProcess] {
-  return [
-    new AppProcess({ PLATFORM: 'express', STORE }),
-    new AppProcess({ PLATFORM: 'fastify', STORE }),
-  ];
+function platforms(store: string): [express: AppProcess, fastify: AppProcess] {
+  return [new AppProcess('express', store), new AppProcess('fastify', store)];
 }
