@@ -85,13 +85,14 @@ async function parseOnFastify(app: NestFastifyApplication): Promise<void> {
   await app.register(multipart, { attachFieldsToBody: true });
 }
 
-/** As a middleware for request ids does: another one at every exchange. */
+/** As a middleware for request ids does: another one at every exchange, under a known name and one of its own. */
 function numberExchanges(app: INestApplication): void {
   let exchanges = 0;
   app.use(
     (_: unknown, response: { setHeader(name: string, value: string): void }, next: () => void) => {
       exchanges += 1;
       response.setHeader('X-Request-Id', `exchange-${exchanges}`);
+      response.setHeader('X-Exchange', String(exchanges));
       next();
     },
   );

@@ -73,6 +73,8 @@ export function callers(server: Server): void {
     const story = server.story('C30');
     expectProblem(await story.send('anonymous'), 'caller-unknown');
     expectProblem(await story.send('anonymous'), 'caller-unknown');
+    expectProblem(await story.send('anonymous, without a key'), 'key-missing');
+    expectProblem(await story.send('anonymous, malformed key'), 'key-invalid');
     expect(await story.executions()).toBe(0);
   });
 
@@ -90,6 +92,7 @@ export function callers(server: Server): void {
     const story = server.story('C30');
     const first = await story.send('shared');
     expectReplay(await story.send('shared'), first);
+    expect((await story.send('shared, but known')).json).toMatchObject({ execution: 2 });
   });
 
   it('C31a tenant and user both enter the scope', async () => {

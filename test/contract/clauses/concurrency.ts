@@ -5,7 +5,7 @@ import type { RawResponse } from '../../support/http/raw-response.js';
 import type { Server } from '../harness/server.js';
 
 /** Of requests sent at once exactly one has its result unmarked; the others have it marked, or 409. */
-function expectOneResult(answers: readonly RawResponse[]): RawResponse {
+export function expectOneResult(answers: readonly RawResponse[]): RawResponse {
   const firsts = answers.filter(({ status, replayed }) => status === 201 && !replayed);
   expect(firsts).toHaveLength(1);
   for (const answer of answers.filter((one) => one !== firsts[0])) {

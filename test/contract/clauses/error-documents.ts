@@ -37,6 +37,7 @@ export function errorDocuments(server: Server): void {
     const { answers } = await provokeAll();
     for (const [name, answer] of answers) {
       expectProblem(answer, name);
+      expect(answer.header('content-language')).toBe('en');
       const { type, title, status, detail, ...extensions } = answer.json;
       expect(new URL(type).protocol).toMatch(/^https?:$/);
       expect(status).toBe(answer.status);

@@ -1,59 +1,96 @@
 import { expect, it } from '@jest/globals';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
+import type { RawResponse } from '../../support/http/raw-response.js';
 import type { Server } from '../harness/server.js';
+import { expectOneResult } from './concurrency.js';
 
-type How = 'thrown' | 'returned' | 'raised';
+type How = 'thrown' | 'returned' | 'raised' | 'rejected';
+type Failure = readonly [how: How, status: number];
+
+const OBSERVABLE = 'charge, as an Observable';
+const NATIVE = 'charge, natively';
 
 /** These statuses, returned and thrown. */
 const either = (...statuses: number[]) =>
-  statuses.flatMap((status) =>
-    (['thrown', 'returned'] as const).map((how) => [how, status] as const),
-  );
+  statuses.flatMap((status): Failure[] => [
+    ['thrown', status],
+    ['returned', status],
+  ]);
+
+/** An error that nobody foresaw, and a text in the place of one. */
+const unforeseen: readonly Failure[] = [
+  ['raised', 500],
+  ['rejected', 500],
+];
 
 /** Section F. */
 export function failures(server: Server): void {
-  /** The first execution fails; its answer is not kept, the retry executes and is kept. */
-  async function expectReleased(clause: string, how: How, status: number) {
+  /** The first execution fails; its answer is kept. */
+  async function expectKept(clause: string, [how, status]: Failure, name = 'charge') {
     const story = server.story(clause);
-    const charge = { how, status: String(status) };
-    expect(await story.send('charge', charge)).toMatchObject({ status, replayed: false });
-    const second = await story.send('charge', charge);
-    expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
-    expectReplay(await story.send('charge', charge), second);
+    const values = { how, status: String(status) };
+    const first = await story.send(name, values);
+    expect(first).toMatchObject({ status, replayed: false });
+    expectReplay(await story.send(name, values), first);
+    expect(await story.executions()).toBe(1);
+    return first;
   }
 
-  it('C74 400, 402, 404, 409 and 422 of the handler are kept, returned or thrown', async () => {
-    for (const [how, status] of either(400, 402, 404, 409, 422)) {
-      const story = server.story('C74');
-      const charge = { how, status: String(status) };
-      const first = await story.send('charge', charge);
-      expect(first).toMatchObject({ status, json: { execution: 1 } });
+  /** The first execution fails; its answer is not kept, the retry executes and is kept. */
+  async function expectReleased(clause: string, [how, status]: Failure, name = 'charge') {
+    const story = server.story(clause);
+    const values = { how, status: String(status) };
+    expect(await story.send(name, values)).toMatchObject({ status, replayed: false });
+    // What a native handler sends does not wait for the release: the handler is not done yet.
+    const isRetried = ({ status }: RawResponse) => name !== NATIVE || status !== 409;
+    const second = await story.sendUntil(isRetried, name, values);
+    expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
+    expectReplay(await story.send(name, values), second);
+  }
+
+  it('C74 400, 402, 404, 409, 410 and 422 of the handler are kept, returned or thrown', async () => {
+    for (const failure of either(400, 402, 404, 409, 410, 422)) {
+      const first = await expectKept('C74', failure);
+      expect(first.json).toEqual({ execution: 1 });
       expect(first.header('x-execution')).toBe('1');
-      expectReplay(await story.send('charge', charge), first);
-      expect(await story.executions()).toBe(1);
+    }
+  });
+
+  it('C74 so are those of an Observable and of a native handler', async () => {
+    for (const failure of either(404, 409)) {
+      await expectKept('C74', failure, OBSERVABLE);
+      await expectKept('C74', failure, NATIVE);
     }
   });
 
   it('C75 401, 403, 408, 412, 425 and 429 of the handler are not kept', async () => {
-    for (const [how, status] of either(401, 403, 408, 412, 425, 429)) {
-      await expectReleased('C75', how, status);
+    for (const failure of either(401, 403, 408, 412, 425, 429)) {
+      await expectReleased('C75', failure);
     }
   });
 
   it('C76 5xx is not kept, thrown, returned or by exception', async () => {
-    for (const [how, status] of either(500, 502, 503)) await expectReleased('C76', how, status);
-    await expectReleased('C76', 'raised', 500);
+    const failures = [...either(500, 501, 502, 503, 504), ...unforeseen];
+    for (const failure of failures) await expectReleased('C76', failure);
+  });
+
+  it('C76 neither is that of an Observable or of a native handler', async () => {
+    for (const failure of [...either(500, 503), ...either(429), ...unforeseen]) {
+      await expectReleased('C76', failure, OBSERVABLE);
+      await expectReleased('C76', failure, NATIVE);
+    }
   });
 
   it('C76 with the option keep 5xx is kept', async () => {
-    for (const [how, status] of [...either(500, 503), ['raised', 500] as const]) {
-      const story = server.story('C76');
-      const charge = { how, status: String(status) };
-      const first = await story.send('charge, everything kept', charge);
-      expect(first.status).toBe(status);
-      expectReplay(await story.send('charge, everything kept', charge), first);
-      expect(await story.executions()).toBe(1);
+    for (const failure of [...either(401, 429, 500, 503), ...unforeseen]) {
+      await expectKept('C76', failure, 'charge, everything kept');
+    }
+  });
+
+  it('C76 with the option keep no failure is kept', async () => {
+    for (const failure of either(400, 404, 409, 500)) {
+      await expectReleased('C76', failure, 'charge, failures released');
     }
   });
 
@@ -62,18 +99,11 @@ export function failures(server: Server): void {
     expect((await story.send('charge')).status).toBe(500);
     const answers = await Promise.all(Array.from({ length: 10 }, () => story.send('charge')));
     expect(await story.executions()).toBe(2);
-    const first = answers.find(({ status, replayed }) => status === 201 && !replayed)!;
-    for (const answer of answers.filter((one) => one !== first)) {
-      if (answer.replayed) expectReplay(answer, first);
-      else expectProblem(answer, 'in-progress');
-    }
+    expectOneResult(answers);
   });
 
   it('C78 no failure leaves the key answering 409', async () => {
-    const failures: [How, number][] = [
-      ...either(400, 401, 429, 500, 503).map(([how, status]): [How, number] => [how, status]),
-      ['raised', 500],
-    ];
+    const failures = [...either(400, 401, 429, 500, 503), ...unforeseen];
     for (const [how, status] of failures) {
       const story = server.story('C78');
       const charge = { how, status: String(status) };
@@ -94,6 +124,13 @@ export function failures(server: Server): void {
     expect(await story.executions()).toBe(1);
   });
 
+  it('C79 after a release another payload is welcome', async () => {
+    const story = server.story('C79');
+    expect((await story.send('fails')).status).toBe(500);
+    const second = await story.send('fails, another payload');
+    expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
+  });
+
   it('C79a a thrown error replays as the exception filter wrote it', async () => {
     const story = server.story('C79a');
     const first = await story.send('charge');
@@ -108,6 +145,23 @@ export function failures(server: Server): void {
     expect((await story.send('invalid')).status).toBe(400);
     const corrected = await story.send('corrected');
     expect(corrected).toMatchObject({ status: 201, replayed: false, json: { amount: 1 } });
+    expectReplay(await story.send('corrected'), corrected);
+    expect(await story.executions()).toBe(1);
+  });
+
+  it('C88 neither does a pipe of a parameter', async () => {
+    const story = server.story('C88');
+    expect((await story.send('invalid number')).status).toBe(400);
+    const json = { execution: 1, id: 7 };
+    expect(await story.send('corrected number')).toMatchObject({ status: 201, json });
+  });
+
+  it('C88 validation inside of the handler is its answer, and kept', async () => {
+    const story = server.story('C88');
+    const first = await story.send('invalid to the handler');
+    expect(first.status).toBe(400);
+    expectReplay(await story.send('invalid to the handler'), first);
+    expectProblem(await story.send('corrected to the handler'), 'key-reused');
     expect(await story.executions()).toBe(1);
   });
 }

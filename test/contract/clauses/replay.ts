@@ -87,6 +87,8 @@ export function replay(server: Server): void {
     expect(again.header('access-control-allow-origin')).toBe('https://two.example.com');
     expect(again.header('x-request-id')).toMatch(/^exchange-/);
     expect(again.header('x-request-id')).not.toBe(first.header('x-request-id'));
+    expect(again.header('x-exchange')).toMatch(/^\d+$/);
+    expect(again.header('x-exchange')).not.toBe(first.header('x-exchange'));
   });
 
   it('C68 204 has no body and no Content-Type, and keeps its own fields', async () => {
@@ -114,12 +116,27 @@ export function replay(server: Server): void {
   });
 
   it('C70a a response over maxStoredBytes goes out whole and is not repeated', async () => {
+    for (const [name, length] of [
+      ['charge', 2_001],
+      ['stream', 3_000],
+      ['stream beyond the default', 80 * 65_536],
+    ] as const) {
+      const story = server.story('C70a');
+      const first = await story.send(name);
+      expect(first).toMatchObject({ status: 201, replayed: false });
+      expect(first.body).toHaveLength(length);
+      expectProblem(await story.send(name), 'response-not-kept');
+      expectProblem(await story.send(name), 'response-not-kept');
+      expect(await story.executions()).toBe(1);
+    }
+  });
+
+  it('C70a a failure over maxStoredBytes is not kept, as any other', async () => {
     const story = server.story('C70a');
-    const first = await story.send('charge');
-    expect(first.body).toHaveLength(2_001);
-    expectProblem(await story.send('charge'), 'response-not-kept');
-    expectProblem(await story.send('charge'), 'response-not-kept');
-    expect(await story.executions()).toBe(1);
+    expect(await story.send('failure')).toMatchObject({ status: 503, replayed: false });
+    expect(await story.send('failure')).toMatchObject({ status: 201, replayed: false });
+    expectProblem(await story.send('failure'), 'response-not-kept');
+    expect(await story.executions()).toBe(2);
   });
 
   it('C71 303 replays with its Location', async () => {

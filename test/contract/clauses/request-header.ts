@@ -24,6 +24,8 @@ export function requestHeader(server: Server): void {
     const story = server.story('C01');
     const first = await story.send('first under another name');
     expectReplay(await story.send('again under another name'), first);
+    const name = 'under the standard name where another is read';
+    expectProblem(await story.send(name), 'key-missing');
   });
 
   it('C02 escapes in a string name the unescaped key', async () => {

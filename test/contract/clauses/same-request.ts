@@ -65,6 +65,7 @@ export function sameRequest(server: Server): void {
     const number = (text: string): Told => ['number', { number: text }];
     await expectSame('C35', number('100'), number('1e2'), number('100.0'));
     await expectSame('C35', number('0.5'), number('0.50'), number('5e-1'));
+    await expectSame('C35', number('0'), number('-0'));
   });
 
   it('C35 numbers that are not finite and 1,100 levels are refused', async () => {
@@ -106,6 +107,8 @@ export function sameRequest(server: Server): void {
     await expectReused('C38', query('?a=1'), query('?a=2'), query(''), query('?a=1&b=2'));
     await expectReused('C38', query(''), query('?a=1'));
     await expectReused('C38', query('?a=1&a=2'), query('?a=2&a=1'), query('?a=1'));
+    await expectReused('C38', query('?a=1&b=2'), query('?a=1%26b%3D2'));
+    await expectReused('C38', query('?a=%FF'), query('?a=%FE'));
   });
 
   it('C39 the order of differently named query members does not count', () =>
@@ -138,19 +141,35 @@ export function sameRequest(server: Server): void {
   it('C43 the media type counts', () => expectReused('C43', 'JSON', 'text'));
 
   it('C43 its parameters and spelling do not count', () =>
-    expectSame('C43', 'JSON', 'JSON with a charset', 'JSON in capitals'));
+    expectSame(
+      'C43',
+      'JSON',
+      'JSON with a charset',
+      'JSON with a quoted charset',
+      'JSON in capitals',
+    ));
 
   it('C44 other header fields do not count', () => expectSame('C44', 'first', 'other fields'));
 
   it('C44 with fingerprint.headers the named ones count', async () => {
     await expectSame('C44', 'versioned', 'versioned, other fields');
-    const others = ['versioned, another version', 'versioned, another match'];
-    await expectReused('C44', 'versioned', ...others);
+    const others = ['another version', 'another match', 'another amount'];
+    await expectReused('C44', 'versioned', ...others.map((other) => `versioned, ${other}`));
   });
 
-  it('C45 forms are compared', async () => {
-    await expectSame('C45', 'form', 'form');
-    await expectReused('C45', 'form', 'another value');
+  it('C45 forms are compared by name: order counts among equal names', async () => {
+    const form = (text: string): Told => ['form', { form: text }];
+    await expectSame('C45', form('a=1&b=x%20y&a=3'), form('b=x%20y&a=1&a=3'));
+    await expectReused('C45', form('a=1&b=x%20y'), form('a=1&b=x%20z'));
+    await expectReused('C45', form('a=1&a=3'), form('a=3&a=1'));
+    await expectReused('C45', form('a=1'), form('a=1&a=1'), 'JSON');
+    await expectReused('C45', form('a=1%26b%3D2'), form('a=1&b=2'));
+  });
+
+  it('C45 texts are compared', async () => {
+    const text = (value: string): Told => ['text', { text: value }];
+    await expectSame('C45', text('one'), text('one'));
+    await expectReused('C45', text('one'), text('One'));
   });
 
   it('C46 octets are compared byte for byte', async () => {

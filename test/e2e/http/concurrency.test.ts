@@ -3,7 +3,6 @@ import {
   HttpException,
   InternalServerErrorException,
   Post,
-  Res,
   StreamableFile,
   UseInterceptors,
   type CallHandler,
@@ -14,14 +13,12 @@ import { Readable } from 'node:stream';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Idempotent, IdempotencyEvents } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { redisStore } from 'nestjs-idempotency/redis';
 import { defer, from, merge, mergeMap, take, throwError, type Observable } from 'rxjs';
 import { combinations, platforms, useStores } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { Gate } from '../../support/http/gate.js';
-import type { RawResponse } from '../../support/http/raw-response.js';
-import type { Reply } from '../../support/http/reply.js';
+import { onceSettled } from '../../support/http/once-settled.js';
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { Tally } from '../../support/http/tally.js';
@@ -50,24 +47,12 @@ class ConcurrencyController {
     return { execution };
   }
 
-  @Post('patient')
-  @Idempotent({ retryAfterMs: 2_500 })
-  async patient(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
-
   @Post('waiting')
   @Idempotent({ whenInProgress: 'wait' })
   async waiting(@InScenario() scenario: Scenario) {
     const execution = await scenario.run();
     if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
     return { execution };
-  }
-
-  @Post('waiting-briefly')
-  @Idempotent({ whenInProgress: 'wait', waitTimeoutMs: 50 })
-  async waitingBriefly(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
   }
 
   @Post('observable')
@@ -87,13 +72,6 @@ class ConcurrencyController {
         })(),
       ),
     );
-  }
-
-  @Post('native')
-  @Idempotent()
-  async native(@InScenario() scenario: Scenario, @Res() reply: Reply) {
-    const execution = await scenario.run();
-    reply.status(201).send({ execution });
   }
 
   @Post('endless-stream')
@@ -180,71 +158,6 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     expectProblem(await retry.response, 'in-progress');
   }
 
-  it('C49 thirty identical requests at once have one effect and one result', async () => {
-    const scenario = app.scenario();
-    const all = await Promise.all(Array.from({ length: 30 }, () => scenario.post('/things')));
-    expect(scenario.executions).toBe(1);
-    const firsts = all.filter(({ status, replayed }) => status === 201 && !replayed);
-    expect(firsts).toHaveLength(1);
-    for (const response of all.filter((one) => one !== firsts[0])) {
-      if (response.replayed) expectReplay(response, firsts[0]!);
-      else expectProblem(response, 'in-progress');
-    }
-  });
-
-  it('C50 a duplicate gets 409 at once while the first runs', async () => {
-    const scenario = app.scenario();
-    const first = await startHeld(scenario, '/things');
-    for (let times = 0; times < 3; times += 1) {
-      await expectLocked(scenario, '/things');
-    }
-    expect(first.answered).toBe(false);
-    scenario.gate.open();
-    expect((await first.response).json).toEqual({ execution: 1 });
-    expect(scenario.executions).toBe(1);
-  });
-
-  it('C51 the 409 says after how many whole seconds to come back', async () => {
-    const scenario = app.scenario();
-    const first = await startHeld(scenario, '/patient');
-    expectProblem(await scenario.post('/patient'), 'in-progress', '3');
-    scenario.gate.open();
-    await first.response;
-  });
-
-  it('C53 mismatch wins over in flight', async () => {
-    const scenario = app.scenario();
-    const pending = await startHeld(scenario, '/things');
-    expectProblem(await scenario.post('/things', { json: { other: true } }), 'key-reused');
-    scenario.gate.open();
-    const first = await pending.response;
-    expectReplay(await scenario.post('/things'), first);
-    expect(scenario.executions).toBe(1);
-  });
-
-  it("C55 with whenInProgress: 'wait' duplicates get the result, marked", async () => {
-    const scenario = app.scenario();
-    const pending = await startHeld(scenario, '/waiting');
-    const duplicates = [scenario.start('POST', '/waiting'), scenario.start('POST', '/waiting')];
-    await scenario.arrived.reached(3);
-    await app.scenario().post('/things');
-    expect(duplicates.map(({ answered }) => answered)).toEqual([false, false]);
-    scenario.gate.open();
-    const first = await pending.response;
-    for (const { response } of duplicates) expectReplay(await response, first);
-    expect(scenario.executions).toBe(1);
-  });
-
-  it('C55 waiting is bounded, then 409', async () => {
-    const scenario = app.scenario();
-    const pending = await startHeld(scenario, '/waiting-briefly');
-    await expectLocked(scenario, '/waiting-briefly');
-    expect(pending.answered).toBe(false);
-    scenario.gate.open();
-    const first = await pending.response;
-    expectReplay(await scenario.post('/waiting-briefly'), first);
-  });
-
   it('C55 a client that prefers not to wait gets 409 at once', async () => {
     const scenario = app.scenario();
     const pending = await startHeld(scenario, '/waiting');
@@ -290,14 +203,6 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     );
   });
 
-  it('C55 a mismatch does not wait', async () => {
-    const scenario = app.scenario();
-    const pending = await startHeld(scenario, '/waiting');
-    expectProblem(await scenario.post('/waiting', { json: { other: true } }), 'key-reused');
-    scenario.gate.open();
-    await pending.response;
-  });
-
   it('C55 who waited for an attempt that was released begins again', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail', 'succeed'];
@@ -316,20 +221,6 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     expect(scenario.executions).toBe(2);
   });
 
-  it.each(['/things', '/native'])(
-    'C57 a client that leaves while the handler of %s runs finds the result later',
-    async (path) => {
-      const scenario = app.scenario();
-      const pending = await startHeld(scenario, path);
-      pending.abandon();
-      await scenario.disconnected.reached(1);
-      scenario.gate.open();
-      const found = await untilSettled(scenario, path);
-      expect(found).toMatchObject({ status: 201, replayed: true, json: { execution: 1 } });
-      expect(scenario.executions).toBe(1);
-    },
-  );
-
   it.each(['/observable', '/stream'])(
     'C57 a client that leaves %s has no second effect when it comes back',
     async (path) => {
@@ -339,7 +230,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
       await scenario.disconnected.reached(1);
       expect((await scenario.post(path)).status).toBe(409);
       scenario.gate.open();
-      const found = await untilSettled(scenario, path);
+      const found = await onceSettled(scenario, path);
       if (found.replayed) expect(found.text).toContain('1');
       else expectProblem(found, 'response-not-kept');
       expect(scenario.executions).toBe(1);
@@ -352,16 +243,8 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     await pending.firstBytes();
     pending.abandon();
     await scenario.disconnected.reached(1);
-    expectProblem(await untilSettled(scenario, '/endless-stream'), 'response-not-kept');
+    expectProblem(await onceSettled(scenario, '/endless-stream'), 'response-not-kept');
     expect(scenario.executions).toBe(1);
-  });
-
-  it('C59 who has the response replays it at once: never 409', async () => {
-    for (let times = 0; times < 40; times += 1) {
-      const scenario = app.scenario();
-      const [first, second] = await scenario.postOnOneConnection('/things', [{}, {}]);
-      expectReplay(second!, first!);
-    }
   });
 
   describe.each([
@@ -380,7 +263,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
         expect(await pending.response).toMatchObject({ status, replayed: false });
         await expectLocked(scenario, path);
         scenario.gate.open();
-        expectProblem(await untilSettled(scenario, path), 'response-not-kept');
+        expectProblem(await onceSettled(scenario, path), 'response-not-kept');
         expect(scenario.executions).toBe(1);
       },
     );
@@ -394,71 +277,10 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
       expect((await pending.response).status).toBe(503);
       await expectLocked(scenario, path);
       scenario.gate.open();
-      const second = await untilSettled(scenario, path);
+      const second = await onceSettled(scenario, path);
       expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
       expectReplay(await scenario.post(path), second);
     });
-  });
-});
-
-/** Retries as a client does that is told 409 in progress, until the key says something else. */
-async function untilSettled(scenario: Scenario, path: string): Promise<RawResponse> {
-  for (;;) {
-    const response = await scenario.post(path);
-    const running = response.status === 409 && response.json.code === 'idempotency_in_progress';
-    if (!running) return response;
-  }
-}
-
-describe.each(platforms)('two processes on one Redis, both on %s', (platform) => {
-  let apps: TestApp[];
-
-  beforeAll(async () => {
-    const start = () =>
-      startApp({
-        platform,
-        store: redisStore({ url: stores.redis.url, keyPrefix: `shared-${platform}` }),
-        controllers: [ConcurrencyController],
-      });
-    apps = [await start(), await start()];
-  });
-
-  afterAll(async () => {
-    for (const app of apps) await app.close();
-  });
-
-  /** A story of its own in each process: their effects are counted apart. */
-  function scenarios() {
-    const [one, other] = apps.map((app) => app.scenario());
-    return { one: one!, other: other! };
-  }
-
-  it('C60 they execute once, and either replays', async () => {
-    const { one, other } = scenarios();
-    const { key } = one;
-    const all = await Promise.all(
-      Array.from({ length: 30 }, (_, index) =>
-        (index % 2 === 0 ? one : other).post('/things', { key }),
-      ),
-    );
-    expect(one.executions + other.executions).toBe(1);
-    const first = all.find(({ status, replayed }) => status === 201 && !replayed)!;
-    expectReplay(await one.post('/things', { key }), first);
-    expectReplay(await other.post('/things', { key }), first);
-  });
-
-  it('C60 they see each other’s attempts and payloads', async () => {
-    const { one, other } = scenarios();
-    const { key } = one;
-    one.gate.close();
-    const pending = one.start('POST', '/things', { key });
-    await one.started.reached(1);
-    expectProblem(await other.post('/things', { key }), 'in-progress');
-    expectProblem(await other.post('/things', { key, json: { other: true } }), 'key-reused');
-    one.gate.open();
-    const first = await pending.response;
-    expectReplay(await other.post('/things', { key }), first);
-    expect(other.executions).toBe(0);
   });
 });
 

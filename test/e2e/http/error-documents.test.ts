@@ -9,8 +9,9 @@ import {
 } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
 import { Public } from '../../support/http/callers.guard.js';
-import { combinations, useStores } from '../../support/http/combinations.js';
+import { platforms } from '../../support/http/combinations.js';
 import { expectProblem, problems, type ProblemName } from '../../support/http/expect-problem.js';
 import type { RawResponse } from '../../support/http/raw-response.js';
 import type { Reply } from '../../support/http/reply.js';
@@ -22,7 +23,7 @@ class ProblemsController {
   @Post('things')
   @Idempotent()
   async create(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run(), answer: 'what-was-stored' };
+    return { execution: await scenario.run() };
   }
 
   @Post('table')
@@ -43,7 +44,7 @@ class ProblemsController {
   @Post('unstored')
   @Idempotent({ storeBody: false })
   async unstored(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run(), answer: 'what-was-stored' };
+    return { execution: await scenario.run() };
   }
 }
 
@@ -66,9 +67,7 @@ class OwnTypeFilter implements ExceptionFilter {
   }
 }
 
-const stores = useStores();
-
-describe.each(combinations)('error documents on $platform with $store', ({ platform, store }) => {
+describe.each(platforms)('error documents on %s', (platform) => {
   let app: TestApp;
   let ownBaseApp: TestApp;
   let mappingApp: TestApp;
@@ -78,7 +77,7 @@ describe.each(combinations)('error documents on $platform with $store', ({ platf
     const start = (rest: Pick<Parameters<typeof startApp>[0], 'options' | 'configure'>) =>
       startApp({
         platform,
-        store: stores.fresh(store),
+        store: memoryStore(),
         controllers: [ProblemsController],
         ...rest,
       });
@@ -92,10 +91,10 @@ describe.each(combinations)('error documents on $platform with $store', ({ platf
     for (const each of [app, ownBaseApp, mappingApp, typingApp]) await each.close();
   });
 
-  /** Each of the layer's answers that a healthy store can lead to, all about one key and one caller. */
+  /** Each of the layer's answers that a healthy store can lead to. */
   async function provokeAll(of: TestApp) {
     const scenario = of.scenario();
-    const json = { amount: 'what-was-sent' };
+    const json = { amount: 1 };
     scenario.gate.close();
     const pending = scenario.start('POST', '/things', { json });
     await scenario.started.reached(1);
@@ -107,68 +106,23 @@ describe.each(combinations)('error documents on $platform with $store', ({ platf
       'key-missing': await scenario.post('/things', { key: null, json }),
       'key-invalid': await scenario.post('/things', { key: `"${scenario.key}`, json }),
       'caller-unknown': await scenario.post('/public', { as: null, json }),
-      'key-reused': await scenario.post('/things', { json: { amount: 'something-else' } }),
+      'key-reused': await scenario.post('/things', { json: { amount: 2 } }),
       'in-progress': inProgress,
       'response-not-kept': await scenario.post('/unstored', { json }),
       'content-invalid': await scenario.post('/things', { body: '{"amount":1e400}' }),
     } satisfies Partial<Record<ProblemName, RawResponse>>;
-    return { scenario, answers: Object.entries(answers) as [ProblemName, RawResponse][] };
+    return Object.entries(answers) as [ProblemName, RawResponse][];
   }
 
-  it('C83 every answer of the layer is a problem document', async () => {
-    const { answers } = await provokeAll(app);
-    for (const [name, response] of answers) {
-      expectProblem(response, name);
-      expect(response.header('content-language')).toBe('en');
-      const { type, title, status, detail, ...extensions } = response.json;
-      expect(new URL(type).protocol).toBe('https:');
-      expect(status).toBe(response.status);
-      expect(title.length).toBeGreaterThan(0);
-      expect(detail.length).toBeGreaterThan(0);
-      for (const extension of Object.keys(extensions)) {
-        expect(extension).toMatch(/^[A-Za-z][A-Za-z0-9_]{2,}$/);
-      }
-    }
-  });
-
-  it('C84 each case has a type of its own, and type and title do not vary', async () => {
-    const [one, other] = [await provokeAll(app), await provokeAll(app)];
-    const identity = ([, { json }]: [ProblemName, RawResponse]) => `${json.type} ${json.title}`;
-    expect(one.answers.map(identity)).toEqual(other.answers.map(identity));
-    expect(new Set(one.answers.map(([, { json }]) => json.type)).size).toBe(one.answers.length);
-  });
-
   it('C84 problemTypeBase lets the types point to the API’s own pages', async () => {
-    const { answers } = await provokeAll(ownBaseApp);
+    const answers = await provokeAll(ownBaseApp);
     for (const [name, { json }] of answers) {
       expect(json.type).toBe(`https://api.example.com/problems/${name}`);
     }
   });
 
-  it('C85 no error tells the key, the caller or anything of either request', async () => {
-    const { scenario, answers } = await provokeAll(app);
-    for (const [, { text, lines }] of answers) {
-      const everything = `${text}${JSON.stringify(lines)}`;
-      for (const secret of [
-        scenario.key,
-        'alice',
-        'what-was-sent',
-        'something-else',
-        'what-was-stored',
-      ]) {
-        expect(everything).not.toContain(secret);
-      }
-    }
-  });
-
-  it('C86 only the answer "in progress" says when to come back', async () => {
-    const { answers } = await provokeAll(app);
-    const saying = answers.filter(([, response]) => response.header('retry-after') !== undefined);
-    expect(saying.map(([name]) => name)).toEqual(['in-progress']);
-  });
-
   it('C83 an application may map the problems in its own filters', async () => {
-    const { answers } = await provokeAll(mappingApp);
+    const answers = await provokeAll(mappingApp);
     for (const [name, response] of answers) {
       const { status, json } = response;
       expect({ status, json }).toEqual({
@@ -183,7 +137,7 @@ describe.each(combinations)('error documents on $platform with $store', ({ platf
   });
 
   it('C83 a filter may send the document under a media type of its own', async () => {
-    const { answers } = await provokeAll(typingApp);
+    const answers = await provokeAll(typingApp);
     for (const [name, response] of answers) {
       expect(response.json).toMatchObject({ code: problems[name].code });
       expect(response.header('content-type')).toBe('application/vnd.failure+json; charset=utf-8');

@@ -121,6 +121,28 @@ export class AnswersController {
     return `${await scenario.execute()}${'x'.repeat(2_000)}`;
   }
 
+  @Post('streams-too-large/1024')
+  @Idempotent({ maxStoredBytes: 1_024 })
+  async streamTooLarge(@InScenario() scenario: Scenario) {
+    await scenario.execute();
+    return new StreamableFile(Readable.from([octets(1_000), octets(1_000), octets(1_000)]));
+  }
+
+  @Post('streams-too-large/default')
+  @Idempotent()
+  async streamFarTooLarge(@InScenario() scenario: Scenario) {
+    await scenario.execute();
+    return new StreamableFile(Readable.from(Array.from({ length: 80 }, () => octets(65_536))));
+  }
+
+  @Post('fails-too-large')
+  @Idempotent({ maxStoredBytes: 1_024 })
+  async failTooLarge(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
+    const execution = await scenario.execute();
+    if (execution === 1) reply.status(503);
+    return `${execution}${'x'.repeat(2_000)}`;
+  }
+
   @Post('see-other')
   @Redirect('/things/7', 303)
   @Idempotent()

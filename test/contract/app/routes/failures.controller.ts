@@ -1,9 +1,11 @@
 import {
+  BadRequestException,
   Body,
   Catch,
   Controller,
   HttpException,
   Param,
+  ParseIntPipe,
   Post,
   Res,
   UseFilters,
@@ -13,6 +15,7 @@ import {
 } from '@nestjs/common';
 import { IsInt } from 'class-validator';
 import { Idempotent } from 'nestjs-idempotency';
+import { defer } from 'rxjs';
 import type { Reply } from '../../../support/http/reply.js';
 import { InScenario, Scenario } from '../scenario.js';
 
@@ -47,9 +50,44 @@ export class FailuresController {
     return failFirst(scenario, how, Number(status), reply);
   }
 
+  @Post('fails-as-observable/:how/:status')
+  @Idempotent()
+  failsAsObservable(
+    @InScenario() scenario: Scenario,
+    @Param('how') how: string,
+    @Param('status') status: string,
+    @Res({ passthrough: true }) reply: Reply,
+  ) {
+    return defer(() => failFirst(scenario, how, Number(status), reply));
+  }
+
+  @Post('fails-natively/:how/:status')
+  @Idempotent()
+  async failsNatively(
+    @InScenario() scenario: Scenario,
+    @Param('how') how: string,
+    @Param('status') status: string,
+    @Res() reply: Reply,
+  ) {
+    reply.send(await failFirst(scenario, how, Number(status), reply.status(201)));
+  }
+
   @Post('keeps-everything/:how/:status')
   @Idempotent({ keep: () => true })
   keepsEverything(
+    @InScenario() scenario: Scenario,
+    @Param('how') how: string,
+    @Param('status') status: string,
+    @Res({ passthrough: true }) reply: Reply,
+  ) {
+    return failFirst(scenario, how, Number(status), reply);
+  }
+
+  @Post('keeps-successes/:how/:status')
+  @Idempotent({
+    keep: ({ status, error }) => error === undefined && status !== undefined && status < 400,
+  })
+  keepsSuccesses(
     @InScenario() scenario: Scenario,
     @Param('how') how: string,
     @Param('status') status: string,
@@ -70,6 +108,20 @@ export class FailuresController {
   async validated(@InScenario() scenario: Scenario, @Body(new ValidationPipe()) order: Order) {
     return { execution: await scenario.execute(), amount: order.amount };
   }
+
+  @Post('numbered/:id')
+  @Idempotent()
+  async numbered(@InScenario() scenario: Scenario, @Param('id', ParseIntPipe) id: number) {
+    return { execution: await scenario.execute(), id };
+  }
+
+  @Post('validates-itself')
+  @Idempotent()
+  async validatesItself(@InScenario() scenario: Scenario, @Body() { amount }: Order) {
+    const execution = await scenario.execute();
+    if (amount < 1) throw new BadRequestException('the amount is too small');
+    return { execution };
+  }
 }
 
 async function failFirst(scenario: Scenario, how: string, status: number, reply: Reply) {
@@ -79,6 +131,8 @@ async function failFirst(scenario: Scenario, how: string, status: number, reply:
   if (execution > 1) return body;
   if (how === 'thrown') throw new HttpException(body, status);
   if (how === 'raised') throw new TypeError('nobody expected this');
+  // eslint-disable-next-line @typescript-eslint/only-throw-error -- applications do it
+  if (how === 'rejected') throw 'a text';
   reply.status(status);
   return body;
 }

@@ -1,0 +1,137 @@
+import { Body, Controller, Get, Post, type ExecutionContext } from '@nestjs/common';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Idempotent, payloadField, payloadKey } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { platforms } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
+import { expectReplay } from '../../support/http/expect-replay.js';
+import { InScenario, Scenario } from '../../support/http/scenario.js';
+import { startApp, type TestApp } from '../../support/http/start-app.js';
+
+@Controller()
+class KeysController {
+  @Post('uuid')
+  @Idempotent({ keySyntax: 'uuid' })
+  uuid(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+
+  @Post('own-syntax')
+  @Idempotent({ keySyntax: (key: string) => key.startsWith('order-') })
+  ownSyntax(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+
+  @Post('derived')
+  @Idempotent({
+    key: (context: ExecutionContext) =>
+      context.switchToHttp().getRequest<{ headers: Record<string, string> }>().headers['x-order'],
+  })
+  derived(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+
+  @Post('by-field')
+  @Idempotent({ key: payloadField('order.id') })
+  byField(@InScenario() scenario: Scenario, @Body() _order: object) {
+    return scenario.answer();
+  }
+
+  @Post('by-payload')
+  @Idempotent({ key: payloadKey({ exclude: ['sentAt'] }), fingerprint: { exclude: ['sentAt'] } })
+  byPayload(@InScenario() scenario: Scenario, @Body() _order: object) {
+    return scenario.answer();
+  }
+}
+
+@Controller('decorated-class')
+@Idempotent()
+class DecoratedClassController {
+  @Get()
+  read(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+
+  @Post()
+  write(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+}
+
+/** What of the request header the contract suite has no routes for. */
+describe.each(platforms)('the key of a request on %s', (platform) => {
+  let app: TestApp;
+
+  beforeAll(async () => {
+    app = await startApp({
+      platform,
+      store: memoryStore(),
+      controllers: [KeysController, DecoratedClassController],
+    });
+  });
+
+  afterAll(() => app.close());
+
+  it('C21 GET and HEAD ignore it and use nothing up, also where the class is decorated', async () => {
+    const scenario = app.scenario();
+    for (const method of ['GET', 'HEAD']) {
+      const answer = await scenario.send(method, '/decorated-class');
+      expect(answer).toMatchObject({ status: 200, replayed: false });
+    }
+    const first = await scenario.post('/decorated-class');
+    expect(first.json).toEqual({ execution: 3 });
+    expectReplay(await scenario.post('/decorated-class'), first);
+  });
+
+  it('may have to be a UUID', async () => {
+    const scenario = app.scenario();
+    const first = await scenario.post('/uuid');
+    expectReplay(await scenario.post('/uuid', { key: `"${scenario.key}"` }), first);
+    expectProblem(await scenario.post('/uuid', { key: 'order-7' }), 'key-invalid');
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('may have to pass a predicate', async () => {
+    const scenario = app.scenario();
+    const key = `order-${scenario.key}`;
+    expect((await scenario.post('/own-syntax', { key })).status).toBe(201);
+    expectProblem(await scenario.post('/own-syntax'), 'key-invalid');
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('may come from a function of the context', async () => {
+    const scenario = app.scenario();
+    const headers = [['X-Order', scenario.id]] as const;
+    const first = await scenario.post('/derived', { key: null, headers });
+    expectReplay(await scenario.post('/derived', { key: null, headers }), first);
+    expectProblem(await scenario.post('/derived'), 'key-missing');
+    expect(scenario.executions).toBe(1);
+  });
+
+  describe('from its body', () => {
+    const post = (scenario: Scenario, path: string, body: object) =>
+      scenario.post(path, { key: null, json: body });
+
+    it('is a member of it', async () => {
+      const scenario = app.scenario();
+      const first = await post(scenario, '/by-field', { order: { id: 'o7' } });
+      expectReplay(await post(scenario, '/by-field', { order: { id: 'o7' } }), first);
+    });
+
+    it('is refused where it is no text, or missing', async () => {
+      const scenario = app.scenario();
+      const notText = { order: { id: { no: 'text' } } };
+      expectProblem(await post(scenario, '/by-field', notText), 'key-invalid');
+      expectProblem(await post(scenario, '/by-field', { order: {} }), 'key-missing');
+      expect(scenario.executions).toBe(0);
+    });
+
+    it('is what it says, whatever else changes', async () => {
+      const scenario = app.scenario();
+      const first = await post(scenario, '/by-payload', { order: 7, sentAt: 1 });
+      expectReplay(await post(scenario, '/by-payload', { sentAt: 2, order: 7 }), first);
+      await post(scenario, '/by-payload', { sentAt: 2, order: 8 });
+      expect(scenario.executions).toBe(2);
+    });
+  });
+});
