@@ -26,7 +26,7 @@ const HEADER_BYTES = 68;
 const RECORD_BYTES_AT_MOST = 488;
 
 const CONNECTIONS = 4;
-const REQUESTS = 2_000;
+const REQUESTS = 800;
 
 /** What the application does, and not what other test files have left running in this process. */
 const ofTheApp = new AsyncLocalStorage<true>();

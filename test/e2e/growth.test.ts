@@ -1,54 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { planOf } from '../lab/measure/growth/arguments.js';
-import { REQUESTS_OF_A_TURN } from '../lab/measure/growth/client.js';
-import { measureGrowth, type GrowthRun } from '../lab/measure/growth/measure-growth.js';
-import { growthsIn } from '../lab/measure/growth/reading.js';
 
-/** A short version of `npm run measure:growth`. */
-const REQUESTS_PER_CHUNK = 2_000;
-/** What an application that keeps half a kilobyte for each request exceeds after two thousand. */
-const HEAP_MAY_GROW_BYTES = 1_000_000;
-
-const TIMEOUT_MS = 120_000;
-
-async function growthsOf(run: GrowthRun): Promise<string[]> {
-  const { readings } = await measureGrowth(run);
-  expect(readings).toHaveLength(run.chunks);
-  return growthsIn(readings, HEAP_MAY_GROW_BYTES);
-}
-
-it.each(['express', 'fastify'] as const)(
-  'thousands of requests on %s with Redis leave no listener, timer, socket or memory behind',
-  async (platform) => {
-    const run = { platform, store: 'redis', chunks: 3 } as const;
-    expect(await growthsOf({ ...run, requestsPerChunk: REQUESTS_PER_CHUNK })).toEqual([]);
-  },
-  TIMEOUT_MS,
-);
-
-it(
-  'a kilobyte that stays for each request is noticed',
-  async () => {
-    const run = { platform: 'fastify', store: 'memory', leaks: ['heap'], chunks: 2 } as const;
-    const growths = await growthsOf({ ...run, requestsPerChunk: REQUESTS_PER_CHUNK });
-    expect(growths).toEqual([expect.stringMatching(/^heap: \d+ B more/)]);
-  },
-  TIMEOUT_MS,
-);
-
-it(
-  'a listener, a timer and a socket that stay for each request are noticed',
-  async () => {
-    const leaks = ['listener', 'timer', 'socket'] as const;
-    const run = { platform: 'fastify', store: 'memory', leaks, chunks: 2 } as const;
-    const growths = await growthsOf({ ...run, requestsPerChunk: 2 * REQUESTS_OF_A_TURN });
-    for (const name of ['listeners of the process', 'timers', 'sockets']) {
-      expect(growths).toContainEqual(expect.stringMatching(`^${name}: \\d+ after \\d+$`));
-    }
-  },
-  TIMEOUT_MS,
-);
-
+// What it measures, in a short version: growth.endurance.all.test.ts.
 describe('The command line of npm run measure:growth', () => {
   it('measures a million requests on both platforms with Redis where it is told nothing', () => {
     const { platforms, store, chunks, requestsPerChunk, report } = planOf([]);

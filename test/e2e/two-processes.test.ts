@@ -7,9 +7,10 @@ import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApiProcess } from '../../sample-app/src/demo/api-process.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
+import { isTestAll } from '../support/test-all.js';
 import { useRedis } from '../support/use-redis.js';
 
-const KEYS = 500;
+const KEYS = isTestAll ? 500 : 50;
 const COPIES_AT_ONCE = 10;
 const COPIES_LATER = 10;
 const KEYS_AT_ONCE = 10;
@@ -74,7 +75,9 @@ describe('two processes on one Redis', () => {
     return [await send(COPIES_AT_ONCE), await send(COPIES_LATER)];
   }
 
-  it('execute 500 payments of 10,000 requests, and give every key one body', async () => {
+  const requests = KEYS * (COPIES_AT_ONCE + COPIES_LATER);
+
+  it(`execute ${KEYS} payments of ${requests} requests, and give every key one body`, async () => {
     const waiting = Array.from({ length: KEYS }, (_, index) => `payment ${index + 1}`);
     const answered: Answer[][][] = [];
     const worker = async () => {
