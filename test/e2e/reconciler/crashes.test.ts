@@ -2,22 +2,35 @@ import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { recordKey, type IdempotencyStore } from 'nestjs-idempotency';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import {
+  recordKey,
+  type IdempotencyContext,
+  type IdempotencyStore,
+  type ReconcileReport,
+} from 'nestjs-idempotency';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { reconcilingApp } from '../../integration/reconciler/support/reconciling-app.js';
-import { sharedServer } from '../../support/shared-servers/use-shared-server.js';
+import { DrivenTime } from '../../faults/store/support/driven-time.js';
+import {
+  reconcilingApp,
+  type ReconcilingApp,
+} from '../../integration/reconciler/support/reconciling-app.js';
+import { until } from '../../integration/redis/support/until.js';
+import { FaultyStore } from '../../support/faulty-store.js';
+import { Gate } from '../../support/http/gate.js';
+import { Tally } from '../../support/http/tally.js';
+import { openPostgresPool } from '../../support/postgres-pool.js';
+import { startRedis } from '../../support/redis-server.js';
+import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
+import { isTestAll } from '../../support/test-all.js';
 import { sharedDatabase } from '../../support/use-postgres.js';
 import { COMMAND_TIMEOUT_MS, OPERATION, SCOPE, type ProcessSettings } from './settings.js';
 import { SettlingProcess } from './settling-process.js';
 
-/** What a worker that dies blocks its keys for. */
-const LEASE_MS = 2_000;
-
-/** A worker that lives has two thirds of it for each heartbeat, however busy the machine is. */
-const LONG_LEASE_MS = 5_000;
+/** What a worker that dies blocks its keys for; longer than anything in here takes. */
+const LEASE_MS = 60_000;
 
 /** More than one batch of a reconciler. */
 const KEYS = 12;
@@ -25,57 +38,94 @@ const KEYS = 12;
 interface Database {
   readonly store: ProcessSettings['store'];
   readonly open: () => IdempotencyStore;
+  /** So much time passes for its records, and for the worker in this process. */
+  readonly pass: (ms: number) => Promise<void>;
+  readonly stop: () => Promise<unknown>;
 }
 
-const DATABASES: Record<string, () => Promise<Database>> = {
-  Redis: async () => {
-    const { url } = await sharedServer('redis');
-    return { store: { kind: 'redis', url }, open: () => redisStore({ url }) };
-  },
-  PostgreSQL: async () => {
-    const url = await sharedDatabase();
-    const open = () => postgresStore({ url });
-    const store = open();
-    await store.migrate();
-    await store.close();
-    return { store: { kind: 'postgres', url }, open };
-  },
-};
+async function startRedisIn(time: DrivenTime): Promise<Database> {
+  const redis = await startRedis({ env: time.env });
+  const { url } = redis;
+  const pass = (ms: number) => time.pass(ms);
+  return { store: { kind: 'redis', url }, open: () => redisStore({ url }), pass, stop: redis.stop };
+}
 
-describe.each(Object.entries(DATABASES))('on %s', (_, start) => {
+/** Nobody moves the clock of a PostgreSQL: its records grow older instead. */
+async function startPostgresIn(time: DrivenTime): Promise<Database> {
+  const url = await sharedDatabase();
+  const open = () => postgresStore({ url });
+  const store = open();
+  await store.migrate();
+  await store.close();
+  const pool = openPostgresPool(url);
+  const pass = async (ms: number) => {
+    const older = ['lease_until', 'deadline', 'expires_at'].map(
+      (at) => `${at} = ${at} - $1 * interval '1 ms'`,
+    );
+    await pool.query(`UPDATE idempotency_records SET ${older.join(', ')}`, [ms]);
+    await time.pass(ms);
+  };
+  return { store: { kind: 'postgres', url }, open, pass, stop: () => pool.end() };
+}
+
+const [name, start] = isTestAll
+  ? (['PostgreSQL', startPostgresIn] as const)
+  : (['Redis', startRedisIn] as const);
+
+describeWithClock(`on ${name}`, () => {
   const folder = mkdtempSync(join(tmpdir(), 'idempotency-reconciler-'));
   const ledger = join(folder, 'ledger');
-  let database: Database | undefined;
+  let time: DrivenTime;
+  let database: Database;
   let store: IdempotencyStore;
   let processes: SettlingProcess[] = [];
+  const apps: ReconcilingApp[] = [];
 
   beforeAll(async () => {
-    database = await start();
+    time = new DrivenTime();
+    database = await start(time);
     store = database.open();
   }, START_HOOK_MS);
   afterAll(async () => {
     await store.close();
+    await database.stop();
+    time.remove();
     rmSync(folder, { recursive: true });
   });
   beforeEach(() => {
     writeFileSync(ledger, '');
+    time.start();
   });
   afterEach(async () => {
     await Promise.all(processes.map((each) => each.end()));
     processes = [];
+    for (const { nest } of apps.splice(0)) await nest.close();
+    time.stop();
   });
 
   function launch(
     role: ProcessSettings['role'],
     calls: ProcessSettings['calls'] = [],
-    leaseMs = LEASE_MS,
   ): SettlingProcess {
-    const { store } = database!;
-    const launched = new SettlingProcess({ role, store, ledger, leaseMs, calls });
+    const { store } = database;
+    const launched = new SettlingProcess({ role, store, ledger, leaseMs: LEASE_MS, calls });
     processes.push(launched);
     return launched;
   }
 
+  async function appOn(store: IdempotencyStore): Promise<ReconcilingApp> {
+    const reconcile = { intervalMs: 86_400_000, afterMs: 0 };
+    const limits = { commandTimeoutMs: COMMAND_TIMEOUT_MS, saveTimeoutMs: COMMAND_TIMEOUT_MS };
+    const app = await reconcilingApp({ store, leaseMs: LEASE_MS, reconcile, ...limits });
+    apps.push(app);
+    return app;
+  }
+
+  const callOf = (key: string) => ({ operation: OPERATION, key, scope: SCOPE });
+  const settle = (key: string) => {
+    appendFileSync(ledger, `${key}\n`);
+    return { settled: key };
+  };
   const keysOf = (name: string) => Array.from({ length: KEYS }, (_, i) => `${name}-${i}`);
   const effects = () => readFileSync(ledger, 'utf8').split('\n').filter(Boolean).sort();
   const recordKeyOf = (key: string) => recordKey({ scope: [SCOPE], operation: OPERATION, key });
@@ -94,19 +144,26 @@ describe.each(Object.entries(DATABASES))('on %s', (_, start) => {
       ...done.map((key) => ({ key, stopsAt: 'after' as const })),
       ...notDone.map((key) => ({ key, stopsAt: 'before' as const })),
     ]);
-    const alive = launch(
-      'worker',
-      slow.map((key) => ({ key, stopsAt: 'after' as const })),
-      LONG_LEASE_MS,
+    const kept = new FaultyStore(database.open());
+    const alive = await appOn(kept);
+    const [reached, gate] = [new Tally(), new Gate()];
+    gate.close();
+    const settled = slow.map((key) =>
+      alive.service.run(callOf(key), async ({ attempt }) => {
+        reached.add();
+        await gate.pass();
+        return { ...settle(key), attempt };
+      }),
     );
-    const reconcilers = [launch('reconciler'), launch('reconciler')];
-    await Promise.all([dead.untilSaid('stopped'), alive.untilSaid('stopped')]);
-    const outlived = delay(LONG_LEASE_MS);
-    await Promise.all(reconcilers.map((each) => each.untilSaid('ready')));
+    await Promise.all([dead.untilSaid('stopped'), reached.reached(KEYS)]);
     await dead.end('SIGKILL');
+    // Heartbeats alone keep the reconcilers away from the slow one in the end.
+    for (let third = 1; third <= 4; third += 1) {
+      await database.pass(LEASE_MS / 3);
+      await until(() => kept.sentOf('extend').length >= third * KEYS);
+    }
+    const reconcilers = [launch('reconciler'), launch('reconciler')];
     await untilNoneIsInProgress([...done, ...notDone]);
-    // Heartbeats alone keep the reconcilers away from the slow one by now.
-    await outlived;
 
     for (const key of done) expect(await inspect(key)).toMatchObject({ state: 'completed' });
     for (const key of notDone) expect(await inspect(key)).toMatchObject({ state: 'released' });
@@ -124,28 +181,28 @@ describe.each(Object.entries(DATABASES))('on %s', (_, start) => {
     expect(told('completed')).toEqual(done.map(recordKeyOf).sort());
     expect(told('released')).toEqual(notDone.map(recordKeyOf).sort());
 
-    // Whoever comes now gets what was done, and does what was not.
-    const heir = await reconcilingApp({
-      store: database!.open(),
-      commandTimeoutMs: COMMAND_TIMEOUT_MS,
+    // A whole round finds nothing more, and who comes now gets what was done, and does what was not.
+    const heir = await appOn(database.open());
+    heir.reconciler.register(OPERATION, { onTakeover: () => 'run' });
+    let report: ReconcileReport;
+    await until(async () => {
+      report = await heir.reconciler.reconcile();
+      return report.coverage === 'complete';
     });
+    expect(report!).toMatchObject({ completed: 0, released: 0 });
     const executed: string[] = [];
     for (const key of [...done, ...notDone]) {
-      const call = { operation: OPERATION, key, scope: SCOPE };
-      const settled = await heir.service.run(call, ({ isTakeover }) => {
+      const run = ({ isTakeover }: IdempotencyContext) => {
         expect(isTakeover).toBe(true);
         executed.push(key);
-        appendFileSync(ledger, `${key}\n`);
-        return { settled: key };
-      });
-      expect(settled).toEqual({ settled: key });
+        return settle(key);
+      };
+      expect(await heir.service.run(callOf(key), run)).toEqual({ settled: key });
     }
-    await heir.nest.close();
     expect(executed).toEqual(notDone);
-    alive.goOn();
-    await alive.untilSaid('ended');
+    gate.open();
+    expect(await Promise.all(settled)).toEqual(slow.map((key) => ({ settled: key, attempt: 1 })));
     expect(effects()).toEqual([...done, ...notDone, ...slow].sort());
-    expect(Object.values(alive.of('ended')[0]!.attempts)).toEqual(slow.map(() => 1));
   }, 120_000);
 
   it('a reconciler is killed while it looks: another one finds the same key, and the next', async () => {
@@ -156,9 +213,11 @@ describe.each(Object.entries(DATABASES))('on %s', (_, start) => {
     );
     await dead.untilSaid('stopped');
     await dead.end('SIGKILL');
+    await database.pass(LEASE_MS);
     const first = launch('reconciler');
     await first.untilSaid('looked');
     await first.end('SIGKILL');
+    await database.pass(LEASE_MS);
     const second = launch('reconciler');
     await second.untilSaid('ready');
     await untilNoneIsInProgress(keys);

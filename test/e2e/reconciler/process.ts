@@ -1,9 +1,8 @@
 /**
- * A worker that settles orders and stops in the middle of each, or a reconciler that finds out what became of
+ * A worker that settles orders and stops for ever in the middle of each, or a reconciler that finds out what became of
  * orders whose worker died. Both know of effects from the ledger alone.
  */
 import 'reflect-metadata';
-import { once } from 'node:events';
 import { appendFileSync, readFileSync } from 'node:fs';
 import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -52,41 +51,32 @@ const look: Recover = ({ key, attempt }) => {
     : 'run';
 };
 
+// Neither a reconciler nor an idle pool keeps a process alive.
+process.stdin.resume();
+
 if (role === 'reconciler') {
   app.get(IdempotencyReconciler).register(OPERATION, { onTakeover: look });
   app.get(IdempotencyEvents).subscribe(({ type, recordKey }) => {
     tell({ said: 'event', type, recordKey });
   });
-  // The reconciler keeps no process alive, and neither does an idle pool.
-  process.stdin.resume();
   tell({ said: 'ready' });
 } else {
   const service = app.get(IdempotencyService);
-  const goOn = once(process.stdin, 'data');
-  const attempts: Record<string, number> = {};
   let stopped = 0;
   const stop = async () => {
     stopped += 1;
     if (stopped === calls.length) tell({ said: 'stopped' });
-    await goOn;
+    await new Promise(() => undefined);
   };
   await Promise.all(
     calls.map(({ key, stopsAt }) =>
-      service.run(
-        { operation: OPERATION, key, scope: SCOPE, onTakeover: look },
-        async (context) => {
-          attempts[key] = context.attempt;
-          if (stopsAt === 'before') await stop();
-          appendFileSync(ledger, `${key}\n`);
-          if (stopsAt === 'after') await stop();
-          return { settled: key };
-        },
-      ),
+      service.run({ operation: OPERATION, key, scope: SCOPE, onTakeover: look }, async () => {
+        if (stopsAt === 'before') await stop();
+        appendFileSync(ledger, `${key}\n`);
+        await stop();
+      }),
     ),
   );
-  tell({ said: 'ended', attempts });
-  await app.close();
-  process.stdin.destroy();
 }
 
 function tell(message: Message): void {

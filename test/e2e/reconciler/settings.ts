@@ -5,7 +5,7 @@ export interface ProcessSettings {
   /** Where effects go, a line each: the key. */
   readonly ledger: string;
   readonly leaseMs: number;
-  /** Of a worker: what it runs, and how far it gets with it before it waits to be told to go on. */
+  /** Of a worker: what it runs, and how far it gets with it. */
   readonly calls: readonly { readonly key: string; readonly stopsAt: 'before' | 'after' }[];
 }
 
@@ -14,7 +14,6 @@ export type Message =
   | { readonly said: 'ready' }
   /** Every call of a worker is where it stops. */
   | { readonly said: 'stopped' }
-  | { readonly said: 'ended'; readonly attempts: Readonly<Record<string, number>> }
   /** A reconciler looked what became of a key. */
   | { readonly said: 'looked'; readonly key: string; readonly attempt: number }
   | { readonly said: 'event'; readonly type: string; readonly recordKey: string | undefined };

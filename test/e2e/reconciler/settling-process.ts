@@ -36,10 +36,6 @@ export class SettlingProcess {
     }
   }
 
-  goOn(): void {
-    this.child.stdin.write('go on\n');
-  }
-
   async end(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     if (this.hasEnded) return;
     const ended = once(this.child, 'exit');
