@@ -1,3 +1,6 @@
+/** How long a worker's lock on a job is good for: longer than anything in here takes. */
+export const LOCK_MS = 90_000;
+
 /** What a worker process is told. */
 export interface WorkerSettings {
   readonly name: string;

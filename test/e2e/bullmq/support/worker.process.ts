@@ -7,7 +7,12 @@ import type { Job } from 'bullmq';
 import { IdempotencyModule, Idempotent, requireIdempotencyContext } from 'nestjs-idempotency';
 import { delayJob } from 'nestjs-idempotency/bullmq';
 import { redisStore } from 'nestjs-idempotency/redis';
-import type { HeldOrder, WorkerMessage, WorkerSettings } from './worker-settings.js';
+import {
+  LOCK_MS,
+  type HeldOrder,
+  type WorkerMessage,
+  type WorkerSettings,
+} from './worker-settings.js';
 
 const { name, redisPort, queue, leaseMs } = JSON.parse(
   process.env.BULLMQ_TEST_WORKER ?? '',
@@ -15,8 +20,7 @@ const { name, redisPort, queue, leaseMs } = JSON.parse(
 
 @Processor(queue, {
   concurrency: 20,
-  // What a killed worker leaves behind is handed to another one after about a second.
-  lockDuration: 1_000,
+  lockDuration: LOCK_MS,
   stalledInterval: 300,
 })
 class OrdersProcessor extends WorkerHost {
