@@ -1,29 +1,36 @@
+import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { connect, type Channel, type ChannelModel, type Message } from 'amqplib';
 import { until } from '../../integration/redis/support/until.js';
 import { queueDepth } from '../../support/rabbitmq-queues.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
+import { isTestAll } from '../../support/test-all.js';
 import { expectEachHandledOnce } from '../../lab/faults/messages/expect-each-handled-once.js';
-import { MessageServers } from '../../lab/faults/messages/message-servers.js';
+import type { MessageServers } from '../../lab/faults/messages/message-servers.js';
 import { BrokerRelay } from '../../lab/faults/messages/wire/broker-relay.js';
 import { WireLog } from '../../lab/faults/messages/wire/wire-log.js';
 import { FORGED_TAG, FORGED_TAG_REFUSAL } from '../../lab/faults/messages/worker/settings.js';
+import { startMessageServers } from './start-servers.js';
 
 let servers: MessageServers;
 
 beforeAll(async () => {
-  servers = await MessageServers.start();
-}, 90_000);
+  servers = await startMessageServers();
+}, START_HOOK_MS);
 afterAll(() => servers.stop());
 
-// In a larger dose, and with mistakes: rabbitmq.all.test.ts.
+// With mistakes: mutants.all.test.ts.
 describe('consumers on RabbitMQ that are killed and lose their channels', () => {
   it('handle each message once, but for takeovers, lose none, and go round in no circle', async () => {
-    await expectEachHandledOnce(servers, { messages: 60, kills: 1, closes: 1 });
+    const dose = isTestAll
+      ? { messages: 300, kills: 4, closes: 3 }
+      : { messages: 60, kills: 1, closes: 1 };
+    await expectEachHandledOnce(servers, dose);
   }, 120_000);
 });
 
 describe('what is heard between broker and consumer', () => {
-  const queue = 'heard';
+  const queue = `heard-${randomUUID()}`;
   let log: WireLog;
   let relay: BrokerRelay;
   let publisher: ChannelModel;

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { useRedis } from '../../support/use-redis.js';
 import { NOTHING_EXCUSED } from '../../lab/faults/expectations.js';
 import { Lab } from '../../lab/faults/lab.js';
 import type { LabWorker } from '../../lab/faults/lab-worker.js';
@@ -10,16 +10,15 @@ const SHORT_LEASE_MS = 1_000;
 /** Longer than anything in here takes. */
 const LONG_LEASE_MS = 60_000;
 const LIMIT_MS = 20_000;
-const FOREVER_MS = 3_600_000;
 const HUNG_LEASE_MS = 2_000;
 const HUNG_EXECUTION_MS = 5_000;
 
-/** A handler that is under way for as long as it takes to stop its process. */
-const SLOW = { point: 'in_handler', action: { kind: 'pause', ms: 3_000 } } as const;
+/** A handler that is under way until its process goes on. */
+const HELD = { point: 'in_handler', action: { kind: 'hold' } } as const;
 
 // By SIGSTOP for longer than its lease: pauses.test.ts.
 describe('a worker that stands still', () => {
-  let redis: RedisServer | undefined;
+  const redis = useRedis();
   let lab: Lab;
   let store: StoreSettings;
   let paused: LabWorker;
@@ -34,15 +33,11 @@ describe('a worker that stands still', () => {
   };
 
   beforeAll(async () => {
-    redis = await startRedis();
     lab = await Lab.set();
     store = { kind: 'redis', url: redis.url };
   }, 60_000);
 
-  afterAll(async () => {
-    await lab.clear();
-    await redis?.stop();
-  });
+  afterAll(() => lab.clear());
 
   describe('longer than its lease', () => {
     beforeAll(() => restart(SHORT_LEASE_MS), 60_000);
@@ -65,11 +60,12 @@ describe('a worker that stands still', () => {
     it('by a blocked event loop does not take over what it runs itself', async () => {
       const key = 'own';
       const block = { kind: 'block', ms: 2 * SHORT_LEASE_MS } as const;
-      const answerOfFirst = lab.client.send(paused.url, key, { mishap: SLOW });
+      const answerOfFirst = lab.client.send(paused.url, key, { mishap: HELD });
       await lab.untilBegan(key);
       const duplicate = await lab.client.send(paused.url, key, {
         mishap: { point: ARRIVAL, action: block },
       });
+      paused.letGo();
       const first = await answerOfFirst;
 
       expect(duplicate).toMatchObject({ status: 409, code: 'idempotency_in_progress' });
@@ -97,12 +93,13 @@ describe('a worker that stands still', () => {
     it.each(['stopped-shortly', 'blocked-shortly'])('(%s) keeps its key', async (key) => {
       const block = { point: 'in_handler', action: { kind: 'block', ms: 3_000 } } as const;
       const isBlocked = key === 'blocked-shortly';
-      const mishap = isBlocked ? block : SLOW;
+      const mishap = isBlocked ? block : HELD;
       const answerOfPaused = lab.client.send(paused.url, key, { mishap });
       await lab.untilBegan(key);
       if (!isBlocked) paused.stop();
       const rejected = await lab.client.send(other.url, key);
       if (!isBlocked) paused.continue();
+      paused.letGo();
       const first = await answerOfPaused;
 
       expect(rejected).toMatchObject({ status: 409, code: 'idempotency_in_progress' });
@@ -124,11 +121,7 @@ describe('a worker that stands still', () => {
     it('loses the key at the hard deadline, heartbeats or not', async () => {
       const key = 'hung';
       const abandon = new AbortController();
-      const mishap = {
-        point: 'in_handler',
-        action: { kind: 'pause', ms: FOREVER_MS },
-      } as const;
-      const hung = lab.client.send(paused.url, key, { mishap, signal: abandon.signal });
+      const hung = lab.client.send(paused.url, key, { mishap: HELD, signal: abandon.signal });
       await lab.untilBegan(key);
       const [began] = lab.eventsOf(key);
       const second = await lab.client.ask(() => [other.url], key, { limitMs: LIMIT_MS });

@@ -1,41 +1,38 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { useRedis } from '../../support/use-redis.js';
 import { NOTHING_EXCUSED } from '../../lab/faults/expectations.js';
 import { Lab } from '../../lab/faults/lab.js';
 import type { LabWorker } from '../../lab/faults/lab-worker.js';
 
 const LIMIT_MS = 20_000;
 
-/** A handler that is under way for as long as it takes to stop its process. */
-const SLOW = { point: 'in_handler', action: { kind: 'pause', ms: 3_000 } } as const;
+/** A handler that is under way until its process goes on. */
+const HELD = { point: 'in_handler', action: { kind: 'hold' } } as const;
 
 // No clock can be driven that the paused process itself looks at; the other ways to stand still: pauses.all.test.ts.
 describe('a worker that stands still longer than its lease, by SIGSTOP,', () => {
-  let redis: RedisServer | undefined;
+  const redis = useRedis();
   let lab: Lab;
   let paused: LabWorker;
   let other: LabWorker;
 
   beforeAll(async () => {
-    redis = await startRedis();
     lab = await Lab.set();
     const start = () =>
-      lab.start({ kind: 'redis', url: redis!.url }, { options: { leaseMs: 1_000 } });
+      lab.start({ kind: 'redis', url: redis.url }, { options: { leaseMs: 1_000 } });
     [paused, other] = await Promise.all([start(), start()]);
   }, 60_000);
 
-  afterAll(async () => {
-    await lab.clear();
-    await redis?.stop();
-  });
+  afterAll(() => lab.clear());
 
   it('finds itself superseded, and answers with the outcome of its successor', async () => {
     const key = 'stopped';
-    const answerOfPaused = lab.client.send(paused.url, key, { mishap: SLOW });
+    const answerOfPaused = lab.client.send(paused.url, key, { mishap: HELD });
     await lab.untilBegan(key);
     paused.stop();
     const second = await lab.client.ask(() => [other.url], key, { limitMs: LIMIT_MS });
     paused.continue();
+    paused.letGo();
     const first = await answerOfPaused;
 
     expect(second).toMatchObject({ status: 201, replayed: false });

@@ -1,55 +1,50 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { useRedis } from '../../support/use-redis.js';
 import { NOTHING_EXCUSED, UNAVAILABLE } from '../../lab/faults/expectations.js';
 import { Lab } from '../../lab/faults/lab.js';
+import type { Point } from '../../lab/faults/worker/mishap.js';
 import type { StoreSettings } from '../../lab/faults/worker/settings.js';
 
 const RUNNING = 20;
-const LOOK_PAUSE_MS = 200;
 /** Longer than anything in here takes: a key that waits for its lease is found out. */
 const options = { leaseMs: 60_000, shutdownTimeoutMs: 60_000 };
 
 describe('SIGTERM under load', () => {
-  let redis: RedisServer | undefined;
+  const redis = useRedis();
   let lab: Lab;
   let store: StoreSettings;
 
   beforeAll(async () => {
-    redis = await startRedis();
     lab = await Lab.set();
     store = { kind: 'redis', url: redis.url };
   }, 60_000);
 
-  afterAll(async () => {
-    await lab.clear();
-    await redis?.stop();
-  });
+  afterAll(() => lab.clear());
 
-  /** The signal takes a moment to arrive, and what comes before it may run for longer than is to be waited. */
+  /** The signal takes a moment to arrive. */
   async function untilItRefuses(url: string): Promise<void> {
     for (let number = 0; ; number += 1) {
-      const asked = lab.client.send(url, `early-${number}`);
-      const answer = await Promise.race([asked, delay(LOOK_PAUSE_MS)]);
-      if (answer?.status === 503) return;
+      const { status } = await lab.client.send(url, `early-${number}`);
+      if (status === 503) return;
     }
   }
 
   it('lets what runs finish, begins nothing more, and leaves no key behind', async () => {
     const [leaving, staying] = await Promise.all([
-      lab.start(store, { options, effectDelayMs: 3_000 }),
+      lab.start(store, { options }),
       lab.start(store, { options }),
     ]);
     const running = Array.from({ length: RUNNING }, (_, index) => `running-${index}`);
-    const answers = running.map((key) => lab.client.send(leaving.url, key));
+    const held = (point: Point) => ({ mishap: { point, action: { kind: 'hold' } } }) as const;
+    const answers = running.map((key) => lab.client.send(leaving.url, key, held('in_handler')));
     // Has begun at the store, and comes back when the shutdown is under way.
-    const pause = { point: 'after_begin', action: { kind: 'pause', ms: 2_000 } } as const;
-    const unstarted = lab.client.send(leaving.url, 'unstarted', { mishap: pause });
+    const unstarted = lab.client.send(leaving.url, 'unstarted', held('after_begin'));
     await Promise.all([...running, 'unstarted'].map((key) => lab.untilBegan(key)));
 
     const exited = leaving.terminate();
     await untilItRefuses(leaving.url);
     const refused = await lab.client.send(leaving.url, 'refused');
+    leaving.letGo();
 
     expect(refused).toMatchObject({ status: 503, code: 'idempotency_shutting_down' });
     expect(refused.retryAfter).toBeGreaterThanOrEqual(1);

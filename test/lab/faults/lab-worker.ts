@@ -14,4 +14,9 @@ export class LabWorker extends LabProcess<WorkerSettings, ListeningMessage> {
   async untilListening(): Promise<void> {
     this.#url = (await this.untilReady()).listening;
   }
+
+  /** Whatever stands still in it by a `hold` goes on, and nothing is held any more. */
+  letGo(): void {
+    this.tell({});
+  }
 }

@@ -2,57 +2,45 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { migrate } from 'nestjs-idempotency/postgres';
 import type { Pool } from 'pg';
 import { openPostgresPool } from '../../../support/postgres-pool.js';
-import { startPostgres, type PostgresServer } from '../../../support/postgres-server.js';
+import { sharedDatabase } from '../../../support/use-postgres.js';
 import type { Answer } from '../../../lab/faults/answer.js';
 import { createEffectsTable, readEffects } from '../../../lab/faults/effects-table.js';
 import { CUT_OFF, NOTHING_EXCUSED } from '../../../lab/faults/expectations.js';
-import { Lab } from '../../../lab/faults/lab.js';
+import { recordKeyOf } from '../../../lab/faults/extra-executions.js';
+import { Lab, type StartOptions } from '../../../lab/faults/lab.js';
 import type { LabWorker } from '../../../lab/faults/lab-worker.js';
 import { judge, type Verdict } from '../../../lab/faults/oracle.js';
 import type { Effect } from '../../../lab/faults/worker/lines.js';
 import type { Mishap, Point } from '../../../lab/faults/worker/mishap.js';
-import type { MutantName } from '../../../lab/faults/worker/mutants.js';
 
 const LIMIT_MS = 30_000;
 const LOOK_PAUSE_MS = 10;
 
-/** Shorter than a lease, and longer than it takes to stop a process. */
-const STILL_MS = 1_000;
+interface VictimOptions extends Pick<StartOptions, 'mutant'> {
+  readonly leaseMs?: number;
+}
 
-/** Of the workers that are to have an accident. */
-export const LEASE_MS = 2_000;
+/** Longer than anything in here takes. */
+const LEASE_MS = 60_000;
 
-/** Workers whose effects are rows that are committed with their records, on a PostgreSQL of their own. */
+/** Workers whose effects are rows that are committed with their records, in a database of their own. */
 export class TransactionalLab {
   private constructor(
-    private readonly server: PostgresServer,
     private readonly url: string,
     private readonly pool: Pool,
     private readonly lab: Lab,
   ) {}
 
   static async set(): Promise<TransactionalLab> {
-    const server = await startPostgres();
-    const url = await server.newDatabase();
+    const url = await sharedDatabase();
     await migrate({ url });
     const pool = openPostgresPool(url);
     await createEffectsTable(pool);
-    return new TransactionalLab(server, url, pool, await Lab.set());
+    return new TransactionalLab(url, pool, await Lab.set());
   }
 
-  /** A worker that is to have an accident: its records come free after {@link LEASE_MS}, for nothing extends them. */
-  victim(mutant?: MutantName): Promise<LabWorker> {
-    return this.#worker(LEASE_MS, mutant);
-  }
-
-  /** A worker with a lease that no busy machine outlives. */
-  survivor(): Promise<LabWorker> {
-    return this.#worker(30_000);
-  }
-
-  #worker(leaseMs: number, mutant?: MutantName): Promise<LabWorker> {
+  start({ leaseMs = LEASE_MS, ...others }: VictimOptions = {}): Promise<LabWorker> {
     const store = { kind: 'postgres', url: this.url } as const;
-    const others = mutant === undefined ? {} : { mutant };
     return this.lab.start(store, { transactional: true, options: { leaseMs }, ...others });
   }
 
@@ -71,7 +59,7 @@ export class TransactionalLab {
     key: string,
     meanwhile: () => Promise<Result>,
   ): Promise<{ readonly paused: Answer; readonly meanwhile: Result }> {
-    const paused = this.send(worker, key, standStill('after_effect'));
+    const paused = this.send(worker, key, held('after_effect'));
     await this.#untilEffectWritten();
     return this.#stopWhile(worker, paused, meanwhile);
   }
@@ -82,9 +70,17 @@ export class TransactionalLab {
     key: string,
     meanwhile: () => Promise<Result>,
   ): Promise<{ readonly paused: Answer; readonly meanwhile: Result }> {
-    const paused = this.send(worker, key, standStill('after_begin'));
+    const paused = this.send(worker, key, held('after_begin'));
     await this.lab.untilBegan(key);
     return this.#stopWhile(worker, paused, meanwhile);
+  }
+
+  /** Ends the lease that an attempt has on `key`, as if its time had passed. */
+  async endLease(key: string): Promise<void> {
+    await this.pool.query(
+      `UPDATE idempotency_records SET lease_until = lease_until - $1 * interval '1 ms' WHERE record_key = $2`,
+      [LEASE_MS, Buffer.from(recordKeyOf(key), 'base64url')],
+    );
   }
 
   /** Resolves when a lease of this length that has begun is over by the server's clock. */
@@ -107,7 +103,6 @@ export class TransactionalLab {
   async clear(): Promise<void> {
     await this.lab.clear();
     await this.pool.end();
-    await this.server.stop();
   }
 
   async #stopWhile<Result>(
@@ -118,6 +113,7 @@ export class TransactionalLab {
     worker.stop();
     const result = await meanwhile();
     worker.continue();
+    worker.letGo();
     return { paused: await paused, meanwhile: result };
   }
 
@@ -135,6 +131,6 @@ export class TransactionalLab {
 }
 
 /** The attempt itself waits, so that the whole process can be stopped meanwhile. */
-function standStill(point: Point): Mishap {
-  return { point, action: { kind: 'pause', ms: STILL_MS } };
+function held(point: Point): Mishap {
+  return { point, action: { kind: 'hold' } };
 }

@@ -5,30 +5,40 @@ import { join, relative } from 'node:path';
 import { connect } from 'amqplib';
 import { Redis } from 'ioredis';
 import { projectRoot } from '../../../support/project-root.js';
-import { startRabbitMq, type RabbitMqServer } from '../../../support/rabbitmq-server.js';
-import { startRedis, type RedisServer } from '../../../support/redis-server.js';
+import { startRabbitMq } from '../../../support/rabbitmq-server.js';
+import { startRedis } from '../../../support/redis-server.js';
+import type { SharedServer } from '../../../support/shared-servers/kinds.js';
+import type { StartedServer } from '../../../support/started-server.js';
 import { toJavaScript } from '../../../support/to-javascript.js';
 import { COMPILED_FILES, COMPILED_LIBRARY, compileWorker } from '../compile-worker.js';
 import type { Mutant } from './mutant.js';
 
+export interface UsedServers {
+  readonly broker: Required<SharedServer>;
+  readonly redis: SharedServer;
+}
+
 /** What runs share: broker, store, and the program of the consumers. */
 export class MessageServers {
   private constructor(
-    readonly broker: RabbitMqServer,
-    readonly redis: RedisServer,
+    readonly broker: UsedServers['broker'],
+    readonly redis: UsedServers['redis'],
     /** For the files of the runs. */
     readonly folder: string,
     private readonly program: string,
+    /** Those of its own. */
+    private readonly started: readonly StartedServer[],
   ) {}
 
-  static async start(): Promise<MessageServers> {
+  /** @param used - what it is not to start, nor to stop. */
+  static async start(used?: UsedServers): Promise<MessageServers> {
     const folder = mkdtempSync(join(tmpdir(), 'idempotency-messages-'));
-    const [broker, redis, program] = await Promise.all([
-      startRabbitMq(),
-      startRedis(),
-      compileWorker(folder, 'messages/worker'),
-    ]);
-    return new MessageServers(broker, redis, folder, program);
+    const compiled = compileWorker(folder, 'messages/worker');
+    if (used !== undefined) {
+      return new MessageServers(used.broker, used.redis, folder, await compiled, []);
+    }
+    const started = await Promise.all([startRabbitMq(), startRedis()]);
+    return new MessageServers(...started, folder, await compiled, started);
   }
 
   /** The program of the consumers, with the mistake of the mutant if there is one. */
@@ -74,7 +84,7 @@ export class MessageServers {
   }
 
   async stop(): Promise<void> {
-    await Promise.all([this.broker.stop(), this.redis.stop()]);
+    await Promise.all(this.started.map((server) => server.stop()));
     rmSync(this.folder, { recursive: true, force: true });
   }
 }

@@ -29,6 +29,7 @@ const KNOWN: readonly Point[] = [...POINTS, ...TRANSACTIONAL_POINTS, ARRIVAL];
  *
  * - `crash`: the process ends, as by `kill -9`.
  * - `pause`: this attempt stands still, the process goes on, heartbeats included.
+ * - `hold`: the same, until the laboratory lets the process go on.
  * - `block`: the event loop stands still.
  * - `cut`: the connection of the transaction breaks; at the points around its end.
  */
@@ -36,6 +37,7 @@ export type Action =
   | { readonly kind: 'crash' }
   | { readonly kind: 'pause'; readonly ms: number }
   | { readonly kind: 'block'; readonly ms: number }
+  | { readonly kind: 'hold' }
   | { readonly kind: 'cut' };
 
 export interface Mishap {
@@ -54,7 +56,9 @@ export function parseMishap(text: string): Mishap {
   const known = KNOWN.find((name) => name === point);
   const ms = Number(duration);
   if (known !== undefined) {
-    if (kind === 'crash' || kind === 'cut') return { point: known, action: { kind } };
+    if (kind === 'crash' || kind === 'hold' || kind === 'cut') {
+      return { point: known, action: { kind } };
+    }
     if ((kind === 'pause' || kind === 'block') && ms >= 0) {
       return { point: known, action: { kind, ms } };
     }

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { LineFile } from './line-file.js';
 import { parseMishap, type Action, type Mishap, type Point } from './mishap.js';
@@ -8,6 +9,8 @@ const forever = new Int32Array(new SharedArrayBuffer(4));
 /** Lets happen to each request what its header asks for. */
 export class Mishaps {
   readonly #plans = new AsyncLocalStorage<Mishap>();
+  /** Whatever the parent says, it says it once. */
+  readonly #goOn = once(process, 'message');
 
   constructor(
     private readonly worker: string,
@@ -40,6 +43,9 @@ export class Mishaps {
         return;
       case 'pause':
         await delay(action.ms);
+        return;
+      case 'hold':
+        await this.#goOn;
         return;
       case 'block':
         Atomics.wait(forever, 0, 0, action.ms);

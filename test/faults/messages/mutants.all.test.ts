@@ -1,20 +1,17 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { messagePlanOf } from '../../lab/chaos/messages/arguments.js';
 import { runMessagesOn } from '../../lab/chaos/messages/run-messages.js';
-import { expectEachHandledOnce } from '../../lab/faults/messages/expect-each-handled-once.js';
-import { MessageServers } from '../../lab/faults/messages/message-servers.js';
+import type { MessageServers } from '../../lab/faults/messages/message-servers.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import { MUTANTS } from './mutants.js';
+import { startMessageServers } from './start-servers.js';
 
 let servers: MessageServers;
 
 beforeAll(async () => {
-  servers = await MessageServers.start();
-}, 90_000);
+  servers = await startMessageServers();
+}, START_HOOK_MS);
 afterAll(() => servers.stop());
-
-it('consumers on RabbitMQ that are killed and lose their channels, again and again, handle each message once', async () => {
-  await expectEachHandledOnce(servers, { messages: 300, kills: 4, closes: 3 });
-}, 120_000);
 
 describe('the oracle objects to consumers whose library', () => {
   let objections: ReadonlyMap<string, readonly string[]>;

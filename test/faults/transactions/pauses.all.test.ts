@@ -1,6 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LabWorker } from '../../lab/faults/lab-worker.js';
-import { LEASE_MS, TransactionalLab } from './support/transactional-lab.js';
+import { TransactionalLab } from './support/transactional-lab.js';
+
+/** Nobody ends a lease whose row is locked. */
+const LEASE_MS = 2_000;
 
 let lab: TransactionalLab;
 let victim: LabWorker;
@@ -8,7 +11,7 @@ let survivor: LabWorker;
 
 beforeAll(async () => {
   lab = await TransactionalLab.set();
-  [victim, survivor] = await Promise.all([lab.victim(), lab.survivor()]);
+  [victim, survivor] = await Promise.all([lab.start({ leaseMs: LEASE_MS }), lab.start()]);
 }, 60_000);
 afterAll(() => lab.clear());
 
@@ -29,9 +32,10 @@ describe('A transactional worker that is paused (SIGSTOP) beyond its lease', () 
 
   it('before it has locked the record is taken over, and its transaction never begins', async () => {
     const key = 'paused-before-its-transaction';
-    const { paused, meanwhile } = await lab.pauseBeforeTransaction(victim, key, () =>
-      lab.ask(survivor, key),
-    );
+    const { paused, meanwhile } = await lab.pauseBeforeTransaction(victim, key, async () => {
+      await lab.endLease(key);
+      return lab.ask(survivor, key);
+    });
 
     expect(meanwhile).toMatchObject({ status: 201, replayed: false });
     expect(paused).toMatchObject({ status: 503, code: 'idempotency_store_unavailable' });

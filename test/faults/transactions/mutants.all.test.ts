@@ -11,7 +11,10 @@ const crashBeforeCommit: Accident = (mutant, key) =>
 const cutBeforeCommit: Accident = (mutant, key) =>
   lab.send(mutant, key, { point: 'before_commit', action: { kind: 'cut' } });
 const takenOver: Accident = (mutant, key) =>
-  lab.pauseBeforeTransaction(mutant, key, () => lab.ask(survivor, key));
+  lab.pauseBeforeTransaction(mutant, key, async () => {
+    await lab.endLease(key);
+    await lab.ask(survivor, key);
+  });
 
 const MISTAKES: [MutantName, Accident, string][] = [
   ['outcome-stored-outside-of-the-transaction', crashBeforeCommit, 'success without an effect'],
@@ -26,10 +29,11 @@ let objections: readonly string[];
 
 beforeAll(async () => {
   lab = await TransactionalLab.set();
-  survivor = await lab.survivor();
+  survivor = await lab.start();
   await Promise.all(
     MISTAKES.map(async ([name, accident]) => {
-      await accident(await lab.victim(name), name);
+      await accident(await lab.start({ mutant: name }), name);
+      await lab.endLease(name);
       await lab.ask(survivor, name);
     }),
   );
