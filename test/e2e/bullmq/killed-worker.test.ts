@@ -4,6 +4,7 @@ import { Queue, QueueEvents, type Job } from 'bullmq';
 import { until } from '../../integration/redis/support/until.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { itWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import { WorkerProcess } from './support/worker-process.js';
 import { LOCK_MS, type HeldOrder } from './support/worker-settings.js';
 
@@ -26,7 +27,7 @@ beforeAll(async () => {
   queue.setMaxListeners(0);
   finished = new QueueEvents('orders', { connection });
   await finished.waitUntilReady();
-});
+}, START_HOOK_MS);
 afterAll(async () => {
   await Promise.all(workers.map((worker) => worker.kill()));
   await Promise.all([queue.close(), finished.close()]);

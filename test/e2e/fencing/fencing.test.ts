@@ -2,6 +2,7 @@ import { afterAll, afterEach, beforeAll, expect, it } from '@jest/globals';
 import { Client } from 'pg';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
+import { START_HOOK_MS } from '../../support/start-patience.js';
 import { isTestAll } from '../../support/test-all.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { WorkerProcess } from './worker-process.js';
@@ -25,7 +26,7 @@ describeWithClock('the fencing token, in a row of PostgreSQL', () => {
     await database.query(
       'CREATE TABLE shipments (order_id text PRIMARY KEY, label text, fence bigint NOT NULL DEFAULT 0)',
     );
-  });
+  }, START_HOOK_MS);
 
   afterAll(async () => {
     await database?.end();

@@ -47,7 +47,12 @@ async function startRedisIn(time: DrivenTime): Promise<Database> {
   const redis = await startRedis({ env: time.env });
   const { url } = redis;
   const pass = (ms: number) => time.pass(ms);
-  return { store: { kind: 'redis', url }, open: () => redisStore({ url }), pass, stop: redis.stop };
+  return {
+    store: { kind: 'redis', url },
+    open: () => redisStore({ url }),
+    pass,
+    stop: () => redis.stop(),
+  };
 }
 
 /** Nobody moves the clock of a PostgreSQL: its records grow older instead. */
