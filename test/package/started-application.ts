@@ -1,12 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
 import { expect } from '@jest/globals';
-import { onFreePort } from '../support/on-free-port.js';
-import { startServerProcess } from '../support/server-process.js';
+import { startServer } from '../support/start-server.js';
 import { environmentOf } from './run-command.js';
-
-const START_TIMEOUT_MS = 60_000;
-const STOP_TIMEOUT_MS = 5_000;
 
 export interface Program {
   /** The folder that it runs in. */
@@ -21,27 +17,19 @@ export interface Program {
 /** Starts a program, sends it everything twice, and looks into its ledger. */
 export async function expectOnceEach(program: Program): Promise<void> {
   const { dir, main, bin } = program;
-  const app = await onFreePort(async (port) => {
-    const url = `http://127.0.0.1:${String(port)}`;
-    const server = await startServerProcess({
-      name: main,
-      program: join(bin, 'node'),
-      args: [main],
-      dir,
-      env: { ...environmentOf(bin), ...program.env, PORT: String(port) },
-      readyLog: /Nest application successfully started/,
-      isReady: () =>
-        fetch(url).then(
-          ({ ok }) => ok,
-          () => false,
-        ),
-      startTimeoutMs: START_TIMEOUT_MS,
-      stopTimeoutMs: STOP_TIMEOUT_MS,
-    });
-    return { url, server };
-  });
+  const app = await startServer(main, { dir }, (port) => ({
+    program: join(bin, 'node'),
+    args: [main],
+    env: { ...environmentOf(bin), ...program.env, PORT: String(port) },
+    readyLog: /Nest application successfully started/,
+    isReady: () =>
+      fetch(`http://127.0.0.1:${String(port)}`).then(
+        ({ ok }) => ok,
+        () => false,
+      ),
+  }));
   try {
-    const { url } = app;
+    const url = `http://127.0.0.1:${String(app.port)}`;
     const key = randomUUID();
     const charge = (amount: number) =>
       fetch(`${url}/charges`, {
@@ -72,6 +60,6 @@ export async function expectOnceEach(program: Program): Promise<void> {
     const ledger = await fetch(`${url}/ledger`);
     expect(await ledger.json()).toEqual({ charges: 1, receipts: 1 });
   } finally {
-    await app.server.stop();
+    await app.stop();
   }
 }

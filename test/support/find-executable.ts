@@ -16,6 +16,28 @@ export function findExecutable(name: string, before: readonly string[] = []): st
     .find(isExecutable);
 }
 
+/** The program of a server: the one that an environment variable names, else the first of its name. */
+export function findServer(
+  name: string,
+  variable: string,
+  before: readonly string[] = [],
+): string | undefined {
+  const program = process.env[variable] ?? findExecutable(name, before);
+  return program !== undefined && isExecutable(program) ? program : undefined;
+}
+
+/** @throws Error that says how to get the server. */
+export function requireServer<Found = string>(
+  name: string,
+  variable: string,
+  found = findServer(name, variable) as Found | undefined,
+): Found {
+  if (found !== undefined) return found;
+  throw new Error(
+    `${name} was not found on PATH: install it (Debian: apt-get install ${name}) or name it in ${variable}`,
+  );
+}
+
 /** Whether there is a program of this path. */
 export function isExecutable(path: string): boolean {
   try {

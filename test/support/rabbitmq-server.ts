@@ -1,16 +1,13 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { connect } from 'amqplib';
+import { requireServer } from './find-executable.js';
 import { brokerEnvironment, controlEnvironment } from './rabbitmq/environment.js';
-import { startEpmd, type Epmd } from './rabbitmq/epmd.js';
-import { findRabbitMq, type FoundRabbitMq } from './rabbitmq/installation.js';
+import { findRabbitMq } from './rabbitmq/installation.js';
 import { hasQueueCounts } from './rabbitmq/queue-counts.js';
 import { writeSettings, type RabbitMqSettings } from './rabbitmq/settings.js';
-import { startServerProcess, type ServerProcess } from './server-process.js';
-import { START_MS } from './start-patience.js';
-import { startServerAt, type Place, type StartedServer } from './started-server.js';
+import { startServer, type Place, type StartedServer } from './start-server.js';
 
-const STOP_TIMEOUT_MS = 10_000;
 const HANDSHAKE_TIMEOUT_MS = 2_000;
 const CONTROL_TIMEOUT_MS = 30_000;
 
@@ -34,60 +31,34 @@ export interface RabbitMqServer extends StartedServer {
  * given, what is persistent survives `stop()`, and SIGKILL if its queue was saved: `saveQueues`.
  */
 export async function startRabbitMq(options: StartRabbitMqOptions = {}): Promise<RabbitMqServer> {
-  const programs = findRabbitMq();
-  if (programs === undefined) {
-    throw new Error(
-      'rabbitmq-server was not found: install it (Debian: apt-get install rabbitmq-server) or name it in RABBITMQ_SERVER_BIN',
-    );
-  }
-  const server = await startServerAt('rabbitmq', options, async (port, dir) => {
+  const programs = requireServer('rabbitmq-server', 'RABBITMQ_SERVER_BIN', findRabbitMq());
+  let epmd: StartedServer;
+  const server = await startServer('rabbitmq-server', options, async (port, dir) => {
     writeSettings(dir, options.settings ?? {});
-    const broker = await launch(programs, port, dir, await startEpmd(programs, dir));
-    if (options.dir !== undefined) return broker;
-    // An orderly end takes a second, and there is nothing to save.
-    const stop = () => {
-      broker.kill('SIGKILL');
-      return broker.stop();
-    };
-    return { ...broker, stop };
-  });
-  return { ...server, url: urlOf(server.port) };
-}
-
-async function launch(
-  programs: FoundRabbitMq,
-  port: number,
-  dir: string,
-  epmd: Epmd,
-): Promise<ServerProcess & Pick<RabbitMqServer, 'control'>> {
-  try {
-    const broker = await startServerProcess({
-      name: 'rabbitmq-server',
+    // Erlang's register of nodes, by which a broker and its tools find each other. The machine's own would let the
+    // brokers of several tests meet, and one that Erlang starts would outlive the broker.
+    epmd = await startServer('epmd', { dir }, (ownPort) => ({
+      program: programs.epmd,
+      args: ['-d', '-port', String(ownPort), '-address', '127.0.0.1'],
+      readyLog: /epmd running/,
+    }));
+    return {
       program: programs.server,
       args: [],
-      dir,
       env: brokerEnvironment(port, dir, epmd.port),
       readyLog: /completed with \d+ plugins/,
       isReady: async () => hasQueueCounts(dir) && (await takesClient(port)),
-      startTimeoutMs: START_MS,
-      stopTimeoutMs: STOP_TIMEOUT_MS,
-    });
-    return {
-      ...broker,
-      stop: async () => {
-        await broker.stop();
-        await epmd.stop();
-      },
-      control: async (...args) => {
-        const env = controlEnvironment(dir, epmd.port);
-        const options = { env, cwd: dir, timeout: CONTROL_TIMEOUT_MS };
-        return (await promisify(execFile)(programs.control, args, options)).stdout;
-      },
+      // An orderly end takes a second: only where there is something to save.
+      stopSignal: options.dir === undefined ? 'SIGKILL' : 'SIGTERM',
+      companion: epmd,
     };
-  } catch (error) {
-    await epmd.stop();
-    throw error;
-  }
+  });
+  const control = async (...args: string[]) => {
+    const env = controlEnvironment(server.dir, epmd.port);
+    const settings = { env, cwd: server.dir, timeout: CONTROL_TIMEOUT_MS };
+    return (await promisify(execFile)(programs.control, args, settings)).stdout;
+  };
+  return { ...server, control, url: urlOf(server.port) };
 }
 
 function urlOf(port: number): string {

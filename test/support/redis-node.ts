@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { onFreePort } from './on-free-port.js';
+import { onFreePort } from './free-port.js';
 import { startRedis, type RedisServer, type StartRedisOptions } from './redis-server.js';
 
 /** A paused server accepts a connection and never answers. */

@@ -9,8 +9,12 @@ import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { findPostgres } from '../../support/installed-postgres.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
-import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
-import { copyPostgres, type PostgresStandby } from '../../support/postgres-standby.js';
+import {
+  copyPostgres,
+  startPostgres,
+  type PostgresServer,
+  type PostgresStandby,
+} from '../../support/postgres-server.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
 
 @Controller()

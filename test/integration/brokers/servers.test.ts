@@ -15,7 +15,7 @@ import { findNats, startNats } from '../../support/nats-server.js';
 import { queueDepth, queueLength, saveQueues } from '../../support/rabbitmq-queues.js';
 import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
 import { findRabbitMq } from '../../support/rabbitmq/installation.js';
-import type { StartedServer } from '../../support/started-server.js';
+import type { StartedServer } from '../../support/start-server.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { until } from '../redis/support/until.js';
 import { brokers } from './support/brokers.js';

@@ -1,5 +1,5 @@
 import { dirname, join } from 'node:path';
-import { findExecutable, isExecutable } from '../find-executable.js';
+import { findExecutable, findServer } from '../find-executable.js';
 
 /** Debian's program on PATH changes to the user `rabbitmq`, who has no business here; this is the server's own. */
 const DEBIAN_FOLDER = '/usr/lib/rabbitmq/bin';
@@ -14,9 +14,8 @@ export interface FoundRabbitMq {
 
 /** The rabbitmq-server that RABBITMQ_SERVER_BIN names, else Debian's, else one on PATH; with an Erlang. */
 export function findRabbitMq(): FoundRabbitMq | undefined {
-  const server =
-    process.env.RABBITMQ_SERVER_BIN ?? findExecutable('rabbitmq-server', [DEBIAN_FOLDER]);
+  const server = findServer('rabbitmq-server', 'RABBITMQ_SERVER_BIN', [DEBIAN_FOLDER]);
   const epmd = findExecutable('epmd');
-  if (server === undefined || epmd === undefined || !isExecutable(server)) return undefined;
+  if (server === undefined || epmd === undefined) return undefined;
   return { server, control: join(dirname(server), 'rabbitmqctl'), epmd };
 }

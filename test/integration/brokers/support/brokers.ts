@@ -2,7 +2,7 @@ import { findMosquitto, startMosquitto } from '../../../support/mosquitto-server
 import { findNats, startNats } from '../../../support/nats-server.js';
 import { startRabbitMq } from '../../../support/rabbitmq-server.js';
 import { findRabbitMq } from '../../../support/rabbitmq/installation.js';
-import type { Place, StartedServer } from '../../../support/started-server.js';
+import type { Place, StartedServer } from '../../../support/start-server.js';
 
 export interface Broker {
   readonly name: string;
