@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from './free-port.js';
 import { newDatabase } from './new-database.js';
-import { startServer, type Place, type ServerCommand, type StartedServer } from './start-server.js';
+import { startServer, type ServerCommand, type StartedServer } from './start-server.js';
 
 const USER = 'postgres';
 

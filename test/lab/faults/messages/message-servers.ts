@@ -8,7 +8,7 @@ import { projectRoot } from '../../../support/project-root.js';
 import { startRabbitMq } from '../../../support/rabbitmq-server.js';
 import { startRedis } from '../../../support/redis-server.js';
 import type { SharedServer } from '../../../support/shared-servers/kinds.js';
-import type { StartedServer } from '../../../support/started-server.js';
+import type { StartedServer } from '../../../support/start-server.js';
 import { toJavaScript } from '../../../support/to-javascript.js';
 import { COMPILED_FILES, COMPILED_LIBRARY, compileWorker } from '../compile-worker.js';
 import type { Mutant } from './mutant.js';
