@@ -26,6 +26,14 @@ export function documentedFiles(): DocumentedFile[] {
   );
 }
 
+/** A page's samples that shall compile as they stand. */
+export interface DocumentedPage {
+  readonly page: string;
+  readonly samples: readonly string[];
+  /** What the page leaves to its reader: name → text. */
+  readonly otherFiles: Readonly<Record<string, string>>;
+}
+
 /**
  * What the compiler says of samples, as files of `test`, where the package finds itself by its own name.
  *
@@ -35,9 +43,17 @@ export function complaintsAbout(
   samples: readonly string[],
   otherFiles: Readonly<Record<string, string>>,
 ): string[] {
-  const files = new Map(Object.entries(otherFiles));
-  const sources = samples.map((code, index) => ({ place: `sample ${index}`, code }));
-  return complaints(sources, files, {}).map(({ place, text }) => `${place}: ${text}`);
+  return complaintsOnPages([{ page: 'the page', samples, otherFiles }]);
+}
+
+/** The same of several pages, which see nothing of each other: the compiler reads all that they import once. */
+export function complaintsOnPages(pages: readonly DocumentedPage[]): string[] {
+  const projects = pages.map(({ page, samples, otherFiles }, index) => ({
+    folder: `sample-page-${index}`,
+    sources: samples.map((code, at) => ({ place: `${page}, ${at}`, code })),
+    otherFiles,
+  }));
+  return complaints(projects, {}).map(({ place, text }) => `${place}: ${text}`);
 }
 
 /** What a page leaves to its reader: an unknown name, an unknown file. */
@@ -51,8 +67,8 @@ const FIRST_OF_TYPES = 2000;
  * types only where nothing is left to the reader: the tests of the pages bring it, and see the rest.
  */
 export function complaintsInCommonJs(sources: readonly DocumentedFile[]): string[] {
-  const packageJson = new Map([['package.json', '{ "type": "commonjs" }']]);
-  const found = complaints(sources, packageJson, {
+  const otherFiles = { 'package.json': '{ "type": "commonjs" }' };
+  const found = complaints([{ folder: 'sample-project', sources, otherFiles }], {
     target: ts.ScriptTarget.ES2023,
     verbatimModuleSyntax: false,
     esModuleInterop: true,
@@ -69,35 +85,49 @@ export function complaintsInCommonJs(sources: readonly DocumentedFile[]): string
     .map(({ place, text }) => `${place}: ${text}`);
 }
 
-function complaints(
-  sources: readonly DocumentedFile[],
-  otherFiles: ReadonlyMap<string, string>,
-  own: ts.CompilerOptions,
-) {
-  const pathOf = (name: string) => join(projectRoot, 'test', name);
-  // A folder of its own where there is a package.json.
-  const folder = otherFiles.has('package.json') ? 'sample-project' : '.';
-  const paths = sources.map((_, index) => pathOf(join(folder, `sample-${index}-of-a-page.ts`)));
+/** Files in a folder of their own below `test`, which is not there. */
+interface Project {
+  readonly folder: string;
+  readonly sources: readonly DocumentedFile[];
+  readonly otherFiles: Readonly<Record<string, string>>;
+}
+
+function complaints(projects: readonly Project[], own: ts.CompilerOptions) {
+  const pathOf = (...names: string[]) => join(projectRoot, 'test', ...names);
+  const folders = new Set(projects.map(({ folder }) => pathOf(folder)));
+  const sources = projects.flatMap(({ folder, sources: ofProject }) =>
+    ofProject.map(({ place, code }, index) => ({
+      place,
+      path: pathOf(folder, `sample-${index}-of-a-page.ts`),
+      code,
+    })),
+  );
   const files = new Map([
-    ...[...otherFiles].map(([name, text]) => [pathOf(join(folder, name)), text] as const),
-    ...paths.map((path, index) => [path, sources[index]?.code ?? ''] as const),
+    ...projects.flatMap(({ folder, otherFiles }) =>
+      Object.entries(otherFiles).map(([name, text]) => [pathOf(folder, name), text] as const),
+    ),
+    ...sources.map(({ path, code }) => [path, code] as const),
   ]);
   const config = ts.readConfigFile(pathOf('tsconfig.json'), (name) => ts.sys.readFile(name));
   const { options } = ts.parseJsonConfigFileContent(config.config, ts.sys, pathOf('.'));
   const all = { ...options, ...own };
   const host = ts.createCompilerHost(all);
-  host.directoryExists = (name) => name === pathOf(folder) || ts.sys.directoryExists(name);
+  host.directoryExists = (name) => folders.has(name) || ts.sys.directoryExists(name);
   host.fileExists = (name) => files.has(name) || ts.sys.fileExists(name);
   host.readFile = (name) => files.get(name) ?? ts.sys.readFile(name);
-  const program = ts.createProgram(paths, all, host);
-  return paths.flatMap((path, index) => {
+  const program = ts.createProgram(
+    sources.map(({ path }) => path),
+    all,
+    host,
+  );
+  return sources.flatMap(({ place, path }) => {
     const source = program.getSourceFile(path);
     const found = [
       ...program.getSyntacticDiagnostics(source),
       ...program.getSemanticDiagnostics(source),
     ];
     return found.map(({ code, messageText }) => ({
-      place: sources[index]?.place ?? '',
+      place,
       code,
       text: ts.flattenDiagnosticMessageText(messageText, '\n'),
     }));
