@@ -10,12 +10,13 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { scriptCalls } from '../../support/script-calls.js';
+import { isTestAll } from '../../support/test-all.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { useRedis } from '../../support/use-redis.js';
 import type { ProcessSettings } from './settings.js';
 
 const SCRIPT = fileURLToPath(new URL('process.ts', import.meta.url));
-const KEYS = 200;
+const KEYS = isTestAll ? 200 : 40;
 const KEYS_AT_ONCE = 10;
 const COPIES_AT_ONCE = 6;
 const ROUNDS_LATER = 3;

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { outsideEnvironment } from '../../support/packed-package.js';
+import { isTestAll } from '../../support/test-all.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { usePostgres } from '../../support/use-postgres.js';
 
@@ -24,7 +25,6 @@ const ABOVE = [
 
 /** What came of one decorator in one place. */
 interface Told {
-  readonly platform: string;
   readonly name: string;
   readonly where: string;
   readonly isTransaction: boolean;
@@ -37,7 +37,7 @@ let told: Told[];
 beforeAll(async () => {
   const { stdout } = await promisify(execFile)(
     process.execPath,
-    [...typescriptNodeOptions, SCRIPT, await server.newDatabase()],
+    [...typescriptNodeOptions, SCRIPT, await server.newDatabase(), String(Number(isTestAll))],
     { env: outsideEnvironment(), maxBuffer: 10_000_000 },
   );
   const lines = stdout.trim().split('\n');
@@ -45,11 +45,9 @@ beforeAll(async () => {
 }, 120_000);
 
 const rowsOf = (names: readonly string[], places: readonly string[]) =>
-  ['express', 'fastify'].flatMap((platform) =>
-    names.flatMap((name) => places.map((where) => ({ platform, name, where }))),
-  );
+  names.flatMap((name) => places.map((where) => ({ name, where })));
 
-const of = (row: Pick<Told, 'platform' | 'name' | 'where'>) =>
+const of = (row: Pick<Told, 'name' | 'where'>) =>
   told.find((one) => Object.entries(row).every(([member, value]) => one[member] === value))!;
 
 const created = (execution: number, replayed = false) => ({
@@ -62,7 +60,7 @@ const declined = (replayed = false) => ({ status: 402, replayed, json: { executi
 describe.each([
   ...rowsOf([TYPEORM, SPAN, CLS, CLS_TRANSACTION], [...ABOVE, ...BELOW]),
   ...rowsOf([MIKRO_ORM], BELOW),
-])('$platform: $name $where', (row) => {
+])('$name $where', (row) => {
   it('one effect for two requests', () => {
     expect(of(row).kept).toEqual({
       answers: [created(1), created(1, true)],
@@ -131,7 +129,7 @@ describe.each([
 });
 
 it.each(rowsOf([MIKRO_ORM], ABOVE))(
-  '$platform: $name $where is refused at the start, for it copies no metadata',
+  '$name $where is refused at the start, for it copies no metadata',
   (row) => {
     const { code, message } = of(row).refused;
     expect(code).toBe('idempotency_options_invalid');

@@ -143,16 +143,16 @@ async function tell(platform: Platform, decorator: OtherDecorator, place: Place)
   }
 }
 
-const url = String(process.argv[2]);
+const [url = '', turn] = process.argv.slice(2);
 await migrate({ url });
 const disconnect = await connectPackages(url);
-for (const platform of PLATFORMS) {
-  for (const decorator of otherDecorators) {
-    for (const [where, place] of Object.entries(PLACES)) {
-      const { name, isTransaction } = decorator;
-      const told = await tell(platform, decorator, place);
-      console.log(JSON.stringify({ platform, name, where, isTransaction, ...told }));
-    }
+for (const [row, decorator] of otherDecorators.entries()) {
+  for (const [column, [where, place]] of Object.entries(PLACES).entries()) {
+    // The platforms take turns: each decorator, and each place, is seen on both.
+    const platform = PLATFORMS[(row + column + Number(turn)) % PLATFORMS.length]!;
+    const { name, isTransaction } = decorator;
+    const told = await tell(platform, decorator, place);
+    console.log(JSON.stringify({ platform, name, where, isTransaction, ...told }));
   }
 }
 await disconnect();
