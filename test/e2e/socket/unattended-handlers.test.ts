@@ -1,0 +1,199 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { UseInterceptors, type NestInterceptor } from '@nestjs/common';
+import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
+import { Idempotent, type IdempotencyEventType } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
+import { timeout } from 'rxjs';
+import { useStores } from '../../support/http/combinations.js';
+import type { Scenario } from '../../support/http/scenario.js';
+import { Tally } from '../../support/http/tally.js';
+import { InScenario, payloadOf, scenarioIn } from './support/in-scenario.js';
+import { KnownCallers } from './support/known-callers.js';
+import { startSocketApp, type SocketApp } from './support/socket-app.js';
+import { socketCombinations, socketPlatforms } from './support/socket-platforms.js';
+
+/** Stands inside of the layer, and does not wait for as long as the handler takes the first time. */
+const impatient: NestInterceptor = {
+  intercept: (context, next) =>
+    scenarioIn(context).executions > 0 ? next.handle() : next.handle().pipe(timeout(30)),
+};
+
+@WebSocketGateway()
+class Payments extends KnownCallers {
+  @SubscribeMessage('pay')
+  @Idempotent({ whenInProgress: 'wait', waitTimeoutMs: 60_000 })
+  async pay(@InScenario() scenario: Scenario) {
+    return { event: 'paid', data: await scenario.answer() };
+  }
+
+  @UseInterceptors(impatient)
+  @SubscribeMessage('pay-in-time')
+  @Idempotent()
+  async payInTime(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'break') throw new Error('planned');
+    return { event: 'paid', data: { execution } };
+  }
+}
+
+const stores = useStores();
+
+describe.each(socketCombinations)(
+  'a client that leaves, on $platform with $store',
+  ({ platform, store }) => {
+    let app: SocketApp;
+    /** Messages whose first begin the store has answered; who waits, asks again. */
+    const begun = new Tally();
+
+    beforeAll(async () => {
+      const counting = stores.fresh(store);
+      const begin = counting.begin.bind(counting);
+      const seen = new Set<unknown>();
+      counting.begin = async (command) => {
+        const reply = await begin(command);
+        if (!seen.has(command.token)) begun.add();
+        seen.add(command.token);
+        return reply;
+      };
+      app = await startSocketApp({ platform, store: counting, gateways: [Payments] });
+    });
+
+    afterAll(() => app.close());
+
+    /** Its client has left, and its handler is at its gate. */
+    async function leftInProgress(): Promise<Scenario> {
+      const scenario = app.scenario();
+      scenario.gate.close();
+      const client = await app.connect('alice');
+      client.send('pay', payloadOf(scenario));
+      await scenario.started.reached(1);
+      await client.close();
+      return scenario;
+    }
+
+    it('does not abort the handler, and gets its answer when it comes back', async () => {
+      const scenario = await leftInProgress();
+      const completed = app.next('completed');
+      scenario.gate.open();
+      await completed;
+      const after = await app.connect('alice');
+      expect(await after.ask('pay', payloadOf(scenario))).toEqual({
+        event: 'paid',
+        data: { execution: 1 },
+      });
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('gets the answer also when it is back before the handler is done', async () => {
+      const scenario = await leftInProgress();
+      const after = await app.connect('alice');
+      const answer = after.ask('pay', payloadOf(scenario));
+      scenario.gate.open();
+      expect(await answer).toEqual({ event: 'paid', data: { execution: 1 } });
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('is no longer waited for, while others go on waiting', async () => {
+      const scenario = app.scenario();
+      scenario.gate.close();
+      const [first, leaving, staying] = await Promise.all([
+        app.connect('alice'),
+        app.connect('alice'),
+        app.connect('alice'),
+      ]);
+      const answer = first.ask('pay', payloadOf(scenario));
+      await scenario.started.reached(1);
+      const before = begun.count;
+      const stayed = staying.ask('pay', payloadOf(scenario));
+      leaving.send('pay', payloadOf(scenario));
+      await begun.reached(before + 2);
+
+      const waited = app.next('waited');
+      await leaving.close();
+      // The handler is still at its gate: nothing but the client's leaving can have ended that.
+      await waited;
+      expect(scenario.passed.count).toBe(0);
+
+      scenario.gate.open();
+      expect(await answer).toEqual({ event: 'paid', data: { execution: 1 } });
+      expect(await stayed).toEqual({ event: 'paid', data: { execution: 1 } });
+      expect(scenario.executions).toBe(1);
+    });
+  },
+);
+
+describe.each(socketPlatforms)(
+  'a handler on %s that goes on after an interceptor inside of the layer has given up on it',
+  (platform) => {
+    let app: SocketApp;
+    beforeAll(async () => {
+      app = await startSocketApp({ platform, store: memoryStore(), gateways: [Payments] });
+    });
+    afterAll(() => app.close());
+
+    /** Asks once in vain, and again once the store has been told how the handler ended. */
+    async function askTwice(scenario: Scenario, end: IdempotencyEventType) {
+      const client = await app.connect('alice');
+      scenario.gate.close();
+      const first = await client.ask('pay-in-time', payloadOf(scenario));
+      expect(first).toMatchObject({ event: 'exception', data: { status: 'error' } });
+      const inBetween = await client.ask('pay-in-time', payloadOf(scenario));
+      const ended = app.next(end);
+      scenario.gate.open();
+      await ended;
+      return { inBetween, afterwards: await client.ask('pay-in-time', payloadOf(scenario)) };
+    }
+
+    it('is not run beside itself, and its success counts', async () => {
+      const scenario = app.scenario();
+      const { inBetween, afterwards } = await askTwice(scenario, 'completed');
+      expect(inBetween.data).toMatchObject({ code: 'idempotency_in_progress' });
+      expect(afterwards.data).toMatchObject({ code: 'idempotency_response_not_kept' });
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('and fails then may be asked again', async () => {
+      const scenario = app.scenario();
+      scenario.plan = ['break'];
+      const { inBetween, afterwards } = await askTwice(scenario, 'released');
+      expect(inBetween.data).toMatchObject({ code: 'idempotency_in_progress' });
+      expect(afterwards).toEqual({ event: 'paid', data: { execution: 2 } });
+    });
+  },
+);
+
+describe.each(socketCombinations)(
+  'the shutdown on $platform with $store',
+  ({ platform, store }) => {
+    it('waits for the running handler, tells its answer, and begins nothing more', async () => {
+      const app = await startSocketApp({
+        platform,
+        store: stores.fresh(store),
+        gateways: [Payments],
+      });
+      const running = app.scenario();
+      running.gate.close();
+      const [client, other] = await Promise.all([app.connect('alice'), app.connect('alice')]);
+      const answer = client.ask('pay', payloadOf(running));
+      await running.started.reached(1);
+
+      const closed = app.nest.close();
+      let late = app.scenario();
+      let refusal = await other.ask('pay', payloadOf(late));
+      while (refusal.event === 'paid') {
+        late = app.scenario();
+        refusal = await other.ask('pay', payloadOf(late));
+      }
+      expect(refusal).toMatchObject({
+        event: 'exception',
+        data: { code: 'idempotency_shutting_down', retryAfterMs: 1_000 },
+      });
+      expect(late.executions).toBe(0);
+
+      running.gate.open();
+      expect(await answer).toEqual({ event: 'paid', data: { execution: 1 } });
+      await Promise.all([client.close(), other.close()]);
+      await closed;
+    });
+  },
+);
