@@ -1,15 +1,18 @@
 import { describe, expect, it } from '@jest/globals';
 import { Controller, UseInterceptors, type NestInterceptor } from '@nestjs/common';
 import { ClientProxyFactory, MessagePattern, RmqRecordBuilder } from '@nestjs/microservices';
-import { Idempotent } from 'nestjs-idempotency';
+import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { lastValueFrom, NEVER, timeout, toArray } from 'rxjs';
 import { until } from '../../integration/redis/support/until.js';
+import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { emitOrder, orders } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';
+import { useDrivenTime } from './support/use-driven-time.js';
 
 const { consumers, openQueue } = useBroker();
+const { now, pass } = useDrivenTime();
 
 /** Stands inside of the layer, and does not wait for as long as the handler takes the first time. */
 function impatient(): NestInterceptor {
@@ -147,8 +150,10 @@ describe('a handler that goes on after an interceptor inside of the layer has gi
   });
 });
 
+/** Less than two of the connection's heartbeats, whose time passes with it. */
+const ENDING_MS = 2_000;
 /** The lease ends with the time that an attempt has: neither is over before the other. */
-const ENDING = { leaseMs: 400, maxExecutionMs: 400 };
+const ENDING = { leaseMs: ENDING_MS, maxExecutionMs: ENDING_MS };
 
 describe('a message whose handler is not done when its time is over', () => {
   it('is acknowledged then, where the handler had done so, and stops the queue no longer', async () => {
@@ -162,11 +167,13 @@ describe('a message whose handler is not done when its time is over', () => {
     await consumers.start(
       queue,
       controller,
-      { store: memoryStore(), shutdownTimeoutMs: 0 },
+      { store: memoryStore({ now }), shutdownTimeoutMs: 0 },
       { prefetch: 1 },
     );
     await emitOrder(queue, 1);
     await emitOrder(queue, 2);
+    await until(() => runs.length === 1);
+    await pass(ENDING_MS);
     await until(() => runs.includes(2));
     await queue.isEmpty();
     expect(runs).toEqual([1, 2]);
@@ -179,10 +186,12 @@ describe('a message whose handler is not done when its time is over', () => {
     const { events } = await consumers.start(
       queue,
       orders(() => work.run(), ENDING),
-      { store: memoryStore() },
+      { store: memoryStore({ now }) },
       { configure: (app) => app.useGlobalGuards(guard) },
     );
     await emitOrder(queue, 1);
+    await until(() => work.runs === 1);
+    await pass(ENDING_MS);
     await until(() => events.some(({ type }) => type === 'lease_lost'));
     expect(await queue.depth()).toMatchObject({ ready: 0, unacked: 1 });
     work.gate.open();
@@ -190,5 +199,99 @@ describe('a message whose handler is not done when its time is over', () => {
     expect(counted.count).toBe(1);
     expect(work.runs).toBe(1);
     expect(events).toContainEqual(expect.objectContaining({ type: 'completed', late: true }));
+  });
+});
+
+/** The handler of the first order acknowledges when its gate opens, and never ends. */
+function firstNeverEnds(options: IdempotencyOptions) {
+  const runs: number[] = [];
+  const gate = new Gate();
+  gate.close();
+  const controller = orders(({ id, channel, message }) => {
+    runs.push(id);
+    if (id !== 1) return undefined;
+    void gate.pass().then(() => channel.ack(message));
+    return NEVER;
+  }, options);
+  return { controller, runs, gate };
+}
+
+describe('a handler that speaks late', () => {
+  it('that hands its message back after an interceptor has given up on it gets it again', async () => {
+    const queue = await openQueue();
+    const gate = new Gate();
+    gate.close();
+    let arrived = 0;
+    let runs = 0;
+    const impatient: NestInterceptor = {
+      intercept: (_, next) => (runs > 0 ? next.handle() : next.handle().pipe(timeout(30))),
+    };
+    const controller = orders(
+      async ({ channel, message }) => {
+        runs += 1;
+        if (runs > 1) return;
+        await gate.pass();
+        channel.nack(message);
+      },
+      {},
+      impatient,
+    );
+    const guard = { canActivate: () => (arrived += 1) > 0 };
+    await consumers.start(
+      queue,
+      controller,
+      { store: memoryStore() },
+      { configure: (app) => app.useGlobalGuards(guard) },
+    );
+    await emitOrder(queue, 1);
+    await until(() => arrived >= 2);
+    gate.open();
+    await queue.isEmpty();
+    expect(runs).toBe(2);
+  });
+
+  it('that acknowledges after its key was lost, and never ends, stops the queue no longer', async () => {
+    const queue = await openQueue();
+    const { controller, runs, gate } = firstNeverEnds(ENDING);
+    const { events } = await consumers.start(
+      queue,
+      controller,
+      { store: memoryStore({ now }), shutdownTimeoutMs: 0 },
+      { prefetch: 1 },
+    );
+    await emitOrder(queue, 1);
+    await emitOrder(queue, 2);
+    await until(() => runs.length === 1);
+    await pass(ENDING_MS);
+    await until(() => events.some(({ type }) => type === 'lease_lost'));
+    gate.open();
+    await until(() => runs.includes(2));
+    await queue.isEmpty();
+  });
+
+  // Acknowledged between the two losses of its key: 'expired' and 'max_execution'.
+  it('that acknowledges after its lease has run out, and never ends, stops the queue no longer', async () => {
+    const queue = await openQueue();
+    const store = new FaultyStore(memoryStore({ now }));
+    store.always(unavailable, 'extend');
+    const { controller, runs, gate } = firstNeverEnds({ ...ENDING, maxExecutionMs: 2 * ENDING_MS });
+    const { events } = await consumers.start(
+      queue,
+      controller,
+      { store, shutdownTimeoutMs: 0 },
+      { prefetch: 1 },
+    );
+    await emitOrder(queue, 1);
+    await emitOrder(queue, 2);
+    await until(() => runs.length === 1);
+    await pass(ENDING_MS);
+    await until(() => events.some(({ type }) => type === 'lease_lost'));
+    gate.open();
+    await pass(ENDING_MS);
+    await until(() =>
+      events.some((event) => event.type === 'lease_lost' && event.reason === 'max_execution'),
+    );
+    await until(() => runs.includes(2));
+    await queue.isEmpty();
   });
 });

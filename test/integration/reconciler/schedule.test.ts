@@ -1,5 +1,5 @@
 import { Injectable, type BeforeApplicationShutdown, type OnModuleInit } from '@nestjs/common';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   IdempotencyOptionsError,
@@ -12,6 +12,7 @@ import {
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { FaultyStore, misconfigured, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
+import { driveTimers } from '../../support/standing-time.js';
 import { abandon, LEASE_MS, recordOf, type AbandonedCall } from './support/abandon.js';
 import { reconcilingApp, type ReconcilingApp } from './support/reconciling-app.js';
 
@@ -20,9 +21,11 @@ const OFTEN = { intervalMs: 100, afterMs: 0 };
 let apps: ReconcilingApp[] = [];
 let now = Date.UTC(2026, 0, 1);
 
+beforeEach(() => driveTimers(true));
 afterEach(async () => {
   for (const { nest } of apps) await nest.close();
   apps = [];
+  jest.useRealTimers();
 });
 
 async function started(options: IdempotencyModuleOptions, providers: (new () => object)[] = []) {
@@ -57,8 +60,9 @@ class ListingStore extends MemoryIdempotencyStore {
   }
 }
 
+/** Lets time pass until it is so. */
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await condition())) await delay(5);
+  while (!(await condition())) await jest.advanceTimersByTimeAsync(20);
 }
 
 describe('The reconciler', () => {
@@ -284,7 +288,7 @@ describe('The shutdown', () => {
     await until(() => store.asked > 1);
     await nest.close();
     const { asked } = store;
-    await delay(3 * OFTEN.intervalMs);
+    await jest.advanceTimersByTimeAsync(3 * OFTEN.intervalMs);
     expect(store.asked).toBe(asked);
     expect(await reconciler.reconcile()).toMatchObject({ coverage: 'not_my_turn' });
   });

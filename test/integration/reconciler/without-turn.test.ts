@@ -13,6 +13,7 @@ import { recoverableCall } from '../../../lib/transports/call/call-recovery.js';
 import { noServices } from '../../support/no-services.js';
 import { sharedServer } from '../../support/shared-servers/use-shared-server.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
+import { isTestAll } from '../../support/test-all.js';
 import { sharedDatabase } from '../../support/use-postgres.js';
 import { abandon, recordOf, type AbandonedCall } from './support/abandon.js';
 
@@ -34,11 +35,13 @@ const STORES = {
   },
 };
 
-describe.each(Object.entries(STORES))('Without a turn, on %s', (_, start) => {
+const name = isTestAll ? 'PostgreSQL' : 'Redis';
+
+describe(`Without a turn, on ${name}`, () => {
   const stores: IdempotencyStore[] = [];
 
   beforeAll(async () => {
-    const open = await start();
+    const open = await STORES[name]();
     stores.push(...Array.from({ length: AT_ONCE }, () => open()));
   }, START_HOOK_MS);
   afterAll(async () => {

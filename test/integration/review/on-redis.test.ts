@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import type { IdempotencyEvent, OperationRejectedError } from 'nestjs-idempotency';
 import { redisStore, RedisIdempotencyStore } from 'nestjs-idempotency/redis';
@@ -7,6 +7,9 @@ import { loadScripts } from '../../../lib/stores/redis/lua-scripts.js';
 import type { Fault } from '../../support/faulty-store.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
+import { standStill } from '../../support/stand-still.js';
+import { driveTimers } from '../../support/standing-time.js';
+import { isTestAll } from '../../support/test-all.js';
 import { newClaim, success, Worker } from '../engine/support/worker.js';
 import { beginCommand } from '../redis/support/commands.js';
 import { Caller, newCall } from './support/caller.js';
@@ -41,37 +44,43 @@ async function recordStates(keyPrefix: string): Promise<Record<string, number>> 
 }
 
 describe('a process that shuts down under a burst of requests', () => {
-  it.each([0, 1, 3, 10, 30])('%d ms after they came leaves no record in progress', async (ms) => {
-    const keyPrefix = randomUUID();
-    const store = redisStore({ url: redis.url, keyPrefix, onConnectionError: () => undefined });
-    await store.open();
-    const caller = new Caller(store);
-    let executions = 0;
-    const call = () =>
-      caller
-        .call(newCall({ commandTimeoutMs: 10_000, saveTimeoutMs: 10_000 }), () => (executions += 1))
-        .then(
-          () => 'done',
-          (error: unknown) => (error as OperationRejectedError).code,
-        );
-    const calls = Array.from({ length: 300 }, call);
-    await new Promise((resolve) => setTimeout(resolve, ms));
-    expect(await caller.engine.drain()).toBe(0);
-    await store.close();
-    const results = await Promise.all(calls);
-    const done = results.filter((result) => result === 'done').length;
-    expect(done).toBe(executions);
-    expect(new Set(results)).toEqual(
-      new Set([
-        ...(done > 0 ? ['done'] : []),
-        ...(done < 300 ? ['idempotency_shutting_down'] : []),
-      ]),
-    );
-    const { c = 0, r = 0, ...others } = await recordStates(keyPrefix);
-    expect(others).toEqual({});
-    expect(c).toBe(done);
-    expect(r).toBeLessThanOrEqual(300 - done);
-  });
+  it.each(isTestAll ? [0, 1, 10, 30] : [3])(
+    '%d ms after they came leaves no record in progress',
+    async (ms) => {
+      const keyPrefix = randomUUID();
+      const store = redisStore({ url: redis.url, keyPrefix, onConnectionError: () => undefined });
+      await store.open();
+      const caller = new Caller(store);
+      let executions = 0;
+      const call = () =>
+        caller
+          .call(
+            newCall({ commandTimeoutMs: 10_000, saveTimeoutMs: 10_000 }),
+            () => (executions += 1),
+          )
+          .then(
+            () => 'done',
+            (error: unknown) => (error as OperationRejectedError).code,
+          );
+      const calls = Array.from({ length: 300 }, call);
+      await new Promise((resolve) => setTimeout(resolve, ms));
+      expect(await caller.engine.drain()).toBe(0);
+      await store.close();
+      const results = await Promise.all(calls);
+      const done = results.filter((result) => result === 'done').length;
+      expect(done).toBe(executions);
+      expect(new Set(results)).toEqual(
+        new Set([
+          ...(done > 0 ? ['done'] : []),
+          ...(done < 300 ? ['idempotency_shutting_down'] : []),
+        ]),
+      );
+      const { c = 0, r = 0, ...others } = await recordStates(keyPrefix);
+      expect(others).toEqual({});
+      expect(c).toBe(done);
+      expect(r).toBeLessThanOrEqual(300 - done);
+    },
+  );
 });
 
 describe('a command whose script the server does not know', () => {
@@ -97,10 +106,14 @@ describe('a command whose script the server does not know', () => {
 });
 
 describe('a process whose event loop was blocked for longer than the lease', () => {
+  afterEach(() => void jest.useRealTimers());
+
   it('has not lost it when the reply to its heartbeat came meanwhile', async () => {
     await loadAll();
+    const leaseMs = 6_000;
+    driveTimers(true);
     const worker = new Worker(freshStore());
-    const attempt = await worker.run(newClaim({ leaseMs: 1_200, commandTimeoutMs: 5_000 }));
+    const attempt = await worker.run(newClaim({ leaseMs, commandTimeoutMs: 2 * leaseMs }));
     const { signal } = attempt;
     const blocked = new Promise<void>((resolve) => {
       const blocking: Fault = (execute) => {
@@ -108,8 +121,9 @@ describe('a process whose event loop was blocked for longer than the lease', () 
         // A turn later, for the client writes its commands at the end of one.
         setImmediate(() =>
           setImmediate(() => {
-            const end = performance.now() + 1_000;
-            while (performance.now() < end);
+            // The reply comes, and nobody reads it before all of that time has passed.
+            standStill(200);
+            jest.advanceTimersByTime((5 / 6) * leaseMs);
             resolve();
           }),
         );
@@ -117,6 +131,7 @@ describe('a process whose event loop was blocked for longer than the lease', () 
       };
       worker.store.next('extend', blocking);
     });
+    jest.advanceTimersByTime(leaseMs / 3);
     await blocked;
     for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
     expect(signal.aborted).toBe(false);
