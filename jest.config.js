@@ -4,7 +4,7 @@ const parts = JSON.parse(readFileSync(new URL('test/parts.json', import.meta.url
 
 /** @type {import('jest').Config} */
 const shared = {
-  testEnvironment: 'node',
+  testEnvironment: '<rootDir>/test/run/environment.mjs',
   roots: ['<rootDir>/test'],
   extensionsToTreatAsEsm: ['.ts'],
   moduleNameMapper: {
@@ -51,6 +51,7 @@ const shared = {
 export default {
   globalSetup: './test/support/shared-servers/set-up.mjs',
   globalTeardown: './test/support/shared-servers/tear-down.mjs',
+  testSequencer: './test/run/sequencer.mjs',
   testTimeout: 30_000,
   projects: [
     {

@@ -18,7 +18,7 @@ const SCREENSHOTS = join(tmpdir(), 'nestjs-idempotency-screenshots');
 type Shown = Readonly<Record<string, string>>;
 
 const chromium = findChromium();
-// Without one, `npm test` has said what is missing: test/support/provision/chromium.ts.
+// Without one, `npm test` has said what is missing: test/support/provision.
 const describeInBrowser = chromium === undefined ? describe.skip : describe;
 
 /** `npm test` sees to the double click, the lost answer and the headers; `npm run test:all` to all of it. */

@@ -24,7 +24,7 @@ export const embeddedPostgres: PostgresUnderTest = {
 
 const found = findPostgres();
 
-/** The machine's own. Without one, `npm test` has said what is missing: test/support/provision/postgres.ts. */
+/** The machine's own. Without one, `npm test` has said what is missing: test/support/provision. */
 export const installedPostgres: PostgresUnderTest | undefined = found && {
   name: `PostgreSQL ${found.majorVersion}, installed`,
   shared: 'postgres-installed',

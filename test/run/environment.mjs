@@ -1,0 +1,25 @@
+import { appendFileSync } from 'node:fs';
+import { TestEnvironment } from 'jest-environment-node';
+import { cpuOfThisProcess } from './cpu.mjs';
+
+/** Notes in TEST_COSTS what a test file has cost its worker, and the children that the worker has waited for. */
+export default class CostEnvironment extends TestEnvironment {
+  constructor(config, context) {
+    const before = process.env.TEST_COSTS && cpuOfThisProcess();
+    super(config, context);
+    this.file = context.testPath;
+    this.before = before;
+  }
+
+  async teardown() {
+    await super.teardown();
+    if (!this.before) return;
+    const { own, children } = cpuOfThisProcess();
+    const cost = {
+      file: this.file,
+      own: own - this.before.own,
+      children: children - this.before.children,
+    };
+    appendFileSync(process.env.TEST_COSTS, `${JSON.stringify(cost)}\n`);
+  }
+}

@@ -1,0 +1,118 @@
+/** `npm test`, `npm run test:all` and `npm run test:load`: see HELP. */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { loadavg, tmpdir } from 'node:os';
+import { join, relative } from 'node:path';
+import { cpuOfMachine, cpuOfThisProcess } from './cpu.mjs';
+import { runJest } from './run-jest.mjs';
+import { printCosts } from './print-costs.mjs';
+
+const HELP = `
+npm test [-- PATH… and options of Jest]      every clause, script and kind of fault once
+npm run test:load [-- the same]              the same beside two busy loops
+npm run test:all [-- PART… or the same]      more seeds, pairs, versions and strikes, by the parts of test/parts.json
+npm run test:all -- --changed                only the parts whose digest differs from that in .ci/verified
+
+A file that fails is run once more by itself. If that passes, it is flaky: it is named, and more than two fail the run.
+What is not installed is installed with apt-get where that is possible. Otherwise its tests are left out, unless CI is set:
+then the run fails. A run of test:all on a clean tree writes the digests of the parts that passed into .ci/verified.
+
+TEST_MINUTES    ends the run after that time, with the result so far
+TEST_VERDICT    a file for { passed, failed, flaky }
+Sizes: CLIENT_PAYMENTS DIFFERENTIAL_CALLS DIFFERENTIAL_SEQUENCES ENDURANCE_REPLAYS FUZZ_REQUESTS FUZZ_SEED PAYLOAD_KEYS
+Programs: REDIS_SERVER_BIN POSTGRES_BIN RABBITMQ_SERVER_BIN NATS_SERVER_BIN MOSQUITTO_BIN CHROMIUM_BIN CC
+`.trim();
+
+const MAX_FLAKY = 2;
+
+/** It ends with its parent. */
+const BUSY_LOOP = 'const parent = process.ppid; while (process.ppid === parent);';
+
+const [suite, ...options] = process.argv.slice(2);
+if (options.includes('--help')) {
+  console.log(HELP);
+} else {
+  process.exitCode = await main();
+}
+
+async function main() {
+  const scratch = mkdtempSync(join(tmpdir(), 'test-run-'));
+  const busy = suite === 'load' ? [spawnBusyLoop(), spawnBusyLoop()] : [];
+  const before = { load: loadavg()[0], startedAt: performance.now(), machine: cpuOfMachine() };
+  try {
+    const { verdict, costs } = await runTests(scratch);
+    if (verdict === undefined) return 0;
+    // Before the busy loops have ended: they are no cost of the tests.
+    const { own, children } = cpuOfThisProcess() ?? {};
+    const seconds = (performance.now() - before.startedAt) / 1000;
+    const others = cpuOfMachine() - before.machine - own - children;
+    const cpu = own === undefined ? undefined : { own: own + children, others };
+    printCosts({ verdict, costs, seconds, cpu, load: before.load, busy: busy.length });
+    if (process.env.TEST_VERDICT) {
+      writeFileSync(process.env.TEST_VERDICT, JSON.stringify(verdict));
+    }
+    return verdict.failed === 0 ? 0 : 1;
+  } finally {
+    for (const loop of busy) loop.kill();
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+function spawnBusyLoop() {
+  return spawn(process.execPath, ['-e', BUSY_LOOP], { stdio: 'ignore' });
+}
+
+/** All of it, and what failed once more. */
+async function runTests(scratch) {
+  const { TEST_MINUTES, CI } = process.env;
+  const deadline = TEST_MINUTES ? Date.now() + Number(TEST_MINUTES) * 60_000 : Infinity;
+  // Last: what follows that option is taken for a project, too.
+  const project = ['--selectProjects', suite === 'all' ? 'all' : 'push'];
+  const workers = options.some((option) => /^(--maxWorkers|-w|-i$|--runInBand)/.test(option))
+    ? []
+    : ['--maxWorkers', '2'];
+  const jest = (name, args) => runJest({ scratch, name, deadline, args: [...args, ...project] });
+
+  const first = await jest('first', [...workers, ...options]);
+  // It was asked for something else, as by --listTests.
+  if (first.status === 0 && !first.isComplete) return {};
+  const failures = first.files.filter(({ failed }) => failed > 0);
+  const flaky = [];
+  const costs = [...first.costs];
+  // A file that ran alone has been run by itself.
+  if (first.isComplete && failures.length <= MAX_FLAKY && first.files.length > 1) {
+    for (const [index, { file, message }] of failures.entries()) {
+      const name = nameOf(file);
+      console.log(`\n${name} failed; once more, by itself:`);
+      const again = await jest(`again-${index}`, ['--maxWorkers', '1', '--runTestsByPath', file]);
+      costs.push(...again.costs);
+      if (again.status === 0 && again.files.some(({ passed }) => passed > 0)) {
+        flaky.push({ file, name, message });
+      }
+    }
+  }
+  for (const { name, message } of flaky) console.log(`\nFLAKY ${name}:\n${message}`);
+
+  for (const { file } of first.files.filter(({ hasEnded }) => !hasEnded)) {
+    console.log(`\n${nameOf(file)} had not ended when Jest was ended.`);
+  }
+  const failed = failures
+    .filter(({ file }) => !flaky.some((one) => one.file === file))
+    .reduce((sum, failure) => sum + failure.failed, 0);
+  const isLeftOut = Boolean(CI) && first.leftOut.length > 0;
+  if (isLeftOut) console.log(`\nIn CI no tests may be left out: ${first.leftOut.join(', ')}.`);
+  if (!first.isComplete) console.log('\nJest was ended before it was done.');
+  // Without a failed file it has still not ended well where Jest says so, or found no tests.
+  const isEnded = first.isComplete && (first.status === 0 || failures.length > 0);
+  const isClean = failed === 0 && first.files.length > 0 && isEnded && !isLeftOut;
+  const verdict = {
+    passed: first.files.reduce((sum, { passed }) => sum + passed, 0),
+    failed: isClean ? 0 : Math.max(1, failed),
+    flaky: flaky.map(({ name }) => name),
+  };
+  return { verdict, costs };
+}
+
+function nameOf(file) {
+  return relative(process.cwd(), file);
+}

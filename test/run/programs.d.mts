@@ -1,0 +1,1 @@
+export function programsFor(closure: readonly string[]): string[];

@@ -1,0 +1,27 @@
+/** A file needs a program if it loads one of these. */
+const NEEDED_BY = {
+  redis: [
+    'sample-app/src/demo/redis-server.ts',
+    'test/integration/redis/support/restartable-redis.ts',
+    'test/support/redis-server.ts',
+    'test/support/shared-servers/use-shared-server.ts',
+  ],
+  postgres: ['test/support/installed-postgres.ts'],
+  'c-compiler': ['test/support/server-clock/compiler.ts'],
+  chromium: ['test/support/chromium.ts'],
+  rabbitmq: [
+    'sample-app/src/demo-messages/rabbitmq-server.ts',
+    'test/support/rabbitmq/installation.ts',
+    'test/support/use-rabbitmq.ts',
+  ],
+  nats: ['test/support/nats-server.ts'],
+  mosquitto: ['test/support/mosquitto-server.ts'],
+};
+
+/** @param closure - what the chosen test files load, as paths. */
+export function programsFor(closure) {
+  const loaded = new Set(closure);
+  return Object.entries(NEEDED_BY)
+    .filter(([, files]) => files.some((file) => loaded.has(file)))
+    .map(([program]) => program);
+}

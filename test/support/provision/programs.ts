@@ -1,0 +1,105 @@
+import { spawnSync } from 'node:child_process';
+import { findChromium } from '../chromium.js';
+import { findPostgres } from '../installed-postgres.js';
+import { findMosquitto } from '../mosquitto-server.js';
+import { findNats } from '../nats-server.js';
+import { findRabbitMq } from '../rabbitmq/installation.js';
+import { findCompiler } from '../server-clock/compiler.js';
+import type { Program } from './provide.js';
+
+const OLDEST_REDIS = [6, 2] as const;
+
+export type ProgramName =
+  'redis' | 'postgres' | 'c-compiler' | 'chromium' | 'rabbitmq' | 'nats' | 'mosquitto';
+
+/**
+ * What tests need besides npm's packages. The services that Debian's packages may start on the usual ports are left alone:
+ * the tests start servers of their own on free ports.
+ */
+export const programs: Readonly<Record<ProgramName, Program>> = {
+  redis: {
+    name: 'redis-server 6.2 or later',
+    debianPackages: ['redis-server'],
+    variable: 'REDIS_SERVER_BIN',
+    find: findRedis,
+    tests: 'The tests on Redis',
+    isIndispensable: true,
+    elsewhere: '"brew install redis" (macOS)',
+  },
+  postgres: {
+    name: 'PostgreSQL 13 or later',
+    debianPackages: ['postgresql'],
+    variable: 'POSTGRES_BIN',
+    find: () => {
+      const found = findPostgres();
+      return found && `PostgreSQL ${found.majorVersion} (${found.binaries})`;
+    },
+    // npm brings the first one.
+    tests: 'The tests on a second PostgreSQL',
+    elsewhere: '"brew install postgresql@15" (macOS)',
+    named: 'the folder of its programs',
+  },
+  'c-compiler': {
+    name: 'C compiler',
+    debianPackages: ['gcc', 'libc6-dev'],
+    variable: 'CC',
+    find: () => {
+      if (process.platform !== 'linux') throw new Error('LD_PRELOAD is a thing of Linux.');
+      return findCompiler()?.version;
+    },
+    tests: "The tests that move a server's clock",
+  },
+  chromium: {
+    name: 'Chromium',
+    debianPackages: ['chromium'],
+    variable: 'CHROMIUM_BIN',
+    find: () => findChromium()?.version,
+    tests: 'The tests in a browser',
+    elsewhere: '"brew install chromium" (macOS)',
+  },
+  rabbitmq: {
+    name: 'RabbitMQ',
+    debianPackages: ['rabbitmq-server'],
+    variable: 'RABBITMQ_SERVER_BIN',
+    find: () => {
+      const found = findRabbitMq();
+      return found && `RabbitMQ (${found.server})`;
+    },
+    tests: 'The tests on RabbitMQ',
+    elsewhere: '"brew install rabbitmq" (macOS)',
+  },
+  nats: {
+    name: 'nats-server',
+    debianPackages: ['nats-server'],
+    variable: 'NATS_SERVER_BIN',
+    find: () => versionOf(findNats(), '--version', /^nats-server: \S+/),
+    tests: 'The tests on NATS',
+    elsewhere: '"brew install nats-server" (macOS)',
+  },
+  mosquitto: {
+    name: 'Mosquitto',
+    debianPackages: ['mosquitto'],
+    variable: 'MOSQUITTO_BIN',
+    // Its help is the only place where it says its version without listening.
+    find: () => versionOf(findMosquitto(), '-h', /^mosquitto version \S+/),
+    tests: 'The tests on MQTT',
+    elsewhere: '"brew install mosquitto" (macOS)',
+  },
+};
+
+function findRedis(): string | undefined {
+  const program = process.env.REDIS_SERVER_BIN ?? 'redis-server';
+  const version = versionOf(program, '--version', /v=\d+\.\d+\.\d+/)?.slice(2);
+  if (version === undefined) return undefined;
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const [oldestMajor, oldestMinor] = OLDEST_REDIS;
+  if (major < oldestMajor || (major === oldestMajor && minor < oldestMinor)) {
+    throw new Error(`redis-server ${version} is too old.`);
+  }
+  return `redis-server ${version}`;
+}
+
+function versionOf(program: string | undefined, option: string, pattern: RegExp) {
+  if (program === undefined) return undefined;
+  return pattern.exec(spawnSync(program, [option], { encoding: 'utf8' }).stdout)?.[0];
+}

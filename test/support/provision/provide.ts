@@ -1,0 +1,134 @@
+import { spawnSync } from 'node:child_process';
+
+const LOCK_TIMEOUT_S = 300;
+
+/** A program that tests need. */
+export interface Program {
+  /** As a person would call it. */
+  readonly name: string;
+  /** Debian's packages that bring it. */
+  readonly debianPackages: readonly string[];
+  /** Environment variable with the path of one's own. Where it is set, nothing is installed. */
+  readonly variable: string;
+  /**
+   * What is there, with its version.
+   *
+   * @throws Error where it is of no use here.
+   */
+  readonly find: () => string | undefined;
+  /** The tests that are left out without it. */
+  readonly tests: string;
+  /**
+   * Whether those tests fail without it, instead of being left out.
+   *
+   * @defaultValue false
+   */
+  readonly isIndispensable?: boolean;
+  /** Ways to install it, besides Debian's. */
+  readonly elsewhere?: string;
+  /**
+   * What the variable names.
+   *
+   * @defaultValue its program
+   */
+  readonly named?: string;
+}
+
+export type Provision = 'provided' | 'left out' | 'absent';
+
+interface LookUp {
+  readonly program: Program;
+  readonly found?: string | undefined;
+  /** Why there is none, and will be none. */
+  readonly problem?: string | undefined;
+}
+
+/**
+ * Looks for programs, installs with apt-get what is missing, all at once, and says what is there and which tests are left
+ * out. A variable that names a wrong program is a mistake, and no reason to leave tests out.
+ */
+export function provide(wanted: readonly Program[]): Provision {
+  const before = wanted.map(lookFor);
+  const missing = before.filter(isMissing).map(({ program }) => program);
+  const problem = missing.length === 0 ? undefined : install(missing);
+  const results = before.map((one) => (isMissing(one) ? lookFor(one.program) : one));
+  const there = results.flatMap(({ found }) => found ?? []);
+  if (there.length > 0) console.log(there.join(', '));
+  const failed = results.filter(({ found }) => found === undefined);
+  for (const one of failed) console.error(complaintAbout({ problem, ...one }));
+  const isMistake = ({ program: { variable, isIndispensable = false } }: LookUp) =>
+    isIndispensable || process.env[variable] !== undefined;
+  if (failed.some(isMistake)) return 'absent';
+  return failed.length > 0 ? 'left out' : 'provided';
+}
+
+function lookFor(program: Program): LookUp {
+  const named = process.env[program.variable];
+  try {
+    const found = program.find();
+    if (found !== undefined || named === undefined) return { program, found };
+    return { program, problem: `${program.variable} names ${named}, which is no ${program.name}.` };
+  } catch (error) {
+    return { program, problem: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+function isMissing({ found, problem }: LookUp): boolean {
+  return found === undefined && problem === undefined;
+}
+
+/** @returns what stood in the way. */
+function install(missing: readonly Program[]): string | undefined {
+  if (!succeeds('apt-get', '--version')) return 'It was not found on PATH.';
+  const isRoot = process.getuid?.() === 0;
+  if (!isRoot && !succeeds('sudo', '-n', 'true')) {
+    return 'It was not found on PATH, and installing it needs root.';
+  }
+  const apt = (...args: string[]) => {
+    // An image that has just started often installs something itself.
+    const options = ['-qq', '-o', `DPkg::Lock::Timeout=${LOCK_TIMEOUT_S}`];
+    const command = [
+      '/usr/bin/env',
+      'DEBIAN_FRONTEND=noninteractive',
+      'apt-get',
+      ...options,
+      ...args,
+    ];
+    const [program = '', ...rest] = isRoot ? command : ['sudo', '-n', ...command];
+    return spawnSync(program, rest, { stdio: ['ignore', 'inherit', 'inherit'] }).status === 0;
+  };
+  const add = (programs: readonly Program[]) => {
+    const packages = programs.flatMap(({ debianPackages }) => debianPackages);
+    console.log(`Installing ${packages.join(', ')} with apt-get.`);
+    // It fails, too, where a package's own service cannot be started, which is of no use here.
+    return apt('install', '-y', '--no-install-recommends', ...packages) || isThere(programs);
+  };
+  if (add(missing)) return undefined;
+  // A fresh image has no package lists.
+  if (apt('update') && add(missing)) return undefined;
+  // One that this system does not have is not to keep the others away.
+  if (missing.length > 1) for (const program of missing) if (!isThere([program])) add([program]);
+  return 'apt-get could not install it.';
+}
+
+function isThere(programs: readonly Program[]): boolean {
+  return programs.every((program) => lookFor(program).found !== undefined);
+}
+
+function succeeds(program: string, ...args: string[]): boolean {
+  return spawnSync(program, args, { stdio: 'ignore' }).status === 0;
+}
+
+function complaintAbout({ program, problem }: LookUp): string {
+  const { name, tests, debianPackages, variable, elsewhere, isIndispensable, named } = program;
+  const debian = `"sudo apt-get install ${debianPackages.join(' ')}" (Debian, Ubuntu)`;
+  return [
+    '',
+    `!! ${tests.toUpperCase()} ${isIndispensable === true ? 'CANNOT RUN' : 'ARE LEFT OUT'}: ${name}`,
+    `!! ${problem ?? 'It was installed, but does not start.'}`,
+    '!! To run them, either',
+    `!!   - install it: ${[debian, elsewhere ?? []].flat().join(', ')}, or`,
+    `!!   - name ${named ?? 'its program'}: ${variable}=/path/to/it npm test`,
+    '',
+  ].join('\n');
+}

@@ -1,0 +1,66 @@
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { projectRoot } from '../../support/project-root.js';
+
+const PROGRAM = join(projectRoot, 'test/run/main.mjs');
+
+export interface Run {
+  readonly status: number | null;
+  readonly output: string;
+  readonly verdict: { readonly passed: number; readonly failed: number; readonly flaky: string[] };
+}
+
+export interface RunOptions {
+  readonly suite?: 'push' | 'all' | 'load';
+  readonly args?: readonly string[];
+  readonly env?: Readonly<NodeJS.ProcessEnv>;
+  /** What the output has when the program is to be ended. */
+  readonly endAfter?: RegExp;
+}
+
+/** A folder of these files, in which `npm test` runs as it does here. */
+export class PlantedProject {
+  readonly folder = mkdtempSync(join(tmpdir(), 'planted-project-'));
+
+  constructor(files: Readonly<Record<string, string>>) {
+    this.write(files);
+  }
+
+  write(files: Readonly<Record<string, string>>): void {
+    for (const [name, text] of Object.entries(files)) {
+      const file = join(this.folder, name);
+      mkdirSync(dirname(file), { recursive: true });
+      writeFileSync(file, text);
+    }
+  }
+
+  run({ suite = 'push', args = [], env = {}, endAfter }: RunOptions = {}): Promise<Run> {
+    const verdict = join(this.folder, 'node_modules/verdict.json');
+    this.write({ 'node_modules/verdict.json': 'null' });
+    const { NODE_OPTIONS, CI, ...rest } = process.env;
+    const child = spawn(process.execPath, [PROGRAM, suite, ...args], {
+      cwd: this.folder,
+      env: { ...rest, TEST_VERDICT: verdict, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    let output = '';
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding('utf8').on('data', (text: string) => {
+        output += text;
+        if (endAfter?.test(output) && !child.killed) child.kill('SIGTERM');
+      });
+    }
+    return new Promise((resolve) => {
+      child.once('close', (status) => {
+        const written = JSON.parse(readFileSync(verdict, 'utf8')) as Run['verdict'];
+        resolve({ status, output, verdict: written });
+      });
+    });
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true });
+  }
+}
