@@ -132,11 +132,13 @@ export function replay(server: Server): void {
   });
 
   it('C70a a failure over maxStoredBytes is not kept, as any other', async () => {
-    const story = server.story('C70a');
-    expect(await story.send('failure')).toMatchObject({ status: 503, replayed: false });
-    expect(await story.send('failure')).toMatchObject({ status: 201, replayed: false });
-    expectProblem(await story.send('failure'), 'response-not-kept');
-    expect(await story.executions()).toBe(2);
+    for (const as of ['text', 'stream']) {
+      const story = server.story('C70a');
+      expect(await story.send('failure', { as })).toMatchObject({ status: 503, replayed: false });
+      expect(await story.send('failure', { as })).toMatchObject({ status: 201, replayed: false });
+      expectProblem(await story.send('failure', { as }), 'response-not-kept');
+      expect(await story.executions()).toBe(2);
+    }
   });
 
   it('C71 303 replays with its Location', async () => {

@@ -135,12 +135,17 @@ export class AnswersController {
     return new StreamableFile(Readable.from(Array.from({ length: 80 }, () => octets(65_536))));
   }
 
-  @Post('fails-too-large')
+  @Post('fails-too-large/:as')
   @Idempotent({ maxStoredBytes: 1_024 })
-  async failTooLarge(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
+  async failTooLarge(
+    @InScenario() scenario: Scenario,
+    @Param('as') as: string,
+    @Res({ passthrough: true }) reply: Reply,
+  ) {
     const execution = await scenario.execute();
     if (execution === 1) reply.status(503);
-    return `${execution}${'x'.repeat(2_000)}`;
+    const text = `${execution}${'x'.repeat(2_000)}`;
+    return as === 'text' ? text : new StreamableFile(Readable.from([text, text]));
   }
 
   @Post('see-other')
