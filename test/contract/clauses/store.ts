@@ -3,6 +3,7 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import type { Server } from '../harness/server.js';
 import type { Story } from '../harness/story.js';
+import { visible } from './replay.js';
 
 /** Section I, as far as the store goes. */
 export function store(server: Server): void {
@@ -34,6 +35,16 @@ export function store(server: Server): void {
       const answer = await story.send('rather unprotected');
       expect(answer).toMatchObject({ status: 201, replayed: false, json: { execution: 1 } });
       expect(answer.header('idempotency-status')).toBe('unprotected');
+    });
+  });
+
+  it('C73a it may read that the store is away, and that a run was not protected', async () => {
+    const story = server.story('C73a');
+    await whileCut(story, async () => {
+      const refused = await story.send('charge from a page');
+      expect([refused.status, visible(refused, 'Retry-After')]).toEqual([503, '1']);
+      const run = await story.send('charge from a page, rather unprotected');
+      expect([run.status, visible(run, 'Idempotency-Status')]).toEqual([201, 'unprotected']);
     });
   });
 

@@ -1,4 +1,4 @@
-import { Controller, HttpException, InternalServerErrorException, Post } from '@nestjs/common';
+import { Controller, Post } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { Idempotent } from 'nestjs-idempotency';
@@ -15,17 +15,8 @@ import { usePostgres } from '../../support/use-postgres.js';
 class ThingsController {
   @Post('things')
   @Idempotent()
-  async create(@InScenario() scenario: Scenario) {
-    const execution = await scenario.run();
-    if (scenario.planned(execution) === 'decline') throw new HttpException({ execution }, 402);
-    if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
-    return { execution };
-  }
-
-  @Post('waiting')
-  @Idempotent({ whenInProgress: 'wait' })
-  async waiting(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
+  create(@InScenario() scenario: Scenario) {
+    return scenario.answer();
   }
 }
 
@@ -89,40 +80,5 @@ describe.each(platforms)('Records in PostgreSQL, %s', (platform) => {
     scenario.gate.open();
     const first = await pending.response;
     expectReplay(await scenario.post('/things'), first);
-  });
-
-  it('duplicates that wait get the first answer', async () => {
-    const scenario = app.scenario();
-    scenario.gate.close();
-    const pending = scenario.start('POST', '/waiting');
-    await scenario.started.reached(1);
-    const duplicates = [1, 2, 3].map(() => scenario.start('POST', '/waiting'));
-    await scenario.arrived.reached(4);
-    scenario.gate.open();
-    const first = await pending.response;
-    for (const { response } of duplicates) expectReplay(await response, first);
-    expect(scenario.executions).toBe(1);
-  });
-
-  it('of fifty requests at once one is executed', async () => {
-    const scenario = app.scenario();
-    const answers = await Promise.all(Array.from({ length: 50 }, () => scenario.post('/waiting')));
-    expect(new Set(answers.map(({ body }) => body.toString()))).toEqual(
-      new Set(['{"execution":1}']),
-    );
-    expect(scenario.executions).toBe(1);
-  });
-
-  it('a failure that is kept is replayed, another one may be tried again', async () => {
-    const declined = app.scenario();
-    declined.plan = ['decline'];
-    const first = await declined.post('/things');
-    expect(first.status).toBe(402);
-    expectReplay(await declined.post('/things'), first);
-    const failed = app.scenario();
-    failed.plan = ['fail'];
-    expect((await failed.post('/things')).status).toBe(500);
-    expect((await failed.post('/things')).status).toBe(201);
-    expect(failed.executions).toBe(2);
   });
 });
