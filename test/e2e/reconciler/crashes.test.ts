@@ -154,7 +154,7 @@ describeWithClock(`on ${name}`, () => {
     const [reached, gate] = [new Tally(), new Gate()];
     gate.close();
     const settled = slow.map((key) =>
-      alive.service.run(callOf(key), async ({ attempt }) => {
+      alive.service.run({ ...callOf(key), onTakeover: () => 'run' }, async ({ attempt }) => {
         reached.add();
         await gate.pass();
         return { ...settle(key), attempt };

@@ -118,15 +118,13 @@ describe('a process whose event loop was blocked for longer than the lease', () 
     const blocked = new Promise<void>((resolve) => {
       const blocking: Fault = (execute) => {
         const reply = execute();
-        // A turn later, for the client writes its commands at the end of one.
-        setImmediate(() =>
-          setImmediate(() => {
-            // The reply comes, and nobody reads it before all of that time has passed.
-            standStill(200);
-            jest.advanceTimersByTime((5 / 6) * leaseMs);
-            resolve();
-          }),
-        );
+        // At the end of this turn, when the client has written its command.
+        setImmediate(() => {
+          // The reply comes, and nobody reads it before all of that time has passed.
+          standStill(200);
+          jest.advanceTimersByTime((5 / 6) * leaseMs);
+          resolve();
+        });
         return reply;
       };
       worker.store.next('extend', blocking);
