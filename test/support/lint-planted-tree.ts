@@ -1,16 +1,25 @@
-import { execFile } from 'node:child_process';
-import { cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { cruise, type IConfiguration, type ICruiseResult } from 'dependency-cruiser';
+import extractDepcruiseConfig from 'dependency-cruiser/config-utl/extract-depcruise-config';
+import { ESLint, type Linter } from 'eslint';
 import { projectRoot } from './project-root.js';
 
 /** Files of a made-up project: path → text. */
 export type Tree = Readonly<Record<string, string>>;
 
-/** Writes a project that consists of `tree` and this project's own lint configuration. */
+/** What a tool complains of. */
+export interface Finding {
+  readonly rule: string;
+  readonly file: string;
+  readonly message: string;
+}
+
+/** Writes a project that consists of `tree` and this project's own settings of TypeScript. */
 export async function plant(tree: Tree): Promise<{ root: string; remove: () => Promise<void> }> {
-  const root = await mkdtemp(join(tmpdir(), 'idempotency-planted-'));
-  for (const file of ['.dependency-cruiser.cjs', 'tsconfig.json', 'test/tsconfig.json']) {
+  const root = await realpath(await mkdtemp(join(tmpdir(), 'idempotency-planted-')));
+  for (const file of ['tsconfig.json', 'test/tsconfig.json']) {
     await cp(join(projectRoot, file), join(root, file));
   }
   for (const [path, text] of Object.entries(tree)) {
@@ -20,45 +29,45 @@ export async function plant(tree: Tree): Promise<{ root: string; remove: () => P
   return { root, remove: () => rm(root, { recursive: true, force: true }) };
 }
 
-/** What dependency-cruiser finds in the tree at `root`, as `rule: from → to`. */
-export async function brokenArrows(root: string): Promise<string[]> {
-  const report = await runForJson<{
-    summary: { violations: { rule: { name: string }; from: string; to: string }[] };
-  }>(root, [
-    join(projectRoot, 'node_modules/dependency-cruiser/bin/dependency-cruise.mjs'),
-    ...['--output-type', 'json'],
-    ...['lib', 'test', 'sample-app/src'],
-  ]);
-  return report.summary.violations.map(({ rule, from, to }) => `${rule.name}: ${from} → ${to}`);
-}
+/** The project's arrows. */
+export const arrows: IConfiguration = await extractDepcruiseConfig(
+  join(projectRoot, '.dependency-cruiser.cjs'),
+);
 
-/** What ESLint finds in the tree at `root`, as `rule: file`. */
-export async function lintFindings(root: string): Promise<string[]> {
-  const report = await runForJson<
-    { filePath: string; messages: { ruleId: string | null; message: string }[] }[]
-  >(root, [
-    join(projectRoot, 'node_modules/eslint/bin/eslint.js'),
-    ...['--config', join(projectRoot, 'eslint.config.js')],
-    ...['--parser-options', `tsconfigRootDir:${root}`],
-    ...['--format', 'json', '.'],
-  ]);
-  return report.flatMap(({ filePath, messages }) =>
-    messages.map(
-      ({ ruleId, message }) => `${ruleId ?? message}: ${filePath.slice(root.length + 1)}`,
-    ),
-  );
-}
+const LINT_CONFIG = join(projectRoot, 'eslint.config.js');
 
-/** Both tools end with a status other than 0 when they find something. */
-function runForJson<Report>(cwd: string, command: string[]): Promise<Report> {
-  return new Promise((resolve, reject) => {
-    const options = { cwd, maxBuffer: 64 * 1024 * 1024 };
-    execFile(process.execPath, command, options, (error, stdout, stderr) => {
-      try {
-        resolve(JSON.parse(stdout) as Report);
-      } catch {
-        reject(new Error(`${command.join(' ')} gave no report: ${stderr}`, { cause: error }));
-      }
-    });
+/** The project's configuration of ESLint; the parts that it takes over have a name with a ">". */
+export const { default: lintConfig } = (await import(LINT_CONFIG)) as { default: Linter.Config[] };
+
+/** What dependency-cruiser finds in the tree at `root`; its message is what was imported. */
+export async function brokenArrows(root: string): Promise<Finding[]> {
+  const { options, ...ruleSet } = structuredClone(arrows);
+  const { output } = await cruise(['lib', 'test', 'sample-app/src'], {
+    ...options,
+    baseDir: root,
+    ruleSet,
+    validate: true,
   });
+  return (output as ICruiseResult).summary.violations.map(({ rule, from, to }) => ({
+    rule: rule.name,
+    file: from,
+    message: to,
+  }));
+}
+
+/** What ESLint finds in `files` of the tree at `root`. */
+export async function lintFindings(root: string, files: string[]): Promise<Finding[]> {
+  const eslint = new ESLint({
+    cwd: root,
+    overrideConfigFile: LINT_CONFIG,
+    overrideConfig: { languageOptions: { parserOptions: { tsconfigRootDir: root } } },
+  });
+  const results = await eslint.lintFiles(files);
+  return results.flatMap(({ filePath, messages }) =>
+    messages.map(({ ruleId, message }) => ({
+      rule: ruleId ?? message,
+      file: filePath.slice(root.length + 1),
+      message,
+    })),
+  );
 }
