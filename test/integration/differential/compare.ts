@@ -1,100 +1,76 @@
-import type { Redis } from 'ioredis';
 import type { StoredRecord } from '../../../lib/core/record.js';
-import { NONCE, scriptArguments, type InstrumentedScripts } from './instrumented-scripts.js';
-import type { Fields } from './redis-encoding.js';
-import { expected, expectedValue } from './reference.js';
+import { encodeRecord, type Fields } from './encoding.js';
+import { expected } from './reference.js';
 import type { Step } from './step.js';
 
-/** Where the script and the reference part. */
-export interface Difference {
-  /** Index of the step in its sequence. */
-  readonly at: number;
-  readonly reference: Observation;
-  readonly script: Observation;
-}
-
 /** What can be seen of a step from outside. */
-interface Observation {
+export interface Observation {
+  /** `undefined` where the step asks for none. */
   readonly reply: Fields | undefined;
-  readonly value: string | null;
+  readonly record: string | null;
+  /** When the store would delete the record: -2, as PEXPIRETIME says, where there is none. */
   readonly expiresAt: number;
 }
+
+export const NO_RECORD = { record: null, expiresAt: -2 };
+
+/**
+ * Takes the steps of many sequences, each on a record of its own, and says what came of every one. After a step of
+ * which `isExpected` is false, the rest of that sequence may be left out.
+ */
+export type Subject = (
+  sequences: readonly (readonly Step[])[],
+  isExpected: (sequence: number, at: number, observation: Observation) => boolean,
+) => Promise<readonly (readonly Observation[])[]>;
 
 /** Called with every step and what the reference made of it. */
 export type Watcher = (step: Step, reply: Fields, before: StoredRecord | undefined) => void;
 
-interface Check {
-  readonly sequence: number;
-  readonly at: number;
-  readonly reference: Observation;
-}
-
-/**
- * Runs sequences, each on a record of its own, on the reference and in one round trip on the scripts.
- *
- * @returns for every sequence its first difference, or undefined.
- */
+/** @returns for every sequence its first difference between subject and reference. */
 export async function compare(
-  redis: Redis,
-  scripts: InstrumentedScripts,
+  subject: Subject,
   sequences: readonly (readonly Step[])[],
-  watch: Watcher = () => undefined,
-): Promise<(Difference | undefined)[]> {
-  const pipeline = redis.pipeline();
-  const checks: Check[] = [];
-  pipeline.flushall();
-  sequences.forEach((steps, sequence) => {
-    let record: StoredRecord | undefined;
-    steps.forEach((step, at) => {
-      const before = record;
-      const { reply, record: after } = expected(before, step);
-      record = after;
-      checks.push({ sequence, at, reference: { reply, ...expectedValue(after) } });
-      const key = `record:${sequence}`;
-      if (step.operation === 'lose') {
-        pipeline.del(key);
-      } else {
-        const args = [scripts[step.operation], '1', key, ...scriptArguments(step)];
-        pipeline.callBuffer('EVALSHA', args);
-        if (reply !== undefined) watch(step, reply, before);
-      }
-    });
+  watch: Watcher,
+): Promise<(string | undefined)[]> {
+  const references = sequences.map((steps) => referenceOf(steps, watch));
+  const isExpected = (sequence: number, at: number, observation: Observation) =>
+    isEqual(references[sequence]![at]!, observation);
+  const observed = await subject(sequences, isExpected);
+  return sequences.map((steps, sequence) => {
+    const at = observed[sequence]!.findIndex((each, index) => !isExpected(sequence, index, each));
+    if (at === -1) return undefined;
+    return [
+      'Store and reference differ after',
+      ...steps.slice(0, at + 1).map((each) => JSON.stringify(readable(each))),
+      `reference: ${JSON.stringify(references[sequence]![at])}`,
+      `store:     ${JSON.stringify(observed[sequence]![at])}`,
+    ].join('\n');
   });
-  const results = (await pipeline.exec())!.slice(1);
-  const differences: (Difference | undefined)[] = sequences.map(() => undefined);
-  checks.forEach(({ sequence, at, reference }, index) => {
-    const [error, answer] = results[index]!;
-    if (error !== null) throw error;
-    const script = reference.reply === undefined ? reference : observe(answer);
-    if (!equal(reference, script)) differences[sequence] ??= { at, reference, script };
+}
+
+function referenceOf(steps: readonly Step[], watch: Watcher): Observation[] {
+  let record: StoredRecord | undefined;
+  return steps.map((step) => {
+    const { reply, record: after } = expected(record, step);
+    if (reply !== undefined) watch(step, reply, record);
+    record = after;
+    if (record === undefined) return { reply, ...NO_RECORD };
+    return { reply, record: encodeRecord(record), expiresAt: record.expiresAt };
   });
-  return differences;
 }
 
-function observe(answer: unknown): Observation {
-  const [reply, value, expiresAt] = answer as [unknown[], Buffer | null, number];
-  return {
-    // A script that fails answers with an error instead of fields.
-    reply: Array.isArray(reply) ? afterNonce(reply.map(text)) : [String(reply)],
-    value: value === null ? null : text(value),
-    expiresAt,
-  };
-}
-
-/** A reply that does not begin with the nonce differs from every other. */
-function afterNonce([nonce, ...fields]: string[]): string[] {
-  return nonce === NONCE ? fields : ['no nonce', ...fields];
-}
-
-function text(field: unknown): string {
-  return Buffer.isBuffer(field) ? field.toString('latin1') : String(field);
-}
-
-function equal(one: Observation, other: Observation): boolean {
+function isEqual(one: Observation, other: Observation): boolean {
   return (
-    one.value === other.value &&
+    one.record === other.record &&
     one.expiresAt === other.expiresAt &&
     one.reply?.length === other.reply?.length &&
     (one.reply ?? []).every((field, index) => field === other.reply?.[index])
   );
+}
+
+function readable(step: Step): unknown {
+  if (step.operation !== 'complete') return step;
+  const { header, body } = step.command.outcome;
+  const outcome = { header, body: Buffer.from(body).toString('latin1') };
+  return { ...step, command: { ...step.command, outcome } };
 }

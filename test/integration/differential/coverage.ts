@@ -1,5 +1,5 @@
 import type { StoredRecord } from '../../../lib/core/record.js';
-import type { Fields } from './redis-encoding.js';
+import type { Fields } from './encoding.js';
 import type { Step } from './step.js';
 
 /** Every reply of every operation, and the situations that a reply does not show. */
@@ -40,12 +40,6 @@ export class Coverage {
   /** What occurred less than `times` times, with how often it did. */
   missing(times: number): Record<string, number> {
     return Object.fromEntries([...this.counts].filter(([, count]) => count < times));
-  }
-
-  toString(): string {
-    return [...this.counts]
-      .map(([name, count]) => `${String(count).padStart(9)}  ${name}`)
-      .join('\n');
   }
 
   private watchRecord(step: Step, kind: string, detail: number, before: StoredRecord): void {

@@ -1,4 +1,5 @@
 import type { Fingerprint, Outcome, OwnerToken, StoredRecord } from '../../../lib/core/record.js';
+import { listsFromSeed } from '../../support/random-runs.js';
 import { Random } from './random.js';
 import { expected } from './reference.js';
 import type { Command, OwnLease, Step } from './step.js';
@@ -14,12 +15,10 @@ const HEADERS = ['', '{"status":201}', '"Zoë" — 😀 \\n %s', '1 c 1 2 3'];
 const BODIES = ['', '\n', 'plain', '\0\r\n\xff\xfe', '1 p 9 9 9 9 9 9 9 a b c\n'];
 
 /**
- * A random life of one record. It is aimed: the reference is asked where the record stands, so that
+ * Random lives of one record. They are aimed: the reference is asked where the record stands, so that
  * boundaries are hit exactly, and fences are the right ones or wrong in an interesting way.
  */
-export function generateSequence(seed: number): Step[] {
-  return new SequenceGenerator(new Random(seed)).steps();
-}
+export const sequences = listsFromSeed((seed) => new SequenceGenerator(new Random(seed)).steps());
 
 class SequenceGenerator {
   private nowUs: number;

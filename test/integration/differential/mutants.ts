@@ -1,115 +1,189 @@
-import type { Mutation } from './instrumented-scripts.js';
+import type { PlantedMistake } from '../../support/planted-mistake.js';
 
-interface Mutant {
-  readonly name: string;
+/** A change to the text of one script or statement. */
+export type Mutation = (file: string, text: string) => string;
+
+interface Mistake extends PlantedMistake {
   readonly mutate: Mutation;
 }
 
+const NOW = `date_trunc('milliseconds', statement_timestamp())`;
+
 /** Mistakes that were made elsewhere, or that are easy to make here. */
-export const MUTANTS: readonly Mutant[] = [
-  mutant('begin', 'a copy of an owner is told that it acquires anew', [
+export const LUA_MISTAKES: readonly Mistake[] = [
+  lua('begin', 'a copy of an owner is told that it acquires anew', [
     'elseif mine then',
     'elseif false then',
   ]),
-  mutant('begin', 'another request on the same key is not noticed', [
+  lua('begin', 'another request on the same key is not noticed', [
     'elseif fingerprint ~= ARGV[2] then',
     'elseif false then',
   ]),
-  mutant('begin', 'a released attempt may begin again', [
+  lua('begin', 'a released attempt may begin again', [
     'if mine then return',
     'if false then return',
   ]),
-  mutant('begin', 'a lease lasts a millisecond longer', [
+  lua('begin', 'a lease lasts a millisecond longer', [
     'if clamped > now then',
     'if clamped >= now then',
   ]),
-  mutant('begin', 'a lease too far ahead is not clamped', [
+  lua('begin', 'a lease too far ahead is not clamped', [
     'math.min(leaseUntil, now + leaseMs)',
     'tonumber(leaseUntil)',
   ]),
-  mutant('begin', 'the clamp is not written down', [
+  lua('begin', 'the clamp is not written down', [
     'if clamped < tonumber(leaseUntil) then',
     'if false then',
   ]),
-  mutant('begin', 'notAfter is the first millisecond that is too late', [
+  lua('begin', 'notAfter is the first millisecond that is too late', [
     'now > tonumber(ARGV[6])',
     'now >= tonumber(ARGV[6])',
   ]),
-  mutant('begin', 'the fence comes from the clock alone', [
+  lua('begin', 'the fence comes from the clock alone', [
     'math.max((fence or 0) + 1, nowUs)',
     'nowUs',
   ]),
-  mutant('begin', 'a takeover is not counted', ['takeovers + 1', 'takeovers']),
-  mutant('begin', 'the lease reaches beyond the hard deadline', [
+  lua('begin', 'a takeover is not counted', ['takeovers + 1', 'takeovers']),
+  lua('begin', 'the lease reaches beyond the hard deadline', [
     'leaseUntil = math.min(now + leaseMs, deadline)',
     'leaseUntil = now + leaseMs',
   ]),
-  mutant('begin', 'a large number loses its last digits', [
+  lua('begin', 'a large number loses its last digits', [
     "string.format('%.0f', math.max((fence or 0) + 1, nowUs))",
     'tostring(math.max((fence or 0) + 1, nowUs))',
   ]),
-  mutant('begin', 'a record lives on in the millisecond of its expiry', [
+  lua('begin', 'a record lives on in the millisecond of its expiry', [
     'tonumber(expiresAt) <= now',
     'tonumber(expiresAt) < now',
   ]),
-  mutant('extend', 'the heartbeat is a plain PEXPIRE of whatever is there', [
+  lua('extend', 'the heartbeat is a plain PEXPIRE of whatever is there', [
     "if state ~= 'p' then",
     "if state ~= 'p' then redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', now + ARGV[4]))",
   ]),
-  mutant('extend', 'the owner is not compared', ['not mine or (', 'false or (']),
-  mutant('extend', 'a hung attempt may go on', [
-    'if now >= tonumber(deadline) then',
-    'if false then',
-  ]),
-  mutant('extend', 'the hard deadline comes a millisecond later', [
+  lua('extend', 'the owner is not compared', ['not mine or (', 'false or (']),
+  lua('extend', 'a hung attempt may go on', ['if now >= tonumber(deadline) then', 'if false then']),
+  lua('extend', 'the hard deadline comes a millisecond later', [
     'now >= tonumber(deadline)',
     'now > tonumber(deadline)',
   ]),
-  mutant('complete', 'the owner is not compared', ['not mine or (', 'false or (']),
-  mutant('complete', 'the fence is not compared', ['not mine or (', 'not mine or false and (']),
-  mutant('complete', 'an outcome is replaced by its own copy', [
+  lua('complete', 'the owner is not compared', ['not mine or (', 'false or (']),
+  lua('complete', 'the fence is not compared', ['not mine or (', 'not mine or false and (']),
+  lua('complete', 'an outcome is replaced by its own copy', [
     'elseif mine then',
     'elseif false then',
   ]),
-  mutant('complete', 'an outcome of another content is handed over', [
+  lua('complete', 'an outcome of another content is handed over', [
     'if fingerprint ~= ARGV[5] then',
     'if false then',
   ]),
-  mutant('complete', 'an outcome is never handed over', [
+  lua('complete', 'an outcome is never handed over', [
     'if fingerprint ~= ARGV[5] then',
     'if true then',
   ]),
-  mutant('complete', 'the late failure of another is accepted', ["mine or ARGV[3] == 'f'", 'mine']),
-  mutant('complete', 'a failure is restored', ["'report' or ARGV[3] == 'f'", "'report'"]),
-  mutant('complete', 'a late success lowers the fence', ['math.max(fence, ARGV[2])', 'ARGV[2]']),
-  mutant('complete', 'a restored outcome lowers the fence', ['math.max(fence or 0, own)', 'own']),
-  mutant('complete', 'the retention is not that of the outcome', [
+  lua('complete', 'the late failure of another is accepted', ["mine or ARGV[3] == 'f'", 'mine']),
+  lua('complete', 'a failure is restored', ["'report' or ARGV[3] == 'f'", "'report'"]),
+  lua('complete', 'a late success lowers the fence', ['math.max(fence, ARGV[2])', 'ARGV[2]']),
+  lua('complete', 'a restored outcome lowers the fence', ['math.max(fence or 0, own)', 'own']),
+  lua('complete', 'the retention is not that of the outcome', [
     'now + ARGV[4]',
     'now + ARGV[4] + 1',
   ]),
-  mutant('release', 'the record is deleted', [
+  lua('release', 'the record is deleted', [
     "redis.call('SET', KEYS[1], line, 'PXAT', at)",
     "redis.call('DEL', KEYS[1])",
   ]),
-  mutant('release', 'an outcome may be released', ["if state ~= 'p' then", "if state == 'r' then"]),
-  mutant('release', 'another attempt may release', ['token ~= ARGV[1]', 'false']),
-  mutant('release', 'the fence is not compared', ["ARGV[2] ~= '0' and fence ~= ARGV[2]", 'false']),
-  mutant('inspect', 'it shows a lease that is not clamped', [
+  lua('release', 'an outcome may be released', ["if state ~= 'p' then", "if state == 'r' then"]),
+  lua('release', 'another attempt may release', ['token ~= ARGV[1]', 'false']),
+  lua('release', 'the fence is not compared', ["ARGV[2] ~= '0' and fence ~= ARGV[2]", 'false']),
+  lua('inspect', 'it shows a lease that is not clamped', [
     'math.min(leaseUntil, now + leaseMs)',
     'tonumber(leaseUntil)',
   ]),
 ];
 
-function mutant(
-  operation: string,
-  mistake: string,
-  [original, changed]: readonly [string, string],
-): Mutant {
-  const mutate: Mutation = (script, text) => {
-    if (script !== operation) return text;
-    const mutated = text.replace(original, () => changed);
-    if (mutated === text) throw new Error(`${operation}.lua does not hold: ${original}`);
-    return mutated;
+export const SQL_MISTAKES: readonly Mistake[] = [
+  sql('begin', 'the lease reaches beyond the hard deadline', [
+    'least($4::bigint, $5::bigint)',
+    '$4::bigint',
+  ]),
+  sql('begin', 'it acquires after notAfter', ['< to_timestamp($7', '<> to_timestamp($7']),
+  sql('take', 'the fence comes from the clock alone', [
+    'greatest(record.fence + 1,',
+    'greatest(0,',
+  ]),
+  sql('take', 'a takeover is not counted', ['record.takeovers + 1', 'record.takeovers']),
+  sql('take', 'an expired record hands its counters on', [
+    `attempt = CASE how WHEN 'expired' THEN 1`,
+    `attempt = CASE how WHEN 'never' THEN 1`,
+  ]),
+  sql('renew', 'the lease reaches beyond the hard deadline', [
+    'deadline)',
+    "deadline + interval '1 hour')",
+  ]),
+  sql('clamp', 'the clamp is not written down', ["state = 'in_progress'", 'false']),
+  sql('extend', 'the owner is not compared', ['token = $2::text', 'true']),
+  sql('extend', 'the fence is not compared', ['fence = $3::bigint', 'true']),
+  sql('extend', 'a lease that is over is prolonged like one that runs', [
+    `lease_until > ${NOW}`,
+    'true',
+  ]),
+  sql('complete', 'the owner is not compared', ['token = $2::text', 'true']),
+  sql('complete', 'the fence is not compared', ['fence = $3::bigint', 'true']),
+  sql('complete', 'the record lives on in the millisecond of its expiry', [
+    `expires_at > ${NOW}`,
+    `expires_at >= ${NOW}`,
+  ]),
+  sql('complete', 'an outcome is replaced', ["state = 'in_progress'", "state <> 'released'"]),
+  sql('complete', 'the retention is not that of the outcome', [
+    '$5::bigint *',
+    '($5::bigint + 1) *',
+  ]),
+  sql('complete-released', 'a late success lowers the fence', [
+    'greatest(fence, $3::bigint)',
+    '$3::bigint',
+  ]),
+  sql('complete-released', 'the fingerprint stays that of the other attempt', [
+    'fingerprint = $5::text',
+    'fingerprint = fingerprint',
+  ]),
+  sql('restore', 'a success is restored as a failure', ["'completed'", "'failed'"]),
+  sql('restore', 'a restored outcome lowers the fence', [
+    'greatest(record.fence, excluded.fence)',
+    'excluded.fence',
+  ]),
+  sql('release', 'an outcome may be released', ["state = 'in_progress'", 'true']),
+  sql('release', 'another attempt may release', ['token = $2::text', 'true']),
+  sql('release', 'the fence is not compared', ['fence = $3::bigint', 'true']),
+  sql('look', 'it shows what is due in another second', [
+    'extract(epoch FROM expires_at)',
+    'extract(epoch FROM expires_at) + 1',
+  ]),
+];
+
+function lua(script: string, mistake: string, change: readonly [string, string]): Mistake {
+  return { ...planted(`${script}.lua`, mistake, 'differential'), mutate: mutation(script, change) };
+}
+
+function sql(statement: string, mistake: string, change: readonly [string, string]): Mistake {
+  return {
+    ...planted(`${statement}.sql`, mistake, 'postgres'),
+    mutate: mutation(statement, change),
   };
-  return { name: `${operation}: ${mistake}`, mutate };
+}
+
+function planted(file: string, mistake: string, suite: string): PlantedMistake {
+  return {
+    mistake: `${file}: ${mistake}`,
+    suite: `test/integration/differential/${suite}.test.ts`,
+    objection: 'Store and reference differ',
+  };
+}
+
+function mutation(name: string, [original, changed]: readonly [string, string]): Mutation {
+  return (file, text) => {
+    if (file !== name) return text;
+    const at = text.lastIndexOf(original);
+    if (at === -1) throw new Error(`${name} does not hold: ${original}`);
+    return text.slice(0, at) + changed + text.slice(at + original.length);
+  };
 }

@@ -1,71 +1,33 @@
-import { randomInt } from 'node:crypto';
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { migrate } from 'nestjs-idempotency/postgres';
-import {
-  embeddedPostgres,
-  postgresServers,
-  type PostgresUnderTest,
-} from '../../support/postgres-servers.js';
+import { postgresServers } from '../../support/postgres-servers.js';
+import { isTestAll } from '../../support/test-all.js';
 import { usePostgres } from '../../support/use-postgres.js';
-import { Coverage } from './coverage.js';
-import { MUTANTS } from './postgres/mutants.js';
-import { runSequences } from './postgres/run-sequences.js';
+import { checkStore } from './check-store.js';
+import { SQL_MISTAKES } from './mutants.js';
+import { withPostgresSubject } from './postgres-subject.js';
 
-/**
- * DIFFERENTIAL_SEED replays: the sequence of that number comes first.
- * DIFFERENTIAL_SEQUENCES runs so many.
- */
-const seed = Number(process.env.DIFFERENTIAL_SEED ?? randomInt(2 ** 31));
-const sequences = Number(process.env.DIFFERENTIAL_SEQUENCES ?? 500);
-const ENOUGH_FOR_ALL = 5_000;
-const SEQUENCES_FOR_A_MUTANT = 5_000;
-/** Always the same: some mistakes show in one sequence of thousands only. */
-const SEED_FOR_MUTANTS = 1;
-
-/** A migrated database for all tests of a `describe`. */
-function useDatabase(version: PostgresUnderTest): { readonly url: string } {
-  const server = usePostgres(version);
-  const database = { url: '' };
-  beforeAll(async () => {
-    database.url = await server.newDatabase();
-    await migrate(database);
-  });
-  return database;
-}
+const runs = isTestAll ? 5_000 : 400;
 
 describe.each(postgresServers)('the store on $name and the reference state machine', (version) => {
-  const database = useDatabase(version);
+  const server = usePostgres(version);
+  let url: string;
+
+  beforeAll(async () => {
+    url = await server.newDatabase();
+    await migrate({ url });
+  });
 
   it('reply alike and leave the same record, whatever comes in whatever order', async () => {
-    const coverage = new Coverage();
-    const started = performance.now();
-    const failure = await runSequences(database.url, { seed, sequences, watch: coverage.watch });
-    if (process.env.DIFFERENTIAL_SEQUENCES !== undefined) {
-      const seconds = Math.round((performance.now() - started) / 1000);
-      process.stdout.write(
-        `${version.name}, seed ${seed}: ${sequences} sequences in ${seconds} s\n${coverage.toString()}\n`,
-      );
-    }
-    expect(failure).toBeUndefined();
-    // In fewer, the rarest situation may fail to come up.
-    if (sequences >= ENOUGH_FOR_ALL) expect(coverage.missing(10)).toEqual({});
+    const { coverage } = await withPostgresSubject(url, (subject) => checkStore(subject, { runs }));
+    // What occurs less than once in a hundred sequences may fail to come up here; differential.test.ts has its floor.
+    expect(Object.keys(coverage.missing(1)).length).toBeLessThan(5);
   }, 600_000);
-});
 
-describe('the comparison notices a statement in which', () => {
-  const database = useDatabase(embeddedPostgres);
-
-  it.each(MUTANTS)(
-    '$name',
-    async ({ mutate }) => {
-      const sequences = SEQUENCES_FOR_A_MUTANT;
-      const failure = await runSequences(database.url, {
-        seed: SEED_FOR_MUTANTS,
-        sequences,
-        mutate,
-      });
-      expect(failure).toContain('reference: ');
-    },
-    300_000,
-  );
+  // All of the mistakes: mutants.all.test.ts.
+  it('are seen to differ where there is a mistake in a statement', async () => {
+    const { mutate, objection } = SQL_MISTAKES[0]!;
+    const check = withPostgresSubject(url, (subject) => checkStore(subject, { runs }), mutate);
+    await expect(check).rejects.toThrow(objection);
+  }, 300_000);
 });

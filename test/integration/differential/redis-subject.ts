@@ -1,21 +1,66 @@
 import type { Redis } from 'ioredis';
 import { loadScripts, type LuaScripts } from '../../../lib/stores/redis/lua-scripts.js';
 import { withClock } from '../../support/injected-clock.js';
+import { NO_RECORD, type Observation, type Subject } from './compare.js';
+import type { Mutation } from './mutants.js';
 import type { Step } from './step.js';
 
 type Operation = keyof LuaScripts;
-export type InstrumentedScripts = Readonly<Record<Operation, string>>;
+type InstrumentedScripts = Readonly<Record<Operation, string>>;
 
-/** A change to the text of one script, to see whether the comparison notices. */
-export type Mutation = (operation: Operation, text: string) => string;
+/** The scripts of a Redis that nobody else uses. All sequences go there in one round trip. */
+export async function redisSubject(redis: Redis, mutate?: Mutation): Promise<Subject> {
+  const scripts = await loadInstrumentedScripts(redis, mutate);
+  return async (sequences) => {
+    const pipeline = redis.pipeline();
+    pipeline.flushall();
+    sequences.forEach((steps, sequence) => {
+      const key = `record:${sequence}`;
+      for (const step of steps) {
+        if (step.operation === 'lose') pipeline.del(key);
+        else {
+          const args = [scripts[step.operation], '1', key, ...scriptArguments(step)];
+          pipeline.callBuffer('EVALSHA', args);
+        }
+      }
+    });
+    const results = (await pipeline.exec())!.slice(1).values();
+    return sequences.map((steps) =>
+      steps.map(({ operation }) => {
+        const [error, answer] = results.next().value!;
+        if (error !== null) throw error;
+        return operation === 'lose' ? { reply: undefined, ...NO_RECORD } : observe(answer);
+      }),
+    );
+  };
+}
+
+function observe(answer: unknown): Observation {
+  const [reply, record, expiresAt] = answer as [unknown[], Buffer | null, number];
+  return {
+    // A script that fails answers with an error instead of fields.
+    reply: Array.isArray(reply) ? afterNonce(reply.map(text)) : [String(reply)],
+    record: record === null ? null : text(record),
+    expiresAt,
+  };
+}
+
+/** A reply that does not begin with the nonce differs from every other. */
+function afterNonce([nonce, ...fields]: string[]): string[] {
+  return nonce === NONCE ? fields : ['no nonce', ...fields];
+}
+
+function text(field: unknown): string {
+  return Buffer.isBuffer(field) ? field.toString('latin1') : String(field);
+}
 
 /**
  * Loads the shipped scripts with two changes: the clock comes with the call, and the answer brings the
  * record as the step left it, with the instant at which Redis would delete it.
  */
-export async function loadInstrumentedScripts(
+async function loadInstrumentedScripts(
   redis: Redis,
-  mutate: Mutation = (_operation, text) => text,
+  mutate: Mutation = (_file, text) => text,
 ): Promise<InstrumentedScripts> {
   const shipped = Object.entries(loadScripts()) as [Operation, { text: string }][];
   const loaded = shipped.map(async ([operation, { text }]) => {
@@ -30,10 +75,10 @@ return { step(), redis.call('GET', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1]) 
 }
 
 /** What each step is called with, and has to say first. */
-export const NONCE = 'the nonce';
+const NONCE = 'the nonce';
 
 /** The arguments as the headers of the Lua files list them, then the clock. */
-export function scriptArguments(step: Exclude<Step, { operation: 'lose' }>): (string | Buffer)[] {
+function scriptArguments(step: Exclude<Step, { operation: 'lose' }>): (string | Buffer)[] {
   const clock = [String(Math.floor(step.nowUs / 1_000_000)), String(step.nowUs % 1_000_000)];
   return [...ownArguments(step), NONCE, ...clock];
 }

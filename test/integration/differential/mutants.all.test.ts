@@ -1,0 +1,44 @@
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { Redis } from 'ioredis';
+import { migrate } from 'nestjs-idempotency/postgres';
+import { usePostgres } from '../../support/use-postgres.js';
+import { useRedis } from '../../support/use-redis.js';
+import { CACHE_MISTAKES, checkCache } from './cache.js';
+import { checkStore } from './check-store.js';
+import { LUA_MISTAKES, SQL_MISTAKES } from './mutants.js';
+import { withPostgresSubject } from './postgres-subject.js';
+import { redisSubject } from './redis-subject.js';
+
+describe('the comparison notices', () => {
+  const server = useRedis();
+  const postgres = usePostgres();
+  let redis: Redis;
+  let url: string;
+
+  beforeAll(async () => {
+    redis = new Redis(server.url, { maxRetriesPerRequest: 0 });
+    url = await postgres.newDatabase();
+    await migrate({ url });
+  });
+  afterAll(() => redis.disconnect());
+
+  it.each(LUA_MISTAKES)('$mistake', async ({ mutate, objection }) => {
+    const check = checkStore(await redisSubject(redis, mutate), { runs: 20_000 });
+    await expect(check).rejects.toThrow(objection);
+  });
+
+  it.each(SQL_MISTAKES)(
+    '$mistake',
+    async ({ mutate, objection }) => {
+      // The seed is always the same: some mistakes show in one sequence of thousands only.
+      const extent = { runs: 5_000, seed: 1 };
+      const check = withPostgresSubject(url, (subject) => checkStore(subject, extent), mutate);
+      await expect(check).rejects.toThrow(objection);
+    },
+    300_000,
+  );
+
+  it.each(CACHE_MISTAKES)('$mistake', async ({ wrap, objection }) => {
+    await expect(checkCache(wrap, 10_000)).rejects.toThrow(objection);
+  });
+});
