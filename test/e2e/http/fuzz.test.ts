@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto';
 import type { Server } from 'node:http';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { memoryStore } from 'nestjs-idempotency/memory';
@@ -11,28 +10,29 @@ import {
   FuzzedController,
 } from '../../support/http/fuzz/fuzzed.controller.js';
 import { encode, type FuzzedRequest } from '../../support/http/fuzz/fuzzed-request.js';
-import { RequestGenerator } from '../../support/http/fuzz/generate-request.js';
+import { fuzzedRequests } from '../../support/http/fuzz/generate-request.js';
 import type { RawResponse } from '../../support/http/raw-response.js';
+import { checkRandomly } from '../../support/random-runs.js';
+import { isTestAll } from '../../support/test-all.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 
-/** FUZZ_SEED sends the requests of that number again, FUZZ_REQUESTS another number of them. */
-const seed = Number(process.env.FUZZ_SEED ?? randomInt(2 ** 31));
-const isCounted = process.env.FUZZ_REQUESTS !== undefined;
-const perPlatform = Number(process.env.FUZZ_REQUESTS ?? 5_000) / platforms.length;
+const runs = isTestAll ? 40 : 6;
+const REQUESTS_OF_A_RUN = 250;
 const REQUESTS_AT_ONCE = 8;
-/** What every run has to meet, by name or by the answer's status. */
+/** What must be met, by name or by the answer's status. */
 const FREQUENT = ['executed', 'replayed', '400', '401', '422'];
 
 describe.each(platforms)('on %s', (platform) => {
-  const effects = new Effects();
+  const counts = new Map<string, number>();
+  const callers = new FuzzedCallers();
   let app: TestApp;
 
   beforeAll(async () => {
     app = await startApp({
       platform,
-      store: memoryStore({ maxRecords: perPlatform }),
+      store: memoryStore({ maxRecords: 1_000_000 }),
       controllers: [FuzzedController],
-      guard: new FuzzedCallers(effects),
+      guard: callers,
       rawBody: true,
     });
     // An idle connection is not to be closed just when the next request is on its way.
@@ -44,9 +44,10 @@ describe.each(platforms)('on %s', (platform) => {
   async function send(
     connection: FuzzConnection,
     request: FuzzedRequest,
+    run: number,
   ): Promise<readonly RawResponse[]> {
     const { content } = request;
-    const bytes = encode(request);
+    const bytes = encode(request, run);
     if (content.isOdd) {
       const leaves = content.cutAt !== undefined || content.framing === 'too-short';
       return sendAlone(app.port, bytes, content.method, leaves);
@@ -55,27 +56,34 @@ describe.each(platforms)('on %s', (platform) => {
     return answer === undefined ? [] : [answer];
   }
 
-  it(`${perPlatform} fuzzed requests: no error, and nothing runs unprotected or twice`, async () => {
-    const generator = new RequestGenerator(seed, FUZZED_TARGETS);
-    let left = perPlatform;
-    const sendAll = async () => {
+  /** @returns what was wrong. */
+  async function play(requests: readonly FuzzedRequest[]): Promise<string | undefined> {
+    const effects = new Effects(counts);
+    const run = callers.effects.push(effects) - 1;
+    const left = requests.values();
+    const sendSome = async () => {
       const connection = new FuzzConnection(app.port);
-      while (left > 0) {
-        left -= 1;
-        const request = generator.next();
+      for (const request of left) {
         effects.sent(request);
-        effects.answered({ request, answers: await send(connection, request) });
+        effects.answered({ request, answers: await send(connection, request, run) });
       }
       connection.close();
     };
-    await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, sendAll));
+    await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, sendSome));
     effects.compareAll();
+    const { violations } = effects;
+    return violations.length === 0 ? undefined : violations.slice(0, 3).join('\n');
+  }
 
-    const found = effects.violations.slice(0, 3).join('\n');
-    if (found !== '') throw new Error(`Replay with FUZZ_SEED=${seed}.\n${found}`);
-    if (isCounted) process.stdout.write(`seed ${seed}, ${platform}: ${effects.summary()}\n`);
-    const often = perPlatform / 200;
-    const rare = FREQUENT.filter((what) => effects.seen(what) < often);
+  it('fuzzed requests: no error, and nothing runs unprotected or twice', async () => {
+    const checked = await checkRandomly({
+      values: fuzzedRequests(REQUESTS_OF_A_RUN, FUZZED_TARGETS),
+      runs,
+      atOnce: 1,
+      check: async ([requests]) => [await play(requests!)],
+    });
+    const often = Math.floor((checked * REQUESTS_OF_A_RUN) / 400);
+    const rare = FREQUENT.filter((what) => (counts.get(what) ?? 0) < often);
     expect(rare).toEqual([]);
   }, 600_000);
 });

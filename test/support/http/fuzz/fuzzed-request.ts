@@ -47,12 +47,15 @@ export interface FuzzedRequest {
 
 /** By this header the application tells which request it executes; the library does not read it. */
 export const NUMBER_HEADER = 'x-number';
+/** And by this one in which run: each has callers of its own, whose keys no other run has used. */
+export const RUN_HEADER = 'x-run';
 
-export function encode({ number, content }: FuzzedRequest): Buffer {
+export function encode({ number, content }: FuzzedRequest, run: number): Buffer {
   const { method, target, keyLines, keyName, caller, body, otherLines, isOdd, cutAt } = content;
   const lines: HeaderLine[] = [
     ['Host', '127.0.0.1'],
     [NUMBER_HEADER, String(number)],
+    [RUN_HEADER, String(run)],
     ['Connection', isOdd ? 'close' : 'keep-alive'],
     ...keyLines.map((value): HeaderLine => [keyName, value]),
     ...(caller === undefined ? [] : [['Authorization', `Bearer ${caller}`] as const]),

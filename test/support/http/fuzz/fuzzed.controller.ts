@@ -10,7 +10,7 @@ import {
 } from '@nestjs/common';
 import { Idempotent } from 'nestjs-idempotency';
 import type { Reply } from '../reply.js';
-import { NUMBER_HEADER } from './fuzzed-request.js';
+import { NUMBER_HEADER, RUN_HEADER } from './fuzzed-request.js';
 import type { Effects } from './effects.js';
 
 interface FuzzedRequestOnServer {
@@ -21,16 +21,17 @@ interface FuzzedRequestOnServer {
 
 /** Knows alice and bob, lets nobody pass as nobody, and refuses strangers. */
 export class FuzzedCallers implements CanActivate {
-  constructor(private readonly effects: Effects) {}
+  /** Of each run. */
+  readonly effects: Effects[] = [];
 
   canActivate(context: ExecutionContext): boolean {
     const request = context.switchToHttp().getRequest<FuzzedRequestOnServer>();
-    request.effects = this.effects;
-    const { authorization } = request.headers;
+    const { authorization, [RUN_HEADER]: run } = request.headers;
+    request.effects = this.effects[Number(run)]!;
     if (authorization === undefined) return true;
     const user = /^Bearer (alice|bob)$/.exec(authorization)?.[1];
     if (user === undefined) throw new UnauthorizedException();
-    request.user = { id: user };
+    request.user = { id: `${run} ${user}` };
     return true;
   }
 }

@@ -1,4 +1,5 @@
 import { Random } from '../../../integration/differential/random.js';
+import { listsFromSeed } from '../../random-runs.js';
 import { fuzzedBody } from './fuzzed-body.js';
 import { fuzzedKey, saidKey } from './fuzzed-key.js';
 import type { Framing, FuzzedContent, FuzzedRequest, HeaderLine } from './fuzzed-request.js';
@@ -76,20 +77,22 @@ const ODD_FRAMINGS: readonly Framing[] = [
   'bad-chunk',
 ];
 
-/** Makes the same requests from the same seed, whatever the answers are. */
-export class RequestGenerator {
-  private readonly random: Random;
+/** @param targets - the application's routes. */
+export const fuzzedRequests = (length: number, targets: readonly string[]) =>
+  listsFromSeed((seed) => {
+    const generator = new RequestGenerator(new Random(seed), targets);
+    return Array.from({ length }, () => generator.next());
+  });
+
+class RequestGenerator {
   private readonly knownKeys: string[] = [];
   private readonly recent: FuzzedContent[] = [];
   private number = 0;
 
-  /** @param targets - the application's routes. */
   constructor(
-    seed: number,
+    private readonly random: Random,
     private readonly targets: readonly string[],
-  ) {
-    this.random = new Random(seed);
-  }
+  ) {}
 
   next(): FuzzedRequest {
     const { random, recent } = this;
