@@ -72,7 +72,9 @@ describe.each(platforms)('on %s', (platform) => {
     await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, sendSome));
     effects.compareAll();
     const { violations } = effects;
-    return violations.length === 0 ? undefined : violations.slice(0, 3).join('\n');
+    if (violations.length === 0) return undefined;
+    const sent = requests.slice(0, 10).map((request) => encode(request, run).toString('latin1'));
+    return [...violations.slice(0, 3), `Of ${requests.length} requests:`, ...sent].join('\n');
   }
 
   it('fuzzed requests: no error, and nothing runs unprotected or twice', async () => {
