@@ -1,10 +1,8 @@
 import { Controller, Module, Param, Post, type INestApplication } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { Test } from '@nestjs/testing';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { randomUUID } from 'node:crypto';
-import { Redis } from 'ioredis';
-import type { Pool } from 'pg';
 import {
   Idempotent,
   IdempotencyEvents,
@@ -17,10 +15,11 @@ import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { Gate } from '../support/http/gate.js';
 import { openPostgresPool } from '../support/postgres-pool.js';
-import type { PostgresServer } from '../support/postgres-server.js';
 import { embeddedPostgres } from '../support/postgres-servers.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
 import { untilSettled } from '../support/until-settled.js';
+import { useRedisClient } from '../support/use-redis.js';
+import { useServer } from '../support/use-server.js';
 
 /** What was charged, by the key that it was charged for. */
 const charged: string[] = [];
@@ -37,24 +36,19 @@ class Payments {
   }
 }
 
-let redis: RedisServer;
-let postgres: PostgresServer;
+const redis = useServer(startRedis);
+const redisClient = useRedisClient(redis);
+const postgres = useServer(() => embeddedPostgres.start());
 let database: string;
-let redisClient: Redis;
-let pool: Pool;
-
-beforeAll(async () => {
-  [redis, postgres] = await Promise.all([startRedis(), embeddedPostgres.start()]);
-  database = await postgres.newDatabase();
-  redisClient = new Redis(redis.url);
-  pool = openPostgresPool(database);
-  await migrate({ client: pool });
-}, 60_000);
-afterAll(async () => {
-  redisClient.disconnect();
-  await pool.end();
-  await Promise.all([redis.stop(), postgres.stop()]);
-});
+const pool = useServer(
+  async () => {
+    database = await postgres.newDatabase();
+    const opened = openPostgresPool(database);
+    await migrate({ client: opened });
+    return opened;
+  },
+  (opened) => opened.end(),
+);
 
 const running = new Set<INestApplication>();
 afterEach(async () => {

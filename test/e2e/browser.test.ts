@@ -10,6 +10,7 @@ import { findChromium, launchChromium } from '../support/chromium.js';
 import { type Fault, FaultProxy } from '../support/fault-proxy.js';
 import { isTestAll } from '../support/test-all.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
+import { useServer } from '../support/use-server.js';
 
 /** Pictures of the page, for people to look at. */
 const SCREENSHOTS = join(tmpdir(), 'nestjs-idempotency-screenshots');
@@ -62,11 +63,10 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
   }
 
   describe('the page of the sample app', () => {
-    let proxy: FaultProxy;
+    const proxy = useServer(() => FaultProxy.start(api.url));
     let complaints: string[] = [];
 
     beforeAll(async () => {
-      proxy = await FaultProxy.start(api.url);
       page.on('pageerror', (error) => complaints.push(error.message));
       page.on('console', (message) => {
         // To show 409, 422 and lost answers is what the page is there for.
@@ -74,7 +74,6 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
         if (message.type() === 'error' && !isAnAnswer) complaints.push(message.text());
       });
     });
-    afterAll(() => proxy.stop());
 
     beforeEach(async () => {
       proxy.follow(() => 'none');

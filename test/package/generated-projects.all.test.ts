@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto';
 import { cp, mkdir } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { startPostgres, type PostgresServer } from '../support/postgres-server.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startPostgres } from '../support/postgres-server.js';
+import { startRedis } from '../support/redis-server.js';
 import { START_HOOK_MS } from '../support/start-patience.js';
+import { useServer } from '../support/use-server.js';
 import {
   esbuildCommonJs,
   esbuildModule,
@@ -206,19 +207,13 @@ describe.each(SCAFFOLDS)('a new project of Nest $nest', (scaffold) => {
   });
 
   describe('with the drivers of its stores', () => {
-    let redis: RedisServer;
-    let postgres: PostgresServer;
+    const redis = useServer(startRedis);
+    const postgres = useServer(startPostgres);
 
     beforeAll(async () => {
-      redis = await startRedis();
-      postgres = await startPostgres();
       await project.install('ioredis', 'pg');
       await project.write(moduleWithStores(js));
     }, START_HOOK_MS);
-
-    afterAll(async () => {
-      await Promise.all([redis.stop(), postgres.stop()]);
-    });
 
     describeBundles({
       redisStore: () => ({ REDIS_URL: redis.url }),

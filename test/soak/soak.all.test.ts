@@ -1,8 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { growthsIn } from '../lab/measure/growth/reading.js';
-import { startRabbitMq, type RabbitMqServer } from '../support/rabbitmq-server.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
-import { START_HOOK_MS } from '../support/start-patience.js';
+import { startRabbitMq } from '../support/rabbitmq-server.js';
+import { startRedis } from '../support/redis-server.js';
+import { useServer } from '../support/use-server.js';
 import { WAYS, type SoakSetup, type WayName } from './setup.js';
 import { soak } from './soak.js';
 
@@ -21,17 +21,8 @@ const ENDS = [
   ...['superseded', 'outcome_diverged', 'save_delayed', 'store_unavailable', 'outcome_unknown'],
 ];
 
-let redis: RedisServer;
-let broker: RabbitMqServer;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  broker = await startRabbitMq();
-}, START_HOOK_MS);
-afterAll(async () => {
-  await broker.stop();
-  await redis.stop();
-});
+const redis = useServer(startRedis);
+const broker = useServer(startRabbitMq);
 
 const setupOf = (way: WayName, leaks: SoakSetup['leaks'] = []): SoakSetup => ({
   ...{ way, leaks, redisUrl: redis.url },

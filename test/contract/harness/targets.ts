@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll } from '@jest/globals';
 import type { NestPackages } from '../../support/nest-versions.js';
 import { postgresServers, type PostgresUnderTest } from '../../support/postgres-servers.js';
-import { sharedServer } from '../../support/shared-servers/use-shared-server.js';
+import { sharedServer } from '../../support/shared-servers/shared-server.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
 import { isTestAll } from '../../support/test-all.js';
 import { sharedDatabase } from '../../support/use-postgres.js';

@@ -2,7 +2,6 @@ import { Controller, Post } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { IdempotencyEvents, Idempotent, type IdempotencyEvent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { RestartableRedis } from '../../integration/redis/support/restartable-redis.js';
 import { until } from '../../integration/redis/support/until.js';
 import { FaultyStore } from '../../support/faulty-store.js';
 import { platforms } from '../../support/http/combinations.js';
@@ -10,6 +9,7 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { RedisNode } from '../../support/redis-node.js';
 
 @Controller()
 class GuardedController {
@@ -36,7 +36,7 @@ class GuardedController {
 const BREAKER = { errorThresholdPercentage: 10, volumeThreshold: 3, probeIntervalMs: 100 };
 
 describe.each(platforms)('the circuit breaker under %s, around a Redis that dies', (platform) => {
-  let redis: RestartableRedis;
+  let redis: RedisNode;
   /** What reaches the store behind the breaker is counted here. */
   let store: FaultyStore;
   let app: TestApp;
@@ -44,7 +44,7 @@ describe.each(platforms)('the circuit breaker under %s, around a Redis that dies
   const told = () => events.map(({ type }) => type);
 
   beforeAll(async () => {
-    redis = await RestartableRedis.onFreePort();
+    redis = await RedisNode.down();
     store = new FaultyStore(redisStore({ url: redis.url, onConnectionError: () => undefined }));
     app = await startApp({
       platform,
@@ -63,15 +63,15 @@ describe.each(platforms)('the circuit breaker under %s, around a Redis that dies
   });
 
   async function up(): Promise<void> {
-    await redis.die();
-    redis.start();
+    await redis.kill();
+    await redis.start();
     await until(async () => (await app.scenario().post('/things')).status === 201);
     events.length = 0;
   }
 
   /** Takes the server away, and sends as many requests as it takes to find out. */
   async function down(): Promise<void> {
-    await redis.die();
+    await redis.kill();
     const requests = Array.from({ length: BREAKER.volumeThreshold }, () =>
       app.scenario().post('/things'),
     );
@@ -92,7 +92,7 @@ describe.each(platforms)('the circuit breaker under %s, around a Redis that dies
     }
     expect(scenario.executions).toBe(0);
     expect(store.sentOf('begin')).toHaveLength(begins);
-    redis.start();
+    await redis.start();
     await untilClosed();
     const first = await scenario.post('/things');
     expect(first).toMatchObject({ status: 201, replayed: false, json: { execution: 1 } });
@@ -109,7 +109,7 @@ describe.each(platforms)('the circuit breaker under %s, around a Redis that dies
     expect(first.header('idempotency-status')).toBe('unprotected');
     const [unprotected] = events.filter(({ type }) => type === 'unprotected');
     expect(unprotected).toMatchObject({ fencingToken: 0 });
-    redis.start();
+    await redis.start();
     await until(() =>
       events.some(
         (event) => event.type === 'completed' && event.recordKey === unprotected?.recordKey,
@@ -131,7 +131,7 @@ describe.each(platforms)('the circuit breaker under %s, around a Redis that dies
     await down();
     scenario.gate.open();
     expectProblem(await pending.response, 'store-unavailable');
-    redis.start();
+    await redis.start();
     await until(() => events.some(({ type }) => type === 'completed'));
     await untilClosed();
     const second = await scenario.post('/strictly-saved');

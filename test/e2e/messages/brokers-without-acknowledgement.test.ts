@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { Controller, type INestMicroservice, type Type } from '@nestjs/common';
 import {
   ClientProxyFactory,
@@ -24,18 +24,19 @@ import { lastValueFrom, of, toArray } from 'rxjs';
 import { until } from '../../integration/redis/support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { freePort } from '../../support/free-port.js';
-import { startMosquitto } from '../../support/mosquitto-server.js';
-import { startNats } from '../../support/nats-server.js';
-import { startRedis } from '../../support/redis-server.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
+import { sharedServer } from '../../support/shared-servers/shared-server.js';
+import { useServer } from '../../support/use-server.js';
 import { startConsumer } from './support/start-consumer.js';
+
+/** No other file that shares a broker uses them. */
+const PLACED = 'acknowledges-nothing.placed';
+const PRICE = 'acknowledges-nothing.price';
 
 /** How one transport is reached, and how a message is given an id on it. */
 interface TransportUnderTest {
   readonly options: MicroserviceOptions & ClientOptions;
   /** @param id - none where it is `undefined`. */
   record(client: ClientProxy, data: unknown, id: string | undefined): unknown;
-  stop(): Promise<void>;
 }
 
 /** What Nest's client gives each packet of Redis and of TCP besides its data. */
@@ -48,7 +49,7 @@ function withMetadata(client: ClientProxy, data: unknown, id: string | undefined
 
 const transports: Record<string, () => Promise<TransportUnderTest>> = {
   NATS: async () => {
-    const server = await startNats();
+    const server = await sharedServer('nats');
     return {
       options: { transport: Transport.NATS, options: { servers: [server.url], queue: 'billing' } },
       record: (_, data, id) => {
@@ -56,19 +57,17 @@ const transports: Record<string, () => Promise<TransportUnderTest>> = {
         if (id !== undefined) own.set('Nats-Msg-Id', id);
         return new NatsRecordBuilder(data).setHeaders(own).build();
       },
-      stop: () => server.stop(),
     };
   },
   Redis: async () => {
-    const server = await startRedis();
+    const server = await sharedServer('redis');
     return {
       options: { transport: Transport.REDIS, options: { host: '127.0.0.1', port: server.port } },
       record: withMetadata,
-      stop: () => server.stop(),
     };
   },
   'MQTT 5': async () => {
-    const server = await startMosquitto();
+    const server = await sharedServer('mosquitto');
     return {
       options: {
         transport: Transport.MQTT,
@@ -79,7 +78,6 @@ const transports: Record<string, () => Promise<TransportUnderTest>> = {
           .setQoS(1)
           .setProperties(id === undefined ? {} : { userProperties: { 'Idempotency-Key': id } })
           .build(),
-      stop: () => server.stop(),
     };
   },
   TCP: async () => {
@@ -87,7 +85,6 @@ const transports: Record<string, () => Promise<TransportUnderTest>> = {
     return {
       options: { transport: Transport.TCP, options: { host: '127.0.0.1', port } },
       record: withMetadata,
-      stop: async () => undefined,
     };
   },
 };
@@ -96,18 +93,14 @@ const transports: Record<string, () => Promise<TransportUnderTest>> = {
 const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
 
 describe.each(Object.keys(transports))('on %s', (name) => {
-  let transport: TransportUnderTest;
+  const transport = useServer(transports[name]!);
   let app: INestMicroservice | undefined;
   let client: ClientProxy;
   let events: IdempotencyEvent[];
-  beforeAll(async () => {
-    transport = await transports[name]!();
-  }, START_HOOK_MS);
   afterEach(async () => {
     await client.close();
     await app?.close();
   });
-  afterAll(() => transport.stop());
 
   async function start(
     handle: (order: { id: number }) => unknown,
@@ -117,13 +110,13 @@ describe.each(Object.keys(transports))('on %s', (name) => {
     @Controller()
     class Orders {
       @Idempotent({ consumer: 'billing', ...options })
-      @EventPattern(['order.placed'])
+      @EventPattern([PLACED])
       place(@Payload() order: { id: number }): unknown {
         return handle(order);
       }
 
       @Idempotent({ consumer: 'billing', ...options })
-      @MessagePattern('order.price')
+      @MessagePattern(PRICE)
       price(@Payload() order: { id: number }): unknown {
         return handle(order);
       }
@@ -140,13 +133,11 @@ describe.each(Object.keys(transports))('on %s', (name) => {
   }
 
   const emit = (id: string | undefined, data: object = { id: 1 }) =>
-    lastValueFrom(client.emit('order.placed', transport.record(client, data, id)), {
+    lastValueFrom(client.emit(PLACED, transport.record(client, data, id)), {
       defaultValue: undefined,
     });
   const ask = (id: string | undefined, data: object = { id: 1 }) =>
-    lastValueFrom(
-      client.send<unknown>('order.price', transport.record(client, data, id)).pipe(toArray()),
-    );
+    lastValueFrom(client.send<unknown>(PRICE, transport.record(client, data, id)).pipe(toArray()));
   const count = (type: IdempotencyEvent['type']) =>
     events.filter((event) => event.type === type).length;
 

@@ -1,14 +1,5 @@
 import { Test, type TestingModule } from '@nestjs/testing';
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { Redis } from 'ioredis';
 import {
   IdempotencyEvents,
@@ -22,9 +13,10 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { LogReporter } from '../../../lib/nest/log-reporter.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
+import { startRedis } from '../../support/redis-server.js';
 import { LoggedLines } from './support/logged-lines.js';
+import { useRedisClient } from '../../support/use-redis.js';
+import { useServer } from '../../support/use-server.js';
 
 let app: TestingModule | undefined;
 
@@ -100,17 +92,8 @@ describe('around a real Redis', () => {
   const commandTimeoutMs = 5_000;
   const breaker = { errorThresholdPercentage: 1, volumeThreshold: 3 };
   const keys = Array.from({ length: 2 * breaker.volumeThreshold }, (_, i) => `key ${String(i)}`);
-  let server: RedisServer;
-  let client: Redis;
-
-  beforeAll(async () => {
-    server = await startRedis();
-    client = new Redis(server.url);
-  }, START_HOOK_MS);
-  afterAll(async () => {
-    client.disconnect();
-    await server.stop();
-  });
+  const server = useServer(startRedis);
+  const client = useRedisClient(server);
 
   it('that is out of memory the circuit stays closed: the begins are refused by Redis itself', async () => {
     const store = redisStore({ url: server.url });

@@ -11,7 +11,7 @@ import { JSON_CODEC } from '../../../lib/codecs/json/json-codec.js';
 import { valueFormat } from '../../../lib/transports/call/outcome-format.js';
 import { recoverableCall } from '../../../lib/transports/call/call-recovery.js';
 import { noServices } from '../../support/no-services.js';
-import { sharedServer } from '../../support/shared-servers/use-shared-server.js';
+import { sharedServer } from '../../support/shared-servers/shared-server.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
 import { isTestAll } from '../../support/test-all.js';
 import { sharedDatabase } from '../../support/use-postgres.js';

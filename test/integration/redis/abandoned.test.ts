@@ -1,5 +1,5 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { Cluster, Redis } from 'ioredis';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { Cluster } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreConfigurationError, StoreUnavailableError } from '../../../lib/core/errors.js';
 import type {
@@ -8,8 +8,7 @@ import type {
   IdempotencyStore,
 } from '../../../lib/core/idempotency-store.js';
 import { RedisCluster } from '../../support/redis-cluster.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
+import { startRedis } from '../../support/redis-server.js';
 import {
   beginCommand,
   completeCommand,
@@ -19,21 +18,15 @@ import {
 } from './support/commands.js';
 import { ownStore, userClient } from './support/fixture.js';
 import { until } from './support/until.js';
+import { useRedisClient } from '../../support/use-redis.js';
+import { useServer } from '../../support/use-server.js';
 
 const ORIGIN = 'b3JkZXJz';
 const LEASE_MS = 100;
 
-let server: RedisServer;
-let admin: Redis;
+const server = useServer(startRedis);
+const admin = useRedisClient(server);
 
-beforeAll(async () => {
-  server = await startRedis();
-  admin = new Redis(server.url);
-}, START_HOOK_MS);
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
-});
 beforeEach(async () => {
   await admin.flushall();
 });
@@ -143,12 +136,8 @@ describe('Redis lists', () => {
 });
 
 describe('A cluster lists', () => {
-  let servers: RedisCluster;
+  const servers = useServer(() => RedisCluster.start({ replicas: 0 }));
   let cluster: Cluster;
-  beforeAll(async () => {
-    servers = await RedisCluster.start({ replicas: 0 });
-  }, START_HOOK_MS);
-  afterAll(() => servers.stop());
   beforeEach(() => {
     cluster = new Cluster(servers.addresses);
   });

@@ -5,10 +5,10 @@ import { freePort } from '../../support/free-port.js';
 import { startRedis } from '../../support/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
 import { useRedis } from '../../support/use-redis.js';
+import { RedisNode } from '../../support/redis-node.js';
 import { startSilentServer } from './support/canned-server.js';
 import { beginCommand } from './support/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
-import { RestartableRedis } from './support/restartable-redis.js';
 import { until } from './support/until.js';
 
 const server = useRedis();
@@ -88,14 +88,14 @@ describe('A connection that the store opens', () => {
   });
 
   it('reports the first failure of an outage, and of the next one, and no more', async () => {
-    const redis = closeAfterTest(await RestartableRedis.onFreePort());
+    const redis = closeAfterTest(await RedisNode.down());
     const errors: Error[] = [];
     const store = ownStore(redis.url, { onConnectionError: (error) => errors.push(error) });
     for (const outage of [1, 2]) {
-      redis.start();
+      await redis.start();
       await userClient(redis.url).ping();
       expect((await store.begin(beginCommand({ timeoutMs: 10_000 }))).kind).toBe('acquired');
-      await redis.die();
+      await redis.kill();
       await until(() => errors.length >= outage);
       // Time enough for several attempts to reconnect.
       await expect(store.begin(beginCommand({ timeoutMs: 300 }))).rejects.toThrow();

@@ -1,29 +1,26 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import { Cluster, type ClusterOptions } from 'ioredis';
 import type { BeginReply, Lease } from 'nestjs-idempotency';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { RedisCluster } from '../../support/redis-cluster.js';
 import { RedisProxy } from '../../support/redis-proxy.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
 import { isTestAll } from '../../support/test-all.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { closeAfterTest } from './support/fixture.js';
 import { until } from './support/until.js';
+import { useServer } from '../../support/use-server.js';
 
 const TIMEOUT_MS = 10_000;
 
-let nodes: RedisCluster;
-let client: Cluster;
+const nodes = useServer(() => RedisCluster.start());
+const client = useServer(
+  () => new Cluster(nodes.addresses),
+  (used) => used.disconnect(),
+);
 const stores: RedisIdempotencyStore[] = [];
 
-beforeAll(async () => {
-  nodes = await RedisCluster.start();
-  client = new Cluster(nodes.addresses);
-}, START_HOOK_MS);
 afterAll(async () => {
   for (const store of stores) await store.close();
-  client.disconnect();
-  await nodes.stop();
 });
 
 interface StoreChanges {

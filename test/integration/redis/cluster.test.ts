@@ -1,9 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Cluster } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreUnavailableError } from '../../../lib/core/errors.js';
 import { RedisCluster } from '../../support/redis-cluster.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
 import {
   beginCommand,
   completeCommand,
@@ -14,18 +13,13 @@ import {
   TIMEOUT_MS,
 } from './support/commands.js';
 import { userClient } from './support/fixture.js';
+import { useServer } from '../../support/use-server.js';
 
-let servers: RedisCluster;
-let cluster: Cluster;
-
-beforeAll(async () => {
-  servers = await RedisCluster.start({ replicas: 0 });
-  cluster = new Cluster(servers.addresses);
-}, START_HOOK_MS);
-afterAll(async () => {
-  cluster.disconnect();
-  await servers.stop();
-});
+const servers = useServer(() => RedisCluster.start({ replicas: 0 }));
+const cluster = useServer(
+  () => new Cluster(servers.addresses),
+  (used) => used.disconnect(),
+);
 
 describe('On a cluster', () => {
   it('records spread over the nodes, and each goes through its life', async () => {

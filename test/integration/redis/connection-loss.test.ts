@@ -8,12 +8,12 @@ import { startRedis } from '../../support/redis-server.js';
 import { standStill } from '../../support/stand-still.js';
 import { inStandingTime } from '../../support/standing-time.js';
 import { useRedis } from '../../support/use-redis.js';
+import { RedisNode } from '../../support/redis-node.js';
 import { startScriptedServer, startSilentServer } from './support/canned-server.js';
 import { SLOW_CHUNK, startSlowRelay } from './support/slow-relay.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { during } from './support/during.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
-import { RestartableRedis } from './support/restartable-redis.js';
 import { until } from './support/until.js';
 
 const BUDGET_MS = 200;
@@ -63,11 +63,11 @@ describe('Without a connection, a begin is unavailable within its time budget', 
   });
 
   it('and is not executed once the connection is there', async () => {
-    const redis = closeAfterTest(await RestartableRedis.onFreePort());
+    const redis = closeAfterTest(await RedisNode.down());
     const client = userClient(redis.url);
     const store = new RedisIdempotencyStore({ client });
     await expect(store.begin(inTime())).rejects.toThrow(StoreUnavailableError);
-    redis.start();
+    await redis.start();
     await until(() => client.status === 'ready');
     expect(await client.dbsize()).toBe(0);
   });
@@ -188,18 +188,18 @@ describe('When a connection breaks', () => {
   });
 
   it('because the server died, the next command works once it is back', async () => {
-    const redis = closeAfterTest(await RestartableRedis.onFreePort());
-    redis.start();
+    const redis = closeAfterTest(await RedisNode.down());
+    await redis.start();
     const own = ownStore(redis.url);
     const users = new RedisIdempotencyStore({ client: userClient(redis.url) });
     for (const store of [own, users]) {
       expect((await store.begin(beginCommand({ timeoutMs: 5_000 }))).kind).toBe('acquired');
     }
-    await redis.die();
+    await redis.kill();
     for (const store of [own, users]) {
       await expect(store.begin(beginCommand({ timeoutMs: 50 }))).rejects.toThrow();
     }
-    redis.start();
+    await redis.start();
     for (const store of [own, users]) {
       expect((await store.begin(beginCommand({ timeoutMs: 10_000 }))).kind).toBe('acquired');
     }
@@ -218,8 +218,8 @@ describe('A blocked event loop', () => {
 
 describe('A connection of its own that ioredis has given up for good', () => {
   it('comes back all the same, for otherwise every operation would be refused from then on', async () => {
-    const redis = closeAfterTest(await RestartableRedis.onFreePort());
-    redis.start();
+    const redis = closeAfterTest(await RedisNode.down());
+    await redis.start();
     // What a Sentinel's news does while it connects, any loss does without a strategy for reconnecting.
     const store = ownStore(redis.url, { connection: { retryStrategy: () => null } });
     const isWell = () =>
@@ -228,9 +228,9 @@ describe('A connection of its own that ioredis has given up for good', () => {
         () => false,
       );
     await until(isWell);
-    await redis.die();
+    await redis.kill();
     expect(await isWell()).toBe(false);
-    redis.start();
+    await redis.start();
     await until(isWell);
   });
 });

@@ -1,31 +1,23 @@
 import { Module } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { Redis } from 'ioredis';
 import { IdempotencyModule, StoreConfigurationError } from 'nestjs-idempotency';
 import { redisStore, type OwnConnectionOptions } from 'nestjs-idempotency/redis';
 import { freePort } from '../../support/free-port.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
+import { startRedis } from '../../support/redis-server.js';
 import { LoggedLines } from '../nest/support/logged-lines.js';
 import { beginCommand } from './support/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
-import { RestartableRedis } from './support/restartable-redis.js';
 import { until } from './support/until.js';
+import { useRedisClient } from '../../support/use-redis.js';
+import { useServer } from '../../support/use-server.js';
+import { RedisNode } from '../../support/redis-node.js';
 
-let server: RedisServer;
-let admin: Redis;
-
-beforeAll(async () => {
-  server = await startRedis({ args: ['--databases', '4'] });
-  admin = new Redis(server.url);
-}, START_HOOK_MS);
-afterAll(async () => {
-  admin.disconnect();
-  await server.stop();
-});
+const server = useServer(() => startRedis({ args: ['--databases', '4'] }));
+const admin = useRedisClient(server);
 
 /** How many keys each database has, as the server counts them. */
 async function keyspace(of: Redis = admin): Promise<Record<string, number>> {
@@ -155,15 +147,15 @@ describe('A database that the server has', () => {
   }, 30_000);
 
   it('and that is gone after a restart, is not replaced by another; back again, it is used', async () => {
-    const restartable = closeAfterTest(await RestartableRedis.onFreePort());
+    const restartable = closeAfterTest(await RedisNode.down());
     const watcher = userClient(restartable.url);
-    restartable.start('--databases', '4');
+    await restartable.start('--databases', '4');
     const store = ownStore(`${restartable.url}/3`, { connection: { maxRetriesPerRequest: null } });
     const begin = (timeoutMs = 10_000) => store.begin(beginCommand({ timeoutMs }));
     expect((await begin()).kind).toBe('acquired');
 
-    await restartable.die();
-    restartable.start('--databases', '2');
+    await restartable.kill();
+    await restartable.start('--databases', '2');
     // Until it is there again, begins fail for want of a connection.
     await until(async () => (await begin(500).then(String, String)).includes('Database 3'));
     for (let round = 0; round < 20; round += 1) {
@@ -171,8 +163,8 @@ describe('A database that the server has', () => {
     }
     expect(await keyspace(watcher)).toEqual({});
 
-    await restartable.die();
-    restartable.start('--databases', '4');
+    await restartable.kill();
+    await restartable.start('--databases', '4');
     await until(async () => (await begin(500).catch(() => undefined))?.kind === 'acquired');
     expect(Object.keys(await keyspace(watcher))).toEqual(['db3']);
   }, 30_000);
@@ -193,8 +185,8 @@ describe('What the connection has to say', () => {
   });
 
   it("goes to Nest's log and nowhere else, once for each outage", async () => {
-    const restartable = closeAfterTest(await RestartableRedis.onFreePort());
-    restartable.start();
+    const restartable = closeAfterTest(await RedisNode.down());
+    await restartable.start();
     const elsewhere = [
       jest.spyOn(process, 'emitWarning').mockReturnValue(undefined),
       ...(['log', 'warn', 'error'] as const).map((name) =>
@@ -212,7 +204,7 @@ describe('What the connection has to say', () => {
       closeAfterTest({ stop: () => app.close() });
       await app.init();
       log.lines.length = 0;
-      await restartable.die();
+      await restartable.kill();
       await until(() => log.own.length > 0);
       await expect(store.begin(beginCommand({ timeoutMs: 300 }))).rejects.toThrow();
       expect(log.own).toEqual([

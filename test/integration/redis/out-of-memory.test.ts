@@ -1,11 +1,10 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreUnavailableError } from '../../../lib/core/errors.js';
 import type { Lease } from '../../../lib/core/record.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
 import {
   beginCommand,
   completeCommand,
@@ -16,16 +15,12 @@ import {
   releaseCommand,
 } from './support/commands.js';
 import { userClient } from './support/fixture.js';
+import { useServer } from '../../support/use-server.js';
 
-let server: RedisServer;
+const server = useServer(startRedis);
 let client: Redis;
 let store: RedisIdempotencyStore;
 let lease: Lease;
-
-beforeAll(async () => {
-  server = await startRedis();
-}, START_HOOK_MS);
-afterAll(() => server.stop());
 
 /** A running attempt on a server that has just run out of memory. */
 beforeEach(async () => {

@@ -1,9 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { UNKNOWN_FENCE, type Lease } from 'nestjs-idempotency';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
+import { startRedis } from '../../support/redis-server.js';
 import { startSilentServer } from './support/canned-server.js';
 import {
   beginCommand,
@@ -13,21 +12,14 @@ import {
   TIMEOUT_MS,
 } from './support/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
-import { RestartableRedis } from './support/restartable-redis.js';
 import { until } from './support/until.js';
 import { acquire, end, watch as watchFor } from './support/watching.js';
+import { useRedisClient } from '../../support/use-redis.js';
+import { useServer } from '../../support/use-server.js';
+import { RedisNode } from '../../support/redis-node.js';
 
-let server: RedisServer;
-let observer: Redis;
-
-beforeAll(async () => {
-  server = await startRedis();
-  observer = new Redis(server.url);
-}, START_HOOK_MS);
-afterAll(async () => {
-  observer.disconnect();
-  await server.stop();
-});
+const server = useServer(startRedis);
+const observer = useRedisClient(server);
 
 /** A store over a client of the application. */
 function storeOver(client: Redis, push?: boolean): RedisIdempotencyStore {
@@ -136,7 +128,7 @@ describe('A store', () => {
   });
 
   it.each([
-    ['is down', () => RestartableRedis.onFreePort()],
+    ['is down', () => RedisNode.down()],
     ['is silent', () => startSilentServer()],
   ])('cannot be watched while its server %s, and says so in time', async (_, start) => {
     const store = ownStore(closeAfterTest(await start()).url);
@@ -145,8 +137,8 @@ describe('A store', () => {
   });
 
   it('listens again when its server is back', async () => {
-    const redis = closeAfterTest(await RestartableRedis.onFreePort());
-    redis.start();
+    const redis = closeAfterTest(await RedisNode.down());
+    await redis.start();
     const store = ownStore(redis.url);
     const recordKey = newRecordKey();
     const beginAndRelease = async () => {
@@ -157,8 +149,8 @@ describe('A store', () => {
     await until(() => succeeds(beginAndRelease));
     const watcher = await watch(store, { recordKey });
     expect(watcher.stop).toBeDefined();
-    await redis.die();
-    redis.start();
+    await redis.kill();
+    await redis.start();
     await until(async () => (await succeeds(beginAndRelease)) && watcher.told > 0);
   });
 });

@@ -1,7 +1,4 @@
 import { createHash } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
@@ -12,6 +9,7 @@ import {
 } from '../../../lib/core/errors.js';
 import { loadScripts } from '../../../lib/stores/redis/lua-scripts.js';
 import { startRedis } from '../../support/redis-server.js';
+import { RedisNode } from '../../support/redis-node.js';
 import { NONCE, startScriptedServer } from './support/canned-server.js';
 import {
   beginCommand,
@@ -23,7 +21,6 @@ import {
 } from './support/commands.js';
 import { during } from './support/during.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
-import { RestartableRedis } from './support/restartable-redis.js';
 import { until } from './support/until.js';
 
 async function setUp(...args: string[]) {
@@ -111,19 +108,17 @@ describe('While the server does not execute', () => {
   });
 
   it('and says LOADING, a begin is sent again until the data is there', async () => {
-    const server = closeAfterTest(await RestartableRedis.onFreePort());
-    const dir = mkdtempSync(join(tmpdir(), 'idempotency-loading-'));
-    closeAfterTest({ stop: async () => rmSync(dir, { recursive: true }) });
-    server.start('--dir', dir, '--rdbcompression', 'no');
+    const server = closeAfterTest(await RedisNode.down());
+    await server.start('--rdbcompression', 'no');
     const writer = userClient(server.url);
     const fields = Array.from({ length: 2_000 }, (_, i) => [`key:${i}`, 'x'.repeat(100)] as const);
     await writer.mset(...fields.flat());
     await writer.save();
     writer.disconnect();
-    await server.die();
+    await server.kill();
     // 2,000 keys at half a millisecond each.
     const slowly = ['--key-load-delay', '500', '--loading-process-events-interval-bytes', '1024'];
-    server.start('--dir', dir, ...slowly);
+    const starting = server.start(...slowly);
 
     const client = userClient(server.url, { enableReadyCheck: false });
     await until(() => client.status === 'ready');
@@ -132,6 +127,7 @@ describe('While the server does not execute', () => {
     await expect(impatient).rejects.toThrow(StoreUnavailableError);
     await expect(impatient).rejects.toThrow('LOADING');
     expect((await store.begin(beginCommand({ timeoutMs: 10_000 }))).kind).toBe('acquired');
+    await starting;
   });
 
   // What a single server cannot be brought to say, said by one that speaks the protocol and nothing else.

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { Cluster, type Redis, type RedisOptions } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { RedisCluster } from '../../support/redis-cluster.js';
@@ -7,6 +7,7 @@ import { RedisNode } from '../../support/redis-node.js';
 import { RedisProxy } from '../../support/redis-proxy.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
 import { isTestAll } from '../../support/test-all.js';
+import { useServer } from '../../support/use-server.js';
 import { NONCE, startScriptedServer } from './support/canned-server.js';
 import { beginCommand } from './support/commands.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
@@ -22,22 +23,15 @@ import { until } from './support/until.js';
 const NAME = 'payments';
 const WAIT_REPLICAS = { count: 1, timeoutMs: 1_000 };
 
-let single: RedisNode;
-let replica: RedisNode;
-let sentinel: RedisNode;
-let cluster: RedisCluster;
+const single = useServer(() => RedisNode.start());
+const replica = useServer(() => RedisNode.start());
+const sentinel = useServer(() => RedisNode.start({ args: ['--sentinel'], hasConfigFile: true }));
+const cluster = useServer(() => RedisCluster.start({ replicas: 0 }));
 
 beforeAll(async () => {
-  [single, replica, cluster, sentinel] = await Promise.all([
-    RedisNode.start(),
-    RedisNode.start(),
-    RedisCluster.start({ replicas: 0 }),
-    RedisNode.start({ args: ['--sentinel'], hasConfigFile: true }),
-  ]);
   await follow(replica, single);
   await sentinel.call('SENTINEL', 'MONITOR', NAME, '127.0.0.1', single.port, 1);
 }, START_HOOK_MS);
-afterAll(() => Promise.all([single, replica, sentinel, cluster].map((server) => server.stop())));
 
 async function proxied(node: RedisNode): Promise<RedisProxy> {
   return closeAfterTest(await RedisProxy.start(node.port));

@@ -1,24 +1,20 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreConfigurationError } from '../../../lib/core/errors.js';
 import { freePort } from '../../support/free-port.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
 import { startInfoServer } from './support/canned-server.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
+import { useServer } from '../../support/use-server.js';
 
 /** How long the start may be held up. */
 const START_CHECK_MS = 2_000;
 
-let server: RedisServer;
+const server = useServer(startRedis);
 let client: Redis;
 
-beforeAll(async () => {
-  server = await startRedis();
-}, START_HOOK_MS);
-afterAll(() => server.stop());
 beforeEach(async () => {
   client = userClient(server.url);
   await client.config('SET', 'appendonly', 'yes', 'maxmemory-policy', 'noeviction');

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import {
   StoreOutcomeUnknownError,
@@ -7,7 +7,7 @@ import {
   type Lease,
 } from 'nestjs-idempotency';
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { startRedis } from '../../support/redis-server.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
 import { newClaim, success, Worker } from '../engine/support/worker.js';
 import {
@@ -20,19 +20,19 @@ import {
 } from './support/commands.js';
 import { ownStore } from './support/fixture.js';
 import { until } from './support/until.js';
+import { useRedisClient } from '../../support/use-redis.js';
+import { useServer } from '../../support/use-server.js';
 
 const WAIT_MS = 100;
 
-let primary: RedisServer;
-let replica: RedisServer;
-let onPrimary: Redis;
-let onReplica: Redis;
+const primary = useServer(() => startRedis({ args: ['--repl-diskless-sync-delay', '0'] }));
+const replica = useServer(() =>
+  startRedis({ args: ['--replicaof', '127.0.0.1', String(primary.port)] }),
+);
+const onPrimary = useRedisClient(primary);
+const onReplica = useRedisClient(replica);
 
 beforeAll(async () => {
-  primary = await startRedis({ args: ['--repl-diskless-sync-delay', '0'] });
-  replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(primary.port)] });
-  onPrimary = new Redis(primary.url);
-  onReplica = new Redis(replica.url);
   await until(async () => (await onReplica.info('replication')).includes('master_link_status:up'));
   // The primary counts on it only once it has confirmed something, which it may do a second later.
   await onPrimary.set('first', 'write');
@@ -40,12 +40,6 @@ beforeAll(async () => {
 }, START_HOOK_MS);
 afterEach(() => {
   replica.kill('SIGCONT');
-});
-afterAll(async () => {
-  onPrimary.disconnect();
-  onReplica.disconnect();
-  await replica.stop();
-  await primary.stop();
 });
 
 function durableStore(count = 1): RedisIdempotencyStore {

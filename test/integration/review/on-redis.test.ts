@@ -5,27 +5,19 @@ import { redisStore, RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { randomUUID } from 'node:crypto';
 import { loadScripts } from '../../../lib/stores/redis/lua-scripts.js';
 import type { Fault } from '../../support/faulty-store.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
+import { startRedis } from '../../support/redis-server.js';
 import { standStill } from '../../support/stand-still.js';
 import { driveTimers } from '../../support/standing-time.js';
 import { isTestAll } from '../../support/test-all.js';
+import { startRedis } from '../../support/redis-server.js';
 import { newClaim, success, Worker } from '../engine/support/worker.js';
 import { beginCommand } from '../redis/support/commands.js';
 import { Caller, newCall } from './support/caller.js';
+import { useRedisClient } from '../../support/use-redis.js';
+import { useServer } from '../../support/use-server.js';
 
-let redis: RedisServer;
-let client: Redis;
-
-beforeAll(async () => {
-  redis = await startRedis();
-  client = new Redis(redis.url);
-}, START_HOOK_MS);
-
-afterAll(async () => {
-  client.disconnect();
-  await redis.stop();
-});
+const redis = useServer(startRedis);
+const client = useRedisClient(redis);
 
 const freshStore = () => new RedisIdempotencyStore({ client, keyPrefix: randomUUID() });
 

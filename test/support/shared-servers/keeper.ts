@@ -1,6 +1,8 @@
 import { Client } from 'pg';
 import { answers } from '../answers.js';
 import { isRunning } from '../is-running.js';
+import { startMosquitto } from '../mosquitto-server.js';
+import { startNats } from '../nats-server.js';
 import { DATABASE_PREFIX } from '../new-database.js';
 import {
   embeddedPostgres,
@@ -11,15 +13,17 @@ import { startRabbitMq } from '../rabbitmq-server.js';
 import { startRedis } from '../redis-server.js';
 import type { SharedKind, SharedServer } from './kinds.js';
 
-/** A worker runs one file at a time: what is its own needs nothing but to be emptied. A RabbitMQ starts for seconds. */
-const ONE_FOR_ALL_WORKERS: readonly string[] = ['rabbitmq' satisfies SharedKind];
+/** A worker runs one file at a time: what is its own needs nothing but to be emptied. The brokers need not even that. */
+const ONE_FOR_ALL_WORKERS: readonly SharedKind[] = ['rabbitmq', 'nats', 'mosquitto'];
 
 const MAKERS: Readonly<Record<SharedKind, () => KeptServer>> = {
   redis: () => new KeptServer(startRedis, emptyRedis),
   'postgres-embedded': () => keepPostgres(embeddedPostgres),
   'postgres-installed': () => keepPostgres(installedPostgres),
-  // The name of a queue is nobody else's.
+  // A queue, a subject or a topic has a name that no other file uses.
   rabbitmq: () => new KeptServer(startRabbitMq, () => Promise.resolve()),
+  nats: () => new KeptServer(startNats, () => Promise.resolve()),
+  mosquitto: () => new KeptServer(startMosquitto, () => Promise.resolve()),
 };
 
 /** Starts what the test files of a run share when a file asks for it, and stops it after the last one. */

@@ -1,5 +1,6 @@
 /** The servers that test files share. */
-export type SharedKind = 'redis' | 'postgres-embedded' | 'postgres-installed' | 'rabbitmq';
+export type SharedKind =
+  'redis' | 'postgres-embedded' | 'postgres-installed' | 'rabbitmq' | 'nats' | 'mosquitto';
 
 /** What a file is told of one. */
 export interface SharedServer {

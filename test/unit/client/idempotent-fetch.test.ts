@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import {
   idempotentFetch,
   IdempotencyProblemError,
@@ -6,16 +6,12 @@ import {
   type IdempotentFetchOptions,
 } from 'nestjs-idempotency/client';
 import { problem, ScriptedServer, type Step } from '../../support/scripted-server.js';
+import { useServer } from '../../support/use-server.js';
 
 const created: Step = { status: 201, headers: { 'x-charge': '1' }, body: '{"charge":1}' };
 const replay: Step = { ...created, headers: { 'idempotent-replayed': 'true' } };
 
-let server: ScriptedServer;
-
-beforeAll(async () => {
-  server = await ScriptedServer.start();
-});
-afterAll(() => server.stop());
+const server = useServer(() => ScriptedServer.start());
 
 function pay(options: IdempotentFetchOptions = {}) {
   const init = { method: 'POST', body: '{"amount":1200}' };

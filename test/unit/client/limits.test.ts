@@ -1,5 +1,5 @@
 import { getEventListeners } from 'node:events';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import {
   idempotentFetch,
   IdempotencyProblemError,
@@ -7,17 +7,14 @@ import {
   type IdempotentFetchOptions,
 } from 'nestjs-idempotency/client';
 import { problem, ScriptedServer } from '../../support/scripted-server.js';
+import { useServer } from '../../support/use-server.js';
 import { drivenClock } from './driven-clock.js';
 
 const created = { status: 201 };
 const unlimited = { deadlineMs: Infinity, tryTimeoutMs: Infinity };
 
-let server: ScriptedServer;
+const server = useServer(() => ScriptedServer.start());
 
-beforeAll(async () => {
-  server = await ScriptedServer.start();
-});
-afterAll(() => server.stop());
 beforeEach(() => drivenClock.take());
 afterEach(() => drivenClock.giveBack());
 

@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { idempotentFetch } from 'nestjs-idempotency/client';
 import { PROBLEM_RETRYABLE } from '../../../lib/client/errors.js';
 import * as exported from '../../../lib/transports/http/problem.js';
 import { ScriptedServer } from '../../support/scripted-server.js';
+import { useServer } from '../../support/use-server.js';
 
 type ProblemClass = new (context: exported.ProblemContext) => exported.IdempotencyProblem;
 
@@ -13,12 +14,7 @@ const problems = Object.values<unknown>(exported)
   .filter(isProblemClass)
   .map((Problem) => new Problem({ typeBase: 'https://api.example', retryAfterMs: 1_000 }));
 
-let server: ScriptedServer;
-
-beforeAll(async () => {
-  server = await ScriptedServer.start();
-});
-afterAll(() => server.stop());
+const server = useServer(() => ScriptedServer.start());
 
 describe("the server's codes", () => {
   it('are those that the client knows, with what a repetition is worth', () => {

@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { idempotentFetch, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
 import { ScriptedServer } from '../../support/scripted-server.js';
+import { useServer } from '../../support/use-server.js';
 
-let server: ScriptedServer;
-
-beforeAll(async () => {
-  server = await ScriptedServer.start();
-});
-afterAll(() => server.stop());
+const server = useServer(() => ScriptedServer.start());
 
 const patience: IdempotentFetchOptions = { backoffBaseMs: 1, backoffCapMs: 1 };
 

@@ -1,8 +1,9 @@
 import { PassThrough } from 'node:stream';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { idempotentFetch, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
 import { fetchWithoutStreams } from '../../support/fetch-without-streams.js';
 import { problem, ScriptedServer, type Step } from '../../support/scripted-server.js';
+import { useServer } from '../../support/use-server.js';
 
 const replay: Step = {
   status: 201,
@@ -10,12 +11,7 @@ const replay: Step = {
   body: '{"charge":1}',
 };
 
-let server: ScriptedServer;
-
-beforeAll(async () => {
-  server = await ScriptedServer.start();
-});
-afterAll(() => server.stop());
+const server = useServer(() => ScriptedServer.start());
 
 function pay(options: IdempotentFetchOptions = {}) {
   const init = { method: 'POST', body: '{"amount":1200}' };

@@ -1,9 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterEach } from '@jest/globals';
-import { RestartableRedis } from '../../../integration/redis/support/restartable-redis.js';
 import { until } from '../../../integration/redis/support/until.js';
+import { RedisNode } from '../../../support/redis-node.js';
 import { DrivenTime } from './driven-time.js';
 import { Scene } from './scene.js';
 
@@ -28,17 +25,14 @@ afterEach(async () => {
 export async function mortalScene(records: 'durable' | 'ephemeral'): Promise<MortalScene> {
   const time = new DrivenTime();
   time.start();
-  const redis = await RestartableRedis.onFreePort(time.env);
-  const dir = mkdtempSync(join(tmpdir(), 'idempotency-mortal-'));
-  const args = ['--dir', dir, ...(records === 'durable' ? DURABLE : [])];
-  redis.start(...args);
+  const redis = await RedisNode.start({
+    env: time.env,
+    args: records === 'durable' ? DURABLE : [],
+  });
   const scene = new Scene(redis.port, { time });
   const answers = async () => (await scene.admin.ping().catch(() => undefined)) === 'PONG';
   ending.push(
-    async () => {
-      rmSync(dir, { recursive: true, force: true });
-      time.remove();
-    },
+    async () => time.remove(),
     () => redis.stop(),
     async () => {
       await scene.stop();
@@ -48,9 +42,9 @@ export async function mortalScene(records: 'durable' | 'ephemeral'): Promise<Mor
   await until(answers);
   return {
     scene,
-    die: () => redis.die(),
+    die: () => redis.kill(),
     comeBack: async () => {
-      redis.start(...args);
+      await redis.start();
       await until(answers);
     },
   };

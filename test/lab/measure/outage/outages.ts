@@ -1,4 +1,4 @@
-import { RestartableRedis } from '../../../integration/redis/support/restartable-redis.js';
+import { RedisNode } from '../../../support/redis-node.js';
 import { RedisProxy } from '../../../support/redis-proxy.js';
 
 /** A store that can go away and come back. */
@@ -14,24 +14,19 @@ export interface Outage {
 
 /** Nobody listens any more: connections are refused. */
 export async function refusedConnections(): Promise<Outage> {
-  const redis = await RestartableRedis.onFreePort();
-  redis.start();
+  const redis = await RedisNode.start();
   return {
     name: 'connection refused',
     url: redis.url,
-    begin: () => redis.die(),
-    end: () => {
-      redis.start();
-      return Promise.resolve();
-    },
+    begin: () => redis.kill(),
+    end: () => redis.start(),
     stop: () => redis.stop(),
   };
 }
 
 /** Connections stand, or are accepted, and nothing comes back. */
 export async function blackHole(): Promise<Outage> {
-  const redis = await RestartableRedis.onFreePort();
-  redis.start();
+  const redis = await RedisNode.start();
   const proxy = await RedisProxy.start(redis.port);
   return {
     name: 'black hole',

@@ -1,27 +1,13 @@
 import { get } from 'node:http';
-import { beforeAll } from '@jest/globals';
-import { START_HOOK_MS } from '../start-patience.js';
 import type { SharedKind, SharedServer } from './kinds.js';
 
 const asked = new Map<SharedKind, Promise<SharedServer>>();
 
-/** The shared server, emptied when this file asks for it for the first time. It may have to start: {@link START_HOOK_MS}. */
+/** The shared server, emptied when this file asks for it for the first time. It may have to start. */
 export function sharedServer(kind: SharedKind): Promise<SharedServer> {
   const lent = asked.get(kind) ?? ask(kind);
   asked.set(kind, lent);
   return lent;
-}
-
-/** The shared server from before the tests of this file, or of a `describe`, until after them. */
-export function useSharedServer(kind: SharedKind): () => SharedServer {
-  let server: SharedServer | undefined;
-  beforeAll(async () => {
-    server = await sharedServer(kind);
-  }, START_HOOK_MS);
-  return () => {
-    if (server === undefined) throw new Error(`The shared ${kind} has not started.`);
-    return server;
-  };
 }
 
 function ask(kind: SharedKind): Promise<SharedServer> {

@@ -1,0 +1,39 @@
+import { afterAll, beforeAll } from '@jest/globals';
+import { START_HOOK_MS } from './start-patience.js';
+
+/** How to stop what has started, the last first. */
+const started: (() => unknown)[] = [];
+
+/**
+ * A server, or a client of one, from before the tests of this file, or of a `describe`, until after them. Where it does
+ * not start, each test fails for that first, and nothing is stopped that is not there. The last one stops first: Jest
+ * calls hooks in the order of their definition.
+ *
+ * @param start - may use what a call before this one has started.
+ * @returns what `start` has returned; not before that.
+ */
+export function useServer<Server extends object>(
+  start: () => Server | Promise<Server>,
+  stop: (server: Server) => unknown = stopIt,
+): Server {
+  let server: Server | undefined;
+  beforeAll(async () => {
+    started.push(() => server && stop(server));
+    server = await start();
+  }, START_HOOK_MS);
+  afterAll(async () => {
+    await started.pop()?.();
+  }, START_HOOK_MS);
+  return new Proxy({} as Server, {
+    get: (_, name) => {
+      if (server === undefined) throw new Error('It has not started.');
+      const value: unknown = Reflect.get(server, name, server);
+      return typeof value === 'function' ? (value.bind(server) as unknown) : value;
+    },
+    getPrototypeOf: () => (server === undefined ? null : Reflect.getPrototypeOf(server)),
+  });
+}
+
+function stopIt(server: { stop?: () => unknown }): unknown {
+  return server.stop?.();
+}
