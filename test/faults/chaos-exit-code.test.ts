@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
-import { outsideEnvironment } from '../support/packed-package.js';
+import { outsideEnvironment } from '../support/outside-environment.js';
 import { projectRoot } from '../support/project-root.js';
 
 const run = promisify(execFile);

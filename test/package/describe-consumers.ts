@@ -35,6 +35,9 @@ export async function runOnce(theirs, store) {
 
 const INSTALL_TIMEOUT_MS = 120_000;
 
+/** Declarations are made by `npm run build`. */
+const BUILD_TIMEOUT_MS = 300_000;
+
 /** An application that has nothing but these packages besides the tarball. */
 export interface Consumer extends Installation {
   readonly name: string;
@@ -50,8 +53,8 @@ export function useTarball(): Tarball {
   const folder = mkdtempSync(join(tmpdir(), 'idempotency-package-'));
   let packed: PackedPackage;
   beforeAll(async () => {
-    packed = await packPackage(folder);
-  });
+    packed = await packPackage(folder, { declarations: true });
+  }, BUILD_TIMEOUT_MS);
   afterAll(() => rm(folder, { recursive: true, force: true }));
   return {
     folder,

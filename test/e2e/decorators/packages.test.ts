@@ -2,8 +2,8 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from '@jest/globals';
-import { outsideEnvironment } from '../../support/packed-package.js';
 import { isTestAll } from '../../support/test-all.js';
+import { outsideEnvironment } from '../../support/outside-environment.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { usePostgres } from '../../support/use-postgres.js';
 

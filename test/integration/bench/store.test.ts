@@ -1,8 +1,6 @@
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { conditions, measureStore } from '../../lab/bench/parts/store.js';
-import { projectRoot } from '../../support/project-root.js';
+import { builtPackage } from '../../support/built-package/built-package.js';
 
 const CONDITIONS = [
   ...conditions('pair', 'TCP', 'on', 200, [4]),
@@ -11,16 +9,14 @@ const CONDITIONS = [
 
 describe('The benchmark', () => {
   it('measures the built library and what it is compared with, turn by turn', async () => {
-    if (!existsSync(join(projectRoot, 'dist/esm/index.js'))) {
-      throw new Error('The package is not built: npm run build, or all in one: npm test');
-    }
+    const library = await builtPackage();
     const rounds = { rounds: 2, turnMs: 30, warmUpMs: 30 };
     const { measurements, versions } = await measureStore(
       { onProgress: () => undefined },
       rounds,
       CONDITIONS,
       {
-        store: { kind: 'store', library: projectRoot },
+        store: { kind: 'store', library },
         raw: { kind: 'raw' },
         scripts: { kind: 'scripts' },
       },

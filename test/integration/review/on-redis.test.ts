@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
-import { Redis } from 'ioredis';
 import type { IdempotencyEvent, OperationRejectedError } from 'nestjs-idempotency';
 import { redisStore, RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { randomUUID } from 'node:crypto';

@@ -1,7 +1,7 @@
 import { cp, mkdir, readdir, symlink, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { projectRoot } from '../../support/project-root.js';
-import { toJavaScript } from '../../support/to-javascript.js';
+import { compileTree } from '../../support/to-javascript.js';
 
 const FAULTS = import.meta.dirname;
 
@@ -44,17 +44,4 @@ async function linkPackages(folder: string): Promise<void> {
   const packages = join(projectRoot, 'node_modules');
   const names = await readdir(packages);
   await Promise.all(names.map((name) => symlink(join(packages, name), join(folder, name))));
-}
-
-async function compileTree(from: string, to: string): Promise<void> {
-  const names = await readdir(from, { recursive: true });
-  const sources = names.filter((name) => name.endsWith('.ts'));
-  const folders = new Set(sources.map((name) => dirname(join(to, name))));
-  for (const folder of folders) await mkdir(folder, { recursive: true });
-  await Promise.all(
-    sources.map(async (name) => {
-      const code = await toJavaScript(join(from, name));
-      await writeFile(join(to, name.replace(/\.ts$/, '.js')), code);
-    }),
-  );
 }

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { projectRoot } from '../support/project-root.js';
 import { describeConsumers, useTarball } from './describe-consumers.js';
 
@@ -13,12 +13,16 @@ interface Manifest {
   >;
 }
 
+const run = promisify(execFile);
+
 const tarball = useTarball();
 
 function filesIn(folder: string, ending: string): string[] {
   const names = readdirSync(join(projectRoot, folder), { recursive: true, encoding: 'utf8' });
   return names.filter((name) => name.endsWith(ending)).map((name) => `${folder}/${name}`);
 }
+
+beforeAll(() => run('tar', ['-xzf', tarball.packed.tarball, '-C', tarball.folder]));
 
 describe('the tarball', () => {
   it('holds what was built from lib, the scripts, the SQL, the papers, and nothing else', () => {
@@ -48,8 +52,7 @@ describe('the tarball', () => {
     );
   });
 
-  it('documents the same defaults in its declarations as in the sources, and nothing internal', async () => {
-    await promisify(execFile)('tar', ['-xzf', tarball.packed.tarball, '-C', tarball.folder]);
+  it('documents the same defaults in its declarations as in the sources, and nothing internal', () => {
     const count = (text: string) => text.split('@defaultValue').length - 1;
     const declarationIn = (format: string, source: string) => {
       const file = source.replace(/^lib/, `package/dist/${format}`).replace(/\.ts$/, '.d.ts');
@@ -62,6 +65,15 @@ describe('the tarball', () => {
       expect([source, count(declared)]).toEqual([source, count(written)]);
       expect(declared).not.toContain('@internal');
     }
+  });
+
+  it.each(['esm', 'cjs'])('keeps the comments of what is built as %s', (format) => {
+    const dist = join(tarball.folder, 'package/dist', format);
+    const texts = readdirSync(dist, { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.js'))
+      .map((file) => readFileSync(join(dist, file), 'utf8'));
+    const explained = texts.filter((text) => text.includes('Makes operations safe to repeat'));
+    expect(explained).toHaveLength(1);
   });
 });
 

@@ -1,0 +1,66 @@
+import { execFile } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { outsideEnvironment } from '../outside-environment.js';
+import { projectRoot } from '../project-root.js';
+import { compileTree } from '../to-javascript.js';
+import { withLock } from '../with-lock.js';
+import { DIGEST_FILE, SHIPPED, digestOfSources } from './digest.js';
+
+const CACHE = join(projectRoot, 'node_modules/.cache/nestjs-idempotency');
+const KEPT_MS = 86_400_000;
+
+const run = promisify(execFile);
+
+/**
+ * The folder of the package as it is published: the project's own where `npm run build` has built these sources, else one
+ * that swc and Rollup fill, without declarations, for all files and runs that ask for the same sources.
+ *
+ * @param needs - declarations are made by `npm run build` alone: it is run where it has not been.
+ */
+export async function builtPackage(needs: { declarations?: boolean } = {}): Promise<string> {
+  const digest = digestOfSources();
+  if (isBuilt(digest)) return projectRoot;
+  await mkdir(CACHE, { recursive: true });
+  const target = join(CACHE, digest.slice(0, 16));
+  await withLock(`${target}.lock`, async () => {
+    if (needs.declarations === true) {
+      if (!isBuilt(digest))
+        await run('npm', ['run', 'build'], { cwd: projectRoot, env: outsideEnvironment() });
+    } else if (!existsSync(target)) {
+      await removeOld();
+      await make(target);
+    }
+  });
+  return needs.declarations === true ? projectRoot : target;
+}
+
+function isBuilt(digest: string): boolean {
+  const isThere = existsSync(DIGEST_FILE) && existsSync(join(projectRoot, 'dist/cjs/index.js'));
+  return isThere && readFileSync(DIGEST_FILE, 'utf8') === digest;
+}
+
+async function make(target: string): Promise<void> {
+  const folder = await mkdtemp(`${target}-`);
+  await Promise.all([
+    ...SHIPPED.map((name) => cp(join(projectRoot, name), join(folder, name), { recursive: true })),
+    compileTree(join(projectRoot, 'lib'), join(folder, 'build')),
+  ]);
+  const rollup = join(projectRoot, 'node_modules/rollup/dist/bin/rollup');
+  const config = join(projectRoot, 'rollup.config.js');
+  await run(process.execPath, [rollup, '--config', config, '--silent'], {
+    cwd: folder,
+    env: outsideEnvironment(),
+  });
+  await rename(folder, target);
+}
+
+/** Of sources that have changed since. A run that has begun meanwhile may still use what is younger. */
+async function removeOld(): Promise<void> {
+  for (const name of await readdir(CACHE)) {
+    const { mtimeMs } = await stat(join(CACHE, name));
+    if (Date.now() - mtimeMs > KEPT_MS) await rm(join(CACHE, name), { recursive: true });
+  }
+}

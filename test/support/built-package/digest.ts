@@ -1,0 +1,48 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { projectRoot } from '../project-root.js';
+
+/** What the package holds besides what is built. */
+export const SHIPPED = [
+  'CHANGELOG.md',
+  'LICENSE',
+  'README.md',
+  'SECURITY.md',
+  'lua',
+  'package.json',
+  'sql',
+] as const;
+
+/** What it is built of and by. */
+const SOURCES = [
+  ...SHIPPED,
+  'lib',
+  'nest-cli.json',
+  'package-lock.json',
+  'rollup.config.js',
+  'test/support/to-javascript.ts',
+  'tsconfig.json',
+];
+
+/** Where `npm run build` writes the digest of the sources that it has built. */
+export const DIGEST_FILE = join(projectRoot, 'build/digest');
+
+/** Of all that the package is made of. */
+export function digestOfSources(): string {
+  const hash = createHash('sha256');
+  for (const file of SOURCES.flatMap(filesIn).sort()) {
+    hash
+      .update(`${file}\0`)
+      .update(readFileSync(join(projectRoot, file)))
+      .update('\0');
+  }
+  return hash.digest('hex');
+}
+
+function filesIn(path: string): string[] {
+  if (statSync(join(projectRoot, path)).isFile()) return [path];
+  const entries = readdirSync(join(projectRoot, path), { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  return files.map(({ parentPath, name }) => join(parentPath, name).slice(projectRoot.length + 1));
+}

@@ -1,0 +1,32 @@
+import { open, readFile, rm } from 'node:fs/promises';
+import { setTimeout as delay } from 'node:timers/promises';
+import { isRunning } from './is-running.js';
+
+const POLL_MS = 100;
+
+/** Does it while no other process does something under the same lock, which a process that has ended does not hold. */
+export async function withLock<T>(file: string, action: () => Promise<T>): Promise<T> {
+  while (!(await take(file))) {
+    const holder = Number(await readFile(file, 'utf8').catch(() => ''));
+    // 0: it is just being written, or has just been removed.
+    if (holder !== 0 && !isRunning(holder)) await rm(file, { force: true });
+    await delay(POLL_MS);
+  }
+  try {
+    return await action();
+  } finally {
+    await rm(file, { force: true });
+  }
+}
+
+async function take(file: string): Promise<boolean> {
+  try {
+    const handle = await open(file, 'wx');
+    await handle.writeFile(String(process.pid));
+    await handle.close();
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false;
+    throw error;
+  }
+}
