@@ -3,7 +3,7 @@ import { REQUESTS_OF_A_TURN } from '../lab/measure/growth/client.js';
 import { measureGrowth, type GrowthRun } from '../lab/measure/growth/measure-growth.js';
 import { growthsIn } from '../lab/measure/growth/reading.js';
 
-/** A short version of `npm run measure:growth`. */
+/** A short version of `npm run lab -- measure growth`. */
 const REQUESTS_PER_CHUNK = 2_000;
 /** What an application that keeps half a kilobyte for each request exceeds after two thousand. */
 const HEAP_MAY_GROW_BYTES = 1_000_000;

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { planOf } from '../lab/measure/growth/arguments.js';
 
 // What it measures, in a short version: growth.endurance.all.test.ts.
-describe('The command line of npm run measure:growth', () => {
+describe('The command line of npm run lab -- measure growth', () => {
   it('measures a million requests on both platforms with Redis where it is told nothing', () => {
     const { platforms, store, chunks, requestsPerChunk, report } = planOf([]);
     expect({ platforms, store, report }).toEqual({

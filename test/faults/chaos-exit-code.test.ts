@@ -7,7 +7,7 @@ import { projectRoot } from '../support/project-root.js';
 
 const run = promisify(execFile);
 
-/** Runs the program of `npm run chaos`. @returns what it prints to standard output, and its exit code. */
+/** Runs the program of `npm run lab -- chaos`. @returns what it prints to standard output, and its exit code. */
 async function chaos(...args: string[]): Promise<{ stdout: string; code: number }> {
   const loader = join(projectRoot, 'test/support/typescript/register.mjs');
   const program = join(projectRoot, 'test/lab/chaos/main.ts');
@@ -26,7 +26,7 @@ async function chaos(...args: string[]): Promise<{ stdout: string; code: number 
   }
 }
 
-describe('npm run chaos exits', () => {
+describe('npm run lab -- chaos exits', () => {
   it('with 0 where the oracle has no objection', async () => {
     const { stdout, code } = await chaos();
     expect(stdout).toContain('The oracle has no objection.');

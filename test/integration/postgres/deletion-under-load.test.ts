@@ -4,7 +4,7 @@ import { runJanitor } from '../../lab/measure/janitor/run-janitor.js';
 
 const server = usePostgres();
 
-/** The short form of `npm run measure:janitor`, which measures how long it takes. */
+/** The short form of `npm run lab -- measure janitor`, which measures how long it takes. */
 describe('While first requests come and go', () => {
   it.each([false, true])(
     'each record is deleted once it has expired (a long transaction: %s)',

@@ -10,7 +10,7 @@ export interface BenchPlan {
   readonly library: string | undefined;
 }
 
-export const USAGE = `npm run bench -- [--quick | --full] [--only PART[,PART]] [--no-report] [--library DIR]
+export const USAGE = `npm run lab -- bench [--quick | --full] [--only PART[,PART]] [--no-report] [--library DIR]
 
   --quick      two minutes, to see that all works: too short to be kept, unless --report says so
   --full       all combinations and versions of Node: hours

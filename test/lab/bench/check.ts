@@ -9,7 +9,7 @@ import { conditions, measureStore } from './parts/store.js';
 import { Progress } from './progress.js';
 import { inDigits, intervalOf } from './report/budget.js';
 
-const USAGE = `npm run bench:check -- --base REV [--head REV] [--only store|http] [--starts N] [--rounds N] [--quick]
+const USAGE = `npm run lab -- bench check --base REV [--head REV] [--only store|http] [--starts N] [--rounds N] [--quick]
 
   --base    the commit to compare with
   --head    the commit to judge; without it, what lies in the checkout

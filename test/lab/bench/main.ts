@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { fromCommandLine } from '../command-line.js';
 import { planOf, USAGE, type BenchPlan } from './arguments.js';
 import { ensureInstalled } from './install.js';
 import { buildLibrary } from './library/build-library.js';
@@ -11,8 +12,7 @@ import { updatePage } from './report/page.js';
 import type { PartResult } from './report/result.js';
 import { loadResults, saveResult, thisMachine } from './report/results-file.js';
 
-const plan = planFromCommandLine();
-if (plan !== undefined) await run(plan);
+await run(fromCommandLine(USAGE, (args) => planOf(args, parts)));
 
 async function run({ parts: chosen, profile, isKept, library: given }: BenchPlan): Promise<void> {
   if (chosen.some(({ needsPeers }) => needsPeers)) await ensureInstalled(import.meta.dirname);
@@ -63,16 +63,6 @@ async function run({ parts: chosen, profile, isKept, library: given }: BenchPlan
 
 /** As it is to be typed to have this part again. */
 function commandOf({ name }: Part, profile: BenchPlan['profile']): string {
-  const only = `npm run bench -- --only ${name}`;
+  const only = `npm run lab -- bench --only ${name}`;
   return profile === 'default' ? only : `${only} --${profile}`;
-}
-
-function planFromCommandLine(): BenchPlan | undefined {
-  try {
-    return planOf(process.argv.slice(2), parts);
-  } catch (error) {
-    console.error(`${error instanceof Error ? error.message : String(error)}\n\n${USAGE}`);
-    process.exitCode = 2;
-    return undefined;
-  }
 }

@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util';
 import type { Profiler } from 'node:inspector';
 import { keepReport } from '../../support/figures/keep-report.js';
 import { startRedis } from '../../support/redis-server.js';
+import { fromCommandLine, oneOf } from '../command-line.js';
 import type { Platform } from './http/contender.js';
 import { contenders, type ContenderId } from './http/contenders.js';
 import { httpGroup, type Scenario } from './http/http-group.js';
@@ -17,7 +18,7 @@ import { sharesByPlace, sideBySide, type ProfileColumn } from './report/profile-
 import { selfTimes } from './report/self-times.js';
 import type { StoreTurn } from './store/worker.js';
 
-const USAGE = `npm run bench:profile -- TASK [--platform express|fastify] [--contender NAME] [--seconds N] [--library DIR] [--report NAME]
+const USAGE = `npm run lab -- bench profile TASK [--platform express|fastify] [--contender NAME] [--seconds N] [--library DIR] [--report NAME]
 
   TASK  first, replay, conflict, mismatch: requests to the app of a contender (redis, unless another is named)
         pair, store-replay: the Redis store by itself, 32 in flight
@@ -64,37 +65,42 @@ interface Profiled {
   readonly cpuUs: number;
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    platform: { type: 'string', default: 'fastify' },
-    contender: { type: 'string', default: 'redis' },
-    seconds: { type: 'string', default: '5' },
-    library: { type: 'string' },
-    report: { type: 'string' },
-  },
+const { task, values } = fromCommandLine(USAGE, (args) => {
+  const parsed = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      platform: { type: 'string', default: 'fastify' },
+      contender: { type: 'string', default: 'redis' },
+      seconds: { type: 'string', default: '5' },
+      library: { type: 'string' },
+      report: { type: 'string' },
+    },
+  });
+  const tasks = [...SERVER_TASKS, ...STORE_TASKS, 'all'];
+  oneOf('contender', parsed.values.contender, Object.keys(contenders));
+  oneOf('platform', parsed.values.platform, ['express', 'fastify']);
+  return { ...parsed, task: taskNamed(parsed.positionals[0], tasks) };
 });
-const [task = ''] = positionals;
 const ms = Number(values.seconds) * 1000;
 
-if ([...SERVER_TASKS, ...STORE_TASKS, 'all'].includes(task)) {
-  await ensureInstalled(import.meta.dirname);
-  const built = values.library === undefined ? await buildLibrary() : undefined;
-  const library = built?.folder ?? resolve(values.library ?? '');
-  try {
-    if (task === 'all') await profileAll(library);
-    else await profileOne(library);
-  } finally {
-    built?.remove();
-  }
-} else {
-  console.error(USAGE);
-  process.exitCode = 2;
+await ensureInstalled(import.meta.dirname);
+const built = values.library === undefined ? await buildLibrary() : undefined;
+const library = built?.folder ?? resolve(values.library ?? '');
+try {
+  if (task === 'all') await profileAll(library);
+  else await profileOne(library);
+} finally {
+  built?.remove();
+}
+
+function taskNamed(name = '', tasks: readonly string[]): string {
+  if (tasks.includes(name)) return name;
+  throw new Error(`there is no task "${name}"`);
 }
 
 async function profileOne(library: string): Promise<void> {
   const { platform, contender } = values;
-  if (!(contender in contenders)) throw new Error(`no contender "${contender}"`);
   const subject = {
     task,
     platform: platform as Platform,
@@ -114,10 +120,8 @@ async function profileAll(library: string): Promise<void> {
   }
   const table = sideBySide(columns);
   console.table(table);
-  if (values.report !== undefined) {
-    const command = ['all', ...(ms === 5_000 ? [] : ['--seconds', values.seconds])];
-    keepReport(values.report, 'bench:profile', command, frameworkVersions(), table);
-  }
+  const command = ['all', ...(ms === 5_000 ? [] : ['--seconds', values.seconds])];
+  keepReport(values.report, 'bench profile', command, frameworkVersions(), table);
 }
 
 function profileOf(library: string, subject: Subject): Promise<Profiled> {

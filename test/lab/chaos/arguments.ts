@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { MUTANTS, type MutantName } from '../faults/worker/mutants.js';
-import { oneOf, wholeNumber } from './argument-values.js';
+import { oneOf, wholeNumber } from '../command-line.js';
 import { faults } from './faults/index.js';
 import type { Plan, PlanDefaults } from './plan.js';
 import { topologies } from './topologies/index.js';
@@ -14,7 +14,7 @@ const DEFAULTS: Required<PlanDefaults> = {
   commandTimeoutMs: 5_000,
 };
 
-export const USAGE = `npm run chaos -- [options]
+export const USAGE = `npm run lab -- chaos [options]
   --requests N         at least so many requests (20000)
   --keys K             … over so many keys (requests / duplicates)
   --duplicates D       … so many of each key (100)

@@ -11,24 +11,33 @@ export type Watch = (
   trouble: () => Readonly<Record<string, number>>,
 ) => () => void;
 
-/** A line on standard error every second. */
-export const showProgress: Watch = (clients, load, trouble) => {
+/**
+ * Writes a line to standard error, again and again.
+ *
+ * @returns what ends it.
+ */
+export function everyMs(pauseMs: number, line: () => readonly string[]): () => void {
   const startedAt = performance.now();
-  let before = 0;
   const timer = setInterval(() => {
     const seconds = Math.round((performance.now() - startedAt) / 1_000);
-    const { requests } = clients;
-    const done = [
-      `${seconds} s`,
-      `${requests} requests`,
-      `${requests - before}/s`,
-      `${load.keysDone} keys`,
-      ...Object.entries(trouble()).map(([name, count]) => `${count} ${name}`),
-    ];
-    before = requests;
-    process.stderr.write(`${done.join('  ')}\n`);
-  }, 1_000);
+    process.stderr.write(`${[`${seconds} s`, ...line()].join('  ')}\n`);
+  }, pauseMs);
   return () => {
     clearInterval(timer);
   };
+}
+
+export const showProgress: Watch = (clients, load, trouble) => {
+  let before = 0;
+  return everyMs(1_000, () => {
+    const { requests } = clients;
+    const pace = requests - before;
+    before = requests;
+    return [
+      `${requests} requests`,
+      `${pace}/s`,
+      `${load.keysDone} keys`,
+      ...Object.entries(trouble()).map(([name, count]) => `${count} ${name}`),
+    ];
+  });
 };

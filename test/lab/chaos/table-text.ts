@@ -18,7 +18,21 @@ export function tableText(
   ].join('\n');
 }
 
-/** `keysExecutedTwice` as `keys executed twice`. */
-export function inWords(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+/** What a run came to, and how it is called. */
+export type Figure = readonly [name: string, figure: string | number];
+
+/**
+ * `keysExecutedTwice: 0` as `keys executed twice`, `0 (< 3/200 at 95 %)`: where there was no failure in n trials, this,
+ * the "rule of three", is all that it shows.
+ */
+export function figuresInWords<Figures extends Readonly<Record<keyof Figures, number>>>(
+  figures: Figures,
+  trials: Partial<Record<keyof Figures, number>>,
+): Figure[] {
+  return (Object.keys(figures) as (keyof Figures & string)[]).map((name) => {
+    const [count, tried = 0] = [figures[name], trials[name]];
+    const isShown = count === 0 && tried > 0;
+    const words = name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+    return [words, isShown ? `0 (< 3/${tried} at 95 %)` : count];
+  });
 }

@@ -67,7 +67,7 @@ describe('The budget', () => {
       });
       const store: PartResult = {
         part: 'store',
-        command: 'npm run bench',
+        command: 'npm run lab -- bench',
         date: '2026-01-02T03:04:05.678Z',
         seconds: 1,
         machine: { processor: 'some', cores: 2, busyBefore: 0 },

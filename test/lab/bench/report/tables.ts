@@ -30,7 +30,7 @@ export function tablesOf(results: Results): Map<string, Report> {
   if (newest !== undefined) {
     const { 'nestjs-idempotency': library = '', Node = '' } = newest.versions;
     const versions = { 'nestjs-idempotency': library, Node };
-    const origin = { ...newest, command: 'npm run bench', versions };
+    const origin = { ...newest, command: 'npm run lab -- bench', versions };
     tables.set('bench-budget', reportOf(origin, budgetRows(results)));
   }
   return tables;

@@ -1,9 +1,9 @@
 import { parseArgs } from 'node:util';
 import { POINTS } from '../../faults/worker/mishap.js';
-import { oneOf, wholeNumber } from '../argument-values.js';
+import { oneOf, wholeNumber } from '../../command-line.js';
 import type { MessagePlan } from './message-plan.js';
 
-export const USAGE = `npm run chaos:messages -- [options]
+export const USAGE = `npm run lab -- chaos messages [options]
   --messages N         so many messages (20000)
   --deliveries D       … published so many times, copies included (100000)
   --consumers C        consumer processes (4)

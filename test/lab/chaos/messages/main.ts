@@ -1,5 +1,6 @@
 import { keepReport } from '../../../support/figures/keep-report.js';
-import { planFromCommandLine, replayOf } from '../command-line.js';
+import { fromCommandLine } from '../../command-line.js';
+import { replayOf } from '../replay-of.js';
 import { tableText } from '../table-text.js';
 import { messagePlanOf, USAGE } from './arguments.js';
 import { messageHistory } from './history.js';
@@ -7,16 +8,12 @@ import { showProgress } from './progress.js';
 import { rowsOf } from './report.js';
 import { runMessages } from './run-messages.js';
 
-const plan = planFromCommandLine(messagePlanOf, USAGE);
-if (plan !== undefined) {
-  const { seed, report } = plan;
-  console.error(`seed ${seed}`);
-  const result = await runMessages(plan, { watch: showProgress });
-  const rows = rowsOf(result);
-  console.log(tableText(rows, seed, result.objections));
-  if (report !== undefined) {
-    keepReport(report, 'chaos:messages', replayOf(plan), result.servers, rows);
-  }
-  for (const key of result.suspects) console.error(messageHistory(key, result.evidence));
-  if (result.objections.length > 0) process.exitCode = 1;
-}
+const plan = fromCommandLine(USAGE, messagePlanOf);
+const { seed, report } = plan;
+console.error(`seed ${seed}`);
+const result = await runMessages(plan, { watch: showProgress });
+const rows = rowsOf(result);
+console.log(tableText(rows, seed, result.objections));
+keepReport(report, 'chaos messages', replayOf(plan), result.servers, rows);
+for (const key of result.suspects) console.error(messageHistory(key, result.evidence));
+if (result.objections.length > 0) process.exitCode = 1;

@@ -1,11 +1,10 @@
 /**
- * Whether anything grows with the requests that an application has answered:
- * `npm run measure:growth -- [--requests N] [--platform express|fastify] [--store redis|memory] [--report NAME]`.
- * Fails when the heap after the last tenth of the requests is 10 MB above that after the first, or when there are
+ * Whether anything grows with the requests that an application has answered. Fails when the heap after the last tenth of the requests is 10 MB above that after the first, or when there are
  * more listeners, timers, sockets, promises or active resources.
  */
 import { keepReport } from '../../../support/figures/keep-report.js';
 import type { Row } from '../../../support/figures/report.js';
+import { fromCommandLine } from '../../command-line.js';
 import { planOf } from './arguments.js';
 import { measureGrowth } from './measure-growth.js';
 import { growthsIn } from './reading.js';
@@ -13,7 +12,9 @@ import { rowOf } from './row.js';
 
 const HEAP_MAY_GROW_BYTES = 10_000_000;
 
-const { platforms, store, chunks, requestsPerChunk, report, args } = planOf(process.argv.slice(2));
+const USAGE =
+  'npm run lab -- measure growth [--requests N] [--platform express|fastify] [--store redis|memory] [--report NAME]';
+const { platforms, store, chunks, requestsPerChunk, report, args } = fromCommandLine(USAGE, planOf);
 const rows: Row[] = [];
 const growths: string[] = [];
 let versions = {};
@@ -36,4 +37,4 @@ for (const platform of platforms) {
 console.table(rows);
 for (const growth of growths) console.error(growth);
 process.exitCode = growths.length === 0 ? 0 : 1;
-if (report !== undefined) keepReport(report, 'measure:growth', args, versions, rows);
+keepReport(report, 'measure growth', args, versions, rows);

@@ -1,13 +1,12 @@
 /**
- * Whether the deletion of expired records keeps up, and what it leaves to vacuum:
- * `npm run measure:janitor -- [--rate N] [--seconds N] [--report NAME]`. A process of its own does first requests
+ * Whether the deletion of expired records keeps up, and what it leaves to vacuum. A process of its own does first requests
  * at a steady rate, begin and complete through the store, whose records expire after some seconds; the store of
  * this one deletes them.
  */
-import { parseArgs } from 'node:util';
 import { keepReport } from '../../../support/figures/keep-report.js';
 import type { Row } from '../../../support/figures/report.js';
 import { startPostgres } from '../../../support/postgres-server.js';
+import { argumentsOf, fromCommandLine, valuesOf } from '../../command-line.js';
 import { figuresOf } from '../outage/figures.js';
 import { runJanitor } from './run-janitor.js';
 
@@ -30,14 +29,8 @@ const SETUPS = [
   },
 ];
 
-const { values } = parseArgs({
-  options: {
-    rate: { type: 'string', default: '2000' },
-    seconds: { type: 'string', default: '60' },
-    report: { type: 'string' },
-  },
-});
-const { rate, seconds } = values;
+const USAGE = 'npm run lab -- measure janitor [--rate N] [--seconds N] [--report NAME]';
+const { report, ...load } = fromCommandLine(USAGE, valuesOf({ rate: 2_000, seconds: 60 }));
 
 let version = '';
 const rows: Row[] = [];
@@ -45,11 +38,8 @@ for (const { what, naptime, ...setup } of SETUPS) {
   // A commit is on the disk before it is confirmed.
   const server = await startPostgres({ settings: { fsync: 'on', autovacuum_naptime: naptime } });
   try {
-    const run = { ...setup, rate: Number(rate), seconds: Number(seconds) };
-    const figures = await runJanitor(await server.newDatabase(), {
-      ...run,
-      retentionMs: RETENTION_MS,
-    });
+    const run = { ...setup, ...load, retentionMs: RETENTION_MS };
+    const figures = await runJanitor(await server.newDatabase(), run);
     version = figures.version;
     const { count, p99, max } = figuresOf(figures.batches);
     rows.push({
@@ -68,7 +58,4 @@ for (const { what, naptime, ...setup } of SETUPS) {
   }
 }
 console.table(rows);
-if (values.report !== undefined) {
-  const args = ['--rate', rate, '--seconds', seconds];
-  keepReport(values.report, 'measure:janitor', args, { PostgreSQL: version }, rows);
-}
+keepReport(report, 'measure janitor', argumentsOf(load), { PostgreSQL: version }, rows);

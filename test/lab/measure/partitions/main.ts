@@ -1,10 +1,8 @@
 /**
- * What partitioning changes, in a table of many records: `npm run measure:partitions -- [--records N] [--rounds N]
- * [--seconds N] [--report NAME]`. Two tables on one server, one of them partitioned as docs/postgres.md says, take
- * turns.
+ * What partitioning changes, in a table of many records. Two tables on one server, one of them partitioned as
+ * docs/postgres.md says, take turns.
  */
 import { randomBytes } from 'node:crypto';
-import { parseArgs } from 'node:util';
 import type { Pool } from 'pg';
 import { PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import { documentedSql } from '../../../support/documented-sql.js';
@@ -12,6 +10,7 @@ import { keepReport } from '../../../support/figures/keep-report.js';
 import type { Row } from '../../../support/figures/report.js';
 import { openPostgresPool } from '../../../support/postgres-pool.js';
 import { startPostgres } from '../../../support/postgres-server.js';
+import { argumentsOf, fromCommandLine, valuesOf } from '../../command-line.js';
 import { TimedPool } from '../janitor/timed-pool.js';
 import { figuresOf } from '../outage/figures.js';
 import { storePair, storeReplay, type Task } from '../postgres/contestants.js';
@@ -21,19 +20,13 @@ const KEYS_TO_REPLAY = 10_000;
 /** Part of the records that is expired, for the deletion. */
 const EXPIRED = 0.1;
 
-const { values } = parseArgs({
-  options: {
-    records: { type: 'string', default: '2000000' },
-    rounds: { type: 'string', default: '5' },
-    seconds: { type: 'string', default: '3' },
-    report: { type: 'string' },
-  },
-});
-const [records, rounds, seconds] = [values.records, values.rounds, values.seconds].map(Number) as [
-  number,
-  number,
-  number,
-];
+const USAGE =
+  'npm run lab -- measure partitions [--records N] [--rounds N] [--seconds N] [--report NAME]';
+const { report, ...sizes } = fromCommandLine(
+  USAGE,
+  valuesOf({ records: 2_000_000, rounds: 5, seconds: 3 }),
+);
+const { records, rounds, seconds } = sizes;
 
 interface Contestant {
   readonly name: string;
@@ -70,18 +63,8 @@ try {
     'SHOW server_version',
   );
   for (const { store, pool } of both) await Promise.all([store.close(), pool.end()]);
-  if (values.report !== undefined) {
-    const args = [
-      '--records',
-      values.records,
-      '--rounds',
-      values.rounds,
-      '--seconds',
-      values.seconds,
-    ];
-    const servers = { PostgreSQL: versions[0]?.server_version ?? '' };
-    keepReport(values.report, 'measure:partitions', args, servers, rows);
-  }
+  const servers = { PostgreSQL: versions[0]?.server_version ?? '' };
+  keepReport(report, 'measure partitions', argumentsOf(sizes), servers, rows);
 } finally {
   await server.stop();
 }

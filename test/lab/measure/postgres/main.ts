@@ -1,33 +1,29 @@
 /**
- * What the PostgreSQL store costs beside the statements that one would write by hand:
- * `npm run bench:postgres -- [--rounds N] [--seconds N] [--report]`. The contestants take turns on one server, so
- * that whatever else the machine does hits them alike; what counts are the ratios of one round.
+ * What the PostgreSQL store costs beside the statements that one would write by hand. The contestants take turns on one
+ * server, so that whatever else the machine does hits them alike; what counts are the ratios of one round.
  */
 import { randomBytes } from 'node:crypto';
-import { parseArgs } from 'node:util';
 import { Pool } from 'pg';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { keepReport } from '../../../support/figures/keep-report.js';
 import type { Row } from '../../../support/figures/report.js';
 import { startPostgres } from '../../../support/postgres-server.js';
+import { argumentsOf, fromCommandLine, valuesOf } from '../../command-line.js';
 import { insertThenSelect, rawPair, storePair, storeReplay, type Task } from './contestants.js';
 
 const CONNECTIONS = 16;
 const KEYS_TO_REPLAY = 10_000;
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: 'string', default: '7' },
-    seconds: { type: 'string', default: '3' },
-    fsync: { type: 'string', default: 'on' },
-    report: { type: 'boolean', default: false },
-  },
-});
-const rounds = Number(values.rounds);
-const seconds = Number(values.seconds);
+const USAGE =
+  'npm run lab -- bench postgres [--rounds N] [--seconds N] [--fsync on|off] [--report NAME]';
+const { report, fsync, ...turns } = fromCommandLine(
+  USAGE,
+  valuesOf({ rounds: 7, seconds: 3, fsync: 'on' }),
+);
+const { rounds, seconds } = turns;
 
 // As one runs it where money is at stake: a commit is on the disk before it is confirmed.
-const server = await startPostgres({ settings: { fsync: values.fsync } });
+const server = await startPostgres({ settings: { fsync } });
 try {
   const url = await server.newDatabase();
   const pool = new Pool({ connectionString: url, max: CONNECTIONS });
@@ -81,11 +77,8 @@ try {
     })),
   );
   const { rows } = await pool.query<{ server_version: string }>('SHOW server_version');
-  if (values.report) {
-    const args = ['--rounds', String(rounds), '--seconds', String(seconds)];
-    const servers = { PostgreSQL: rows[0]?.server_version ?? '' };
-    keepReport('postgres', 'bench:postgres', args, servers, table);
-  }
+  const servers = { PostgreSQL: rows[0]?.server_version ?? '' };
+  keepReport(report, 'bench postgres', argumentsOf(turns), servers, table);
   await store.close();
   await pool.end();
 } finally {

@@ -1,11 +1,11 @@
 import { fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { parseArgs } from 'node:util';
 import { Redis } from 'ioredis';
 import { keepReport } from '../../../support/figures/keep-report.js';
 import type { Row } from '../../../support/figures/report.js';
 import { startRedis } from '../../../support/redis-server.js';
+import { fromCommandLine, valuesOf } from '../../command-line.js';
 import { typescriptNodeOptions } from '../../../support/typescript/node-options.js';
 import { Crowd, type Answered } from './crowd.js';
 
@@ -22,7 +22,7 @@ interface Round {
   readonly p99: number;
 }
 
-const { values } = parseArgs({ options: { report: { type: 'string' } } });
+const { report } = fromCommandLine('npm run lab -- measure waiting [--report NAME]', valuesOf({}));
 const redis = await startRedis();
 const observer = new Redis(redis.url);
 const [, version = ''] = /redis_version:(\S+)/.exec(await observer.info('server')) ?? [];
@@ -34,9 +34,7 @@ for (const platform of ['express', 'fastify']) {
 observer.disconnect();
 await redis.stop();
 console.table(rows);
-if (values.report !== undefined) {
-  keepReport(values.report, 'measure:waiting', [], { Redis: version }, rows);
-}
+keepReport(report, 'measure waiting', [], { Redis: version }, rows);
 
 async function measure(platform: string): Promise<Row> {
   const app = fork(new URL('app.ts', import.meta.url), {

@@ -1,21 +1,16 @@
 /**
- * How long answers take while the store is away: `npm run measure:outage -- [--requests N] [--report NAME]`.
+ * How long answers take while the store is away.
  * Measured, not asserted: a busy machine makes anything late. It fails only when an answer is wrong.
  */
 import 'reflect-metadata';
 import { spawnSync } from 'node:child_process';
-import { parseArgs } from 'node:util';
-import { keepReport } from '../../support/figures/keep-report.js';
-import { measureOutage, type Measurement } from './outage/measure-outage.js';
-import { blackHole, refusedConnections } from './outage/outages.js';
+import { keepReport } from '../../../support/figures/keep-report.js';
+import { argumentsOf, fromCommandLine, valuesOf } from '../../command-line.js';
+import { measureOutage, type Measurement } from './measure-outage.js';
+import { blackHole, refusedConnections } from './outages.js';
 
-const { values } = parseArgs({
-  options: { requests: { type: 'string', default: '500' }, report: { type: 'string' } },
-});
-const requests = Number(values.requests);
-if (!Number.isSafeInteger(requests) || requests < 1) {
-  throw new Error(`--requests must be a positive integer, but it is ${values.requests}.`);
-}
+const USAGE = 'npm run lab -- measure outage [--requests N] [--report NAME]';
+const { report, requests } = fromCommandLine(USAGE, valuesOf({ requests: 500 }));
 
 const measurements: Measurement[] = [];
 for (const makeOutage of [blackHole, refusedConnections]) {
@@ -46,10 +41,7 @@ const table = measurements.map(({ platform, outage, breaker, what, figures, budg
 }));
 console.table(table);
 
-if (values.report !== undefined) {
-  const args = ['--requests', values.requests];
-  keepReport(values.report, 'measure:outage', args, { Redis: redisVersion() }, table);
-}
+keepReport(report, 'measure outage', argumentsOf({ requests }), { Redis: redisVersion() }, table);
 
 function redisVersion(): string {
   const { stdout } = spawnSync('redis-server', ['--version'], { encoding: 'utf8' });

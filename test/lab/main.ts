@@ -1,0 +1,116 @@
+/** `npm run lab -- VERB [arguments]`: what measures, troubles and models the library. */
+import { spawnSync } from 'node:child_process';
+import { projectRoot } from '../support/project-root.js';
+
+interface Verb {
+  readonly summary: string;
+  /** Its program, which reads what follows the verb as its own arguments. */
+  readonly program: string;
+  /** Servers that have to be installed, as `npm run provision` calls them. */
+  readonly servers?: readonly string[];
+}
+
+const VERBS: Readonly<Record<string, Verb>> = {
+  bench: {
+    summary: 'what the library costs, beside others; its budget',
+    program: 'bench/main.ts',
+    servers: ['redis'],
+  },
+  'bench check': {
+    summary: 'the same of two commits: --base REV [--head REV]',
+    program: 'bench/check.ts',
+    servers: ['redis'],
+  },
+  'bench profile': {
+    summary: 'where the CPU of a request goes',
+    program: 'bench/profile.ts',
+    servers: ['redis'],
+  },
+  'bench postgres': {
+    summary: 'the PostgreSQL store, beside statements by hand',
+    program: 'measure/postgres/main.ts',
+  },
+  chaos: {
+    summary: 'load and faults on worker processes, judged by an oracle',
+    program: 'chaos/main.ts',
+    servers: ['redis'],
+  },
+  'chaos messages': {
+    summary: 'the same with messages, consumers and RabbitMQ',
+    program: 'chaos/messages/main.ts',
+    servers: ['redis', 'rabbitmq'],
+  },
+  'measure growth': {
+    summary: 'a million requests, and what is left of them in the process',
+    program: 'measure/growth/main.ts',
+    servers: ['redis'],
+  },
+  'measure janitor': {
+    summary: 'dead rows and batches, while expired records are deleted',
+    program: 'measure/janitor/main.ts',
+  },
+  'measure outage': {
+    summary: 'how long answers take while the store is away',
+    program: 'measure/outage/main.ts',
+    servers: ['redis'],
+  },
+  'measure partitions': {
+    summary: 'one table of millions of records, beside a partitioned one',
+    program: 'measure/partitions/main.ts',
+  },
+  'measure waiting': {
+    summary: 'a thousand duplicates that wait, beside a bare route',
+    program: 'measure/waiting/main.ts',
+    servers: ['redis'],
+  },
+  model: {
+    summary: 'every state of a small model of the protocol; needs spin and gcc',
+    program: 'model/main.ts',
+  },
+};
+
+const args = process.argv.slice(2);
+const [first = '', second = '-'] = args;
+// `bench chek` is no benchmark, but `model crash` is a model.
+const isLonger = !second.startsWith('-') && Object.keys(VERBS).some(isBelow);
+const name = [`${first} ${second}`, ...(isLonger ? [] : [first])].find((verb) => verb in VERBS);
+if (name === undefined) {
+  const wantsHelp = args.length === 0 || args[0] === '--help';
+  if (!wantsHelp) console.error(`There is no "${args.slice(0, 2).join(' ')}".\n`);
+  console.log(usage());
+  process.exitCode = wantsHelp ? 0 : 2;
+} else {
+  await run(VERBS[name]!, args.slice(name.split(' ').length));
+}
+
+function isBelow(verb: string): boolean {
+  return verb.startsWith(`${first} `);
+}
+
+async function run({ program, servers = [] }: Verb, own: readonly string[]): Promise<void> {
+  const needed = own.includes('--help') ? [] : servers;
+  if (needed.length > 0 && !provision(needed)) {
+    process.exitCode = 1;
+    return;
+  }
+  process.argv.splice(2, Infinity, ...own);
+  await import(`./${program}`);
+}
+
+function provision(servers: readonly string[]): boolean {
+  const { status } = spawnSync('npm', ['run', '--silent', 'provision', '--', ...servers], {
+    cwd: projectRoot,
+    // What the tool prints may be piped.
+    stdio: ['ignore', 2, 2],
+  });
+  return status === 0;
+}
+
+function usage(): string {
+  const width = Math.max(...Object.keys(VERBS).map((verb) => verb.length));
+  return [
+    'npm run lab -- VERB [arguments]; --help after a verb lists its arguments',
+    '',
+    ...Object.entries(VERBS).map(([verb, { summary }]) => `  ${verb.padEnd(width)}  ${summary}`),
+  ].join('\n');
+}
