@@ -1,90 +1,25 @@
 import { describe, expect, it } from '@jest/globals';
-import { planOf } from '../lab/chaos/arguments.js';
-import { historyOf } from '../lab/chaos/history.js';
-import { runChaos } from '../lab/chaos/run.js';
-import { NOTHING_EXCUSED } from '../lab/faults/expectations.js';
-import { judge } from '../lab/faults/oracle.js';
+import { chaosProgram } from '../lab/chaos/chaos-program.js';
 
-/** A machine that is busy with other tests is not to be mistaken for a store that is down. */
-const PATIENCE = ['--command-timeout-ms', '20000', '--save-timeout-ms', '20000'];
+const FAULTS = ['lost replies', 'CLIENT KILL', 'SCRIPT FLUSH'];
 
-describe('chaos, a small dose of it', () => {
-  it('lost replies, CLIENT KILL and SCRIPT FLUSH: one execution and one success for each key', async () => {
-    const { figures, trouble, evidence, objections, suspects } = await runChaos(
-      planOf([
-        ...['--requests', '1500', '--duplicates', '15', '--workers', '2', '--seed', '11'],
-        ...['--faults', 'lost-replies,client-kill,script-flush', ...PATIENCE],
-      ]),
+/** All that is repetition is in chaos.all.test.ts. */
+describe('npm run lab -- chaos', () => {
+  it('loses replies, connections and scripts, has no objection, and exits with 0', async () => {
+    const { stdout, code } = await chaosProgram(
+      ...['--requests', '200', '--duplicates', '10', '--workers', '2', '--seed', '11'],
+      ...['--faults', 'lost-replies,client-kill,script-flush'],
     );
 
-    const histories = suspects.map((key) => historyOf(key, evidence));
-    expect([...objections, ...histories]).toEqual([]);
-    expect(figures.keys).toBeGreaterThanOrEqual(100);
-    expect(figures).toMatchObject({
-      executions: figures.keys,
-      keysWithDifferentSuccesses: 0,
-      keysStuck: 0,
-    });
-    for (const count of Object.values(trouble)) expect(count).toBeGreaterThan(0);
-  }, 120_000);
+    expect(stdout).toContain('The oracle has no objection.');
+    expect(code).toBe(0);
+    const figures = new Map([...stdout.matchAll(/^(\S.*?) {2,}(\S+)/gm)].map(([, ...row]) => row));
+    for (const fault of FAULTS) expect(Number(figures.get(fault))).toBeGreaterThan(0);
+    expect(Number(figures.get('keys'))).toBeGreaterThanOrEqual(20);
+    expect(figures.get('executions')).toBe(figures.get('keys'));
+  }, 90_000);
 
-  it('kill -9: what ran again was told to its successor, and a run that excuses nothing objects', async () => {
-    const { evidence, trouble } = await runChaos(
-      planOf([
-        ...['--requests', '300', '--duplicates', '10', '--workers', '2', '--seed', '12'],
-        ...['--faults', 'kill', '--strikes', '2', '--lease-ms', '3000', ...PATIENCE],
-      ]),
-    );
-
-    expect(trouble['kill -9']).toBeGreaterThanOrEqual(2);
-    // Without the limit of the time that a key is blocked: how busy this machine is, nobody knows.
-    const excused = { extraExecutions: 'told to the second', brokenConnections: true } as const;
-    expect(judge(evidence, { ...NOTHING_EXCUSED, ...excused }).objections).toEqual([]);
-    expect(judge(evidence, NOTHING_EXCUSED).objections).not.toEqual([]);
-  }, 120_000);
-
-  it('kill -9 of workers on PostgreSQL: what ran again was told to its successor', async () => {
-    const { evidence, figures, trouble, objections } = await runChaos(
-      planOf([
-        ...['--topology', 'postgres', '--requests', '2000', '--duplicates', '40', '--workers', '2'],
-        ...['--faults', 'kill', '--strikes', '3', '--lease-ms', '3000', '--seed', '13'],
-        ...PATIENCE,
-      ]),
-    );
-
-    expect(trouble['kill -9']).toBeGreaterThanOrEqual(3);
-    expect(objections.filter(isTimeless)).toEqual([]);
-    expect(judge(evidence, NOTHING_EXCUSED).objections).not.toEqual([]);
-    expect(figures.keys).toBeGreaterThanOrEqual(50);
-  }, 240_000);
-
-  it('kill -9, cut connections and pg_terminate_backend: transactions leave one row for each key', async () => {
-    const { figures, trouble, objections } = await runChaos(
-      planOf([
-        ...[
-          '--topology',
-          'postgres',
-          '--transactional',
-          '--requests',
-          '2000',
-          '--duplicates',
-          '40',
-        ],
-        ...['--faults', 'kill,cut,terminate', '--strikes', '3', '--lease-ms', '3000'],
-        ...['--workers', '2', '--seed', '14', ...PATIENCE],
-      ]),
-    );
-
-    for (const name of ['kill -9', 'connections of a worker cut', 'pg_terminate_backend']) {
-      expect(trouble[name]).toBeGreaterThanOrEqual(3);
-    }
-    expect(objections.filter(isTimeless)).toEqual([]);
-    expect(figures.keys).toBeGreaterThanOrEqual(50);
-    expect(figures).toMatchObject({ executions: figures.keys, keysStuck: 0 });
-  }, 240_000);
+  it('exits with 2 where its arguments make no sense', async () => {
+    expect(await chaosProgram('--mutant', 'eclipse')).toEqual({ stdout: '', code: 2 });
+  }, 90_000);
 });
-
-/** How long a key was blocked says how busy this machine is. */
-function isTimeless(objection: string): boolean {
-  return !objection.startsWith('a key was blocked');
-}

@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { typescriptNodeOptions } from './typescript/node-options.js';
-import { startProfile, stopProfile } from '../lab/bench/measuring/profiler.js';
+import { startProfile, stopProfile } from './profiler.js';
 
 export interface ChildOptions {
   readonly env?: Readonly<Record<string, string>>;

@@ -1,0 +1,27 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { outsideEnvironment } from '../../support/packed-package.js';
+import { projectRoot } from '../../support/project-root.js';
+import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
+
+const run = promisify(execFile);
+
+/** A machine that is busy with other tests is not to be mistaken for a store that is down. */
+export const PATIENCE = ['--command-timeout-ms', '20000', '--save-timeout-ms', '20000'];
+
+/** Runs the program of `npm run lab -- chaos`. @returns what it prints to standard output, and its exit code. */
+export async function chaosProgram(...args: string[]): Promise<{ stdout: string; code: number }> {
+  const program = join(projectRoot, 'test/lab/chaos/main.ts');
+  try {
+    const { stdout } = await run(
+      process.execPath,
+      [...typescriptNodeOptions, program, ...PATIENCE, ...args],
+      { env: outsideEnvironment(), timeout: 60_000 },
+    );
+    return { stdout, code: 0 };
+  } catch (error) {
+    const { stdout, code } = error as { stdout: string; code: number };
+    return { stdout, code };
+  }
+}
