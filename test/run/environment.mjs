@@ -1,9 +1,9 @@
 import { appendFileSync } from 'node:fs';
-import { TestEnvironment } from 'jest-environment-node';
+import FileEnvironment from '../support/jest/environment.mjs';
 import { cpuOfThisProcess } from './cpu.mjs';
 
 /** Notes in TEST_COSTS what a test file has cost its worker, and the children that the worker has waited for. */
-export default class CostEnvironment extends TestEnvironment {
+export default class CostEnvironment extends FileEnvironment {
   constructor(config, context) {
     const before = process.env.TEST_COSTS && cpuOfThisProcess();
     super(config, context);
