@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import {
   Idempotent,
   IdempotencyEvents,
+  IdempotencyReconciler,
   IdempotencyService,
   type IdempotencyContext,
   type IdempotencyEvent,
@@ -12,11 +13,14 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms, type Platform } from '../../support/http/combinations.js';
+import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 
 const LEASE_MS = 60_000;
+/** What the reconciler leaves to the client's own repetition. */
+const AFTER_MS = 300_000;
 
 /** The business data: what an attempt that never came back has left behind, by key. */
 @Injectable()
@@ -76,16 +80,18 @@ describe.each(platforms)('onTakeover as a function, on %s', (platform) => {
   });
   afterAll(() => Promise.all([app.close(), owner.close()]));
 
-  /** A request whose attempt has gone silent until its lease was over. */
-  async function outliveTheLease(path: string) {
+  /** A request whose attempt stays silent for so long. */
+  async function leaveBehind(path: string, ms: number) {
     const scenario = app.scenario();
     scenario.gate.close();
-    const sending = { json: { amount: 7 }, port: owner.port };
-    scenario.start('POST', path, sending).response.catch(() => undefined);
+    const late = scenario.start('POST', path, { json: { amount: 7 }, port: owner.port });
+    late.response.catch(() => undefined);
     await scenario.started.reached(1);
-    now += LEASE_MS;
-    return scenario;
+    now += ms;
+    return { scenario, late };
   }
+
+  const outliveTheLease = async (path: string) => (await leaveBehind(path, LEASE_MS)).scenario;
 
   const again = (scenario: Scenario, path = '/payments') =>
     scenario.post(path, { json: { amount: 7 } });
@@ -210,5 +216,40 @@ describe.each(platforms)('onTakeover as a function, on %s', (platform) => {
     }
     const start = startApp({ platform, store: memoryStore(), controllers: [NativeController] });
     await expect(start).rejects.toThrow(/NativeController\.native answers by @Res\(\).*onTakeover/);
+  });
+
+  describe('where the reconciler comes first', () => {
+    const secret = { value: { secret: 'of the table' } };
+
+    async function reconciled(found: Recovery) {
+      const left = await leaveBehind('/payments', LEASE_MS + AFTER_MS);
+      payments.found.set(left.scenario.key, () => found);
+      const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
+      return { ...left, report: await reconciler.reconcile() };
+    }
+
+    it('is never run again once it was found, and its answer is not made up', async () => {
+      const { scenario, report } = await reconciled(secret);
+      expect(report).toMatchObject({ completed: 1 });
+      const answer = await again(scenario);
+      expectProblem(answer, 'response-not-kept');
+      expect(answer.text).not.toContain('of the table');
+      expect(scenario.executions).toBe(1);
+    });
+
+    it('runs at once where nothing was found', async () => {
+      const { scenario, report } = await reconciled('run');
+      expect(report).toMatchObject({ released: 1 });
+      const answer = await again(scenario);
+      expect(answer).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
+    });
+
+    it('gives the owner that comes back the same answer as everybody', async () => {
+      const { scenario, late, report } = await reconciled(secret);
+      expect(report).toMatchObject({ completed: 1 });
+      scenario.gate.open();
+      expectProblem(await late.response, 'response-not-kept');
+      expectProblem(await again(scenario), 'response-not-kept');
+    });
   });
 });

@@ -1,13 +1,14 @@
 import { Controller, Logger, Post } from '@nestjs/common';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { json } from 'express';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type StartAppOptions } from '../../support/http/start-app.js';
+import { startApp, type StartAppOptions, type TestApp } from '../../support/http/start-app.js';
+import { slowStore } from '../../support/slow-store.js';
 import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
 
 /** A controller of its own for each test: the log says what it says once per operation. */
@@ -108,4 +109,50 @@ describe.each(platforms)('C32 a parser of the application on %s', (platform) => 
         /option "fingerprint" is 'bytes'.* \{ rawBody: true \}/,
       );
     }));
+});
+
+@Controller()
+class ComparingController {
+  @Post('by-value')
+  @Idempotent()
+  byValue(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+
+  @Post('without-a-member')
+  @Idempotent({ fingerprint: { exclude: ['note'] } })
+  withoutAMember(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+
+  @Post('by-a-member')
+  @Idempotent({ fingerprint: { include: ['items.sku'] } })
+  byAMember(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+}
+
+/** Valid JSON, within the parsers' limits, and deeper than a recursion gets. */
+const DEPTH = 40_000;
+const deep = '['.repeat(DEPTH) + ']'.repeat(DEPTH);
+
+describe.each(platforms)('C35 content nested beyond measure on %s', (platform) => {
+  let app: TestApp;
+
+  beforeAll(async () => {
+    app = await startApp({ platform, store: slowStore(), controllers: [ComparingController] });
+  });
+
+  afterAll(() => app.close());
+
+  it.each(['/by-value', '/without-a-member', '/by-a-member'])(
+    'is refused where it is compared %s',
+    async (path) => {
+      const scenario = app.scenario();
+      expectProblem(await scenario.post(path, { body: deep }), 'content-invalid');
+      expectProblem(await scenario.post(path, { body: `{"items":${deep}}` }), 'content-invalid');
+      expect(scenario.executions).toBe(0);
+      expect(await scenario.post(path, { json: { items: [] } })).toMatchObject({ status: 201 });
+    },
+  );
 });
