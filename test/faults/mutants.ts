@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { loadScripts, type LuaScripts } from '../../lib/stores/redis/lua-scripts.js';
+import type { PlantedMistake } from '../support/planted-mistake.js';
 import { lateAfterTimeout } from './store/scenarios/late-after-timeout.js';
 import { lateBegin } from './store/scenarios/late-begin.js';
 import { lateHeartbeat } from './store/scenarios/late-heartbeat.js';
@@ -13,13 +14,26 @@ import { vanishedRecord } from './store/scenarios/vanished-record.js';
 import type { Scenario } from './store/support/verdict.js';
 
 /** A rule of the protocol that is left out of one script, and the scenario that has to notice. */
-export interface Mutant {
-  readonly mistake: string;
+export interface Mutant extends PlantedMistake {
   readonly scenario: Scenario;
-  /** What it has to object to. */
   readonly objection: string;
   readonly scripts: () => LuaScripts;
 }
+
+const lostReply = lostBegin('lose the reply');
+/** The files of test/faults/store that hold that a scenario has no objection to the scripts as they are. */
+const SUITES = new Map<Scenario, string>([
+  [lateAfterTimeout, 'late-copies'],
+  [lateBegin, 'late-copies'],
+  [lateHeartbeat, 'late-copies'],
+  [lateOwner, 'outlived-leases'],
+  [lateRelease, 'outlived-leases'],
+  [longRun, 'outlived-leases'],
+  [lostReply, 'lost-messages'],
+  [otherBody, 'same-key'],
+  [outOfMemory, 'lost-records'],
+  [vanishedRecord, 'lost-records'],
+]);
 
 const OWNER = 'local mine = token == ARGV[1]';
 const IS_LATE =
@@ -61,13 +75,9 @@ export const MUTANTS: readonly Mutant[] = [
   mutant('release', 'is a DEL: an outcome of another', lateRelease, 'executed again', [
     [RECORD_GONE, "redis.call('DEL', KEYS[1])\ndo return { nonce, 'ok' } end\n"],
   ]),
-  mutant(
-    'begin',
-    'that does not know its own copy',
-    lostBegin('lose the reply'),
-    'the request was answered',
-    [['elseif mine then', 'elseif false then']],
-  ),
+  mutant('begin', 'that does not know its own copy', lostReply, 'the request was answered', [
+    ['elseif mine then', 'elseif false then'],
+  ]),
   mutant('begin', 'that has no limit in time', lateAfterTimeout, 'the copy was told', [
     [IS_LATE, ''],
   ]),
@@ -124,5 +134,6 @@ function mutant(
     const sha1 = createHash('sha1').update(text).digest('hex');
     return { ...shipped, [name]: { text, sha1 } };
   };
-  return { mistake: `${name} ${mistake}`, scenario, objection, scripts };
+  const suite = `test/faults/store/${SUITES.get(scenario)}.test.ts`;
+  return { mistake: `${name} ${mistake}`, suite, scenario, objection, scripts };
 }

@@ -19,7 +19,8 @@ then the run fails. A run of test:all on a clean tree writes the digests of the 
 
 TEST_MINUTES    ends the run after that time, with the result so far
 TEST_VERDICT    a file for { passed, failed, flaky }
-Sizes: CLIENT_PAYMENTS RANDOM_RUNS ENDURANCE_REPLAYS PAYLOAD_KEYS
+RANDOM_SEED     and RANDOM_PATH repeat a random failure that was printed with them
+Sizes: CLIENT_PAYMENTS ENDURANCE_REPLAYS PAYLOAD_KEYS RANDOM_RUNS
 Programs: REDIS_SERVER_BIN POSTGRES_BIN RABBITMQ_SERVER_BIN NATS_SERVER_BIN MOSQUITTO_BIN CHROMIUM_BIN CC
 `.trim();
 

@@ -1,11 +1,13 @@
 import type { Mutant } from '../../lab/faults/messages/mutant.js';
+import type { PlantedMistake } from '../../support/planted-mistake.js';
 
 /** A mistake, the run that has to notice it, and what its oracle has to object to. */
-export interface MutantCase extends Mutant {
+export interface MutantCase extends Mutant, PlantedMistake {
   /** Of the run. */
   readonly args: readonly string[];
-  readonly objection: string | RegExp;
 }
+
+const suite = 'test/faults/messages/rabbitmq.test.ts';
 
 const HANDLING = 'transports/message/message-handling.ts';
 const CHANNEL = 'transports/message/deliveries/attended-channel.ts';
@@ -19,12 +21,14 @@ export const MUTANTS: readonly MutantCase[] = [
   {
     mistake: 'acknowledges a message before it has an outcome',
     changes: [change(HANDLING, BEGINNING, `this.delivery.tell('accept'); ${BEGINNING}`)],
+    suite,
     args: [],
     objection: 'acknowledged without a stored outcome',
   },
   {
     mistake: 'acknowledges a message before it has an outcome, and dies',
     changes: [change(HANDLING, BEGINNING, `this.delivery.tell('accept'); ${BEGINNING}`)],
+    suite,
     args: ['--deliveries', '40', '--kills', '2', '--points', 'in_handler'],
     objection: 'a message without an effect',
   },
@@ -37,12 +41,14 @@ export const MUTANTS: readonly MutantCase[] = [
         `if (code === 'idempotency_in_progress') return { kind: 'emitted', values: [], isStored: true }; ${SETTLED}`,
       ),
     ],
+    suite,
     args: ['--when-in-progress', 'reject'],
     objection: 'acknowledged without a stored outcome',
   },
   {
     mistake: 'throws a copy of a message in progress away',
     changes: [change(CHANNEL, "verdict === 'requeue'", 'false')],
+    suite,
     args: ['--when-in-progress', 'reject'],
     objection: 'thrown away by its consumer',
   },
@@ -55,6 +61,7 @@ export const MUTANTS: readonly MutantCase[] = [
         'const isOurs = pauseMs > 0;',
       ),
     ],
+    suite,
     args: ['--when-in-progress', 'reject', '--messages', '10', '--effect-ms', '300'],
     // On a busy machine the loop is slow, and seen all the same.
     objection: /handed back more than 5 times in a second|redeliveries, and/,
@@ -64,12 +71,14 @@ export const MUTANTS: readonly MutantCase[] = [
     changes: [
       change(HANDLING, 'options: protocol,', "options: { ...protocol, whenInProgress: 'reject' },"),
     ],
+    suite,
     args: [],
     objection: 'redeliveries, and',
   },
   {
     mistake: 'tells the broker twice',
     changes: [change(CHANNEL, ACKNOWLEDGE, `${ACKNOWLEDGE} ${ACKNOWLEDGE}`)],
+    suite,
     args: ['--messages', '4', '--deliveries', '8'],
     objection: 'was closed: 406 PRECONDITION_FAILED',
   },
@@ -82,6 +91,7 @@ export const MUTANTS: readonly MutantCase[] = [
         'scope: [...(await messageScope(context, route)), String(delivery.isRedelivered)],',
       ),
     ],
+    suite,
     args: ['--closes', '1'],
     objection: 'handled again, and not reported as a takeover',
   },
@@ -90,6 +100,7 @@ export const MUTANTS: readonly MutantCase[] = [
     changes: [
       change('core/attempt-context.ts', 'isTakeover: attempt.isTakeover,', 'isTakeover: false,'),
     ],
+    suite,
     args: ['--kills', '2', '--points', 'after_effect'],
     objection: 'handled again, and not reported as a takeover',
   },

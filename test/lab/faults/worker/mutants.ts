@@ -4,9 +4,10 @@ import type {
   TransactionalRecords,
   UnitOfWork,
 } from 'nestjs-idempotency';
+import type { PlantedMistake } from '../../../support/planted-mistake.js';
 
 /** A mistake that breaks what is promised: but for the first, what the transactional mode promises. */
-export interface Mutant {
+export interface Mutant extends Pick<PlantedMistake, 'suite' | 'objection'> {
   readonly store?: (real: IdempotencyStore) => IdempotencyStore;
   /** @param pool - whose connections the transactions are on. */
   readonly unitOfWork?: (real: UnitOfWork, pool: unknown) => UnitOfWork;
@@ -24,6 +25,8 @@ const TIMEOUT_MS = 5_000;
 
 export const MUTANTS: Readonly<Record<MutantName, Mutant>> = {
   'outcome-not-stored': {
+    suite: 'test/faults/chaos.test.ts',
+    objection: 'executed again',
     store: (real) =>
       changed(real, {
         async complete(lease, { timeoutMs }) {
@@ -33,6 +36,8 @@ export const MUTANTS: Readonly<Record<MutantName, Mutant>> = {
       }),
   },
   'outcome-stored-outside-of-the-transaction': {
+    suite: 'test/faults/transactions/crashes.test.ts',
+    objection: 'success without an effect',
     store: (real) =>
       withRecords(real, {
         lock: () => Promise.resolve(true),
@@ -44,6 +49,8 @@ export const MUTANTS: Readonly<Record<MutantName, Mutant>> = {
       }),
   },
   'effect-written-outside-of-the-transaction': {
+    suite: 'test/faults/transactions/crashes.test.ts',
+    objection: 'executed again',
     unitOfWork: (real, pool) =>
       changed(real, {
         run: (options, work) =>
@@ -51,6 +58,8 @@ export const MUTANTS: Readonly<Record<MutantName, Mutant>> = {
       }),
   },
   'owner-of-the-record-not-compared': {
+    suite: 'test/faults/transactions/pauses.all.test.ts',
+    objection: 'executed again',
     store: (real) =>
       withRecords(real, {
         lock: () => Promise.resolve(true),
@@ -58,6 +67,8 @@ export const MUTANTS: Readonly<Record<MutantName, Mutant>> = {
       }),
   },
   'commit-without-an-answer-counts-as-done': {
+    suite: 'test/faults/transactions/crashes.test.ts',
+    objection: 'success without an effect',
     store: (real) =>
       changed(real, { release: () => Promise.resolve({ kind: 'not_in_progress' as const }) }),
   },

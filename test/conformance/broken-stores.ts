@@ -1,0 +1,356 @@
+import type {
+  Abandoned,
+  AbandonedPage,
+  AbandonedRecord,
+  Begin,
+  Complete,
+  Extend,
+  IdempotencyStore,
+  Release,
+  StoreObserver,
+} from '../../lib/core/idempotency-store.js';
+import { StoreUnavailableError } from '../../lib/core/errors.js';
+import type { Fingerprint, Lease, Outcome, OwnerToken } from '../../lib/core/record.js';
+import type { PlantedMistake } from '../support/planted-mistake.js';
+import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
+
+export type Clock = () => number;
+
+interface BrokenStore extends PlantedMistake {
+  readonly create: (now: Clock) => IdempotencyStore;
+}
+
+/** What is wrong with each of them stands in its name, and the case that has to refuse it behind it. */
+export const BROKEN_STORES: readonly BrokenStore[] = [
+  broken(
+    'does not compare the fence',
+    'says lost to its own token with another fence',
+    altered({ lease: (lease) => ({ ...lease, fence: 0 }) }),
+  ),
+  broken(
+    'does not compare the owner token',
+    'lets one of a hundred concurrent attempts run',
+    altered({
+      lease: (lease) => ({ ...lease, token: 'all' as OwnerToken }),
+      begin: (begin) => ({ ...begin, token: 'all' as OwnerToken }),
+    }),
+  ),
+  broken(
+    'knows no attempt whose fence is unknown',
+    'asks for the owner token alone when the fence is 0',
+    altered({
+      lease: (lease) => (lease.fence === 0 ? { ...lease, fence: 1 } : lease),
+    }),
+  ),
+  broken(
+    'does not compare fingerprints',
+    'keeps the fingerprint that the attempt began with',
+    altered({
+      begin: (begin) => ({ ...begin, fingerprint: '-' as Fingerprint }),
+    }),
+  ),
+  broken(
+    'does not compare fingerprints at the end',
+    'hands over no outcome of another content: lost, with the state and the fence that count',
+    comparing((_late, began) => began),
+  ),
+  broken(
+    'never finds fingerprints equal at the end',
+    'hands over a kept failure just so: a success does not replace it',
+    comparing(() => 'none' as Fingerprint),
+  ),
+  broken(
+    'takes over under deny',
+    'holds a record in progress for one more millisecond before that',
+    altered({
+      begin: (begin) => ({ ...begin, onExpiredLease: 'takeover' }),
+    }),
+  ),
+  broken(
+    'never takes over',
+    'lets the owner extend from the time that is now',
+    altered({ begin: (begin) => ({ ...begin, onExpiredLease: 'deny' }) }),
+  ),
+  broken(
+    'acquires after notAfter',
+    'does not acquire after notAfter, and tells the time',
+    altered({ begin: (begin) => ({ ...begin, notAfter: 0 }) }),
+  ),
+  broken(
+    'is late one millisecond too early',
+    'does not acquire a released record after notAfter',
+    altered({
+      begin: (begin) => ({ ...begin, notAfter: Math.max(0, begin.notAfter - 1) }),
+    }),
+  ),
+  broken(
+    'gives a lease of its own length',
+    'shows the shortened lease to inspect, which writes nothing',
+    altered({ begin: (begin) => ({ ...begin, leaseMs: 10_001 }) }),
+  ),
+  broken(
+    'knows no hard deadline',
+    'gives no lease beyond the hard deadline',
+    altered({ begin: (begin) => ({ ...begin, maxExecutionMs: 1e9 }) }),
+  ),
+  broken(
+    'forgets a record in progress early',
+    'gives the lease and the retention that the command names',
+    altered({
+      begin: (begin) => ({ ...begin, recordRetentionMs: begin.leaseMs }),
+    }),
+  ),
+  broken(
+    'forgets where a record comes from',
+    "shows the record that it wrote, its origin included, with the reply's own fence",
+    altered({
+      begin: (begin) => ({ ...begin, origin: undefined }),
+    }),
+  ),
+  broken(
+    'does not prolong the record with its lease',
+    'counts lease and retention from now',
+    altered({
+      extend: (extend) => ({ ...extend, recordRetentionMs: extend.leaseMs }),
+    }),
+  ),
+  broken(
+    'keeps every success as a failure',
+    'answers with the outcome after notAfter too: nothing is acquired',
+    altered({
+      complete: (complete) => ({ ...complete, state: 'failed' }),
+    }),
+  ),
+  broken(
+    'restores nothing',
+    'replays what was restored, and refuses another request on it',
+    altered({ complete: (complete) => ({ ...complete, whenGone: 'report' }) }),
+  ),
+  broken(
+    'restores failures, too',
+    'restores no failure: it could bury an effect',
+    altered({
+      complete: (complete) =>
+        complete.whenGone === 'restore' ? { ...complete, state: 'completed' } : complete,
+    }),
+  ),
+  broken(
+    'restores whatever is gone',
+    'says gone when there is no record and it is to report, and creates none',
+    altered({
+      complete: (complete) => ({ ...complete, whenGone: 'restore' }),
+    }),
+  ),
+  broken(
+    'keeps an outcome for a millisecond longer',
+    'prolongs nothing by saying already',
+    altered({
+      complete: (complete) => ({ ...complete, retentionMs: complete.retentionMs + 1 }),
+    }),
+  ),
+  broken(
+    'keeps no tombstone',
+    'does not bring back what its owner released',
+    altered({ release: (release) => ({ ...release, tombstoneMs: 0 }) }),
+  ),
+  broken(
+    'decodes bodies as UTF-8',
+    'keeps a body that is no UTF-8 as it is, for replay, supersession and inspection',
+    altered({
+      complete: withOutcome(({ header, body }) => ({
+        header,
+        body: Buffer.from(Buffer.from(body).toString()),
+      })),
+    }),
+  ),
+  broken(
+    'cuts bodies at a megabyte',
+    'keeps a body of 5 MB as it is, for replay, supersession and inspection',
+    altered({
+      complete: withOutcome(({ header, body }) => ({ header, body: body.slice(0, 2 ** 20) })),
+    }),
+  ),
+  broken(
+    'writes headers in latin1',
+    'keeps a header of quotes, spaces, backslashes and characters beyond ASCII as it is, for replay, supersession and inspection',
+    altered({
+      complete: withOutcome(({ header, body }) => ({
+        header: Buffer.from(header, 'latin1').toString('latin1'),
+        body,
+      })),
+    }),
+  ),
+  broken(
+    'trims headers',
+    'keeps a header of quotes, spaces, backslashes and characters beyond ASCII as it is, for replay, supersession and inspection',
+    altered({
+      complete: withOutcome(({ header, body }) => ({ header: header.trim(), body })),
+    }),
+  ),
+  broken(
+    'lists what was abandoned a millisecond too early',
+    'counts from the end of the lease as it was extended',
+    listing({
+      command: (command) => ({ ...command, overMs: Math.max(0, command.overMs - 1) }),
+    }),
+  ),
+  broken(
+    'lists the first page and no other',
+    'lists every one of many, page by page',
+    listing({
+      page: ({ records }) => ({ records }),
+    }),
+  ),
+  broken(
+    'lists nothing until a clock that stepped back has caught up',
+    'keeps all else of a record whose lease it shortens',
+    (now) => {
+      class WaitingStore extends MemoryIdempotencyStore {
+        private latest = now();
+        override async abandoned(command: Abandoned) {
+          return this.isBehind() ? { records: [] } : super.abandoned(command);
+        }
+        override begin(command: Begin) {
+          this.isBehind();
+          return super.begin(command);
+        }
+        private isBehind(): boolean {
+          this.latest = Math.max(this.latest, now());
+          return now() < this.latest;
+        }
+      }
+      return new WaitingStore({ now });
+    },
+  ),
+  broken(
+    'lists nothing that was abandoned',
+    'does not list a record that has ceased to exist',
+    listing({ page: () => ({ records: [] }) }),
+  ),
+  broken(
+    'mixes up where abandoned records come from',
+    'lists a record in progress once its lease has been over so long',
+    listing({
+      record: (record) => ({ ...record, origin: 'bWl4ZWQtdXA' }),
+    }),
+  ),
+  broken(
+    'mixes up the fingerprints of abandoned records',
+    'lists a record in progress once its lease has been over so long',
+    listing({
+      record: (record) => ({ ...record, fingerprint: '-' as Fingerprint }),
+    }),
+  ),
+  broken(
+    'is closed for good',
+    'answers after a close once it is opened again, time and again',
+    closing(() => true, false),
+  ),
+  broken(
+    'is closed by the first application that ends',
+    'goes on answering one application when another ends',
+    closing(() => true),
+  ),
+  broken(
+    'is closed by an application that never opened it',
+    'goes on answering when an application ends that never opened it',
+    closing((isKnown) => !isKnown),
+  ),
+  broken(
+    'believes a clock that stood still',
+    'begins anew once a record in progress has expired, with a higher fence',
+    () => memoryStore({ now: () => 1_000_000 }),
+  ),
+  broken('counts in seconds', 'shows a record until its last millisecond', (now) =>
+    memoryStore({ now: () => Math.floor(now() / 1000) * 1000 }),
+  ),
+];
+
+function broken(mistake: string, objection: string, create: BrokenStore['create']): BrokenStore {
+  return { mistake, suite: 'test/conformance/stores.test.ts', objection, create };
+}
+
+interface Alterations {
+  readonly lease?: (lease: Lease) => Lease;
+  readonly begin?: (command: Begin) => Begin;
+  readonly extend?: (command: Extend) => Extend;
+  readonly complete?: (command: Complete) => Complete;
+  readonly release?: (command: Release) => Release;
+}
+
+/** A store that gets its commands wrong, and is right in all else. */
+function altered({ lease, begin, extend, complete, release }: Alterations) {
+  class AlteredStore extends MemoryIdempotencyStore {
+    override begin(command: Begin) {
+      return super.begin(begin?.(command) ?? command);
+    }
+    override extend(of: Lease, command: Extend) {
+      return super.extend(lease?.(of) ?? of, extend?.(command) ?? command);
+    }
+    override complete(of: Lease, command: Complete) {
+      return super.complete(lease?.(of) ?? of, complete?.(command) ?? command);
+    }
+    override release(of: Lease, command: Release) {
+      return super.release(lease?.(of) ?? of, release?.(command) ?? command);
+    }
+  }
+  return (now: Clock) => new AlteredStore({ now });
+}
+
+/** A store that compares the fingerprint of a late completion with that of the finished record wrongly. */
+function comparing(compared: (late: Fingerprint, began: Fingerprint) => Fingerprint) {
+  class ComparingStore extends MemoryIdempotencyStore {
+    override async complete(of: Lease, command: Complete) {
+      const record = await super.inspect(of.recordKey);
+      if (record?.outcome === undefined) return super.complete(of, command);
+      const fingerprint = compared(command.fingerprint, record.fingerprint);
+      return super.complete(of, { ...command, fingerprint });
+    }
+  }
+  return (now: Clock) => new ComparingStore({ now });
+}
+
+/** A store that lists abandoned records wrongly. */
+function listing({
+  command: alter = (command) => command,
+  page: alterPage = (page) => page,
+  record: alterRecord = (record) => record,
+}: {
+  readonly command?: (command: Abandoned) => Abandoned;
+  readonly page?: (page: AbandonedPage) => AbandonedPage;
+  readonly record?: (record: AbandonedRecord) => AbandonedRecord;
+}) {
+  class ListingStore extends MemoryIdempotencyStore {
+    override async abandoned(command: Abandoned) {
+      const page = await super.abandoned(alter(command));
+      return alterPage({ ...page, records: page.records.map(alterRecord) });
+    }
+  }
+  return (now: Clock) => new ListingStore({ now });
+}
+
+/** A store that closes when it must not, or does not open again. */
+function closing(closes: (isKnown: boolean) => boolean, opensAgain = true) {
+  class ClosingStore extends MemoryIdempotencyStore {
+    private readonly known = new Set<unknown>();
+    private isClosed = false;
+    override open(observer?: StoreObserver) {
+      this.known.add(observer);
+      this.isClosed &&= !opensAgain;
+      return super.open(observer);
+    }
+    override close(observer?: StoreObserver) {
+      this.isClosed ||= closes(this.known.delete(observer));
+      return super.close(observer);
+    }
+    override begin(command: Begin) {
+      if (this.isClosed) return Promise.reject(new StoreUnavailableError('closed'));
+      return super.begin(command);
+    }
+  }
+  return (now: Clock) => new ClosingStore({ now });
+}
+
+function withOutcome(alter: (outcome: Outcome) => Outcome) {
+  return (command: Complete): Complete => ({ ...command, outcome: alter(command.outcome) });
+}
