@@ -30,6 +30,7 @@ export function useServer<Server extends object>(
       const value: unknown = Reflect.get(server, name, server);
       return typeof value === 'function' ? (value.bind(server) as unknown) : value;
     },
+    has: (_, name) => server !== undefined && name in server,
     getPrototypeOf: () => (server === undefined ? null : Reflect.getPrototypeOf(server)),
   });
 }

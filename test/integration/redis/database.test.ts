@@ -85,6 +85,7 @@ describe('A database that the server has not got', () => {
 
   it('on a client of the application stops the start, and nothing is written', async () => {
     const client = userClient(`${server.url}/99`);
+    await client.ping();
     const store = redisStore({ client });
     await expect(store.open()).rejects.toThrow(/Database 99 .* has database 0/);
     await expect(redisStore({ client }).begin(beginCommand())).rejects.toThrow(

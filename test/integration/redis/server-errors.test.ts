@@ -77,6 +77,7 @@ describe('While the server does not execute', () => {
   it('and says BUSY, a begin is sent again until the long script is over', async () => {
     const { server, store } = await setUp('--busy-reply-threshold', '20');
     const other = userClient(server.url);
+    await other.ping();
     const longScript = other.eval('for i = 1, 6e7 do end return 1', 0);
     const impatient = store.begin(beginCommand({ timeoutMs: 150 }));
     const patient = store.begin(beginCommand({ timeoutMs: 20_000 }));
