@@ -36,6 +36,13 @@ const PAGES: readonly Page[] = [
     },
   },
   {
+    page: 'docs/fencing.md',
+    count: 1,
+    otherFiles: {
+      'carrier.ts': 'export declare class Carrier { print(order: string): Promise<string>; }',
+    },
+  },
+  {
     page: 'docs/graphql.md',
     count: 2,
     otherFiles: {
@@ -47,6 +54,17 @@ const PAGES: readonly Page[] = [
           settle(): Promise<{ cents: number; at: Date }>;
         }
         export declare class SessionGuard implements CanActivate { canActivate(): boolean }`,
+    },
+  },
+  {
+    page: 'docs/recovery.md',
+    count: 3,
+    otherFiles: {
+      'payments.ts': `export declare class Payments {
+        findByKey(key: string, scope: readonly unknown[], signal: AbortSignal): Promise<{ id: number } | undefined>;
+      }`,
+      // What one sample takes from another.
+      'recover-payment.ts': samplesOf('docs/recovery.md')[0] ?? '',
     },
   },
   {

@@ -1,12 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { requireIdempotencyContext, type IdempotencyEventType } from 'nestjs-idempotency';
+import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { abandon } from '../../integration/reconciler/support/abandon.js';
 import { until } from '../../integration/redis/support/until.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { Tally } from '../../support/http/tally.js';
+import { driveTimers } from '../../support/standing-time.js';
 import { useRedis } from '../../support/use-redis.js';
 import type { CallingApp } from '../calls/support/calling-app.js';
 import { Orders, type OrderJob } from './support/orders.js';
@@ -27,6 +29,7 @@ beforeEach(() => {
 afterEach(async () => {
   gate.open();
   await orders.close();
+  jest.useRealTimers();
 });
 
 const newStore = () => redisStore({ url: redis.url, keyPrefix: orders.name });
@@ -186,15 +189,23 @@ describe('a job', () => {
   });
 
   it('that takes longer than its lease keeps it', async () => {
-    const store = new FaultyStore(newStore());
-    const app = await orders.handle(place, { store }, { leaseMs: 1_200 });
+    const leaseMs = 6_000;
+    let passedMs = 0;
+    driveTimers(true);
+    const store = new FaultyStore(memoryStore({ now: () => Date.now() + passedMs }));
+    const app = await orders.handle(place, { store }, { leaseMs });
     gate.close();
     const id = randomUUID();
     const first = await orders.add({ id });
     await begun.reached(1);
     const second = await orders.add({ id });
-    // One heartbeat in 400 ms: the lease of the beginning is over.
-    await until(() => store.sentOf('extend').length >= 4);
+    for (let beats = 1; beats <= 4; beats += 1) {
+      passedMs += leaseMs / 3;
+      jest.advanceTimersByTime(leaseMs / 3);
+      await until(() => store.sentOf('extend').length >= beats);
+    }
+    const refused = told(app, 'rejected').length;
+    await until(() => told(app, 'rejected').length > refused);
     gate.open();
     expect(await orders.valueOf(first)).toMatchObject({ execution: 1 });
     expect(await orders.valueOf(second)).toMatchObject({ execution: 1 });

@@ -1,5 +1,7 @@
 import { Injectable, type BeforeApplicationShutdown, type OnModuleInit } from '@nestjs/common';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   IdempotencyOptionsError,
@@ -10,8 +12,10 @@ import {
   type Recovery,
 } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
+import { RECONCILE_DEFAULTS } from '../../../lib/core/reconcile-options.js';
 import { FaultyStore, misconfigured, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
+import { projectRoot } from '../../support/project-root.js';
 import { driveTimers } from '../../support/standing-time.js';
 import { abandon, LEASE_MS, recordOf, type AbandonedCall } from './support/abandon.js';
 import { reconcilingApp, type ReconcilingApp } from './support/reconciling-app.js';
@@ -318,6 +322,13 @@ describe('The option "reconcile"', () => {
       await expect(refusal({ reconcile })).resolves.toBeDefined();
     },
   );
+
+  it('has the defaults that its page tells', () => {
+    const page = readFileSync(join(projectRoot, 'docs/recovery.md'), 'utf8');
+    const rows = [...page.matchAll(/^\| `(\w+Ms|batchSize)` +\| `(\d+)`/gm)];
+    const defaults = rows.map(([, name = '', value]) => [name, Number(value)]);
+    expect(Object.fromEntries(defaults)).toEqual(RECONCILE_DEFAULTS);
+  });
 
   class WithoutList extends MemoryIdempotencyStore {
     override abandoned() {
