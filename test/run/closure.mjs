@@ -3,36 +3,42 @@ import { dirname, join, relative, resolve } from 'node:path';
 
 const TYPES = /^\s*(?:import|export) type [^;]*? from '[^']*';/gm;
 const TEXT = /(['"`])((?:(?!\1)[\w./@${}():-])+)\1/g;
-const SOURCE = /\.(?:ts|mjs|js|cjs)$/;
+
+export const SOURCE = /\.(?:ts|mjs|js|cjs)$/;
+
+/** By file: what it names. A file is loaded by many. */
+const named = new Map();
 
 /**
  * What files of this checkout load, and what these do: imports, and whatever else a text in them names, from its own folder
  * or from the root, as `new URL('worker.ts', import.meta.url)` does.
  *
  * @param files - below `root`.
- * @returns paths below `root`, the files themselves first. What is named may be a folder.
+ * @returns paths below `root`, the files themselves first. What is named may be a folder, whose path ends with `/` then.
  */
 export function closureOf(files, root) {
-  const entries = entriesOf(root);
   const found = new Set(files.map((file) => relative(root, resolve(root, file))));
-  for (const file of found) {
-    if (!SOURCE.test(file)) continue;
-    for (const path of namedIn(join(root, file), root, entries)) found.add(path);
+  for (const path of found) {
+    if (!SOURCE.test(path)) continue;
+    const file = join(root, path);
+    if (!named.has(file)) named.set(file, namedIn(file, root));
+    for (const one of named.get(file)) found.add(one);
   }
   return [...found];
 }
 
-function namedIn(file, root, entries) {
-  const text = readFileSync(file, 'utf8').replaceAll(TYPES, '');
-  const paths = [...text.matchAll(TEXT)].map(([, , named]) => named);
-  return paths.flatMap((named) => {
-    const name = named.replace('${extname(import.meta.url)}', '.ts');
+function namedIn(file, root) {
+  const entries = entriesOf(root);
+  const code = readFileSync(file, 'utf8').replaceAll(TYPES, '');
+  const texts = [...code.matchAll(TEXT)].map(([, , text]) => text);
+  return texts.flatMap((text) => {
+    const name = text.replace('${extname(import.meta.url)}', '.ts');
     const entry = entries.get(name);
     if (entry !== undefined) return entry;
-    const near = name.includes('.') ? [resolve(dirname(file), name)] : [];
-    const fromRoot = name.includes('/') && !name.startsWith('.') ? [resolve(root, name)] : [];
-    const path = [...near, ...fromRoot].flatMap(asSource).find((one) => isBelow(one, root));
-    return path === undefined ? [] : relative(root, path);
+    const isRelative = /^\.{1,2}(?:\/|$)/.test(name);
+    const places = isRelative ? [dirname(file)] : [dirname(file), root];
+    const paths = places.map((place) => resolve(place, name)).flatMap(asSource);
+    return paths.flatMap((path) => pathBelow(root, path, file, name)).slice(0, 1);
   });
 }
 
@@ -40,15 +46,23 @@ function asSource(path) {
   return [path.replace(/\.js$/, '.ts'), path].filter(existsSync);
 }
 
-function isBelow(path, root) {
-  const name = relative(root, path);
-  const isOutside = /^$|^\.\.|^(?:build|coverage|dist|node_modules)(?:\/|$)/.test(name);
-  return !isOutside && (statSync(path).isFile() || !SOURCE.test(path));
+function pathBelow(root, path, namedBy, name) {
+  const below = relative(root, path);
+  if (/^$|^\.\.|^(?:build|coverage|dist|node_modules)(?:\/|$)/.test(below)) return [];
+  if (statSync(path).isFile()) return below;
+  // A mere word is no folder, nor is one that a path begins with which goes on elsewhere.
+  return name.includes('/') && !namedBy.startsWith(`${path}/`) ? `${below}/` : [];
 }
+
+const entriesByRoot = new Map();
 
 /** The package's own names: `nestjs-idempotency/redis` is `lib/stores/redis/index.ts`. */
 function entriesOf(root) {
-  const manifest = join(root, 'package.json');
+  if (!entriesByRoot.has(root)) entriesByRoot.set(root, readEntries(join(root, 'package.json')));
+  return entriesByRoot.get(root);
+}
+
+function readEntries(manifest) {
   if (!existsSync(manifest)) return new Map();
   const { name, exports = {} } = JSON.parse(readFileSync(manifest, 'utf8'));
   const entries = Object.entries(exports).filter(([, entry]) => typeof entry === 'object');

@@ -4,8 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { cpuOfMachine, cpuOfThisProcess } from './cpu.mjs';
-import { runJest } from './run-jest.mjs';
+import { partsToRun } from './parts-to-run.mjs';
 import { printCosts } from './print-costs.mjs';
+import { runJest } from './run-jest.mjs';
 
 const HELP = `
 npm test [-- PATH… and options of Jest]      every clause, script and kind of fault once
@@ -37,26 +38,40 @@ if (options.includes('--help')) {
 }
 
 async function main() {
+  const parts = suite === 'all' ? partsToRun(options) : undefined;
+  if (parts?.problem) {
+    console.error(parts.problem);
+    return writeVerdict({ passed: 0, failed: 1, flaky: [] });
+  }
+  if (parts !== undefined && parts.args === undefined) {
+    console.log('No part has to be run.');
+    return writeVerdict({ passed: 0, failed: 0, flaky: [] });
+  }
   const scratch = mkdtempSync(join(tmpdir(), 'test-run-'));
   const busy = suite === 'load' ? [spawnBusyLoop(), spawnBusyLoop()] : [];
   const before = { load: loadavg()[0], startedAt: performance.now(), machine: cpuOfMachine() };
   try {
-    const { verdict, costs } = await runTests(scratch);
+    const { verdict, costs, files, leftOut } = await runTests(scratch, parts?.args ?? options);
     if (verdict === undefined) return 0;
+    if (leftOut.length === 0) parts?.verify(files);
     // Before the busy loops have ended: they are no cost of the tests.
     const { own, children } = cpuOfThisProcess() ?? {};
     const seconds = (performance.now() - before.startedAt) / 1000;
     const others = cpuOfMachine() - before.machine - own - children;
     const cpu = own === undefined ? undefined : { own: own + children, others };
     printCosts({ verdict, costs, seconds, cpu, load: before.load, busy: busy.length });
-    if (process.env.TEST_VERDICT) {
-      writeFileSync(process.env.TEST_VERDICT, JSON.stringify(verdict));
-    }
-    return verdict.failed === 0 ? 0 : 1;
+    return writeVerdict(verdict);
   } finally {
     for (const loop of busy) loop.kill();
     rmSync(scratch, { recursive: true, force: true });
   }
+}
+
+/** @returns the exit code. */
+function writeVerdict(verdict) {
+  const { TEST_VERDICT } = process.env;
+  if (TEST_VERDICT) writeFileSync(TEST_VERDICT, JSON.stringify(verdict));
+  return verdict.failed === 0 ? 0 : 1;
 }
 
 function spawnBusyLoop() {
@@ -64,7 +79,7 @@ function spawnBusyLoop() {
 }
 
 /** All of it, and what failed once more. */
-async function runTests(scratch) {
+async function runTests(scratch, options) {
   const { TEST_MINUTES, CI } = process.env;
   const deadline = TEST_MINUTES ? Date.now() + Number(TEST_MINUTES) * 60_000 : Infinity;
   // Last: what follows that option is taken for a project, too.
@@ -111,7 +126,7 @@ async function runTests(scratch) {
     failed: isClean ? 0 : Math.max(1, failed),
     flaky: flaky.map(({ name }) => name),
   };
-  return { verdict, costs };
+  return { verdict, costs, files: first.files, leftOut: first.leftOut };
 }
 
 function nameOf(file) {

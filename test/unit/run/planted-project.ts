@@ -16,6 +16,12 @@ export interface RunOptions {
   readonly suite?: 'push' | 'all' | 'load';
   readonly args?: readonly string[];
   readonly env?: Readonly<NodeJS.ProcessEnv>;
+  /**
+   * Where it runs.
+   *
+   * @defaultValue the project itself
+   */
+  readonly folder?: string;
   /** What the output has when the program is to be ended. */
   readonly endAfter?: RegExp;
 }
@@ -36,12 +42,18 @@ export class PlantedProject {
     }
   }
 
-  run({ suite = 'push', args = [], env = {}, endAfter }: RunOptions = {}): Promise<Run> {
+  run({
+    suite = 'push',
+    args = [],
+    env = {},
+    folder = '.',
+    endAfter,
+  }: RunOptions = {}): Promise<Run> {
     const verdict = join(this.folder, 'node_modules/verdict.json');
     this.write({ 'node_modules/verdict.json': 'null' });
     const { NODE_OPTIONS, CI, ...rest } = process.env;
     const child = spawn(process.execPath, [PROGRAM, suite, ...args], {
-      cwd: this.folder,
+      cwd: join(this.folder, folder),
       env: { ...rest, TEST_VERDICT: verdict, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
     });

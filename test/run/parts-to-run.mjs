@@ -1,0 +1,77 @@
+import { resolve } from 'node:path';
+import {
+  VERIFIED,
+  complaintsAbout,
+  digestsOf,
+  isCleanTree,
+  readParts,
+  readVerified,
+  writeVerified,
+} from './parts.mjs';
+
+const CHANGED = '--changed';
+
+/** Options that leave no test out. */
+const HARMLESS = /^(?:--ci|--maxWorkers=.*|-i|--runInBand|--verbose)$/;
+
+/**
+ * What `npm run test:all -- OPTIONS` is to run.
+ *
+ * @returns `{ problem }`, or `{ args, verify }`: what Jest gets, `undefined` where nothing is to be run, and what takes the
+ * files that have run and writes the digests of the parts that have passed.
+ */
+export function partsToRun(options) {
+  const root = process.cwd();
+  const parts = readParts(root);
+  const complaints = complaintsAbout(parts, root);
+  if (complaints.length > 0) return { problem: complaints.join('\n') };
+
+  const digests = digestsOf(parts, root);
+  const isPart = (option) => parts.some(({ name }) => name === option);
+  const named = options.filter(isPart);
+  const others = options.filter((option) => option !== CHANGED && !isPart(option));
+  const isChanged = isChangedSince(readVerified(root), digests);
+  const chosen = parts
+    .filter(({ name }) => named.length === 0 || named.includes(name))
+    .filter(({ name }) => !options.includes(CHANGED) || isChanged(name));
+  if (chosen.length === 0) return { args: undefined };
+  // With a path or a pattern it is less than the part.
+  if (!others.every((option) => HARMLESS.test(option))) {
+    return { args: others, verify: () => undefined };
+  }
+  const isClean = isCleanTree(root);
+  return {
+    args: [...others, '--runTestsByPath', ...chosen.flatMap(({ files }) => files)],
+    verify: (results) => {
+      // CI only reads.
+      if (process.env.CI) return;
+      const passed = chosen.filter((part) => hasPassed(part, results));
+      const now = digestsOf(parts, root);
+      const isSame = ({ name }) => digests[name] !== undefined && digests[name] === now[name];
+      if (!isClean || !isCleanTree(root) || !passed.every(isSame)) {
+        console.log(`\n${VERIFIED} stays as it is: the files are not those of a commit.`);
+        return;
+      }
+      const verified = passed.map(({ name }) => [name, digests[name]]);
+      writeVerified(Object.fromEntries(verified), parts, root);
+      console.log(
+        `\n${VERIFIED} has ${passed.map(({ name }) => name).join(', ') || 'nothing new'}.`,
+      );
+    },
+  };
+}
+
+function isChangedSince(verified, digests) {
+  return (name) => {
+    const isAbsent = verified[name] === undefined;
+    const isSame = !isAbsent && verified[name] === digests[name];
+    console.log(`${name}: ${isSame ? 'same' : isAbsent ? 'absent' : 'differs'}`);
+    return !isSame;
+  };
+}
+
+/** All of its files, at the first try. */
+function hasPassed({ files }, results) {
+  const passed = results.filter(({ failed }) => failed === 0).map(({ file }) => file);
+  return files.every((file) => passed.includes(resolve(file)));
+}
