@@ -13,7 +13,9 @@ describe('npm run lab -- chaos', () => {
 
     expect(stdout).toContain('The oracle has no objection.');
     expect(code).toBe(0);
-    const figures = new Map([...stdout.matchAll(/^(\S.*?) {2,}(\S+)/gm)].map(([, ...row]) => row));
+    const figures = new Map<unknown, unknown>(
+      [...stdout.matchAll(/^(\S.*?) {2,}(\S+)/gm)].map(([, name, value]) => [name, value]),
+    );
     for (const fault of FAULTS) expect(Number(figures.get(fault))).toBeGreaterThan(0);
     expect(Number(figures.get('keys'))).toBeGreaterThanOrEqual(20);
     expect(figures.get('executions')).toBe(figures.get('keys'));

@@ -8,7 +8,6 @@ import { startRedis } from '../../support/redis-server.js';
 import { standStill } from '../../support/stand-still.js';
 import { driveTimers } from '../../support/standing-time.js';
 import { isTestAll } from '../../support/test-all.js';
-import { startRedis } from '../../support/redis-server.js';
 import { newClaim, success, Worker } from '../engine/support/worker.js';
 import { beginCommand } from '../redis/support/commands.js';
 import { Caller, newCall } from './support/caller.js';
