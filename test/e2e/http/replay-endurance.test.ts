@@ -88,7 +88,7 @@ function digest(response: RawResponse): string {
 }
 
 function heapUsed(): number {
-  collectGarbage();
+  if (isWhole) collectGarbage();
   return process.memoryUsage().heapUsed;
 }
 
