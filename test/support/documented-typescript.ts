@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import ts from 'typescript';
 import { projectRoot } from './project-root.js';
 
@@ -15,45 +15,21 @@ export interface DocumentedFile {
   readonly code: string;
 }
 
-/** The samples that are whole files, on the README and in `docs`: those that import something. The others are excerpts. */
-export function documentedFiles(): DocumentedFile[] {
+/** The samples in the README and in `docs`. */
+export function documentedSamples(): DocumentedFile[] {
   const docs = readdirSync(join(projectRoot, 'docs')).filter((name) => name.endsWith('.md'));
   const pages = ['README.md', ...docs.map((name) => `docs/${name}`)];
   return pages.flatMap((page) =>
-    samplesOf(page).flatMap((code, index) =>
-      /^import /m.test(code) ? { place: `${page}, ${index}`, code } : [],
-    ),
+    samplesOf(page).map((code, index) => ({ place: `${page}, ${index}`, code })),
   );
 }
 
-/** A page's samples that shall compile as they stand. */
-export interface DocumentedPage {
-  readonly page: string;
-  readonly samples: readonly string[];
-  /** What the page leaves to its reader: name → text. */
-  readonly otherFiles: Readonly<Record<string, string>>;
-}
+/** Of each page what it leaves to its reader: the names of files and their texts. */
+export type LeftToReaders = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/**
- * What the compiler says of samples, as files of `test`, where the package finds itself by its own name.
- *
- * @param otherFiles - what the page leaves to its reader: name → text.
- */
-export function complaintsAbout(
-  samples: readonly string[],
-  otherFiles: Readonly<Record<string, string>>,
-): string[] {
-  return complaintsOnPages([{ page: 'the page', samples, otherFiles }]);
-}
-
-/** The same of several pages, which see nothing of each other: the compiler reads all that they import once. */
-export function complaintsOnPages(pages: readonly DocumentedPage[]): string[] {
-  const projects = pages.map(({ page, samples, otherFiles }, index) => ({
-    folder: `sample-page-${index}`,
-    sources: samples.map((code, at) => ({ place: `${page}, ${at}`, code })),
-    otherFiles,
-  }));
-  return complaints(projects, {}).map(({ place, text }) => `${place}: ${text}`);
+/** What the compiler says of samples, as modules of `test`, where the package finds itself by its own name. */
+export function complaintsInModules(files: readonly DocumentedFile[], left: LeftToReaders) {
+  return complaints(files, left, {}).map(({ place, text }) => `${place}: ${text}`);
 }
 
 /** What a page leaves to its reader: an unknown name, an unknown file. */
@@ -64,11 +40,14 @@ const FIRST_OF_TYPES = 2000;
 
 /**
  * What the compiler says of samples in a project such as `nest new` of Nest 11 makes: of CommonJS modules. Of
- * types only where nothing is left to the reader: the tests of the pages bring it, and see the rest.
+ * types only where nothing is left to the reader: {@link complaintsInModules} sees the rest.
  */
-export function complaintsInCommonJs(sources: readonly DocumentedFile[]): string[] {
-  const otherFiles = { 'package.json': '{ "type": "commonjs" }' };
-  const found = complaints([{ folder: 'sample-project', sources, otherFiles }], {
+export function complaintsInCommonJs(files: readonly DocumentedFile[]): string[] {
+  const left = files.map(({ place }) => [
+    pageOf(place),
+    { 'package.json': '{ "type": "commonjs" }' },
+  ]);
+  const found = complaints(files, Object.fromEntries(left) as LeftToReaders, {
     target: ts.ScriptTarget.ES2023,
     verbatimModuleSyntax: false,
     esModuleInterop: true,
@@ -85,49 +64,66 @@ export function complaintsInCommonJs(sources: readonly DocumentedFile[]): string
     .map(({ place, text }) => `${place}: ${text}`);
 }
 
-/** Files in a folder of their own below `test`, which is not there. */
-interface Project {
-  readonly folder: string;
-  readonly sources: readonly DocumentedFile[];
-  readonly otherFiles: Readonly<Record<string, string>>;
+/** What the compiler says of samples, and of the client, where there is nothing but a browser. */
+export function complaintsInBrowsers(files: readonly DocumentedFile[]): string[] {
+  const client = join(projectRoot, 'lib/client/index.ts');
+  const found = complaints(
+    files,
+    {},
+    {
+      lib: ['lib.es2022.d.ts', 'lib.dom.d.ts'],
+      types: [],
+      module: ts.ModuleKind.ESNext,
+      moduleResolution: ts.ModuleResolutionKind.Bundler,
+      paths: { 'nestjs-idempotency/client': [client] },
+    },
+    /\/lib\/client\//,
+  );
+  return found.map(({ place, text }) => `${place}: ${text}`);
 }
 
-function complaints(projects: readonly Project[], own: ts.CompilerOptions) {
-  const pathOf = (...names: string[]) => join(projectRoot, 'test', ...names);
-  const folders = new Set(projects.map(({ folder }) => pathOf(folder)));
-  const sources = projects.flatMap(({ folder, sources: ofProject }) =>
-    ofProject.map(({ place, code }, index) => ({
-      place,
-      path: pathOf(folder, `sample-${index}-of-a-page.ts`),
-      code,
-    })),
+/** The page on which a sample stands. */
+export const pageOf = (place: string) => place.replace(/, \d+$/, '');
+
+/** Compiles all samples as one program, each page in a folder of its own, with what it leaves to its reader. */
+function complaints(
+  sources: readonly DocumentedFile[],
+  left: LeftToReaders,
+  own: ts.CompilerOptions,
+  alsoAbout?: RegExp,
+) {
+  const folderOf = (page: string) =>
+    join(projectRoot, 'test', `samples-of-${page.replace(/\W/g, '-')}`);
+  const samples = new Map(
+    sources.map(({ place, code }, index) => [
+      join(folderOf(pageOf(place)), `sample-${index}-of-a-page.ts`),
+      { place, code },
+    ]),
   );
-  const files = new Map([
-    ...projects.flatMap(({ folder, otherFiles }) =>
-      Object.entries(otherFiles).map(([name, text]) => [pathOf(folder, name), text] as const),
-    ),
-    ...sources.map(({ path, code }) => [path, code] as const),
-  ]);
-  const config = ts.readConfigFile(pathOf('tsconfig.json'), (name) => ts.sys.readFile(name));
-  const { options } = ts.parseJsonConfigFileContent(config.config, ts.sys, pathOf('.'));
+  const files = new Map([...samples].map(([path, { code }]) => [path, code]));
+  for (const [page, texts] of Object.entries(left)) {
+    for (const [name, text] of Object.entries(texts)) files.set(join(folderOf(page), name), text);
+  }
+  const folders = new Set([...files.keys()].map((path) => dirname(path)));
+  const tsconfig = join(projectRoot, 'test/tsconfig.json');
+  const config = ts.readConfigFile(tsconfig, (name) => ts.sys.readFile(name));
+  const { options } = ts.parseJsonConfigFileContent(config.config, ts.sys, dirname(tsconfig));
   const all = { ...options, ...own };
   const host = ts.createCompilerHost(all);
   host.directoryExists = (name) => folders.has(name) || ts.sys.directoryExists(name);
   host.fileExists = (name) => files.has(name) || ts.sys.fileExists(name);
   host.readFile = (name) => files.get(name) ?? ts.sys.readFile(name);
-  const program = ts.createProgram(
-    sources.map(({ path }) => path),
-    all,
-    host,
-  );
-  return sources.flatMap(({ place, path }) => {
-    const source = program.getSourceFile(path);
+  const program = ts.createProgram([...samples.keys()], all, host);
+  const asked = program
+    .getSourceFiles()
+    .filter(({ fileName }) => samples.has(fileName) || alsoAbout?.test(fileName) === true);
+  return asked.flatMap((source) => {
     const found = [
       ...program.getSyntacticDiagnostics(source),
       ...program.getSemanticDiagnostics(source),
     ];
     return found.map(({ code, messageText }) => ({
-      place,
+      place: samples.get(source.fileName)?.place ?? source.fileName,
       code,
       text: ts.flattenDiagnosticMessageText(messageText, '\n'),
     }));

@@ -1,54 +1,129 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { ESLint } from 'eslint';
 import tseslint from 'typescript-eslint';
 import {
-  complaintsAbout,
+  complaintsInBrowsers,
   complaintsInCommonJs,
-  documentedFiles,
+  complaintsInModules,
+  documentedSamples,
+  pageOf,
   samplesOf,
+  type LeftToReaders,
 } from '../support/documented-typescript.js';
 import { projectRoot } from '../support/project-root.js';
 
-const files = documentedFiles();
-const readme = files.filter(({ place }) => place.startsWith('README.md'));
+const samples = documentedSamples();
+/** Those that are whole files: they import something. The others are excerpts. */
+const files = samples.filter(({ code }) => /^import /m.test(code));
 
-describe('the files in the README', () => {
-  it('compile, without anything that they leave to their reader', () => {
-    expect(readme).toHaveLength(2);
-    expect(
-      complaintsAbout(
-        readme.map(({ code }) => code),
-        {},
-      ),
-    ).toEqual([]);
+/** What is compiled, linted and run where it stands, and shown as it is. */
+const recipes = new Set(
+  ['e2e/recipes', 'e2e/testing/recipes'].flatMap((folder) => {
+    const root = join(projectRoot, 'test', folder);
+    const names = readdirSync(root, { recursive: true, encoding: 'utf8' });
+    return names
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => readFileSync(join(root, name), 'utf8'));
+  }),
+);
+
+/** The pages whose samples compile as they stand, and what they leave to their reader. */
+const left: LeftToReaders = {
+  'README.md': {},
+  'docs/calls.md': {
+    'billing.ts': `
+      export interface Invoice { readonly id: string; readonly tenant: string; readonly amount: number; readonly to: string }
+      export interface Receipt { readonly id: string }
+      export declare class Mailer { send(invoice: Invoice, signal?: AbortSignal): Promise<Receipt>; }
+      export declare class Reports { make(): Promise<void>; }`,
+    'shop.ts': `
+      export interface Order { readonly id: string }
+      export declare class Shop { place(order: Order): Promise<{ placed: string }>; }`,
+    'stripe.ts': `
+      export interface Payment { readonly amount: number }
+      export declare class Stripe {
+        charge(payment: Payment, options: { idempotencyKey: string }): Promise<unknown>;
+      }`,
+  },
+  'docs/fencing.md': {
+    'carrier.ts': 'export declare class Carrier { print(order: string): Promise<string>; }',
+  },
+  'docs/graphql.md': {
+    'payments.ts': `
+      import type { CanActivate } from '@nestjs/common';
+      export declare class ChargeInput { readonly amount: number }
+      export declare class Charge { readonly id: string; readonly amount: number }
+      export declare class Payments {
+        charge(input: ChargeInput): Promise<Charge>;
+        settle(): Promise<{ cents: number; at: Date }>;
+      }
+      export declare class SessionGuard implements CanActivate { canActivate(): boolean }`,
+  },
+  'docs/recovery.md': {
+    'payments.ts': `
+      export declare class Payments {
+        findByKey(key: string, scope: readonly unknown[], signal: AbortSignal): Promise<{ id: number } | undefined>;
+      }`,
+    'recover-payment.ts': samplesOf('docs/recovery.md')[0] ?? '',
+  },
+  'docs/testing.md': { 'app.module.ts': 'export declare class AppModule {}' },
+  'docs/websockets.md': {
+    'orders.ts': `
+      import type { CanActivate } from '@nestjs/common';
+      export interface Order { readonly id: string }
+      export declare class Orders {
+        place(order: Order): Promise<Order>;
+        cancel(order: Order): Promise<Order>;
+      }
+      export declare class Cards { add(): Promise<object> }
+      export declare class SessionGuard implements CanActivate { canActivate(): boolean }`,
+  },
+};
+
+describe('the TypeScript in the README and in docs', () => {
+  const browser = samples.filter(({ code }) => code.includes('sessionStorage'));
+  const compiled = samples.filter(
+    ({ place, code }) =>
+      pageOf(place) in left &&
+      !recipes.has(code) &&
+      (pageOf(place) !== 'README.md' || files.some((file) => file.place === place)),
+  );
+
+  it('compiles as it stands, with what its page leaves to the reader', () => {
+    const pages = compiled.map(({ place }) => pageOf(place));
+    expect(pages.filter((page) => page === 'README.md')).toHaveLength(2);
+    expect([...new Set(pages)]).toEqual(Object.keys(left));
+    expect(complaintsInModules(compiled, left)).toEqual([]);
   });
-});
 
-describe('the files in the README and in docs', () => {
-  it('compile as CommonJS modules, too', () => {
+  it('compiles as CommonJS modules, too, where it is a whole file', () => {
     expect(files.length).toBeGreaterThanOrEqual(30);
-    expect(complaintsInCommonJs(files)).toEqual([]);
+    const code = "import { setTimeout as pause } from 'node:timers/promises';\nawait pause(1);\n";
+    expect(complaintsInCommonJs([...files, { place: 'planted, 0', code }])).toEqual([
+      expect.stringMatching(/^planted, 0: .*CommonJS.* 'await' at the top level/),
+    ]);
   });
 
-  it('are looked at: `await` at the top is found', () => {
-    const code = "import { setTimeout as pause } from 'node:timers/promises';\nawait pause(1);\n";
-    expect(complaintsInCommonJs([{ place: 'planted', code }])).toEqual([
-      expect.stringMatching(/^planted: .*CommonJS.* 'await' at the top level/),
+  it('compiles, and the client with it, where there is nothing but a browser', () => {
+    expect(browser).toHaveLength(1);
+    const planted = { place: 'planted, 0', code: 'process.exit();\nexport {};\n' };
+    expect(complaintsInBrowsers([...browser, planted])).toEqual([
+      expect.stringMatching(/^planted, 0: Cannot find name 'process'/),
     ]);
   });
 });
 
 describe('the README’s "scope"', () => {
-  /** What typescript-eslint says by the rules that `nest new` chooses. */
-  async function findings(code: string): Promise<string[]> {
-    // One for each: a program that typescript-eslint keeps, and whose file has changed, may miss what a module exports.
+  /** What typescript-eslint says by the rules that `nest new` chooses: `file: rule`. */
+  async function findings(codes: Readonly<Record<string, string>>): Promise<string[]> {
     const folder = await mkdtemp(join(projectRoot, 'test/.tmp-lint-'));
     try {
       const config = { extends: '../tsconfig.json', include: ['*.ts'] };
       await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config));
-      await writeFile(join(folder, 'app.module.ts'), code);
+      for (const [name, code] of Object.entries(codes)) await writeFile(join(folder, name), code);
       const eslint = new ESLint({
         cwd: folder,
         overrideConfigFile: true,
@@ -57,9 +132,9 @@ describe('the README’s "scope"', () => {
           { languageOptions: { parserOptions: { project: join(folder, 'tsconfig.json') } } },
         ],
       });
-      const results = await eslint.lintFiles(['app.module.ts']);
-      return results.flatMap(({ messages }) =>
-        messages.map(({ ruleId, message }) => ruleId ?? message),
+      const results = await eslint.lintFiles(Object.keys(codes));
+      return results.flatMap(({ filePath, messages }) =>
+        messages.map(({ ruleId, message }) => `${basename(filePath)}: ${ruleId ?? message}`),
       );
     } finally {
       await rm(folder, { recursive: true, force: true });
@@ -69,9 +144,10 @@ describe('the README’s "scope"', () => {
   it('passes the type-checked rules', async () => {
     const [, code = ''] = samplesOf('README.md');
     expect(code).toContain('scope:');
-    expect(await findings(code)).toEqual([]);
     const untyped = code.replace('<GuardedRequest>', '');
     expect(untyped).not.toBe(code);
-    expect(await findings(untyped)).toContain('@typescript-eslint/no-unsafe-assignment');
+    const found = await findings({ 'app.module.ts': code, 'untyped.ts': untyped });
+    expect(found).toContain('untyped.ts: @typescript-eslint/no-unsafe-assignment');
+    expect(found.filter((finding) => finding.startsWith('app.module.ts'))).toEqual([]);
   });
 });

@@ -146,27 +146,6 @@ describe('the example for browsers', () => {
     });
     expect(charges).toBe(0);
   });
-
-  it('compiles, and the client with it, where there is nothing but a browser', async () => {
-    const config = {
-      compilerOptions: {
-        target: 'ES2022',
-        lib: ['ES2022', 'DOM'],
-        types: [],
-        module: 'esnext',
-        moduleResolution: 'bundler',
-        strict: true,
-        exactOptionalPropertyTypes: true,
-        noEmit: true,
-        paths: { 'nestjs-idempotency/client': [join(projectRoot, 'lib/client/index.ts')] },
-      },
-      files: ['page.ts'],
-    };
-    await writeFile(join(folder, 'page.json'), JSON.stringify(config));
-    const tsc = join(projectRoot, 'node_modules/typescript/bin/tsc');
-    const compiled = run(process.execPath, [tsc, '-p', join(folder, 'page.json')]);
-    expect((await compiled.catch((error: unknown) => error as { stdout: string })).stdout).toBe('');
-  }, 60_000);
 });
 
 describe('the options', () => {
