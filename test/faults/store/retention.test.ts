@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/gl
 import { loadScripts } from '../../../lib/stores/redis/lua-scripts.js';
 import { withOtherPayload } from '../../integration/engine/support/worker.js';
 import { withClock } from '../../support/injected-clock.js';
-import { startRedis, type RedisServer } from '../../support/redis-server.js';
+import { useRedis } from '../../support/use-redis.js';
 import { labClaim } from './support/claims.js';
 import { DrivenTime } from './support/driven-time.js';
 import { Scene } from './support/scene.js';
@@ -15,19 +15,15 @@ const DRIVEN = `(function()
   return { math.floor(at / 1000), at % 1000 * 1000 }
 end)()`;
 
+const redis = useRedis();
 let time: DrivenTime;
-let redis: RedisServer;
 let scene: Scene;
 let now: number;
 
-beforeAll(async () => {
+beforeAll(() => {
   time = new DrivenTime();
-  redis = await startRedis();
 });
-afterAll(async () => {
-  await redis.stop();
-  time.remove();
-});
+afterAll(() => time.remove());
 
 beforeEach(async () => {
   time.start();
