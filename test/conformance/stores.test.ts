@@ -8,10 +8,13 @@ import { redisOnItsOwnClock, redisUnderTest } from './redis-under-test.js';
 
 const postgres = postgresServers.map((version) => new PostgresHarness(version));
 
-const STORES = [
-  ...(isTestAll ? [] : [memoryUnderTest, redisUnderTest, redisOnItsOwnClock]),
-  ...postgres.flatMap(({ underTest, onItsOwnClock }) => [underTest, onItsOwnClock]),
-];
+// The differential tests say of the scripts and statements what the kit says, and more: on a push one clock is enough.
+const STORES = isTestAll
+  ? [
+      redisOnItsOwnClock,
+      ...postgres.flatMap(({ underTest, onItsOwnClock }) => [underTest, onItsOwnClock]),
+    ]
+  : [memoryUnderTest, redisUnderTest, ...postgres.map(({ underTest }) => underTest)];
 
 for (const store of STORES) describeStoreConformance({ describe, it }, store);
 

@@ -2,3 +2,6 @@ declare const TEST_ALL: boolean | undefined;
 
 /** Whether `npm run test:all` runs this file: with more seeds, the other pairs, the other PostgreSQL. */
 export const isTestAll = typeof TEST_ALL !== 'undefined' && TEST_ALL;
+
+/** How many random values a push checks of those that `npm run test:all` does: others each time. */
+export const dose = (full: number): number => (isTestAll ? full : full / 4);

@@ -3,9 +3,10 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { jsonCodec, ValueNotStorableError, type OutcomeCodec } from 'nestjs-idempotency';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
+import { dose } from '../../support/test-all.js';
 import { kept } from './support.js';
 
-const RUNS = 1_000;
+const RUNS = dose(1_000);
 
 const texts = fc.oneof(
   fc.string({ unit: 'binary' }),

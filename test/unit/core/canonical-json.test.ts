@@ -10,6 +10,7 @@ import {
   MAX_CONTENT_DEPTH,
 } from '../../../lib/core/canonical-json.js';
 import { ofMembers, reordered } from '../../support/json-members.js';
+import { dose } from '../../support/test-all.js';
 
 const NAMES = ['a', 'b', 'aa', '', '__proto__', 'toJSON', 'constructor', '10', '9', '\ud800', 'é'];
 /** Values that meet each other often: few leaves, few names. */
@@ -35,7 +36,7 @@ describe('canonical JSON', () => {
       fc.property(json, json, (one, other) => {
         expect(canonicalJson(one) === canonicalJson(other)).toBe(isDeepStrictEqual(one, other));
       }),
-      { numRuns: 3_000 },
+      { numRuns: dose(3_000) },
     );
   });
 
@@ -46,7 +47,7 @@ describe('canonical JSON', () => {
         expect(canonicalJson(reordered(value))).toBe(text);
         expect(isDeepStrictEqual(JSON.parse(text), value)).toBe(true);
       }),
-      { numRuns: 2_000 },
+      { numRuns: dose(2_000) },
     );
   });
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { canonicalJson } from '../../../lib/core/canonical-json.js';
 import { fingerprint } from '../../../lib/core/fingerprint.js';
+import { dose } from '../../support/test-all.js';
 
 const text = fc.string({
   unit: fc.constantFrom('a', 's', 'b', '1', ':', '"', 'ü', '\ud800', '\udc00', '�'),
@@ -23,7 +24,7 @@ describe('a fingerprint', () => {
         const same = spelled(one) === spelled(other);
         expect(fingerprint(one) === fingerprint(other)).toBe(same);
       }),
-      { numRuns: 5_000 },
+      { numRuns: dose(5_000) },
     );
   });
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { IdempotencyOptionsError, recordKey, type RecordIdentity } from 'nestjs-idempotency';
+import { dose } from '../../support/test-all.js';
 
 /** Few characters that mean something to an encoding, so that boundaries move often; lone surrogates too. */
 const tricky = fc.constantFrom('a', '1', ':', ';', 's', 'n', 'p', 'o', '"', '\\', 'ü', '😀');
@@ -48,13 +49,13 @@ function canonical({ scope, operation, key }: RecordIdentity): string {
 
 describe('a record key', () => {
   it('is the same for equal triples, and for no others', () => {
-    fc.assert(fc.property(identity, identity, expectEqualOnlyIfSame), { numRuns: 5_000 });
+    fc.assert(fc.property(identity, identity, expectEqualOnlyIfSame), { numRuns: dose(5_000) });
   });
 
   it('changes when characters move from one part into its neighbour', () => {
     fc.assert(
       fc.property(shifted, ([one, other]) => expectEqualOnlyIfSame(one, other)),
-      { numRuns: 5_000 },
+      { numRuns: dose(5_000) },
     );
   });
 

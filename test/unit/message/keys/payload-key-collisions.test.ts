@@ -3,10 +3,11 @@ import {
   payloadKey,
   type PayloadSelection,
 } from '../../../../lib/transports/message/keys/payload-key.js';
+import { dose } from '../../../support/test-all.js';
 import { withPayload } from './received.js';
 
-/** How many of them: `npm run test:payload-keys` has a million. */
-const PAYLOADS = Number(process.env.PAYLOAD_KEYS ?? 100_000);
+/** How many of them; PAYLOAD_KEYS checks another number. */
+const PAYLOADS = Number(process.env.PAYLOAD_KEYS ?? dose(100_000));
 
 const ABSENT = Symbol('absent');
 

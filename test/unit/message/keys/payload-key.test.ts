@@ -4,6 +4,7 @@ import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { Observable } from 'rxjs';
+import { dose } from '../../../support/test-all.js';
 import { ContentNotComparableError } from '../../../../lib/core/canonical-json.js';
 import { IdempotencyOptionsError } from '../../../../lib/core/errors.js';
 import {
@@ -85,9 +86,9 @@ describe('a key derived from the payload', () => {
         expect(key === otherKey).toBe(isEqual);
         seen[isEqual ? 'equal' : 'different'] += 1;
       }),
-      { numRuns: 6_000 },
+      { numRuns: dose(6_000) },
     );
-    for (const count of Object.values(seen)) expect(count).toBeGreaterThan(100);
+    for (const count of Object.values(seen)) expect(count).toBeGreaterThan(dose(100));
   });
 
   it('does not depend on the order of members', () => {
@@ -95,7 +96,7 @@ describe('a key derived from the payload', () => {
       fc.property(anyPayload, selection, (payload, chosen) => {
         expect(keyOf(reordered(payload), chosen)).toBe(keyOf(payload, chosen));
       }),
-      { numRuns: 2_000 },
+      { numRuns: dose(2_000) },
     );
   });
 
