@@ -8,6 +8,8 @@ export interface ChildOptions {
   /** Another Node than this one. */
   readonly execPath?: string;
   readonly nodeOptions?: readonly string[];
+  /** What lets Node run its TypeScript, where it is of another checkout. */
+  readonly loader?: string;
 }
 
 /**
@@ -37,10 +39,11 @@ export class Child {
 
   /** Resolves when the process serves calls, see {@link serve}. */
   static async start(file: URL, options: ChildOptions = {}): Promise<Child> {
-    const { env, execPath = process.execPath, nodeOptions = [] } = options;
+    const { env, execPath = process.execPath, nodeOptions = [], loader } = options;
+    const typescript = loader === undefined ? typescriptNodeOptions : ['--import', loader];
     const child = fork(file, {
       execPath,
-      execArgv: [AS_UNDER_STEADY_LOAD, ...typescriptNodeOptions, ...nodeOptions],
+      execArgv: [AS_UNDER_STEADY_LOAD, ...typescript, ...nodeOptions],
       env: { ...process.env, NODE_ENV: 'production', ...env },
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });

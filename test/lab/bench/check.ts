@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util';
 import type { Row } from '../../support/figures/report.js';
+import { fromCommandLine, oneOf, wholeNumber } from '../command-line.js';
 import { ensureInstalled } from './install.js';
-import { buildCommit, buildLibrary, type BuiltLibrary } from './library/build-library.js';
+import { CHECKOUT, Revisions, type Revision } from './library/revisions.js';
 import { isSame, together, type Measurement, type Rounds } from './measuring/interleave.js';
 import { pairedRatio } from './measuring/statistics.js';
 import { measureHttp } from './parts/http.js';
@@ -10,6 +11,8 @@ import { Progress } from './progress.js';
 import { inDigits, intervalOf } from './report/budget.js';
 
 const USAGE = `npm run lab -- bench check --base REV [--head REV] [--only store|http] [--starts N] [--rounds N] [--quick]
+
+  Both are installed by their own lockfiles, built by their own builds, and driven by their own benchmark's workers.
 
   --base    the commit to compare with
   --head    the commit to judge; without it, what lies in the checkout
@@ -33,74 +36,82 @@ const HTTP_SCENARIOS = [
   { scenario: 'replay', connections: 64 },
 ] as const;
 
-const { values } = parseArgs({
-  options: {
-    base: { type: 'string' },
-    head: { type: 'string' },
-    only: { type: 'string' },
-    starts: { type: 'string', default: '4' },
-    rounds: { type: 'string', default: '4' },
-    quick: { type: 'boolean', default: false },
-  },
+const { base, head, only, starts, rounds, quick } = fromCommandLine(USAGE, (args) => {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      base: { type: 'string' },
+      head: { type: 'string', default: CHECKOUT },
+      only: { type: 'string' },
+      starts: { type: 'string' },
+      rounds: { type: 'string' },
+      quick: { type: 'boolean', default: false },
+    },
+  });
+  if (values.base === undefined) throw new Error('--base must name a commit');
+  return {
+    ...values,
+    base: values.base,
+    only: values.only && oneOf('only', values.only, ['store', 'http']),
+    starts: wholeNumber('starts', values.starts, 4, 1),
+    rounds: wholeNumber('rounds', values.rounds, 4, 1),
+  };
 });
-const { base, head, only } = values;
-if (base === undefined) {
-  console.error(USAGE);
-  process.exitCode = 2;
-} else {
-  await compare(base, head);
-}
 
-async function compare(baseRevision: string, headRevision: string | undefined): Promise<void> {
-  await ensureInstalled(import.meta.dirname);
-  const built: BuiltLibrary[] = [];
-  try {
-    built.push(await buildCommit(baseRevision));
-    built.push(await (headRevision === undefined ? buildLibrary() : buildCommit(headRevision)));
-    const [one, two] = built.map(({ folder }) => folder);
-    const measurements = await measureBoth(one!, two!);
-    console.table(rowsOf(measurements));
-  } finally {
-    for (const library of built) library.remove();
-  }
+await ensureInstalled(import.meta.dirname);
+const revisions = new Revisions();
+try {
+  const progress = new Progress('preparation');
+  const prepared = {
+    base: await revisions.prepare(base, (text) => progress.show(text)),
+    head: await revisions.prepare(head, (text) => progress.show(text)),
+  };
+  progress.end();
+  const found = await measureBoth(prepared);
+  console.log(`all starts of ${head} ÷ ${base}`);
+  console.table(rowsOf(together(found)));
+} finally {
+  revisions.remove();
 }
 
 /**
  * Two processes of the same code may differ for as long as they live, by what was compiled when and where it lies. So
  * both are started anew several times, each of them first as often as the other.
  */
-async function measureBoth(one: string, two: string): Promise<Measurement[]> {
-  const libraries = { base: one, head: two };
-  const rounds: Rounds = {
-    rounds: Number(values.rounds),
-    turnMs: values.quick ? 250 : 1_000,
-    warmUpMs: values.quick ? 500 : 3_000,
+async function measureBoth(
+  prepared: Readonly<Record<(typeof NAMES)[number], Revision>>,
+): Promise<Measurement[][]> {
+  const turns: Rounds = {
+    rounds,
+    turnMs: quick ? 250 : 1_000,
+    warmUpMs: quick ? 500 : 3_000,
     settleMs: 200,
   };
-  const starts: Measurement[][] = [];
-  for (let start = 1; start <= Number(values.starts); start += 1) {
-    const progress = new Progress(`start ${start} of ${values.starts}`);
+  const all: Measurement[][] = [];
+  for (let start = 1; start <= starts; start += 1) {
+    const progress = new Progress(`start ${start} of ${starts}`);
     const context = { onProgress: (text: string) => progress.show(text) };
     const names = start % 2 === 1 ? NAMES : [...NAMES].reverse();
     const found: Measurement[] = [];
     if (only !== 'http') {
       const entrants = Object.fromEntries(
-        names.map((name) => [name, { kind: 'store', library: libraries[name] } as const]),
+        names.map((name) => [name, { kind: 'store', ...prepared[name] } as const]),
       );
-      found.push(...(await measureStore(context, rounds, STORE_CONDITIONS, entrants)).measurements);
+      found.push(...(await measureStore(context, turns, STORE_CONDITIONS, entrants)).measurements);
     }
     if (only !== 'store') {
       const competitors = names.map((name) => ({
         contender: 'redis' as const,
-        library: libraries[name],
+        ...prepared[name],
         name,
       }));
-      found.push(...(await measureHttp(context, rounds, HTTP_SCENARIOS, competitors)).measurements);
+      found.push(...(await measureHttp(context, turns, HTTP_SCENARIOS, competitors)).measurements);
     }
-    starts.push(found);
+    all.push(found);
     progress.end();
+    console.table(rowsOf(found));
   }
-  return together(starts);
+  return all;
 }
 
 /** Head ÷ base, of the rate and of both costs. */

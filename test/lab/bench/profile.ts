@@ -16,7 +16,7 @@ import { startLoad } from './parts/http.js';
 import { frameworkVersions } from './measuring/versions.js';
 import { sharesByPlace, sideBySide, type ProfileColumn } from './report/profile-table.js';
 import { selfTimes } from './report/self-times.js';
-import type { StoreTurn } from './store/worker.js';
+import type { StoreTurn } from './protocol.js';
 
 const USAGE = `npm run lab -- bench profile TASK [--platform express|fastify] [--contender NAME] [--seconds N] [--library DIR] [--report NAME]
 

@@ -1,11 +1,10 @@
 import type { Profiler } from 'node:inspector';
-import { Child } from '../../../support/child.js';
+import type { Child } from '../../../support/child.js';
+import { startWorker, type WorkerOptions } from '../measuring/worker.js';
+import type { ServerSetup, ServerState } from '../protocol.js';
 import { entryOf, type ContenderId, type Entry } from './contenders.js';
-import type { ServerSetup, ServerState } from './server.js';
 
-export interface ServerOptions {
-  /** Another Node than this one. */
-  readonly execPath?: string;
+export interface ServerOptions extends WorkerOptions {
   /** How the entrant is called in the results, where not like its contender. */
   readonly name?: string;
 }
@@ -21,13 +20,10 @@ export class RunningServer {
   ) {}
 
   static async start(setup: ServerSetup, options: ServerOptions = {}): Promise<RunningServer> {
-    const { execPath } = options;
     const { contender } = setup;
     const entry = entryOf(contender);
-    const child = await Child.start(new URL('server.ts', import.meta.url), {
-      ...(execPath === undefined ? {} : { execPath }),
-      env: { BENCH_SERVER: JSON.stringify(setup) },
-    });
+    const env = { BENCH_SERVER: JSON.stringify(setup) };
+    const child = await startWorker('http/server.ts', env, options);
     const url = await child.call<string>('url');
     return new RunningServer(options.name ?? entry.name, contender, entry, url, child);
   }

@@ -5,20 +5,10 @@ import { APP_GUARD, NestFactory } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import { serve } from '../../../support/child.js';
-import type { Surroundings } from './contender.js';
-import { entryOf, type ContenderId } from './contenders.js';
+import type { ServerSetup, ServerState } from '../protocol.js';
+import { entryOf } from './contenders.js';
 import { controllerOf } from './controller.js';
 import { Effects } from './effects.js';
-
-export interface ServerSetup extends Surroundings {
-  readonly contender: ContenderId;
-}
-
-/** What a server has paid and done since it was started. */
-export interface ServerState {
-  readonly cpuUs: number;
-  readonly effects: number;
-}
 
 /** An application knows its callers; who they are costs every contender the same. */
 @Injectable()

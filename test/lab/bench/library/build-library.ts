@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -13,41 +13,24 @@ export interface BuiltLibrary {
   readonly remove: () => void;
 }
 
-/** Of the second step of a build; older commits have one only. */
-const CONFIG = 'rollup.config.js';
-/** What a build reads, now or in older commits. */
-const PARTS = ['package.json', 'tsconfig.json', CONFIG, 'lib', 'lua', 'sql'];
+/** What a build reads. */
+const PARTS = ['package.json', 'tsconfig.json', 'rollup.config.js', 'lib', 'lua', 'sql'];
 
-/** Builds what lies in a checkout. */
-export async function buildLibrary(source = projectRoot): Promise<BuiltLibrary> {
+/** Builds what lies in the checkout. */
+export async function buildLibrary(): Promise<BuiltLibrary> {
   const folder = mkdtempSync(join(tmpdir(), 'idempotency-bench-'));
   const remove = () => rmSync(folder, { recursive: true, force: true });
   try {
-    for (const part of PARTS.filter((name) => existsSync(join(source, name)))) {
-      cpSync(join(source, part), join(folder, part), { recursive: true });
+    for (const part of PARTS) {
+      cpSync(join(projectRoot, part), join(folder, part), { recursive: true });
     }
     symlinkSync(join(projectRoot, 'node_modules'), join(folder, 'node_modules'));
     await inFolder(folder, 'typescript/bin/tsc');
-    if (existsSync(join(folder, CONFIG))) {
-      await inFolder(folder, 'rollup/dist/bin/rollup', '--config', '--silent');
-    }
+    await inFolder(folder, 'rollup/dist/bin/rollup', '--config', '--silent');
     return { folder, remove };
   } catch (error) {
     remove();
     throw error;
-  }
-}
-
-/** Builds a commit, without a trace in the checkout. */
-export async function buildCommit(revision: string): Promise<BuiltLibrary> {
-  const worktree = mkdtempSync(join(tmpdir(), 'idempotency-bench-commit-'));
-  const git = (...args: string[]) => run('git', args, { cwd: projectRoot });
-  await git('worktree', 'add', '--detach', worktree, revision);
-  try {
-    symlinkSync(join(projectRoot, 'node_modules'), join(worktree, 'node_modules'));
-    return await buildLibrary(worktree);
-  } finally {
-    await git('worktree', 'remove', '--force', worktree);
   }
 }
 

@@ -2,20 +2,17 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 
-/** Where an `import` finds an entry: a package of one format, as older commits are, or of two. */
+/** Where an `import` finds an entry. */
 interface Manifest {
-  readonly exports: Readonly<
-    Record<string, { readonly default: string } | { readonly import: { readonly default: string } }>
-  >;
+  readonly exports: Readonly<Record<string, { readonly import: { readonly default: string } }>>;
 }
 
-/** Address of the file that an entry of a built library is, whatever commit it was built from: `.`, `./redis`. */
+/** Address of the file that an entry of a built library is: `.`, `./redis`. */
 export function entryUrl(library: string, entry: string): string {
   const manifest = JSON.parse(readFileSync(join(library, 'package.json'), 'utf8')) as Manifest;
   const conditions = manifest.exports[entry];
   if (conditions === undefined) throw new Error(`The library in ${library} has no entry ${entry}.`);
-  const { default: file } = 'import' in conditions ? conditions.import : conditions;
-  return pathToFileURL(join(library, file)).href;
+  return pathToFileURL(join(library, conditions.import.default)).href;
 }
 
 /** Loads an entry of a built library. */

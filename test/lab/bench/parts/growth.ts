@@ -9,7 +9,7 @@ import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';
 import { frameworkVersions } from '../measuring/versions.js';
 import { fill } from '../store/fill.js';
-import type { StoreTurn } from '../store/worker.js';
+import type { StoreTurn } from '../protocol.js';
 import { startLoad } from './http.js';
 import type { Findings, Part, PartContext, Profile } from './part.js';
 

@@ -1,12 +1,13 @@
 import { join } from 'node:path';
 import { RedisCluster } from '../../../support/redis-cluster.js';
 import { startRedis } from '../../../support/redis-server.js';
-import { Child } from '../../../support/child.js';
+import type { Child } from '../../../support/child.js';
 import { interleave, type Entrant, type Group, type Rounds } from '../measuring/interleave.js';
 import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';
 import type { Via } from '../store/tasks.js';
-import type { StoreEntrant, StoreTurn } from '../store/worker.js';
+import { startWorker, type WorkerOptions } from '../measuring/worker.js';
+import type { StoreEntrant, StoreTurn } from '../protocol.js';
 import type { Findings, Part, PartContext, Profile } from './part.js';
 
 /** One way to reach Redis, and whose CPU it is to count. */
@@ -49,17 +50,14 @@ export function measureStore(
   { onProgress }: Pick<PartContext, 'onProgress'>,
   rounds: Rounds,
   conditions: readonly StoreConditions[],
-  entrants: Readonly<Record<string, StoreEntrant>>,
+  entrants: Readonly<Record<string, StoreEntrant & WorkerOptions>>,
 ): Promise<Findings> {
   return withResources(async (resources) => {
     const routes = await openRoutes(resources, new Set(conditions.map(({ via }) => via)));
     const workers = new Map<string, Child>();
     for (const [name, entrant] of Object.entries(entrants)) {
-      const file = new URL('../store/worker.ts', import.meta.url);
-      const child = await Child.start(file, {
-        ...nodeOf(entrant),
-        env: { BENCH_ENTRANT: JSON.stringify(entrant) },
-      });
+      const env = { BENCH_ENTRANT: JSON.stringify(entrant) };
+      const child = await startWorker('store/worker.ts', env, entrant);
       resources.defer(() => child.stop());
       workers.set(name, child);
     }
@@ -76,11 +74,6 @@ export function measureStore(
     const version = await [...routes.values()][0]!.cpu.version();
     return { measurements, rounds, versions: { Redis: version } };
   });
-}
-
-function nodeOf(entrant: StoreEntrant): { execPath?: string } {
-  if (entrant.kind !== 'store' || entrant.execPath === undefined) return {};
-  return { execPath: entrant.execPath };
 }
 
 function entrantOf(

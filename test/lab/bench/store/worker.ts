@@ -2,27 +2,8 @@ import { Redis } from 'ioredis';
 import { closedLoop } from '../measuring/closed-loop.js';
 import { serve } from '../../../support/child.js';
 import type { Sample } from '../measuring/interleave.js';
+import type { StoreEntrant, StoreTurn } from '../protocol.js';
 import { KEY_PREFIX, rawTasks, scriptTasks, storeTasks, type Tasks, type Via } from './tasks.js';
-
-export type StoreEntrant =
-  | {
-      readonly kind: 'store';
-      readonly library: string;
-      /** Another Node than this one. */
-      readonly execPath?: string;
-    }
-  | { readonly kind: 'raw' }
-  | { readonly kind: 'scripts' };
-
-export interface StoreTurn {
-  readonly task: 'pair' | 'replay';
-  readonly via: Via;
-  readonly bytes: number;
-  readonly inFlight: number;
-  readonly ms: number;
-  /** Ends it earlier, where records would fill the memory. */
-  readonly atMost?: number;
-}
 
 /** How many keys are replayed in turns. */
 const KNOWN_KEYS = 64;
