@@ -36,9 +36,7 @@ class PaymentsController {
     return {};
   }
 }
-const handler = Object.getOwnPropertyDescriptor(PaymentsController.prototype, 'pay');
-mark(PaymentsController.prototype, 'pay', handler);
-Post('payments')(PaymentsController.prototype, 'pay', handler);
+decorate(PaymentsController.prototype, 'pay', Post('payments'), mark);
 Controller()(PaymentsController);
 class AppModule {}
 Module({ imports, controllers: [PaymentsController] })(AppModule);
@@ -50,3 +48,13 @@ process.stdout.write(
   JSON.stringify({ loadMs: loaded - started, startMs: listening - loaded }),
   () => process.exit(),
 );
+
+/** As the compilers do it: the last decorator first, each with what the one before it has made of the method. */
+function decorate(prototype, name, ...decorators) {
+  const original = Object.getOwnPropertyDescriptor(prototype, name);
+  const decorated = decorators.reduceRight(
+    (descriptor, decorator) => decorator(prototype, name, descriptor) ?? descriptor,
+    original,
+  );
+  Object.defineProperty(prototype, name, decorated);
+}
