@@ -8,13 +8,22 @@ export interface Link {
   readonly breakBoth: () => void;
 }
 
-/** Connects each of its clients with a server on 127.0.0.1; what passes between them is its owner's affair. */
-export class TcpRelay {
-  private readonly links = new Set<Link>();
+/** Listens to the data of both sockets of a link. `number` counts the links from 1. */
+export type Join = (link: Link, number: number) => void;
 
-  private onLink: (link: Link) => void = ({ breakBoth }) => {
-    breakBoth();
-  };
+/**
+ * Connects each of its clients with a server on 127.0.0.1. It passes on what comes, but for what it is told to lose;
+ * how else the way may be spoiled says the function that is given to {@link tell}.
+ */
+export class TcpRelay {
+  /** How many connections there were. */
+  connections = 0;
+  /** How many pieces were sent in vain on connections that {@link silence} has silenced. */
+  lost = 0;
+  private readonly links = new Set<Link>();
+  private silenced: ReadonlySet<Link> = new Set();
+  private replies: 'pass' | 'break' | 'swallow' = 'pass';
+  private onLink: Join = (link) => this.pass(link);
 
   private constructor(
     private readonly listener: Server,
@@ -31,8 +40,8 @@ export class TcpRelay {
     return relay;
   }
 
-  /** Names who is told of each new link, and has to listen to the data of both its sockets. */
-  tell(onLink: (link: Link) => void): void {
+  /** Instead of passing on what comes. */
+  tell(onLink: Join): void {
     this.onLink = onLink;
   }
 
@@ -40,8 +49,41 @@ export class TcpRelay {
     return (this.listener.address() as AddressInfo).port;
   }
 
-  async stop(): Promise<void> {
+  /** The URL of the server by this way. */
+  through(url: string): string {
+    return Object.assign(new URL(url), { port: String(this.port) }).href;
+  }
+
+  get openConnections(): number {
+    return this.links.size;
+  }
+
+  /** Breaks the connections that there are. */
+  cut(): void {
     for (const link of this.links) link.breakBoth();
+  }
+
+  /** Nothing passes any more on the connections that there are; those that come are heard. */
+  silence(): void {
+    this.silenced = new Set(this.links);
+  }
+
+  /** The next reply breaks its connection instead of coming through. */
+  breakAtNextReply(): void {
+    this.replies = 'break';
+  }
+
+  /** No reply comes through, on connections that stay open, until {@link deliver}. */
+  swallowReplies(): void {
+    this.replies = 'swallow';
+  }
+
+  deliver(): void {
+    this.replies = 'pass';
+  }
+
+  async stop(): Promise<void> {
+    this.cut();
     this.listener.close();
     await once(this.listener, 'close');
   }
@@ -55,6 +97,7 @@ export class TcpRelay {
       breakBoth: () => sockets.forEach((socket) => socket.destroy()),
     };
     this.links.add(link);
+    this.connections += 1;
     for (const socket of sockets) {
       socket.setNoDelay();
       // The close that follows says all there is to say.
@@ -64,6 +107,21 @@ export class TcpRelay {
       this.links.delete(link);
       link.breakBoth();
     });
-    this.onLink(link);
+    this.onLink(link, this.connections);
+  }
+
+  private pass(link: Link): void {
+    const { client, server, breakBoth } = link;
+    client.on('data', (chunk) => {
+      if (this.silenced.has(link)) this.lost += 1;
+      else server.write(chunk);
+    });
+    server.on('data', (chunk) => {
+      const { replies } = this;
+      // One reply, so that the copy that follows gets through.
+      if (replies === 'break') this.deliver();
+      if (replies === 'break') breakBoth();
+      else if (replies === 'pass' && !this.silenced.has(link)) client.write(chunk);
+    });
   }
 }

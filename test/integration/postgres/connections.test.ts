@@ -13,6 +13,7 @@ import type { RecordKey } from '../../../lib/core/record.js';
 import { freePort } from '../../support/free-port.js';
 import type { TestedPoolConfig } from '../../support/postgres-pool.js';
 import { ShiftingRelay } from '../../support/shifting-relay.js';
+import { TcpRelay } from '../../support/tcp-relay.js';
 import { inStandingTime } from '../../support/standing-time.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import {
@@ -24,7 +25,6 @@ import {
 } from '../redis/support/commands.js';
 import { until } from '../redis/support/until.js';
 import { closeAfterTest, ownStore, throughPort, userPool } from './support/fixture.js';
-import { SilentRelay } from './support/silent-relay.js';
 
 const TIMEOUT_MS = 10_000;
 
@@ -56,7 +56,7 @@ async function acquired(store: PostgresIdempotencyStore) {
 
 describe('When the connection breaks before the reply', () => {
   it('each command is sent again, and knows what its first copy did', async () => {
-    const relay = closeAfterTest(await SilentRelay.start(server.port));
+    const relay = closeAfterTest(await TcpRelay.start(server.port));
     const store = ownStore(throughPort(url, relay.port), { connection: { max: 1 } });
     await acquired(store);
     const begin = beginCommand({ timeoutMs: TIMEOUT_MS });
@@ -108,7 +108,7 @@ describe('When the connection breaks before the reply', () => {
 
 describe('When no reply comes', () => {
   it('the outcome is unknown in time, and the connection is not used again', async () => {
-    const relay = closeAfterTest(await SilentRelay.start(server.port));
+    const relay = closeAfterTest(await TcpRelay.start(server.port));
     await inStandingTime(async ({ pass }) => {
       const pool = userPool(throughPort(url, relay.port), { max: 1 });
       const store = new PostgresIdempotencyStore({ client: pool });
@@ -118,7 +118,7 @@ describe('When no reply comes', () => {
       const unknown = expect(begun).rejects.toThrow(StoreOutcomeUnknownError);
       await pass(200);
       await unknown;
-      await until(() => relay.connections === 0);
+      await until(() => relay.openConnections === 0);
       relay.deliver();
       expect((await acquired(store)).lease.fence).toBeGreaterThan(0);
       expect(pool.totalCount).toBe(1);

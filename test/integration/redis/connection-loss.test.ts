@@ -4,13 +4,13 @@ import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { StoreOutcomeUnknownError, StoreUnavailableError } from '../../../lib/core/errors.js';
 import { freePort } from '../../support/free-port.js';
 import { RedisProxy } from '../../support/redis-proxy.js';
+import { TcpRelay } from '../../support/tcp-relay.js';
 import { startRedis } from '../../support/redis-server.js';
 import { standStill } from '../../support/stand-still.js';
 import { inStandingTime } from '../../support/standing-time.js';
 import { useRedis } from '../../support/use-redis.js';
 import { RedisNode } from '../../support/redis-node.js';
 import { startScriptedServer, startSilentServer } from './support/canned-server.js';
-import { SLOW_CHUNK, startSlowRelay } from './support/slow-relay.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { during } from './support/during.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
@@ -254,11 +254,27 @@ describe('A process that stood still for longer than socketTimeout', () => {
   });
 });
 
+/** So many bytes of a reply come through at a time, and then nothing for a while. */
+const SLOW_CHUNK = 4_096;
+const SLOW_PAUSE_MS = 25;
+
 describe('A slow connection', () => {
   it('on which a long reply is still coming in is not silent', async () => {
-    const relay = closeAfterTest(await startSlowRelay(server.port));
+    const relay = closeAfterTest(await TcpRelay.start(server.port));
+    relay.tell(({ client, server: upstream, breakBoth }) => {
+      client.pipe(upstream);
+      upstream.on('close', breakBoth);
+      void (async () => {
+        for await (const data of upstream as AsyncIterable<Buffer>) {
+          for (let at = 0; at < data.length && client.writable; at += SLOW_CHUNK) {
+            client.write(data.subarray(at, at + SLOW_CHUNK));
+            if (data.length > SLOW_CHUNK) await delay(SLOW_PAUSE_MS);
+          }
+        }
+      })().catch(() => undefined);
+    });
     const socketTimeout = 200;
-    const store = ownStore(relay.url, { connection: { socketTimeout } });
+    const store = ownStore(relay.through(server.url), { connection: { socketTimeout } });
     const begin = beginCommand();
     const acquired = await store.begin(begin);
     const lease = leaseOf(begin, (acquired as { fence: number }).fence);
@@ -268,6 +284,6 @@ describe('A slow connection', () => {
       beginCommand({ recordKey: begin.recordKey, timeoutMs: 30_000 }),
     );
     expect(replay).toMatchObject({ kind: 'completed' });
-    expect(relay.connections()).toBe(1);
+    expect(relay.connections).toBe(1);
   });
 });

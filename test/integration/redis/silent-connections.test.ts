@@ -1,11 +1,11 @@
-import { once } from 'node:events';
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import type { BeginReply } from 'nestjs-idempotency';
 import { RedisProxy } from '../../support/redis-proxy.js';
 import { standStill } from '../../support/stand-still.js';
 import { inStandingTime } from '../../support/standing-time.js';
+import { TcpRelay, type Join } from '../../support/tcp-relay.js';
 import { useRedis } from '../../support/use-redis.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
 import { ownStore } from './support/fixture.js';
@@ -27,24 +27,11 @@ async function startProxy(): Promise<RedisProxy> {
   return proxy;
 }
 
-/** Passes bytes on as `join` likes, and counts who has come. */
-async function startRelay(join: (client: Socket, upstream: Socket, number: number) => void) {
-  const clients: Socket[] = [];
-  const server: Server = createServer((client) => {
-    const upstream = connect(redis.port, '127.0.0.1');
-    clients.push(client);
-    for (const socket of [client, upstream]) socket.on('error', () => undefined);
-    client.on('close', () => upstream.destroy());
-    join(client, upstream, clients.length);
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  closing.push(() => {
-    for (const client of clients) client.destroy();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
-  return { url: `redis://127.0.0.1:${String(port)}`, clients };
+async function startRelay(join: Join): Promise<TcpRelay> {
+  const relay = await TcpRelay.start(redis.port);
+  closing.push(() => relay.stop());
+  relay.tell(join);
+  return relay;
 }
 
 describe('A connection that is silent', () => {
@@ -73,18 +60,18 @@ describe('A connection that is silent', () => {
 
   it('is one after a part of a reply, too', async () => {
     let isCut = false;
-    const relay = await startRelay((client, upstream, number) => {
+    const relay = await startRelay(({ client, server: upstream }, number) => {
       client.pipe(upstream);
       upstream.on('data', (bytes: Buffer) => {
         client.write(isCut && number === 1 ? bytes.subarray(0, 3) : bytes);
         if (isCut && number === 1) upstream.pause();
       });
     });
-    const store = ownStore(relay.url, { connection });
+    const store = ownStore(relay.through(redis.url), { connection });
     await store.begin(beginCommand());
     isCut = true;
     expect((await store.begin(beginCommand({ timeoutMs: 5_000 }))).kind).toBe('owned');
-    expect(relay.clients).toHaveLength(2);
+    expect(relay.connections).toBe(2);
   });
 });
 
@@ -105,7 +92,9 @@ describe('A connection that is well', () => {
     const stepBytes = 7_000_000;
     let taken = 0;
     let mayTake = Infinity;
-    const relay = await startRelay((client, upstream) => {
+    let last: Socket | undefined;
+    const relay = await startRelay(({ client, server: upstream }) => {
+      last = client;
       upstream.pipe(client);
       client.on('data', (bytes: Buffer) => {
         upstream.write(bytes);
@@ -114,7 +103,7 @@ describe('A connection that is well', () => {
       });
     });
     await inStandingTime(async ({ pass, flow }) => {
-      const store = ownStore(relay.url, { connection });
+      const store = ownStore(relay.through(redis.url), { connection });
       const begin = beginCommand({ timeoutMs: 5_000, leaseMs: 60_000 });
       const { fence } = (await flow(store.begin(begin))) as BeginReply & { fence: number };
       mayTake = taken;
@@ -124,15 +113,15 @@ describe('A connection that is well', () => {
       );
       for (let step = 1; step <= 4; step += 1) {
         mayTake += stepBytes;
-        relay.clients[0]!.resume();
+        last!.resume();
         await until(() => taken >= mayTake);
         await pass(0.75 * LIMIT_MS);
       }
       mayTake = Infinity;
-      relay.clients[0]!.resume();
+      last!.resume();
       expect((await flow(completed)).kind).toBe('ok');
     });
-    expect(relay.clients).toHaveLength(1);
+    expect(relay.connections).toBe(1);
   });
 
   it('stays when there is nothing to say', async () => {

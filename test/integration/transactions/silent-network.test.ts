@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Pool } from 'pg';
 import { openPostgresPool } from '../../support/postgres-pool.js';
+import { TcpRelay } from '../../support/tcp-relay.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { until } from '../redis/support/until.js';
 import { adapterOf } from './adapters/index.js';
-import { type SilentRelay, startSilentRelay } from './support/silent-relay.js';
 import type { OpenedUnitOfWork } from './unit-of-work-suite.js';
 
 const PATIENCE_MS = 300_000;
@@ -14,15 +14,15 @@ const LONG_WAIT_MS = 60_000;
 describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answered', (name) => {
   const server = usePostgres();
   let observer: Pool;
-  let relay: SilentRelay;
+  let relay: TcpRelay;
   let opened: OpenedUnitOfWork<never>;
 
   beforeEach(async () => {
     const url = await server.newDatabase();
     observer = openPostgresPool(url);
     await observer.query('CREATE TABLE effects (id text PRIMARY KEY)');
-    relay = await startSilentRelay(url);
-    opened = await adapterOf(name).open(relay.url, 1);
+    relay = await TcpRelay.start(server.port);
+    opened = await adapterOf(name).open(relay.through(url), 1);
     await insert('before');
     relay.silence();
   });

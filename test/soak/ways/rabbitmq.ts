@@ -55,13 +55,6 @@ export async function overRabbitMq(settings: WaySettings): Promise<Way> {
   await publishing.assertQueue(QUEUE, { durable: true });
 
   const relay = await TcpRelay.start(rabbitMqPort);
-  const cuts = new Set<() => void>();
-  relay.tell(({ client, server, breakBoth }) => {
-    client.pipe(server);
-    server.pipe(client);
-    cuts.add(breakBoth);
-    client.once('close', () => cuts.delete(breakBoth));
-  });
 
   const module = appModule(settings, { controllers: [OrdersConsumer] });
   const nest = await NestFactory.createMicroservice<MicroserviceOptions>(module, {
@@ -108,7 +101,7 @@ export async function overRabbitMq(settings: WaySettings): Promise<Way> {
     // The broker leaves for all of them at once: disconnect().
     sendAndLeave: send,
     disconnect: () => {
-      for (const cut of cuts) cut();
+      relay.cut();
     },
     settled: () =>
       until(async () => {

@@ -7,8 +7,7 @@ const READY_FOR_QUERY = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
 export async function startHastyRelay(
   url: string,
 ): Promise<{ url: string; stop(): Promise<void> }> {
-  const target = new URL(url);
-  const relay = await TcpRelay.start(Number(target.port));
+  const relay = await TcpRelay.start(Number(new URL(url).port));
   relay.tell(({ client, server }) => {
     client.on('data', (chunk) => server.write(chunk));
     server.on('data', (chunk: Buffer) => {
@@ -17,8 +16,7 @@ export async function startHastyRelay(
       if (isReady) client.end();
     });
   });
-  target.port = String(relay.port);
-  return { url: target.href, stop: () => relay.stop() };
+  return { url: relay.through(url), stop: () => relay.stop() };
 }
 
 function termination(): Buffer {
