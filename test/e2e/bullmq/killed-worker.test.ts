@@ -5,8 +5,12 @@ import { until } from '../../integration/redis/support/until.js';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { itWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
-import { WorkerProcess } from './support/worker-process.js';
-import { LOCK_MS, type HeldOrder } from './support/worker-settings.js';
+import { TalkingProcess } from '../../support/talking-process.js';
+import { LOCK_MS, type HeldOrder, type WorkerMessage } from './support/worker-settings.js';
+
+type Worker = TalkingProcess<WorkerMessage>;
+
+const SCRIPT = new URL('support/worker.process.ts', import.meta.url);
 
 /** A killed worker's lock on its job is over before, so that the heir finds the key in progress, too. */
 const LEASE_MS = LOCK_MS + 30_000;
@@ -16,7 +20,16 @@ let clock: ServerClock;
 let redis: RedisServer;
 let queue: Queue<HeldOrder>;
 let finished: QueueEvents;
-let workers: WorkerProcess[] = [];
+let workers: Worker[] = [];
+
+const isReady = (messages: readonly WorkerMessage[]) =>
+  messages.some(({ said }) => said === 'ready');
+
+/** The executions that it has begun, of one order or of all. */
+function begunBy({ messages }: Worker, id?: string) {
+  const begun = messages.filter((message) => message.said === 'begun');
+  return id === undefined ? begun : begun.filter((message) => message.id === id);
+}
 
 beforeAll(async () => {
   clock = new ServerClock();
@@ -40,23 +53,23 @@ itWithClock(
   async () => {
     const settings = { redisPort: redis.port, queue: 'orders', leaseMs: LEASE_MS };
     const [victim, heir] = ['victim', 'heir'].map(
-      (name) => new WorkerProcess({ ...settings, name }),
-    ) as [WorkerProcess, WorkerProcess];
+      (name) => new TalkingProcess<WorkerMessage>(SCRIPT, { ...settings, name }),
+    ) as [Worker, Worker];
     workers = [victim, heir];
-    await victim.untilReady();
-    await heir.untilReady();
+    await victim.until(isReady);
+    await heir.until(isReady);
 
     // Whoever takes it first; the victim keeps the ones that it takes.
     const held: Job<HeldOrder>[] = [];
     await until(async () => {
       held.push(await queue.add('place', { id: randomUUID(), heldBy: 'victim' }, { attempts: 1 }));
-      return victim.begun().length > 0;
+      return begunBy(victim).length > 0;
     });
     const others = await Promise.all(
       Array.from({ length: OTHERS }, () => queue.add('place', { id: randomUUID() })),
     );
     await Promise.all(others.map((job) => job.waitUntilFinished(finished)));
-    const lost = victim.begun().filter(({ id }) => held.some(({ data }) => data.id === id));
+    const lost = begunBy(victim).filter(({ id }) => held.some(({ data }) => data.id === id));
     await victim.kill();
     clock.pass(LOCK_MS);
     await until(async () => (await queue.getDelayedCount()) > 0, 20_000);
@@ -67,12 +80,12 @@ itWithClock(
     for (const [index, { data }] of held.entries()) {
       const isLost = lost.some(({ id }) => id === data.id);
       expect(values[index]).toEqual({ by: 'heir', attempt: isLost ? 2 : 1 });
-      expect(heir.begun(data.id)).toEqual([
+      expect(begunBy(heir, data.id)).toEqual([
         { said: 'begun', id: data.id, attempt: isLost ? 2 : 1, isTakeover: isLost },
       ]);
     }
     for (const { data } of others) {
-      const begun = [...victim.begun(data.id), ...heir.begun(data.id)];
+      const begun = [...begunBy(victim, data.id), ...begunBy(heir, data.id)];
       expect(begun).toEqual([{ said: 'begun', id: data.id, attempt: 1, isTakeover: false }]);
     }
   },

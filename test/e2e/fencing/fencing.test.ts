@@ -3,9 +3,14 @@ import { Client } from 'pg';
 import { startRedis, type RedisServer } from '../../support/redis-server.js';
 import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
+import { TalkingProcess } from '../../support/talking-process.js';
 import { isTestAll } from '../../support/test-all.js';
 import { usePostgres } from '../../support/use-postgres.js';
-import { WorkerProcess } from './worker-process.js';
+import type { WorkerSettings } from './shipping-worker.js';
+
+type Worker = TalkingProcess<Record<string, unknown>>;
+
+const SHIPPING = new URL('shipping-worker.ts', import.meta.url);
 
 const LEASE_MS = 60_000;
 
@@ -15,7 +20,7 @@ describeWithClock('the fencing token, in a row of PostgreSQL', () => {
   let redis: RedisServer | undefined;
   let database: Client | undefined;
   let postgresUrl: string;
-  let workers: WorkerProcess[] = [];
+  let workers: Worker[] = [];
 
   beforeAll(async () => {
     clock = new ServerClock();
@@ -35,14 +40,21 @@ describeWithClock('the fencing token, in a row of PostgreSQL', () => {
   });
 
   afterEach(async () => {
-    await Promise.all(workers.map((worker) => worker.end()));
+    await Promise.all(workers.map((worker) => worker.kill()));
     workers = [];
   });
 
-  function worker(order: string, label: string, isFenced: boolean): WorkerProcess {
+  function worker(order: string, label: string, isFenced: boolean): Worker {
     const redisUrl = redis!.url;
-    const settings = { redisUrl, postgresUrl, order, label, isFenced, leaseMs: LEASE_MS };
-    const started = new WorkerProcess(settings);
+    const settings: WorkerSettings = {
+      redisUrl,
+      postgresUrl,
+      order,
+      label,
+      isFenced,
+      leaseMs: LEASE_MS,
+    };
+    const started: Worker = new TalkingProcess(SHIPPING, settings);
     workers.push(started);
     return started;
   }
@@ -62,19 +74,19 @@ describeWithClock('the fencing token, in a row of PostgreSQL', () => {
   async function pausedBetweenReadingAndWriting(order: string, isFenced: boolean) {
     await database!.query('INSERT INTO shipments (order_id) VALUES ($1)', [order]);
     const first = worker(order, 'label of the first', isFenced);
-    const firstRead = await first.told();
-    first.pause();
+    const firstRead = await first.next();
+    first.signal('SIGSTOP');
     clock.pass(LEASE_MS);
     const second = worker(order, 'label of the second', isFenced);
-    const secondRead = await second.told();
+    const secondRead = await second.next();
     second.goOn();
-    const secondWrote = await second.told();
-    const secondAnswered = await second.told();
+    const secondWrote = await second.next();
+    const secondAnswered = await second.next();
     const inBetween = await shipment(order);
     first.goOn();
-    first.resume();
-    const firstWrote = await first.told();
-    const firstAnswered = await first.told();
+    first.signal('SIGCONT');
+    const firstWrote = await first.next();
+    const firstAnswered = await first.next();
     expect(firstRead).toMatchObject({ read: [{ label: null }], attempt: 1, isTakeover: false });
     expect(secondRead).toMatchObject({ read: [{ label: null }], attempt: 2, isTakeover: true });
     expect(secondRead.fencingToken).toBeGreaterThan(firstRead.fencingToken as number);

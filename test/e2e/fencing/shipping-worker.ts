@@ -9,10 +9,21 @@ import { NestFactory } from '@nestjs/core';
 import { IdempotencyModule, IdempotencyService, type IdempotencyContext } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { Client } from 'pg';
-import type { WorkerSettings } from './worker-process.js';
+
+/** What the worker is told. */
+export interface WorkerSettings {
+  readonly redisUrl: string;
+  readonly postgresUrl: string;
+  readonly order: string;
+  /** What it would write. */
+  readonly label: string;
+  /** Whether its UPDATE compares the fence. */
+  readonly isFenced: boolean;
+  readonly leaseMs: number;
+}
 
 const { redisUrl, postgresUrl, order, label, isFenced, leaseMs } = JSON.parse(
-  process.env.SHIPPING_WORKER ?? '',
+  process.env.TEST_SETTINGS ?? '',
 ) as WorkerSettings;
 
 const FENCED = 'UPDATE shipments SET label = $2, fence = $3 WHERE order_id = $1 AND fence < $3';

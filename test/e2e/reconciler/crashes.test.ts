@@ -24,10 +24,18 @@ import { openPostgresPool } from '../../support/postgres-pool.js';
 import { startRedis } from '../../support/redis-server.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
+import { TalkingProcess } from '../../support/talking-process.js';
 import { isTestAll } from '../../support/test-all.js';
 import { sharedDatabase } from '../../support/use-postgres.js';
-import { COMMAND_TIMEOUT_MS, OPERATION, SCOPE, type ProcessSettings } from './settings.js';
-import { SettlingProcess } from './settling-process.js';
+import {
+  COMMAND_TIMEOUT_MS,
+  OPERATION,
+  SCOPE,
+  type Message,
+  type ProcessSettings,
+} from './settings.js';
+
+const PROCESS = new URL('process.ts', import.meta.url);
 
 /** What a worker that dies blocks its keys for; longer than anything in here takes. */
 const LEASE_MS = 60_000;
@@ -73,6 +81,16 @@ async function startPostgresIn(time: DrivenTime): Promise<Database> {
   return { store: { kind: 'postgres', url }, open, pass, stop: () => pool.end() };
 }
 
+function messagesOf<Said extends Message['said']>(
+  { messages }: TalkingProcess<Message>,
+  said: Said,
+): Extract<Message, { said: Said }>[] {
+  return messages.filter((message) => message.said === said) as never;
+}
+
+const untilSaid = (talking: TalkingProcess<Message>, said: Message['said']) =>
+  talking.until((messages) => messages.some((message) => message.said === said));
+
 const [name, start] = isTestAll
   ? (['PostgreSQL', startPostgresIn] as const)
   : (['Redis', startRedisIn] as const);
@@ -83,7 +101,7 @@ describeWithClock(`on ${name}`, () => {
   let time: DrivenTime;
   let database: Database;
   let store: IdempotencyStore;
-  let processes: SettlingProcess[] = [];
+  let processes: TalkingProcess<Message>[] = [];
   const apps: ReconcilingApp[] = [];
 
   beforeAll(async () => {
@@ -102,7 +120,7 @@ describeWithClock(`on ${name}`, () => {
     time.start();
   });
   afterEach(async () => {
-    await Promise.all(processes.map((each) => each.end()));
+    await Promise.all(processes.map((each) => each.kill()));
     processes = [];
     for (const { nest } of apps.splice(0)) await nest.close();
     time.stop();
@@ -111,9 +129,10 @@ describeWithClock(`on ${name}`, () => {
   function launch(
     role: ProcessSettings['role'],
     calls: ProcessSettings['calls'] = [],
-  ): SettlingProcess {
+  ): TalkingProcess<Message> {
     const { store } = database;
-    const launched = new SettlingProcess({ role, store, ledger, leaseMs: LEASE_MS, calls });
+    const settings: ProcessSettings = { role, store, ledger, leaseMs: LEASE_MS, calls };
+    const launched = new TalkingProcess<Message>(PROCESS, settings);
     processes.push(launched);
     return launched;
   }
@@ -160,8 +179,8 @@ describeWithClock(`on ${name}`, () => {
         return { ...settle(key), attempt };
       }),
     );
-    await Promise.all([dead.untilSaid('stopped'), reached.reached(KEYS)]);
-    await dead.end('SIGKILL');
+    await Promise.all([untilSaid(dead, 'stopped'), reached.reached(KEYS)]);
+    await dead.kill();
     // Heartbeats alone keep the reconcilers away from the slow one in the end.
     for (let third = 1; third <= 4; third += 1) {
       await database.pass(LEASE_MS / 3);
@@ -175,11 +194,11 @@ describeWithClock(`on ${name}`, () => {
     for (const key of slow) {
       expect(await inspect(key)).toMatchObject({ state: 'in_progress', attempt: 1 });
     }
-    const looked = reconcilers.flatMap((each) => each.of('looked'));
+    const looked = reconcilers.flatMap((each) => messagesOf(each, 'looked'));
     expect(looked.map(({ key }) => key).sort()).toEqual([...done, ...notDone].sort());
     const told = (type: string) =>
       reconcilers
-        .flatMap((each) => each.of('event'))
+        .flatMap((each) => messagesOf(each, 'event'))
         .filter((event) => event.type === type)
         .map((event) => event.recordKey)
         .sort();
@@ -216,15 +235,15 @@ describeWithClock(`on ${name}`, () => {
       'worker',
       keys.map((key) => ({ key, stopsAt: 'after' as const })),
     );
-    await dead.untilSaid('stopped');
-    await dead.end('SIGKILL');
+    await untilSaid(dead, 'stopped');
+    await dead.kill();
     await database.pass(LEASE_MS);
     const first = launch('reconciler');
-    await first.untilSaid('looked');
-    await first.end('SIGKILL');
+    await untilSaid(first, 'looked');
+    await first.kill();
     await database.pass(LEASE_MS);
     const second = launch('reconciler');
-    await second.untilSaid('ready');
+    await untilSaid(second, 'ready');
     await untilNoneIsInProgress(keys);
     for (const key of keys) expect(await inspect(key)).toMatchObject({ state: 'completed' });
     expect(effects()).toEqual(keys.sort());

@@ -24,7 +24,7 @@ import {
 } from './settings.js';
 
 const { role, store, ledger, leaseMs, calls } = JSON.parse(
-  process.env.RECONCILER_TEST ?? '',
+  process.env.TEST_SETTINGS ?? '',
 ) as ProcessSettings;
 
 const open = store.kind === 'redis' ? redisStore : postgresStore;

@@ -15,7 +15,7 @@ import {
 } from './worker-settings.js';
 
 const { name, redisPort, queue, leaseMs } = JSON.parse(
-  process.env.BULLMQ_TEST_WORKER ?? '',
+  process.env.TEST_SETTINGS ?? '',
 ) as WorkerSettings;
 
 @Processor(queue, {
