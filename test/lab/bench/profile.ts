@@ -85,7 +85,7 @@ const { task, values } = fromCommandLine(USAGE, (args) => {
 const ms = Number(values.seconds) * 1000;
 
 await ensureInstalled(import.meta.dirname);
-const built = values.library === undefined ? await buildLibrary() : undefined;
+const built = values.library === undefined ? await buildLibrary({ withMaps: true }) : undefined;
 const library = built?.folder ?? resolve(values.library ?? '');
 try {
   if (task === 'all') await profileAll(library);

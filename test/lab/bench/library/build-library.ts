@@ -16,8 +16,8 @@ export interface BuiltLibrary {
 /** What a build reads. */
 const PARTS = ['package.json', 'tsconfig.json', 'rollup.config.js', 'lib', 'lua', 'sql'];
 
-/** Builds what lies in the checkout. */
-export async function buildLibrary(): Promise<BuiltLibrary> {
+/** Builds what lies in the checkout, as it is published, or with maps that say which file a line is from. */
+export async function buildLibrary({ withMaps = false } = {}): Promise<BuiltLibrary> {
   const folder = mkdtempSync(join(tmpdir(), 'idempotency-bench-'));
   const remove = () => rmSync(folder, { recursive: true, force: true });
   try {
@@ -26,7 +26,13 @@ export async function buildLibrary(): Promise<BuiltLibrary> {
     }
     symlinkSync(join(projectRoot, 'node_modules'), join(folder, 'node_modules'));
     await inFolder(folder, 'typescript/bin/tsc');
-    await inFolder(folder, 'rollup/dist/bin/rollup', '--config', '--silent');
+    await inFolder(
+      folder,
+      'rollup/dist/bin/rollup',
+      '--config',
+      '--silent',
+      ...(withMaps ? ['--sourcemap'] : []),
+    );
     return { folder, remove };
   } catch (error) {
     remove();

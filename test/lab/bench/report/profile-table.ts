@@ -15,7 +15,7 @@ const OTHERS = 'all else';
 
 /** Who is told apart; the packages that one of them stands on count as the others. */
 const GROUPS: readonly (readonly [RegExp, string])[] = [
-  [/^(dist\/|@node-idempotency\/|bench$)/, 'the layer’s own code'],
+  [/^((dist|lib)(\/|$)|@node-idempotency\/|bench$)/, 'the layer’s own code'],
   [/^safe-stable-stringify$/, 'canonical JSON'],
   [/^AsyncLocalStorage$/, 'AsyncLocalStorage, in JavaScript'],
   [/^\(garbage collector\)$/, 'garbage collection'],

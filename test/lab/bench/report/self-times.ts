@@ -1,4 +1,7 @@
+import { existsSync, readFileSync } from 'node:fs';
 import type { Profiler } from 'node:inspector';
+import { SourceMap } from 'node:module';
+import { dirname, join, relative } from 'node:path';
 import type { Row } from '../../../support/figures/report.js';
 
 const MOST_ROWS = 40;
@@ -24,15 +27,15 @@ export function timesOf(
   { nodes, samples = [], timeDeltas = [] }: Profiler.Profile,
   library: string,
 ) {
-  const names = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]));
+  const originOf = originsIn(library);
+  const names = new Map(nodes.map(({ id, callFrame }) => [id, originOf(callFrame)]));
   const places = new Map<string, number>();
   const functions = new Map<string, number>();
   let total = 0;
   for (const [i, id] of samples.entries()) {
-    const { functionName, url, lineNumber } = names.get(id)!;
+    const { functionName, file, lineNumber } = names.get(id)!;
     if (functionName === IDLE) continue;
     const time = Math.max(0, timeDeltas[i] ?? 0);
-    const file = shortened(url, library);
     const where = file === '' ? '' : ` ${file}:${lineNumber + 1}`;
     total += time;
     add(places, placeOf(file, functionName), time);
@@ -44,6 +47,29 @@ export function timesOf(
 function add(times: Map<string, number>, name: string, time: number): void {
   times.set(name, (times.get(name) ?? 0) + time);
 }
+
+/** Where functions are from: in files of `lib/`, where the library was built with maps. */
+function originsIn(library: string) {
+  const maps = new Map<string, SourceMap | undefined>();
+  const mapOf = (file: string) => {
+    if (!maps.has(file)) {
+      const map = join(library, `${file}.map`);
+      const isThere = file.startsWith('dist/') && existsSync(map);
+      maps.set(file, isThere ? new SourceMap(JSON.parse(readFileSync(map, 'utf8'))) : undefined);
+    }
+    return maps.get(file);
+  };
+  return ({ functionName, url, lineNumber, columnNumber }: Frame) => {
+    const file = shortened(url, library);
+    const entry = mapOf(file)?.findEntry(lineNumber, columnNumber);
+    if (entry === undefined || !('originalSource' in entry))
+      return { functionName, file, lineNumber };
+    const source = relative('build', join(dirname(file), entry.originalSource));
+    return { functionName, file: `lib/${source}`, lineNumber: entry.originalLine };
+  };
+}
+
+type Frame = Profiler.ProfileNode['callFrame'];
 
 /** `dist/esm/stores/redis/index.js`, `@nestjs/core/router/…`, `node:net`. */
 function shortened(url: string, library: string): string {
@@ -59,7 +85,7 @@ function placeOf(file: string, functionName: string): string {
   if (file.includes('async_hooks')) return 'AsyncLocalStorage';
   if (file.startsWith('node:')) return 'node';
   const [first = '', second = '', third = ''] = file.split('/');
-  if (first === 'dist')
-    return third.endsWith('.js') || third === '' ? `dist/${second}` : `dist/${second}/${third}`;
+  if (first === 'lib' || first === 'dist')
+    return [first, second, third].filter((part) => !/^$|\.js$/.test(part)).join('/');
   return first.startsWith('@') ? `${first}/${second}` : first;
 }
