@@ -21,9 +21,9 @@ const FAILS_ONCE_IN_A_CIRCLE = FAILS_ONCE.replace(
 const FAILS = `it('fails', () => { throw new Error('as always'); });`;
 const PASSES = `it('passes', () => undefined);`;
 const HANGS = `it('hangs', () => { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0); });`;
-const BURNS = `it('burns', () => { const start = process.cpuUsage(); while (process.cpuUsage(start).user < 500_000); });`;
+const BURNS = `it('burns', () => { const start = process.cpuUsage(); while (process.cpuUsage(start).user < 200_000); });`;
 const CHILD_BURNS = `it('lets a child burn', () => {
-  require('node:child_process').spawnSync('node', ['-e', 'while (process.cpuUsage().user < 500_000);']);
+  require('node:child_process').spawnSync('node', ['-e', 'while (process.cpuUsage().user < 200_000);']);
 });`;
 
 /** Runs `npm test` over a project of these files. */
@@ -118,13 +118,13 @@ describe('npm test', () => {
     'prints what it has cost in workers and their children, and the dearest files',
     async () => {
       const { output } = await runTests({ a: PASSES, b: BURNS, c: CHILD_BURNS }, { args: [] });
-      expect(output).toMatch(/^ +[1-9]\.\d \+ +0\.0 {2}b\.spec\.cjs$/m);
-      expect(output).toMatch(/^ +0\.\d \+ +[1-9]\.\d {2}c\.spec\.cjs$/m);
+      expect(output).toMatch(/^ +(?!0\.[01])\d\.\d \+ +0\.0 {2}b\.spec\.cjs$/m);
+      expect(output).toMatch(/^ +0\.\d \+ +(?!0\.[01])\d\.\d {2}c\.spec\.cjs$/m);
       const [all = 0, inFiles = 0] = /^CPU: (\S+) s in all processes, (\S+) s/m
         .exec(output)!
         .slice(1)
         .map(Number);
-      expect(inFiles).toBeGreaterThan(2);
+      expect(inFiles).toBeGreaterThan(0.4);
       // Jest itself.
       expect(all - inFiles).toBeGreaterThan(0.2);
     },
