@@ -2,13 +2,20 @@ import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { processesIn } from '../../support/processes-in.js';
 import { projectRoot } from '../../support/project-root.js';
 
 const PROGRAM = join(projectRoot, 'test/run/main.mjs');
 
+const POLLS = 100;
+const POLL_MS = 20;
+
 export interface Run {
   readonly status: number | null;
   readonly output: string;
+  /** Processes that it has left behind. */
+  readonly left: readonly number[];
   readonly verdict: { readonly passed: number; readonly failed: number; readonly flaky: string[] };
 }
 
@@ -67,9 +74,18 @@ export class PlantedProject {
     return new Promise((resolve) => {
       child.once('close', (status) => {
         const written = JSON.parse(readFileSync(verdict, 'utf8')) as Run['verdict'];
-        resolve({ status, output, verdict: written });
+        void this.#left().then((left) => resolve({ status, output, left, verdict: written }));
       });
     });
+  }
+
+  /** A process that was killed may take a while to go. Linux alone says where one is. */
+  async #left(): Promise<number[]> {
+    if (process.platform !== 'linux') return [];
+    for (let poll = 0; poll < POLLS && processesIn(this.folder).length > 0; poll++) {
+      await delay(POLL_MS);
+    }
+    return processesIn(this.folder);
   }
 
   remove(): void {

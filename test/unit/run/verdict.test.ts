@@ -98,9 +98,13 @@ describe('npm test', () => {
 
   it('has a result where it is ended, with the file that hangs', async () => {
     const files = { a: PASSES, b: HANGS };
-    const { status, verdict, output } = await runTests(files, { args: [], endAfter: /PASS push/ });
+    const { status, verdict, output, left } = await runTests(files, {
+      args: [],
+      endAfter: /PASS push/,
+    });
     expect(verdict).toEqual({ passed: 1, failed: 1, flaky: [] });
     expect(output).toContain('b.spec.cjs had not ended');
+    expect(left).toEqual([]);
     expect(status).toBe(1);
   });
 
