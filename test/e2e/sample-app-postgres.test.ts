@@ -11,6 +11,7 @@ import { PostgresLedger } from '../../sample-app/src/ledger/postgres-ledger.js';
 import { isRunning } from '../support/is-running.js';
 import { openPostgresPool } from '../support/postgres-pool.js';
 import { postgresServers } from '../support/postgres-servers.js';
+import { isTestAll } from '../support/test-all.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 import { usePostgres } from '../support/use-postgres.js';
 
@@ -69,7 +70,7 @@ describe('the sample app with a PostgreSQL of its own', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  it.each(['SIGINT', 'SIGKILL'] as const)(
+  it.each([isTestAll ? 'SIGKILL' : 'SIGINT'] as const)(
     'pays, replays and refunds, and after %s leaves neither server nor data behind',
     async (signal) => {
       api = await startApi({ TMPDIR: folder, PROVIDER_DELAY_MS: '20' });
@@ -100,116 +101,134 @@ describe('the sample app with a PostgreSQL of its own', () => {
   );
 });
 
-describe.each(postgresServers)('two processes of the sample app on $name', (version) => {
+/** Many processes for one refund: in `npm run test:all`. */
+function describeInTestAll(name: string, tests: () => void): void {
+  if (isTestAll) describe(name, tests);
+}
+
+describe.each(postgresServers)('the sample app on $name', (version) => {
   const server = usePostgres(version);
   let url: string;
   let pool: Pool;
-  let apis: [ApiProcess, ApiProcess];
-  const started: ApiProcess[] = [];
 
   beforeAll(async () => {
     url = await server.newDatabase();
     pool = openPostgresPool(url);
-    const settings = { DATABASE_URL: url, PROVIDER_DELAY_MS: '200' };
-    apis = await Promise.all([startApi(settings), startApi(settings)]);
-    started.push(...apis);
-  }, 60_000);
-  afterAll(async () => {
-    await Promise.all(started.map((api) => api.kill()));
-    await pool.end();
+  });
+  afterAll(() => pool.end());
+
+  describe('its ledger', () => {
+    beforeAll(async () => {
+      await pool.query(`CREATE SCHEMA ${SCHEMA}`);
+      await new PostgresLedger(pool, SCHEMA).createTable();
+    });
+
+    it('refuses the charge of an attempt that is overtaken between its check and its write', async () => {
+      const reference = randomUUID();
+      const charge = (fencingToken: number): LedgerEntry => ({
+        kind: 'charge',
+        id: randomUUID(),
+        reference,
+        userId: 'alice',
+        amount: 4999,
+        currency: 'EUR',
+        description: undefined,
+        fencingToken,
+        at: '2026-01-01T00:00:00.000Z',
+      });
+      const late = charge(2);
+      const pausingBeforeWrites = {
+        query: async (text: string, values: unknown[]) => {
+          if (text.startsWith('INSERT')) await new PostgresLedger(pool, SCHEMA).append(late);
+          return pool.query(text, values);
+        },
+      };
+      const early = new PostgresLedger(pausingBeforeWrites as unknown as Pool, SCHEMA).append(
+        charge(1),
+      );
+      await expect(early).rejects.toThrow('A later attempt has moved the money');
+      expect(await new PostgresLedger(pool, SCHEMA).entries({ reference })).toEqual([late]);
+    });
   });
 
-  async function count(from: string): Promise<number> {
-    const { rows } = await pool.query<{ count: string }>(`SELECT count(*) FROM ${from}`);
-    return Number(rows[0]?.count);
-  }
+  describeInTestAll('two of its processes', () => {
+    let apis: [ApiProcess, ApiProcess];
+    const started: ApiProcess[] = [];
 
-  /** While `during` runs, it holds whoever has written a line and not committed it yet. */
-  async function withGateAfterWrites(during: () => Promise<void>): Promise<void> {
-    const gate = await pool.connect();
-    try {
-      await gate.query(`
+    beforeAll(async () => {
+      const settings = { DATABASE_URL: url, PROVIDER_DELAY_MS: '200' };
+      apis = await Promise.all([startApi(settings), startApi(settings)]);
+      started.push(...apis);
+    }, 60_000);
+    afterAll(async () => {
+      await Promise.all(started.map((api) => api.kill()));
+    });
+
+    async function count(from: string): Promise<number> {
+      const { rows } = await pool.query<{ count: string }>(`SELECT count(*) FROM ${from}`);
+      return Number(rows[0]?.count);
+    }
+
+    /** While `during` runs, it holds whoever has written a line and not committed it yet. */
+    async function withGateAfterWrites(during: () => Promise<void>): Promise<void> {
+      const gate = await pool.connect();
+      try {
+        await gate.query(`
         SELECT pg_advisory_lock(${GATE});
         CREATE FUNCTION pass_the_gate() RETURNS trigger LANGUAGE plpgsql
           AS 'BEGIN PERFORM pg_advisory_xact_lock(${GATE}); RETURN NULL; END';
         CREATE TRIGGER gate AFTER INSERT ON ${SCHEMA}.ledger
           FOR EACH ROW EXECUTE FUNCTION pass_the_gate();`);
-      await during();
-    } finally {
-      // The lock ends with the connection.
-      gate.release(true);
+        await during();
+      } finally {
+        // The lock ends with the connection.
+        gate.release(true);
+      }
     }
-  }
 
-  const refunds = () => count(`${SCHEMA}.ledger WHERE kind = 'refund'`);
+    const refunds = () => count(`${SCHEMA}.ledger WHERE kind = 'refund'`);
 
-  it('refund no more than was paid to two requests at once', async () => {
-    const { json: payment } = await pay(apis[0]);
-    const before = await refunds();
-    const path = `/payments/${payment.id}/refunds`;
-    const answers = await Promise.all(
-      apis.map((api) => post(api, path, randomUUID(), { amount: 4000 })),
-    );
-    expect(answers.map(({ status }) => status).sort()).toEqual([201, 400]);
-    expect(await refunds()).toBe(before + 1);
+    it('refund no more than was paid to two requests at once', async () => {
+      const { json: payment } = await pay(apis[0]);
+      const before = await refunds();
+      const path = `/payments/${payment.id}/refunds`;
+      const answers = await Promise.all(
+        apis.map((api) => post(api, path, randomUUID(), { amount: 4000 })),
+      );
+      expect(answers.map(({ status }) => status).sort()).toEqual([201, 400]);
+      expect(await refunds()).toBe(before + 1);
+    });
+
+    it('commit a refund with its record or, when the process is killed before, neither', async () => {
+      const victim = await startApi({
+        DATABASE_URL: url,
+        LEASE_MS: '4000',
+        PROVIDER_DELAY_MS: '20',
+      });
+      started.push(victim);
+      const { json: payment } = await pay(apis[0]);
+      const before = await refunds();
+      const [key, path] = [randomUUID(), `/payments/${payment.id}/refunds`];
+      const refund = (api: ApiProcess) => post(api, path, key, { amount: 4000 });
+
+      await withGateAfterWrites(async () => {
+        const lost = refund(victim).catch(() => 'no answer');
+        await until(async () => (await count(HELD_AT_THE_GATE)) === 1);
+        await victim.kill();
+        expect(await lost).toBe('no answer');
+      });
+      await until(async () => (await count(HELD_AT_THE_GATE)) === 0);
+      expect(await refunds()).toBe(before);
+      expect(await count(`${SCHEMA}.idempotency_records WHERE state = 'in_progress'`)).toBe(1);
+
+      let answer = await refund(apis[0]);
+      await until(async () => {
+        if (answer.status === 409) answer = await refund(apis[0]);
+        return answer.status !== 409;
+      });
+      expect(answer).toMatchObject({ status: 201, isReplay: false, json: { amount: 4000 } });
+      expect(await refund(apis[1])).toEqual({ ...answer, isReplay: true });
+      expect(await refunds()).toBe(before + 1);
+    }, 60_000);
   });
-
-  it('refuse the charge of an attempt that is overtaken between its check and its write', async () => {
-    const reference = randomUUID();
-    const charge = (fencingToken: number): LedgerEntry => ({
-      kind: 'charge',
-      id: randomUUID(),
-      reference,
-      userId: 'alice',
-      amount: 4999,
-      currency: 'EUR',
-      description: undefined,
-      fencingToken,
-      at: '2026-01-01T00:00:00.000Z',
-    });
-    const late = charge(2);
-    const pausingBeforeWrites = {
-      query: async (text: string, values: unknown[]) => {
-        if (text.startsWith('INSERT')) await new PostgresLedger(pool, SCHEMA).append(late);
-        return pool.query(text, values);
-      },
-    };
-    const early = new PostgresLedger(pausingBeforeWrites as unknown as Pool, SCHEMA).append(
-      charge(1),
-    );
-    await expect(early).rejects.toThrow('A later attempt has moved the money');
-    expect(await new PostgresLedger(pool, SCHEMA).entries({ reference })).toEqual([late]);
-  });
-
-  it('commit a refund with its record or, when the process is killed before, neither', async () => {
-    const victim = await startApi({
-      DATABASE_URL: url,
-      LEASE_MS: '4000',
-      PROVIDER_DELAY_MS: '20',
-    });
-    started.push(victim);
-    const { json: payment } = await pay(apis[0]);
-    const before = await refunds();
-    const [key, path] = [randomUUID(), `/payments/${payment.id}/refunds`];
-    const refund = (api: ApiProcess) => post(api, path, key, { amount: 4000 });
-
-    await withGateAfterWrites(async () => {
-      const lost = refund(victim).catch(() => 'no answer');
-      await until(async () => (await count(HELD_AT_THE_GATE)) === 1);
-      await victim.kill();
-      expect(await lost).toBe('no answer');
-    });
-    await until(async () => (await count(HELD_AT_THE_GATE)) === 0);
-    expect(await refunds()).toBe(before);
-    expect(await count(`${SCHEMA}.idempotency_records WHERE state = 'in_progress'`)).toBe(1);
-
-    let answer = await refund(apis[0]);
-    await until(async () => {
-      if (answer.status === 409) answer = await refund(apis[0]);
-      return answer.status !== 409;
-    });
-    expect(answer).toMatchObject({ status: 201, isReplay: false, json: { amount: 4000 } });
-    expect(await refund(apis[1])).toEqual({ ...answer, isReplay: true });
-    expect(await refunds()).toBe(before + 1);
-  }, 60_000);
 });

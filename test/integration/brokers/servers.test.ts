@@ -16,6 +16,7 @@ import { queueDepth, queueLength, saveQueues } from '../../support/rabbitmq-queu
 import { startRabbitMq, type RabbitMqServer } from '../../support/rabbitmq-server.js';
 import { findRabbitMq } from '../../support/rabbitmq/installation.js';
 import type { StartedServer } from '../../support/start-server.js';
+import { isTestAll } from '../../support/test-all.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { until } from '../redis/support/until.js';
 import { brokers } from './support/brokers.js';
@@ -44,7 +45,9 @@ function folder(): string {
 }
 
 onLinux('the brokers of the tests', () => {
-  const installed = brokers.filter(({ isInstalled }) => isInstalled);
+  const installed = brokers.filter(
+    ({ name, isInstalled }) => isInstalled && (name === 'RabbitMQ') === isTestAll,
+  );
 
   it.each(installed)(
     '$name leaves neither a process nor a file when who started it is killed',
@@ -75,7 +78,8 @@ onLinux('the brokers of the tests', () => {
   );
 });
 
-where(findRabbitMq())('a RabbitMQ of the tests', () => {
+/** What each run's own broker shows to all its tests anyway. */
+const describeRabbitMq = () => {
   let server: RabbitMqServer;
   let channel: ConfirmChannel;
 
@@ -131,7 +135,8 @@ where(findRabbitMq())('a RabbitMQ of the tests', () => {
     expect(String(await refusal)).toContain('delivery acknowledgement on channel 1 timed out');
     expect(await queueDepth(server, 'classic')).toEqual({ ready: 5, unacked: 0, consumers: 0 });
   }, 60_000);
-});
+};
+if (isTestAll) where(findRabbitMq())('a RabbitMQ of the tests', describeRabbitMq);
 
 where(findNats())('a NATS of the tests', () => {
   it('answers, and keeps streams only when it is asked to', async () => {

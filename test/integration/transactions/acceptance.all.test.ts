@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { migrate } from 'nestjs-idempotency/postgres';
 import { openPostgresPool } from '../../support/postgres-pool.js';
+import { postgresServers } from '../../support/postgres-servers.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { until } from '../redis/support/until.js';
 import { WorkerProcess } from './acceptance/worker-process.js';
@@ -12,7 +13,7 @@ const START_MS = 120_000;
 const RETRIES_MS = 60_000;
 
 describe('a transactional route', () => {
-  const server = usePostgres();
+  const server = usePostgres(postgresServers[0]);
   let observer: Pool;
   let worker: WorkerProcess;
   let mortal: WorkerProcess;

@@ -1,0 +1,69 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, realpathSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { until } from '../integration/redis/support/until.js';
+import { processesIn } from '../support/processes-in.js';
+import { typescriptNodeOptions } from '../support/typescript/node-options.js';
+
+const DEMO = fileURLToPath(new URL('../../sample-app/src/demo-messages.ts', import.meta.url));
+
+describe('npm run demo:messages', () => {
+  let folder: string;
+  let demo: ChildProcess;
+
+  beforeEach(() => {
+    folder = realpathSync(mkdtempSync(join(tmpdir(), 'idempotency-demo-')));
+  });
+  afterEach(async () => {
+    const isGone = demo.exitCode !== null || demo.signalCode !== null;
+    if (!isGone) {
+      demo.kill();
+      await once(demo, 'exit');
+    }
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  /** All its processes have their working directory in the folder, and so has what they write. */
+  function start(settings: Readonly<Record<string, string>>) {
+    const child = spawn(process.execPath, [...typescriptNodeOptions, DEMO], {
+      cwd: folder,
+      env: { ...process.env, TMPDIR: folder, ...settings },
+      stdio: ['ignore', 'pipe', 'inherit'],
+      timeout: 100_000,
+    });
+    demo = child;
+    return { child, output: text(child.stdout), exited: once(child, 'exit') };
+  }
+
+  it('finds every order charged once, and leaves nothing behind', async () => {
+    const { output, exited } = start({ DEMO_ORDERS: '60', DEMO_SEED: '7' });
+    const [exitCode] = await exited;
+
+    const printed = await output;
+    const count = (row: string) => Number(new RegExp(`^ *${row} +(\\d+)`, 'm').exec(printed)?.[1]);
+    expect(printed).toMatch(/^charges per order +1×60$/m);
+    expect(count('messages published')).toBeGreaterThan(60);
+    expect(count('of these redelivered')).toBeGreaterThan(0);
+    expect(count('answered by the record')).toBeGreaterThan(0);
+    expect(printed).toMatch(/^✓ every order was charged once$/m);
+    expect(printed).not.toContain('✗');
+    expect(exitCode).toBe(0);
+    expect(processesIn(folder)).toEqual([]);
+    expect(readdirSync(folder)).toEqual([]);
+  }, 110_000);
+
+  it('ends with all its processes when it is interrupted while they start', async () => {
+    const { child, exited } = start({});
+    const [itself, redis, register, broker] = [1, 1, 1, 1];
+    await until(() => processesIn(folder).length >= itself + redis + register + broker, 30_000);
+    child.kill('SIGINT');
+    expect(await exited).toEqual([1, null]);
+    await until(() => processesIn(folder).length === 0);
+    expect(readdirSync(folder)).toEqual([]);
+  }, 60_000);
+});
