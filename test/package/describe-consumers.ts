@@ -33,7 +33,24 @@ export async function runOnce(theirs, store) {
 }
 `;
 
-const INSTALL_TIMEOUT_MS = 120_000;
+export const INSTALL_TIMEOUT_MS = 120_000;
+
+/** What loads without a library of its own: the entries, and a function of each. */
+export const ENTRIES = [
+  ['nestjs-idempotency', 'IdempotencyModule'],
+  ['nestjs-idempotency/memory', 'memoryStore'],
+  ['nestjs-idempotency/redis', 'redisStore'],
+  ['nestjs-idempotency/postgres', 'postgresStore'],
+  ['nestjs-idempotency/pg', 'pgUnitOfWork'],
+  ['nestjs-idempotency/drizzle', 'drizzleUnitOfWork'],
+  ['nestjs-idempotency/knex', 'knexUnitOfWork'],
+  ['nestjs-idempotency/typeorm', 'typeOrmUnitOfWork'],
+  ['nestjs-idempotency/prisma', 'prismaUnitOfWork'],
+  ['nestjs-idempotency/swagger', 'documentIdempotency'],
+  ['nestjs-idempotency/testing', 'createIdempotencyContext'],
+  ['nestjs-idempotency/testing/store', 'describeStoreConformance'],
+  ['nestjs-idempotency/client', 'idempotentFetch'],
+] as const;
 
 /** Declarations are made by `npm run build`. */
 const BUILD_TIMEOUT_MS = 300_000;
@@ -49,11 +66,11 @@ export interface Tarball {
   readonly packed: PackedPackage;
 }
 
-export function useTarball(): Tarball {
+export function useTarball(needs?: Parameters<typeof packPackage>[1]): Tarball {
   const folder = mkdtempSync(join(tmpdir(), 'idempotency-package-'));
   let packed: PackedPackage;
   beforeAll(async () => {
-    packed = await packPackage(folder, { declarations: true });
+    packed = await packPackage(folder, needs);
   }, BUILD_TIMEOUT_MS);
   afterAll(() => rm(folder, { recursive: true, force: true }));
   return {
@@ -98,21 +115,7 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
     await app.compile();
   }, INSTALL_TIMEOUT_MS);
 
-  it.each([
-    ['nestjs-idempotency', 'IdempotencyModule'],
-    ['nestjs-idempotency/memory', 'memoryStore'],
-    ['nestjs-idempotency/redis', 'redisStore'],
-    ['nestjs-idempotency/postgres', 'postgresStore'],
-    ['nestjs-idempotency/pg', 'pgUnitOfWork'],
-    ['nestjs-idempotency/drizzle', 'drizzleUnitOfWork'],
-    ['nestjs-idempotency/knex', 'knexUnitOfWork'],
-    ['nestjs-idempotency/typeorm', 'typeOrmUnitOfWork'],
-    ['nestjs-idempotency/prisma', 'prismaUnitOfWork'],
-    ['nestjs-idempotency/swagger', 'documentIdempotency'],
-    ['nestjs-idempotency/testing', 'createIdempotencyContext'],
-    ['nestjs-idempotency/testing/store', 'describeStoreConformance'],
-    ['nestjs-idempotency/client', 'idempotentFetch'],
-  ])('loads %s', async (entry, name) => {
+  it.each(ENTRIES)('loads %s', async (entry, name) => {
     const script = `${load(entry)}.then((entry) => console.log(typeof entry.${name}))`;
     expect(await app.print(script)).toBe('function');
   });
@@ -132,28 +135,7 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
   );
 
   it('has one copy, whichever way the application and a library of it ask for it', async () => {
-    await app.addModule('charging-library', ONE_COPY_LIBRARY);
-    const script = `(async () => {
-      const require = process.getBuiltinModule('node:module').createRequire(process.cwd() + '/app.js');
-      const required = (name) => require(name);
-      const root = required('nestjs-idempotency');
-      const { memoryStore } = required('nestjs-idempotency/memory');
-      const library = await import('charging-library');
-      const names = Object.keys(root);
-      const imported = await import('nestjs-idempotency');
-      console.log(JSON.stringify({
-        differing: names.filter((name) => root[name] !== library.root[name] || root[name] !== imported[name]),
-        names: names.length > 20,
-        stores: [library.memoryStore() instanceof root.IdempotencyStore, memoryStore() instanceof library.root.IdempotencyStore],
-        context: await library.runOnce(root, memoryStore()),
-      }));
-    })()`;
-    expect(JSON.parse(await app.print(script))).toEqual({
-      differing: [],
-      names: true,
-      stores: [true, true],
-      context: { ownKey: 'one-purchase', isSame: true },
-    });
+    await expectOneCopy(app);
   });
 
   it('prints the migrations without a driver', async () => {
@@ -239,6 +221,32 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
       await expect(starting).rejects.toThrow('npm install ioredis');
     });
   }
+}
+
+/** Whichever way an application and a library of it ask for the package. */
+export async function expectOneCopy(app: ConsumerApp): Promise<void> {
+  await app.addModule('charging-library', ONE_COPY_LIBRARY);
+  const script = `(async () => {
+    const require = process.getBuiltinModule('node:module').createRequire(process.cwd() + '/app.js');
+    const required = (name) => require(name);
+    const root = required('nestjs-idempotency');
+    const { memoryStore } = required('nestjs-idempotency/memory');
+    const library = await import('charging-library');
+    const names = Object.keys(root);
+    const imported = await import('nestjs-idempotency');
+    console.log(JSON.stringify({
+      differing: names.filter((name) => root[name] !== library.root[name] || root[name] !== imported[name]),
+      names: names.length > 20,
+      stores: [library.memoryStore() instanceof root.IdempotencyStore, memoryStore() instanceof library.root.IdempotencyStore],
+      context: await library.runOnce(root, memoryStore()),
+    }));
+  })()`;
+  expect(JSON.parse(await app.print(script))).toEqual({
+    differing: [],
+    names: true,
+    stores: [true, true],
+    context: { ownKey: 'one-purchase', isSame: true },
+  });
 }
 
 async function expectOneChargeForTwoRequests(app: RunningApp, store: string): Promise<void> {

@@ -88,7 +88,7 @@ const SCAFFOLDS: readonly Scaffold[] = [
   },
 ];
 
-const tarball = useTarball();
+const tarball = useTarball({ declarations: true });
 const table = new ResultsTable();
 let nodes: ReadonlyMap<NodeVersion, string>;
 

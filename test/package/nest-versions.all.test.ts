@@ -9,7 +9,7 @@ const LIBRARIES = {
 };
 
 describeConsumers(
-  useTarball(),
+  useTarball({ declarations: true }),
   Object.entries(nestVersions).flatMap(([version, nest]) =>
     (['commonjs', 'module'] as const)
       // Nest 12 is made of ES modules, and its applications are.

@@ -1,0 +1,84 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from '@jest/globals';
+import { nestVersions } from '../support/nest-versions.js';
+import { projectRoot } from '../support/project-root.js';
+import { ConsumerApp } from './consumer-app.js';
+import { ENTRIES, expectOneCopy, INSTALL_TIMEOUT_MS, useTarball } from './describe-consumers.js';
+import { filesIn } from './files-in.js';
+
+interface Manifest {
+  readonly bin: Readonly<Record<string, string>>;
+  readonly exports: Readonly<
+    Record<string, string | Readonly<Record<'import' | 'require', { readonly default: string }>>>
+  >;
+}
+
+const tarball = useTarball();
+
+describe('the tarball', () => {
+  it('holds what was built from lib, the scripts, the SQL, the papers, and nothing else', () => {
+    const { bin, exports } = JSON.parse(
+      readFileSync(join(projectRoot, 'package.json'), 'utf8'),
+    ) as Manifest;
+    const entries = Object.values(exports)
+      .filter((entry) => typeof entry === 'object')
+      .flatMap(({ import: asModule, require: asCommonJs }) => [
+        asModule.default,
+        asCommonJs.default,
+      ])
+      .concat(Object.values(bin))
+      .map((file) => file.replace(/^\.\//, ''));
+    const isOther = (file: string) =>
+      /^dist\/(esm|cjs)\/(shared\/[a-z.-]+\.js|.*\.d\.ts)$/.test(file);
+    const built = [...entries, 'dist/cjs/package.json'];
+    const papers = ['CHANGELOG.md', 'LICENSE', 'README.md', 'SECURITY.md', 'package.json'];
+    const shipped = [...filesIn('lua', '.lua'), ...filesIn('sql', '.sql')];
+    const { files } = tarball.packed;
+    expect(files.filter((file) => !isOther(file))).toEqual(
+      [...built, ...shipped, ...papers].sort(),
+    );
+  });
+});
+
+describe('a project that has installed it', () => {
+  let app: ConsumerApp;
+  beforeAll(async () => {
+    const {
+      '@nestjs/common': common,
+      '@nestjs/core': core,
+      '@nestjs/swagger': swagger,
+    } = nestVersions['11.2.10'];
+    app = await ConsumerApp.install({
+      root: join(tarball.folder, 'project'),
+      tarball: tarball.packed.tarball,
+      type: 'commonjs',
+      dependencies: {
+        '@nestjs/common': common!,
+        '@nestjs/core': core!,
+        '@nestjs/swagger': swagger!,
+        'reflect-metadata': '0.2.2',
+        rxjs: '7.8.2',
+      },
+    });
+  }, INSTALL_TIMEOUT_MS);
+
+  it.each(['require', 'import'])('loads each entry by %s()', async (load) => {
+    const script = `(async () => {
+      for (const [entry, name] of ${JSON.stringify(ENTRIES)})
+        console.log(entry, typeof (await ${load}(entry))[name]);
+    })()`;
+    const loaded = ENTRIES.map(([entry]) => `${entry} function`);
+    expect(await app.print(script)).toBe(loaded.join('\n'));
+  });
+
+  it('has one copy, whichever way the application and a library of it ask for it', async () => {
+    await expectOneCopy(app);
+  });
+
+  it('prints the migrations without a driver', async () => {
+    expect(await app.bin('nestjs-idempotency', 'migrations')).toContain(
+      'CREATE TABLE "public"."idempotency_records"',
+    );
+  });
+});
