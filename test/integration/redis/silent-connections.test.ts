@@ -119,7 +119,8 @@ describe('A connection that is well', () => {
       }
       mayTake = Infinity;
       last!.resume();
-      expect((await flow(completed)).kind).toBe('ok');
+      // The relay has taken all before the server has: no time passes until it answers.
+      expect((await completed).kind).toBe('ok');
     });
     expect(relay.connections).toBe(1);
   });
