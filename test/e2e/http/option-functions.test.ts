@@ -9,49 +9,9 @@ import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
 import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
 
-@Controller()
-class PromisingController {
-  @Post('enabled-by-a-promise')
-  @Idempotent({ enabled: (async () => false) as never })
-  async enabled(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
-
-  @Post('kept-by-a-promise')
-  @Idempotent({ keep: (async () => false) as never })
-  async kept(@InScenario() scenario: Scenario) {
-    return { execution: await scenario.run() };
-  }
-
-  @Post('fails-kept-by-a-promise')
-  @Idempotent({ keep: (async () => true) as never })
-  async failing(@InScenario() scenario: Scenario) {
-    const execution = await scenario.run();
-    throw new Error(`execution ${execution}`);
-  }
-}
-
 interface Payment {
   readonly amount: number;
   readonly note?: string;
-}
-
-class PrivateAmount {
-  readonly #amount: number;
-
-  constructor({ amount }: Payment) {
-    this.#amount = amount;
-  }
-
-  get amount() {
-    return this.#amount;
-  }
-}
-
-class Paid {
-  amount() {
-    return 1;
-  }
 }
 
 /** What a `toJSON` hands on is not asked for its own. */
@@ -65,24 +25,12 @@ class Converted {
 
 type Choosing = Readonly<Record<string, (payment: Payment & { ammount?: never }) => unknown>>;
 
-/** Functions that would compare nothing of a payment, whatever it is. */
+/** Functions that would compare nothing of a payment, whatever it is; which values do, canonical-json.test.ts says. */
 const SAYING_NOTHING: Choosing = {
   'a member that is not there': ({ ammount }) => ammount,
-  'a promise': async ({ amount }) => amount,
   'a promise inside': ({ amount }) => [Promise.resolve(amount)],
-  'a Map': (payment) => new Map(Object.entries(payment)),
-  'a Set inside': ({ amount }) => [{ amounts: new Set([amount]) }],
-  'a Map with a member': (payment) =>
-    Object.assign(new Map(Object.entries(payment)), { currency: 'EUR' }),
-  'an instance with private fields': (payment) => ({ paid: new PrivateAmount(payment) }),
-  'an instance without members': () => ({ paid: new Paid() }),
-  'a Map by toJSON': (payment) => new Converted(new Map(Object.entries(payment))),
   'a Set by toJSON inside': ({ amount }) => ({ id: 1, paid: new Converted([new Set([amount])]) }),
-  'nothing by toJSON': () => new Converted(undefined),
   'nothing by toJSON inside': () => ({ id: 1, amount: new Converted(undefined) }),
-  'a boxed number': ({ amount }) => Object(amount),
-  'an Error': ({ amount }) => new Error(String(amount)),
-  'bytes as a buffer': ({ amount }) => Uint8Array.of(amount).buffer,
 };
 
 /** Functions that find nothing to compare, because of a name that is misspelt, or because a client left it out. */
@@ -199,56 +147,5 @@ describe.each(platforms)('a function given as "fingerprint" on %s', (platform) =
     expectProblem(await scenario.post(path, { json: { amount: 2 } }), 'key-reused');
     expectProblem(await scenario.post(path, { json: { amount: 1, note: '' } }), 'key-reused');
     expect(scenario.executions).toBe(1);
-  });
-});
-
-describe.each(platforms)('options that answer with a promise on %s', (platform) => {
-  const logged = new LoggedLines();
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
-      platform,
-      store: slowStore(),
-      controllers: [PromisingController],
-      configure: (nest) => nest.useLogger(logged),
-    });
-  });
-
-  afterAll(async () => {
-    await app.close();
-    Logger.overrideLogger(false);
-  });
-
-  it('enabled: nothing runs, and the log says why', async () => {
-    const scenario = app.scenario();
-    expect(await scenario.post('/enabled-by-a-promise')).toMatchObject({
-      status: 500,
-      replayed: false,
-    });
-    expect(scenario.executions).toBe(0);
-    const errors = logged.lines.filter(({ level }) => level === 'error');
-    expect(errors.map(({ message }) => message).join('\n')).toMatch(
-      /option "enabled" of PromisingController\.enabled must answer true or false, at once/,
-    );
-  });
-
-  it('keep: a success is kept, as by default', async () => {
-    const scenario = app.scenario();
-    const first = await scenario.post('/kept-by-a-promise');
-    expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
-    expectReplay(await scenario.post('/kept-by-a-promise'), first);
-    expect(scenario.executions).toBe(1);
-  });
-
-  it('keep: a failure is not kept, as by default', async () => {
-    const scenario = app.scenario();
-    for (let post = 1; post <= 2; post += 1) {
-      expect(await scenario.post('/fails-kept-by-a-promise')).toMatchObject({
-        status: 500,
-        replayed: false,
-      });
-    }
-    expect(scenario.executions).toBe(2);
   });
 });

@@ -19,6 +19,7 @@ import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 
 const LEASE_MS = 60_000;
+const DAY_MS = 86_400_000;
 /** What the reconciler leaves to the client's own repetition. */
 const AFTER_MS = 300_000;
 
@@ -53,6 +54,20 @@ class RecoveryController {
   careless(@InScenario() scenario: Scenario) {
     return this.pay(scenario, {});
   }
+
+  @Post('never-repeats')
+  @Idempotent({ leaseMs: LEASE_MS, onTakeover: 'reject' })
+  neverRepeats(@InScenario() scenario: Scenario) {
+    return this.pay(scenario, {});
+  }
+
+  @Post('failures-shorter')
+  @Idempotent({ retentionMs: ({ state }) => (state === 'failed' ? 1_000 : DAY_MS) })
+  async failuresShorter(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'fail') throw new NotFoundException({ execution });
+    return { execution };
+  }
 }
 
 function startedOn(platform: Platform, store: IdempotencyStore) {
@@ -64,7 +79,7 @@ function startedOn(platform: Platform, store: IdempotencyStore) {
   });
 }
 
-describe.each(platforms)('onTakeover as a function, on %s', (platform) => {
+describe.each(platforms)('by the clock of the store, onTakeover on %s', (platform) => {
   let now = Date.UTC(2026, 0, 1);
   let app: TestApp;
   /** Another process, whose attempts the ones of `app` take over. */
@@ -123,7 +138,7 @@ describe.each(platforms)('onTakeover as a function, on %s', (platform) => {
     });
   });
 
-  it("runs the handler where it answers 'run', and only on a takeover", async () => {
+  it("C60a the key is free again, and the handler runs where onTakeover answers 'run'", async () => {
     const scenario = await outliveTheLease('/payments');
     const asked = payments.asked.length;
     const second = await again(scenario);
@@ -164,17 +179,37 @@ describe.each(platforms)('onTakeover as a function, on %s', (platform) => {
     },
   );
 
-  it('gives way to the late owner that completed meanwhile', async () => {
-    const scenario = app.scenario();
-    scenario.gate.close();
-    const sending = { json: { amount: 7 }, port: owner.port };
-    const late = scenario.start('POST', '/payments', sending);
-    await scenario.started.reached(1);
-    now += LEASE_MS;
+  it('C60b the late owner overwrites nothing, and its client gets the outcome that stands', async () => {
+    const { scenario, late } = await leaveBehind('/payments', LEASE_MS);
     const recovered = await again(scenario);
     expect(recovered).toMatchObject({ status: 201, json: { execution: 2 } });
     scenario.gate.open();
     expect((await late.response).json).toEqual(recovered.json);
+    expectReplay(await again(scenario), recovered);
+    expect(scenario.executions).toBe(2);
+  });
+
+  it("C60a with onTakeover: 'reject' nothing runs again, and the late owner may still complete", async () => {
+    const { scenario, late } = await leaveBehind('/never-repeats', LEASE_MS);
+    expectProblem(await again(scenario, '/never-repeats'), 'outcome-unknown');
+    scenario.gate.open();
+    const first = await late.response;
+    expect(first).toMatchObject({ status: 201, replayed: false, json: { execution: 1 } });
+    expectReplay(await again(scenario, '/never-repeats'), first);
+  });
+
+  it('C80 retentionMs may depend on the outcome', async () => {
+    const scenario = app.scenario();
+    scenario.plan = ['fail', 'succeed'];
+    const failure = await scenario.post('/failures-shorter');
+    expect(failure.status).toBe(404);
+    now += 999;
+    expectReplay(await scenario.post('/failures-shorter'), failure);
+    now += 1;
+    const success = await scenario.post('/failures-shorter');
+    expect(success).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
+    now += 1_000;
+    expectReplay(await scenario.post('/failures-shorter'), success);
   });
 
   it('fails the request where it answers neither, and the key stays free', async () => {

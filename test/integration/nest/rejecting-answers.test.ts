@@ -54,8 +54,10 @@ afterEach(async () => {
 class ThingsController {
   @Post('things')
   @Idempotent()
-  create(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+  async create(@InScenario() scenario: Scenario) {
+    const execution = await scenario.run();
+    if (scenario.planned(execution) === 'fail') throw new Error('planned');
+    return { execution };
   }
 }
 
@@ -99,6 +101,14 @@ describe.each(platforms)(
       const first = await scenario.post('/things');
       expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
       expectReplay(await scenario.post('/things'), first);
+      await app.close();
+    });
+
+    it('keep: a failure is not kept, whatever the promise holds', async () => {
+      const { app, scenario } = await started({ keep: async () => true });
+      scenario.plan = ['fail'];
+      expect((await scenario.post('/things')).status).toBe(500);
+      expect(await scenario.post('/things')).toMatchObject({ status: 201, json: { execution: 2 } });
       await app.close();
     });
   },
