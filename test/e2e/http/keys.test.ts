@@ -2,11 +2,17 @@ import { Body, Controller, Get, Post, type ExecutionContext } from '@nestjs/comm
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Idempotent, payloadField, payloadKey } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { Public } from '../../support/http/callers.guard.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
+
+function headerNamed(name: string) {
+  return (context: ExecutionContext): string | undefined =>
+    context.switchToHttp().getRequest<{ headers: Record<string, string> }>().headers[name];
+}
 
 @Controller()
 class KeysController {
@@ -23,10 +29,7 @@ class KeysController {
   }
 
   @Post('derived')
-  @Idempotent({
-    key: (context: ExecutionContext) =>
-      context.switchToHttp().getRequest<{ headers: Record<string, string> }>().headers['x-order'],
-  })
+  @Idempotent({ key: headerNamed('x-order') })
   derived(@InScenario() scenario: Scenario) {
     return scenario.answer();
   }
@@ -40,6 +43,28 @@ class KeysController {
   @Post('by-payload')
   @Idempotent({ key: payloadKey({ exclude: ['sentAt'] }), fingerprint: { exclude: ['sentAt'] } })
   byPayload(@InScenario() scenario: Scenario, @Body() _order: object) {
+    return scenario.answer();
+  }
+}
+
+@Controller()
+class CallersController {
+  @Post('things')
+  @Idempotent()
+  create(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+
+  @Post('by-header')
+  @Idempotent({ scope: headerNamed('x-caller') })
+  byHeader(@InScenario() scenario: Scenario) {
+    return scenario.answer();
+  }
+
+  @Post('public-optional')
+  @Public()
+  @Idempotent({ required: false })
+  anonymousOptional(@InScenario() scenario: Scenario) {
     return scenario.answer();
   }
 }
@@ -59,14 +84,14 @@ class DecoratedClassController {
 }
 
 /** What of the request header the contract suite has no routes for. */
-describe.each(platforms)('the key of a request on %s', (platform) => {
+describe.each(platforms)('the key of a request and its caller on %s', (platform) => {
   let app: TestApp;
 
   beforeAll(async () => {
     app = await startApp({
       platform,
       store: memoryStore(),
-      controllers: [KeysController, DecoratedClassController],
+      controllers: [KeysController, CallersController, DecoratedClassController],
     });
   });
 
@@ -133,5 +158,32 @@ describe.each(platforms)('the key of a request on %s', (platform) => {
       await post(scenario, '/by-payload', { sentAt: 2, order: 8 });
       expect(scenario.executions).toBe(2);
     });
+  });
+
+  const token = (user: object) => `user:${JSON.stringify(user)}`;
+
+  it.each([
+    ['no identity at all', {}],
+    ['an empty id', { id: '' }],
+    ['an id that is null and no sub', { id: null }],
+    ['an id that is an object', { id: { a: 1 } }],
+    ['a fractional id', { id: 1.5 }],
+  ])('C30 a user with %s is nobody', async (_, user) => {
+    const scenario = app.scenario();
+    expectProblem(await scenario.post('/things', { as: token(user) }), 'caller-unknown');
+    expect(scenario.executions).toBe(0);
+  });
+
+  it('C30 an anonymous caller without a key may use a route where the key is optional', async () => {
+    const scenario = app.scenario();
+    expect((await scenario.post('/public-optional', { as: null, key: null })).status).toBe(201);
+    expectProblem(await scenario.post('/public-optional', { as: null }), 'caller-unknown');
+    expect(scenario.executions).toBe(1);
+  });
+
+  it('C30 a scope function that finds nobody is refused as well', async () => {
+    const scenario = app.scenario();
+    expectProblem(await scenario.post('/by-header'), 'caller-unknown');
+    expect(scenario.executions).toBe(0);
   });
 });

@@ -4,7 +4,6 @@ import {
   Idempotent,
   IdempotencyEvents,
   IdempotencyReconciler,
-  IdempotencyService,
   type IdempotencyContext,
   type IdempotencyEvent,
   type IdempotencyStore,
@@ -217,27 +216,6 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
     expect((await again(scenario, '/careless')).status).toBe(500);
     expect((await again(scenario, '/careless')).status).toBe(500);
     expect(scenario.executions).toBe(1);
-  });
-
-  it('serves calls, too', async () => {
-    const [calls, owners] = [app, owner].map(({ nest }) =>
-      nest.get(IdempotencyService, { strict: false }),
-    );
-    const call = { operation: 'settle', key: 'k1', scope: 'alice', leaseMs: LEASE_MS };
-    const onTakeover = () => ({ value: { found: true } });
-    let release = (_: unknown): void => undefined;
-    const first = owners!.run(
-      { ...call, onTakeover },
-      () => new Promise((done) => (release = done)),
-    );
-    await new Promise(setImmediate);
-    now += LEASE_MS;
-    const never = () => {
-      throw new Error('it must not run');
-    };
-    expect(await calls!.run<unknown>({ ...call, onTakeover }, never)).toEqual({ found: true });
-    release('too late');
-    expect(await first).toEqual({ found: true });
   });
 
   it('stops the start on a handler that answers by @Res() itself', async () => {
