@@ -1,21 +1,28 @@
 /** A file needs a program if it loads one of these. */
-const NEEDED_BY = {
+export const NEEDED_BY = {
   redis: [
     'sample-app/src/demo/redis-server.ts',
-    'test/integration/redis/support/restartable-redis.ts',
     'test/support/redis-server.ts',
-    'test/support/shared-servers/use-shared-server.ts',
+    // Whichever it asks for: most ask for this one.
+    'test/support/shared-servers/shared-server.ts',
   ],
   postgres: ['test/support/installed-postgres.ts'],
   'c-compiler': ['test/support/server-clock/compiler.ts'],
   chromium: ['test/support/chromium.ts'],
   rabbitmq: [
     'sample-app/src/demo-messages/rabbitmq-server.ts',
+    'test/faults/messages/start-servers.ts',
     'test/support/rabbitmq/installation.ts',
     'test/support/use-rabbitmq.ts',
   ],
-  nats: ['test/support/nats-server.ts'],
-  mosquitto: ['test/support/mosquitto-server.ts'],
+  nats: [
+    'test/e2e/messages/brokers-without-acknowledgement.test.ts',
+    'test/support/nats-server.ts',
+  ],
+  mosquitto: [
+    'test/e2e/messages/brokers-without-acknowledgement.test.ts',
+    'test/support/mosquitto-server.ts',
+  ],
 };
 
 /** @param closure - what the chosen test files load, as paths. */

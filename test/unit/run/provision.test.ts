@@ -6,7 +6,8 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { projectRoot } from '../../support/project-root.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { PlantedProject } from './planted-project.js';
-import { programsFor } from '../../run/programs.mjs';
+import { closureOf } from '../../run/closure.mjs';
+import { NEEDED_BY, programsFor } from '../../run/programs.mjs';
 
 jest.setTimeout(60_000);
 
@@ -84,17 +85,24 @@ describe('What the tests need', () => {
 
   it('is known for each program that a file looks for', () => {
     const looksFor =
-      /(?:findExecutable|findProgram|spawn)\(\s*'(redis-server|rabbitmq-server|nats-server|mosquitto|postgres)'/;
+      /(?:Executable|Program|Server|spawn\w*)\(\s*'(redis|rabbitmq|nats|mosquitto)\b/g;
     const files = ['test', 'sample-app/src'].flatMap((root) =>
       readdirSync(join(projectRoot, root), { recursive: true, encoding: 'utf8' })
-        .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
+        .filter((name) => name.endsWith('.ts'))
         .map((name) => join(root, name)),
     );
-    const looking = files.filter((file) =>
-      looksFor.test(readFileSync(join(projectRoot, file), 'utf8')),
-    );
-    expect(looking.length).toBeGreaterThan(4);
-    expect(looking.filter((file) => programsFor([file]).length === 0)).toEqual([]);
+    const missing = files.flatMap((file) => {
+      const text = readFileSync(join(projectRoot, file), 'utf8');
+      const needed = programsFor(closureOf([file], projectRoot));
+      const programs = Array.from(text.matchAll(looksFor), ([, program]) => program!);
+      return programs.filter((one) => !needed.includes(one)).map((one) => `${file}: ${one}`);
+    });
+    expect(missing).toEqual([]);
+    expect(
+      Object.values(NEEDED_BY)
+        .flat()
+        .filter((file) => !files.includes(file)),
+    ).toEqual([]);
   });
 });
 

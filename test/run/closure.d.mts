@@ -1,0 +1,1 @@
+export function closureOf(files: readonly string[], root: string): string[];
