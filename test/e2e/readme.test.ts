@@ -6,7 +6,6 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { transform } from '@swc/core';
-import { Redis } from 'ioredis';
 import { keepAnswers } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { PROTOCOL_DEFAULTS, ENGINE_DEFAULTS } from '../../lib/core/options.js';
@@ -17,7 +16,7 @@ import { encodeAnswer } from '../../lib/transports/http/http-answer.js';
 import { HTTP_DEFAULTS } from '../../lib/transports/http/http-options.js';
 import { MESSAGE_DEFAULTS } from '../../lib/transports/message/message-options.js';
 import { freePort } from '../support/free-port.js';
-import { useRedis } from '../support/use-redis.js';
+import { useRedis, useRedisClient } from '../support/use-redis.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 let readme: string;
@@ -150,15 +149,8 @@ const HEADER_BYTES = 134;
 
 describe('the memory that the README tells of', () => {
   const server = useRedis();
-  let client: Redis;
 
-  beforeAll(async () => {
-    client = new Redis(server.url);
-  });
-
-  afterAll(async () => {
-    client.disconnect();
-  });
+  const client = useRedisClient(server);
 
   const bytes = async (key: string) => Number(await client.call('MEMORY', 'USAGE', key));
 

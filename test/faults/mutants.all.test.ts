@@ -1,21 +1,16 @@
-import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { expect, it } from '@jest/globals';
+import { startRedis } from '../support/redis-server.js';
 import { describeWithClock } from '../support/server-clock/server-clock.js';
+import { useServer } from '../support/use-server.js';
 import { MUTANTS } from './mutants.js';
 import { DrivenTime } from './store/support/driven-time.js';
 import { Scene } from './store/support/scene.js';
 
-let time: DrivenTime;
-let redis: RedisServer;
-
-beforeAll(async () => {
-  time = new DrivenTime();
-  redis = await startRedis({ env: time.env });
-});
-afterAll(async () => {
-  await redis.stop();
-  time.remove();
-});
+const time = useServer(
+  () => new DrivenTime(),
+  (it) => it.remove(),
+);
+const redis = useServer(() => startRedis({ env: time.env }));
 
 // That the scenarios have no objection to the scripts as they are is what test/faults/store holds.
 describeWithClock('A scenario objects to', () => {

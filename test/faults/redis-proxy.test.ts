@@ -1,24 +1,18 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { loadScripts } from '../../lib/stores/redis/lua-scripts.js';
 import { until } from '../integration/redis/support/until.js';
 import { RedisProxy, type RedisProxyOptions } from '../support/redis-proxy.js';
 import { RespReader, wordsOf } from '../support/redis-proxy/resp-reader.js';
-import { startRedis, type RedisServer } from '../support/redis-server.js';
+import { startRedis } from '../support/redis-server.js';
+import { useRedisClient } from '../support/use-redis.js';
+import { useServer } from '../support/use-server.js';
 
-let redis: RedisServer;
-let admin: Redis;
 let proxies: RedisProxy[];
 let clients: Redis[];
 
-beforeAll(async () => {
-  redis = await startRedis();
-  admin = new Redis(redis.url);
-});
-afterAll(async () => {
-  admin.disconnect();
-  await redis.stop();
-});
+const redis = useServer(startRedis);
+const admin = useRedisClient(redis);
 beforeEach(async () => {
   await admin.flushall();
   proxies = [];

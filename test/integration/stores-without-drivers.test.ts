@@ -1,14 +1,13 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
+import { useServer } from '../support/use-server.js';
 import { CompiledStore } from './postgres/support/compiled-store.js';
 
-let compiled: CompiledStore;
-
-beforeAll(async () => {
-  compiled = await CompiledStore.compile(false);
-});
-afterAll(() => compiled.remove());
+const compiled = useServer(
+  () => CompiledStore.compile(false),
+  (it) => it.remove(),
+);
 
 /** What a process prints in whose folders no package is installed. */
 async function printed(store: 'redis' | 'postgres', script: string): Promise<unknown> {

@@ -5,11 +5,12 @@ import { START_HOOK_MS } from './start-patience.js';
 const started: (() => unknown)[] = [];
 
 /**
- * A server, or a client of one, from before the tests of this file, or of a `describe`, until after them. Where it does
+ * A server, an application or a client of one, from before the tests of this file, or of a `describe`, until after them. Where it does
  * not start, each test fails for that first, and nothing is stopped that is not there. The last one stops first: Jest
  * calls hooks in the order of their definition.
  *
  * @param start - may use what a call before this one has started.
+ * @param stop - where neither `stop()` nor `close()` of what `start` has returned does it.
  * @returns what `start` has returned; not before that.
  */
 export function useServer<Server extends object>(
@@ -35,6 +36,6 @@ export function useServer<Server extends object>(
   });
 }
 
-function stopIt(server: { stop?: () => unknown }): unknown {
-  return server.stop?.();
+function stopIt(server: { stop?: () => unknown; close?: () => unknown }): unknown {
+  return server.stop === undefined ? server.close?.() : server.stop();
 }

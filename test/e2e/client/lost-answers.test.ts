@@ -1,9 +1,10 @@
 import { randomInt } from 'node:crypto';
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { newIdempotencyKey, type IdempotentFetchOptions } from 'nestjs-idempotency/client';
 import type { Fault } from '../../support/fault-proxy.js';
 import { Random } from '../../integration/differential/random.js';
 import { isTestAll } from '../../support/test-all.js';
+import { useServer } from '../../support/use-server.js';
 import { forEachNumber, type Paid, SamplePayments } from './sample-payments.js';
 
 /** CLIENT_PAYMENTS says how many payments, CLIENT_SEED replays the faults of a run. */
@@ -25,12 +26,7 @@ if (wanted !== undefined) jest.setTimeout(600_000);
 const platform = isTestAll ? 'fastify' : 'express';
 
 describe(`payments to the sample app on ${platform}`, () => {
-  let api: SamplePayments;
-
-  beforeAll(async () => {
-    api = await SamplePayments.start(platform, 5);
-  });
-  afterAll(() => api.stop());
+  const api = useServer(() => SamplePayments.start(platform, 5));
 
   /** Makes all payments, each of its own amount, while `fault` spoils the way. */
   async function payAll(fault: (random: number) => Fault, pay = api.pay.bind(api)) {

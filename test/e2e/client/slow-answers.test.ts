@@ -1,14 +1,10 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { newIdempotencyKey } from 'nestjs-idempotency/client';
+import { useServer } from '../../support/use-server.js';
 import { SamplePayments } from './sample-payments.js';
 
 describe('a payment that takes a second', () => {
-  let api: SamplePayments;
-
-  beforeAll(async () => {
-    api = await SamplePayments.start('express', 1_000);
-  });
-  afterAll(() => api.stop());
+  const api = useServer(() => SamplePayments.start('express', 1_000));
 
   it('is charged once for two clicks: the second finds it in progress, and then done', async () => {
     const key = newIdempotencyKey();

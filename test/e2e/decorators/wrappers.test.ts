@@ -1,6 +1,6 @@
 import { Controller, HttpException, Post, Res } from '@nestjs/common';
 import { RouterExecutionContext } from '@nestjs/core/router/router-execution-context.js';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { currentIdempotencyContext, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { from, map, of, switchMap, throwError } from 'rxjs';
@@ -10,7 +10,8 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 import { useBank } from '../transactional/support/bank.js';
 import { Transfers } from '../transactional/support/transfers.controller.js';
 import { copyMetadata, Wrapping } from './support/wrapping.js';
@@ -156,11 +157,9 @@ class WrappedController {
 }
 
 describe.each(platforms)('a decorator around the handler on %s', (platform) => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await startApp({ platform, store: memoryStore(), controllers: [WrappedController] });
-  });
-  afterAll(() => app.close());
+  const app = useServer(() =>
+    startApp({ platform, store: memoryStore(), controllers: [WrappedController] }),
+  );
 
   /** Sends until the answer is no longer "in progress". */
   async function outcomeOf(scenario: Scenario, path: string) {
@@ -357,17 +356,15 @@ class WrappedTransfersController {
 
 describe('a decorator around a transactional handler', () => {
   const bank = useBank();
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform: 'express',
       controllers: [WrappedTransfersController],
       providers: [Transfers],
       store: bank.newStore(),
       options: { unitOfWork: bank.unitOfWork, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
-    });
-  });
-  afterAll(() => app.close());
+    }),
+  );
 
   it('that calls it again in the same transaction is refused, and nothing is committed', async () => {
     const scenario = app.scenario();

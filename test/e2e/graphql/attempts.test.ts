@@ -13,6 +13,7 @@ import { FaultyStore } from '../../support/faulty-store.js';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
 import type { TestApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
 import { InScenario } from './support/in-scenario.js';
 import { Charge, charged, PaymentsResolver } from './support/payments.resolver.js';
@@ -34,16 +35,14 @@ class PatientResolver {
 describe.each(['memory', 'redis'] as const)(
   'duplicates of a mutation, with records in %s',
   (kind) => {
-    let app: TestApp;
-    beforeAll(async () => {
-      app = await startGraphqlApp({
+    const app = useServer(() =>
+      startGraphqlApp({
         store: stores.fresh(kind),
         resolvers: [PaymentsResolver, PatientResolver],
         // A busy machine may be slow.
         options: { commandTimeoutMs: 5_000, maxWaiters: 5 },
-      });
-    });
-    afterAll(() => app.close());
+      }),
+    );
 
     const charge = ({ key }: Scenario, name = 'charge') =>
       `mutation { ${name}(amount: 5) @idempotent(key: "${key}") { execution amount } }`;
@@ -141,15 +140,13 @@ describe.each(['memory', 'redis'] as const)(
 
 describe('a waiting duplicate whose client has left', () => {
   const store = new FaultyStore(memoryStore());
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await startGraphqlApp({
+  const app = useServer(() =>
+    startGraphqlApp({
       store,
       resolvers: [PatientResolver],
       options: { maxWaiters: 1 },
-    });
-  });
-  afterAll(() => app.close());
+    }),
+  );
 
   /** Resolves once the store has been asked for so many of them. */
   const begun = (requests: number) =>

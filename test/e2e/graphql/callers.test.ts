@@ -1,10 +1,10 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { Mutation, Resolver } from '@nestjs/graphql';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { Scenario } from '../../support/http/scenario.js';
-import type { TestApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
 import { InScenario, requestIn } from './support/in-scenario.js';
 import { Charge, charged } from './support/payments.resolver.js';
@@ -54,11 +54,9 @@ class CallersResolver {
 }
 
 describe('the caller of a mutation', () => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await startGraphqlApp({ store: memoryStore(), resolvers: [CallersResolver] });
-  });
-  afterAll(() => app.close());
+  const app = useServer(() =>
+    startGraphqlApp({ store: memoryStore(), resolvers: [CallersResolver] }),
+  );
 
   async function execution(scenario: Scenario, field: string, as: string | null): Promise<number> {
     const document = `mutation { field: ${field} @idempotent(key: "${scenario.key}") { execution } }`;

@@ -8,11 +8,11 @@ import {
   Scalar,
   type CustomScalar,
 } from '@nestjs/graphql';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { Scenario } from '../../support/http/scenario.js';
-import type { TestApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
 import { InScenario } from './support/in-scenario.js';
 import { Charge, charged } from './support/payments.resolver.js';
@@ -165,14 +165,12 @@ class OrdersResolver {
 }
 
 describe('the content of a mutation', () => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await startGraphqlApp({
+  const app = useServer(() =>
+    startGraphqlApp({
       store: memoryStore(),
       resolvers: [OrdersResolver, UploadScalar, JsonScalar, MoneyScalar],
-    });
-  });
-  afterAll(() => app.close());
+    }),
+  );
 
   const order = (scenario: Scenario, lines: string, more = '', name = 'order') =>
     ask(

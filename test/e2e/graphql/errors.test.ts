@@ -8,13 +8,13 @@ import {
   type ExecutionContext,
 } from '@nestjs/common';
 import { Args, Field, Int, Mutation, ObjectType, Resolver } from '@nestjs/graphql';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { GraphQLError } from 'graphql';
 import { Idempotent, IdempotencyService, isIdempotencyError } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { FaultyStore, lostReply, misconfigured, unavailable } from '../../support/faulty-store.js';
 import type { Scenario } from '../../support/http/scenario.js';
-import type { TestApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 import { ask, codesIn, startGraphqlApp, type GraphqlAnswer } from './support/graphql-app.js';
 import { InScenario } from './support/in-scenario.js';
 import { PaymentsResolver } from './support/payments.resolver.js';
@@ -113,18 +113,16 @@ class FailingResolver {
 
 const log = new ErrorLog();
 const store = new FaultyStore(memoryStore());
-let app: TestApp;
 
-beforeAll(async () => {
-  app = await startGraphqlApp({
+const app = useServer(() =>
+  startGraphqlApp({
     store,
     resolvers: [PaymentsResolver, FailingResolver],
     configure: (nest) => {
       nest.useLogger(log);
     },
-  });
-});
-afterAll(() => app.close());
+  }),
+);
 afterEach(() => {
   store.heal();
   log.lines.length = 0;

@@ -1,18 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { Scenario } from '../../support/http/scenario.js';
-import type { TestApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 import { ask, codesIn, startGraphqlApp, type Asking } from './support/graphql-app.js';
 import { PaymentsResolver } from './support/payments.resolver.js';
 
-let app: TestApp;
-
-beforeAll(async () => {
-  app = await startGraphqlApp({ store: memoryStore(), resolvers: [PaymentsResolver] });
-});
-afterAll(() => app.close());
+const app = useServer(() =>
+  startGraphqlApp({ store: memoryStore(), resolvers: [PaymentsResolver] }),
+);
 
 /** Sends the document twice, and gives both answers. */
 async function askTwice(scenario: Scenario, document: string, asking: Asking = {}) {

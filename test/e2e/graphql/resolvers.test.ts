@@ -10,13 +10,13 @@ import {
   type PipeTransform,
 } from '@nestjs/common';
 import { Args, Context, Int, Mutation, Query, ResolveField, Resolver } from '@nestjs/graphql';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { IdempotencyContext, Idempotent, requireIdempotencyContext } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { map, retry, type Observable } from 'rxjs';
 import { useStores } from '../../support/http/combinations.js';
 import { scenarioOf, type Scenario } from '../../support/http/scenario.js';
-import type { TestApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
 import { InScenario, requestIn } from './support/in-scenario.js';
 import { Charge, charged } from './support/payments.resolver.js';
@@ -154,15 +154,13 @@ class ProtectedResolver {
 }
 
 const stores = useStores();
-let app: TestApp;
-beforeAll(async () => {
-  app = await startGraphqlApp({
+const app = useServer(() =>
+  startGraphqlApp({
     store: stores.fresh('redis'),
     resolvers: [PipelineResolver, RequestScopedResolver, ProtectedResolver],
     options: { commandTimeoutMs: 5_000 },
-  });
-});
-afterAll(() => app.close());
+  }),
+);
 
 const charge = ({ key }: Scenario, field: string) =>
   `mutation { field: ${field} @idempotent(key: "${key}") { execution amount } }`;

@@ -11,14 +11,14 @@ import {
   ResolveField,
   Resolver,
 } from '@nestjs/graphql';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Idempotent, jsonCodec } from 'nestjs-idempotency';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { Exclude } from 'class-transformer';
 import { from } from 'rxjs';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
-import type { TestApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
 import { InScenario } from './support/in-scenario.js';
 
@@ -162,11 +162,9 @@ class OrdersResolver {
 const stores = useStores();
 
 describe.each(['memory', 'redis'] as const)('what a mutation returned, kept in %s', (kind) => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await startGraphqlApp({ store: stores.fresh(kind), resolvers: [OrdersResolver] });
-  });
-  afterAll(() => app.close());
+  const app = useServer(() =>
+    startGraphqlApp({ store: stores.fresh(kind), resolvers: [OrdersResolver] }),
+  );
 
   const askFor = (scenario: Scenario, field: string, selection = '') =>
     ask(scenario, `mutation { field: ${field} @idempotent(key: "${scenario.key}") ${selection} }`);

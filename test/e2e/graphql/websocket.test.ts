@@ -1,10 +1,10 @@
 import { once } from 'node:events';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { Context } from 'graphql-ws';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { WebSocket, type RawData } from 'ws';
 import { SCENARIO_HEADER, type Scenario } from '../../support/http/scenario.js';
-import type { TestApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 import { codesIn, startGraphqlApp, type GraphqlAnswer } from './support/graphql-app.js';
 import { PaymentsResolver } from './support/payments.resolver.js';
 
@@ -56,9 +56,8 @@ interface Extra {
 }
 
 describe('a mutation over a WebSocket', () => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await startGraphqlApp({
+  const app = useServer(() =>
+    startGraphqlApp({
       store: memoryStore(),
       resolvers: [PaymentsResolver],
       driver: {
@@ -66,9 +65,8 @@ describe('a mutation over a WebSocket', () => {
         // As many applications do, so that guards find a request there.
         context: (context: Partial<Context<never, Extra>>) => ({ req: context.extra?.request }),
       },
-    });
-  });
-  afterAll(() => app.close());
+    }),
+  );
 
   it('has its key from an argument or the directive, and replays', async () => {
     const scenario = app.scenario();

@@ -100,7 +100,7 @@ describe.each(platforms)('back pressure on %s', (platform) => {
       // It was held back at the first chunks: all of them would have been taken in one turn.
       expect(scenario.notes).toEqual([expect.any(Number)]);
       expect(scenario.notes[0]).toBeLessThan(CHUNKS / 10);
-      expectProblem(await onceSettled(scenario, path), 'response-not-kept');
+      expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
     });
 
     it('comes to its end when another answer was sent in its place', async () => {

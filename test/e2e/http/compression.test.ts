@@ -3,7 +3,7 @@ import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import fastifyCompress from '@fastify/compress';
 import { Controller, Post, StreamableFile, type INestApplication } from '@nestjs/common';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import compression from 'compression';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
@@ -12,7 +12,8 @@ import { expectProblem } from '../../support/http/expect-problem.js';
 import { onceSettled } from '../../support/http/once-settled.js';
 import type { RawResponse } from '../../support/http/raw-response.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 
 const LINE = 'a line that says the same as the one before\n';
 const CHUNK = LINE.repeat(500);
@@ -61,18 +62,14 @@ function decoded(response: RawResponse): string {
 }
 
 describe.each(platforms)('behind compression on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform,
       store: memoryStore(),
       controllers: [CompressedController],
       configure: withCompression(platform),
-    });
-  });
-
-  afterAll(() => app.close());
+    }),
+  );
 
   it('each exchange has the coding that it accepts, and all of them the same content', async () => {
     const scenario = app.scenario();
@@ -97,7 +94,7 @@ describe.each(platforms)('behind compression on %s', (platform) => {
       expect(first).toMatchObject({ status: 201, replayed: false });
       expect(codingOf(first)).toBe(coding);
       expect(decoded(first)).toBe(CHUNK.repeat(CHUNKS_OF_A_LARGE_ANSWER));
-      expectProblem(await onceSettled(scenario, '/large'), 'response-not-kept');
+      expectProblem(await onceSettled(() => scenario.post('/large')), 'response-not-kept');
       expect(scenario.executions).toBe(1);
     },
   );

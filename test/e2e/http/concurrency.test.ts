@@ -230,7 +230,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
       await scenario.disconnected.reached(1);
       expect((await scenario.post(path)).status).toBe(409);
       scenario.gate.open();
-      const found = await onceSettled(scenario, path);
+      const found = await onceSettled(() => scenario.post(path));
       if (found.replayed) expect(found.text).toContain('1');
       else expectProblem(found, 'response-not-kept');
       expect(scenario.executions).toBe(1);
@@ -243,7 +243,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     await pending.firstBytes();
     pending.abandon();
     await scenario.disconnected.reached(1);
-    expectProblem(await onceSettled(scenario, '/endless-stream'), 'response-not-kept');
+    expectProblem(await onceSettled(() => scenario.post('/endless-stream')), 'response-not-kept');
     expect(scenario.executions).toBe(1);
   });
 
@@ -263,7 +263,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
         expect(await pending.response).toMatchObject({ status, replayed: false });
         await expectLocked(scenario, path);
         scenario.gate.open();
-        expectProblem(await onceSettled(scenario, path), 'response-not-kept');
+        expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
         expect(scenario.executions).toBe(1);
       },
     );
@@ -277,7 +277,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
       expect((await pending.response).status).toBe(503);
       await expectLocked(scenario, path);
       scenario.gate.open();
-      const second = await onceSettled(scenario, path);
+      const second = await onceSettled(() => scenario.post(path));
       expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
       expectReplay(await scenario.post(path), second);
     });

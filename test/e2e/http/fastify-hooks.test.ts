@@ -1,13 +1,14 @@
 import { Controller, Post, Res, type INestApplication } from '@nestjs/common';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import type { FastifyReply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
+import { useServer } from '../../support/use-server.js';
 
 interface HookedFastify {
   addHook(
@@ -60,11 +61,10 @@ class HookedController {
 }
 
 describe('on Fastify, with a store that answers at once and hooks that do not', () => {
-  let app: TestApp;
   let passed: string[] = [];
 
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform: 'fastify',
       store: memoryStore(),
       controllers: [HookedController],
@@ -93,14 +93,12 @@ describe('on Fastify, with a store that answers at once and hooks that do not', 
           return payload;
         });
       },
-    });
-  });
+    }),
+  );
 
   beforeEach(() => {
     passed = [];
   });
-
-  afterAll(() => app.close());
 
   it.each(['/plain', '/at-once', '/chunked'])('%s is sent once, and whole', async (path) => {
     const scenario = app.scenario();

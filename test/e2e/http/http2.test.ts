@@ -1,16 +1,16 @@
 import { Readable } from 'node:stream';
-import { setTimeout as pause } from 'node:timers/promises';
 import { Body, Controller, Header, HttpCode, Post, Res, StreamableFile } from '@nestjs/common';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { Http2Client, reset, responseOn } from '../../support/http/http2-client.js';
-import type { RawResponse } from '../../support/http/raw-response.js';
 import type { FastifyReply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { onceSettled } from '../../support/http/once-settled.js';
+import { startApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 
 const CHUNK = Buffer.alloc(60_000, 'chunk');
 
@@ -71,34 +71,20 @@ class Http2Controller {
   }
 }
 
-/** Repeats a request until the attempt before it is settled. */
-async function onceSettled(send: () => Promise<RawResponse>): Promise<RawResponse> {
-  const giveUpAt = performance.now() + 5_000;
-  for (;;) {
-    const response = await send();
-    const isInProgress = response.text.includes('idempotency_in_progress');
-    if (!isInProgress || performance.now() > giveUpAt) return response;
-    await pause(20);
-  }
-}
-
 const JSON_TYPE = { 'content-type': 'application/json' };
 
 describe('over HTTP/2 on fastify', () => {
-  let app: TestApp;
   let client: Http2Client;
   let scenario: Scenario;
 
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform: 'fastify',
       http2: true,
       store: memoryStore(),
       controllers: [Http2Controller],
-    });
-  });
-
-  afterAll(() => app.close());
+    }),
+  );
 
   beforeEach(async () => {
     client = await Http2Client.connect(app.port);

@@ -1,15 +1,16 @@
 import { Controller, Logger, Post } from '@nestjs/common';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { json } from 'express';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type StartAppOptions, type TestApp } from '../../support/http/start-app.js';
+import { startApp, type StartAppOptions } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
 import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
+import { useServer } from '../../support/use-server.js';
 
 /** A controller of its own for each test: the log says what it says once per operation. */
 function bytesController() {
@@ -137,13 +138,9 @@ const DEPTH = 40_000;
 const deep = '['.repeat(DEPTH) + ']'.repeat(DEPTH);
 
 describe.each(platforms)('C35 content nested beyond measure on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({ platform, store: slowStore(), controllers: [ComparingController] });
-  });
-
-  afterAll(() => app.close());
+  const app = useServer(() =>
+    startApp({ platform, store: slowStore(), controllers: [ComparingController] }),
+  );
 
   it.each(['/by-value', '/without-a-member', '/by-a-member'])(
     'is refused where it is compared %s',

@@ -1,13 +1,14 @@
 import { BadRequestException, Controller, HttpException, Post } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { currentIdempotencyContext, IdempotencyContext, Idempotent } from 'nestjs-idempotency';
 import { EMPTY, from, ignoreElements, map, switchMap } from 'rxjs';
 import { Around } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
+import { useServer } from '../../support/use-server.js';
 
 /** Looks something up before it lets the handler run. */
 const lookingUp: Around = (next) =>
@@ -75,17 +76,13 @@ class ProtectedAsAWholeController {
 }
 
 describe.each(platforms)('interceptors of one method on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform,
       store: slowStore(),
       controllers: [InterceptedController, ProtectedAsAWholeController],
-    });
-  });
-
-  afterAll(() => app.close());
+    }),
+  );
 
   it('one that calls the handler late calls it in its idempotency context', async () => {
     const scenario = app.scenario();

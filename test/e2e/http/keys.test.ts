@@ -1,5 +1,5 @@
 import { Body, Controller, Get, Post, type ExecutionContext } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Idempotent, payloadField, payloadKey } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { Public } from '../../support/http/callers.guard.js';
@@ -7,7 +7,8 @@ import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 
 function headerNamed(name: string) {
   return (context: ExecutionContext): string | undefined =>
@@ -85,17 +86,13 @@ class DecoratedClassController {
 
 /** What of the request header the contract suite has no routes for. */
 describe.each(platforms)('the key of a request and its caller on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform,
       store: memoryStore(),
       controllers: [KeysController, CallersController, DecoratedClassController],
-    });
-  });
-
-  afterAll(() => app.close());
+    }),
+  );
 
   it('C21 GET and HEAD ignore it and use nothing up, also where the class is decorated', async () => {
     const scenario = app.scenario();

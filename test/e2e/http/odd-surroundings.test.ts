@@ -1,13 +1,14 @@
 import { Controller, Post, type CallHandler, type INestApplication } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Idempotent, IdempotencyInterceptor } from 'nestjs-idempotency';
 import { lastValueFrom } from 'rxjs';
 import { platforms } from '../../support/http/combinations.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
+import { useServer } from '../../support/use-server.js';
 
 const SEALED_HEADER = 'x-sealed-response';
 
@@ -31,18 +32,14 @@ function sealEnd(app: INestApplication): void {
 }
 
 describe.each(platforms)('odd surroundings on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform,
       store: slowStore(),
       controllers: [PlainController],
       configure: sealEnd,
-    });
-  });
-
-  afterAll(() => app.close());
+    }),
+  );
 
   /** Calls the interceptor by hand, as one that is put around it may. */
   async function handing<Result>(

@@ -1,5 +1,5 @@
 import { Controller, HttpException, Post, Res } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
@@ -8,8 +8,9 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import { onceSettled } from '../../support/http/once-settled.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
+import { useServer } from '../../support/use-server.js';
 
 async function runAsPlanned(scenario: Scenario) {
   const execution = await scenario.run();
@@ -38,13 +39,9 @@ class ImpatientController {
 }
 
 describe.each(platforms)('a native handler that is given up on, on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({ platform, store: slowStore(), controllers: [ImpatientController] });
-  });
-
-  afterAll(() => app.close());
+  const app = useServer(() =>
+    startApp({ platform, store: slowStore(), controllers: [ImpatientController] }),
+  );
 
   describe.each(['/given-up-outside', '/given-up-inside'])('%s', (path) => {
     async function giveUp(...plan: string[]) {
@@ -70,21 +67,21 @@ describe.each(platforms)('a native handler that is given up on, on %s', (platfor
     it('never repeats a success that comes late', async () => {
       const scenario = await giveUp('stay silent');
       scenario.gate.open();
-      expectProblem(await onceSettled(scenario, path), 'response-not-kept');
+      expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
       expect(scenario.executions).toBe(1);
     });
 
     it('never repeats a success that answers late, too late for the client', async () => {
       const scenario = await giveUp('succeed');
       scenario.gate.open();
-      expectProblem(await onceSettled(scenario, path), 'response-not-kept');
+      expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
       expect(scenario.executions).toBe(1);
     });
 
     it('frees its key by failing late', async () => {
       const scenario = await giveUp('fail');
       scenario.gate.open();
-      const second = await onceSettled(scenario, path);
+      const second = await onceSettled(() => scenario.post(path));
       expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
       expectReplay(await scenario.post(path), second);
       expect(scenario.executions).toBe(2);

@@ -29,6 +29,7 @@ import { routesOf } from '../../support/http/routes-of.js';
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { isTestAll } from '../../support/test-all.js';
+import { useServer } from '../../support/use-server.js';
 
 let exchange = 0;
 
@@ -149,18 +150,15 @@ describe.each(combinations)('$platform with $store', ({ platform, store }) => {
   describe.each(pipelines)('and %s', (name, configure) => {
     const turn = pipelines.findIndex(([other]) => other === name) + platformTurn;
     const routesInTurn = routes.filter((_, index) => (index + turn) % 2 === 0);
-    let app: TestApp;
 
-    beforeAll(async () => {
-      app = await startApp({
+    const app = useServer(() =>
+      startApp({
         platform,
         store: stores.fresh(store),
         controllers: [AnswersController, native, DivergingAnswersController],
         configure,
-      });
-    });
-
-    afterAll(() => app.close());
+      }),
+    );
 
     it.each([...routesInTurn, ...routesOf(native)])(
       'the replay equals the first answer in every byte: %s',

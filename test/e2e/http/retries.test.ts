@@ -1,5 +1,5 @@
 import { Body, Controller, HttpException, Post, Res } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { IdempotencyContext, Idempotent } from 'nestjs-idempotency';
 import { mergeMap, of, retry, throwError } from 'rxjs';
 import { Around, givingUp } from '../../support/http/around.js';
@@ -9,8 +9,9 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import { onceSettled } from '../../support/http/once-settled.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
+import { useServer } from '../../support/use-server.js';
 
 /** Runs as often as it is called and ends as the scenario has planned: by a status that is thrown, or well. */
 async function attemptAs(scenario: Scenario, attempt: number): Promise<{ execution: number }> {
@@ -82,13 +83,9 @@ class RetriedController {
 }
 
 describe.each(platforms)('repeated by an interceptor on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({ platform, store: slowStore(), controllers: [RetriedController] });
-  });
-
-  afterAll(() => app.close());
+  const app = useServer(() =>
+    startApp({ platform, store: slowStore(), controllers: [RetriedController] }),
+  );
 
   describe.each(['/retried', '/retried-natively'])('from outside of the layer, %s', (path) => {
     it('a duplicate in flight stays refused', async () => {
@@ -183,7 +180,7 @@ describe.each(platforms)('repeated by an interceptor on %s', (platform) => {
       expect((await pending.response).status).toBe(503);
       expectProblem(await scenario.post(path), 'in-progress');
       scenario.gate.open();
-      expectProblem(await onceSettled(scenario, path), 'response-not-kept');
+      expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
       expect(scenario.executions).toBe(2);
     });
 
@@ -193,7 +190,7 @@ describe.each(platforms)('repeated by an interceptor on %s', (platform) => {
       expect((await pending.response).status).toBe(503);
       expectProblem(await scenario.post(path), 'in-progress');
       scenario.gate.open();
-      const third = await onceSettled(scenario, path);
+      const third = await onceSettled(() => scenario.post(path));
       expect(third).toMatchObject({ status: 201, replayed: false, json: { execution: 3 } });
     });
   });

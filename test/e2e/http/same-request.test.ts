@@ -1,12 +1,13 @@
 import { Controller, HostParam, Post } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario, type Sending } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 
 @Controller()
 class ContentController {
@@ -80,18 +81,14 @@ class HostsController {
 }
 
 describe.each(platforms)('C87b the parameters of a host on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform,
       store: memoryStore(),
       controllers: [TenantsController, HostsController],
       rawBody: true,
-    });
-  });
-
-  afterAll(() => app.close());
+    }),
+  );
 
   const sentTo = (host: string): Sending => ({ json: { amount: 1 }, headers: [['Host', host]] });
 
@@ -128,18 +125,14 @@ describe.each(platforms)('C87b the parameters of a host on %s', (platform) => {
 
 /** What the contract suite has no routes for; how JSON, queries and forms compare is seen there. */
 describe.each(platforms)('the same request on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform,
       store: memoryStore(),
       controllers: [ContentController],
       rawBody: true,
-    });
-  });
-
-  afterAll(() => app.close());
+    }),
+  );
 
   /** The first one again is the same request, the other one is not. */
   async function expectCompared(path: string, first: Sending, other: Sending) {

@@ -1,7 +1,7 @@
 import { PassThrough, Readable } from 'node:stream';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { Controller, Param, Post, Res, type INestApplication } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
@@ -10,9 +10,10 @@ import { onceSettled } from '../../support/http/once-settled.js';
 import type { RawResponse } from '../../support/http/raw-response.js';
 import type { ExpressResponse, FastifyReply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { peekRaw, takeRaw } from '../../support/http/take-raw.js';
 import { slowStore } from '../../support/slow-store.js';
+import { useServer } from '../../support/use-server.js';
 
 type AnyReply = ExpressResponse | FastifyReply;
 
@@ -274,19 +275,15 @@ async function outcomeOf(response: Promise<RawResponse>): Promise<number | 'clos
 }
 
 describe.each(platforms)('sending on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform,
       store: slowStore(),
       controllers: [SendingController],
       options: { shutdownTimeoutMs: 1_000 },
       configure: withMiddleware,
-    });
-  });
-
-  afterAll(() => app.close());
+    }),
+  );
 
   const expectError = async (response: Promise<RawResponse>) =>
     expect([500, 'closed']).toContain(await outcomeOf(response));
@@ -299,7 +296,7 @@ describe.each(platforms)('sending on %s', (platform) => {
     async (path) => {
       const scenario = app.scenario();
       await expectError(scenario.post(path));
-      const second = await onceSettled(scenario, path);
+      const second = await onceSettled(() => scenario.post(path));
       expect(second.text).not.toContain('idempotency_in_progress');
       expect(scenario.executions).toBe(1);
       await expectAlive(scenario);
@@ -411,7 +408,7 @@ describe.each(platforms)('sending on %s', (platform) => {
       const first = await scenario.post(path);
       expect(first).toMatchObject({ status: 500, replayed: false });
       expect(first.body).toHaveLength(5 * LARGE.length);
-      const second = await onceSettled(scenario, path);
+      const second = await onceSettled(() => scenario.post(path));
       expect(second).toMatchObject({ status: 500, replayed: false });
       expect(scenario.executions).toBe(2);
     },
@@ -419,23 +416,19 @@ describe.each(platforms)('sending on %s', (platform) => {
 });
 
 describe('on fastify alone', () => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform: 'fastify',
       store: slowStore(),
       controllers: [FastifySendingController],
       options: { shutdownTimeoutMs: 1_000 },
-    });
-  });
-
-  afterAll(() => app.close());
+    }),
+  );
 
   it('a stream of objects cannot be sent: the attempt is settled, and nothing runs again', async () => {
     const scenario = app.scenario();
     expect([500, 'closed']).toContain(await outcomeOf(scenario.post('/objects')));
-    expectProblem(await onceSettled(scenario, '/objects'), 'response-not-kept');
+    expectProblem(await onceSettled(() => scenario.post('/objects')), 'response-not-kept');
     expect(scenario.executions).toBe(1);
   });
 });

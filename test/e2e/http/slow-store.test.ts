@@ -149,7 +149,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
         await scenario.disconnected.reached(1);
         gate.open();
         await scenario.started.reached(1);
-        const second = await onceSettled(scenario, path);
+        const second = await onceSettled(() => scenario.post(path));
         if (second.replayed) expect(second.text).toContain('1');
         else expectProblem(second, 'response-not-kept');
         expect(scenario.executions).toBe(1);
@@ -168,7 +168,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
       expect((await pending.response).status).toBe(503);
       const released = store.sentOf('release').length;
       gate.open();
-      const second = await onceSettled(scenario, '/given-up-outside');
+      const second = await onceSettled(() => scenario.post('/given-up-outside'));
       expect(second).toMatchObject({
         status: 201,
         replayed: false,
@@ -218,7 +218,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
     scenario.timeout.open();
     expect((await pending.response).status).toBe(503);
     gate.open();
-    expect(await onceSettled(scenario, '/unprotected-given-up-outside')).toMatchObject({
+    expect(await onceSettled(() => scenario.post('/unprotected-given-up-outside'))).toMatchObject({
       status: 201,
       replayed: false,
       json: { execution: 1, attempt: 1, isTakeover: false },
@@ -266,7 +266,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
       await jest.advanceTimersByTimeAsync(BEYOND_THE_GRACE_MS);
       expectProblem(await scenario.post('/callback'), 'in-progress');
       scenario.gate.open();
-      const second = await onceSettled(scenario, '/callback');
+      const second = await onceSettled(() => scenario.post('/callback'));
       expect(second).toMatchObject({ status: 201, replayed: true, text: 'execution 1' });
       expect(scenario.executions).toBe(1);
     });
@@ -274,7 +274,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
     it('frees its key by a failure', async () => {
       const scenario = await leaveDuring('fail');
       scenario.gate.open();
-      const second = await onceSettled(scenario, '/callback');
+      const second = await onceSettled(() => scenario.post('/callback'));
       expect(second).toMatchObject({ status: 201, replayed: false, text: 'execution 2' });
       expectReplay(await scenario.post('/callback'), second);
       expect(scenario.executions).toBe(2);

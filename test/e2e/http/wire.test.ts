@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { Controller, HttpCode, Post, Put, Res } from '@nestjs/common';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
@@ -9,9 +9,10 @@ import { OpenConnection } from '../../support/http/open-connection.js';
 import { parseResponse, type RawResponse } from '../../support/http/raw-response.js';
 import type { ExpressResponse, FastifyReply, Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
 import { slowStore } from '../../support/slow-store.js';
+import { useServer } from '../../support/use-server.js';
 
 interface TrailingReply extends FastifyReply {
   trailer(name: string, value: () => Promise<string>): this;
@@ -73,20 +74,17 @@ class FastifyWireController {
 }
 
 describe.each(platforms)('on the wire of %s', (platform) => {
-  let app: TestApp;
   let scenario: Scenario;
   let connection: OpenConnection;
 
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform,
       store: slowStore(),
       controllers:
         platform === 'express' ? [WireController] : [WireController, FastifyWireController],
-    });
-  });
-
-  afterAll(() => app.close());
+    }),
+  );
 
   beforeEach(() => {
     scenario = app.scenario();

@@ -1,8 +1,7 @@
-import { useRedis } from '../../support/use-redis.js';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { useRedis, useRedisClient } from '../../support/use-redis.js';
+import { describe, expect, it } from '@jest/globals';
 import { Controller } from '@nestjs/common';
 import { EventPattern } from '@nestjs/microservices';
-import { Redis } from 'ioredis';
 import { Idempotent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { until } from '../../integration/redis/support/until.js';
@@ -13,13 +12,7 @@ import { useBroker } from './support/use-broker.js';
 const RECORD_BYTES_AT_MOST = 232;
 
 const redis = useRedis();
-let monitor: Redis;
-beforeAll(async () => {
-  monitor = new Redis(redis.url);
-});
-afterAll(async () => {
-  monitor.disconnect();
-});
+const monitor = useRedisClient(redis);
 const { consumers, openQueue } = useBroker();
 
 describe('an event', () => {

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import {
   Catch,
   ClassSerializerInterceptor,
@@ -12,9 +12,10 @@ import { of } from 'rxjs';
 import { Idempotent } from 'nestjs-idempotency';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
+import { useServer } from '../../support/use-server.js';
 import { InScenario, payloadOf } from './support/in-scenario.js';
 import { KnownCallers } from './support/known-callers.js';
-import { startSocketApp, type SocketApp } from './support/socket-app.js';
+import { startSocketApp } from './support/socket-app.js';
 
 /** Answers the acknowledgement with the error, so that the client that waits for it is told. */
 @Catch(WsException)
@@ -78,17 +79,13 @@ class Payments extends KnownCallers {
 const stores = useStores();
 
 describe.each(['memory', 'redis'] as const)('an acknowledgement with %s', (store) => {
-  let app: SocketApp;
-
-  beforeAll(async () => {
-    app = await startSocketApp({
+  const app = useServer(() =>
+    startSocketApp({
       platform: 'socket.io',
       store: stores.fresh(store),
       gateways: [Payments],
-    });
-  });
-
-  afterAll(() => app.close());
+    }),
+  );
 
   it('is the same for every repetition', async () => {
     const scenario = app.scenario();

@@ -1,13 +1,14 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { ParseIntPipe } from '@nestjs/common';
 import { MessageBody, SubscribeMessage, WebSocketGateway, WsException } from '@nestjs/websockets';
 import { concat, of, throwError } from 'rxjs';
 import { Idempotent } from 'nestjs-idempotency';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
+import { useServer } from '../../support/use-server.js';
 import { InScenario, payloadOf } from './support/in-scenario.js';
 import { KnownCallers } from './support/known-callers.js';
-import { startSocketApp, type SocketApp } from './support/socket-app.js';
+import { startSocketApp } from './support/socket-app.js';
 import { socketCombinations } from './support/socket-platforms.js';
 
 class Declined extends WsException {}
@@ -82,13 +83,9 @@ const stores = useStores();
 describe.each(socketCombinations)(
   'a handler that fails on $platform with $store',
   ({ platform, store }) => {
-    let app: SocketApp;
-
-    beforeAll(async () => {
-      app = await startSocketApp({ platform, store: stores.fresh(store), gateways: [Payments] });
-    });
-
-    afterAll(() => app.close());
+    const app = useServer(() =>
+      startSocketApp({ platform, store: stores.fresh(store), gateways: [Payments] }),
+    );
 
     it('runs again at once, for failures are not kept by default', async () => {
       const scenario = app.scenario();

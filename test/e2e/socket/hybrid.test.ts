@@ -1,13 +1,14 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Body, Controller, Injectable, Post, Scope } from '@nestjs/common';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { Idempotent } from 'nestjs-idempotency';
 import { useStores } from '../../support/http/combinations.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario as InHttpScenario, type Scenario } from '../../support/http/scenario.js';
+import { useServer } from '../../support/use-server.js';
 import { InScenario, payloadOf } from './support/in-scenario.js';
 import { KnownCallers } from './support/known-callers.js';
-import { startSocketApp, type SocketApp } from './support/socket-app.js';
+import { startSocketApp } from './support/socket-app.js';
 import { socketCombinations } from './support/socket-platforms.js';
 
 @Injectable()
@@ -68,19 +69,15 @@ const stores = useStores();
 describe.each(socketCombinations)(
   'HTTP and a gateway on $platform in one application with $store',
   ({ platform, store }) => {
-    let app: SocketApp;
-
-    beforeAll(async () => {
-      app = await startSocketApp({
+    const app = useServer(() =>
+      startSocketApp({
         platform,
         store: stores.fresh(store),
         controllers: [PaymentsController],
         // Adapters other than socket.io's know no namespaces.
         gateways: [Till, PaymentsGateway, ...(platform === 'socket.io' ? [ShopGateway] : [])],
-      });
-    });
-
-    afterAll(() => app.close());
+      }),
+    );
 
     it('keep their operations and outcomes apart, also under one key', async () => {
       const scenario = app.scenario();

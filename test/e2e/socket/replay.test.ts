@@ -1,12 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { MessageBody, SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { concat, NEVER, Observable, of } from 'rxjs';
 import { Idempotent } from 'nestjs-idempotency';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
+import { useServer } from '../../support/use-server.js';
 import { InScenario, payloadOf } from './support/in-scenario.js';
 import { KnownCallers } from './support/known-callers.js';
-import { startSocketApp, type SocketApp } from './support/socket-app.js';
+import { startSocketApp } from './support/socket-app.js';
 import { socketCombinations } from './support/socket-platforms.js';
 
 interface Step {
@@ -95,13 +96,9 @@ class Payments extends KnownCallers {
 const stores = useStores();
 
 describe.each(socketCombinations)('a gateway on $platform with $store', ({ platform, store }) => {
-  let app: SocketApp;
-
-  beforeAll(async () => {
-    app = await startSocketApp({ platform, store: stores.fresh(store), gateways: [Payments] });
-  });
-
-  afterAll(() => app.close());
+  const app = useServer(() =>
+    startSocketApp({ platform, store: stores.fresh(store), gateways: [Payments] }),
+  );
 
   it('runs a handler once, and answers every repetition with the first answer', async () => {
     const scenario = app.scenario();

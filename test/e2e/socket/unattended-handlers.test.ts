@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { UseInterceptors, type NestInterceptor } from '@nestjs/common';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { Idempotent, type IdempotencyEventType } from 'nestjs-idempotency';
@@ -7,9 +7,10 @@ import { timeout } from 'rxjs';
 import { useStores } from '../../support/http/combinations.js';
 import type { Scenario } from '../../support/http/scenario.js';
 import { Tally } from '../../support/http/tally.js';
+import { useServer } from '../../support/use-server.js';
 import { InScenario, payloadOf, scenarioIn } from './support/in-scenario.js';
 import { KnownCallers } from './support/known-callers.js';
-import { startSocketApp, type SocketApp } from './support/socket-app.js';
+import { startSocketApp } from './support/socket-app.js';
 import { socketCombinations, socketPlatforms } from './support/socket-platforms.js';
 
 /** Stands inside of the layer, and does not wait for as long as the handler takes the first time. */
@@ -41,11 +42,10 @@ const stores = useStores();
 describe.each(socketCombinations)(
   'a client that leaves, on $platform with $store',
   ({ platform, store }) => {
-    let app: SocketApp;
     /** Messages whose first begin the store has answered; who waits, asks again. */
     const begun = new Tally();
 
-    beforeAll(async () => {
+    const app = useServer(async () => {
       const counting = stores.fresh(store);
       const begin = counting.begin.bind(counting);
       const seen = new Set<unknown>();
@@ -55,10 +55,8 @@ describe.each(socketCombinations)(
         seen.add(command.token);
         return reply;
       };
-      app = await startSocketApp({ platform, store: counting, gateways: [Payments] });
+      return startSocketApp({ platform, store: counting, gateways: [Payments] });
     });
-
-    afterAll(() => app.close());
 
     /** Its client has left, and its handler is at its gate. */
     async function leftInProgress(): Promise<Scenario> {
@@ -125,11 +123,9 @@ describe.each(socketCombinations)(
 describe.each(socketPlatforms)(
   'a handler on %s that goes on after an interceptor inside of the layer has given up on it',
   (platform) => {
-    let app: SocketApp;
-    beforeAll(async () => {
-      app = await startSocketApp({ platform, store: memoryStore(), gateways: [Payments] });
-    });
-    afterAll(() => app.close());
+    const app = useServer(() =>
+      startSocketApp({ platform, store: memoryStore(), gateways: [Payments] }),
+    );
 
     /** Asks once in vain, and again once the store has been told how the handler ended. */
     async function askTwice(scenario: Scenario, end: IdempotencyEventType) {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it } from '@jest/globals';
 import { Controller, Injectable, Post, type INestApplication } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import {
@@ -20,14 +20,11 @@ import {
   IdempotencyTestingModule,
   type IdempotencyTestingOptions,
 } from 'nestjs-idempotency/testing';
-import { startShop, testShop, type Shop } from './support/shop.js';
+import { useServer } from '../../support/use-server.js';
+import { startShop, testShop } from './support/shop.js';
 
 describe('IdempotencyTestingModule.passThrough()', () => {
-  let shop: Shop;
-  beforeAll(async () => {
-    shop = await startShop(testShop(IdempotencyTestingModule.passThrough()));
-  });
-  afterAll(() => shop.close());
+  const shop = useServer(() => startShop(testShop(IdempotencyTestingModule.passThrough())));
 
   describe.each([
     ['http', 'OrdersController.create'],

@@ -1,25 +1,23 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { platforms } from '../../support/http/combinations.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 import { useBank } from './support/bank.js';
 import { Transfers, TransfersController } from './support/transfers.controller.js';
 
 const bank = useBank();
 
 describe.each(platforms)('Around a transactional handler on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform,
       controllers: [TransfersController],
       providers: [Transfers],
       store: bank.newStore(),
       options: { unitOfWork: bank.unitOfWork, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 },
-    });
-  });
-  afterAll(() => app.close());
+    }),
+  );
 
   it('who repeats it from outside gets a new transaction: the run before leaves nothing', async () => {
     const scenario = app.scenario();

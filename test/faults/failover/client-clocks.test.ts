@@ -1,32 +1,21 @@
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Begin } from '../../../lib/core/idempotency-store.js';
 import { success } from '../../integration/engine/support/worker.js';
 import { until } from '../../integration/redis/support/until.js';
 import { RedisNode } from '../../support/redis-node.js';
 import { driveTimers } from '../../support/standing-time.js';
+import { useServer } from '../../support/use-server.js';
 import { labClaim } from '../store/support/claims.js';
 import type { LedgerWorker } from '../store/support/ledger-worker.js';
 import { FailoverScene } from './support/failover-scene.js';
 
 const HOUR_MS = 3_600_000;
 
-let redis: RedisNode;
 let scene: FailoverScene;
 let alice: LedgerWorker;
 let bob: LedgerWorker;
 
-beforeAll(async () => {
-  redis = await RedisNode.start();
-});
+const redis = useServer(() => RedisNode.start());
 beforeEach(async () => {
   driveTimers(true);
   scene = new FailoverScene();
@@ -38,7 +27,6 @@ afterEach(async () => {
   await scene.stop();
   jest.useRealTimers();
 });
-afterAll(() => redis.stop());
 
 /** Moves the wall clock of this process, with both workers in it; the monotonic one goes on. */
 function setWallClock(aheadMs: number): void {

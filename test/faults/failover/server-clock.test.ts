@@ -1,8 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { success } from '../../integration/engine/support/worker.js';
 import { RedisNode } from '../../support/redis-node.js';
 import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
 import { unavailable } from '../../support/faulty-store.js';
+import { useServer } from '../../support/use-server.js';
 import { labClaim } from '../store/support/claims.js';
 import type { LedgerWorker } from '../store/support/ledger-worker.js';
 import { FailoverScene } from './support/failover-scene.js';
@@ -10,16 +11,15 @@ import { FailoverScene } from './support/failover-scene.js';
 const HOUR_MS = 3_600_000;
 
 describeWithClock("The server's clock", () => {
-  let clock: ServerClock;
-  let redis: RedisNode;
   let scene: FailoverScene;
   let alice: LedgerWorker;
   let bob: LedgerWorker;
 
-  beforeAll(async () => {
-    clock = new ServerClock();
-    redis = await RedisNode.start({ env: clock.env });
-  });
+  const clock = useServer(
+    () => new ServerClock(),
+    (it) => it.remove(),
+  );
+  const redis = useServer(() => RedisNode.start({ env: clock.env }));
   beforeEach(async () => {
     clock.setOffset(0);
     scene = new FailoverScene();
@@ -27,10 +27,6 @@ describeWithClock("The server's clock", () => {
     bob = await scene.worker({ url: redis.url });
   });
   afterEach(() => scene.stop());
-  afterAll(async () => {
-    await redis.stop();
-    clock.remove();
-  });
 
   describe('an hour ahead, all at once', () => {
     it('ends a lease in flight: takeover, told to the second, and superseded, told to the first', async () => {

@@ -1,17 +1,11 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { messagePlanOf } from '../../lab/chaos/messages/arguments.js';
 import { runMessagesOn } from '../../lab/chaos/messages/run-messages.js';
-import type { MessageServers } from '../../lab/faults/messages/message-servers.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
+import { useServer } from '../../support/use-server.js';
 import { MUTANTS } from './mutants.js';
 import { startMessageServers } from './start-servers.js';
 
-let servers: MessageServers;
-
-beforeAll(async () => {
-  servers = await startMessageServers();
-}, START_HOOK_MS);
-afterAll(() => servers.stop());
+const servers = useServer(() => startMessageServers());
 
 describe('the oracle objects to consumers whose library', () => {
   let objections: ReadonlyMap<string, readonly string[]>;

@@ -1,23 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { connect, type Channel, type ChannelModel, type Message } from 'amqplib';
 import { until } from '../../integration/redis/support/until.js';
 import { queueDepth } from '../../support/rabbitmq-queues.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
 import { isTestAll } from '../../support/test-all.js';
 import { expectEachHandledOnce } from '../../lab/faults/messages/expect-each-handled-once.js';
-import type { MessageServers } from '../../lab/faults/messages/message-servers.js';
 import { BrokerRelay } from '../../lab/faults/messages/wire/broker-relay.js';
 import { WireLog } from '../../lab/faults/messages/wire/wire-log.js';
 import { FORGED_TAG, FORGED_TAG_REFUSAL } from '../../lab/faults/messages/worker/settings.js';
+import { useServer } from '../../support/use-server.js';
 import { startMessageServers } from './start-servers.js';
 
-let servers: MessageServers;
-
-beforeAll(async () => {
-  servers = await startMessageServers();
-}, START_HOOK_MS);
-afterAll(() => servers.stop());
+const servers = useServer(() => startMessageServers());
 
 // With mistakes: mutants.all.test.ts.
 describe('consumers on RabbitMQ that are killed and lose their channels', () => {

@@ -1,8 +1,9 @@
-import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { afterEach, beforeEach, expect, it } from '@jest/globals';
 import { loadScripts } from '../../../lib/stores/redis/lua-scripts.js';
 import { withOtherPayload } from '../../integration/engine/support/worker.js';
 import { withClock } from '../../support/injected-clock.js';
 import { useRedis } from '../../support/use-redis.js';
+import { useServer } from '../../support/use-server.js';
 import { labClaim } from './support/claims.js';
 import { DrivenTime } from './support/driven-time.js';
 import { Scene } from './support/scene.js';
@@ -16,14 +17,13 @@ const DRIVEN = `(function()
 end)()`;
 
 const redis = useRedis();
-let time: DrivenTime;
 let scene: Scene;
 let now: number;
 
-beforeAll(() => {
-  time = new DrivenTime();
-});
-afterAll(() => time.remove());
+const time = useServer(
+  () => new DrivenTime(),
+  (it) => it.remove(),
+);
 
 beforeEach(async () => {
   time.start();

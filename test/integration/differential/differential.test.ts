@@ -1,7 +1,8 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { isTestAll } from '../../support/test-all.js';
 import { useRedis } from '../../support/use-redis.js';
+import { useServer } from '../../support/use-server.js';
 import { checkStore } from './check-store.js';
 import { LUA_MISTAKES } from './mutants.js';
 import { redisSubject } from './redis-subject.js';
@@ -9,12 +10,11 @@ import { redisSubject } from './redis-subject.js';
 const runs = isTestAll ? 20_000 : 5_000;
 
 const server = useRedis();
-let redis: Redis;
 
-beforeAll(() => {
-  redis = new Redis(server.url, { maxRetriesPerRequest: 0 });
-});
-afterAll(() => redis.disconnect());
+const redis = useServer(
+  () => new Redis(server.url, { maxRetriesPerRequest: 0 }),
+  (it) => it.disconnect(),
+);
 
 describe('the scripts and the reference state machine', () => {
   it('reply alike and leave the same record, whatever comes in whatever order', async () => {

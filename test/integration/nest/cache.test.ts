@@ -1,15 +1,5 @@
 import { Test, type TestingModule } from '@nestjs/testing';
-import {
-  afterAll,
-  afterEach,
-  beforeAll,
-  beforeEach,
-  describe,
-  expect,
-  it,
-  jest,
-} from '@jest/globals';
-import { Redis } from 'ioredis';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import {
   IdempotencyEvents,
   IdempotencyModule,
@@ -26,7 +16,7 @@ import { CACHE_DEFAULTS } from '../../../lib/core/cache-options.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { startRedis } from '../../support/redis-server.js';
 import { scriptCalls } from '../../support/script-calls.js';
-import { useRedis } from '../../support/use-redis.js';
+import { useRedis, useRedisClient } from '../../support/use-redis.js';
 import { LoggedLines } from './support/logged-lines.js';
 
 let app: TestingModule | undefined;
@@ -95,14 +85,8 @@ describe('around a real Redis', () => {
   const commandTimeoutMs = 5_000;
   const retentionMs = 30_000;
   const server = useRedis();
-  let observer: Redis;
 
-  beforeAll(async () => {
-    observer = new Redis(server.url);
-  });
-  afterAll(async () => {
-    observer.disconnect();
-  });
+  const observer = useRedisClient(server);
   beforeEach(async () => {
     await observer.flushall();
     // The clocks that ages are counted by, and nothing that a client of Redis waits for.

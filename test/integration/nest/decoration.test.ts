@@ -1,5 +1,5 @@
 import { Body, Controller, Param, Post, Put } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { setImmediate } from 'node:timers/promises';
 import {
   currentIdempotencyContext,
@@ -13,7 +13,8 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 
 class Crud {
   @Post()
@@ -78,16 +79,13 @@ class OrdersV2 extends Orders {
 }
 
 describe('@Idempotent() on a class', () => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform: 'express',
       store: memoryStore(),
       controllers: [Orders, Drafts, OrdersV2],
-    });
-  });
-  afterAll(() => app.close());
+    }),
+  );
 
   it.each(['/orders', '/orders/own', '/orders-v2', '/orders-v2/own'])(
     'protects its own and its inherited routes: POST %s',
@@ -207,16 +205,13 @@ class ContextController {
 }
 
 describe('the context of an operation', () => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform: 'express',
       store: memoryStore(),
       controllers: [ContextController],
-    });
-  });
-  afterAll(() => app.close());
+    }),
+  );
 
   it('is the same as a parameter and deep below the handler, with all there is to know', async () => {
     const scenario = app.scenario();

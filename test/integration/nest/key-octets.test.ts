@@ -1,11 +1,12 @@
 import { Controller, Post } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 
 @Controller()
 class KeysController {
@@ -17,12 +18,9 @@ class KeysController {
 }
 
 describe.each(platforms)('the octets of a key on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({ platform, store: memoryStore(), controllers: [KeysController] });
-  });
-  afterAll(() => app.close());
+  const app = useServer(() =>
+    startApp({ platform, store: memoryStore(), controllers: [KeysController] }),
+  );
 
   // To String.prototype.trim() 0xA0 is white space, to HTTP it is not.
   it.each(['80', '85', 'a0', 'ff'])(

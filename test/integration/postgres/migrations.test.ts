@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
 import { StoreConfigurationError } from '../../../lib/core/errors.js';
 import { historySql, MIGRATIONS, migrationSql } from '../../../lib/stores/postgres/migrations.js';
 import { TableName } from '../../../lib/stores/postgres/table-name.js';
 import { usePostgres } from '../../support/use-postgres.js';
+import { useServer } from '../../support/use-server.js';
 import { beginCommand } from '../redis/support/commands.js';
 import { CompiledStore } from './support/compiled-store.js';
 import { ownStore, userPool } from './support/fixture.js';
@@ -16,12 +17,11 @@ const ALL = MIGRATIONS.map(({ id }) => id);
 const AWKWARD = { schema: `the "Shop's" schema`, table: 'Key; DROP TABLE x' };
 
 const server = usePostgres();
-let compiled: CompiledStore;
 
-beforeAll(async () => {
-  compiled = await CompiledStore.compile();
-});
-afterAll(() => compiled.remove());
+const compiled = useServer(
+  () => CompiledStore.compile(),
+  (it) => it.remove(),
+);
 
 describe('The migrations', () => {
   it(`are run once when ${PROCESSES} processes start at once on an empty database`, async () => {

@@ -1,13 +1,14 @@
 import { Controller, InternalServerErrorException, Post } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
+import { useServer } from '../../support/use-server.js';
 
 async function effect(scenario: Scenario) {
   const execution = await scenario.run();
@@ -52,12 +53,9 @@ class ThenableController {
 }
 
 describe.each(platforms)('a handler that returns a thenable on %s', (platform) => {
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({ platform, store: slowStore(), controllers: [ThenableController] });
-  });
-  afterAll(() => app.close());
+  const app = useServer(() =>
+    startApp({ platform, store: slowStore(), controllers: [ThenableController] }),
+  );
 
   it('has run when the thenable is settled: its value is the answer, and is replayed', async () => {
     const scenario = app.scenario();

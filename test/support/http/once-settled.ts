@@ -1,19 +1,14 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { RawResponse } from './raw-response.js';
-import type { Scenario, Sending } from './scenario.js';
 
 /** Longer than any attempt of a test takes to be settled. */
 const PATIENCE_MS = 5_000;
 
 /** Repeats a request until it is no longer "in progress": what became of the attempt before it. */
-export async function onceSettled(
-  scenario: Scenario,
-  path: string,
-  sending: Sending = {},
-): Promise<RawResponse> {
+export async function onceSettled(send: () => Promise<RawResponse>): Promise<RawResponse> {
   const giveUpAt = performance.now() + PATIENCE_MS;
   for (;;) {
-    const response = await scenario.post(path, sending);
+    const response = await send();
     const isInProgress = response.text.includes('idempotency_in_progress');
     if (!isInProgress || performance.now() > giveUpAt) return response;
     await pause(20);

@@ -1,5 +1,6 @@
-import { afterAll, afterEach, beforeAll, beforeEach } from '@jest/globals';
+import { afterEach, beforeEach } from '@jest/globals';
 import { startRedis, type RedisServer } from '../../../support/redis-server.js';
+import { useServer } from '../../../support/use-server.js';
 import { DrivenTime } from './driven-time.js';
 import { Scene } from './scene.js';
 
@@ -11,13 +12,12 @@ export interface UsedScene {
 
 /** One redis-server for the whole test file, and for each test its own workers and ledger, in driven time. */
 export function useScene(...args: string[]): UsedScene {
-  let time: DrivenTime;
-  let redis: RedisServer;
   let scene: Scene;
-  beforeAll(async () => {
-    time = new DrivenTime();
-    redis = await startRedis({ args, env: time.env });
-  });
+  const time = useServer(
+    () => new DrivenTime(),
+    (it) => it.remove(),
+  );
+  const redis = useServer(() => startRedis({ args, env: time.env }));
   beforeEach(() => {
     time.start();
     scene = new Scene(redis.port, { time });
@@ -25,10 +25,6 @@ export function useScene(...args: string[]): UsedScene {
   afterEach(async () => {
     await scene.stop();
     time.stop();
-  });
-  afterAll(async () => {
-    await redis.stop();
-    time.remove();
   });
   return {
     get scene() {
