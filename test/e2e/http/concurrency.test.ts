@@ -4,7 +4,6 @@ import {
   InternalServerErrorException,
   Post,
   StreamableFile,
-  UseInterceptors,
   type CallHandler,
   type ExecutionContext,
   type NestInterceptor,
@@ -87,27 +86,10 @@ class ConcurrencyController {
     );
   }
 
-  // Decorators apply from the bottom: what stands below @Idempotent() is outside of it.
-  @Post('impatient')
-  @Idempotent()
-  @UseInterceptors(TimeoutInterceptor)
-  async timedOutOutside(@InScenario() scenario: Scenario) {
-    const execution = await scenario.run();
-    if (scenario.planned(execution) === 'fail') throw new InternalServerErrorException();
-    return { execution };
-  }
-
-  @Post('impatient-inside')
-  @UseInterceptors(TimeoutInterceptor)
-  @Idempotent()
-  timedOutInside(@InScenario() scenario: Scenario) {
-    return this.timedOutOutside(scenario);
-  }
-
   @Post('impatient-observable')
   @Idempotent()
   timedOutObservable(@InScenario() scenario: Scenario) {
-    return defer(() => this.timedOutOutside(scenario));
+    return defer(() => this.create(scenario));
   }
 }
 
@@ -115,16 +97,10 @@ const stores = useStores();
 
 describe.each(combinations)('at the same time on $platform with $store', ({ platform, store }) => {
   let app: TestApp;
-  let impatientApp: TestApp;
   let crowdedApp: TestApp;
 
   beforeAll(async () => {
     app = await startApp({
-      platform,
-      store: stores.fresh(store),
-      controllers: [ConcurrencyController],
-    });
-    impatientApp = await startApp({
       platform,
       store: stores.fresh(store),
       controllers: [ConcurrencyController],
@@ -139,7 +115,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
   });
 
   afterAll(async () => {
-    for (const each of [app, impatientApp, crowdedApp]) await each.close();
+    for (const each of [app, crowdedApp]) await each.close();
   });
 
   /** Starts a request and returns once its handler runs, held at the scenario's gate. */
@@ -247,16 +223,15 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     expect(scenario.executions).toBe(1);
   });
 
+  // On the route: settlement.test.ts, outside-answers.test.ts and decorators/packages.test.ts.
   describe.each([
-    ['globally, around a promise', '/things', () => impatientApp],
-    ['globally, around an Observable', '/impatient-observable', () => impatientApp],
-    ['on the route, outside of the layer', '/impatient', () => app],
-    ['on the route, inside of the layer', '/impatient-inside', () => app],
-  ])('a timeout bound %s', (_, path, appOf) => {
+    ['a promise', '/things'],
+    ['an Observable', '/impatient-observable'],
+  ])('a timeout bound globally, around %s', (_, path) => {
     it.each([503, 408])(
       'C60c answers %d, the key stays locked, success is never repeated',
       async (status) => {
-        const scenario = appOf().scenario();
+        const scenario = app.scenario();
         scenario.timeout.close();
         const pending = await startHeld(scenario, path, [['X-Timeout-Status', String(status)]]);
         scenario.timeout.open();
@@ -269,7 +244,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     );
 
     it('C60c answers 503, and a handler that fails afterwards frees the key', async () => {
-      const scenario = appOf().scenario();
+      const scenario = app.scenario();
       scenario.plan = ['fail', 'succeed'];
       scenario.timeout.close();
       const pending = await startHeld(scenario, path, [['X-Timeout-Status', '503']]);
