@@ -108,12 +108,6 @@ export class PaymentsResolver {
   chargeByUuid(@InScenario() scenario: Scenario) {
     return charged(scenario, 0);
   }
-
-  @Mutation(() => Charge, nullable)
-  @Idempotent({ required: false })
-  chargeOptionally(@InScenario() scenario: Scenario) {
-    return charged(scenario, 0);
-  }
 }
 
 export async function charged(scenario: Scenario, amount: number): Promise<Charge> {
