@@ -100,21 +100,6 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
     expect(scenario.executions).toBe(0);
   });
 
-  it.each([
-    ['shared', 1],
-    ['ignore', 2],
-  ] as const)('are unknown and allowed with anonymous: %s', async (anonymous, executions) => {
-    await start({ anonymous });
-    const scenario = app.scenario();
-    const [one, other] = [await app.connect(), await app.connect()];
-    await one.ask('pay', payloadOf(scenario));
-    expect(await other.ask('pay', payloadOf(scenario))).toEqual({
-      event: 'paid',
-      data: { execution: executions },
-    });
-    expect(scenario.executions).toBe(executions);
-  });
-
   it('are whom the option "scope" names', async () => {
     const scope = async (context: ExecutionContext) => [
       context.switchToWs().getData<{ tenant: string }>().tenant,
@@ -142,16 +127,5 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
       data: { code: 'idempotency_key_reused' },
     });
     expect(scenario.executions).toBe(1);
-  });
-
-  it('have a key for each operation otherwise', async () => {
-    await start();
-    const scenario = app.scenario();
-    const client = await app.connect('alice');
-    await client.ask('pay', payloadOf(scenario));
-    expect(await client.ask('refund', payloadOf(scenario))).toEqual({
-      event: 'refunded',
-      data: { execution: 2 },
-    });
   });
 });

@@ -52,12 +52,6 @@ class Payments extends KnownCallers {
     await scenario.run();
   }
 
-  @SubscribeMessage('wait-and-pay')
-  @Idempotent({ whenInProgress: 'wait', waitTimeoutMs: 60_000 })
-  async waitAndPay(@InScenario() scenario: Scenario) {
-    return { event: 'paid', data: await scenario.answer() };
-  }
-
   @SubscribeMessage('pay-with-or-without')
   @Idempotent({ required: false })
   async payWithOrWithout(@InScenario() scenario: Scenario) {
@@ -78,12 +72,6 @@ class Payments extends KnownCallers {
   async follow(@InScenario() scenario: Scenario, @MessageBody('endless') endless: boolean) {
     const first = of({ event: 'followed', data: await scenario.run() });
     return endless ? concat(first, NEVER) : first;
-  }
-
-  @SubscribeMessage('pay-in-secret')
-  @Idempotent({ storeBody: false })
-  async payInSecret(@InScenario() scenario: Scenario) {
-    return { event: 'paid', data: await scenario.answer() };
   }
 
   /** Answers that came before it are there when its own is. */
@@ -180,23 +168,6 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     expect(scenario.executions).toBe(1);
   });
 
-  it('has concurrent duplicates wait for the first answer, if it is told to', async () => {
-    const scenario = app.scenario();
-    scenario.gate.close();
-    const clients = await Promise.all(Array.from({ length: 5 }, () => app.connect('alice')));
-    const answers = clients.flatMap((client) => {
-      client.send('wait-and-pay', payloadOf(scenario));
-      client.send('wait-and-pay', payloadOf(scenario));
-      return [client.next(), client.next()];
-    });
-    await scenario.started.reached(1);
-    scenario.gate.open();
-    for (const answer of await Promise.all(answers)) {
-      expect(answer).toEqual({ event: 'paid', data: { execution: 1 } });
-    }
-    expect(scenario.executions).toBe(1);
-  });
-
   it('refuses another payload under the same key, and keeps the first answer', async () => {
     const scenario = app.scenario();
     const client = await app.connect('alice');
@@ -270,20 +241,6 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     expect(await client.ask('follow', endless)).toEqual(followed(2));
     expect(await client.ask('follow', payloadOf(scenario))).toEqual(followed(3));
     expect(await client.ask('follow', payloadOf(scenario))).toEqual(followed(3));
-  });
-
-  it('keeps only the fact, if it is told to', async () => {
-    const scenario = app.scenario();
-    const client = await app.connect('alice');
-    expect(await client.ask('pay-in-secret', payloadOf(scenario))).toEqual({
-      event: 'paid',
-      data: { execution: 1 },
-    });
-    expect(await client.ask('pay-in-secret', payloadOf(scenario))).toMatchObject({
-      event: 'exception',
-      data: { code: 'idempotency_response_not_kept' },
-    });
-    expect(scenario.executions).toBe(1);
   });
 
   it('takes the key that the option "key" finds, and compares the whole payload', async () => {
