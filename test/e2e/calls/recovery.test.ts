@@ -47,13 +47,6 @@ class Payments {
     const { attempt, isTakeover } = requireIdempotencyContext();
     return { attempt, isTakeover };
   }
-
-  @Idempotent({ key: (id: string) => id, leaseMs: LEASE_MS, onTakeover: 'reject' })
-  async neverAgain(_id: string) {
-    this.ledger.begun.add();
-    await this.ledger.gate.pass();
-    return 'done';
-  }
 }
 
 let now: number;
@@ -90,34 +83,6 @@ describe('a method whose owner did not come back', () => {
     const { key } = await abandon(store, OPERATION);
     now += LEASE_MS;
     expect(await payments.settle(key)).toEqual({ attempt: 2, isTakeover: true });
-  });
-
-  it('gives the outcome of the one that took over to both, also to the late owner', async () => {
-    const id = randomUUID();
-    ledger.gate.close();
-    const first = owner.nest.get(Payments).settle(id);
-    await ledger.begun.reached(1);
-    now += LEASE_MS;
-    const second = payments.settle(id);
-    await ledger.begun.reached(2);
-    ledger.gate.open();
-    const [late, taker] = await Promise.all([first, second]);
-    expect(late).toEqual(taker);
-  });
-
-  it('is not run again with "reject"', async () => {
-    const id = randomUUID();
-    ledger.gate.close();
-    const first = owner.nest.get(Payments).neverAgain(id);
-    await ledger.begun.reached(1);
-    now += LEASE_MS;
-    await expect(payments.neverAgain(id)).rejects.toMatchObject({
-      code: 'idempotency_outcome_unknown',
-      retryable: false,
-    });
-    ledger.gate.open();
-    await first;
-    expect(ledger.begun.count).toBe(1);
   });
 });
 
