@@ -1,16 +1,18 @@
 import { createHash } from 'node:crypto';
 import { loadScripts, type LuaScripts } from '../../lib/stores/redis/lua-scripts.js';
 import type { PlantedMistake } from '../support/planted-mistake.js';
-import { lateAfterTimeout } from './store/scenarios/late-after-timeout.js';
-import { lateBegin } from './store/scenarios/late-begin.js';
-import { lateHeartbeat } from './store/scenarios/late-heartbeat.js';
-import { lateOwner } from './store/scenarios/late-owner.js';
-import { lateRelease } from './store/scenarios/late-release.js';
-import { longRun } from './store/scenarios/long-run.js';
-import { lostBegin } from './store/scenarios/lost-begin.js';
-import { otherBody } from './store/scenarios/other-body.js';
-import { outOfMemory } from './store/scenarios/out-of-memory.js';
-import { vanishedRecord } from './store/scenarios/vanished-record.js';
+import {
+  lateAfterTimeout,
+  lateBegin,
+  lateHeartbeat,
+  lateOwner,
+  lateRelease,
+  longRun,
+  lostBegin,
+  otherBody,
+  outOfMemory,
+  vanishedRecord,
+} from './store/scenarios.js';
 import type { Scenario } from './store/support/verdict.js';
 
 /** A rule of the protocol that is left out of one script, and the scenario that has to notice. */

@@ -1,8 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
-import { lateAfterTimeout } from './scenarios/late-after-timeout.js';
-import { lateBegin } from './scenarios/late-begin.js';
-import { lateHeartbeat } from './scenarios/late-heartbeat.js';
+import { lateAfterTimeout, lateBegin, lateHeartbeat } from './scenarios.js';
 import { labClaim } from './support/claims.js';
 import { useScene } from './support/use-scene.js';
 

@@ -2,7 +2,7 @@ import { expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
 import type { AimedFault } from '../../support/redis-proxy/aim.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
-import { lostBegin } from './scenarios/lost-begin.js';
+import { lostBegin } from './scenarios.js';
 import { labClaim } from './support/claims.js';
 import { recordIn } from './support/record-in.js';
 import { useScene } from './support/use-scene.js';

@@ -1,9 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
-import { inWords, success } from '../../integration/engine/support/worker.js';
 import { until } from '../../integration/redis/support/until.js';
-import { outOfMemory } from './scenarios/out-of-memory.js';
-import { vanishedRecord } from './scenarios/vanished-record.js';
+import { outOfMemory, vanishedRecord } from './scenarios.js';
 import { labClaim } from './support/claims.js';
 import { useScene } from './support/use-scene.js';
 
@@ -12,22 +10,6 @@ const used = useScene();
 describeWithClock('FLUSHALL in flight', () => {
   it('is reported by the holder at its end, and its outcome is restored', async () => {
     expect(await vanishedRecord(used.scene)).toEqual([]);
-  });
-
-  it('is noticed by the heartbeat: signal and events say so, once', async () => {
-    const { scene } = used;
-    const worker = await scene.worker();
-    const claim = labClaim();
-    const attempt = await worker.run(claim);
-    const { signal } = attempt;
-    await scene.admin.flushall();
-    await scene.pass(claim.options.leaseMs / 3);
-    await until(() => signal.aborted);
-    expect(signal.reason).toBe('gone');
-    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
-    expect(worker.told).toEqual(['acquired', 'lease_lost', 'record_lost', 'completed']);
-    const other = await scene.worker();
-    expect(inWords(await other.begin(claim))).toMatchObject({ outcome: 'paid' });
   });
 
   it('lets a duplicate run that nobody can warn: the first holder reports it, and answers with the one outcome', async () => {

@@ -1,28 +1,12 @@
 import { expect, it } from '@jest/globals';
-import { failure, inWords, outcomeOf, success } from '../../integration/engine/support/worker.js';
+import { inWords, success } from '../../integration/engine/support/worker.js';
 import { until } from '../../integration/redis/support/until.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
-import { lateOwner } from './scenarios/late-owner.js';
-import { lateRelease } from './scenarios/late-release.js';
-import { longRun } from './scenarios/long-run.js';
+import { lateOwner, lateRelease, longRun } from './scenarios.js';
 import { labClaim } from './support/claims.js';
 import { useScene } from './support/use-scene.js';
 
 const used = useScene();
-
-/** A worker that is cut off in its attempt, until it is told to go on, and one that has taken over. */
-async function overtaken(options: Parameters<typeof labClaim>[0] = {}) {
-  const { scene } = used;
-  const owner = await scene.worker({ connection: { socketTimeout: 300 } });
-  const successor = await scene.worker();
-  const claim = labClaim({ saveTimeoutMs: 10_000, ...options });
-  const attempt = await owner.run(claim);
-  owner.proxy.swallowEverything();
-  await scene.pass(claim.options.leaseMs);
-  const next = await successor.run(claim);
-  owner.proxy.heal();
-  return { scene, owner, successor, claim, attempt, next };
-}
 
 describeWithClock('An attempt with heartbeats', () => {
   it('may take longer than its lease: duplicates stay out', async () => {
@@ -37,49 +21,6 @@ describeWithClock('An attempt that outlives its lease', () => {
 
   it('frees nothing when it fails', async () => {
     expect(await lateRelease(used.scene)).toEqual([]);
-  });
-
-  it('answers with the kept failure of its successor: outcome_diverged', async () => {
-    const { owner, attempt, next } = await overtaken();
-    await next.complete(failure('declined'));
-    const settlement = await attempt.complete(success('paid'));
-    expect(inWords(settlement)).toEqual({ kind: 'other', state: 'failed', outcome: 'declined' });
-    expect(owner.told).toContain('outcome_diverged');
-  });
-
-  it('waits for its successor that is still running, and answers with its outcome', async () => {
-    const { owner, attempt, next, claim } = await overtaken();
-    const settling = attempt.complete(success('paid first'));
-    const isTold = () => owner.store.sentOf('complete').length > 1;
-    await until(isTold);
-    await next.complete(success('paid second'));
-    expect(inWords(await settling)).toMatchObject({ kind: 'other', outcome: 'paid second' });
-    expect(owner.told).toContain('superseded');
-    expect(inWords(await owner.begin(claim))).toMatchObject({ outcome: 'paid second' });
-  });
-
-  it('says in progress when its successor does not end in time', async () => {
-    const { owner, attempt, next, claim } = await overtaken({ waitTimeoutMs: 100 });
-    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'in_progress' });
-    expect(owner.told).toContain('outcome_diverged');
-    expect(await next.complete(success('paid second'))).toEqual({ kind: 'own' });
-    expect(inWords(await owner.begin(claim))).toMatchObject({ outcome: 'paid second' });
-  });
-
-  it('has its success stand when its successor lets go', async () => {
-    const { owner, attempt, next, claim, successor } = await overtaken();
-    await next.release();
-    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
-    expect(owner.eventsOf('completed')).toMatchObject([{ late: true }]);
-    expect(inWords(await successor.begin(claim))).toMatchObject({ outcome: 'paid' });
-  });
-
-  it('buries no effect under a failure when its successor lets go', async () => {
-    const { owner, attempt, next, claim, successor } = await overtaken();
-    await next.release();
-    await attempt.complete(failure('declined'));
-    expect(owner.told).toContain('outcome_diverged');
-    expect(await successor.run(claim)).toMatchObject({ number: 3, isTakeover: true });
   });
 
   it('has its outcome stand when nobody took over', async () => {
@@ -99,8 +40,16 @@ describeWithClock('An attempt that outlives its lease', () => {
   });
 
   it('learns at its next heartbeat that another one has its record', async () => {
-    const { scene, owner, attempt, next, claim } = await overtaken();
+    const { scene } = used;
+    const owner = await scene.worker({ connection: { socketTimeout: 300 } });
+    const successor = await scene.worker();
+    const claim = labClaim({ saveTimeoutMs: 10_000 });
+    const attempt = await owner.run(claim);
     const { signal } = attempt;
+    owner.proxy.swallowEverything();
+    await scene.pass(claim.options.leaseMs);
+    const next = await successor.run(claim);
+    owner.proxy.heal();
     // As soon as it has a connection again.
     await until(async () => {
       await scene.pass(1_000);
@@ -111,34 +60,6 @@ describeWithClock('An attempt that outlives its lease', () => {
     expect(await next.complete(success('paid'))).toEqual({ kind: 'own' });
     await attempt.release();
     expect(inWords(await owner.begin(claim))).toMatchObject({ outcome: 'paid' });
-  });
-});
-
-describeWithClock('A worker that never comes back', () => {
-  it('leaves a key that comes free with the lease: takeover, which says so', async () => {
-    const { successor, next } = await overtaken();
-    expect(next).toMatchObject({ number: 2, isTakeover: true });
-    expect(successor.told.at(-1)).toBe('takeover');
-  });
-
-  it("leaves a key whose outcome is unknown, with onTakeover: 'reject', until it does come back", async () => {
-    const { scene } = used;
-    const owner = await scene.worker({ connection: { socketTimeout: 300 } });
-    const other = await scene.worker();
-    const claim = labClaim({ saveTimeoutMs: 10_000, onTakeover: 'reject' });
-    const attempt = await owner.run(claim);
-    owner.proxy.swallowEverything();
-    expect(await other.begin(claim)).toEqual({ kind: 'reject', reason: 'in_progress' });
-    await scene.pass(claim.options.leaseMs);
-    expect(await other.begin(claim)).toEqual({ kind: 'reject', reason: 'outcome_unknown' });
-    owner.proxy.heal();
-    expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
-    expect(await other.begin(claim)).toEqual({
-      kind: 'replay',
-      state: 'completed',
-      outcome: { ...outcomeOf('paid'), body: Buffer.from('paid') },
-    });
-    expect(other.told).not.toContain('takeover');
   });
 });
 

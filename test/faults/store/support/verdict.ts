@@ -6,15 +6,19 @@ export type Scenario = (scene: Scene) => Promise<string[]>;
 
 /** Gathers what a scenario objects to. */
 export class Verdict {
-  private readonly objections: string[] = [];
+  readonly objections: string[] = [];
 
   expect(what: string, actual: unknown, expected: unknown): void {
     if (isDeepStrictEqual(actual, expected)) return;
     this.objections.push(`${what}: ${inspect(actual)} instead of ${inspect(expected)}`);
   }
+}
 
-  /** All objections, those of the ledger included. */
-  on(scene: Scene): string[] {
-    return [...this.objections, ...scene.objections()];
-  }
+/** The ledger's own objections are part of it. */
+export function scenario(play: (scene: Scene, verdict: Verdict) => Promise<void>): Scenario {
+  return async (scene) => {
+    const verdict = new Verdict();
+    await play(scene, verdict);
+    return [...verdict.objections, ...scene.objections()];
+  };
 }

@@ -1,0 +1,226 @@
+import { withOtherPayload } from '../../integration/engine/support/worker.js';
+import { until } from '../../integration/redis/support/until.js';
+import type { AimedFault } from '../../support/redis-proxy/aim.js';
+import { labClaim } from './support/claims.js';
+import { recordIn } from './support/record-in.js';
+import type { Scene } from './support/scene.js';
+import { scenario, type Verdict } from './support/verdict.js';
+
+/** A begin is on its way for longer than its caller waits, and reaches the server after that. */
+export const lateAfterTimeout = scenario(async (scene, verdict) => {
+  const hasty = await scene.worker();
+  const other = await scene.worker();
+  // From its reply the worker knows the server's clock.
+  await hasty.request(labClaim());
+  const claim = labClaim({ commandTimeoutMs: 300 });
+  const captured = hasty.proxy.capture('begin', 'silence');
+  const refused = await hasty.request(claim);
+  verdict.expect('the caller', 'reason' in refused && refused.reason, 'store_unavailable');
+
+  const [reply] = await (await captured).deliver();
+
+  verdict.expect('the copy was told', reply, 'late');
+  const patient = { ...claim, options: labClaim().options };
+  const next = await other.request(patient);
+  verdict.expect('the next request', next.kind, 'success');
+});
+
+/** A copy of a begin reaches the server when its attempt was released already. */
+export const lateBegin = scenario(async (scene, verdict) => {
+  const worker = await scene.worker();
+  const claim = labClaim();
+  const captured = worker.proxy.capture('begin', 'break');
+  const failed = await worker.request(claim, () => Promise.reject(new Error('declined')));
+  verdict.expect('the first attempt', failed.kind, 'failure');
+
+  const reply = await (await captured).deliver();
+
+  verdict.expect('the copy was told', reply, ['stale_begin']);
+  let attempts: number | undefined;
+  const again = await worker.request(claim, ({ number }) => (attempts = number));
+  verdict.expect('the next request', again.kind, 'success');
+  verdict.expect('its attempt', attempts, 2);
+});
+
+/** A copy of a heartbeat reaches the server when the operation is long over. */
+export const lateHeartbeat = scenario(async (scene, verdict) => {
+  const owner = await scene.worker();
+  const retentionMs = 3_600_000;
+  const claim = labClaim({ retentionMs });
+  const captured = owner.proxy.capture('extend', 'break');
+  await owner.request(claim, async () => {
+    await scene.pass(claim.options.leaseMs / 3);
+    await captured;
+  });
+  const recordOf = async () => {
+    const key = scene.redisKey(claim);
+    return [await scene.admin.get(key), await scene.admin.pexpiretime(key)];
+  };
+  const before = await recordOf();
+
+  const reply = await (await captured).deliver();
+
+  verdict.expect('the copy was told', reply, ['not_in_progress']);
+  verdict.expect('the record', await recordOf(), before);
+  const repeated = await owner.request(claim);
+  verdict.expect('a repetition was answered', repeated.kind, 'success');
+});
+
+/**
+ * An owner is cut off for longer than its lease, another attempt takes over and completes, and only then the owner is
+ * connected again, and its operation comes to `end`.
+ */
+async function overtaken(scene: Scene, verdict: Verdict, end: () => unknown = () => undefined) {
+  const owner = await scene.worker({ connection: { socketTimeout: 300 } });
+  const successor = await scene.worker();
+  const claim = labClaim({ saveTimeoutMs: 10_000 });
+  let stored: string | null = null;
+  const late = await owner.request(claim, async ({ signal }) => {
+    owner.proxy.swallowEverything();
+    await scene.pass(claim.options.leaseMs);
+    const taken = await successor.request(claim);
+    verdict.expect('the successor ran', taken.kind, 'success');
+    await until(() => signal.aborted);
+    stored = await scene.admin.get(scene.redisKey(claim));
+    owner.proxy.heal();
+    return end();
+  });
+  return { owner, successor, claim, late, stored };
+}
+
+/** The owner that was overtaken succeeds. */
+export const lateOwner = scenario(async (scene, verdict) => {
+  const { owner, successor, claim, late, stored } = await overtaken(scene, verdict);
+  const isReplay = 'replayed' in late && late.replayed;
+  verdict.expect('the owner answered with the stored outcome', isReplay, true);
+  const told = new Set(['acquired', 'lease_lost', 'superseded']);
+  verdict.expect('the owner was told', new Set(owner.told), told);
+  verdict.expect('the successor was told', successor.told.at(-2), 'takeover');
+  verdict.expect('the record', await scene.admin.get(scene.redisKey(claim)), stored);
+  const repeated = await successor.request(claim);
+  verdict.expect('a repetition was answered', repeated.kind, 'success');
+});
+
+/** The owner that was overtaken fails, and lets go of what its successor has completed. */
+export const lateRelease = scenario(async (scene, verdict) => {
+  const fail = () => Promise.reject(new Error('declined'));
+  const { owner, successor, claim, late } = await overtaken(scene, verdict, fail);
+  verdict.expect('the owner', late.kind, 'failure');
+  const told = new Set(['acquired', 'lease_lost', 'release_failed']);
+  verdict.expect('the owner was told', new Set(owner.told), told);
+  const repeated = await successor.request(claim);
+  verdict.expect('a repetition', repeated.kind === 'success' && repeated.replayed, true);
+  verdict.expect('effects', scene.ledger.effectsOn(claim).length, 1);
+});
+
+/** An operation takes longer than the lease that it began with, while heartbeats get through. */
+export const longRun = scenario(async (scene, verdict) => {
+  const owner = await scene.worker();
+  const other = await scene.worker();
+  const claim = labClaim();
+
+  const answer = await owner.request(claim, async () => {
+    const { leaseUntil } = await recordIn(scene, claim);
+    for (let beat = 0; beat < 4; beat += 1) await scene.passToHeartbeat(owner, claim);
+    verdict.expect('the first lease is over', (await scene.serverNow()) > leaseUntil, true);
+    const duplicate = await other.request(claim);
+    verdict.expect('a duplicate', 'reason' in duplicate && duplicate.reason, 'in_progress');
+  });
+
+  verdict.expect('the owner answered', answer.kind, 'success');
+  verdict.expect('effects', scene.ledger.effectsOn(claim).length, 1);
+  verdict.expect('the owner was told', owner.told, ['acquired', 'completed']);
+});
+
+/** A begin, or the reply to it, is lost on its way. */
+export const lostBegin = (fault: AimedFault) =>
+  scenario(async (scene, verdict) => {
+    const worker = await scene.worker({ connection: { socketTimeout: 300 } });
+    const claim = labClaim();
+    const aim = worker.proxy.aim('begin', fault);
+    let attempt: { number: number; isTakeover: boolean } | undefined;
+
+    const answer = await worker.request(claim, ({ number, isTakeover }) => {
+      attempt = { number, isTakeover };
+    });
+
+    verdict.expect('lost messages', aim.hits, 1);
+    verdict.expect('the request was answered', answer.kind, 'success');
+    verdict.expect('the attempt', attempt, { number: 1, isTakeover: false });
+    verdict.expect('the worker was told', worker.told, ['acquired', 'completed']);
+    const repeated = await worker.request(claim);
+    verdict.expect('a repetition', repeated.kind === 'success' && repeated.replayed, true);
+  });
+
+/** A key is used for another payload, while the first one is in flight and after it. */
+export const otherBody = scenario(async (scene, verdict) => {
+  const worker = await scene.worker();
+  const claim = labClaim();
+  const reuse = async (when: string) => {
+    const refused = await worker.begin(withOtherPayload(claim));
+    verdict.expect(`the reuse ${when}`, refused, { kind: 'reject', reason: 'mismatch' });
+  };
+
+  const first = await worker.request(claim, () => reuse('in flight'));
+  const record = await scene.admin.get(scene.redisKey(claim));
+  await reuse('afterwards');
+
+  verdict.expect('the first one', first.kind, 'success');
+  verdict.expect('the record', await scene.admin.get(scene.redisKey(claim)), record);
+  const repeated = await worker.request(claim);
+  verdict.expect('its repetition', repeated.kind === 'success' && repeated.replayed, true);
+  verdict.expect('effects', scene.ledger.effectsOn(claim).length, 1);
+});
+
+/** Redis reaches `maxmemory` while one operation runs and another one is about to fail. */
+export const outOfMemory = scenario(async (scene, verdict) => {
+  const worker = await scene.worker();
+  const failingWorker = await scene.worker();
+  const options = { commandTimeoutMs: 2_000, saveTimeoutMs: 1_000 };
+  const [running, failing, fresh] = [labClaim(options), labClaim(options), labClaim(options)];
+
+  const failed = failingWorker.request(failing, async () => {
+    const ran = await worker.request(running, async () => {
+      const { leaseUntil } = await recordIn(scene, running);
+      const beat = worker.proxy.aim('extend', { replyDelayMs: 0 });
+      await scene.admin.config('SET', 'maxmemory', '1', 'maxmemory-policy', 'noeviction');
+      const refused = await worker.request(fresh);
+      verdict.expect('a begin', 'reason' in refused && refused.reason, 'store_unavailable');
+      await scene.pass(running.options.leaseMs / 3);
+      await beat.hit;
+      const renewed = await recordIn(scene, running);
+      verdict.expect('the lease was renewed', renewed.leaseUntil > leaseUntil, true);
+    });
+    verdict.expect('the one that ran', ran.kind, 'success');
+    throw new Error('declined');
+  });
+  verdict.expect('the one that failed', (await failed).kind, 'failure');
+  const replayed = await worker.request(running);
+  verdict.expect('a duplicate', replayed.kind, 'success');
+  await scene.admin.config('SET', 'maxmemory', '0');
+
+  const refusal = ['store_unavailable', 'rejected'];
+  verdict.expect('one worker was told', worker.told, [
+    'acquired',
+    ...refusal,
+    'completed',
+    'replayed',
+  ]);
+  verdict.expect('the other one was told', failingWorker.told, ['acquired', 'released']);
+  const again = await worker.request(failing);
+  verdict.expect('the released key, with memory again', again.kind, 'success');
+});
+
+/** All data is flushed while an operation runs, and nobody repeats it before its end. */
+export const vanishedRecord = scenario(async (scene, verdict) => {
+  const worker = await scene.worker();
+  const claim = labClaim();
+
+  const answer = await worker.request(claim, () => scene.admin.flushall());
+
+  verdict.expect('the answer', 'replayed' in answer && answer.replayed, false);
+  verdict.expect('the worker was told', worker.told, ['acquired', 'record_lost', 'completed']);
+  const repeated = await worker.request(claim);
+  verdict.expect('a repetition', repeated.kind === 'success' && repeated.replayed, true);
+  verdict.expect('effects', scene.ledger.effectsOn(claim).length, 1);
+});
