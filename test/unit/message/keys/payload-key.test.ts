@@ -43,7 +43,19 @@ const name = fc.constantFrom('a', 'b', 'c', 'toJSON', '__proto__');
 const { value: json, object } = fc.letrec<{ value: unknown; object: unknown }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 4, depthIdentifier: 'payload' },
-    fc.constantFrom<unknown>(null, true, 0, 1, '', '1', 'null', '[Object]'),
+    fc.constantFrom<unknown>(
+      null,
+      true,
+      false,
+      0,
+      1,
+      '',
+      '1',
+      'null',
+      '[Object]',
+      '\ud800',
+      '\udfff',
+    ),
     fc.array(tie('value'), { maxLength: 3 }),
     tie('object'),
   ),
@@ -100,123 +112,9 @@ describe('a key derived from the payload', () => {
     );
   });
 
-  it('does not depend on what is not included, wherever it is added', () => {
-    const chosen = { include: ['a', 'b.c', 'c.a.b'] };
-    fc.assert(
-      fc.property(anyPayload, json, (payload, volatile) => {
-        // Below a member that is included as a whole, everything counts.
-        const other = withMembers(
-          payload,
-          (names) => !/^(a|b,c|c,a,b)(,|$)/.test(names.join()) && { x: volatile },
-        );
-        expect(keyOf(other, chosen)).toBe(keyOf(payload, chosen));
-      }),
-    );
-  });
-
-  it('does not depend on what is excluded, wherever it is added', () => {
-    const chosen = { exclude: ['sentAt', 'a.sentAt', 'a.b.sentAt', 'b.trace'] };
-    fc.assert(
-      fc.property(anyPayload, json, (payload, volatile) => {
-        const other = withMembers(payload, (names) => {
-          const at = names.join('.');
-          if (at === '' || at === 'a' || at === 'a.b') return { sentAt: volatile };
-          return at === 'b' && { trace: volatile };
-        });
-        expect(keyOf(other, chosen)).toBe(keyOf(payload, chosen));
-      }),
-    );
-  });
-
-  it('leaves out a nested exclude, and what is beside it counts', () => {
-    const chosen = { include: ['order'], exclude: ['order.sentAt', 'order.items.trace.id'] };
-    const order = {
-      id: 7,
-      sentAt: 1,
-      items: [{ sku: 'a', trace: { id: 1, kind: 'x' } }, { sku: 'b' }],
-    };
-    const key = keyOf({ order }, chosen);
-    const again = structuredClone(order) as any;
-    again.sentAt = { at: 2 };
-    again.items[0].trace.id = 'another';
-    again.items[1].trace = { id: 'new' };
-    // An object that is there has no id, one that is not there has none either: they are told apart.
-    expect(keyOf({ order: again, trace: 3 }, chosen)).not.toBe(key);
-    delete again.items[1].trace;
-    expect(keyOf({ order: again, trace: 3 }, chosen)).toBe(key);
-    again.items[0].trace.kind = 'y';
-    expect(keyOf({ order: again }, chosen)).not.toBe(key);
-  });
-
-  it('depends on the order and on the number of items', () => {
-    const lists = [['a'], ['a', 'a'], ['a', 'b'], ['b', 'a'], ['a,b'], [['a', 'b']], [['a'], 'b']];
-    expect(
-      countKeys(
-        lists.map((items) => ({ items })),
-        { include: ['items'] },
-      ),
-    ).toBe(lists.length);
-    expect(countKeys(lists.map((items) => ({ items })))).toBe(lists.length);
-    const objects = lists.map((skus) => ({ items: skus.map((sku) => ({ sku })) }));
-    expect(countKeys(objects, { include: ['items.sku'] })).toBe(lists.length);
-  });
-
-  it('keeps the place of an item that has none of the members', () => {
-    const lists = [
-      [{ sku: 'a' }],
-      [{ sku: 'a' }, {}],
-      [{}, { sku: 'a' }],
-      [{ sku: 'a' }, 'no object'],
-      ['no object', { sku: 'a' }],
-      [{ sku: 'a' }, { sku: null }],
-      [{ sku: 'a' }, []],
-    ];
-    expect(
-      countKeys(
-        lists.map((items) => ({ items })),
-        { include: ['items.sku'] },
-      ),
-    ).toBe(lists.length);
-  });
-
-  it('tells absent, null, and every kind of value apart', () => {
-    const values: unknown[] = [
-      ...[
-        null,
-        'null',
-        '',
-        0,
-        '0',
-        false,
-        'false',
-        [],
-        {},
-        '[]',
-        '{}',
-        [null],
-        [[]],
-        [{}],
-        'undefined',
-      ],
-      ...[1, '1', true, 'true', [1], ['1'], { 0: 1 }, { length: 0 }, [1, null], 1.5, '1.5', -1],
-      ...[{ b: 1 }, { b: '1' }, { b: null }, { b: [1] }, [{ b: 1 }], { b: { b: 1 } }, { 'b.b': 1 }],
-      ...['\ud800', '\udfff', '\ufffd', '\\ud800', '"', '\\"', '[Object]', '[Array]', '[Circular]'],
-    ];
-    const payloads = [{ id: 1 }, ...values.map((a) => ({ id: 1, a }))];
-    expect(countKeys(payloads, { include: ['id', 'a'] })).toBe(payloads.length);
-    expect(countKeys(payloads)).toBe(payloads.length);
-    expect(countKeys(payloads.map((payload) => [payload]))).toBe(payloads.length);
-  });
-
   it('counts a member that is undefined as absent, as JSON does', () => {
     expect(keyOf({ id: 1, a: undefined })).toBe(keyOf({ id: 1 }));
     expect(keyOf({ id: 1, a: undefined }, { include: ['id', 'a'] })).toBe(keyOf({ id: 1 }));
-  });
-
-  it('tells an array from what is in it', () => {
-    const payloads = [{ a: { b: 1 } }, { a: [{ b: 1 }] }, { a: [[{ b: 1 }]] }, [{ a: { b: 1 } }]];
-    expect(countKeys(payloads, { include: ['a.b'] })).toBe(payloads.length);
-    expect(countKeys([7, [7], '7', ['7'], '[7]'])).toBe(5);
   });
 
   it('knows a member by the path that leads there, and a dot in a name leads nowhere', () => {
@@ -230,29 +128,14 @@ describe('a key derived from the payload', () => {
 
   const nothing: [string, unknown, PayloadSelection][] = [
     ['nothing came', undefined, {}],
-    ['null came', null, {}],
     ['an empty text came', '', {}],
     ['no bytes came', new Uint8Array(), {}],
-    ['an empty object came', {}, {}],
-    ['an empty array came', [], {}],
-    ['none of the members is there', { b: 1 }, { include: ['a', 'b.c'] }],
-    ['none of the members is there, in any item', { items: [{}, 1] }, { include: ['items.sku'] }],
-    ['what is there is null', { a: null, b: 1 }, { include: ['a'] }],
-    ['what is there is empty', { a: '', b: [], c: { d: [{}] } }, { include: ['a', 'b', 'c'] }],
-    ['all is excluded', { sentAt: 1 }, { exclude: ['sentAt'] }],
-    ['what is included is excluded, too', { a: { b: 1 } }, { include: ['a'], exclude: ['a.b'] }],
     ['a text has no members', 'a', { include: ['a'] }],
     ['a number has no members', 7, { include: ['a'] }],
     ['bytes have no members', Buffer.from('{"a":1}'), { include: ['a'] }],
   ];
   it.each(nothing)('is not there where %s', (_, payload, chosen) => {
     expect(keyOf(payload, chosen)).toBeUndefined();
-  });
-
-  it('is there where a member says something, be it no or none', () => {
-    expect(
-      countKeys([{ a: false }, { a: 0 }, { a: [0] }, { a: { b: false } }], { include: ['a'] }),
-    ).toBe(4);
   });
 
   it('counts a payload without members as a whole', () => {
