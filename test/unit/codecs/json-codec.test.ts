@@ -33,18 +33,8 @@ class Node {
 }
 
 describe('jsonCodec()', () => {
+  // Of other values: round-trips.test.ts.
   it.each<[string, unknown]>([
-    ['an object', { id: 7, nested: { list: [1, null, 'ü€😀', true] } }],
-    ['a text', 'paid'],
-    ['an empty text', ''],
-    ['null', null],
-    ['false', false],
-    ['the largest number', Number.MAX_VALUE],
-    ['a lone surrogate', '\ud800'],
-    ['a byte order mark', '\ufeffx'],
-    ['a line separator', '\u2028'],
-    ['members of every name', { '': 1, 'a b': 2, constructor: 3, '10': 4, '\ud800': 5 }],
-    ['a member called __proto__', JSON.parse('{"__proto__":{"a":[1]}}')],
     ['the same object twice', Array(2).fill({ id: 7 })],
     ['1,000 objects inside each other', nested(1_000, (inner) => ({ inner }))],
     ['1,000 arrays inside each other', nested(1_000, (inner) => [inner])],
@@ -145,10 +135,6 @@ describe('jsonCodec()', () => {
   describe('turns into something plain:', () => {
     it('an undefined member, which is left out', () => {
       expect(kept(codec, { a: 1, b: undefined })).toStrictEqual({ a: 1 });
-    });
-
-    it('-0, which becomes 0', () => {
-      expect(kept(codec, [-0])).toStrictEqual([0]);
     });
 
     it('an instance, of which the members are kept', () => {

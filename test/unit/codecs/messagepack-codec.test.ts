@@ -11,40 +11,15 @@ const members = (count: number) =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`m${String(index)}`, index]));
 
 describe('messagePackCodec()', () => {
+  // Of other values: round-trips.test.ts.
   it.each<[string, unknown]>([
-    ['an object', { id: 7, nested: { list: [1, null, 'ü€😀', true] } }],
-    ['an empty object', {}],
-    ['null', null],
-    ['undefined', undefined],
-    ['undefined as member and as item', { a: undefined, list: [undefined] }],
-    ['NaN', NaN],
-    ['the infinities', [Infinity, -Infinity]],
-    ['-0', { a: -0, list: [-0], map: new Map([[1, -0]]) }],
-    ['a Date', { at: new Date(1_700_000_000_123) }],
     ['a Date of a whole second', new Date(7_000)],
     ['the first and the last Date', [new Date(-8.64e15), new Date(8.64e15)]],
     ['a Date before 1970', new Date(-1)],
-    ['a BigInt', { n: 7n }],
     ['the bounds of 64 bits', [-(2n ** 63n), 2n ** 63n - 1n, 2n ** 64n - 1n]],
-    ['a BigInt beyond them', [-(2n ** 63n) - 1n, 2n ** 64n, 10n ** 50n, -(10n ** 50n)]],
     ['a huge BigInt', [2n ** 70_000n, -(2n ** 70_000n)]],
-    [
-      'a Map',
-      new Map<unknown, unknown>([
-        ['a', 1],
-        [7, [2]],
-        [{ id: 7 }, new Map([[null, undefined]])],
-      ]),
-    ],
-    ['an empty Map', new Map()],
-    ['a Set', new Set<unknown>(['a', 7, { id: 7 }, new Set([NaN])])],
-    ['a Map in an object in a Set', new Set([{ map: new Map([['at', new Date(7)]]) }])],
-    ['a Buffer', { bytes: Buffer.from('a') }],
-    ['a Uint8Array', { bytes: Uint8Array.of(0xc1, 0xff) }],
-    ['an empty Buffer', [Buffer.alloc(0)]],
     ['many bytes', { bytes: Buffer.alloc(70_000, 7) }],
     ['a text of every length', [0, 1, 31, 32, 255, 256, 65_535, 65_536].map((n) => 'ü'.repeat(n))],
-    ['a lone surrogate', { text: 'a\ud800b', list: ['\udfff'] }],
     ['a text with a byte order mark', ['\ufeff', `\ufeff${'ü'.repeat(100)}`]],
     [
       'an array with as many items as it takes',
@@ -53,7 +28,6 @@ describe('messagePackCodec()', () => {
     ['an object with as many members as it takes', members(70_000)],
     ['members of every name', { '': 1, 'a b': 2, '10': 3, '\ud800': 4, ['ü'.repeat(100)]: 5 }],
     ['a name with a byte order mark', { [`\ufeff${'x'.repeat(100)}`]: 1 }],
-    ['a member called __proto__', JSON.parse('{"a":{"__proto__":{"b":[1]}}}')],
     ['members that say what an object is', { constructor: 'Acme', toJSON: 1, hasOwnProperty: 2 }],
     [
       'an array of what look like tags',
@@ -73,18 +47,6 @@ describe('messagePackCodec()', () => {
   it('keeps an invalid Date', () => {
     expect(kept(codec, [new Date(NaN)])).toEqual([expect.any(Date)]);
     expect(kept(codec, new Date(NaN)).getTime()).toBeNaN();
-  });
-
-  it('keeps the class of bytes', () => {
-    expect(Buffer.isBuffer(kept(codec, [Buffer.from('a')])[0])).toBe(true);
-    const [bytes] = kept(codec, [new Uint8Array(1)]);
-    expect(Object.getPrototypeOf(bytes)).toBe(Uint8Array.prototype);
-  });
-
-  it('keeps numbers and BigInts apart', () => {
-    expect(
-      kept<unknown[]>(codec, [7, 7n, 2 ** 53, 2n ** 53n]).map((value) => typeof value),
-    ).toEqual(['number', 'bigint', 'number', 'bigint']);
   });
 
   describe('refuses what it would lose, and says what and where:', () => {
