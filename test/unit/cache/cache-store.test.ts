@@ -1,16 +1,9 @@
 import { describe, expect, it, jest } from '@jest/globals';
-import type {
-  BeginReply,
-  Fingerprint,
-  Lease,
-  OwnerToken,
-  TransactionalRecords,
-} from 'nestjs-idempotency';
+import type { BeginReply, TransactionalRecords } from 'nestjs-idempotency';
 import { StoreUnavailableError } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { LRUCache } from 'lru-cache';
 import type { LruCacheConstructor } from '../../../lib/cache/load-lru-cache.js';
-import { NO_FINGERPRINT } from '../../../lib/core/fingerprint.js';
 import {
   heldReply,
   heldRequest,
@@ -21,8 +14,6 @@ import {
 } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { CacheUnderTest, newRecordKey, outcomeOf, RETENTION_MS } from './cache-under-test.js';
-
-const OTHER = 'other content' as Fingerprint;
 
 /** Of a reply that has one. */
 function outcomeIn(reply: BeginReply) {
@@ -52,25 +43,6 @@ describe('a record that the store has said to be finished', () => {
       expect(cache.asked).toBe(1);
     },
   );
-
-  it('is a mismatch for another content, as the store would say', async () => {
-    const cache = new CacheUnderTest();
-    const recordKey = await cache.cached();
-    expect(await cache.begin(recordKey, OTHER)).toEqual({ kind: 'mismatch' });
-    expect(await cache.begin(recordKey, NO_FINGERPRINT)).toEqual({ kind: 'mismatch' });
-    expect(cache.asked).toBe(1);
-    expect(await cache.begin(recordKey)).toMatchObject({ kind: 'completed', fromCache: true });
-  });
-
-  it('whose content is not compared is replayed to all that do not compare, and to nobody else', async () => {
-    const cache = new CacheUnderTest();
-    const recordKey = await cache.cached({ fingerprint: NO_FINGERPRINT });
-    expect(await cache.begin(recordKey, NO_FINGERPRINT)).toMatchObject({ fromCache: true });
-    expect(await cache.begin(recordKey, OTHER)).toEqual({ kind: 'mismatch' });
-    expect(await cache.inner.begin({ ...begunWith(cache), recordKey })).toEqual({
-      kind: 'mismatch',
-    });
-  });
 
   it('has bytes that no caller can change for the next one', async () => {
     const cache = new CacheUnderTest();
@@ -106,28 +78,6 @@ describe('a record that the store has said to be finished', () => {
 });
 
 describe('what is not finished', () => {
-  it('is asked of the store each time: in progress, abandoned, released, mismatch', async () => {
-    const cache = new CacheUnderTest();
-    const { inner, store } = cache;
-    const recordKey = newRecordKey();
-    const begun = await cache.begin(recordKey);
-    expect(begun).toMatchObject({ kind: 'acquired' });
-    const kinds = async (fingerprint?: Fingerprint) => [
-      (await cache.begin(recordKey, fingerprint)).kind,
-      (await cache.begin(recordKey, fingerprint)).kind,
-    ];
-    expect(await kinds()).toEqual(['in_progress', 'in_progress']);
-    expect(await kinds(OTHER)).toEqual(['mismatch', 'mismatch']);
-    cache.pass(1_000);
-    expect(await kinds()).toEqual(['takeover', 'in_progress']);
-    expect(cache.asked).toBe(7);
-    const { token, fence } = inner.sentOf('begin')[5]!;
-    const lease = { recordKey, token, fence: fence ?? 0 } as Lease;
-    await store.release(lease, { tombstoneMs: 1_000, timeoutMs: 1 });
-    expect(await kinds()).toEqual(['acquired', 'in_progress']);
-    expect(cache.asked).toBe(9);
-  });
-
   it('is not known from its completion either: the store is asked once', async () => {
     const cache = new CacheUnderTest();
     const recordKey = await cache.finished();
@@ -149,27 +99,6 @@ describe('what is not finished', () => {
 });
 
 describe('the retention', () => {
-  it('ends when the store says so, and not a millisecond later', async () => {
-    const cache = new CacheUnderTest({ maxAgeMs: 2 * RETENTION_MS });
-    const recordKey = await cache.cached();
-    cache.pass(RETENTION_MS - 1);
-    expect(await cache.begin(recordKey)).toMatchObject({ retentionLeftMs: 1, fromCache: true });
-    cache.pass(1);
-    expect(await cache.begin(recordKey)).toMatchObject({ kind: 'acquired' });
-  });
-
-  it('is not prolonged by asking', async () => {
-    const cache = new CacheUnderTest({ maxAgeMs: 2 * RETENTION_MS });
-    const recordKey = await cache.cached();
-    for (let passed = 0; passed < RETENTION_MS; passed += 500) {
-      expect(await cache.begin(recordKey)).toMatchObject({
-        retentionLeftMs: RETENTION_MS - passed,
-      });
-      cache.pass(500);
-    }
-    expect(await cache.begin(recordKey)).toMatchObject({ kind: 'acquired' });
-  });
-
   it('counts from before the begin was sent, however long its reply took', async () => {
     const cache = new CacheUnderTest({ maxAgeMs: 2 * RETENTION_MS });
     const recordKey = await cache.finished();
@@ -276,26 +205,6 @@ describe('a store that is away', () => {
 });
 
 describe('all that is not begin', () => {
-  it('goes to the store, and comes back as it is', async () => {
-    const cache = new CacheUnderTest();
-    const { inner, store } = cache;
-    const recordKey = await cache.cached();
-    const lease = { recordKey, token: 'a stranger' as OwnerToken, fence: 1 };
-    const timeoutMs = 1;
-    expect(await store.inspect(recordKey, { timeoutMs })).toMatchObject({ state: 'completed' });
-    expect(await store.extend(lease, { leaseMs: 1, recordRetentionMs: 1, timeoutMs })).toEqual({
-      kind: 'lost',
-    });
-    expect(await store.release(lease, { tombstoneMs: 1, timeoutMs })).toEqual({ kind: 'lost' });
-    expect(inner.sent.map(({ step }) => step)).toEqual([
-      'complete',
-      'begin',
-      'inspect',
-      'extend',
-      'release',
-    ]);
-  });
-
   it('passes: open and its warnings, watching, abandoned records, transactions', async () => {
     const cache = new CacheUnderTest();
     const { inner, store } = cache;
@@ -340,9 +249,3 @@ it('the structure of lru-cache that the library declares is that of the package'
   cache.set('a', {}, { size: 7 });
   expect([cache.size, cache.calculatedSize, ...cache.rkeys()]).toEqual([1, 7, 'a']);
 });
-
-/** A begin that compares the content, where the record's own does not. */
-function begunWith(cache: CacheUnderTest) {
-  const [sent] = cache.inner.sentOf('begin');
-  return { ...(sent!.command as Parameters<typeof cache.inner.begin>[0]), fingerprint: OTHER };
-}

@@ -42,18 +42,6 @@ beforeEach(() => void jest.useFakeTimers());
 afterEach(() => void jest.useRealTimers());
 
 describe('a closed circuit', () => {
-  it('lets every command through as it is, and brings back what the store says', async () => {
-    const breaker = new BreakerUnderTest();
-    const lease = breaker.newLease();
-    expect(await breaker.send('begin', lease)).toMatchObject({ kind: 'acquired', attempt: 1 });
-    expect(await breaker.send('extend', lease)).toEqual({ kind: 'ok' });
-    expect(await breaker.send('complete', lease)).toEqual({ kind: 'ok' });
-    expect(await breaker.send('release', lease)).toEqual({ kind: 'not_in_progress' });
-    expect(await breaker.send('inspect', lease)).toMatchObject({ state: 'completed' });
-    expect(breaker.inner.sent.map(({ step }) => step)).toEqual(STEPS);
-    expect(breaker.inner.sentOf('begin')).toMatchObject([{ token: lease.token }]);
-  });
-
   it('brings back the very error of the store', async () => {
     const breaker = new BreakerUnderTest();
     for (const fault of [unavailable, lostRequest, misconfigured]) {
