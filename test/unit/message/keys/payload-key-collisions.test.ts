@@ -99,8 +99,10 @@ it.each(selections)(
     const keys = new Set<string>();
     let silent = 0;
     for (let index = 0; index < count; index += 1) {
-      // An odd factor leaves none out and takes none twice, and a part of them has every value of every member.
-      const number = (index * 7_919) % COMBINATIONS;
+      // An odd factor leaves none out and takes none twice, nor does the shift, without which a part of them would have
+      // no two that differ in the last member alone.
+      const spread = (index * 7_919) % COMBINATIONS;
+      const number = spread ^ (spread >>> 10);
       const found = key(withPayload(payloadOf(number, index)));
       if (digitsOf(number).every((digit) => digit < SILENT)) {
         silent += 1;

@@ -64,7 +64,8 @@ const { value: json, object } = fc.letrec<{ value: unknown; object: unknown }>((
     .map((members) => ofMembers(members)),
 }));
 const anyPayload = fc.oneof(json, object, object, object);
-const path = fc.array(name, { minLength: 1, maxLength: 3 }).map((names) => names.join('.'));
+const names = fc.array(name, { minLength: 1, maxLength: 3 });
+const path = names.map((each) => each.join('.'));
 const selection = fc.record(
   {
     include: fc.array(path, { minLength: 1, maxLength: 3 }),
@@ -73,22 +74,30 @@ const selection = fc.record(
   { requiredKeys: [] },
 );
 
-/** Sets one member to another value, in all objects at the end of some path. */
-const edit = fc.tuple(fc.array(name, { maxLength: 2 }), name, json).map(
-  ([at, member, value]) =>
-    (payload: unknown) =>
-      withMembers(payload, (names) => isDeepStrictEqual(names, at) && { [member]: value }),
-);
+/** Two payloads that differ in one member at the most, which often is a chosen one. */
+const pairs = selection.chain((chosen) => {
+  const paths = [...(chosen.include ?? []), ...(chosen.exclude ?? [])];
+  const at = fc.oneof(names, ...paths.map((each) => fc.constant(each.split('.'))));
+  return fc
+    .record({ at, value: json, object, anywhere: fc.option(anyPayload), isList: fc.boolean() })
+    .map(({ at: [...above], value, object: holder, anywhere, isList }) => {
+      const member = above.pop()!;
+      const payload = anywhere ?? within(above, isList ? [holder] : holder);
+      const edited = withMembers(
+        payload,
+        (found) => isDeepStrictEqual(found, above) && { [member]: value },
+      );
+      return { chosen, payload, edited };
+    });
+});
 
 describe('a key derived from the payload', () => {
   it('is the same for payloads whose counted members are equal, and for no others', () => {
     const seen = { equal: 0, different: 0, without: 0 };
     fc.assert(
-      fc.property(anyPayload, edit, selection, (payload, edited, chosen) => {
-        const [facts, otherFacts] = [payload, edited(payload)].map((one) =>
-          countedFacts(one, chosen),
-        );
-        const [key, otherKey] = [payload, edited(payload)].map((one) => keyOf(one, chosen));
+      fc.property(pairs, ({ chosen, payload, edited }) => {
+        const [facts, otherFacts] = [payload, edited].map((one) => countedFacts(one, chosen));
+        const [key, otherKey] = [payload, edited].map((one) => keyOf(one, chosen));
         expect(key === undefined).toBe(!facts!.some(saysSomething));
         if (key === undefined) {
           seen.without += 1;
@@ -292,6 +301,10 @@ it.each(misconfigured)('%s is refused at once', (_, chosen) => {
   expect(() => payloadKey(chosen as PayloadSelection)).toThrow(IdempotencyOptionsError);
   expect(() => payloadKey(chosen as PayloadSelection)).toThrow(/payloadKey/);
 });
+
+function within(names: readonly string[], value: unknown): unknown {
+  return names.reduceRight((inner, member) => ofMembers([[member, inner]]), value);
+}
 
 /** The payload with more members wherever `added` gives some for the names on the way there. */
 function withMembers(
