@@ -10,11 +10,10 @@ import {
   newRecordKey,
 } from '../../integration/redis/support/commands.js';
 import { RedisCluster } from '../../support/redis-cluster.js';
-import { pipelinedThroughCluster } from './support/pipelined-cluster.js';
 
-/** Fewer for trying out. */
-const FAILOVERS = Number(process.env.FAILOVERS ?? 50);
-const BEGINS = Number(process.env.BEGINS ?? 50_000);
+/** More for a longer look. What believes its replies is refused by integration/redis/shifted-replies, which shifts them by hand. */
+const FAILOVERS = Number(process.env.FAILOVERS ?? 8);
+const BEGINS = Number(process.env.BEGINS ?? 20_000);
 
 const LOOPS = 64;
 const COMMAND_TIMEOUT_MS = 5_000;
@@ -33,23 +32,17 @@ afterEach(async () => {
 });
 afterAll(() => servers.stop());
 
-/** @param isPlanted - the old way of sending, and no look at whose reply it is. */
-function openStores(options: { readonly enableOfflineQueue: boolean }, isPlanted = false) {
+function openStores(options: { readonly enableOfflineQueue: boolean }) {
   return Array.from({ length: 2 }, () => {
     const client = new Cluster(servers.addresses, {
-      enableAutoPipelining: !isPlanted,
+      enableAutoPipelining: true,
       retryDelayOnClusterDown: 0,
       redisOptions: { connectTimeout: 2_000, socketTimeout: 1_000 },
       ...options,
     });
     client.on('error', () => undefined);
     const waitReplicas = { count: 1, timeoutMs: 1_000 };
-    const store = isPlanted
-      ? new RedisIdempotencyStore({
-          client: pipelinedThroughCluster(client, waitReplicas),
-          push: false,
-        })
-      : new RedisIdempotencyStore({ client, push: false, waitReplicas });
+    const store = new RedisIdempotencyStore({ client, push: false, waitReplicas });
     opened.push(async () => {
       await store.close();
       client.disconnect();
@@ -154,14 +147,4 @@ describe('While the primaries of a cluster are replaced again and again', () => 
       expect(replays).toBeGreaterThan(begins / 2);
     },
   );
-
-  it('the run objects to a pipeline through the Cluster whose replies are believed', async () => {
-    const stores = openStores({ enableOfflineQueue: false }, true);
-    const { foreign, begins, failovers } = await underFailovers(
-      stores,
-      (run) => run.foreign.length > 0 || run.failovers >= 4 * FAILOVERS,
-    );
-    console.log(`${String(failovers)} failovers, ${String(begins)} begins: ${String(foreign[0])}`);
-    expect(foreign).not.toEqual([]);
-  });
 });
