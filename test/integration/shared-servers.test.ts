@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { Client } from 'pg';
+import { afterTest } from '../support/after-test.js';
 import { isRunning } from '../support/is-running.js';
 import { newDatabase } from '../support/new-database.js';
 import { Keeper } from '../support/shared-servers/keeper.js';
@@ -18,14 +19,9 @@ async function lend(kind: SharedKind, worker: string): Promise<SharedServer> {
   return (await response.json()) as SharedServer;
 }
 
-const closing: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close();
-});
-
 function clientOf({ url }: SharedServer): Redis {
   const client = new Redis(url, { retryStrategy: () => null });
-  closing.push(() => client.disconnect());
+  afterTest(() => client.disconnect());
   return client;
 }
 
@@ -78,7 +74,7 @@ describe('A server that test files share', () => {
       await ended;
       const found = new Client(url);
       await found.connect();
-      closing.push(() => found.end());
+      afterTest(() => found.end());
       const databases = 'SELECT datname FROM pg_database ORDER BY datname';
       expect((await found.query(databases)).rows.map(({ datname }) => datname as string)).toEqual([
         'postgres',
@@ -106,7 +102,7 @@ describe('A server that test files share', () => {
     'says why it does not start, and is tried again',
     async () => {
       const keeper = new Keeper();
-      closing.push(() => keeper.stop());
+      afterTest(() => keeper.stop());
       const program = process.env.REDIS_SERVER_BIN;
       process.env.REDIS_SERVER_BIN = '/bin/false';
       const asked = keeper.lend('redis', 'one');

@@ -1,9 +1,10 @@
 import { Controller, Inject, Post, type Type } from '@nestjs/common';
 import { ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
 import { REQUEST } from '@nestjs/core';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { afterTest } from '../../support/after-test.js';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
@@ -107,13 +108,10 @@ function mixed(replace: Replace): Type {
   return Mixed;
 }
 
-const closing: (() => Promise<unknown>)[] = [];
-afterEach(() => Promise.all(closing.splice(0).map((close) => close())));
-
 describe.each(platforms)('on %s', (platform) => {
   async function listening(controller: Type) {
     const app = await startApp({ platform, store: memoryStore(), controllers: [controller] });
-    closing.push(() => app.close());
+    afterTest(() => app.close());
     return app;
   }
 

@@ -3,9 +3,10 @@ import { INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import { Mutation, Resolver } from '@nestjs/graphql';
 import { EventPattern } from '@nestjs/microservices';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
-import { afterEach, describe, expect, it, jest } from '@jest/globals';
+import { describe, expect, it, jest } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { afterTest } from '../../support/after-test.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
@@ -15,12 +16,9 @@ import { copyMetadata, Wrapping } from './support/wrapping.js';
 const stripping = Wrapping((run) => run() as unknown, 'lost');
 const copying = Wrapping((run) => run() as unknown);
 
-const closing: (() => Promise<unknown>)[] = [];
-afterEach(() => Promise.all(closing.splice(0).map((close) => close())));
-
 async function initialised(controller: Type, providers: Type[] = []): Promise<CallingApp> {
   const app = await callingApp({ controllers: [controller], providers });
-  closing.push(() => app.nest.close());
+  afterTest(() => app.nest.close());
   return app;
 }
 
@@ -30,7 +28,7 @@ async function listening(controller: Type): Promise<TestApp> {
     store: memoryStore(),
     controllers: [controller],
   });
-  closing.push(() => app.close());
+  afterTest(() => app.close());
   return app;
 }
 

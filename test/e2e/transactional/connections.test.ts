@@ -1,6 +1,7 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
+import { afterTest } from '../../support/after-test.js';
 import { until } from '../../integration/redis/support/until.js';
 import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
@@ -12,11 +13,6 @@ const bank = useBank();
 describe('The connections of transactional operations', () => {
   let app: TestApp;
   let pool: Pool;
-  const opened: (() => Promise<unknown>)[] = [];
-  afterEach(async () => {
-    for (const close of opened.splice(0)) await close();
-  });
-
   async function start(max: number, options: { leaseMs?: number; shutdownTimeoutMs?: number }) {
     pool = openPostgresPool(bank.url, { application_name: 'bank', max });
     app = await startApp({
@@ -32,10 +28,10 @@ describe('The connections of transactional operations', () => {
       },
     });
     const [ownApp, ownPool] = [app, pool];
-    opened.push(
-      () => ownApp.close(),
-      () => ownPool.end(),
-    );
+    afterTest(async () => {
+      await ownApp.close();
+      await ownPool.end();
+    });
   }
 
   it('are given back when one is lost, whatever its handler is waiting for', async () => {

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Cluster } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
@@ -10,6 +10,8 @@ import {
   newRecordKey,
 } from '../../integration/redis/support/commands.js';
 import { RedisCluster } from '../../support/redis-cluster.js';
+import { afterTest } from '../../support/after-test.js';
+import { useServer } from '../../support/use-server.js';
 
 /** More for a longer look. What believes its replies is refused by integration/redis/shifted-replies, which shifts them by hand. */
 const FAILOVERS = Number(process.env.FAILOVERS ?? 8);
@@ -20,17 +22,8 @@ const COMMAND_TIMEOUT_MS = 5_000;
 
 jest.setTimeout(30 * 60_000);
 
-let servers: RedisCluster;
-const opened: (() => unknown)[] = [];
-
-beforeAll(async () => {
-  servers = await RedisCluster.start();
-});
-afterEach(async () => {
-  for (const close of opened.splice(0).reverse()) await close();
-  await servers.untilHealthy();
-});
-afterAll(() => servers.stop());
+const servers = useServer(() => RedisCluster.start());
+afterEach(() => servers.untilHealthy());
 
 function openStores(options: { readonly enableOfflineQueue: boolean }) {
   return Array.from({ length: 2 }, () => {
@@ -43,7 +36,7 @@ function openStores(options: { readonly enableOfflineQueue: boolean }) {
     client.on('error', () => undefined);
     const waitReplicas = { count: 1, timeoutMs: 1_000 };
     const store = new RedisIdempotencyStore({ client, push: false, waitReplicas });
-    opened.push(async () => {
+    afterTest(async () => {
       await store.close();
       client.disconnect();
     });

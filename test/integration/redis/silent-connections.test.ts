@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { BeginReply } from 'nestjs-idempotency';
 import { RedisProxy } from '../../support/redis-proxy.js';
 import { standStill } from '../../support/stand-still.js';
@@ -8,28 +8,20 @@ import { inStandingTime } from '../../support/standing-time.js';
 import { TcpRelay, type Join } from '../../support/tcp-relay.js';
 import { useRedis } from '../../support/use-redis.js';
 import { beginCommand, completeCommand, leaseOf } from './support/commands.js';
-import { ownStore } from './support/fixture.js';
+import { closeAfterTest, ownStore } from './support/fixture.js';
 import { until } from './support/until.js';
 
 const LIMIT_MS = 200;
 const connection = { socketTimeout: LIMIT_MS };
 
 const redis = useRedis();
-const closing: (() => unknown)[] = [];
-
-afterEach(async () => {
-  for (const close of closing.splice(0)) await close();
-});
 
 async function startProxy(): Promise<RedisProxy> {
-  const proxy = await RedisProxy.start(redis.port);
-  closing.push(() => proxy.stop());
-  return proxy;
+  return closeAfterTest(await RedisProxy.start(redis.port));
 }
 
 async function startRelay(join: Join): Promise<TcpRelay> {
-  const relay = await TcpRelay.start(redis.port);
-  closing.push(() => relay.stop());
+  const relay = closeAfterTest(await TcpRelay.start(redis.port));
   relay.tell(join);
   return relay;
 }

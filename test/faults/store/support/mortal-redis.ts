@@ -1,4 +1,4 @@
-import { afterEach } from '@jest/globals';
+import { afterTest } from '../../../support/after-test.js';
 import { until } from '../../../integration/redis/support/until.js';
 import { RedisNode } from '../../../support/redis-node.js';
 import { DrivenTime } from './driven-time.js';
@@ -15,12 +15,6 @@ export interface MortalScene {
   readonly comeBack: () => Promise<void>;
 }
 
-const ending: (() => Promise<unknown>)[] = [];
-
-afterEach(async () => {
-  for (const end of ending.splice(0).reverse()) await end();
-});
-
 /** A scene whose Redis can die and come back, with its records or, `ephemeral`, without them. */
 export async function mortalScene(records: 'durable' | 'ephemeral'): Promise<MortalScene> {
   const time = new DrivenTime();
@@ -31,14 +25,12 @@ export async function mortalScene(records: 'durable' | 'ephemeral'): Promise<Mor
   });
   const scene = new Scene(redis.port, { time });
   const answers = async () => (await scene.admin.ping().catch(() => undefined)) === 'PONG';
-  ending.push(
-    async () => time.remove(),
-    () => redis.stop(),
-    async () => {
-      await scene.stop();
-      time.stop();
-    },
-  );
+  afterTest(async () => {
+    await scene.stop();
+    time.stop();
+    await redis.stop();
+    time.remove();
+  });
   await until(answers);
   return {
     scene,

@@ -1,27 +1,17 @@
-import { afterEach } from '@jest/globals';
 import { Redis, type RedisOptions } from 'ioredis';
 import {
   RedisIdempotencyStore,
   redisStore,
   type OwnConnectionOptions,
 } from 'nestjs-idempotency/redis';
+import { afterTest } from '../../../support/after-test.js';
 
-const opened: (() => unknown)[] = [];
-
-afterEach(async () => {
-  for (const close of opened.splice(0).reverse()) await close();
-});
-
-/** Undone after the test, the last one first. */
-export function closeAfterTest<T extends { stop(): Promise<void> }>(resource: T): T {
-  opened.push(() => resource.stop());
-  return resource;
-}
+export { closeAfterTest } from '../../../support/after-test.js';
 
 /** A store with a connection of its own, which keeps its troubles to itself. */
 export function ownStore(url: string, options: OwnConnectionOptions = {}): RedisIdempotencyStore {
   const store = redisStore({ url, onConnectionError: () => undefined, ...options });
-  opened.push(() => store.close());
+  afterTest(() => store.close());
   return store;
 }
 
@@ -30,6 +20,6 @@ export function userClient(url: string, options: Omit<RedisOptions, 'replyMappin
   // A socket that is closed already would keep the process for two seconds.
   const client = new Redis(url, { disconnectTimeout: 100, ...options });
   client.on('error', () => undefined);
-  opened.push(() => client.disconnect());
+  afterTest(() => client.disconnect());
   return client;
 }
