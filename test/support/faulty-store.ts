@@ -4,23 +4,14 @@ import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
   type Abandoned,
-  type AbandonedPage,
   type Begin,
-  type BeginReply,
   type Complete,
-  type CompleteReply,
   type Extend,
-  type ExtendReply,
-  type IdempotencyRecord,
   type Inspect,
   type Lease,
   type RecordKey,
   type Release,
-  type ReleaseReply,
-  type StopWatching,
   type StoreObserver,
-  type StoreWarning,
-  type Watch,
 } from 'nestjs-idempotency';
 import type { Gate } from './http/gate.js';
 
@@ -110,65 +101,47 @@ export class FaultyStore extends IdempotencyStore {
     return this.sent.filter((command) => command.step === step);
   }
 
-  override open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
+  override open(observer?: StoreObserver) {
     return this.real.open(observer);
   }
 
-  override begin(command: Begin): Promise<BeginReply> {
-    return this.send('begin', command, command.token, undefined, () => this.real.begin(command));
+  override begin(command: Begin) {
+    return this.send('begin', command, command, () => this.real.begin(command));
   }
 
-  override extend(lease: Lease, command: Extend): Promise<ExtendReply> {
-    return this.sendFor('extend', lease, command, () => this.real.extend(lease, command));
+  override extend(lease: Lease, command: Extend) {
+    return this.send('extend', command, lease, () => this.real.extend(lease, command));
   }
 
-  override complete(lease: Lease, command: Complete): Promise<CompleteReply> {
-    return this.sendFor('complete', lease, command, () => this.real.complete(lease, command));
+  override complete(lease: Lease, command: Complete) {
+    return this.send('complete', command, lease, () => this.real.complete(lease, command));
   }
 
-  override release(lease: Lease, command: Release): Promise<ReleaseReply> {
-    return this.sendFor('release', lease, command, () => this.real.release(lease, command));
+  override release(lease: Lease, command: Release) {
+    return this.send('release', command, lease, () => this.real.release(lease, command));
   }
 
-  override inspect(recordKey: RecordKey, command: Inspect): Promise<IdempotencyRecord | undefined> {
-    return this.send('inspect', command, undefined, undefined, () =>
-      this.real.inspect(recordKey, command),
-    );
+  override inspect(recordKey: RecordKey, command: Inspect) {
+    return this.send('inspect', command, {}, () => this.real.inspect(recordKey, command));
   }
 
-  override watch(
-    recordKey: RecordKey,
-    onEnd: () => void,
-    command: Watch,
-  ): Promise<StopWatching | undefined> {
-    return this.pushes
-      ? this.real.watch(recordKey, onEnd, command)
-      : super.watch(recordKey, onEnd, command);
+  override watch(...args: Parameters<IdempotencyStore['watch']>) {
+    return this.pushes ? this.real.watch(...args) : super.watch(...args);
   }
 
-  override abandoned(command: Abandoned): Promise<AbandonedPage | undefined> {
+  override abandoned(command: Abandoned) {
     return this.real.abandoned(command);
   }
 
-  override async close(observer?: StoreObserver): Promise<void> {
+  override async close(observer?: StoreObserver) {
     this.closed = true;
     await this.real.close(observer);
-  }
-
-  private sendFor<Reply>(
-    step: Step,
-    { token, fence }: Lease,
-    command: SentCommand['command'],
-    execute: () => Promise<Reply>,
-  ): Promise<Reply> {
-    return this.send(step, command, token, fence, execute);
   }
 
   private send<Reply>(
     step: Step,
     command: SentCommand['command'],
-    token: string | undefined,
-    fence: number | undefined,
+    { token, fence }: Partial<Lease>,
     execute: () => Promise<Reply>,
   ): Promise<Reply> {
     this.sent.push({ step, at: performance.now(), token, fence, command });
