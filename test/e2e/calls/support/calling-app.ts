@@ -12,6 +12,7 @@ import { LoggedLines } from '../../../integration/nest/support/logged-lines.js';
 export interface CallingApp {
   readonly nest: TestingModule;
   readonly events: IdempotencyEvent[];
+  readonly log: LoggedLines;
 }
 
 /** An application without a server, whose services are called. */
@@ -30,8 +31,9 @@ export async function callingApp(
   @Module({ imports: [IdempotencyModule.forRoot(all), ...imports], ...metadata })
   class AppModule {}
 
+  const log = new LoggedLines();
   const nest = await Test.createTestingModule({ imports: [AppModule] })
-    .setLogger(new LoggedLines())
+    .setLogger(log)
     .compile();
   const events: IdempotencyEvent[] = [];
   nest.get(IdempotencyEvents, { strict: false }).subscribe((event) => events.push(event));
@@ -41,7 +43,7 @@ export async function callingApp(
     await nest.close().catch(() => undefined);
     throw error;
   }
-  return { nest, events };
+  return { nest, events, log };
 }
 
 /** What a promise is rejected with. */

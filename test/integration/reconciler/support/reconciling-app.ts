@@ -1,48 +1,25 @@
-import { Module, type Type } from '@nestjs/common';
-import { Test, type TestingModule } from '@nestjs/testing';
+import type { ModuleMetadata } from '@nestjs/common';
 import {
-  IdempotencyEvents,
-  IdempotencyModule,
   IdempotencyReconciler,
   IdempotencyService,
-  type IdempotencyEvent,
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
-import { LoggedLines } from '../../nest/support/logged-lines.js';
+import { callingApp, type CallingApp } from '../../../e2e/calls/support/calling-app.js';
 
-export interface ReconcilingApp {
-  readonly nest: TestingModule;
+export interface ReconcilingApp extends CallingApp {
   readonly reconciler: IdempotencyReconciler;
   readonly service: IdempotencyService;
-  readonly events: IdempotencyEvent[];
-  readonly log: LoggedLines;
 }
 
-/** An application that reconciles, without routes unless `controllers` says so. */
+/** An application that reconciles, without routes unless `metadata` has controllers. */
 export async function reconcilingApp(
   options: IdempotencyModuleOptions,
-  { controllers = [], providers = [] }: { controllers?: Type[]; providers?: Type[] } = {},
+  metadata: ModuleMetadata = {},
 ): Promise<ReconcilingApp> {
-  @Module({ imports: [IdempotencyModule.forRoot(options)], controllers, providers })
-  class AppModule {}
-
-  const log = new LoggedLines();
-  const nest = await Test.createTestingModule({ imports: [AppModule] })
-    .setLogger(log)
-    .compile();
-  const events: IdempotencyEvent[] = [];
-  nest.get(IdempotencyEvents, { strict: false }).subscribe((event) => events.push(event));
-  try {
-    await nest.init();
-  } catch (error) {
-    await nest.close().catch(() => undefined);
-    throw error;
-  }
+  const app = await callingApp(metadata, options);
   return {
-    nest,
-    reconciler: nest.get(IdempotencyReconciler, { strict: false }),
-    service: nest.get(IdempotencyService, { strict: false }),
-    events,
-    log,
+    ...app,
+    reconciler: app.nest.get(IdempotencyReconciler, { strict: false }),
+    service: app.nest.get(IdempotencyService, { strict: false }),
   };
 }
