@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { OpenConnection } from './open-connection.js';
 import { parseResponse, type RawResponse } from './raw-response.js';
 
 export interface RawRequest {
@@ -69,33 +70,28 @@ export function sendBytes(port: number, method: string, request: Buffer): Pendin
 
 /** A connection that is kept alive: one exchange after the other, each response framed by itself. */
 export class KeepAliveConnection {
-  readonly #socket: Socket;
-  #received = Buffer.alloc(0);
+  readonly #connection: OpenConnection;
 
   constructor(readonly port: number) {
-    this.#socket = connect({ port, host: '127.0.0.1', noDelay: true });
+    this.#connection = new OpenConnection(port);
   }
 
   exchange(request: RawRequest): Promise<RawResponse> {
     return this.exchangeBytes(request.method, encode(request, this.port, 'keep-alive'));
   }
 
-  async exchangeBytes(method: string, request: Buffer): Promise<RawResponse> {
-    this.#socket.write(request);
-    for (;;) {
-      const parsed = parseResponse(this.#received, method);
-      if (parsed !== undefined) {
-        this.#received = this.#received.subarray(parsed.length);
-        if (this.#received.length > 0) throw new Error('the server sent more than one response');
-        return parsed.response;
-      }
-      const [chunk] = (await once(this.#socket, 'data')) as [Buffer];
-      this.#received = Buffer.concat([this.#received, chunk]);
-    }
+  exchangeBytes(method: string, request: Buffer): Promise<RawResponse> {
+    this.#connection.write(request);
+    return this.#connection.next((bytes) => {
+      const parsed = parseResponse(bytes, method);
+      if (parsed === undefined) return undefined;
+      if (parsed.length < bytes.length) throw new Error('the server sent more than one response');
+      return { part: parsed.response, length: parsed.length };
+    });
   }
 
   close(): void {
-    this.#socket.destroy();
+    this.#connection.close();
   }
 }
 
