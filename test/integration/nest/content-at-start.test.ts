@@ -5,7 +5,6 @@ import {
   Head,
   Module,
   Post,
-  UploadedFile,
   UseInterceptors,
   type CallHandler,
   type INestApplication,
@@ -32,6 +31,7 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { platforms, type Platform } from '../../support/http/combinations.js';
+import { declared } from './support/declared.js';
 
 interface Start {
   readonly platform?: Platform;
@@ -74,14 +74,12 @@ class Passing implements NestInterceptor {
   }
 }
 
-@Controller()
-class Payments {
-  @Post()
-  @Idempotent({ fingerprint: 'bytes' })
-  pay() {
-    return 'paid';
-  }
-}
+const parsing = UseInterceptors(FileInterceptor('file'));
+const passing = UseInterceptors(Passing);
+
+const payments = (name: string, options: object = {}) =>
+  declared(name, [Controller()], { pay: [Post(), Idempotent(options)] });
+const Payments = payments('Payments', { fingerprint: 'bytes' });
 
 describe.each(platforms)("C32 fingerprint: 'bytes' on %s", (platform) => {
   it('does not start without raw bodies, and says where to turn them on', async () => {
@@ -91,14 +89,7 @@ describe.each(platforms)("C32 fingerprint: 'bytes' on %s", (platform) => {
   });
 
   it('does not start without raw bodies where it is the default of all routes', async () => {
-    @Controller()
-    class Plain {
-      @Post()
-      @Idempotent()
-      pay() {
-        return 'paid';
-      }
-    }
+    const Plain = payments('Plain');
     const options = { fingerprint: 'bytes' } as const;
     expect(await complaint(Plain, { platform, options })).toContain('Plain.pay');
     expect(await complaint(Plain, { platform, options, rawBody: true })).toBeUndefined();
@@ -182,69 +173,35 @@ describe("C32 fingerprint: 'bytes' on Express", () => {
 });
 
 describe('a start that nothing would be compared after', () => {
+  const bytes = { fingerprint: 'bytes' } as const;
+  const uploads = (methods: Record<string, MethodDecorator[]>) =>
+    declared('Uploads', [Controller()], methods);
+
   it.each([
     ['of the operation', { enabled: false }, {}],
     ['of the module', {}, { enabled: false }],
   ])('does not stop the start where "enabled" %s is false', async (_, ofOperation, options) => {
-    @Controller()
-    class Uploads {
-      @Post('bytes')
-      @Idempotent({ ...ofOperation, fingerprint: 'bytes' })
-      bytes() {
-        return 'paid';
-      }
-
-      @Post('form')
-      @UseInterceptors(FileInterceptor('file'))
-      @Idempotent(ofOperation)
-      form() {
-        return 'uploaded';
-      }
-    }
-    expect(await complaint(Uploads, { options })).toBeUndefined();
-  });
-
-  it('stops the start where a function decides', async () => {
-    @Controller()
-    class Uploads {
-      @Post()
-      @Idempotent({ enabled: () => false, fingerprint: 'bytes' })
-      upload() {
-        return 'uploaded';
-      }
-    }
-    expect(await complaint(Uploads)).toContain('{ rawBody: true }');
+    const type = uploads({
+      bytes: [Post('bytes'), Idempotent({ ...ofOperation, ...bytes })],
+      form: [Post('form'), parsing, Idempotent(ofOperation)],
+    });
+    expect(await complaint(type, { options })).toBeUndefined();
   });
 
   it('does not stop the start on a route of a safe method', async () => {
-    @Controller()
-    class Uploads {
-      @Get()
-      @Idempotent({ fingerprint: 'bytes' })
-      list() {
-        return [];
-      }
-
-      @Head('form')
-      @UseInterceptors(FileInterceptor('file'))
-      @Idempotent()
-      look() {
-        return;
-      }
-    }
-    expect(await complaint(Uploads)).toBeUndefined();
+    const type = uploads({
+      list: [Get(), Idempotent(bytes)],
+      look: [Head('form'), parsing, Idempotent()],
+    });
+    expect(await complaint(type)).toBeUndefined();
   });
 
-  it('stops the start on a route of all methods', async () => {
-    @Controller()
-    class Uploads {
-      @All()
-      @Idempotent({ fingerprint: 'bytes' })
-      any() {
-        return [];
-      }
-    }
-    expect(await complaint(Uploads)).toContain('{ rawBody: true }');
+  it.each([
+    ['where a function decides', Post(), { enabled: () => false }],
+    ['on a route of all methods', All(), {}],
+  ])('stops the start %s', async (_, route, options) => {
+    const type = uploads({ upload: [route, Idempotent({ ...options, ...bytes })] });
+    expect(await complaint(type)).toContain('{ rawBody: true }');
   });
 });
 
@@ -259,20 +216,14 @@ describe("C32 fingerprint: 'bytes' with a plugin of Fastify that keeps raw bodie
   });
 });
 
-describe('C47 a form that is parsed inside of the layer', () => {
-  @Controller()
-  class Uploads {
-    @Post()
-    @UseInterceptors(FileInterceptor('file'))
-    @Idempotent()
-    upload(@UploadedFile() file: unknown) {
-      return typeof file;
-    }
-  }
+/** A route with these decorators, on a class with those. */
+const forms = (ofClass: ClassDecorator[], ...ofMethod: MethodDecorator[]) =>
+  declared('Forms', [Controller(), ...ofClass], { upload: [Post(), ...ofMethod], list: [Get()] });
 
+describe('C47 a form that is parsed inside of the interceptor', () => {
   it.each(platforms)('does not start on %s, and is told the remedy', async (platform) => {
-    const message = await complaint(Uploads, { platform });
-    expect(message).toMatch(/form of Uploads\.upload is parsed inside of the layer/);
+    const message = await complaint(forms([], parsing, Idempotent()), { platform });
+    expect(message).toMatch(/form of Forms\.upload is parsed inside of the layer/);
     expect(message).toMatch(/below @Idempotent\(\)/);
     expect(message).toMatch(/function as the option "fingerprint"/);
   });
@@ -283,107 +234,31 @@ describe('C47 a form that is parsed inside of the layer', () => {
     ['an interceptor of its own', class extends FileInterceptor('file') {}],
     ['an instance', new (FileInterceptor('file'))()],
   ])('does not start with %s', async (_, interceptor) => {
-    @Controller()
-    class Forms {
-      @Post()
-      @UseInterceptors(Passing, interceptor)
-      @Idempotent()
-      upload() {
-        return 'uploaded';
-      }
-    }
-    expect(await complaint(Forms)).toContain('Forms.upload');
+    const type = forms([], UseInterceptors(Passing, interceptor), Idempotent());
+    expect(await complaint(type)).toContain('Forms.upload');
   });
 
   it('does not start with interceptors outside that parse nothing', async () => {
-    @Controller()
-    @UseInterceptors(Passing)
-    class Forms {
-      @Post()
-      @UseInterceptors(FileInterceptor('file'))
-      @Idempotent({ fingerprint: { exclude: ['note'] } })
-      @UseInterceptors(Passing)
-      upload() {
-        return 'uploaded';
-      }
-    }
-    expect(await complaint(Forms)).toContain('Forms.upload');
+    const idempotent = Idempotent({ fingerprint: { exclude: ['note'] } });
+    const type = forms([passing], parsing, idempotent, passing);
+    expect(await complaint(type)).toContain('Forms.upload');
   });
 
   it.each([
     ['a function', () => 'the same'],
     ['nothing', false],
   ] as const)('starts where %s is compared', async (_, fingerprint) => {
-    @Controller()
-    class Forms {
-      @Post()
-      @UseInterceptors(FileInterceptor('file'))
-      @Idempotent({ fingerprint })
-      upload() {
-        return 'uploaded';
-      }
-    }
-    expect(await complaint(Forms)).toBeUndefined();
+    expect(await complaint(forms([], parsing, Idempotent({ fingerprint })))).toBeUndefined();
   });
 });
 
-describe('C47 a form that is parsed outside of the layer starts', () => {
-  it('with the interceptor below the layer', async () => {
-    @Controller()
-    class Forms {
-      @Post()
-      @UseInterceptors(Passing)
-      @Idempotent()
-      @UseInterceptors(FileInterceptor('file'))
-      upload(@UploadedFile() file: unknown) {
-        return typeof file;
-      }
-    }
-    expect(await complaint(Forms)).toBeUndefined();
-  });
-
-  it('with the interceptor on the class', async () => {
-    @Controller()
-    @UseInterceptors(FileInterceptor('file'))
-    class Forms {
-      @Post()
-      @UseInterceptors(Passing)
-      @Idempotent()
-      upload(@UploadedFile() file: unknown) {
-        return typeof file;
-      }
-    }
-    expect(await complaint(Forms)).toBeUndefined();
-  });
-
-  it('with the layer on the class, which stands inside of every method’s interceptors', async () => {
-    @Controller()
-    @Idempotent()
-    class Forms {
-      @Post()
-      @UseInterceptors(FileInterceptor('file'))
-      upload(@UploadedFile() file: unknown) {
-        return typeof file;
-      }
-
-      @Get()
-      list() {
-        return [];
-      }
-    }
-    expect(await complaint(Forms)).toBeUndefined();
-  });
-
-  it('by middleware or by an interceptor that nobody knows', async () => {
-    @Controller()
-    class Forms {
-      @Post()
-      @UseInterceptors(Passing)
-      @Idempotent()
-      upload(@UploadedFile() file: unknown) {
-        return typeof file;
-      }
-    }
-    expect(await complaint(Forms)).toBeUndefined();
+describe('C47 a form that is parsed outside of the interceptor starts', () => {
+  it.each([
+    ['below @Idempotent()', forms([], passing, Idempotent(), parsing)],
+    ['on the class', forms([parsing], passing, Idempotent())],
+    ['on the method, where @Idempotent() stands on the class', forms([Idempotent()], parsing)],
+    ['by middleware or by an unknown interceptor', forms([], passing, Idempotent())],
+  ])('%s', async (_, type) => {
+    expect(await complaint(type)).toBeUndefined();
   });
 });

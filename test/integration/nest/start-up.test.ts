@@ -1,7 +1,6 @@
 import { Controller, Get, Post, Sse, type Type } from '@nestjs/common';
 import { Test } from '@nestjs/testing';
 import { describe, expect, it } from '@jest/globals';
-import { EMPTY } from 'rxjs';
 import {
   Idempotent,
   IdempotencyModule,
@@ -10,6 +9,7 @@ import {
   type IdempotencyModuleOptions,
 } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
+import { declared } from './support/declared.js';
 
 /** Starts an application, and ends it where it did start. */
 async function start(
@@ -40,19 +40,13 @@ async function refusal(starting: Promise<void>): Promise<string> {
   return (error as Error).message;
 }
 
-@Controller('payments')
-class Payments {
-  @Post()
-  @Idempotent()
-  pay() {
-    return 'paid';
-  }
-
-  @Get()
-  list() {
-    return [];
-  }
-}
+/** A controller whose route POST, `pay`, has these options. */
+const paying = (name: string, options: object = {}, path = name) =>
+  declared(name, [Controller(path)], { pay: [Post(), Idempotent(options)] });
+const Payments = declared('Payments', [Controller('payments')], {
+  pay: [Post(), Idempotent()],
+  list: [Get()],
+});
 
 describe('an application', () => {
   it('starts with what is right', async () => {
@@ -105,97 +99,47 @@ describe('an application', () => {
 });
 
 describe('a route stops the start', () => {
-  it('with a bad option', async () => {
-    @Controller()
-    class Bad {
-      @Post()
-      @Idempotent({ leaseMs: 10 })
-      pay() {
-        return 'paid';
-      }
-    }
-    expect(await refusal(start([Bad]))).toContain('"leaseMs"');
-  });
-
-  it('with a bad option on its class', async () => {
-    @Controller()
-    @Idempotent({ replayHeader: 'not a name' })
-    class Bad {
-      @Post()
-      pay() {
-        return 'paid';
-      }
-    }
-    expect(await refusal(start([Bad]))).toContain('"replayHeader"');
-  });
-
-  it('with a name that is no option, or one of the module only', async () => {
-    for (const name of ['lease', 'store', 'maxWaiters']) {
-      @Controller()
-      class Bad {
-        @Post()
-        @Idempotent({ [name]: 1 })
-        pay() {
-          return 'paid';
-        }
-      }
-      expect(await refusal(start([Bad]))).toContain(`"${name}" is not an option of @Idempotent()`);
-    }
+  it.each<[string, Type, string]>([
+    ['with a bad option', paying('Bad', { leaseMs: 10 }), '"leaseMs"'],
+    [
+      'with a bad option on its class',
+      declared('Bad', [Controller(), Idempotent({ replayHeader: 'not a name' })], {
+        pay: [Post()],
+      }),
+      '"replayHeader"',
+    ],
+    ...['lease', 'store', 'maxWaiters'].map((name): [string, Type, string] => [
+      `with "${name}", which is no option of a route`,
+      paying('Bad', { [name]: 1 }),
+      `"${name}" is not an option of @Idempotent()`,
+    ]),
+  ])('%s', async (_, type, message) => {
+    expect(await refusal(start([type]))).toContain(message);
   });
 
   it('with options that are right by themselves and wrong together', async () => {
-    @Controller()
-    class Bad {
-      @Post()
-      @Idempotent({ leaseMs: 60_000 })
-      pay() {
-        return 'paid';
-      }
-    }
-    expect(await refusal(start([Bad], { maxExecutionMs: 30_000 }))).toContain('"maxExecutionMs"');
+    const starting = start([paying('Bad', { leaseMs: 60_000 })], { maxExecutionMs: 30_000 });
+    expect(await refusal(starting)).toContain('"maxExecutionMs"');
   });
 
   it('when it is an @Sse() route', async () => {
-    @Controller()
-    class Stream {
-      @Sse('events')
-      @Idempotent()
-      events() {
-        return EMPTY;
-      }
-    }
-    const message = await refusal(start([Stream]));
+    const type = declared('Stream', [Controller()], { events: [Sse('events'), Idempotent()] });
+    const message = await refusal(start([type]));
     expect(message).toContain('Stream.events');
     expect(message).toContain('@Sse()');
   });
 
   it('when its operation has the name of another one', async () => {
-    @Controller('refunds')
-    class Refunds {
-      @Post()
-      @Idempotent({ operation: 'Payments.pay' })
-      refund() {
-        return 'refunded';
-      }
-    }
-    const message = await refusal(start([Payments, Refunds]));
+    const message = await refusal(
+      start([Payments, paying('Refunds', { operation: 'Payments.pay' })]),
+    );
     expect(message).toContain('"Payments.pay"');
-    expect(message).toContain('Refunds.refund');
+    expect(message).toContain('Refunds.pay');
   });
 
   it('when its class has the name of another one', async () => {
-    const Namesake = (() => {
-      @Controller('namesake')
-      class Payments {
-        @Post()
-        @Idempotent()
-        pay() {
-          return 'paid';
-        }
-      }
-      return Payments;
-    })();
-    expect(await refusal(start([Payments, Namesake]))).toContain('"Payments.pay"');
+    const namesake = paying('Payments', {}, 'namesake');
+    expect(await refusal(start([Payments, namesake]))).toContain('"Payments.pay"');
   });
 
   it('when two classes inherit it under one name', async () => {
@@ -239,7 +183,7 @@ describe('a route stops the start', () => {
 
 describe('@Idempotent() is refused where it stands', () => {
   const decorate = (descriptor: PropertyDescriptor | undefined) => () =>
-    Idempotent()(Payments.prototype, 'total', descriptor!);
+    Idempotent()(Payments.prototype as object, 'total', descriptor!);
 
   it.each([
     ['a property', undefined],

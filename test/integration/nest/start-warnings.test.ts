@@ -7,14 +7,15 @@ import {
   RequestMethod,
   Res,
   Sse,
+  type ControllerOptions,
   type INestApplication,
   type Type,
 } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { afterEach, describe, expect, it } from '@jest/globals';
-import { EMPTY } from 'rxjs';
 import { Idempotent, IdempotencyModule } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
+import { declared } from './support/declared.js';
 import { LoggedLines } from './support/logged-lines.js';
 
 let app: INestApplication | undefined;
@@ -54,139 +55,69 @@ async function said(...controllers: Type[]): Promise<string[]> {
   return lines.own;
 }
 
+const things = (methods: Record<string, MethodDecorator[]>, ...ofClass: ClassDecorator[]) =>
+  declared('Things', [Controller('things'), ...ofClass], methods);
+
 describe('@Idempotent() on a class', () => {
   it('leaves streams of events and other safe routes alone', async () => {
-    @Idempotent({ operation: 'things.make', onTakeover: () => 'run' })
-    @Controller('things')
-    class Things {
-      @Sse('events')
-      events() {
-        return EMPTY;
-      }
-
-      @Get()
-      list(@Res() reply: { send(body: unknown): void }) {
-        reply.send([]);
-      }
-
-      @Post()
-      make() {
-        return 'made';
-      }
-    }
-    expect(await said(Things)).toEqual([]);
+    const idempotent = Idempotent({ operation: 'things.make', onTakeover: () => 'run' });
+    const type = things({ events: [Sse('events')], list: [Get()], make: [Post()] }, idempotent);
+    // By it, the answer is the route's own.
+    Res()(type.prototype as object, 'list', 0);
+    expect(await said(type)).toEqual([]);
   });
 
   it('does not start with a stream that is read by POST', async () => {
-    @Idempotent()
-    @Controller('things')
-    class Things {
-      @Sse('events', { method: RequestMethod.POST })
-      events() {
-        return EMPTY;
-      }
-    }
-    await expect(said(Things)).rejects.toThrow('Things.events is an @Sse() route');
+    const stream = Sse('events', { method: RequestMethod.POST });
+    const message = 'Things.events is an @Sse() route';
+    await expect(said(things({ events: [stream] }, Idempotent()))).rejects.toThrow(message);
   });
 });
 
 describe('a warning at the start', () => {
   it('tells of @Idempotent() on methods whose requests are never protected', async () => {
-    @Controller('things')
-    class Things {
-      @Get(':id')
-      @Idempotent()
-      find() {
-        return 'found';
-      }
-
-      @Head()
-      @Idempotent()
-      look() {
-        return 'seen';
-      }
-
-      @Get()
-      @Idempotent({ enabled: false })
-      list() {
-        return [];
-      }
-    }
-    expect(await said(Things)).toEqual([
+    const type = things({
+      find: [Get(':id'), Idempotent()],
+      look: [Head(), Idempotent()],
+      list: [Get(), Idempotent({ enabled: false })],
+    });
+    expect(await said(type)).toEqual([
       expect.stringMatching(/^warn: .*Things\.find \(GET \/things\/:id, in Module0\).*no effect/),
       expect.stringMatching(/^warn: .*Things\.look \(HEAD \/things, in Module0\).*no effect/),
     ]);
   });
 
   it('tells of two that have different options', async () => {
-    @Idempotent({ required: false })
-    @Controller('things')
-    class Things {
-      @Post('twice')
-      @Idempotent({ leaseMs: 10_000 })
-      @Idempotent({ leaseMs: 20_000 })
-      twice() {
-        return 'made';
-      }
-
-      @Post('alike')
-      @Idempotent({ leaseMs: 10_000 })
-      @Idempotent({ leaseMs: 10_000 })
-      alike() {
-        return 'made';
-      }
-    }
-    expect(await said(Things)).toEqual([
+    const leases = (...each: number[]) => each.map((leaseMs) => Idempotent({ leaseMs }));
+    const methods = {
+      twice: [Post('twice'), ...leases(10_000, 20_000)],
+      alike: [Post('alike'), ...leases(10_000, 10_000)],
+    };
+    expect(await said(things(methods, Idempotent({ required: false })))).toEqual([
       expect.stringMatching(/^warn: .*Things\.twice more than once, with different options/),
     ]);
   });
 
   it('tells once of a class that two modules have', async () => {
-    @Controller('things')
-    class Things {
-      @Get()
-      @Idempotent()
-      find() {
-        return 'found';
-      }
-    }
-    expect(await said(Things, Things)).toEqual([expect.stringContaining('in Module0 and Module1')]);
+    const type = things({ find: [Get(), Idempotent()] });
+    expect(await said(type, type)).toEqual([expect.stringContaining('in Module0 and Module1')]);
   });
 });
 
 describe('two controllers of one name', () => {
+  const controller = (options: ControllerOptions, path: string) =>
+    declared('Things', [Controller(options)], { make: [Post(path), Idempotent()] });
+
   it('are told apart by path and module', async () => {
-    const controllerAt = (path: string) => {
-      @Controller(path)
-      class Things {
-        @Post('made')
-        @Idempotent()
-        make() {
-          return 'made';
-        }
-      }
-      return Things;
-    };
-    await expect(said(controllerAt('v1'), controllerAt('v2'))).rejects.toThrow(
+    const types = ['v1', 'v2'].map((path) => controller({ path }, 'made'));
+    await expect(said(...types)).rejects.toThrow(
       'Two operations are named "Things.make": Things.make (POST /v1/made, in Module0) and Things.make (POST /v2/made, in Module1).',
     );
   });
-});
 
-describe('two versions of a controller', () => {
-  it('are told apart by them', async () => {
-    const controllerOf = (version: string | string[]) => {
-      @Controller({ path: 'things', version })
-      class Things {
-        @Post()
-        @Idempotent()
-        make() {
-          return 'made';
-        }
-      }
-      return Things;
-    };
-    await expect(said(controllerOf('1'), controllerOf(['2', '3']))).rejects.toThrow(
+  it('are told apart by their versions', async () => {
+    const types = ['1', ['2', '3']].map((version) => controller({ path: 'things', version }, ''));
+    await expect(said(...types)).rejects.toThrow(
       'Things.make (POST /things (version 1), in Module0) and Things.make (POST /things (version 2, 3), in Module1).',
     );
   });

@@ -27,6 +27,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { idempotentFetch } from 'nestjs-idempotency/client';
+import { declared } from './support/declared.js';
 import { LoggedLines } from './support/logged-lines.js';
 
 type Decorate = MethodDecorator & ClassDecorator;
@@ -37,40 +38,25 @@ interface Place {
   readonly type: (...decorators: Decorate[]) => Type;
 }
 
+const orders = (ofClass: ClassDecorator, ofMethod: MethodDecorator[], on: Decorate[]) =>
+  declared('Orders', [ofClass], { create: [...on, ...ofMethod] });
+
 const places: Readonly<Record<string, Place>> = {
-  route: { of: 'controllers', type: (...on) => declared(Controller(), Post(), on) },
+  route: { of: 'controllers', type: (...on) => orders(Controller(), [Post()], on) },
   'message handler': {
     of: 'controllers',
-    type: (...on) => declared(Controller(), EventPattern('created') as MethodDecorator, on),
+    type: (...on) => orders(Controller(), [EventPattern('created') as MethodDecorator], on),
   },
   gateway: {
     of: 'providers',
-    type: (...on) => declared(WebSocketGateway(), SubscribeMessage('create'), on),
+    type: (...on) => orders(WebSocketGateway(), [SubscribeMessage('create')], on),
   },
   resolver: {
     of: 'providers',
-    type: (...on) =>
-      declared(
-        Resolver(),
-        Mutation(() => String),
-        on,
-      ),
+    type: (...on) => orders(Resolver(), [Mutation(() => String)], on),
   },
-  service: { of: 'providers', type: (...on) => declared(Injectable(), () => undefined, on) },
+  service: { of: 'providers', type: (...on) => orders(Injectable(), [], on) },
 };
-
-function declared(ofClass: ClassDecorator, ofMethod: MethodDecorator, on: Decorate[]): Type {
-  class Orders {
-    create() {
-      return 'created';
-    }
-  }
-  const descriptor = Object.getOwnPropertyDescriptor(Orders.prototype, 'create')!;
-  for (const decorate of [ofMethod, ...on]) decorate(Orders.prototype, 'create', descriptor);
-  Object.defineProperty(Orders.prototype, 'create', descriptor);
-  ofClass(Orders);
-  return Orders;
-}
 
 const apps: { close(): Promise<void> }[] = [];
 
