@@ -128,4 +128,15 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
     });
     expect(scenario.executions).toBe(1);
   });
+
+  it('have a key for each operation otherwise', async () => {
+    await start();
+    const scenario = app.scenario();
+    const client = await app.connect('alice');
+    await client.ask('pay', payloadOf(scenario));
+    expect(await client.ask('refund', payloadOf(scenario))).toEqual({
+      event: 'refunded',
+      data: { execution: 2 },
+    });
+  });
 });
