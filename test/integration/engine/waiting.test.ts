@@ -11,6 +11,7 @@ import {
   success,
   withOptions,
   withOtherPayload,
+  type Worker,
 } from './support/worker.js';
 
 const WAIT_TIMEOUT_MS = 10_000;
@@ -31,15 +32,25 @@ function watched<Result extends object>(promise: Promise<Result>) {
   return state;
 }
 
+/** One worker runs a request, which is to come to another one as well. */
+async function running(other = time.worker()) {
+  const worker = time.worker();
+  const request = newClaim(OPTIONS);
+  return { worker, other, request, attempt: await worker.run(request) };
+}
+
+/** The other worker has a duplicate of what runs, and it waits. */
+async function duplicate(at?: Worker) {
+  const scene = await running(at);
+  return { ...scene, waiting: watched(scene.other.begin(scene.request)) };
+}
+
 describe('a duplicate that waits', () => {
   it.each([
     ['success', success('paid'), 'completed', 'paid'],
     ['kept failure', failure('declined'), 'failed', 'declined'],
   ])('gets the first one’s %s as soon as it is there', async (_, final, state, outcome) => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
-    const waiting = watched(other.begin(request));
+    const { attempt, other, waiting } = await duplicate();
     await time.pass(5_000);
     expect(waiting.result).toBeUndefined();
     await attempt.complete(final);
@@ -52,10 +63,7 @@ describe('a duplicate that waits', () => {
   });
 
   it('is rejected after all when waitTimeoutMs is over', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    await worker.run(request);
-    const waiting = watched(other.begin(request));
+    const { other, waiting } = await duplicate();
     await time.pass(WAIT_TIMEOUT_MS - 1);
     expect(waiting.result).toBeUndefined();
     await time.pass(5);
@@ -67,10 +75,7 @@ describe('a duplicate that waits', () => {
   });
 
   it('runs itself when the first one lets go', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
-    const waiting = watched(other.begin(request));
+    const { attempt, other, waiting } = await duplicate();
     await time.pass(1_000);
     await attempt.release();
     await time.pass(250);
@@ -82,19 +87,14 @@ describe('a duplicate that waits', () => {
   });
 
   it('takes over when the first one died', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    await worker.run(request);
+    const { worker, waiting } = await duplicate();
     worker.store.always(unavailable, 'extend');
-    const waiting = watched(other.begin(request));
     await time.pass(LEASE_MS + 250);
     expect(waiting.result).toMatchObject({ kind: 'run', attempt: { number: 2, isTakeover: true } });
   });
 
   it('is one of many, and one of them runs when the first one lets go', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
+    const { attempt, other, request } = await running();
     const waiting = Array.from({ length: 20 }, () => watched(other.begin(request)));
     await time.pass(1_000);
     await attempt.release();
@@ -108,9 +108,7 @@ describe('a duplicate that waits', () => {
   });
 
   it('asks with one token, in pauses that grow', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    await worker.run(request);
+    const { other, request } = await running();
     void other.begin(request);
     await time.pass(WAIT_TIMEOUT_MS);
     const begins = other.store.sentOf('begin');
@@ -123,9 +121,7 @@ describe('a duplicate that waits', () => {
   });
 
   it('is not kept waiting for what can never succeed', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    await worker.run(request);
+    const { other, request } = await running();
     const decision = await other.begin(withOtherPayload(request));
     expect(decision).toEqual({ kind: 'reject', reason: 'mismatch' });
     expect(other.told).toEqual(['rejected']);
@@ -149,10 +145,7 @@ describe('a duplicate that waits', () => {
   });
 
   it('frees what a begin without a reply may have acquired, when it stops waiting', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
-    const waiting = watched(other.begin(request));
+    const { attempt, other, request, waiting } = await duplicate();
     await time.pass(1_000);
     other.store.always(lostReply, 'begin');
     await attempt.release();
@@ -162,10 +155,7 @@ describe('a duplicate that waits', () => {
   });
 
   it('ends with the process', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    await worker.run(request);
-    const waiting = watched(other.begin(request));
+    const { other, waiting } = await duplicate();
     await time.pass(1_000);
     void other.engine.drain();
     await time.pass(250);
@@ -173,9 +163,7 @@ describe('a duplicate that waits', () => {
   });
 
   it('finds room for maxWaiters of its kind, and is rejected at once where there is none', async () => {
-    const [worker, other] = [time.worker(), time.worker({ maxWaiters: 2 })];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
+    const { attempt, worker, other, request } = await running(time.worker({ maxWaiters: 2 }));
     const waiting = [watched(other.begin(request)), watched(other.begin(request))];
     await time.pass(0);
     expect(await other.begin(request)).toEqual(IN_PROGRESS);
@@ -192,9 +180,7 @@ describe('a duplicate that waits', () => {
   });
 
   it('finds no room where maxWaiters is 0', async () => {
-    const [worker, other] = [time.worker(), time.worker({ maxWaiters: 0 })];
-    const request = newClaim(OPTIONS);
-    await worker.run(request);
+    const { other, request } = await running(time.worker({ maxWaiters: 0 }));
     expect(await other.begin(request)).toEqual(IN_PROGRESS);
   });
 });
@@ -211,10 +197,7 @@ describe('A duplicate that waits where the store tells of the end', () => {
     ['completed', (attempt: Attempt) => attempt.complete(success('paid')), { kind: 'replay' }],
     ['released', (attempt: Attempt) => attempt.release(), { kind: 'run' }],
   ])('goes on at the instant at which it is %s', async (_, end, expected) => {
-    const [worker, other] = [time.worker(), pushed()];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
-    const waiting = watched(other.begin(request));
+    const { attempt, waiting } = await duplicate(pushed());
     await time.pass(5_000);
     await end(attempt);
     await time.pass(0);
@@ -222,9 +205,7 @@ describe('A duplicate that waits where the store tells of the end', () => {
   });
 
   it('is one of many for whom one of them asks', async () => {
-    const [worker, other] = [time.worker(), pushed()];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
+    const { attempt, other, request } = await running(pushed());
     const waiting = Array.from({ length: 100 }, () => watched(other.begin(request)));
     await time.pass(200);
     await attempt.complete(success('paid'));
@@ -235,9 +216,7 @@ describe('A duplicate that waits where the store tells of the end', () => {
   });
 
   it('does not miss an end that came before the watch began', async () => {
-    const [worker, other] = [time.worker(), pushed()];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
+    const { attempt, other, request } = await running(pushed());
     const watching = new Gate();
     watching.close();
     const watch = other.store.watch.bind(other.store);
@@ -268,19 +247,14 @@ describe('A duplicate that waits where the store tells of the end', () => {
   });
 
   it('takes over at once from one that died', async () => {
-    const [worker, other] = [time.worker(), pushed()];
-    const request = newClaim(OPTIONS);
-    await worker.run(request);
+    const { worker, waiting } = await duplicate(pushed());
     worker.store.always(unavailable, 'extend');
-    const waiting = watched(other.begin(request));
     await time.pass(LEASE_MS + 500);
     expect(waiting.result).toMatchObject({ kind: 'run', attempt: { isTakeover: true } });
   });
 
   it('is not told of other requests with its key', async () => {
-    const [worker, other] = [time.worker(), pushed()];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
+    const { attempt, worker, other, request } = await running(pushed());
     const [waiting, asking] = [watched(other.begin(request)), watched(other.begin(request))];
     await attempt.release();
     const another = await worker.run(withOtherPayload(request));
@@ -320,9 +294,7 @@ describe('A caller who will not wait that long', () => {
     ['at once', 0, 0],
     ['not later than the route', 60_000, WAIT_TIMEOUT_MS],
   ])('is rejected %s', async (_, waitAtMostMs, expected) => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    await worker.run(request);
+    const { other, request } = await running();
     const waiting = watched(other.begin({ ...request, waitAtMostMs }));
     await time.pass(Math.max(0, expected - 1));
     if (expected > 0) expect(waiting.result).toBeUndefined();
@@ -331,9 +303,7 @@ describe('A caller who will not wait that long', () => {
   });
 
   it('does not shorten the wait of the others', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
+    const { attempt, other, request } = await running();
     const hasty = watched(other.begin({ ...request, waitAtMostMs: 1_000 }));
     const patient = watched(other.begin(request));
     await time.pass(1_100);
@@ -345,9 +315,7 @@ describe('A caller who will not wait that long', () => {
   });
 
   it('is rejected in time also where the line he joins is asleep', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    await worker.run(request);
+    const { other, request } = await running();
     void other.begin(request);
     // By now it sleeps for 125 ms or more.
     await time.pass(3_000);
@@ -383,9 +351,7 @@ describe('A caller who leaves while he waits', () => {
   });
 
   it('gives up his place at once', async () => {
-    const [worker, other] = [time.worker(), time.worker({ maxWaiters: 1 })];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
+    const { attempt, other, request } = await running(time.worker({ maxWaiters: 1 }));
     const gone = new AbortController();
     const left = watched(other.begin({ ...request, callerGone: gone.signal }));
     await time.pass(1_000);
@@ -401,9 +367,7 @@ describe('A caller who leaves while he waits', () => {
   });
 
   it('begins nothing, and does not keep the others from it', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
+    const { attempt, other, request } = await running();
     const gone = new AbortController();
     void other.begin({ ...request, callerGone: gone.signal });
     const patient = watched(other.begin(request));
@@ -416,9 +380,7 @@ describe('A caller who leaves while he waits', () => {
   });
 
   it('leaves the record alone when nobody else waits', async () => {
-    const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
-    const attempt = await worker.run(request);
+    const { attempt, other, request } = await running();
     const gone = new AbortController();
     void other.begin({ ...request, callerGone: gone.signal });
     await time.pass(1_000);
