@@ -145,54 +145,22 @@ describe('the key, as two parsers see it', () => {
   });
 });
 
-describe('a field with parameters', () => {
+// Of other parameters: above, where none is a date, and the others are seldom at the limit.
+describe('a field with a date or a limit among its parameters', () => {
   it.each([
-    'a=1',
-    'a=-1.5',
-    'a=123456789012345',
-    'a=?1',
-    'a="b;c=\\"d\\""',
-    'a=*t/x:y',
-    'a=:aGk=:',
-    'a=::',
-    'a=@1659578233',
-    'a=@-1',
-    'a=@1;b=2',
-    'a=%"f%c3%bc"',
-    'a',
-    '*a.b-c_d',
-  ])('"k";%s names the key k', (parameters) => {
+    ['a=@1659578233', 'k'],
+    ['a=@-1', 'k'],
+    ['a=@1;b=2', 'k'],
+    ['a=@1.5', false],
+    ['a=@1234567890123456', false],
+    ['a=123456789012345', 'k'],
+    ['a=1234567890123456', false],
+    ['a=%"%c3%a9"', 'k'],
+    ['a=%"%C3%A9"', false],
+  ])('"k";%s means the key %j', (parameters, key) => {
     for (const syntax of ['strict', 'lenient'] as const) {
-      expect(parseKey(`"k";${parameters}`, syntax, MAX_LENGTH)).toBe('k');
-      expect(parseKey(`"k"; ${parameters};z`, syntax, MAX_LENGTH)).toBe('k');
-    }
-  });
-
-  it.each([
-    '',
-    'A=1',
-    'a=',
-    'a= 1',
-    'a =1',
-    'a=1.',
-    'a=1.2345',
-    'a=1234567890123456',
-    'a=1234567890123.1',
-    'a=?2',
-    'a="b',
-    'a="é"',
-    'a=(1 2)',
-    'a=:aGk',
-    'a=:a:',
-    'a=:a=b:',
-    'a=@1.5',
-    'a=@1234567890123456',
-    'a=%"F%C3"',
-    'a=%"%ff"',
-    'a,b',
-  ])('"k";%s is refused', (parameters) => {
-    for (const syntax of ['strict', 'lenient'] as const) {
-      expect(parseKey(`"k";${parameters}`, syntax, MAX_LENGTH)).toBe(false);
+      expect(parseKey(`"k";${parameters}`, syntax, MAX_LENGTH)).toBe(key);
+      expect(parseKey(`"k"; ${parameters};z`, syntax, MAX_LENGTH)).toBe(key);
     }
   });
 });
