@@ -2,18 +2,19 @@ import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { Controller, Param, Post, Res } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { onceSettled } from '../../support/http/once-settled.js';
 import type { ExpressResponse, FastifyReply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { takeRaw } from '../../support/http/take-raw.js';
 import { Tally } from '../../support/http/tally.js';
 import { unavailable, type FaultyStore } from '../../support/faulty-store.js';
 import { slowStore } from '../../support/slow-store.js';
+import { useServer } from '../../support/use-server.js';
 
 const CHUNK = Buffer.alloc(20_000, 'x');
 const CHUNKS = 200;
@@ -71,23 +72,19 @@ class BackPressureController {
 }
 
 describe.each(platforms)('back pressure on %s', (platform) => {
-  let app: TestApp;
-  let appThatCannotSave: TestApp;
-
-  beforeAll(async () => {
-    const failing = slowStore();
-    failing.always(unavailable, 'complete');
-    const start = (store: FaultyStore) =>
+  const failing = slowStore();
+  failing.always(unavailable, 'complete');
+  const started = (store: FaultyStore) =>
+    useServer(() =>
       startApp({
         platform,
         store,
         controllers: [BackPressureController],
         options: { shutdownTimeoutMs: 100 },
-      });
-    [app, appThatCannotSave] = await Promise.all([start(slowStore()), start(failing)]);
-  });
-
-  afterAll(() => Promise.all([app.close(), appThatCannotSave.close()]));
+      }),
+    );
+  const app = started(slowStore());
+  const appThatCannotSave = started(failing);
 
   describe.each(Object.keys(WAYS))('a source that heeds %s', (way) => {
     const path = `/ways/${encodeURIComponent(way)}`;

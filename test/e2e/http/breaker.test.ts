@@ -1,5 +1,5 @@
 import { Controller, Post } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { IdempotencyEvents, Idempotent, type IdempotencyEvent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { until } from '../../integration/redis/support/until.js';
@@ -8,8 +8,9 @@ import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { RedisNode } from '../../support/redis-node.js';
+import { useServer } from '../../support/use-server.js';
 
 @Controller()
 class GuardedController {
@@ -36,30 +37,25 @@ class GuardedController {
 const BREAKER = { errorThresholdPercentage: 10, volumeThreshold: 3, probeIntervalMs: 100 };
 
 describe.each(platforms)('the circuit breaker under %s, around a Redis that dies', (platform) => {
-  let redis: RedisNode;
+  const redis = useServer(() => RedisNode.down());
   /** What reaches the store behind the breaker is counted here. */
   let store: FaultyStore;
-  let app: TestApp;
-  const events: IdempotencyEvent[] = [];
-  const told = () => events.map(({ type }) => type);
-
-  beforeAll(async () => {
-    redis = await RedisNode.down();
+  const app = useServer(() => {
     store = new FaultyStore(redisStore({ url: redis.url, onConnectionError: () => undefined }));
-    app = await startApp({
+    return startApp({
       platform,
       store,
       controllers: [GuardedController],
       options: { breaker: BREAKER, commandTimeoutMs: 1_000, leaseMs: 30_000 },
     });
+  });
+  const events: IdempotencyEvent[] = [];
+  const told = () => events.map(({ type }) => type);
+
+  beforeAll(() => {
     app.nest.get(IdempotencyEvents).subscribe((event) => void events.push(event), {
       replacesLog: true,
     });
-  });
-
-  afterAll(async () => {
-    await app.close();
-    await redis.stop();
   });
 
   async function up(): Promise<void> {

@@ -1,7 +1,6 @@
 import { ClassSerializerInterceptor } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { Redis } from 'ioredis';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
 import {
   AnswersController,
@@ -12,8 +11,10 @@ import { platforms, useStores } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { routesOf } from '../../support/http/routes-of.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { scriptCalls } from '../../support/script-calls.js';
+import { useRedisClient } from '../../support/use-redis.js';
+import { useServer } from '../../support/use-server.js';
 
 const REPLAYS = 3;
 const stores = useStores();
@@ -21,26 +22,21 @@ const stores = useStores();
 describe.each(platforms)('the local cache under %s, around Redis', (platform) => {
   const native = platform === 'express' ? ExpressAnswersController : FastifyAnswersController;
   const controllers = [AnswersController, native];
-  let app: TestApp;
-  let observer: Redis;
+  const observer = useRedisClient(stores.redis);
   const events: IdempotencyEvent[] = [];
 
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform,
       store: stores.fresh('redis'),
       controllers,
       options: { cache: true, commandTimeoutMs: 5_000 },
       configure: (nest) =>
         nest.useGlobalInterceptors(new ClassSerializerInterceptor(nest.get(Reflector))),
-    });
+    }),
+  );
+  beforeAll(() => {
     app.nest.get(IdempotencyEvents).subscribe((event) => void events.push(event));
-    observer = new Redis(stores.redis.url);
-  });
-
-  afterAll(async () => {
-    observer.disconnect();
-    await app.close();
   });
 
   it.each(controllers.flatMap(routesOf))('replays %s byte for byte', async (path) => {

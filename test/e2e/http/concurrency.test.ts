@@ -19,9 +19,10 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import { Gate } from '../../support/http/gate.js';
 import { onceSettled } from '../../support/http/once-settled.js';
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp, type StartAppOptions, type TestApp } from '../../support/http/start-app.js';
 import { Tally } from '../../support/http/tally.js';
 import { until } from '../../integration/redis/support/until.js';
+import { useServer } from '../../support/use-server.js';
 
 /** What a timeout interceptor does, with the scenario in place of the timer, for requests that ask for it. */
 class TimeoutInterceptor implements NestInterceptor {
@@ -96,27 +97,15 @@ class ConcurrencyController {
 const stores = useStores();
 
 describe.each(combinations)('at the same time on $platform with $store', ({ platform, store }) => {
-  let app: TestApp;
-  let crowdedApp: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
-      platform,
-      store: stores.fresh(store),
-      controllers: [ConcurrencyController],
-      configure: (nest) => nest.useGlobalInterceptors(new TimeoutInterceptor()),
+  const started = (rest: Pick<StartAppOptions, 'options' | 'configure'> = {}) =>
+    useServer(() => {
+      const controllers = [ConcurrencyController];
+      return startApp({ platform, store: stores.fresh(store), controllers, ...rest });
     });
-    crowdedApp = await startApp({
-      platform,
-      store: stores.fresh(store),
-      controllers: [ConcurrencyController],
-      options: { maxWaiters: 1 },
-    });
+  const app = started({
+    configure: (nest) => nest.useGlobalInterceptors(new TimeoutInterceptor()),
   });
-
-  afterAll(async () => {
-    for (const each of [app, crowdedApp]) await each.close();
-  });
+  const crowdedApp = started({ options: { maxWaiters: 1 } });
 
   /** Starts a request and returns once its handler runs, held at the scenario's gate. */
   async function startHeld(scenario: Scenario, path: string, headers: [string, string][] = []) {

@@ -7,7 +7,7 @@ import {
   type ArgumentsHost,
   type ExceptionFilter,
 } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { Public } from '../../support/http/callers.guard.js';
@@ -16,7 +16,8 @@ import { expectProblem, problems, type ProblemName } from '../../support/http/ex
 import type { RawResponse } from '../../support/http/raw-response.js';
 import type { Reply } from '../../support/http/reply.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp, type StartAppOptions, type TestApp } from '../../support/http/start-app.js';
+import { useServer } from '../../support/use-server.js';
 
 @Controller()
 class ProblemsController {
@@ -68,28 +69,18 @@ class OwnTypeFilter implements ExceptionFilter {
 }
 
 describe.each(platforms)('error documents on %s', (platform) => {
-  let app: TestApp;
-  let ownBaseApp: TestApp;
-  let mappingApp: TestApp;
-  let typingApp: TestApp;
-
-  beforeAll(async () => {
-    const start = (rest: Pick<Parameters<typeof startApp>[0], 'options' | 'configure'>) =>
-      startApp({
-        platform,
-        store: memoryStore(),
-        controllers: [ProblemsController],
-        ...rest,
-      });
-    app = await start({});
-    ownBaseApp = await start({ options: { problemTypeBase: 'https://api.example.com/problems' } });
-    mappingApp = await start({ configure: (nest) => nest.useGlobalFilters(new OwnErrorsFilter()) });
-    typingApp = await start({ configure: (nest) => nest.useGlobalFilters(new OwnTypeFilter()) });
+  const started = (rest: Pick<StartAppOptions, 'options' | 'configure'> = {}) =>
+    useServer(() =>
+      startApp({ platform, store: memoryStore(), controllers: [ProblemsController], ...rest }),
+    );
+  const app = started();
+  const ownBaseApp = started({
+    options: { problemTypeBase: 'https://api.example.com/problems' },
   });
-
-  afterAll(async () => {
-    for (const each of [app, ownBaseApp, mappingApp, typingApp]) await each.close();
+  const mappingApp = started({
+    configure: (nest) => nest.useGlobalFilters(new OwnErrorsFilter()),
   });
+  const typingApp = started({ configure: (nest) => nest.useGlobalFilters(new OwnTypeFilter()) });
 
   /** Each of the layer's answers that a healthy store can lead to. */
   async function provokeAll(of: TestApp) {

@@ -14,7 +14,7 @@ import {
   type INestApplication,
   type NestInterceptor,
 } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { from, map, tap, type Observable } from 'rxjs';
 import { Idempotent } from 'nestjs-idempotency';
@@ -25,8 +25,9 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import type { FastifyReply, Reply } from '../../support/http/reply.js';
 import { routesOf } from '../../support/http/routes-of.js';
 import { InScenario, Scenario, scenarioOf } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { peekRaw, takeRaw } from '../../support/http/take-raw.js';
+import { useServer } from '../../support/use-server.js';
 
 const MARKER = 'iDEMPOTENT-rEPLAYED';
 
@@ -182,25 +183,15 @@ function configure(nest: INestApplication): void {
 }
 
 describe.each(platforms)('the marker on %s', (platform) => {
-  let app: TestApp;
+  const start = {
+    platform,
+    store: memoryStore(),
+    controllers: [Marking, Passing, Gateway],
+    configure,
+  };
+  const app = useServer(() => startApp(start));
   /** The same application, whose replays are marked otherwise. */
-  let other: TestApp;
-
-  beforeAll(async () => {
-    const start = {
-      platform,
-      store: memoryStore(),
-      controllers: [Marking, Passing, Gateway],
-      configure,
-    };
-    app = await startApp(start);
-    other = await startApp({ ...start, options: { replayHeader: 'X-Replayed' } });
-  });
-
-  afterAll(async () => {
-    await app.close();
-    await other.close();
-  });
+  const other = useServer(() => startApp({ ...start, options: { replayHeader: 'X-Replayed' } }));
 
   it.each([...routesOf(Marking).map((path) => `/marks${path}`), '/gateway'])(
     'stands on replays of %s alone, and is no part of the outcome',

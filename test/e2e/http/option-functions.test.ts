@@ -1,13 +1,14 @@
 import { Controller, Logger, Post } from '@nestjs/common';
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { afterAll, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
 import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
+import { useServer } from '../../support/use-server.js';
 
 interface Payment {
   readonly amount: number;
@@ -83,21 +84,15 @@ function listed({ amount, note }: Payment): unknown {
 
 describe.each(platforms)('a function given as "fingerprint" on %s', (platform) => {
   const logged = new LoggedLines();
-  let app: TestApp;
-
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform,
       store: slowStore(),
       controllers: [ComparingController],
       configure: (nest) => nest.useLogger(logged),
-    });
-  });
-
-  afterAll(async () => {
-    await app.close();
-    Logger.overrideLogger(false);
-  });
+    }),
+  );
+  afterAll(() => Logger.overrideLogger(false));
 
   it.each(Object.keys(SAYING_NOTHING))(
     'is refused where it returns %s: nothing runs, and the log says why',

@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import { SubscribeMessage, WebSocketGateway } from '@nestjs/websockets';
 import { IdempotencyReconciler, Idempotent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import type { Scenario } from '../../support/http/scenario.js';
+import { useServer } from '../../support/use-server.js';
 import { InScenario, payloadOf } from './support/in-scenario.js';
 import { KnownCallers } from './support/known-callers.js';
-import { startSocketApp, type SocketApp } from './support/socket-app.js';
+import { startSocketApp } from './support/socket-app.js';
 import { socketPlatforms } from './support/socket-platforms.js';
 
 const LEASE_MS = 60_000;
@@ -31,20 +32,15 @@ class Payments extends KnownCallers {
 
 describe.each(socketPlatforms)('a lease that ran out, on %s', (platform) => {
   let now = Date.UTC(2026, 0, 1);
-  let app: SocketApp;
+
+  const options = {
+    platform,
+    store: memoryStore({ now: () => now }),
+    gateways: [Payments],
+  };
+  const app = useServer(() => startSocketApp(options));
   /** Another process, whose attempts the ones of `app` take over. */
-  let owner: SocketApp;
-
-  beforeAll(async () => {
-    const options = {
-      platform,
-      store: memoryStore({ now: () => now }),
-      gateways: [Payments],
-    };
-    [app, owner] = [await startSocketApp(options), await startSocketApp(options)];
-  });
-
-  afterAll(() => Promise.all([app.close(), owner.close()]));
+  const owner = useServer(() => startSocketApp(options));
 
   async function outliveTheLease() {
     const scenario = app.scenario();

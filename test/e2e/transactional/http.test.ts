@@ -1,11 +1,12 @@
-import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { beforeAll, describe, expect, it } from '@jest/globals';
 import { IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
-import { startApp, type TestApp } from '../../support/http/start-app.js';
+import { startApp } from '../../support/http/start-app.js';
 import { postgresServers } from '../../support/postgres-servers.js';
 import { until } from '../../integration/redis/support/until.js';
+import { useServer } from '../../support/use-server.js';
 import { useBank } from './support/bank.js';
 import { Transfers, TransfersController } from './support/transfers.controller.js';
 
@@ -22,12 +23,11 @@ const targets = platforms.map((platform, index) => ({
 describe.each(targets)('A transactional route on $platform, $version.name', (target) => {
   const { platform, version } = target;
   const bank = useBank(version);
-  let app: TestApp;
   const events: IdempotencyEvent[] = [];
   const eventTypes = () => events.map(({ type }) => type);
 
-  beforeAll(async () => {
-    app = await startApp({
+  const app = useServer(() =>
+    startApp({
       platform,
       controllers: [TransfersController],
       providers: [Transfers],
@@ -37,12 +37,13 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
         commandTimeoutMs: 5_000,
         saveTimeoutMs: 5_000,
       },
-    });
+    }),
+  );
+  beforeAll(() => {
     app.nest
       .get(IdempotencyEvents, { strict: false })
       .subscribe((event) => events.push(event), { replacesLog: true });
   });
-  afterAll(() => app.close());
 
   it('commits what the handler wrote and its answer at once, and replays it', async () => {
     const scenario = app.scenario();
