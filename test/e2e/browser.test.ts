@@ -63,7 +63,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
   }
 
   describe('the page of the sample app', () => {
-    const proxy = useServer(() => FaultProxy.start(api.url));
+    const proxy = useServer(() => FaultProxy.start(Number(new URL(api.url).port)));
     let complaints: string[] = [];
 
     beforeAll(async () => {

@@ -26,21 +26,12 @@ const UNAVAILABLE =
  * A proxy for TCP that spoils HTTP/1.1 exchanges. It reads no HTTP: an exchange begins with the first bytes from
  * the client after an answer, which is so for every client that does not pipeline.
  */
-export class FaultProxy {
+export class FaultProxy extends TcpRelay {
   #exchanges = 0;
   #plan: FaultPlan = () => 'none';
 
-  private constructor(private readonly relay: TcpRelay) {
-    relay.tell((link) => this.#join(link));
-  }
-
-  /** @param target - URL of a server on 127.0.0.1. */
-  static async start(target: string): Promise<FaultProxy> {
-    return new FaultProxy(await TcpRelay.start(Number(new URL(target).port)));
-  }
-
   get url(): string {
-    return `http://127.0.0.1:${String(this.relay.port)}`;
+    return `http://127.0.0.1:${String(this.port)}`;
   }
 
   /** How many requests came since {@link follow}. */
@@ -54,11 +45,7 @@ export class FaultProxy {
     this.#plan = plan;
   }
 
-  stop(): Promise<void> {
-    return this.relay.stop();
-  }
-
-  #join({ client, server, breakBoth }: Link): void {
+  protected override pass({ client, server, breakBoth }: Link): void {
     server.on('close', breakBoth);
 
     let fault: Fault = 'none';
@@ -75,12 +62,12 @@ export class FaultProxy {
     });
     server.on('data', (chunk) => {
       isAwaitingAnswer = false;
-      pass(chunk, fault, client, breakBoth);
+      answer(chunk, fault, client, breakBoth);
     });
   }
 }
 
-function pass(chunk: Buffer, fault: Fault, client: Socket, breakBoth: () => void): void {
+function answer(chunk: Buffer, fault: Fault, client: Socket, breakBoth: () => void): void {
   switch (fault) {
     case 'lose the answer':
       breakBoth();

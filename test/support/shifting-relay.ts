@@ -10,33 +10,17 @@ const HEAD_BYTES = 5;
  * A way to PostgreSQL on which the replies of a connection can get out of step: one is given twice, and from then on
  * each comes in the place of the next one. It reads as much of the protocol as it takes to tell where a reply ends.
  */
-export class ShiftingRelay {
+export class ShiftingRelay extends TcpRelay {
   /** How many connections have got out of step. */
   shifts = 0;
   private awaited: string | undefined;
-
-  private constructor(private readonly relay: TcpRelay) {
-    relay.tell((link) => this.join(link));
-  }
-
-  static async start(targetPort: number): Promise<ShiftingRelay> {
-    return new ShiftingRelay(await TcpRelay.start(targetPort));
-  }
-
-  get port(): number {
-    return this.relay.port;
-  }
 
   /** The next statement that `text` stands in, or names, is given the reply before its own; so is each after it. */
   shiftAt(text: string): void {
     this.awaited = text;
   }
 
-  stop(): Promise<void> {
-    return this.relay.stop();
-  }
-
-  private join({ client, server, breakBoth }: Link): void {
+  protected override pass({ client, server, breakBoth }: Link): void {
     server.on('close', breakBoth);
     let last: Buffer = Buffer.alloc(0);
     /** Replies that stand before the one that the server gives. */

@@ -13,7 +13,7 @@ export type Join = (link: Link, number: number) => void;
 
 /**
  * Connects each of its clients with a server on 127.0.0.1. It passes on what comes, but for what it is told to lose;
- * how else the way may be spoiled says the function that is given to {@link tell}.
+ * how else the way may be spoiled says the function that is given to {@link tell}, or a relay that overrides {@link pass}.
  */
 export class TcpRelay {
   /** How many connections there were. */
@@ -25,16 +25,20 @@ export class TcpRelay {
   private replies: 'pass' | 'break' | 'swallow' = 'pass';
   private onLink: Join = (link) => this.pass(link);
 
-  private constructor(
+  /** For {@link start}. */
+  constructor(
     private readonly listener: Server,
     private readonly targetPort: number,
   ) {
     listener.on('connection', (client) => this.join(client));
   }
 
-  static async start(targetPort: number): Promise<TcpRelay> {
+  static async start<Relay extends TcpRelay>(
+    this: new (listener: Server, targetPort: number) => Relay,
+    targetPort: number,
+  ): Promise<Relay> {
     const listener = createServer();
-    const relay = new TcpRelay(listener, targetPort);
+    const relay = new this(listener, targetPort);
     listener.listen(0, '127.0.0.1');
     await once(listener, 'listening');
     return relay;
@@ -110,7 +114,7 @@ export class TcpRelay {
     this.onLink(link, this.connections);
   }
 
-  private pass(link: Link): void {
+  protected pass(link: Link): void {
     const { client, server, breakBoth } = link;
     client.on('data', (chunk) => {
       if (this.silenced.has(link)) this.lost += 1;

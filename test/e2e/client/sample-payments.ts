@@ -24,7 +24,8 @@ export class SamplePayments {
     const { createApp } = await import('../../../sample-app/src/create-app.js');
     const app = await createApp(platform);
     await app.listen(0, '127.0.0.1');
-    return new SamplePayments(await FaultProxy.start(await app.getUrl()), app);
+    const { port } = new URL(await app.getUrl());
+    return new SamplePayments(await FaultProxy.start(Number(port)), app);
   }
 
   async stop(): Promise<void> {
