@@ -38,9 +38,10 @@ describe.each(socketPlatforms)('a lease that ran out, on %s', (platform) => {
     store: memoryStore({ now: () => now }),
     gateways: [Payments],
   };
-  const app = useServer(() => startSocketApp(options));
   /** Another process, whose attempts the ones of `app` take over. */
   const owner = useServer(() => startSocketApp(options));
+  // Stops first, and opens the gates that handlers of the other one may be left at.
+  const app = useServer(() => startSocketApp(options));
 
   async function outliveTheLease() {
     const scenario = app.scenario();
