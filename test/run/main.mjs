@@ -91,7 +91,7 @@ async function runTests(scratch, options) {
 
   const first = await jest('first', [...workers, ...options]);
   // It was asked for something else, as by --listTests.
-  if (first.status === 0 && !first.isComplete) return {};
+  if (first.status === 0 && !first.isComplete && first.files.length === 0) return {};
   const failures = first.files.filter(({ failed }) => failed > 0);
   const flaky = [];
   const costs = [...first.costs];
