@@ -95,13 +95,15 @@ async function runTests(scratch, options) {
   const failures = first.files.filter(({ failed }) => failed > 0);
   const flaky = [];
   const costs = [...first.costs];
-  // A file that ran alone has been run by itself.
-  if (first.isComplete && failures.length <= MAX_FLAKY && first.files.length > 1) {
+  // A file that ran alone has been run by itself. Whoever has ended Jest wants no other.
+  const mayRepeat = first.isComplete && first.status !== null;
+  if (mayRepeat && failures.length <= MAX_FLAKY && first.files.length > 1) {
     for (const [index, { file, message }] of failures.entries()) {
       const name = nameOf(file);
       console.log(`\n${name} failed; once more, by itself:`);
       const again = await jest(`again-${index}`, ['--maxWorkers', '1', '--runTestsByPath', file]);
       costs.push(...again.costs);
+      if (again.status === null) break;
       if (again.status === 0 && again.files.some(({ passed }) => passed > 0)) {
         flaky.push({ file, name, message });
       }
