@@ -31,8 +31,10 @@ describe('A transactional worker that is paused (SIGSTOP) beyond its lease', () 
   });
 
   it('before it has locked the record is taken over, and its transaction never begins', async () => {
+    // What was let go of once is held no more.
+    const another = await lab.start({ leaseMs: LEASE_MS });
     const key = 'paused-before-its-transaction';
-    const { paused, meanwhile } = await lab.pauseBeforeTransaction(victim, key, async () => {
+    const { paused, meanwhile } = await lab.pauseBeforeTransaction(another, key, async () => {
       await lab.endLease(key);
       return lab.ask(survivor, key);
     });
