@@ -95,13 +95,14 @@ async function runTests(scratch, options) {
   const failures = first.files.filter(({ failed }) => failed > 0);
   const flaky = [];
   const costs = [...first.costs];
-  // A file that ran alone has been run by itself. Whoever has ended Jest wants no other.
+  // A file that ran alone has been run by itself. A signal that has ended Jest ends the run.
   const mayRepeat = first.isComplete && first.status !== null;
   if (mayRepeat && failures.length <= MAX_FLAKY && first.files.length > 1) {
     for (const [index, { file, message }] of failures.entries()) {
       const name = nameOf(file);
       console.log(`\n${name} failed; once more, by itself:`);
-      const again = await jest(`again-${index}`, ['--maxWorkers', '1', '--runTestsByPath', file]);
+      const alone = ['--maxWorkers', '1', '--runTestsByPath', file, ...namePatternIn(options)];
+      const again = await jest(`again-${index}`, alone);
       costs.push(...again.costs);
       if (again.status === null) break;
       if (again.status === 0 && again.files.some(({ passed }) => passed > 0)) {
@@ -129,6 +130,13 @@ async function runTests(scratch, options) {
     flaky: flaky.map(({ name }) => name),
   };
   return { verdict, costs, files: first.files, leftOut: first.leftOut };
+}
+
+/** A test that fails where others of its file do not run is to run so again. */
+function namePatternIn(options) {
+  const at = options.findIndex((option) => /^(-t|--testNamePattern)(=|$)/.test(option));
+  if (at < 0) return [];
+  return options.slice(at, options[at].includes('=') ? at + 1 : at + 2);
 }
 
 function nameOf(file) {

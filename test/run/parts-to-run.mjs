@@ -35,13 +35,15 @@ export function partsToRun(options) {
     .filter(({ name }) => named.length === 0 || named.includes(name))
     .filter(({ name }) => !options.includes(CHANGED) || isChanged(name));
   if (chosen.length === 0) return { args: undefined };
+  const ofParts = [...others, '--runTestsByPath', ...chosen.flatMap(({ files }) => files)];
   // With a path or a pattern it is less than the part.
   if (!others.every((option) => HARMLESS.test(option))) {
-    return { args: others, verify: () => undefined };
+    const isOfParts = chosen.length < parts.length || options.includes(CHANGED);
+    return { args: isOfParts ? ofParts : others, verify: () => undefined };
   }
   const isClean = isCleanTree(root);
   return {
-    args: [...others, '--runTestsByPath', ...chosen.flatMap(({ files }) => files)],
+    args: ofParts,
     verify: (results) => {
       // CI only reads.
       if (process.env.CI) return;

@@ -48,9 +48,9 @@ esac`);
     expect(status).toBe(1);
   });
 
-  it('fails where a run has no verdict', () => {
-    const { status, lastLine } = runCi(`case "$*" in test*) exit 1 ;; esac`);
-    expect(lastLine).toBe('0 passed, 1 failed');
+  it.each(['exit 1', 'exit 0'])('fails where the runs have no verdict, and %s', (end) => {
+    const { status, lastLine } = runCi(`case "$*" in *test*) ${end} ;; esac`);
+    expect(lastLine).toBe('0 passed, 2 failed');
     expect(status).toBe(1);
   });
 
