@@ -237,6 +237,14 @@ describe('the key in the header', () => {
     expect(scenario.executions).toBe(3);
   });
 
+  it('has a length, as the key of an argument', async () => {
+    const scenario = app.scenario();
+    const document = 'mutation { charge(amount: 1) { execution } }';
+    const { errors } = await ask(scenario, document, { key: 'k'.repeat(256) });
+    expect(errors).toMatchObject([{ extensions: { code: 'idempotency_key_invalid' } }]);
+    expect(scenario.executions).toBe(0);
+  });
+
   it('has the name that the option "key" gives it', async () => {
     const scenario = app.scenario();
     const document = 'mutation { chargeByOtherHeader { execution } }';
