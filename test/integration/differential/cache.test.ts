@@ -7,8 +7,9 @@ const runs = isTestAll ? 10_000 : 2_500;
 describe('a store with the cache around it', () => {
   it('replies like the bare one, whatever comes in whatever order', async () => {
     const { replays, mismatches } = await checkCache(cached, runs);
-    expect(replays).toBeGreaterThan(runs / 10);
-    expect(mismatches).toBeGreaterThan(runs / 100);
+    // A run has one in ten; seeds differ.
+    expect(replays).toBeGreaterThan(runs / 20);
+    expect(mismatches).toBeGreaterThan(runs / 200);
   });
 
   // All of the mistakes: mutants.all.test.ts.
