@@ -14,7 +14,8 @@ export interface ScriptClient {
 }
 
 /** A client whose replies are looked at: whether they come in step with its commands. */
-export interface OrderedClient {
+export interface OrderedClient extends Pick<ScriptClient, 'evalBuffer'> {
+  readonly status: string;
   readonly isCluster?: boolean;
   /** Of a cluster: connections to its servers, to all of them where no role is given. */
   nodes?(role?: 'master'): ClusterNode[];

@@ -1,11 +1,19 @@
 // Not the global ones, which tests fake.
 import { setImmediate, setTimeout } from 'node:timers';
 import { StoreReplyMismatchedError } from '../../core/errors.js';
+import { newNonce } from '../../core/nonce.js';
 import type { OrderedClient } from './binary-client.js';
+import { isQueued, isReplyTo } from './script-reply.js';
 
 const LOOK_AGAIN_MS = 5;
 /** After these it is not known: whoever asked has no longer time than that. */
 const LOOKS = 100;
+
+/** Replies as the scripts do, and needs no permission that they do not need. */
+const PROBE = 'return {ARGV[1]}';
+
+/** Streams that were destroyed here: one connection may have two orders, its own and its cluster's. */
+const ended = new WeakSet();
 
 /** Told once of each connection that was found out of step. */
 export type MismatchTold = (error: StoreReplyMismatchedError) => void;
@@ -23,7 +31,8 @@ interface Doubt {
  */
 export class ReplyOrder {
   private doubt: Doubt | undefined;
-  private readonly ended = new WeakSet();
+  /** Connections that owe the reply to a probe. */
+  private readonly probed = new WeakSet();
 
   constructor(
     private readonly client: OrderedClient,
@@ -37,20 +46,7 @@ export class ReplyOrder {
 
   /** A reply belongs to another command: the connection is ended, and what it has still to say is read by nobody. */
   broken(): StoreReplyMismatchedError {
-    this.resolve(false);
-    const error = new StoreReplyMismatchedError('Redis');
-    const { client } = this;
-    // Nobody knows which of its nodes has answered what was left to a cluster to send.
-    const connections = client.isCluster === true ? (client.nodes?.() ?? []) : [client];
-    let isNew = false;
-    for (const { stream } of connections) {
-      if (stream === undefined || this.ended.has(stream)) continue;
-      isNew = true;
-      this.ended.add(stream);
-      stream.destroy();
-    }
-    if (isNew) this.tell(error);
-    return error;
+    return this.end(this.connections);
   }
 
   /** An error reply has just come: `told` is told, once it is known, whether it is its command's own. */
@@ -65,13 +61,56 @@ export class ReplyOrder {
 
   private readonly look = (doubt: Doubt): void => {
     if (this.doubt !== doubt) return;
-    const { stream, commandQueue } = this.client;
+    const { status, stream, commandQueue } = this.client;
     doubt.looks += 1;
-    if (stream !== doubt.stream || doubt.looks > LOOKS) this.resolve(false);
+    // What a closed connection owes is dropped.
+    if (stream !== doubt.stream || status !== 'ready') this.resolve(false);
     // Nothing is owed any more, so that each command has had one reply, its own.
     else if (commandQueue?.length === 0) this.resolve(true);
-    else setTimeout(this.look, LOOK_AGAIN_MS, doubt).unref();
+    else if (doubt.looks <= LOOKS) setTimeout(this.look, LOOK_AGAIN_MS, doubt).unref();
+    else {
+      this.resolve(false);
+      for (const connection of this.connections) void this.probe(connection);
+    }
   };
+
+  /** Of a cluster all: a reply does not say which node sent it. */
+  private get connections(): readonly OrderedClient[] {
+    const { client } = this;
+    return client.isCluster === true ? (client.nodes?.() ?? []) : [client];
+  }
+
+  /**
+   * Where each reply is an error, none of them shows that one is missing. The reply to a probe does: it arrives at the
+   * command before, or another reply arrives at the probe. A slow server replies late, and in step.
+   */
+  private async probe(connection: OrderedClient): Promise<void> {
+    const { status, stream } = connection;
+    if (status !== 'ready' || stream === undefined || this.probed.has(stream)) return;
+    this.probed.add(stream);
+    const nonce = newNonce();
+    try {
+      const reply = await connection.evalBuffer(PROBE, 0, nonce);
+      if (!isReplyTo(nonce, reply) && !isQueued(reply)) this.end([connection]);
+    } catch {
+      // An error reply may be the probe's own.
+    }
+    this.probed.delete(stream);
+  }
+
+  private end(connections: readonly OrderedClient[]): StoreReplyMismatchedError {
+    this.resolve(false);
+    const error = new StoreReplyMismatchedError('Redis');
+    let isNew = false;
+    for (const { stream } of connections) {
+      if (stream === undefined || ended.has(stream)) continue;
+      isNew = true;
+      ended.add(stream);
+      stream.destroy();
+    }
+    if (isNew) this.tell(error);
+    return error;
+  }
 
   private resolve(isInPlace: boolean): void {
     const { doubt } = this;

@@ -20,6 +20,11 @@ export function isReplyTo(nonce: string, reply: unknown): reply is ScriptReply {
   return Buffer.isBuffer(said) && said.toString('latin1') === nonce;
 }
 
+/** What Redis says to each command between MULTI and EXEC. */
+export function isQueued(reply: unknown): boolean {
+  return (typeof reply === 'string' || Buffer.isBuffer(reply)) && reply.toString() === 'QUEUED';
+}
+
 export function kindOf(reply: ScriptReply): string {
   return textAt(reply, 0);
 }

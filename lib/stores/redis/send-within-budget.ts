@@ -16,6 +16,7 @@ import {
   type SendFailure,
 } from './error-classification.js';
 import type { ReplyOrder } from './reply-order.js';
+import { isQueued } from './script-reply.js';
 
 const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 50;
@@ -245,11 +246,6 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
     this.mayHaveRun ||= isTimeOver;
     verdict();
   }
-}
-
-/** What Redis says to each command between MULTI and EXEC. */
-function isQueued(reply: unknown): boolean {
-  return (typeof reply === 'string' || Buffer.isBuffer(reply)) && reply.toString() === 'QUEUED';
 }
 
 /** What was never sent was not executed; but a password or an address that is wrong will not be right in a moment. */

@@ -14,10 +14,9 @@ import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import {
   believing,
   CROWDS,
+  SHIFTS,
   underShiftedReplies,
   untilInStep,
-  type Crowd,
-  type Shift,
 } from './support/shifted-replies.js';
 import { until } from './support/until.js';
 
@@ -108,16 +107,8 @@ const replicated: [string, Reach] = [
   singleWith({ enableAutoPipelining: false }, { waitReplicas: WAIT_REPLICAS }),
 ];
 
-/** Each with one crowd; `npm run test:all` has the other pairing. Many keys come first: every server has the scripts then. */
-const shifted: [Shift, Crowd][] = isTestAll
-  ? [
-      ['repeat the reply', 'many keys'],
-      ['skip the reply', 'one hot key'],
-    ]
-  : [
-      ['skip the reply', 'many keys'],
-      ['repeat the reply', 'one hot key'],
-    ];
+/** Each with one crowd; `npm run test:all` has the other pairing. */
+const shifted = SHIFTS.map((shift, i) => [shift, CROWDS[isTestAll ? 1 - i : i]!] as const);
 
 describe.each([own, ...clients, replicated])('A store with a connection %s', (_, reach) => {
   it.each(shifted)(
@@ -134,6 +125,65 @@ describe.each([own, ...clients, replicated])('A store with a connection %s', (_,
       await untilInStep(store);
     },
   );
+});
+
+describe('On a server without the scripts', () => {
+  const withoutScripts = async () => {
+    await single.call('SCRIPT', 'FLUSH');
+    const proxy = await proxied(single);
+    const client = userClient(proxy.url);
+    await until(() => client.status === 'ready');
+    const store = new RedisIdempotencyStore({ client });
+    let told = 0;
+    await store.open({ replyMismatched: () => (told += 1), warned: () => undefined });
+    return { proxy, client, store, told: () => told };
+  };
+
+  it('a connection is replaced where each reply is an error, and goes to the command before', async () => {
+    const { proxy, client, store, told } = await withoutScripts();
+    const { hit } = proxy.aim('PING', 'skip the reply');
+    const ping = client.ping();
+    await hit;
+    // Its error reply goes to the PING.
+    const first = store.begin(beginCommand({ timeoutMs: 100 }));
+    await expect(first).rejects.toMatchObject({ code: 'idempotency_store_outcome_unknown' });
+    await expect(ping).rejects.toThrow('NOSCRIPT');
+    await untilInStep(store);
+    expect(told()).toBe(1);
+    expect(proxy.connections).toBe(2);
+  });
+
+  it('a connection is replaced where only commands of the application get the wrong replies', async () => {
+    const { proxy, client, store, told } = await withoutScripts();
+    const skipped = proxy.aim('PING', 'skip the reply');
+    const probe = proxy.aim('EVAL', { replyDelayMs: 0 });
+    const ping = client.ping();
+    await skipped.hit;
+    const first = store.begin(beginCommand());
+    await expect(ping).rejects.toThrow('NOSCRIPT');
+    const unknown = client.call('UNKNOWN');
+    await expect(first).rejects.toMatchObject({ code: 'idempotency_store_misconfigured' });
+    await probe.hit;
+    // The reply to the probe; the probe gets that of the second PING.
+    expect(await unknown).toEqual([expect.any(String)]);
+    await Promise.allSettled([client.ping()]);
+    await untilInStep(store);
+    expect(told()).toBe(1);
+    expect(proxy.connections).toBe(2);
+  });
+
+  it('a connection stays where the replies come late, and in step', async () => {
+    const { proxy, store, told } = await withoutScripts();
+    const probe = proxy.aim('EVAL', { replyDelayMs: 0 });
+    // Of the script by its text, after the error reply to its SHA-1.
+    proxy.aim('begin', { replyDelayMs: 1_500 }, { nth: 2 });
+    const { kind } = await store.begin(beginCommand({ timeoutMs: 10_000 }));
+    expect(kind).toBe('acquired');
+    await store.begin(beginCommand({ timeoutMs: 10_000 }));
+    expect(probe.hits).toBe(1);
+    expect(told()).toBe(0);
+    expect(proxy.connections).toBe(1);
+  });
 });
 
 describe('An error reply', () => {

@@ -6,18 +6,17 @@ import { beginCommand, completeCommand, leaseOf, newRecordKey } from './commands
 import { until } from './until.js';
 
 /** How a relay gets out of step. */
-export type Shift = 'skip the reply' | 'repeat the reply';
+export const SHIFTS = ['skip the reply', 'repeat the reply'] as const;
 
 /** Whose replies get mixed up. */
 export const CROWDS = ['many keys', 'one hot key'] as const;
-export type Crowd = (typeof CROWDS)[number];
 
 interface Shifted {
   readonly store: RedisIdempotencyStore;
   /** One for each server. */
   readonly proxies: readonly RedisProxy[];
-  readonly shift: Shift;
-  readonly crowd: Crowd;
+  readonly shift: (typeof SHIFTS)[number];
+  readonly crowd: (typeof CROWDS)[number];
 }
 
 export interface Seen {
