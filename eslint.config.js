@@ -16,6 +16,16 @@ const UPPER_BOUNDS = [
   `CallExpression[callee.property.name=/^toBeGreaterThan/] > BinaryExpression[operator='-'] ${CLOCK}`,
 ].map((selector) => ({ selector, message: TIMED }));
 
+const ONLY = ":matches([property.name='only'], [property.value='only'])";
+const CHOSEN = [
+  `CallExpression > MemberExpression.callee${ONLY}`,
+  `MemberExpression > MemberExpression.object${ONLY}`,
+  'CallExpression > Identifier.callee[name=/^(fit|fdescribe)$/]',
+].map((selector) => ({
+  selector,
+  message: 'The other tests of the file do not run, in CI either.',
+}));
+
 export default defineConfig(
   globalIgnores(['**/dist/', 'build/', '**/node_modules/', 'coverage/', 'test/.tmp-*/']),
   { linterOptions: { reportUnusedDisableDirectives: 'error' } },
@@ -104,7 +114,7 @@ export default defineConfig(
   {
     files: ['test/**/*.ts'],
     rules: {
-      'no-restricted-syntax': ['error', ...UPPER_BOUNDS],
+      'no-restricted-syntax': ['error', ...UPPER_BOUNDS, ...CHOSEN],
       // What came over the wire is `any`: looking at it is what the assertion does.
       '@typescript-eslint/no-explicit-any': 'off',
       '@typescript-eslint/no-unsafe-argument': 'off',
@@ -125,6 +135,7 @@ export default defineConfig(
       'no-restricted-syntax': [
         'error',
         ...UPPER_BOUNDS,
+        ...CHOSEN,
         {
           selector:
             "CallExpression[callee.name='beforeAll'][arguments.length=1] :matches(CallExpression[callee.name=/^start(Redis|Postgres|RabbitMq|Nats|Mosquitto)$/], CallExpression[callee.object.name=/^Redis(Node|Cluster|Sentinel)$/][callee.property.name='start'])",

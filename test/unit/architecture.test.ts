@@ -147,6 +147,9 @@ const reading = (pattern: string) =>
 const expecting = (what: string) => `import { expect } from '@jest/globals';
 export const check = (started: number, elapsedMs: number) => [started, elapsedMs, expect(${what})];
 `;
+const testing = (call: string) => `import { ${/^\w+/.exec(call)![0]} } from '@jest/globals';
+${call}('a', () => undefined);
+`;
 const injecting = (importOfLedger: string) => `import { Injectable } from './injectable.js';
 ${importOfLedger}
 
@@ -209,6 +212,8 @@ const findingsInTests: Readonly<Record<string, readonly string[]>> = {
     expecting('elapsedMs).toBeLessThanOrEqual(1_000'),
     expecting('1_000).toBeGreaterThan(Date.now() - started'),
     "import { beforeAll } from '@jest/globals';\nbeforeAll(() => startRedis());\ndeclare function startRedis(): void;\n",
+    ...['it.only', "it['only']", 'it.concurrent.only.each([])', 'describe.only'].map(testing),
+    ...['fit', 'fdescribe'].map(testing),
   ],
 };
 
@@ -222,6 +227,7 @@ const sound: Tree = {
   'lib/guarded.ts': loading(inTry("return await import('node:net');")),
   'lib/own.ts': loading("return [name, await import('./guarded.js')];"),
   'test/trim.test.ts': reading(String.raw`/[ \t]+$/`),
+  'test/all.test.ts': testing('it.concurrent'),
   'test/at-least.test.ts': expecting('performance.now() - started).toBeGreaterThan(1_000'),
 };
 
