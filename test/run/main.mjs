@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { loadavg, tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { cpuOfMachine, cpuOfThisProcess } from './cpu.mjs';
+import { NARROWING } from './parts.mjs';
 import { partsToRun } from './parts-to-run.mjs';
 import { printCosts } from './print-costs.mjs';
 import { runJest } from './run-jest.mjs';
@@ -21,7 +22,7 @@ then the run fails. A run of test:all on a clean tree writes the digests of the 
 TEST_MINUTES    ends the run after that time, with the result so far
 TEST_VERDICT    a file for { passed, failed, flaky }
 RANDOM_SEED     and RANDOM_PATH repeat a random failure that was printed with them
-Sizes: CLIENT_PAYMENTS ENDURANCE_REPLAYS PAYLOAD_KEYS RANDOM_RUNS
+Sizes and targets, with which .ci/verified stays as it is: ${NARROWING.join(' ')}
 Programs: REDIS_SERVER_BIN POSTGRES_BIN RABBITMQ_SERVER_BIN NATS_SERVER_BIN MOSQUITTO_BIN CHROMIUM_BIN CC
 `.trim();
 

@@ -11,6 +11,23 @@ import { SOURCE, closureOf } from './closure.mjs';
 const PARTS = 'test/parts.json';
 export const VERIFIED = '.ci/verified';
 
+/** Variables with which tests check something else than usual, or less: such a run does not write VERIFIED. */
+export const NARROWING = [
+  'BEGINS',
+  'CLIENT_PAYMENTS',
+  'CLIENT_SEED',
+  'CONTRACT_PEER_URL',
+  'CONTRACT_URL',
+  'ENDURANCE_REPLAYS',
+  'FAILOVERS',
+  'FIRST_REQUESTS',
+  'PAYLOAD_KEYS',
+  'RANDOM_PATH',
+  'RANDOM_RUNS',
+  'RANDOM_SEED',
+  'SOAK_REQUESTS',
+];
+
 /** What every part depends on, besides the folder of each file that it loads. */
 const COMMON = [
   '.npmrc',

@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { projectRoot } from '../../support/project-root.js';
-import { complaintsAbout, readParts } from '../../run/parts.mjs';
+import { NARROWING, complaintsAbout, readParts } from '../../run/parts.mjs';
 import { PlantedProject, type RunOptions } from './planted-project.js';
 
 jest.setTimeout(120_000);
@@ -119,6 +119,13 @@ describe('npm run test:all', () => {
     expect(verified()).toBeUndefined();
   });
 
+  it('writes nothing where a variable changes what is run', async () => {
+    const { output, verdict } = await testAll({ env: { RANDOM_RUNS: '1' } });
+    expect(verdict).toEqual({ passed: 3, failed: 0, flaky: [] });
+    expect(output).toContain('.ci/verified stays as it is: RANDOM_RUNS changed what was run.');
+    expect(verified()).toBeUndefined();
+  });
+
   it('fails where a file is in no part or in two, or does what npm test does', async () => {
     commit({
       'test/parts.json': JSON.stringify({
@@ -141,4 +148,22 @@ describe('npm run test:all', () => {
 
 it('The parts of this project are complete, and repeat nothing', () => {
   expect(complaintsAbout(readParts(projectRoot), projectRoot)).toEqual([]);
+});
+
+/** Variables that choose a program, that Node, npm, Jest and CI have, or that a test sets for others. */
+const NEUTRAL =
+  /_BIN$|^(?:CC|CI|JEST_WORKER_ID|NODE_ENV|NODE_OPTIONS|PATH|SHARED_SERVERS_URL|MSGPACKR_NATIVE_ACCELERATION_DISABLED)$/;
+
+it('The variables that change what is run are those that tests read', () => {
+  const names = readdirSync(join(projectRoot, 'test'), { recursive: true, encoding: 'utf8' });
+  const read = names
+    .filter((name) => /\.test\.ts$|^(?:contract\/harness|support)\/.*\.ts$/.test(name))
+    .map((name) => readFileSync(join(projectRoot, 'test', name), 'utf8'))
+    .flatMap((code) => [
+      ...[...code.matchAll(/\bprocess\.env\.([A-Z_]+)\b(?! = )/g)].map(([, name]) => name!),
+      ...[...code.matchAll(/\{([^{}]*)\} = process\.env;/g)].flatMap(
+        ([, list]) => list!.match(/\b[A-Z_]{2,}\b/g) ?? [],
+      ),
+    ]);
+  expect([...new Set(read)].filter((name) => !NEUTRAL.test(name)).sort()).toEqual(NARROWING);
 });
