@@ -13,7 +13,10 @@ import {
 const CHANGED = '--changed';
 
 /** Options that leave no test out. */
-const HARMLESS = /^(?:--ci|--maxWorkers=.*|-i|--runInBand|--verbose)$/;
+const HARMLESS = /^(?:--ci|(?:--maxWorkers|-w)(?:=.*)?|-i|--runInBand|--verbose)$/;
+
+/** The same, where it has no "=": the next argument is its value. */
+const HAS_VALUE = /^(?:--maxWorkers|-w)$/;
 
 /**
  * What `npm run test:all -- OPTIONS` is to run.
@@ -31,14 +34,17 @@ export function partsToRun(options) {
   const isPart = (option) => parts.some(({ name }) => name === option);
   const named = options.filter(isPart);
   const others = options.filter((option) => option !== CHANGED && !isPart(option));
-  const isChanged = isChangedSince(readVerified(root), digests);
+  const verified = readVerified(root);
+  if (verified === undefined) console.log(`${VERIFIED} has no digests: nothing is verified.`);
+  const isChanged = isChangedSince(verified ?? {}, digests);
   const chosen = parts
     .filter(({ name }) => named.length === 0 || named.includes(name))
     .filter(({ name }) => !options.includes(CHANGED) || isChanged(name));
   if (chosen.length === 0) return { args: undefined };
   const ofParts = [...others, '--runTestsByPath', ...chosen.flatMap(({ files }) => files)];
   // With a path or a pattern it is less than the part.
-  if (!others.every((option) => HARMLESS.test(option))) {
+  const isHarmless = (option, at) => HARMLESS.test(option) || HAS_VALUE.test(others[at - 1]);
+  if (!others.every(isHarmless)) {
     const isOfParts = chosen.length < parts.length || options.includes(CHANGED);
     return { args: isOfParts ? ofParts : others, verify: () => undefined };
   }
@@ -60,8 +66,14 @@ export function partsToRun(options) {
         console.log(`\n${VERIFIED} stays as it is: the files are not those of a commit.`);
         return;
       }
-      const verified = passed.map(({ name }) => [name, digests[name]]);
-      writeVerified(Object.fromEntries(verified), parts, root);
+      const failed = chosen.filter(
+        ({ name, ...part }) => verified?.[name] === digests[name] && hasFailed(part, results),
+      );
+      const changes = [
+        ...passed.map(({ name }) => [name, digests[name]]),
+        ...failed.map(({ name }) => [name, undefined]),
+      ];
+      writeVerified(Object.fromEntries(changes), parts, root);
       console.log(
         `\n${VERIFIED} has ${passed.map(({ name }) => name).join(', ') || 'nothing new'}.`,
       );
@@ -76,6 +88,11 @@ function isChangedSince(verified, digests) {
     console.log(`${name}: ${isSame ? 'same' : isAbsent ? 'absent' : 'differs'}`);
     return !isSame;
   };
+}
+
+function hasFailed({ files }, results) {
+  const failed = results.filter((result) => result.failed > 0).map(({ file }) => file);
+  return files.some((file) => failed.includes(resolve(file)));
 }
 
 /** All of its files, at the first try. */

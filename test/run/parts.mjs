@@ -114,16 +114,25 @@ export function isCleanTree(root) {
   }
 }
 
-/** @returns digests by the part's name. */
+/** @returns digests by the part's name; `undefined` where the file has something else. */
 export function readVerified(root) {
   const file = join(root, VERIFIED);
-  return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
+  if (!existsSync(file)) return {};
+  try {
+    const verified = JSON.parse(readFileSync(file, 'utf8'));
+    return verified?.constructor === Object ? verified : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
-/** @param digests - of the parts that have passed; those of others stay as long as there is such a part. */
+/**
+ * @param digests - of the parts that have passed, and `undefined` for those that have not; those of others stay as long as
+ * there is such a part.
+ */
 export function writeVerified(digests, parts, root) {
   const merged = { ...readVerified(root), ...digests };
-  const names = parts.map(({ name }) => name).filter((name) => name in merged);
+  const names = parts.map(({ name }) => name).filter((name) => merged[name] !== undefined);
   const sorted = Object.fromEntries(names.sort().map((name) => [name, merged[name]]));
   mkdirSync(dirname(join(root, VERIFIED)), { recursive: true });
   writeFileSync(join(root, VERIFIED), `${JSON.stringify(sorted, undefined, 2)}\n`);

@@ -102,6 +102,25 @@ describe('npm run test:all', () => {
     }
   });
 
+  it('takes a part back that fails though nothing of it has changed', async () => {
+    commit({
+      'test/one/a.all.test.ts': `it('passes', () => expect(process.env).not.toHaveProperty('BREAK'));`,
+    });
+    await project.run({ suite: 'all', args: ['one', '-w', '1'] });
+    expect(verified()).toEqual({ one: expect.any(String) });
+    await testAll({ env: { BREAK: 'true' } });
+    expect(verified()).toEqual({ two: expect.any(String) });
+  });
+
+  it.each(['{ "one":', 'null'])('takes nothing as verified by %s', async (text) => {
+    commit({ '.ci/verified': text });
+    const { output, verdict } = await inCi();
+    expect(output).toMatch(
+      /^\.ci\/verified has no digests: nothing is verified\.\none: absent\ntwo: absent$/m,
+    );
+    expect(verdict).toEqual({ passed: 3, failed: 0, flaky: [] });
+  });
+
   it('does not write a part that has failed', async () => {
     commit({ 'test/one/a.all.test.ts': FAILS });
     const { verdict, status } = await testAll();
