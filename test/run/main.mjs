@@ -121,7 +121,8 @@ async function runTests(scratch, options) {
     .reduce((sum, failure) => sum + failure.failed, 0);
   const isLeftOut = Boolean(CI) && first.leftOut.length > 0;
   if (isLeftOut) console.log(`\nIn CI no tests may be left out: ${first.leftOut.join(', ')}.`);
-  if (!first.isComplete) console.log('\nJest was ended before it was done.');
+  if (first.isEmpty) console.log(`\nNo test file matches ${options.join(' ')}`);
+  else if (!first.isComplete) console.log('\nJest was ended before it was done.');
   // Without a failed file it has still not ended well where Jest says so, or found no tests.
   const isEnded = first.isComplete && (first.status === 0 || failures.length > 0);
   const isClean = failed === 0 && first.files.length > 0 && isEnded && !isLeftOut;

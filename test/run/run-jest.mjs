@@ -16,7 +16,7 @@ const REPORTERS = ['default', join(import.meta.dirname, 'reporter.mjs')];
  * @param scratch - a folder for what it notes.
  * @param name - no other run's in that folder.
  * @param deadline - when it is ended, by `Date.now()`.
- * @returns `{ status, isComplete, files, leftOut, costs }`; a file is `{ file, passed, failed, message, hasEnded }`:
+ * @returns `{ status, isComplete, isEmpty, files, leftOut, costs }`; `isEmpty` where no file was chosen. A file is `{ file, passed, failed, message, hasEnded }`:
  * one that had not ended when Jest was ended has failed.
  */
 export async function runJest({ scratch, name, args, deadline = Infinity }) {
@@ -68,6 +68,7 @@ function summaryOf(lines) {
   }
   return {
     isComplete: lines.some((line) => line.isComplete),
+    isEmpty: lines.some(({ chosen }) => chosen === 0),
     files: [...files].map(([file, result]) => ({ file, ...result })),
     leftOut: lines.flatMap((line) => line.leftOut ?? []),
   };

@@ -15,6 +15,7 @@ const LEFT_OUT = 3;
 /** Jest's own order, the dearest of the last run first; before the first file, what the chosen files need is provisioned. */
 export default class Sequencer extends TestSequencer {
   sort(tests) {
+    note({ chosen: tests.length });
     if (!process.argv.includes('--listTests')) provision(tests.map(({ path }) => path));
     return super.sort(tests);
   }

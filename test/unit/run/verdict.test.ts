@@ -6,8 +6,9 @@ import { PlantedProject, type RunOptions } from './planted-project.js';
 jest.setTimeout(120_000);
 
 const environment = join(projectRoot, 'test/run/environment.mjs');
+const sequencer = join(projectRoot, 'test/run/sequencer.mjs');
 const CONFIG = `module.exports = { projects: [{ displayName: 'push', testMatch: ['**/*.spec.cjs'], transform: {},
-  testEnvironment: ${JSON.stringify(environment)} }] };`;
+  testEnvironment: ${JSON.stringify(environment)} }], testSequencer: ${JSON.stringify(sequencer)} };`;
 const FAILS_ONCE = `const { existsSync, writeFileSync } = require('node:fs');
 it('fails once', () => {
   const isSecond = existsSync(__filename + '.ran');
@@ -90,9 +91,11 @@ describe('npm test', () => {
     expect(status).toBe(1);
   });
 
-  it('fails where no test ran', async () => {
-    const { status, verdict } = await runTests({});
+  it('fails where no test ran, and names the path that no file matches', async () => {
+    const { status, output, verdict } = await runTests({ a: PASSES }, { args: ['absent.spec'] });
     expect(verdict).toEqual({ passed: 0, failed: 1, flaky: [] });
+    expect(output).toMatch(/^No test file matches absent\.spec$/m);
+    expect(output).not.toContain('Jest was ended');
     expect(status).toBe(1);
   });
 
