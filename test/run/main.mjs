@@ -7,7 +7,7 @@ import { cpuOfMachine, cpuOfThisProcess } from './cpu.mjs';
 import { NARROWING } from './parts.mjs';
 import { partsToRun } from './parts-to-run.mjs';
 import { printCosts } from './print-costs.mjs';
-import { runJest } from './run-jest.mjs';
+import { TESTS_FAILED, runJest } from './run-jest.mjs';
 
 const HELP = `
 npm test [-- PATH… and options of Jest]      every clause, script and kind of fault once
@@ -123,8 +123,11 @@ async function runTests(scratch, options) {
   if (isLeftOut) console.log(`\nIn CI no tests may be left out: ${first.leftOut.join(', ')}.`);
   if (first.isEmpty) console.log(`\nNo test file matches ${options.join(' ')}`);
   else if (!first.isComplete) console.log('\nJest was ended before it was done.');
-  // Without a failed file it has still not ended well where Jest says so, or found no tests.
-  const isEnded = first.isComplete && (first.status === 0 || failures.length > 0);
+  // A file that failed, perhaps by chance, hides no other failure of Jest.
+  const expectedStatus = failures.length > 0 ? TESTS_FAILED : 0;
+  const isEnded = first.isComplete && first.status === expectedStatus;
+  if (first.isComplete && !isEnded)
+    console.log(`\nJest failed besides: ${first.status}, see above.`);
   const isClean = failed === 0 && first.files.length > 0 && isEnded && !isLeftOut;
   const verdict = {
     passed: first.files.reduce((sum, { passed }) => sum + passed, 0),

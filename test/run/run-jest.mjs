@@ -8,6 +8,8 @@ const JEST = createRequire(import.meta.url).resolve('jest/bin/jest');
 const NODE_OPTIONS = '--experimental-vm-modules --disable-warning=ExperimentalWarning';
 /** Workers get it, what tests start does not. Modules of a file are many and short-lived: to import all files took 77 CPU seconds for 92. */
 const YOUNG_SPACE = '--max-semi-space-size=64';
+/** The exit code where tests have failed, and Jest has ended as it should. */
+export const TESTS_FAILED = 100;
 const REPORTERS = ['default', join(import.meta.dirname, 'reporter.mjs')];
 
 /**
@@ -23,7 +25,8 @@ export async function runJest({ scratch, name, args, deadline = Infinity }) {
   const TEST_REPORT = join(scratch, `${name}.jsonl`);
   const TEST_COSTS = join(scratch, `${name}-costs.jsonl`);
   const reporters = REPORTERS.map((reporter) => `--reporters=${reporter}`);
-  const jest = spawn(process.execPath, [YOUNG_SPACE, JEST, ...args, ...reporters], {
+  const ours = [...reporters, `--testFailureExitCode=${TESTS_FAILED}`];
+  const jest = spawn(process.execPath, [YOUNG_SPACE, JEST, ...args, ...ours], {
     stdio: 'inherit',
     env: {
       ...process.env,

@@ -70,6 +70,15 @@ describe('npm test', () => {
     expect(status).toBe(1);
   });
 
+  it('fails where Jest fails besides a flaky file', async () => {
+    const files = { a: PASSES, b: FAILS_ONCE, teardown: `throw new Error('no teardown');` };
+    const args = ['-i', '--globalTeardown=./teardown.spec.cjs', 'a.spec', 'b.spec'];
+    const { status, output, verdict } = await runTests(files, { args });
+    expect(verdict).toEqual({ passed: 1, failed: 1, flaky: ['b.spec.cjs'] });
+    expect(output).toContain('Jest failed besides');
+    expect(status).toBe(1);
+  });
+
   it('runs a file once where it is alone', async () => {
     const { status, verdict } = await runTests(
       { a: PASSES, b: FAILS_ONCE },
