@@ -162,6 +162,7 @@ describe.each(platforms)('the key of a request and its caller on %s', (platform)
   it.each([
     ['no identity at all', {}],
     ['an empty id', { id: '' }],
+    ['an empty id and a sub', { id: '', sub: 'alice' }],
     ['an id that is null and no sub', { id: null }],
     ['an id that is an object', { id: { a: 1 } }],
     ['a fractional id', { id: 1.5 }],

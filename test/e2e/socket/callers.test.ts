@@ -74,6 +74,7 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
   it.each([
     ['user', { user: { id: 'eve' } }],
     ['user, by its subject', { user: { sub: 'eve' } }],
+    ['user, by its id before its subject', { user: { id: 'eve', sub: 'mallory' } }],
     ['data.user', { data: { user: { id: 'eve' } } }],
     ['request.user', { request: { user: { id: 'eve' } } }],
     ['user, before data.user', { user: { id: 'eve' }, data: { user: { id: 'mallory' } } }],

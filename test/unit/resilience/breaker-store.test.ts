@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { StoreOutcomeUnknownError, StoreUnavailableError } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import opossum from 'opossum';
+import type { TransactionalRecords } from '../../../lib/core/transactional-records.js';
 import type { OpossumConstructor } from '../../../lib/resilience/load-opossum.js';
 import {
   heldRequest,
@@ -379,6 +380,16 @@ describe('the list of abandoned records', () => {
     await breaker.open();
     await expect(breaker.store.abandoned(command)).rejects.toThrow('circuit breaker is open');
   });
+});
+
+it('brings the records that a transaction writes from the store, with an open circuit, too', async () => {
+  const records = {} as TransactionalRecords;
+  const breaker = new BreakerUnderTest();
+  expect(breaker.store.transactional).toBeUndefined();
+  Object.defineProperty(breaker.inner, 'transactional', { value: records });
+  expect(breaker.store.transactional).toBe(records);
+  await breaker.open();
+  expect(breaker.store.transactional).toBe(records);
 });
 
 it('no timer of an open circuit keeps the process alive', async () => {
