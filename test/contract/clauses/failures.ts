@@ -112,7 +112,7 @@ export function failures(server: Server): void {
     }
   });
 
-  it('C79 what the layer refuses uses nothing up and changes nothing', async () => {
+  it('C79 a refused request uses nothing up and changes nothing', async () => {
     const story = server.story('C79');
     expectProblem(await story.send('malformed'), 'key-invalid');
     expectProblem(await story.send('not comparable'), 'content-invalid');
