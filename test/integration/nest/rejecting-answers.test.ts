@@ -27,6 +27,7 @@ import { messageKey } from '../../../lib/transports/message/message-claim.js';
 import { verdictOn } from '../../../lib/transports/message/verdict-on.js';
 import { socketCall } from '../../../lib/transports/socket/socket-call.js';
 import { callingApp, type CallingApp } from '../../e2e/calls/support/calling-app.js';
+import { afterTest } from '../../support/after-test.js';
 import { freePort } from '../../support/free-port.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
@@ -71,6 +72,7 @@ describe.each(platforms)(
         controllers: [ThingsController],
         options: options,
       });
+      afterTest(() => app.close());
       return { app, scenario: app.scenario() };
     }
 
@@ -80,7 +82,6 @@ describe.each(platforms)(
         const { app, scenario } = await started({ [option]: rejecting });
         expect((await scenario.post('/things')).status).toBe(500);
         expect(scenario.executions).toBe(0);
-        await app.close();
       },
     );
 
@@ -93,7 +94,6 @@ describe.each(platforms)(
       const { app, scenario } = await started(options);
       expect((await scenario.post('/things')).status).toBe(500);
       expect(scenario.executions).toBe(0);
-      await app.close();
     });
 
     it.each(['keep', 'retentionMs'])('%s: its default counts', async (option) => {
@@ -101,7 +101,6 @@ describe.each(platforms)(
       const first = await scenario.post('/things');
       expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
       expectReplay(await scenario.post('/things'), first);
-      await app.close();
     });
 
     it('keep: a failure is not kept, whatever the promise holds', async () => {
@@ -109,7 +108,6 @@ describe.each(platforms)(
       scenario.plan = ['fail'];
       expect((await scenario.post('/things')).status).toBe(500);
       expect(await scenario.post('/things')).toMatchObject({ status: 201, json: { execution: 2 } });
-      await app.close();
     });
   },
 );
@@ -154,8 +152,8 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
       configure: (nest) => nest.useGlobalFilters(new TenantUnknownFilter()),
     });
     const scenario = app.scenario();
+    afterTest(() => app.close());
     const response = await scenario.post('/things');
-    await app.close();
     return { response, executions: scenario.executions };
   }
 
