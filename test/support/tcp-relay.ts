@@ -12,7 +12,7 @@ export interface Link {
 export type Join = (link: Link, number: number) => void;
 
 /**
- * Connects each of its clients with a server on 127.0.0.1. It passes on what comes, but for what it is told to lose;
+ * Connects each of its clients with a server on 127.0.0.1. It passes on what comes, but for what {@link silence} loses;
  * how else the way may be spoiled says the function that is given to {@link tell}, or a relay that overrides {@link pass}.
  */
 export class TcpRelay {
