@@ -73,13 +73,13 @@ describe.each(platforms)(
         options: options,
       });
       afterTest(() => app.close());
-      return { app, scenario: app.scenario() };
+      return app.scenario();
     }
 
     it.each(['enabled', 'key', 'keySyntax', 'scope', 'fingerprint'])(
       '%s: 500, and nothing runs',
       async (option) => {
-        const { app, scenario } = await started({ [option]: rejecting });
+        const scenario = await started({ [option]: rejecting });
         expect((await scenario.post('/things')).status).toBe(500);
         expect(scenario.executions).toBe(0);
       },
@@ -91,20 +91,20 @@ describe.each(platforms)(
       ['scope', { scope: () => ['a', rejecting(), rejecting()], anonymous: 'shared' }],
       ['scope, later', { scope: async () => ['a', rejecting()], anonymous: 'shared' }],
     ])('%s: 500, and nothing runs, also where a promise is inside', async (_, options) => {
-      const { app, scenario } = await started(options);
+      const scenario = await started(options);
       expect((await scenario.post('/things')).status).toBe(500);
       expect(scenario.executions).toBe(0);
     });
 
     it.each(['keep', 'retentionMs'])('%s: its default counts', async (option) => {
-      const { app, scenario } = await started({ [option]: rejecting });
+      const scenario = await started({ [option]: rejecting });
       const first = await scenario.post('/things');
       expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
       expectReplay(await scenario.post('/things'), first);
     });
 
     it('keep: a failure is not kept, whatever the promise holds', async () => {
-      const { app, scenario } = await started({ keep: async () => true });
+      const scenario = await started({ keep: async () => true });
       scenario.plan = ['fail'];
       expect((await scenario.post('/things')).status).toBe(500);
       expect(await scenario.post('/things')).toMatchObject({ status: 201, json: { execution: 2 } });
