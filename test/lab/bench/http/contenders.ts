@@ -4,7 +4,6 @@ import { emptyInterceptor } from './contenders/empty-interceptor.js';
 import { expressIdempotency } from './contenders/express-idempotency.js';
 import {
   inMemory,
-  onCachedRedis,
   onPostgres,
   onRedis,
   onUnpipelinedRedis,
@@ -45,11 +44,6 @@ export const contenders = {
   'redis-unpipelined': {
     name: 'nestjs-idempotency, Redis, auto-pipelining off',
     open: onUnpipelinedRedis,
-    ...ours,
-  },
-  'redis-cached': {
-    name: 'nestjs-idempotency, Redis, local cache',
-    open: onCachedRedis,
     ...ours,
   },
   memory: { name: 'nestjs-idempotency, memory', open: inMemory, ...ours },

@@ -25,7 +25,6 @@ const QUICK: readonly ContenderId[] = [
   'empty',
   'two-commands',
   'redis',
-  'redis-cached',
   'node-idempotency',
 ];
 /** What is measured also where it takes long to tell them apart. */

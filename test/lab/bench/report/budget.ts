@@ -28,7 +28,6 @@ export interface Judged {
 
 const STORE = 'nestjs-idempotency';
 const OURS = 'nestjs-idempotency, Redis';
-const CACHED = 'nestjs-idempotency, Redis, local cache';
 const PEER = '@node-idempotency/nestjs';
 const EMPTY = 'empty interceptor';
 const RAW = 'SET NX GET + SET XX';
@@ -46,7 +45,6 @@ export const BUDGET: readonly BudgetLine[] = [
   ...(['express', 'fastify'] as const).flatMap((platform) => [
     againstPeer(platform, 'first', 0.95, 1.1),
     againstPeer(platform, 'replay', 1.05, 1.2),
-    cachedReplay(platform, 1.3),
   ]),
   {
     what: 'memory of a record: key 59 B, body 200 B, headers 68 B',
@@ -168,15 +166,6 @@ function againstPeer(platform: string, scenario: string, must: number, aim: numb
     must,
     aim,
     ...against(PEER, OURS, RAW, 'http', at(platform, scenario), 'perSecond'),
-  };
-}
-
-function cachedReplay(platform: string, must: number): BudgetLine {
-  return {
-    what: `replay with the local cache, requests/s ÷ ${PEER}'s replay, ${platform}`,
-    limit: 'at least',
-    must,
-    measured: ratioOf('http', at(platform, 'replay'), CACHED, PEER, 'perSecond'),
   };
 }
 

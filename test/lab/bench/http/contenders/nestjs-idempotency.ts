@@ -1,4 +1,4 @@
-import type { IdempotencyModuleOptions, IdempotencyStore } from 'nestjs-idempotency';
+import type { IdempotencyStore } from 'nestjs-idempotency';
 import type { RedisStoreOptions } from 'nestjs-idempotency/redis';
 import { loadEntry } from '../../library/built-entry.js';
 import type { OpenContender, Surroundings } from '../contender.js';
@@ -14,11 +14,8 @@ interface Entries {
   postgres: typeof import('nestjs-idempotency/postgres');
 }
 
-/** The built library, with the defaults that its users get, but for one time limit and what is named. */
-function withStore(
-  open: (surroundings: Surroundings) => Promise<IdempotencyStore>,
-  options: Pick<IdempotencyModuleOptions, 'cache'> = {},
-): OpenContender {
+/** The built library, with the defaults that its users get, but for one time limit. */
+function withStore(open: (surroundings: Surroundings) => Promise<IdempotencyStore>): OpenContender {
   return async (surroundings) => {
     const { Idempotent, IdempotencyModule } = await loadEntry<typeof import('nestjs-idempotency')>(
       surroundings.library,
@@ -29,7 +26,6 @@ function withStore(
         IdempotencyModule.forRoot({
           store: await open(surroundings),
           commandTimeoutMs: COMMAND_TIMEOUT_MS,
-          ...options,
         }),
       ],
       mark: Idempotent(),
@@ -52,8 +48,6 @@ export const onRedis = withStore(openRedis);
 export const onUnpipelinedRedis = withStore((surroundings) =>
   openRedis(surroundings, { connection: { enableAutoPipelining: false } }),
 );
-
-export const onCachedRedis = withStore(openRedis, { cache: true });
 
 export const inMemory = withStore(async ({ library }) => {
   const { memoryStore } = await loadEntry<Entries['memory']>(library, './memory');
