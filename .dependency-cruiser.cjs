@@ -177,19 +177,6 @@ module.exports = {
       to: { path: '^node_modules/', pathNot: '^node_modules/opossum/' },
     },
     {
-      name: 'cache-knows-core-and-itself',
-      comment: 'What stands around a store stands around any store.',
-      severity: 'error',
-      from: { path: '^lib/cache/' },
-      to: { path: '^lib/', pathNot: '^lib/(core|cache)/' },
-    },
-    {
-      name: 'cache-needs-lru-cache-only',
-      severity: 'error',
-      from: { path: '^lib/cache/' },
-      to: { path: '^node_modules/', pathNot: '^node_modules/lru-cache/' },
-    },
-    {
       name: 'transport-knows-core-and-itself',
       comment: 'What all requests have in common is below every way in.',
       severity: 'error',
@@ -263,7 +250,7 @@ module.exports = {
       from: { path: '^lib/nest/' },
       to: {
         path: '^lib/',
-        pathNot: ['^lib/(cache|core|nest|resilience|transports)/', '^lib/codecs/json/'],
+        pathNot: ['^lib/(core|nest|resilience|transports)/', '^lib/codecs/json/'],
       },
     },
     {

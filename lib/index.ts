@@ -81,7 +81,6 @@ export {
 } from './core/record.js';
 export { recordKey, type RecordIdentity, type Scope, type ScopePart } from './core/record-key.js';
 export type { BreakerOptions } from './core/breaker-options.js';
-export type { CacheOptions } from './core/cache-options.js';
 export type { ReconcileOptions } from './core/reconcile-options.js';
 export type { ReconcileReport } from './core/reconciliation.js';
 export type { Recover, Recovery, Services, ServiceToken } from './core/recovery.js';

@@ -7,13 +7,7 @@ export type Decision =
   /** Run the operation, then end the attempt. */
   | { readonly kind: 'run'; readonly attempt: Attempt }
   /** Answer with the stored outcome. */
-  | {
-      readonly kind: 'replay';
-      readonly state: FinishedState;
-      readonly outcome: Outcome;
-      /** It came from the local cache: the store was not asked. */
-      readonly fromCache?: true | undefined;
-    }
+  | { readonly kind: 'replay'; readonly state: FinishedState; readonly outcome: Outcome }
   | { readonly kind: 'reject'; readonly reason: RejectionReason };
 
 export function rejected(reason: RejectionReason): Decision {

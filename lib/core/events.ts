@@ -64,12 +64,7 @@ export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'recovered' })
   /** The reconciler asked `onTakeover`, which threw `error` or was not done in time: it has found nothing out. */
   | (AttemptSubject & { readonly type: 'recovery_failed'; readonly error: unknown })
-  | (EventBase & {
-      readonly type: 'replayed';
-      readonly state: FinishedState;
-      /** Whether it came from the local cache (module option `cache`): the store was not asked. */
-      readonly fromCache: boolean;
-    })
+  | (EventBase & { readonly type: 'replayed'; readonly state: FinishedState })
   /** A duplicate waited for the attempt in progress. */
   | (EventBase & { readonly type: 'waited'; readonly waitedMs: number })
   | (EventBase & { readonly type: 'rejected'; readonly reason: RejectionReason })

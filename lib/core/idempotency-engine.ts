@@ -134,12 +134,7 @@ export class IdempotencyEngine implements AttemptHost {
         return this.run(claim, token, reply, sentAt);
       case 'completed':
       case 'failed':
-        return {
-          kind: 'replay',
-          state: reply.kind,
-          outcome: reply.outcome,
-          fromCache: reply.fromCache,
-        };
+        return { kind: 'replay', state: reply.kind, outcome: reply.outcome };
       case 'mismatch':
       case 'in_progress':
         return rejected(reply.kind);
@@ -292,9 +287,7 @@ export class IdempotencyEngine implements AttemptHost {
   /** Raises the events of requests that do not run. */
   private tell({ operation, recordKey }: Claim, decision: Decision): Decision {
     if (decision.kind === 'replay') {
-      const { state } = decision;
-      const fromCache = decision.fromCache === true;
-      this.events.emit({ type: 'replayed', operation, recordKey, state, fromCache });
+      this.events.emit({ type: 'replayed', operation, recordKey, state: decision.state });
     } else if (decision.kind === 'reject') {
       this.events.emit({ type: 'rejected', operation, recordKey, reason: decision.reason });
     }

@@ -243,13 +243,7 @@ export type BeginReply =
       readonly attempt: number;
       readonly takeovers: number;
     }
-  | {
-      readonly kind: FinishedState;
-      readonly outcome: Outcome;
-      readonly retentionLeftMs: number;
-      /** Set by what answers in place of a store that has said so before (module option `cache`). */
-      readonly fromCache?: true;
-    }
+  | { readonly kind: FinishedState; readonly outcome: Outcome; readonly retentionLeftMs: number }
   /** The record belongs to a request with another content. */
   | { readonly kind: 'mismatch' }
   /** A delayed copy of an attempt that was already released. */

@@ -1,5 +1,4 @@
 import { resolveBreakerOptions, type BreakerOptions } from '../core/breaker-options.js';
-import { resolveCacheOptions, type CacheOptions } from '../core/cache-options.js';
 import type { IdempotencyStore } from '../core/idempotency-store.js';
 import { IdempotencyOptionsError } from '../core/errors.js';
 import { checkNames, fail, within } from '../core/option-checks.js';
@@ -50,13 +49,6 @@ export interface IdempotencyModuleOptions
    */
   readonly breaker?: boolean | BreakerOptions;
   /**
-   * Keeps outcomes that the store has answered with in this process' memory, by lru-cache, which has to be installed: the
-   * next repetition is replayed without asking the store, also while that is away. `true` for its defaults. A record that is
-   * deleted from the store on purpose is still answered for, for as long as `maxAgeMs`. One cache for each process.
-   * @defaultValue false
-   */
-  readonly cache?: boolean | CacheOptions;
-  /**
    * Has the {@link IdempotencyReconciler} come by itself: keys whose owner died and whose client never comes back are
    * recovered by the operation's `onTakeover` function. One process at a time. `true` for its defaults. Needs a store
    * that lists abandoned records, as Redis', PostgreSQL's and the one in memory do.
@@ -93,7 +85,6 @@ const MODULE_NAMES = new Set([
   ...ENGINE_NAMES,
   'store',
   'breaker',
-  'cache',
   'reconcile',
   'unitOfWork',
 ]);
@@ -170,7 +161,6 @@ function engineOptions(options: IdempotencyModuleOptions): Required<EngineOption
     fail('unitOfWork', 'a UnitOfWork, such as pgUnitOfWork(pool)', typeof unitOfWork);
   }
   resolveBreakerOptions(options.breaker);
-  resolveCacheOptions(options.cache);
   resolveReconcileOptions(options.reconcile);
   // Also where no route is protected yet: calls and lazy-loaded modules have these defaults, too.
   resolveOptions(options);

@@ -36,8 +36,8 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
  * that import it, and others may import one with options of their own. Two that are global, or two in one module, stop the
  * start.
  *
- * {@link IdempotencyStore} is the store in use, with breaker and cache around it. In tests
- * `.overrideProvider(IdempotencyStore)` puts another in its place, as it is, without breaker and cache; the one of the
+ * {@link IdempotencyStore} is the store in use, with the breaker around it. In tests
+ * `.overrideProvider(IdempotencyStore)` puts another in its place, as it is, without a breaker; the one of the
  * options is then never opened.
  *
  * @throws {@link IdempotencyOptionsError} at the start, for options that cannot work.

@@ -1,7 +1,4 @@
-import { CacheStore } from '../cache/cache-store.js';
-import { loadLruCache } from '../cache/load-lru-cache.js';
 import { resolveBreakerOptions } from '../core/breaker-options.js';
-import { resolveCacheOptions } from '../core/cache-options.js';
 import type { IdempotencyEvents } from '../core/events.js';
 import type { IdempotencyStore } from '../core/idempotency-store.js';
 import { BreakerStore } from '../resilience/breaker-store.js';
@@ -14,8 +11,7 @@ import {
 
 /**
  * The store that the options name, with what they put around it: what stands for {@link IdempotencyStore} unless a test
- * has put another one in its place, which then is used as it is. The cache is outside: what it knows needs no store,
- * whatever the circuit breaker has to say of that.
+ * has put another one in its place, which then is used as it is.
  *
  * @throws {@link IdempotencyOptionsError} naming option, range and value, or what is not installed.
  */
@@ -24,15 +20,6 @@ export async function storeInUse(
   events: IdempotencyEvents,
 ): Promise<IdempotencyStore> {
   resolveEngineOptions(options);
-  const cache = resolveCacheOptions(options.cache);
-  const store = await withBreaker(options, events);
-  return cache === undefined ? store : new CacheStore(store, await loadLruCache(), cache);
-}
-
-async function withBreaker(
-  options: IdempotencyModuleOptions,
-  events: IdempotencyEvents,
-): Promise<IdempotencyStore> {
   const breaker = resolveBreakerOptions(options.breaker);
   if (breaker === undefined) return options.store;
   const { commandTimeoutMs } = resolveOptions(options).protocol;

@@ -57,16 +57,15 @@ export class IdempotencyTestingModule {
    * Protects as the application does, with its records in memory: new ones for every application that is made, which
    * {@link IdempotencyTestRecords} shows.
    *
-   * @param options - those of the application, of which `cache` has no effect. None of its operations may be
-   * `transactional`: there is no database that records in memory could be committed with.
+   * @param options - those of the application. None of its operations may be `transactional`: there is no database that
+   * records in memory could be committed with.
    * @throws {@link IdempotencyOptionsError} at the start, for options that cannot work.
    */
   static inMemory(options: IdempotencyTestingOptions = {}): DynamicModule {
     const { isGlobal = true, ...own } = options;
     const module = IdempotencyModule.forRootAsync({
       isGlobal,
-      // A cache would answer by what the records no longer say.
-      useFactory: () => ({ ...own, store: new TestStore(), cache: false }),
+      useFactory: () => ({ ...own, store: new TestStore() }),
     });
     return withProviders(
       module,

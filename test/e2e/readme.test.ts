@@ -107,7 +107,6 @@ describe('the table of options in the README', () => {
       'codec',
       'consumer',
       'breaker',
-      'cache',
       'reconcile',
       'unitOfWork',
     ];

@@ -62,10 +62,8 @@ const forbiddenImports: Readonly<Record<string, readonly [from: string, ...impor
   'bullmq-is-an-entry-of-its-own': ['lib/transports/call', '../../bullmq/index.js', 'bullmq'],
   'cli-knows-migrations-only': ['lib/cli', 'pg', '../stores/postgres/index.js'],
   'nobody-imports-the-cli': ['lib/stores/postgres', '../../cli/main.js'],
-  'resilience-knows-core-and-itself': ['lib/resilience', '../cache/replies.js'],
+  'resilience-knows-core-and-itself': ['lib/resilience', '../nest/index.js'],
   'resilience-needs-opossum-only': ['lib/resilience', '@nestjs/common'],
-  'cache-knows-core-and-itself': ['lib/cache', '../resilience/breaker.js'],
-  'cache-needs-lru-cache-only': ['lib/cache', '@nestjs/common'],
   'transport-knows-core-and-itself': [
     'lib/transports/http',
     '../../nest/module.js',

@@ -4,7 +4,6 @@ import { expect, it } from '@jest/globals';
 import { BROKEN_STORES } from '../conformance/broken-stores.js';
 import { MUTANTS as MESSAGES } from '../faults/messages/mutants.js';
 import { MUTANTS as SCENARIOS } from '../faults/mutants.js';
-import { CACHE_MISTAKES } from '../integration/differential/cache.js';
 import { LUA_MISTAKES, SQL_MISTAKES } from '../integration/differential/mutants.js';
 import { MUTANTS as WORKERS } from '../lab/faults/worker/mutants.js';
 import type { PlantedMistake } from '../support/planted-mistake.js';
@@ -15,7 +14,7 @@ import { projectRoot } from '../support/project-root.js';
  * imports, parsers that are not linear, samples that do not compile, replies that are taken for another's.
  */
 const PLANTED: readonly PlantedMistake[] = [
-  ...[LUA_MISTAKES, SQL_MISTAKES, CACHE_MISTAKES, BROKEN_STORES, SCENARIOS, MESSAGES].flat(),
+  ...[LUA_MISTAKES, SQL_MISTAKES, BROKEN_STORES, SCENARIOS, MESSAGES].flat(),
   ...Object.entries(WORKERS).map(([mistake, mutant]) => ({ mistake, ...mutant })),
 ];
 

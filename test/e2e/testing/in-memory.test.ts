@@ -205,8 +205,8 @@ describe('the records', () => {
     await module.close();
   });
 
-  it('are what counts, without a cache in front of them', async () => {
-    const { module, calls, list } = await service({ cache: true });
+  it('decide what a repetition gets: forgotten, expired or abandoned, it runs again', async () => {
+    const { module, calls, list } = await service();
     const records = module.get(IdempotencyTestRecords);
     let runs = 0;
     const run = () => calls.run(call, () => (runs += 1));

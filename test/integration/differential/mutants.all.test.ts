@@ -3,7 +3,6 @@ import { Redis } from 'ioredis';
 import { migrate } from 'nestjs-idempotency/postgres';
 import { usePostgres } from '../../support/use-postgres.js';
 import { useRedis } from '../../support/use-redis.js';
-import { CACHE_MISTAKES, checkCache } from './cache.js';
 import { checkStore } from './check-store.js';
 import { LUA_MISTAKES, SQL_MISTAKES } from './mutants.js';
 import { withPostgresSubject } from './postgres-subject.js';
@@ -37,8 +36,4 @@ describe('the comparison notices', () => {
     },
     300_000,
   );
-
-  it.each(CACHE_MISTAKES)('$mistake', async ({ wrap, objection }) => {
-    await expect(checkCache(wrap, 10_000)).rejects.toThrow(objection);
-  });
 });

@@ -68,7 +68,7 @@ describe('the start', () => {
 });
 
 describe('a store that has got the reply of another command', () => {
-  it('is an event and a line of the log, also behind a cache and a circuit breaker', async () => {
+  it('is an event and a line of the log, also behind a circuit breaker', async () => {
     const error = new StoreReplyMismatchedError('The store');
     class OutOfStep extends MemoryIdempotencyStore {
       observer: StoreObserver | undefined;
@@ -78,7 +78,7 @@ describe('a store that has got the reply of another command', () => {
       }
     }
     const store = new OutOfStep();
-    const { events, log } = await start({ store, cache: true, breaker: true });
+    const { events, log } = await start({ store, breaker: true });
     const told: IdempotencyEvent[] = [];
     events.subscribe((event) => told.push(event));
     store.observer!.replyMismatched(error);

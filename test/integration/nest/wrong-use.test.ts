@@ -215,7 +215,6 @@ describe('a name that is no option', () => {
     [{ lockTtl: 1 }, 'IdempotencyModule.forRoot()', 'leaseMs'],
     [{ adapter: {} }, 'IdempotencyModule.forRoot()', 'store'],
     [{ reconcile: { interval: 1 } }, '"reconcile"', 'intervalMs'],
-    [{ cache: { maxAge: 1 } }, '"cache"', 'maxAgeMs'],
     [{ breaker: { volumeTreshold: 1 } }, '"breaker"', 'volumeThreshold'],
   ])('of the module, %j: what it may mean', async (options, what, meant) => {
     const message = await refusal(() =>

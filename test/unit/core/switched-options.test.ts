@@ -1,7 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { IdempotencyOptionsError } from 'nestjs-idempotency';
 import { BREAKER_DEFAULTS, resolveBreakerOptions } from '../../../lib/core/breaker-options.js';
-import { CACHE_DEFAULTS, resolveCacheOptions } from '../../../lib/core/cache-options.js';
+import {
+  RECONCILE_DEFAULTS,
+  resolveReconcileOptions,
+} from '../../../lib/core/reconcile-options.js';
 
 const OPTIONS = [
   {
@@ -16,10 +19,10 @@ const OPTIONS = [
     },
   },
   {
-    name: 'cache',
-    resolve: resolveCacheOptions as (given: unknown) => object | undefined,
-    defaults: CACHE_DEFAULTS,
-    ranges: { maxBytes: [65_536, 68_719_476_736], maxAgeMs: [1, 86_400_000] },
+    name: 'reconcile',
+    resolve: resolveReconcileOptions as (given: unknown) => object | undefined,
+    defaults: RECONCILE_DEFAULTS,
+    ranges: { intervalMs: [100, 86_400_000], batchSize: [1, 10_000], afterMs: [0, 86_400_000] },
   },
 ];
 
