@@ -67,6 +67,11 @@ const VERBS: Readonly<Record<string, Verb>> = {
     summary: 'every state of a small model of the protocol; needs spin and gcc',
     program: 'model/main.ts',
   },
+  walk: {
+    summary: 'the files of lib in which a function runs during one request',
+    program: 'walk/main.ts',
+    servers: ['redis', 'rabbitmq'],
+  },
 };
 
 const args = process.argv.slice(2);
