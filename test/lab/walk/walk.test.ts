@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { IdempotencyModule } from 'nestjs-idempotency';
+import { IdempotencyModule, IdempotencyProblem } from 'nestjs-idempotency';
 import { IdempotencyEngine } from '../../../lib/core/idempotency-engine.js';
 import { RedisIdempotencyStore } from '../../../lib/stores/redis/redis-idempotency-store.js';
 import { projectRoot } from '../../support/project-root.js';
@@ -45,9 +45,10 @@ describe('npm run lab -- walk', () => {
     expect(files.length).toBeLessThan(first.files.length);
   });
 
-  it('would list files of the start if counts were not reset, but never for being loaded', async () => {
+  it('lists files of the start if counts are not reset, and none only because it is loaded', async () => {
     const { files } = await walk({ trip: 'call', broker, keepsStart: true });
     expect(files).toContain(fileOf(IdempotencyModule));
+    expect(files).not.toContain(fileOf(IdempotencyProblem));
     expect(files).not.toContain('index.ts');
   });
 });
