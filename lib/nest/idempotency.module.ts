@@ -20,7 +20,6 @@ import {
   type OPTIONS_TYPE,
 } from './idempotency.module-definition.js';
 import { IdempotencyService } from './idempotency.service.js';
-import { BodyParsers } from './routes/body-parsers.js';
 import { RabbitMqServers } from './routes/rabbitmq-servers.js';
 import { RouteRegistry } from './routes/route-registry.js';
 import { Serializers } from './routes/serializers.js';
@@ -47,7 +46,6 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
   providers: [
     // In the place of those that forRoot() brings, where the class is imported without it.
     { provide: IDEMPOTENCY_MODULE_OPTIONS, useValue: undefined },
-    BodyParsers,
     IdempotencyLifecycle,
     IdempotencyService,
     IdempotentCalls,

@@ -37,7 +37,6 @@ import {
   isLayer,
   reportsEntry,
 } from '../idempotent.metadata.js';
-import { BodyParsers } from './body-parsers.js';
 import { interceptorsOf, methodsBoundTo } from './bound-interceptors.js';
 import { parsesFormsInside, parsesFormsOutside } from './file-interceptors.js';
 import {
@@ -87,7 +86,6 @@ export class RouteRegistry {
   constructor(
     @Inject(OPTIONS_IN_USE) private readonly options: IdempotencyModuleOptions,
     private readonly discovery: DiscoveryService,
-    private readonly parsers: BodyParsers,
     private readonly serializers: Serializers,
     private readonly application: ApplicationConfig,
   ) {
@@ -240,14 +238,9 @@ export class RouteRegistry {
     if (types.some(isLayer)) throw boundAlone('the whole application');
   }
 
-  /** Whether what the fingerprint is made of is there when the layer is reached. */
+  /** Whether the content of a form can still be compared when the request reaches the interceptor. */
   private checkContent({ operation, options }: HttpRoute, handler: Handler): void {
     const { fingerprint } = options;
-    if (fingerprint === 'bytes' && this.parsers.dropRawBodies) {
-      throw new IdempotencyOptionsError(
-        `The option "fingerprint" of ${operation} is 'bytes', but the application keeps no raw bodies: create it with NestFactory.create(…, { rawBody: true }), or choose another "fingerprint".`,
-      );
-    }
     const isCompared = fingerprint !== false && typeof fingerprint !== 'function';
     if (isCompared && parsesFormsInside(handler)) {
       throw new IdempotencyOptionsError(

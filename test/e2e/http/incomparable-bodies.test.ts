@@ -1,4 +1,5 @@
 import { Controller, Logger, Post } from '@nestjs/common';
+import type { NestExpressApplication } from '@nestjs/platform-express';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { afterAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { json } from 'express';
@@ -75,8 +76,10 @@ it("C46 a text whose bytes Fastify has not kept is refused with fingerprint: 'by
     expect(await scenario.post('/canonical', text)).toMatchObject({ status: 201 });
   }));
 
-describe.each(platforms)('C32 a parser of the application on %s', (platform) => {
-  function parseWith(keep: (request: object, bytes: Buffer) => void): Partial<StartAppOptions> {
+describe.each(platforms)('C32 a parser of JSON on %s', (platform) => {
+  function parseWith(
+    keep: (request: object, bytes: Buffer) => void,
+  ): Pick<StartAppOptions, 'configure'> {
     return {
       configure: (nest) =>
         platform === 'express'
@@ -101,15 +104,26 @@ describe.each(platforms)('C32 a parser of the application on %s', (platform) => 
     });
   });
 
-  it('that keeps none is found out at the first request, and the log says what to change', () =>
-    withApp({ platform, ...parseWith(() => undefined) }, async (scenario) => {
-      expect(await scenario.post('/bytes', { body: '{"a":1}' })).toMatchObject({ status: 500 });
+  const limited: StartAppOptions['configure'] = (nest) =>
+    platform === 'express'
+      ? (nest as NestExpressApplication).useBodyParser('json', { limit: '10mb' })
+      : (nest as NestFastifyApplication).useBodyParser('application/json', { bodyLimit: 1e7 });
+
+  it.each([
+    ['of Nest', {}],
+    ['of Nest with a limit of its own', { configure: limited }],
+    ['of the application', parseWith(() => undefined)],
+  ])('that keeps none, %s, fails the first request, and the log names the remedy', (_, parser) =>
+    withApp({ platform, ...parser }, async (scenario) => {
+      expectProblem(await scenario.post('/bytes', { body: '{"a":1}' }), 'misconfigured');
       expect(scenario.executions).toBe(0);
-      const errors = logged.lines.filter(({ level }) => level === 'error');
-      expect(errors.map(({ message }) => message).join('\n')).toMatch(
-        /option "fingerprint" is 'bytes'.* \{ rawBody: true \}/,
-      );
-    }));
+      expect(logged.own).toEqual([
+        expect.stringMatching(
+          /^error: bytes \d+: The option "fingerprint" is 'bytes'.* \{ rawBody: true \}/,
+        ),
+      ]);
+    }),
+  );
 });
 
 @Controller()
