@@ -200,7 +200,7 @@ module.exports = {
       name: 'transport-needs-nest-and-rxjs-only',
       comment: 'Both HTTP platforms are driven through what Nest and Node offer.',
       severity: 'error',
-      from: { path: '^lib/transports/', pathNot: '^lib/transports/graphql/directive/' },
+      from: { path: '^lib/transports/' },
       to: {
         path: '^node_modules/',
         pathNot: [
@@ -217,29 +217,6 @@ module.exports = {
       to: {
         path: '^node_modules/@nestjs/(microservices|websockets)/',
         dependencyTypesNot: ['dynamic-import'],
-      },
-    },
-    {
-      name: 'directive-needs-graphql-only',
-      severity: 'error',
-      from: { path: '^lib/transports/graphql/directive/' },
-      to: { path: '^node_modules/', pathNot: '^node_modules/graphql/' },
-    },
-    {
-      name: 'directive-is-loaded-when-it-is-needed',
-      comment:
-        'Who has no GraphQL installs nothing for it: a static import would load it for everybody.',
-      severity: 'error',
-      from: {
-        path: '^lib/',
-        pathNot: '^lib/transports/graphql/(index|directive/idempotent-directive)\\.ts$',
-      },
-      to: {
-        path: [
-          '^lib/transports/graphql/(index|directive/idempotent-directive)\\.ts$',
-          '^node_modules/graphql/',
-        ],
-        dependencyTypesNot: ['dynamic-import', 'type-only', 'type-import'],
       },
     },
     {

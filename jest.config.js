@@ -12,7 +12,6 @@ const shared = {
     '^nestjs-idempotency$': '<rootDir>/lib/index.ts',
     '^nestjs-idempotency/(bullmq|client|swagger|testing|testing/store)$':
       '<rootDir>/lib/$1/index.ts',
-    '^nestjs-idempotency/graphql$': '<rootDir>/lib/transports/graphql/index.ts',
     '^nestjs-idempotency/(memory|redis|postgres)$': '<rootDir>/lib/stores/$1/index.ts',
     '^nestjs-idempotency/(pg|kysely|drizzle|knex|typeorm|prisma)$':
       '<rootDir>/lib/transactions/$1/index.ts',

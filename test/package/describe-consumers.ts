@@ -121,7 +121,6 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
   });
 
   it.each([
-    ['graphql', 'graphql', 'String(entry.idempotentDirective)', '@idempotent'],
     ['bullmq', 'bullmq', 'entry.delayJob.name', 'delayJob'],
     ['messagepack', 'msgpackr', 'entry.messagePackCodec().name', 'messagepack'],
   ])(

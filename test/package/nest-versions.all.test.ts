@@ -3,7 +3,6 @@ import { describeConsumers, useTarball } from './describe-consumers.js';
 
 const LIBRARIES = {
   bullmq: '5.81.5',
-  graphql: '16.15.0',
   ioredis: '5.9.2',
   msgpackr: '2.1.3',
 };

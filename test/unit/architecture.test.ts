@@ -76,13 +76,6 @@ const forbiddenImports: Readonly<Record<string, readonly [from: string, ...impor
     '@nestjs/microservices',
     '@nestjs/websockets',
   ],
-  'directive-needs-graphql-only': ['lib/transports/graphql/directive', '@nestjs/graphql'],
-  'directive-is-loaded-when-it-is-needed': [
-    'lib/transports/graphql/directive',
-    'graphql',
-    '../index.js',
-    './idempotent-directive.js',
-  ],
   'nest-knows-transports-and-core': [
     'lib/nest',
     '../testing/store/index.js',

@@ -2,11 +2,10 @@ import type { ExecutionContext } from '@nestjs/common';
 import { OperationRejectedError } from '../../core/errors.js';
 import { atOnce } from '../../core/when-ready.js';
 import { keyMissing } from '../call/call-refusals.js';
-import { askOption, askOptionLater } from '../request/ask-option.js';
+import { askOption } from '../request/ask-option.js';
 import { isOfSyntax, type ParsedKey } from '../request/idempotency-key.js';
 import { argumentKey } from './argument-key.js';
-import { loadDirectiveKey } from './directive/directive-key.js';
-import type { FieldInfo, GraphqlField } from './graphql-field.js';
+import type { GraphqlField } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
 import { headerKey } from './header-key.js';
 
@@ -15,11 +14,11 @@ import { headerKey } from './header-key.js';
  *
  * @throws {@link OperationRejectedError} where it has none, or one that cannot be used.
  */
-export async function fieldKey(
+export function fieldKey(
   context: ExecutionContext,
   field: GraphqlField,
   route: GraphqlRoute,
-): Promise<string | undefined> {
+): string | undefined {
   const { operation, options } = route;
   const { key: choose, required } = options;
   const key =
@@ -28,31 +27,18 @@ export async function fieldKey(
           askOption('key', operation, () => atOnce('key', choose(context), operation)),
           route,
         )
-      : await askOptionLater('keySyntax', operation, () => keyInField(field, route));
+      : askOption('keySyntax', operation, () => keyInField(field, route));
   if (key === false) throw keyMalformed(route);
   if (key === undefined && required) throw keyMissing(operation, remedyFor(route));
   return key;
 }
 
 /** The first of the places that has one. */
-async function keyInField(
-  field: GraphqlField,
-  route: GraphqlRoute,
-): Promise<ParsedKey | undefined> {
-  const own = argumentKey(field.args) ?? (await directiveKeyOf(field.info));
+function keyInField(field: GraphqlField, route: GraphqlRoute): ParsedKey | undefined {
+  const own = argumentKey(field.args);
   if (own === undefined) return headerKey(field, route);
   const key = plainKey(own, route);
   return typeof key === 'string' && isOfSyntax(key, route.keySyntax) && key;
-}
-
-/** `graphql` is loaded when a document has the directive, and not before. */
-async function directiveKeyOf(info: FieldInfo): Promise<ParsedKey | undefined> {
-  const hasDirective = info.fieldNodes.some(({ directives = [] }) =>
-    directives.some(({ name }) => name.value === 'idempotent'),
-  );
-  if (!hasDirective) return undefined;
-  const directiveKey = await loadDirectiveKey();
-  return directiveKey(info);
 }
 
 /** An integer is the same key as its digits. */
@@ -73,5 +59,5 @@ function keyMalformed({ operation, options }: GraphqlRoute): OperationRejectedEr
 function remedyFor({ options }: GraphqlRoute): string {
   if (typeof options.key === 'function')
     return 'The function given as the option "key" found none.';
-  return `Send one for each intended operation, and the same with each repetition of it: as the field's argument "idempotencyKey" (or that member of its argument "input"), by the directive @idempotent(key: …) on the field, or in the request's header ${options.key}.`;
+  return `Send one for each intended operation, and the same with each repetition of it: as the field's argument "idempotencyKey" (or that member of its argument "input"), or in the request's header ${options.key}.`;
 }

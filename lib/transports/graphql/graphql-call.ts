@@ -26,9 +26,7 @@ export async function graphqlCall(
   route: GraphqlRoute,
 ): Promise<Call | undefined> {
   const { operation, options, protocol, codec } = route;
-  const key = isEnabled(context, operation, options)
-    ? await fieldKey(context, field, route)
-    : undefined;
+  const key = isEnabled(context, operation, options) ? fieldKey(context, field, route) : undefined;
   if (key === undefined) return undefined;
   const scope = await callerScope(context, route, () => field.user, CALLER_REMEDY);
   if (scope === undefined) return undefined;

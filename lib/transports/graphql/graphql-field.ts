@@ -11,16 +11,11 @@ export interface GraphqlField {
   readonly user: unknown;
 }
 
-/** The part of a `GraphQLResolveInfo` that is needed here; by its shape, for `graphql` is an optional peer. */
+/** The part of a `GraphQLResolveInfo` that is needed here; by its shape, for the library does not depend on `graphql`. */
 export interface FieldInfo {
   readonly fieldName: string;
   /** The field's alias, or its name. */
   readonly path: { readonly key: string | number };
-  readonly fieldNodes: readonly FieldNode[];
-}
-
-interface FieldNode {
-  readonly directives?: readonly { readonly name: { readonly value: string } }[] | undefined;
 }
 
 /** The part of a request that is needed here: Express', Fastify's, or one that was made by hand. */

@@ -59,7 +59,7 @@ describe('the caller of a mutation', () => {
   );
 
   async function execution(scenario: Scenario, field: string, as: string | null): Promise<number> {
-    const document = `mutation { field: ${field} @idempotent(key: "${scenario.key}") { execution } }`;
+    const document = `mutation { field: ${field} { execution } }`;
     const { data } = await ask(scenario, document, { as });
     return data.field.execution as number;
   }
@@ -81,7 +81,7 @@ describe('the caller of a mutation', () => {
 
   it('is refused where nobody knows who it is', async () => {
     const scenario = app.scenario();
-    const document = `mutation { byUser @idempotent(key: "${scenario.key}") { execution } }`;
+    const document = 'mutation { byUser { execution } }';
     const answer = await ask(scenario, document, { as: null });
     expect(codesIn(answer)).toEqual({ byUser: 'idempotency_caller_unknown' });
     expect(answer.errors![0]!.message).toContain('"anonymous"');
@@ -100,10 +100,7 @@ describe('the caller of a mutation', () => {
   it('may use a key for one of all mutations where "keyScope" says so', async () => {
     const scenario = app.scenario();
     expect(await execution(scenario, 'overAllOperations', 'alice')).toBe(1);
-    const other = await ask(
-      scenario,
-      `mutation { field: overAllOperationsToo @idempotent(key: "${scenario.key}") { execution } }`,
-    );
+    const other = await ask(scenario, 'mutation { field: overAllOperationsToo { execution } }');
     expect(codesIn(other)).toEqual({ field: 'idempotency_key_reused' });
   });
 });
@@ -123,7 +120,7 @@ describe('the caller in a context of the application’s own', () => {
     });
     try {
       const scenario = app.scenario();
-      const document = `mutation { byUser @idempotent(key: "${scenario.key}") { execution } }`;
+      const document = 'mutation { byUser { execution } }';
       const asked = async (as: string) =>
         (await ask(scenario, document, { as })).data.byUser.execution as number;
       expect([await asked('carol'), await asked('dave'), await asked('carol')]).toEqual([1, 2, 1]);

@@ -7,11 +7,10 @@ import { projectRoot } from '../../support/project-root.js';
 const PAGE = 'docs/graphql.md';
 
 const SCHEMA = buildSchema(`
-  directive @idempotent(key: String!) on FIELD
   input ChargeInput { amount: Int! }
   type Charge { id: ID! amount: Int! }
   type Query { charges: [Charge!]! }
-  type Mutation { charge(input: ChargeInput!): Charge }
+  type Mutation { charge(input: ChargeInput!, idempotencyKey: String!): Charge }
 `);
 
 describe('the page about GraphQL', () => {

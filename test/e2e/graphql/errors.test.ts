@@ -128,8 +128,7 @@ afterEach(() => {
   log.lines.length = 0;
 });
 
-const mutation = ({ key }: Scenario, field: string) =>
-  `mutation { field: ${field} @idempotent(key: "${key}") { execution } }`;
+const mutation = (field: string) => `mutation { field: ${field} { execution } }`;
 
 const codeOf = (answer: GraphqlAnswer) => codesIn(answer).field;
 
@@ -144,8 +143,8 @@ function expectDiscretion(scenario: Scenario, answer: GraphqlAnswer): void {
 describe('a refusal', () => {
   it('of another content says so, tells nobody’s key, and is nothing to log', async () => {
     const scenario = app.scenario();
-    await ask(scenario, mutation(scenario, 'charge(amount: 1)'));
-    const answer = await ask(scenario, mutation(scenario, 'charge(amount: 2)'));
+    await ask(scenario, mutation('charge(amount: 1)'));
+    const answer = await ask(scenario, mutation('charge(amount: 2)'));
     expect(answer).toEqual({
       status: 200,
       data: { field: null },
@@ -165,7 +164,7 @@ describe('a refusal', () => {
   it('for want of the store may be retried, and the mutation has not run', async () => {
     const scenario = app.scenario();
     store.always(unavailable, 'begin');
-    const answer = await ask(scenario, mutation(scenario, 'charge(amount: 1)'));
+    const answer = await ask(scenario, mutation('charge(amount: 1)'));
     expect(answer.errors![0]!.extensions).toEqual({
       code: 'idempotency_store_unavailable',
       retryAfterMs: 1_000,
@@ -173,15 +172,15 @@ describe('a refusal', () => {
     expect(answer.status).toBe(200);
     expect(scenario.executions).toBe(0);
     store.heal();
-    const second = await ask(scenario, mutation(scenario, 'charge(amount: 1)'));
+    const second = await ask(scenario, mutation('charge(amount: 1)'));
     expect(second.data.field.execution).toBe(1);
   });
 
   it('of a value that was not kept says that it is done', async () => {
     const scenario = app.scenario();
-    const first = await ask(scenario, mutation(scenario, 'isNotStored'));
+    const first = await ask(scenario, mutation('isNotStored'));
     expect(first.data.field.execution).toBe(1);
-    const second = await ask(scenario, mutation(scenario, 'isNotStored'));
+    const second = await ask(scenario, mutation('isNotStored'));
     expect(codeOf(second)).toBe('idempotency_response_not_kept');
     expectDiscretion(scenario, second);
     expect(scenario.executions).toBe(1);
@@ -189,7 +188,7 @@ describe('a refusal', () => {
 
   it('can be seen by exception filters, with its code', async () => {
     const scenario = app.scenario();
-    const answer = await ask(scenario, 'mutation { field: isFiltered { execution } }');
+    const answer = await ask(scenario, mutation('isFiltered'), { key: null });
     expect(answer.errors![0]).toMatchObject({
       message: 'told by a filter',
       extensions: { of: 'idempotency_key_missing' },
@@ -199,9 +198,9 @@ describe('a refusal', () => {
   it('of a call inside of the mutation has its code, too', async () => {
     const scenario = app.scenario();
     const receipt = (amount: string, key: string) =>
-      `mutation { field: callsTheService(amount: "${amount}") @idempotent(key: "${key}") { execution } }`;
-    await ask(scenario, receipt('1', 'the first'));
-    const answer = await ask(scenario, receipt('2', 'the second'));
+      ask(scenario, mutation(`callsTheService(amount: "${amount}")`), { key });
+    await receipt('1', 'the-first');
+    const answer = await receipt('2', 'the-second');
     expect(codeOf(answer)).toBe('idempotency_key_reused');
     expect(scenario.executions).toBe(1);
   });
@@ -217,7 +216,7 @@ describe('a mutation that failed', () => {
     async (name, message, code) => {
       const scenario = app.scenario();
       scenario.plan = ['fail'];
-      const document = mutation(scenario, `fails(error: "${name}")`);
+      const document = mutation(`fails(error: "${name}")`);
       const first = await ask(scenario, document);
       expect(first.errors![0]!.message).toBe(message);
       expect(codeOf(first)).toBe(code);
@@ -231,7 +230,7 @@ describe('a mutation that failed', () => {
     'and whose failure is kept tells the same error (%s) again',
     async (name) => {
       const scenario = app.scenario();
-      const document = mutation(scenario, `failsForGood(error: "${name}")`);
+      const document = mutation(`failsForGood(error: "${name}")`);
       const first = await ask(scenario, document);
       expect(first.errors).toHaveLength(1);
       log.lines.length = 0;
@@ -243,7 +242,7 @@ describe('a mutation that failed', () => {
 
   it('and whose failure is kept repeats nothing of an error that was not made for clients', async () => {
     const scenario = app.scenario();
-    const document = mutation(scenario, 'failsForGood(error: "plain")');
+    const document = mutation('failsForGood(error: "plain")');
     await ask(scenario, document);
     const second = await ask(scenario, document);
     expect(codeOf(second)).toBe('idempotency_failure_replayed');
@@ -253,7 +252,7 @@ describe('a mutation that failed', () => {
 
   it('by returning its error has failed', async () => {
     const scenario = app.scenario();
-    const document = mutation(scenario, 'returnsItsError');
+    const document = mutation('returnsItsError');
     expect(codeOf(await ask(scenario, document))).toBe('NO_COVER');
     expect(codeOf(await ask(scenario, document))).toBe('NO_COVER');
     expect(scenario.executions).toBe(2);
@@ -263,7 +262,7 @@ describe('a mutation that failed', () => {
 describe('a mutation that was done', () => {
   it('and returned what cannot be stored says where, to its client and into the log, and does not run again', async () => {
     const scenario = app.scenario();
-    const document = mutation(scenario, 'returnsWhatCannotBeStored');
+    const document = mutation('returnsWhatCannotBeStored');
     const first = await ask(scenario, document);
     expect(codeOf(first)).toBe('idempotency_value_not_storable');
     expect(first.errors![0]!.message).toContain('value.at is a Date');
@@ -275,7 +274,7 @@ describe('a mutation that was done', () => {
 
 it('an option that cannot work is an error of the server, in the log, and the mutation does not run', async () => {
   const scenario = app.scenario();
-  const answer = await ask(scenario, mutation(scenario, 'isMisconfigured'));
+  const answer = await ask(scenario, mutation('isMisconfigured'));
   expect(codeOf(answer)).toBe('INTERNAL_SERVER_ERROR');
   expect(log.lines.join('\n')).toMatch(
     /option "enabled" of FailingResolver\.isMisconfigured must answer true or false, at once/,

@@ -11,8 +11,8 @@ const app = useServer(() =>
   startGraphqlApp({ store: memoryStore(), resolvers: [PaymentsResolver] }),
 );
 
-/** Sends the document twice, and gives both answers. */
-async function askTwice(scenario: Scenario, document: string, asking: Asking = {}) {
+/** Sends the document twice, without a key in the header unless one is given, and gives both answers. */
+async function askTwice(scenario: Scenario, document: string, asking: Asking = { key: null }) {
   const first = await ask(scenario, document, asking);
   return { first, second: await ask(scenario, document, asking) };
 }
@@ -37,54 +37,51 @@ describe('the key of a mutation field', () => {
       'a member that the option "key" names by payloadField()',
       (key: string) => `chargeByPath(input: { amount: 5, clientMutationId: "${key}" })`,
     ],
-    ['the directive on the field', (key: string) => `charge(amount: 5) @idempotent(key: "${key}")`],
   ])('is %s', async (_, field) => {
     const scenario = app.scenario();
     const document = `mutation { done: ${field(scenario.key)} ${fields} }`;
     const { first, second } = await askTwice(scenario, document);
     expect(first).toEqual({ status: 200, data: { done: { execution: 1, amount: 5 } } });
     expect(second).toEqual(first);
-    const other = await ask(scenario, `mutation { done: ${field(randomUUID())} ${fields} }`);
+    const other = await ask(scenario, `mutation { done: ${field(randomUUID())} ${fields} }`, {
+      key: null,
+    });
     expect(other.data.done.execution).toBe(2);
     expect(scenario.executions).toBe(2);
   });
 
-  it('may be a variable of the directive, of the argument, or inside of one', async () => {
+  it('may be a variable, or inside of one', async () => {
     const document = `mutation ($key: String!, $input: ChargeInput!) {
-      a: charge(amount: 1) @idempotent(key: $key) ${fields}
-      b: chargeByArgument(amount: 2, idempotencyKey: $key) ${fields}
-      c: chargeByInput(input: $input) ${fields}
+      a: chargeByArgument(amount: 1, idempotencyKey: $key) ${fields}
+      b: chargeByInput(input: $input) ${fields}
     }`;
     const scenario = app.scenario();
     const { key } = scenario;
-    const variables = { key, input: { amount: 3, idempotencyKey: key } };
-    const { first, second } = await askTwice(scenario, document, { variables });
-    expect(first.data).toMatchObject({ a: { amount: 1 }, b: { amount: 2 }, c: { amount: 3 } });
+    const variables = { key, input: { amount: 2, idempotencyKey: key } };
+    const { first, second } = await askTwice(scenario, document, { key: null, variables });
+    expect(first.data).toMatchObject({ a: { amount: 1 }, b: { amount: 2 } });
     expect(second).toEqual(first);
-    expect(scenario.executions).toBe(3);
+    expect(scenario.executions).toBe(2);
   });
 
   it('is the same however it is written down, and wherever the field stands', async () => {
     const scenario = app.scenario();
     const { key } = scenario;
+    const asked = (document: string, variables = {}) =>
+      ask(scenario, document, { key: null, variables });
+    const charge = (text: string) => `charge: chargeByArgument(amount: 5, idempotencyKey: ${text})`;
     const answers = [
-      await ask(scenario, `mutation { charge(amount: 5) @idempotent(key: "${key}") ${fields} }`),
-      await ask(
-        scenario,
-        `mutation { charge(amount: 5) @idempotent(key: """${key}""") ${fields} }`,
-      ),
-      await ask(
-        scenario,
+      await asked(`mutation { ${charge(`"${key}"`)} ${fields} }`),
+      await asked(`mutation { ${charge(`"""${key}"""`)} ${fields} }`),
+      await asked(
         `mutation ($key: String = "${key}", $amount: Int!) { ...Paying }
-         fragment Paying on Mutation { charge(amount: $amount) @idempotent(key: $key) ${fields} }`,
-        { variables: { amount: 5 } },
+         fragment Paying on Mutation {
+           charge: chargeByArgument(amount: $amount, idempotencyKey: $key) ${fields}
+         }`,
+        { amount: 5 },
       ),
-      await ask(
-        scenario,
-        `mutation {
-          charge(amount: 5) @idempotent(key: "${key}") { execution }
-          charge(amount: 5) @idempotent(key: "${key}") { amount }
-        }`,
+      await asked(
+        `mutation { ${charge(`"${key}"`)} { execution } ${charge(`"${key}"`)} { amount } }`,
       ),
     ];
     expect(answers.map(({ data }) => data)).toEqual(
@@ -96,9 +93,13 @@ describe('the key of a mutation field', () => {
   it('does not depend on the alias when the field says it itself', async () => {
     const scenario = app.scenario();
     const paid = (alias: string) =>
-      `mutation { ${alias}: charge(amount: 5) @idempotent(key: "${scenario.key}") ${fields} }`;
-    expect((await ask(scenario, paid('once'))).data.once.execution).toBe(1);
-    expect((await ask(scenario, paid('again'))).data.again.execution).toBe(1);
+      ask(
+        scenario,
+        `mutation { ${alias}: chargeByArgument(amount: 5, idempotencyKey: "${scenario.key}") ${fields} }`,
+        { key: null },
+      );
+    expect((await paid('once')).data.once.execution).toBe(1);
+    expect((await paid('again')).data.again.execution).toBe(1);
   });
 
   it('is taken from the field’s own argument rather than from its input', async () => {
@@ -109,6 +110,7 @@ describe('the key of a mutation field', () => {
         `mutation { charge: chargeByEither(
           idempotencyKey: "${argument}", input: { amount: 5, idempotencyKey: "${member}" }
         ) { execution } }`,
+        { key: null },
       );
     const [one, other] = [randomUUID(), randomUUID()];
     const first = await charge(one, other);
@@ -116,33 +118,23 @@ describe('the key of a mutation field', () => {
     expect((await charge(other, one)).data).toEqual({ charge: { execution: 2 } });
   });
 
-  it('is taken from the field’s argument first, then from its directive, then from the header', async () => {
+  it('is taken from the field’s argument first, then from the header', async () => {
     const scenario = app.scenario();
-    const [argument, directive, header] = [randomUUID(), randomUUID(), randomUUID()];
-    const charge = (argumentKey: string | null, directiveKey?: string) =>
-      ask(
+    const [argument, header] = [randomUUID(), randomUUID()];
+    const charge = async (argumentKey: string | null, key: string) => {
+      const answer = await ask(
         scenario,
         `mutation ($argument: String) {
-          chargeByArgument(amount: 5, idempotencyKey: $argument)
-            ${directiveKey === undefined ? '' : `@idempotent(key: "${directiveKey}")`} { execution }
+          chargeByArgument(amount: 5, idempotencyKey: $argument) { execution }
         }`,
-        { variables: { argument: argumentKey }, key: header },
+        { variables: { argument: argumentKey }, key },
       );
-    const executions: number[] = [];
-    for (const asked of [
-      charge(argument, directive),
-      charge(argument, randomUUID()),
-      charge(null, directive),
-      charge(null, directive),
-      charge(null),
-      charge(null),
-    ]) {
-      executions.push((await asked).data.chargeByArgument.execution as number);
-    }
-    expect(new Set(executions).size).toBe(3);
-    expect(executions[0]).toBe(executions[1]);
-    expect(executions[2]).toBe(executions[3]);
-    expect(executions[4]).toBe(executions[5]);
+      return answer.data.chargeByArgument.execution as number;
+    };
+    expect(await charge(argument, header)).toBe(1);
+    expect(await charge(argument, randomUUID())).toBe(1);
+    expect(await charge(null, header)).toBe(2);
+    expect(await charge(null, header)).toBe(2);
   });
 
   it('may be an integer, which is the same key as its digits', async () => {
@@ -159,6 +151,7 @@ describe('the key of a mutation field', () => {
     const answer = await ask(
       scenario,
       'mutation { charge(amount: 5) { execution } chargeByOtherHeader { execution } }',
+      { key: null },
     );
     expect(codesIn(answer)).toEqual({
       charge: 'idempotency_key_missing',
@@ -167,7 +160,6 @@ describe('the key of a mutation field', () => {
     const [first, second] = answer.errors!.map(({ message }) => message);
     expect(first).toContain('"idempotencyKey"');
     expect(first).toContain('"input"');
-    expect(first).toContain('@idempotent(key: …)');
     expect(first).toContain('Idempotency-Key');
     expect(second).toContain('X-Request-Key');
     expect(answer.status).toBe(200);
@@ -179,8 +171,7 @@ describe('the key of a mutation field', () => {
     const answer = await ask(
       scenario,
       `mutation { chargeByFunction(input: { amount: 5, idempotencyKey: "${scenario.key}" })
-        @idempotent(key: "${scenario.key}") { execution } }`,
-      { key: scenario.key },
+        { execution } }`,
     );
     expect(codesIn(answer)).toEqual({ chargeByFunction: 'idempotency_key_missing' });
     expect(answer.errors![0]!.message).toContain('The function given as the option "key"');
@@ -191,20 +182,13 @@ describe('the key of a mutation field', () => {
   it.each([
     ['is empty', 'chargeByArgument(amount: 5, idempotencyKey: "")'],
     ['is too long', `chargeByArgument(amount: 5, idempotencyKey: "${long}")`],
-    ['is too long for the route', `chargeByOtherHeader @idempotent(key: "${'k'.repeat(41)}")`],
-    ['is empty in the directive', 'charge(amount: 5) @idempotent(key: "")'],
+    ['is too long for the route', `chargeByOtherHeader(idempotencyKey: "${'k'.repeat(41)}")`],
     ['is no text', 'chargeById(idempotencyKey: ["a-list"])'],
-    ['is not of the syntax', 'chargeByUuid @idempotent(key: "no-uuid")'],
-    [
-      'differs between two places of one field',
-      'charge(amount: 5) @idempotent(key: "one") { execution } charge(amount: 5) @idempotent(key: "two")',
-    ],
+    ['is not of the syntax', 'chargeByUuid(idempotencyKey: "no-uuid")'],
   ])('is refused where it %s', async (_, field) => {
     const scenario = app.scenario();
     // A good one elsewhere makes it no better.
-    const answer = await ask(scenario, `mutation { ${field} { execution } }`, {
-      key: scenario.key,
-    });
+    const answer = await ask(scenario, `mutation { ${field} { execution } }`);
     expect(Object.values(codesIn(answer))).toEqual(['idempotency_key_invalid']);
     expect(scenario.executions).toBe(0);
   });

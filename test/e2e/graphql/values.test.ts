@@ -167,7 +167,7 @@ describe.each(['memory', 'redis'] as const)('what a mutation returned, kept in %
   );
 
   const askFor = (scenario: Scenario, field: string, selection = '') =>
-    ask(scenario, `mutation { field: ${field} @idempotent(key: "${scenario.key}") ${selection} }`);
+    ask(scenario, `mutation { field: ${field} ${selection} }`);
 
   it('is selected from anew by each repetition', async () => {
     const scenario = app.scenario();

@@ -7,7 +7,6 @@ const ENTRIES = new Map([
   ['nestjs-idempotency/postgres', '../../../lib/stores/postgres/index.ts'],
   ['nestjs-idempotency/memory', '../../../lib/stores/memory/index.ts'],
   ['nestjs-idempotency/bullmq', '../../../lib/bullmq/index.ts'],
-  ['nestjs-idempotency/graphql', '../../../lib/transports/graphql/index.ts'],
   ['nestjs-idempotency/pg', '../../../lib/transactions/pg/index.ts'],
   ['nestjs-idempotency/kysely', '../../../lib/transactions/kysely/index.ts'],
   ['nestjs-idempotency/drizzle', '../../../lib/transactions/drizzle/index.ts'],

@@ -2,7 +2,6 @@ import type { CanActivate, INestApplication, Type } from '@nestjs/common';
 import { ApolloDriver, type ApolloDriverConfig } from '@nestjs/apollo';
 import { GraphQLModule, Query, Resolver } from '@nestjs/graphql';
 import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
-import { idempotentDirective } from 'nestjs-idempotency/graphql';
 import type { Scenario, Sending } from '../../../support/http/scenario.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
 import { Callers } from './callers.js';
@@ -43,7 +42,6 @@ export function startGraphqlApp(start: StartGraphqlAppOptions): Promise<TestApp>
         autoSchemaFile: true,
         graphiql: false,
         includeStacktraceInErrorResponses: false,
-        buildSchemaOptions: { directives: [idempotentDirective] },
         ...driver,
       }),
     ],
@@ -67,14 +65,13 @@ export interface Asking extends Sending {
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
-/** Sends a document; without a key in the header unless one is given. */
+/** Sends a document, with the scenario's key in the header unless another or none is given. */
 export async function ask(
   scenario: Scenario,
   query: string,
   { variables, ...sending }: Asking = {},
 ): Promise<GraphqlAnswer> {
   const { status, json } = await scenario.post('/graphql', {
-    key: null,
     json: { query, variables },
     ...sending,
   });

@@ -99,13 +99,19 @@ export class PaymentsResolver {
 
   @Mutation(() => Charge, nullable)
   @Idempotent({ key: 'X-Request-Key', maxKeyLength: 40 })
-  chargeByOtherHeader(@InScenario() scenario: Scenario) {
+  chargeByOtherHeader(
+    @InScenario() scenario: Scenario,
+    @Args('idempotencyKey', keyArgument) _key: string | null,
+  ) {
     return charged(scenario, 0);
   }
 
   @Mutation(() => Charge, nullable)
   @Idempotent({ keySyntax: 'uuid' })
-  chargeByUuid(@InScenario() scenario: Scenario) {
+  chargeByUuid(
+    @InScenario() scenario: Scenario,
+    @Args('idempotencyKey', keyArgument) _key: string | null,
+  ) {
     return charged(scenario, 0);
   }
 }

@@ -1,1 +1,0 @@
-export { idempotentDirective } from './directive/idempotent-directive.js';
