@@ -1,24 +1,21 @@
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { transformFile } from '@swc/core';
 
-const ENTRIES = new Map([
-  ['nestjs-idempotency', '../../../lib/index.ts'],
-  ['nestjs-idempotency/redis', '../../../lib/stores/redis/index.ts'],
-  ['nestjs-idempotency/postgres', '../../../lib/stores/postgres/index.ts'],
-  ['nestjs-idempotency/memory', '../../../lib/stores/memory/index.ts'],
-  ['nestjs-idempotency/bullmq', '../../../lib/bullmq/index.ts'],
-  ['nestjs-idempotency/pg', '../../../lib/transactions/pg/index.ts'],
-  ['nestjs-idempotency/kysely', '../../../lib/transactions/kysely/index.ts'],
-  ['nestjs-idempotency/drizzle', '../../../lib/transactions/drizzle/index.ts'],
-  ['nestjs-idempotency/knex', '../../../lib/transactions/knex/index.ts'],
-  ['nestjs-idempotency/typeorm', '../../../lib/transactions/typeorm/index.ts'],
-  ['nestjs-idempotency/prisma', '../../../lib/transactions/prisma/index.ts'],
-  ['nestjs-idempotency/messagepack', '../../../lib/codecs/messagepack/index.ts'],
-]);
+const root = new URL('../../../', import.meta.url);
+const { name, exports } = JSON.parse(await readFile(new URL('package.json', root), 'utf8'));
+
+/** The source of each entry of the package: nothing has to be built, and nothing stale is read. */
+const ENTRIES = new Map(
+  Object.entries(exports).flatMap(([entry, { import: built }]) => {
+    const source = built?.default.replace('./dist/esm/', 'lib/').replace(/\.js$/, '.ts');
+    return source === undefined ? [] : [[name + entry.slice(1), new URL(source, root).href]];
+  }),
+);
 
 export function resolve(specifier, context, next) {
   const entry = ENTRIES.get(specifier);
-  if (entry !== undefined) return next(new URL(entry, import.meta.url).href, context);
+  if (entry !== undefined) return next(entry, context);
   const fromTypeScript = context.parentURL?.endsWith('.ts') ?? false;
   if (fromTypeScript && specifier.startsWith('.')) {
     return next(specifier.replace(/\.js$/, '.ts'), context);
