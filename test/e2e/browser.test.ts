@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Browser, Page } from 'playwright-core';
 import { ApiProcess } from '../../sample-app/src/demo/api-process.js';
+import { builtPackage } from '../support/built-package/built-package.js';
 import { findChromium, launchChromium } from '../support/chromium.js';
 import { type Fault, FaultProxy } from '../support/fault-proxy.js';
 import { isTestAll } from '../support/test-all.js';
@@ -39,7 +40,12 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
     shop = await serve((_, response) => {
       response.setHeader('content-type', 'text/html').end('<!doctype html><title>Shop</title>');
     });
-    const settings = { STORE: 'memory', PLATFORM: platform, PROVIDER_DELAY_MS: '50' };
+    const settings = {
+      STORE: 'memory',
+      PLATFORM: platform,
+      PROVIDER_DELAY_MS: '50',
+      BUILT_PACKAGE: await builtPackage(),
+    };
     api = new ApiProcess({ ...settings, CORS_ORIGIN: urlOf(shop) }, typescriptNodeOptions);
     await api.untilListening();
   });

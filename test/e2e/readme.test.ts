@@ -16,6 +16,7 @@ import { encodeAnswer } from '../../lib/transports/http/http-answer.js';
 import { HTTP_DEFAULTS } from '../../lib/transports/http/http-options.js';
 import { MESSAGE_DEFAULTS } from '../../lib/transports/message/message-options.js';
 import { freePort } from '../support/free-port.js';
+import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 import { useRedis, useRedisClient } from '../support/use-redis.js';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -55,12 +56,12 @@ describe('the twenty lines of the README', () => {
       },
       module: { type: 'es6' },
     });
-    // Inside the project, where the package finds itself by its own name.
+    // Inside the project, where Nest is found.
     folder = await mkdtemp(join(root, 'test/.tmp-readme-'));
     await writeFile(join(folder, 'main.mjs'), javascript);
     const port = await freePort();
     url = `http://127.0.0.1:${String(port)}/payments`;
-    app = spawn(process.execPath, [join(folder, 'main.mjs')], {
+    app = spawn(process.execPath, [...typescriptNodeOptions, join(folder, 'main.mjs')], {
       env: { ...process.env, NODE_OPTIONS: '', PORT: String(port) },
       stdio: ['ignore', 'ignore', 'inherit'],
     });

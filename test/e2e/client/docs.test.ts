@@ -8,6 +8,7 @@ import { newIdempotencyKey } from 'nestjs-idempotency/client';
 import { CLIENT_DEFAULTS } from '../../../lib/client/call-settings.js';
 import { projectRoot } from '../../support/project-root.js';
 import { ScriptedServer } from '../../support/scripted-server.js';
+import { typescriptNodeOptions } from '../../support/typescript/node-options.js';
 import { SamplePayments } from './sample-payments.js';
 
 const run = promisify(execFile);
@@ -55,7 +56,7 @@ describe('the example for Node', () => {
   });
 
   const job = (key: string) =>
-    run(process.execPath, [join(folder, 'job.mjs')], {
+    run(process.execPath, [...typescriptNodeOptions, join(folder, 'job.mjs')], {
       env: { ...process.env, NODE_OPTIONS: '', ORDER_KEY: key, API_URL: api.proxy.url },
     });
 
