@@ -14,7 +14,7 @@ import { useRedis } from '../../support/use-redis.js';
 
 const LEASE_MS = 30_000;
 
-/** A provider that takes a request and never answers. */
+/** A provider that accepts a request and never responds. */
 let provider: Server;
 let providerUrl: string;
 const redis = useRedis();
@@ -45,7 +45,7 @@ class ProviderController {
   }
 }
 
-describe.each(platforms)('The signal of an attempt, on %s', (platform) => {
+describe.each(platforms)('the signal of an attempt on %s', (platform) => {
   let app: TestApp;
   let observer: Redis;
 
@@ -66,11 +66,11 @@ describe.each(platforms)('The signal of an attempt, on %s', (platform) => {
     jest.useRealTimers();
   });
 
-  it('ends a fetch once the attempt has lost its record', async () => {
+  it('aborts a fetch once the attempt has lost its record', async () => {
     const scenario = app.scenario();
     const pending = scenario.start('POST', '/pay');
     await scenario.started.reached(1);
-    // Found by the next heartbeat.
+    // The next heartbeat finds the record gone.
     const keys = await observer.keys(`${platform}:1:*`);
     expect(keys).toHaveLength(1);
     await observer.del(keys);

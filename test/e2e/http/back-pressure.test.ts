@@ -19,7 +19,7 @@ import { useServer } from '../../support/use-server.js';
 const CHUNK = Buffer.alloc(20_000, 'x');
 const CHUNKS = 200;
 
-/** Has all of its chunks at hand, and counts those that were taken. */
+/** Has all of its chunks ready, and counts those that were read. */
 function* source(taken: Tally): Generator<Buffer> {
   for (let i = 0; i < CHUNKS; i += 1) {
     taken.add();
@@ -29,13 +29,13 @@ function* source(taken: Tally): Generator<Buffer> {
 
 type Way = (raw: ServerResponse, chunks: Generator<Buffer>) => Promise<void>;
 
-/** The ways of writing a large answer without running ahead of the client. */
+/** The ways to write a large response no faster than the client reads it. */
 const WAYS: Record<string, Way> = {
-  'the callback of each write': async (raw, chunks) => {
+  'the callback of write()': async (raw, chunks) => {
     for (const chunk of chunks) await new Promise((resolve) => raw.write(chunk, resolve));
     raw.end();
   },
-  'what write returns': async (raw, chunks) => {
+  'the return value of write()': async (raw, chunks) => {
     for (const chunk of chunks) if (!raw.write(chunk)) await once(raw, 'drain');
     raw.end();
   },
@@ -46,7 +46,7 @@ const WAYS: Record<string, Way> = {
     }
     raw.end();
   },
-  'a pipeline': (raw, chunks) => pipeline(chunks, raw),
+  'pipeline()': (raw, chunks) => pipeline(chunks, raw),
 };
 
 const done = new Tally();
@@ -86,21 +86,21 @@ describe.each(platforms)('back pressure on %s', (platform) => {
   const app = started(slowStore());
   const appThatCannotSave = started(failing);
 
-  describe.each(Object.keys(WAYS))('a source that heeds %s', (way) => {
+  describe.each(Object.keys(WAYS))('a source that respects %s', (way) => {
     const path = `/ways/${encodeURIComponent(way)}`;
 
-    it('lets others run, and arrives whole, when its answer is too large to be held', async () => {
+    it('yields to other work, and its response arrives complete, when that is too large to store', async () => {
       const scenario = app.scenario();
       const first = await scenario.post(path);
       expect(first).toMatchObject({ status: 201, replayed: false });
       expect(first.body).toHaveLength(CHUNKS * CHUNK.length);
-      // It was held back at the first chunks: all of them would have been taken in one turn.
+      // Without back pressure, the source would have been read to its end in one tick.
       expect(scenario.notes).toEqual([expect.any(Number)]);
       expect(scenario.notes[0]).toBeLessThan(CHUNKS / 10);
       expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
     });
 
-    it('comes to its end when another answer was sent in its place', async () => {
+    it('is read to its end when another response was sent instead', async () => {
       const scenario = appThatCannotSave.scenario();
       const before = done.count;
       expect(await scenario.post(path)).toMatchObject({ status: 503 });

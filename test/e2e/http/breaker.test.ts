@@ -33,12 +33,12 @@ class GuardedController {
   }
 }
 
-/** It opens on a few failures, whatever succeeded shortly before. */
+/** Opens after a few failures, however many requests succeeded shortly before. */
 const BREAKER = { errorThresholdPercentage: 10, volumeThreshold: 3, probeIntervalMs: 100 };
 
-describe.each(platforms)('the circuit breaker under %s, around a Redis that dies', (platform) => {
+describe.each(platforms)('the circuit breaker on %s, with a killed Redis', (platform) => {
   const redis = useServer(() => RedisNode.down());
-  /** What reaches the store behind the breaker is counted here. */
+  /** Counts the commands that pass the breaker. */
   let store: FaultyStore;
   const app = useServer(() => {
     store = new FaultyStore(redisStore({ url: redis.url, onConnectionError: () => undefined }));
@@ -65,7 +65,7 @@ describe.each(platforms)('the circuit breaker under %s, around a Redis that dies
     events.length = 0;
   }
 
-  /** Takes the server away, and sends as many requests as it takes to find out. */
+  /** Kills the server, and sends as many requests as the breaker needs to open. */
   async function down(): Promise<void> {
     await redis.kill();
     const requests = Array.from({ length: BREAKER.volumeThreshold }, () =>
@@ -78,7 +78,7 @@ describe.each(platforms)('the circuit breaker under %s, around a Redis that dies
 
   const untilClosed = () => until(() => told().includes('breaker_closed'));
 
-  it('while it is open: 503 with Retry-After, neither handler nor store are bothered; after the probe: as ever', async () => {
+  it('responds with 503 and Retry-After while open, without calling handler or store, and closes after the probe', async () => {
     await up();
     await down();
     const begins = store.sentOf('begin').length;
@@ -96,7 +96,7 @@ describe.each(platforms)('the circuit breaker under %s, around a Redis that dies
     expect(scenario.executions).toBe(1);
   });
 
-  it('fail-open while it is open: marked as unprotected, and saved once the store is back', async () => {
+  it('marks a fail-open response as unprotected while open, and saves it once the store is back', async () => {
     await up();
     await down();
     const scenario = app.scenario();
@@ -118,7 +118,7 @@ describe.each(platforms)('the circuit breaker under %s, around a Redis that dies
     expect(scenario.executions).toBe(1);
   });
 
-  it('an attempt that ran when the store went is completed through the open circuit', async () => {
+  it('completes an attempt that was running when the store went down, although the circuit is open', async () => {
     await up();
     const scenario = app.scenario();
     scenario.gate.close();

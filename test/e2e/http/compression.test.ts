@@ -35,7 +35,7 @@ class CompressedController {
   }
 }
 
-/** Has to wait for nothing itself. */
+/** Never waits for anything itself. */
 function* chunks(): Generator<Buffer> {
   for (let i = 0; i < CHUNKS_OF_A_LARGE_ANSWER; i += 1) yield Buffer.from(CHUNK);
 }
@@ -71,7 +71,7 @@ describe.each(platforms)('behind compression on %s', (platform) => {
     }),
   );
 
-  it('each exchange has the coding that it accepts, and all of them the same content', async () => {
+  it('encodes each response as its request accepts, with the same content', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/small', accepting('gzip'));
     expect(first).toMatchObject({ status: 201, replayed: false });
@@ -87,7 +87,7 @@ describe.each(platforms)('behind compression on %s', (platform) => {
   });
 
   it.each(['gzip', 'identity'])(
-    'a stream too large to be held arrives whole: %s',
+    'sends a stream that is too large to store completely: %s',
     async (coding) => {
       const scenario = app.scenario();
       const first = await scenario.post('/large', accepting(coding));

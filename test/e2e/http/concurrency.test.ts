@@ -24,7 +24,7 @@ import { Tally } from '../../support/http/tally.js';
 import { until } from '../../integration/redis/support/until.js';
 import { useServer } from '../../support/use-server.js';
 
-/** What a timeout interceptor does, with the scenario in place of the timer, for requests that ask for it. */
+/** A timeout interceptor for requests that ask for it. The scenario stands in for the timer. */
 class TimeoutInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const request = context.switchToHttp().getRequest<{ headers: Record<string, string> }>();
@@ -96,7 +96,7 @@ class ConcurrencyController {
 
 const stores = useStores();
 
-describe.each(combinations)('at the same time on $platform with $store', ({ platform, store }) => {
+describe.each(combinations)('concurrency on $platform with $store', ({ platform, store }) => {
   const started = (rest: Pick<StartAppOptions, 'options' | 'configure'> = {}) =>
     useServer(() => {
       const controllers = [ConcurrencyController];
@@ -107,7 +107,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
   });
   const crowdedApp = started({ options: { maxWaiters: 1 } });
 
-  /** Starts a request and returns once its handler runs, held at the scenario's gate. */
+  /** Starts a request and returns once its handler waits at the scenario's gate. */
   async function startHeld(scenario: Scenario, path: string, headers: [string, string][] = []) {
     scenario.gate.close();
     const pending = scenario.start('POST', path, { headers });
@@ -115,7 +115,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     return pending;
   }
 
-  /** Whoever comes now is told to come back, while the one execution is still held. */
+  /** Expects that a retry gets 409 while the one execution still waits at the gate. */
   async function expectLocked(scenario: Scenario, path: string) {
     const retry = scenario.start('POST', path);
     await Promise.race([retry.response, scenario.started.reached(2)]);
@@ -123,7 +123,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     expectProblem(await retry.response, 'in-progress');
   }
 
-  it('C55 a client that prefers not to wait gets 409 at once', async () => {
+  it('C55 a client that sends Prefer: wait=0 gets 409 at once', async () => {
     const scenario = app.scenario();
     const pending = await startHeld(scenario, '/waiting');
     const duplicate = await scenario.post('/waiting', { headers: [['Prefer', 'wait=0']] });
@@ -132,7 +132,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     expectReplay(await scenario.post('/waiting'), await pending.response);
   });
 
-  it('C55 a client that leaves while it waits frees its place, and nothing runs for it', async () => {
+  it('C55 a client that disconnects while it waits frees its place, and nothing runs for it', async () => {
     const scenario = crowdedApp.scenario();
     const pending = await startHeld(scenario, '/waiting');
     const waiting = scenario.start('POST', '/waiting');
@@ -143,7 +143,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
       hasLeft ||= type === 'waited';
     });
     waiting.abandon();
-    // One that asks the store at this moment keeps its place until the reply is there.
+    // A client whose store command is pending keeps its place until the reply arrives.
     await until(() => hasLeft);
     const next = scenario.start('POST', '/waiting');
     await scenario.arrived.reached(3);
@@ -154,7 +154,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     expect(scenario.executions).toBe(1);
   });
 
-  it('C55 only maxWaiters may wait, one more gets 409', async () => {
+  it('C55 at most maxWaiters duplicates wait, the next gets 409', async () => {
     const scenario = crowdedApp.scenario();
     const pending = await startHeld(scenario, '/waiting');
     const duplicates = [scenario.start('POST', '/waiting'), scenario.start('POST', '/waiting')];
@@ -168,7 +168,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     );
   });
 
-  it('C55 who waited for an attempt that was released begins again', async () => {
+  it('C55 a duplicate that waited for a released attempt runs the operation', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail', 'succeed'];
     const pending = await startHeld(scenario, '/waiting');
@@ -187,7 +187,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
   });
 
   it.each(['/observable', '/stream'])(
-    'C57 a client that leaves %s has no second effect when it comes back',
+    'C57 a client that disconnects from %s and retries has no second effect',
     async (path) => {
       const scenario = app.scenario();
       const pending = await startHeld(scenario, path);
@@ -202,7 +202,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     },
   );
 
-  it('C57 a client that leaves in the middle of a streamed answer has no second effect', async () => {
+  it('C57 a client that disconnects during a streamed response and retries has no second effect', async () => {
     const scenario = app.scenario();
     const pending = scenario.start('POST', '/endless-stream');
     await pending.firstBytes();
@@ -212,13 +212,13 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
     expect(scenario.executions).toBe(1);
   });
 
-  // On the route: settlement.test.ts, outside-answers.test.ts and decorators/packages.test.ts.
+  // For timeouts on the route: settlement.test.ts, outside-answers.test.ts and decorators/packages.test.ts.
   describe.each([
     ['a promise', '/things'],
     ['an Observable', '/impatient-observable'],
-  ])('a timeout bound globally, around %s', (_, path) => {
+  ])('a global timeout interceptor around %s', (_, path) => {
     it.each([503, 408])(
-      'C60c answers %d, the key stays locked, success is never repeated',
+      'C60c responds with %d, the key stays locked, and a success is not repeated',
       async (status) => {
         const scenario = app.scenario();
         scenario.timeout.close();
@@ -232,7 +232,7 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
       },
     );
 
-    it('C60c answers 503, and a handler that fails afterwards frees the key', async () => {
+    it('C60c responds with 503, and a handler that fails afterwards frees the key', async () => {
       const scenario = app.scenario();
       scenario.plan = ['fail', 'succeed'];
       scenario.timeout.close();
@@ -248,8 +248,8 @@ describe.each(combinations)('at the same time on $platform with $store', ({ plat
   });
 });
 
-describe.each(platforms)('those who wait for several contents of one key on %s', (platform) => {
-  /** Begins with a reply; what those who wait ask again is held at the gate. */
+describe.each(platforms)('waiting duplicates with different contents on %s', (platform) => {
+  /** Counts the replies to begin; the gate holds the repeated begins of waiting duplicates. */
   const begun = new Tally();
   const asking = new Gate();
   let app: TestApp;
@@ -272,10 +272,10 @@ describe.each(platforms)('those who wait for several contents of one key on %s',
     return app.close();
   });
 
-  it('C55 are told of the outcome of their own content, and of no other', async () => {
+  it('C55 duplicates that wait get the outcome of their own content only', async () => {
     const scenario = app.scenario();
     const post = (content: string) => scenario.start('POST', '/waiting', { json: { content } });
-    /** A request whose attempt fails, and one that waits for it meanwhile. */
+    /** Sends a request whose attempt fails, and a duplicate that waits for it. */
     const failedWhileOneWaits = async (content: string, execution: number) => {
       const before = begun.count;
       scenario.gate.close();
@@ -283,7 +283,7 @@ describe.each(platforms)('those who wait for several contents of one key on %s',
       await scenario.started.reached(execution);
       const waiting = post(content);
       await begun.reached(before + 2);
-      // By now it has its place.
+      // Once this one is done, the duplicate waits.
       await app.scenario().post('/things', { key: `another of ${content}` });
       scenario.gate.open();
       expect((await failing.response).status).toBe(500);

@@ -49,7 +49,7 @@ class ProblemsController {
   }
 }
 
-/** An application that gives all its errors a shape of its own. */
+/** Gives all errors the application's own shape. */
 @Catch(HttpException)
 class OwnErrorsFilter implements ExceptionFilter {
   catch(error: HttpException, host: ArgumentsHost): void {
@@ -58,7 +58,7 @@ class OwnErrorsFilter implements ExceptionFilter {
   }
 }
 
-/** An application that sends the document, under a media type of its own. */
+/** Sends the problem document under the application's own media type. */
 @Catch(HttpException)
 class OwnTypeFilter implements ExceptionFilter {
   catch(error: HttpException, host: ArgumentsHost): void {
@@ -82,7 +82,7 @@ describe.each(platforms)('error documents on %s', (platform) => {
   });
   const typingApp = started({ configure: (nest) => nest.useGlobalFilters(new OwnTypeFilter()) });
 
-  /** Each of the layer's answers that a healthy store can lead to. */
+  /** Provokes every problem that can occur while the store is available. */
   async function provokeAll(of: TestApp) {
     const scenario = of.scenario();
     const json = { amount: 1 };
@@ -105,14 +105,14 @@ describe.each(platforms)('error documents on %s', (platform) => {
     return Object.entries(answers) as [ProblemName, RawResponse][];
   }
 
-  it('C84 problemTypeBase lets the types point to the API’s own pages', async () => {
+  it('C84 problemTypeBase makes the types point to the API’s own pages', async () => {
     const answers = await provokeAll(ownBaseApp);
     for (const [name, { json }] of answers) {
       expect(json.type).toBe(`https://api.example.com/problems/${name}`);
     }
   });
 
-  it('C83 an application may map the problems in its own filters', async () => {
+  it('C83 an application can map problems in its own filters', async () => {
     const answers = await provokeAll(mappingApp);
     for (const [name, response] of answers) {
       const { status, json } = response;
@@ -120,14 +120,14 @@ describe.each(platforms)('error documents on %s', (platform) => {
         status: problems[name].status,
         json: { failure: problems[name].code },
       });
-      // What they say of the document goes with it; when to come back is said of the request.
+      // Headers about the document go with it; Retry-After is about the request and stays.
       expect(response.header('content-type')).toBe('application/json; charset=utf-8');
       expect(response.header('content-language')).toBeUndefined();
       expect(response.header('retry-after')).toBe(problems[name].retryable ? '1' : undefined);
     }
   });
 
-  it('C83 a filter may send the document under a media type of its own', async () => {
+  it('C83 a filter can send the document under its own media type', async () => {
     const answers = await provokeAll(typingApp);
     for (const [name, response] of answers) {
       expect(response.json).toMatchObject({ code: problems[name].code });
@@ -136,7 +136,7 @@ describe.each(platforms)('error documents on %s', (platform) => {
     }
   });
 
-  it('C83 a problem has its own media type and language where the route has others', async () => {
+  it('C83 a problem keeps its own media type and language on a route that sets others', async () => {
     const scenario = app.scenario();
     const answer = await scenario.post('/table', { json: {} });
     expect([answer.status, answer.header('content-type')]).toEqual([

@@ -18,7 +18,7 @@ interface HookedFastify {
   addHook(name: 'onRequest', hook: (request: unknown, reply: FastifyReply) => Promise<void>): void;
 }
 
-/** As another framework does it that is handed the response: it has a prototype of its own for it. */
+/** Like another framework that is given the response: it sets its own prototype on it. */
 function answerElsewhere(_request: IncomingMessage | undefined, raw: ServerResponse): void {
   const own = Object.create(Object.getPrototypeOf(raw) as object) as object;
   Object.setPrototypeOf(raw, own);
@@ -60,7 +60,7 @@ class HookedController {
   }
 }
 
-describe('on Fastify, with a store that answers at once and hooks that do not', () => {
+describe('on Fastify, with a synchronous store and asynchronous hooks', () => {
   let passed: string[] = [];
 
   const app = useServer(() =>
@@ -71,7 +71,7 @@ describe('on Fastify, with a store that answers at once and hooks that do not', 
       configure: (nest: INestApplication) => {
         const fastify = nest.getHttpAdapter().getInstance() as HookedFastify;
         fastify.addHook('onRequest', async (_, reply) => {
-          // Once around the method of whatever class the responses are of, as tracers do it.
+          // Wraps the method on the prototype of the response's class, as tracers do.
           const prototype = Object.getPrototypeOf(reply.raw) as ServerResponse;
           const end: unknown = Reflect.get(prototype, 'end');
           Object.setPrototypeOf(
@@ -100,20 +100,23 @@ describe('on Fastify, with a store that answers at once and hooks that do not', 
     passed = [];
   });
 
-  it.each(['/plain', '/at-once', '/chunked'])('%s is sent once, and whole', async (path) => {
-    const scenario = app.scenario();
-    const first = await scenario.post(path);
-    expect(first).toMatchObject({ status: 201, replayed: false });
-    expect(first.text).toBe(
-      { '/plain': '{"execution":1}', '/at-once': '{"at":"once"}' }[path] ?? 'all of it',
-    );
-    expect(passed).toEqual(['a payload']);
-    const second = await scenario.post(path);
-    expect(second).toMatchObject({ status: 201, replayed: true, text: first.text });
-    expect(passed).toEqual(['a payload', 'a payload']);
-  });
+  it.each(['/plain', '/at-once', '/chunked'])(
+    'sends the response of %s once and completely',
+    async (path) => {
+      const scenario = app.scenario();
+      const first = await scenario.post(path);
+      expect(first).toMatchObject({ status: 201, replayed: false });
+      expect(first.text).toBe(
+        { '/plain': '{"execution":1}', '/at-once': '{"at":"once"}' }[path] ?? 'all of it',
+      );
+      expect(passed).toEqual(['a payload']);
+      const second = await scenario.post(path);
+      expect(second).toMatchObject({ status: 201, replayed: true, text: first.text });
+      expect(passed).toEqual(['a payload', 'a payload']);
+    },
+  );
 
-  it('an answer that another framework makes is recorded', async () => {
+  it('records a response that another framework sends', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/elsewhere');
     expect(first).toMatchObject({ status: 201, text: 'elsewhere', replayed: false });
@@ -121,7 +124,7 @@ describe('on Fastify, with a store that answers at once and hooks that do not', 
     expect(scenario.executions).toBe(1);
   });
 
-  it('a route that is not protected answers as ever', async () => {
+  it('leaves the response of an unprotected route unchanged', async () => {
     const answer = await app.scenario().post('/unprotected');
     expect(answer).toMatchObject({ status: 201, text: '{"is":"unprotected"}' });
   });

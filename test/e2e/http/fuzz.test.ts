@@ -19,10 +19,10 @@ import { startApp, type TestApp } from '../../support/http/start-app.js';
 const runs = isTestAll ? 40 : 6;
 const REQUESTS_OF_A_RUN = 250;
 const REQUESTS_AT_ONCE = 8;
-/** What must be met, by name or by the answer's status. */
+/** Results that must occur often, by name or by the response's status. */
 const FREQUENT = ['executed', 'replayed', '400', '401', '422'];
 
-describe.each(platforms)('on %s', (platform) => {
+describe.each(platforms)('fuzzed requests on %s', (platform) => {
   const counts = new Map<string, number>();
   const callers = new FuzzedCallers();
   let app: TestApp;
@@ -35,7 +35,7 @@ describe.each(platforms)('on %s', (platform) => {
       guard: callers,
       rawBody: true,
     });
-    // An idle connection is not to be closed just when the next request is on its way.
+    // Otherwise an idle connection may be closed while the next request is on its way.
     (app.nest.getHttpServer() as Server).keepAliveTimeout = 0;
   });
 
@@ -56,7 +56,7 @@ describe.each(platforms)('on %s', (platform) => {
     return answer === undefined ? [] : [answer];
   }
 
-  /** @returns what was wrong. */
+  /** @returns the violations, as text. */
   async function play(requests: readonly FuzzedRequest[]): Promise<string | undefined> {
     const effects = new Effects(counts);
     const run = callers.effects.push(effects) - 1;
@@ -77,7 +77,7 @@ describe.each(platforms)('on %s', (platform) => {
     return [...violations.slice(0, 3), `Of ${requests.length} requests:`, ...sent].join('\n');
   }
 
-  it('fuzzed requests: no error, and nothing runs unprotected or twice', async () => {
+  it('cause no error, and nothing runs unprotected or twice', async () => {
     const checked = await checkRandomly({
       values: fuzzedRequests(REQUESTS_OF_A_RUN, FUZZED_TARGETS),
       runs,

@@ -66,7 +66,7 @@ class Http2Controller {
 
 const JSON_TYPE = { 'content-type': 'application/json' };
 
-describe('over HTTP/2 on fastify', () => {
+describe('HTTP/2 on fastify', () => {
   let client: Http2Client;
   let scenario: Scenario;
 
@@ -97,7 +97,7 @@ describe('over HTTP/2 on fastify', () => {
     client.post(path, { ...fields(key), ...(body === undefined ? {} : JSON_TYPE) }, body);
 
   it.each(['/things', '/bodiless', '/streamed', '/native', '/native-send'])(
-    'the replay of %s equals the first answer, also on another connection',
+    'replays the first response of %s on the same and on another connection',
     async (path) => {
       const first = await post(path);
       expectReplay(await post(path), first);
@@ -108,13 +108,13 @@ describe('over HTTP/2 on fastify', () => {
     },
   );
 
-  it('a streamed answer is replayed whole', async () => {
+  it('replays a streamed response completely', async () => {
     const first = await post('/streamed');
     expect(first.body.equals(Buffer.concat([Buffer.from('1;'), CHUNK, CHUNK]))).toBe(true);
     expectReplay(await post('/streamed'), first);
   });
 
-  it('an answer over the storage limit goes out whole and is not repeated', async () => {
+  it('sends a response over the storage limit completely and does not run it again', async () => {
     const first = await post('/too-large');
     expect(first).toMatchObject({ status: 201, replayed: false });
     expect(first.body).toHaveLength(3 * CHUNK.length);
@@ -122,7 +122,7 @@ describe('over HTTP/2 on fastify', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('a large body is compared to its last byte', async () => {
+  it('compares a large body to its last byte', async () => {
     const body = (last: string) => JSON.stringify({ text: 'x'.repeat(400_000) + last });
     const first = await post('/things', body('a'));
     expect(first).toMatchObject({ status: 201, replayed: false });
@@ -131,7 +131,7 @@ describe('over HTTP/2 on fastify', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('thirty streams of one connection run once', async () => {
+  it('runs thirty duplicates on one connection once', async () => {
     const answers = await Promise.all(Array.from({ length: 30 }, () => post('/things')));
     const firsts = answers.filter(({ status, replayed }) => status === 201 && !replayed);
     expect(firsts).toHaveLength(1);
@@ -139,15 +139,15 @@ describe('over HTTP/2 on fastify', () => {
   });
 
   it.each([
-    ['two lines', ['one', 'two']],
-    ['two equal lines', ['one', 'one']],
-    ['one of 64 kB', `a${' '.repeat(64_000)}b`],
-  ])('a request whose key is wrong does not run: %s', async (_, key) => {
+    ['two header lines', ['one', 'two']],
+    ['two equal header lines', ['one', 'one']],
+    ['a key of 64 kB', `a${' '.repeat(64_000)}b`],
+  ])('rejects a request with an invalid key: %s', async (_, key) => {
     expectProblem(await post('/things', undefined, key), 'key-invalid');
     expect(scenario.executions).toBe(0);
   });
 
-  it('a client that resets its stream while the handler runs gets the outcome by its retry', async () => {
+  it('gives a client that resets its stream while the handler runs the outcome on its retry', async () => {
     scenario.gate.close();
     const stream = client.openBodiless('/things', fields());
     await scenario.started.reached(1);
@@ -159,7 +159,7 @@ describe('over HTTP/2 on fastify', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('a client that resets its stream midway through its body has used nothing up', async () => {
+  it('leaves the key unused when a client resets its stream midway through its body', async () => {
     const stream = client.open('/things', { ...fields(), ...JSON_TYPE });
     stream.write('{"amount":');
     await reset(stream);
@@ -169,7 +169,7 @@ describe('over HTTP/2 on fastify', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('a client that resets its stream midway through the answer finds the key settled', async () => {
+  it('settles the key when a client resets its stream midway through the response', async () => {
     const stream = client.openBodiless('/streamed', fields());
     await new Promise((resolve) => stream.once('response', resolve));
     await reset(stream);
@@ -179,7 +179,7 @@ describe('over HTTP/2 on fastify', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('a body without a length is read, and compared', async () => {
+  it('reads and compares a body without a length', async () => {
     const send = async (text: string) => {
       const stream = client.open('/things', { ...fields(), ...JSON_TYPE });
       const response = responseOn(stream);
@@ -193,7 +193,7 @@ describe('over HTTP/2 on fastify', () => {
     expectProblem(await send('{"amount":2}'), 'key-reused');
   });
 
-  it('a body that nobody has read cannot be compared, though no field announces it', async () => {
+  it('rejects a body that was not read, even when no header announces it', async () => {
     const send = async (text: string) => {
       const stream = client.open('/things', fields());
       const response = responseOn(stream);

@@ -13,7 +13,7 @@ import { slowStore } from '../../support/slow-store.js';
 import { LoggedLines } from '../../integration/nest/support/logged-lines.js';
 import { useServer } from '../../support/use-server.js';
 
-/** A controller of its own for each test: the log says what it says once per operation. */
+/** A new controller for each test, as each message is logged once per operation. */
 function bytesController() {
   @Controller()
   class BytesController {
@@ -58,7 +58,7 @@ async function withApp(
 }
 
 it.each(['/canonical', '/bytes'])(
-  'C46 a body of a media type that nothing parses is refused on express%s',
+  'C46 a body whose media type has no parser is rejected on express%s',
   (path) =>
     withApp({ platform: 'express', rawBody: true }, async (scenario) => {
       const xml = { type: 'application/xml', body: '<a/>' };
@@ -68,7 +68,7 @@ it.each(['/canonical', '/bytes'])(
     }),
 );
 
-it("C46 a text whose bytes Fastify has not kept is refused with fingerprint: 'bytes'", () =>
+it("C46 a text whose bytes Fastify has not kept is rejected with fingerprint: 'bytes'", () =>
   withApp({ platform: 'fastify', rawBody: true }, async (scenario) => {
     const text = { type: 'text/plain', body: 'one' };
     expectProblem(await scenario.post('/bytes', text), 'content-invalid');
@@ -76,7 +76,7 @@ it("C46 a text whose bytes Fastify has not kept is refused with fingerprint: 'by
     expect(await scenario.post('/canonical', text)).toMatchObject({ status: 201 });
   }));
 
-describe.each(platforms)('C32 a parser of JSON on %s', (platform) => {
+describe.each(platforms)('C32 a JSON parser on %s', (platform) => {
   function parseWith(
     keep: (request: object, bytes: Buffer) => void,
   ): Pick<StartAppOptions, 'configure'> {
@@ -95,7 +95,7 @@ describe.each(platforms)('C32 a parser of JSON on %s', (platform) => {
     };
   }
 
-  it("that keeps raw bytes does for fingerprint: 'bytes'", () => {
+  it("that keeps raw bytes is sufficient for fingerprint: 'bytes'", () => {
     const keeping = parseWith((request, rawBody) => Object.assign(request, { rawBody }));
     return withApp({ platform, ...keeping }, async (scenario) => {
       expect(await scenario.post('/bytes', { body: '{"a":1}' })).toMatchObject({ status: 201 });
@@ -111,18 +111,20 @@ describe.each(platforms)('C32 a parser of JSON on %s', (platform) => {
 
   it.each([
     ['of Nest', {}],
-    ['of Nest with a limit of its own', { configure: limited }],
+    ['of Nest with its own limit', { configure: limited }],
     ['of the application', parseWith(() => undefined)],
-  ])('that keeps none, %s, fails the first request, and the log names the remedy', (_, parser) =>
-    withApp({ platform, ...parser }, async (scenario) => {
-      expectProblem(await scenario.post('/bytes', { body: '{"a":1}' }), 'misconfigured');
-      expect(scenario.executions).toBe(0);
-      expect(logged.own).toEqual([
-        expect.stringMatching(
-          /^error: bytes \d+: The option "fingerprint" is 'bytes'.* \{ rawBody: true \}/,
-        ),
-      ]);
-    }),
+  ])(
+    '%s that keeps no raw bytes fails the first request, and the log names the remedy',
+    (_, parser) =>
+      withApp({ platform, ...parser }, async (scenario) => {
+        expectProblem(await scenario.post('/bytes', { body: '{"a":1}' }), 'misconfigured');
+        expect(scenario.executions).toBe(0);
+        expect(logged.own).toEqual([
+          expect.stringMatching(
+            /^error: bytes \d+: The option "fingerprint" is 'bytes'.* \{ rawBody: true \}/,
+          ),
+        ]);
+      }),
   );
 });
 
@@ -147,17 +149,17 @@ class ComparingController {
   }
 }
 
-/** Valid JSON, within the parsers' limits, and deeper than a recursion gets. */
+/** Valid JSON, within the parsers' limits, and too deep for a recursive function. */
 const DEPTH = 40_000;
 const deep = '['.repeat(DEPTH) + ']'.repeat(DEPTH);
 
-describe.each(platforms)('C35 content nested beyond measure on %s', (platform) => {
+describe.each(platforms)('C35 content that is nested too deeply on %s', (platform) => {
   const app = useServer(() =>
     startApp({ platform, store: slowStore(), controllers: [ComparingController] }),
   );
 
   it.each(['/by-value', '/without-a-member', '/by-a-member'])(
-    'is refused where it is compared %s',
+    'is rejected where it is compared %s',
     async (path) => {
       const scenario = app.scenario();
       expectProblem(await scenario.post(path, { body: deep }), 'content-invalid');

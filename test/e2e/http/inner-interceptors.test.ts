@@ -10,11 +10,11 @@ import { startApp } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
 import { useServer } from '../../support/use-server.js';
 
-/** Looks something up before it lets the handler run. */
+/** Waits for a lookup before it calls the handler. */
 const lookingUp: Around = (next) =>
   from(Promise.resolve('looked up')).pipe(switchMap(() => next.handle()));
 
-/** Stumbles over what the handler returned, as envelopes and serializers do. */
+/** Throws on the handler's value, as envelopes and serializers may. */
 const stumbling: Around = (next) =>
   next.handle().pipe(
     map(() => {
@@ -75,7 +75,7 @@ class ProtectedAsAWholeController {
   }
 }
 
-describe.each(platforms)('interceptors of one method on %s', (platform) => {
+describe.each(platforms)('an inner interceptor on %s', (platform) => {
   const app = useServer(() =>
     startApp({
       platform,
@@ -84,7 +84,7 @@ describe.each(platforms)('interceptors of one method on %s', (platform) => {
     }),
   );
 
-  it('one that calls the handler late calls it in its idempotency context', async () => {
+  it('that calls the handler later calls it in its idempotency context', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/looked-up');
     expect(first).toMatchObject({
@@ -95,7 +95,7 @@ describe.each(platforms)('interceptors of one method on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('C74 a refusal of the handler is kept though an interceptor called it late', async () => {
+  it('C74 the handler’s 4xx is kept although an interceptor called the handler later', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/looked-up-and-declined');
     expect(first).toMatchObject({ status: 402, json: { execution: 1 } });
@@ -103,16 +103,16 @@ describe.each(platforms)('interceptors of one method on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('one that drops what the handler returned does not have it repeated', async () => {
+  it('that drops the handler’s value does not cause a second execution', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/emptied');
-    // Nest's own answer to a stream without a value.
+    // Nest's own response to a stream without a value.
     expect(first).toMatchObject({ status: 500, replayed: false });
     expectReplay(await scenario.post('/emptied'), first);
     expect(scenario.executions).toBe(1);
   });
 
-  it('one that leaves the handler out, and answers nothing, frees the key', async () => {
+  it('that neither calls the handler nor emits a value frees the key', async () => {
     const scenario = app.scenario();
     for (let post = 1; post <= 2; post += 1) {
       expect(await scenario.post('/left-out')).toMatchObject({ status: 500, replayed: false });
@@ -120,7 +120,7 @@ describe.each(platforms)('interceptors of one method on %s', (platform) => {
     expect(scenario.executions).toBe(0);
   });
 
-  it('one that throws after a success does not have it repeated where the class is protected', async () => {
+  it('that throws after a success does not cause a second execution where the class is protected', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/class/stumbled');
     expect(first).toMatchObject({ status: 500, replayed: false });
@@ -128,7 +128,7 @@ describe.each(platforms)('interceptors of one method on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('C74 a refusal is kept where the class is protected', async () => {
+  it('C74 the handler’s 4xx is kept where the class is protected', async () => {
     const scenario = app.scenario();
     scenario.plan = ['decline'];
     const first = await scenario.post('/class/declined');
@@ -137,7 +137,7 @@ describe.each(platforms)('interceptors of one method on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('what one adds to the answer is replayed where the class is protected', async () => {
+  it('adds to the response, and the replay has it too, where the class is protected', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/class/declined');
     expect(first.json).toEqual({ execution: 1, wrapped: true });

@@ -84,8 +84,8 @@ class DecoratedClassController {
   }
 }
 
-/** What of the request header the contract suite has no routes for. */
-describe.each(platforms)('the key of a request and its caller on %s', (platform) => {
+/** Cases for which the contract suite has no routes. */
+describe.each(platforms)('the key and the caller of a request on %s', (platform) => {
   const app = useServer(() =>
     startApp({
       platform,
@@ -94,7 +94,7 @@ describe.each(platforms)('the key of a request and its caller on %s', (platform)
     }),
   );
 
-  it('C21 GET and HEAD ignore it and use nothing up, also where the class is decorated', async () => {
+  it('C21 GET and HEAD ignore the key and leave it unused, also where the class is decorated', async () => {
     const scenario = app.scenario();
     for (const method of ['GET', 'HEAD']) {
       const answer = await scenario.send(method, '/decorated-class');
@@ -105,7 +105,7 @@ describe.each(platforms)('the key of a request and its caller on %s', (platform)
     expectReplay(await scenario.post('/decorated-class'), first);
   });
 
-  it('may have to be a UUID', async () => {
+  it('can be required to be a UUID', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/uuid');
     expectReplay(await scenario.post('/uuid', { key: `"${scenario.key}"` }), first);
@@ -113,7 +113,7 @@ describe.each(platforms)('the key of a request and its caller on %s', (platform)
     expect(scenario.executions).toBe(1);
   });
 
-  it('may have to pass a predicate', async () => {
+  it('can be required to pass a predicate', async () => {
     const scenario = app.scenario();
     const key = `order-${scenario.key}`;
     expect((await scenario.post('/own-syntax', { key })).status).toBe(201);
@@ -121,7 +121,7 @@ describe.each(platforms)('the key of a request and its caller on %s', (platform)
     expect(scenario.executions).toBe(1);
   });
 
-  it('may come from a function of the context', async () => {
+  it('can come from a function of the context', async () => {
     const scenario = app.scenario();
     const headers = [['X-Order', scenario.id]] as const;
     const first = await scenario.post('/derived', { key: null, headers });
@@ -130,17 +130,17 @@ describe.each(platforms)('the key of a request and its caller on %s', (platform)
     expect(scenario.executions).toBe(1);
   });
 
-  describe('from its body', () => {
+  describe('from the body', () => {
     const post = (scenario: Scenario, path: string, body: object) =>
       scenario.post(path, { key: null, json: body });
 
-    it('is a member of it', async () => {
+    it('is the value of a field', async () => {
       const scenario = app.scenario();
       const first = await post(scenario, '/by-field', { order: { id: 'o7' } });
       expectReplay(await post(scenario, '/by-field', { order: { id: 'o7' } }), first);
     });
 
-    it('is refused where it is no text, or missing', async () => {
+    it('is rejected where it is not a string, or missing', async () => {
       const scenario = app.scenario();
       const notText = { order: { id: { no: 'text' } } };
       expectProblem(await post(scenario, '/by-field', notText), 'key-invalid');
@@ -148,7 +148,7 @@ describe.each(platforms)('the key of a request and its caller on %s', (platform)
       expect(scenario.executions).toBe(0);
     });
 
-    it('is what it says, whatever else changes', async () => {
+    it('ignores the excluded fields of the payload', async () => {
       const scenario = app.scenario();
       const first = await post(scenario, '/by-payload', { order: 7, sentAt: 1 });
       expectReplay(await post(scenario, '/by-payload', { sentAt: 2, order: 7 }), first);
@@ -166,20 +166,20 @@ describe.each(platforms)('the key of a request and its caller on %s', (platform)
     ['an id that is null and no sub', { id: null }],
     ['an id that is an object', { id: { a: 1 } }],
     ['a fractional id', { id: 1.5 }],
-  ])('C30 a user with %s is nobody', async (_, user) => {
+  ])('C30 a user with %s is an unknown caller', async (_, user) => {
     const scenario = app.scenario();
     expectProblem(await scenario.post('/things', { as: token(user) }), 'caller-unknown');
     expect(scenario.executions).toBe(0);
   });
 
-  it('C30 an anonymous caller without a key may use a route where the key is optional', async () => {
+  it('C30 an anonymous caller without a key can call a route where the key is optional', async () => {
     const scenario = app.scenario();
     expect((await scenario.post('/public-optional', { as: null, key: null })).status).toBe(201);
     expectProblem(await scenario.post('/public-optional', { as: null }), 'caller-unknown');
     expect(scenario.executions).toBe(1);
   });
 
-  it('C30 a scope function that finds nobody is refused as well', async () => {
+  it('C30 a request for which the scope function returns no caller is rejected', async () => {
     const scenario = app.scenario();
     expectProblem(await scenario.post('/by-header'), 'caller-unknown');
     expect(scenario.executions).toBe(0);

@@ -41,7 +41,7 @@ class MarkingFilter implements ExceptionFilter {
   }
 }
 
-/** Gives up on the handler as soon as it runs, and answers in its place. */
+/** Abandons the handler as soon as it runs, and responds instead. */
 class GivesUp implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const http = context.switchToHttp();
@@ -55,7 +55,7 @@ class GivesUp implements NestInterceptor {
   }
 }
 
-/** The same, past the framework. */
+/** The same, bypassing the framework. */
 class GivesUpRaw implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const http = context.switchToHttp();
@@ -77,7 +77,7 @@ class MarksValue implements NestInterceptor {
   }
 }
 
-/** Each marks its answer in another way. */
+/** Each route sets the marker in a different way. */
 @Controller('marks')
 class Marking {
   @Post('by-decorator')
@@ -164,7 +164,7 @@ class Passing {
   }
 }
 
-/** A gateway's: what another service answered is the answer. */
+/** A gateway, which responds with another service's response. */
 @Controller('gateway')
 class Gateway {
   @Post()
@@ -182,7 +182,7 @@ function configure(nest: INestApplication): void {
   });
 }
 
-describe.each(platforms)('the marker on %s', (platform) => {
+describe.each(platforms)('the replay marker on %s', (platform) => {
   const start = {
     platform,
     store: memoryStore(),
@@ -190,11 +190,11 @@ describe.each(platforms)('the marker on %s', (platform) => {
     configure,
   };
   const app = useServer(() => startApp(start));
-  /** The same application, whose replays are marked otherwise. */
+  /** The same application with another `replayHeader`. */
   const other = useServer(() => startApp({ ...start, options: { replayHeader: 'X-Replayed' } }));
 
   it.each([...routesOf(Marking).map((path) => `/marks${path}`), '/gateway'])(
-    'stands on replays of %s alone, and is no part of the outcome',
+    'is set on replays of %s only, and is not part of the outcome',
     async (path) => {
       const scenario = app.scenario();
       const first = await scenario.post(path);
@@ -202,13 +202,13 @@ describe.each(platforms)('the marker on %s', (platform) => {
       expectReplay(await scenario.post(path), first);
       const elsewhere = await scenario.post(path, { port: other.port });
       expect(elsewhere.header('x-replayed')).toBe('true');
-      // There it is a field like others, and these two set it for a replay, too.
+      // There it is an ordinary header, which these two routes also set on a replay.
       const isSetBefore = /by-(middleware|decorator)$/.test(path);
       expect(elsewhere.all('idempotent-replayed')).toEqual(isSetBefore ? ['true'] : []);
     },
   );
 
-  it.each(routesOf(Passing))('does not stand on %s', async (path) => {
+  it.each(routesOf(Passing))('is not set on the response of %s', async (path) => {
     const scenario = app.scenario();
     scenario.gate.close();
     if (path.endsWith('large')) scenario.gate.open();
@@ -217,7 +217,7 @@ describe.each(platforms)('the marker on %s', (platform) => {
     scenario.gate.open();
   });
 
-  it('does not stand on what refuses a request', async () => {
+  it('is not set on the rejection of a request', async () => {
     const scenario = app.scenario();
     await scenario.post('/marks/by-middleware', { json: { amount: 1 } });
     const refused = await scenario.post('/marks/by-decorator', { key: null });

@@ -30,7 +30,7 @@ import { startApp, type TestApp } from '../../support/http/start-app.js';
 const uploads = await mkdtemp(join(tmpdir(), 'uploads-'));
 afterAll(() => rm(uploads, { recursive: true }));
 
-/** Makes of the form's fields what the handler wants, as a class of the application's own. */
+/** Replaces the form's fields by an instance of the application's own class. */
 class OrderDto {
   constructor(readonly fields: object) {}
 }
@@ -43,7 +43,7 @@ class IntoDto implements NestInterceptor {
   }
 }
 
-// Decorators apply from the bottom: the forms are parsed before the layer sees the request.
+// Decorators apply from the bottom: the forms are parsed before the library sees the request.
 @Controller()
 class MulterController {
   @Post('single')
@@ -143,7 +143,7 @@ class ProtectedClassController {
   }
 }
 
-/** What every platform does with forms, whoever parses them. */
+/** Routes for every platform and every parser of forms. */
 @Controller()
 class AnyParserController {
   @Post('form')
@@ -181,13 +181,13 @@ const note: Part = { name: 'note', value: 'a note' };
 const file: Part = { name: 'file', value: 'content', filename: 'a.txt', type: 'text/plain' };
 const second: Part = { name: 'second', value: 'other', filename: 'b.txt', type: 'text/plain' };
 
-/** The ways of a form into the layer, and what each of them can tell apart. */
+/** The ways in which a form reaches the library, and what each can distinguish. */
 const ways: readonly {
   readonly app: string;
   readonly path: string;
-  /** What the parser takes besides the note. */
+  /** The parts that the parser accepts besides the note. */
   readonly files: readonly Part[];
-  /** The parser forgets what a file is called and what it is. */
+  /** The parser drops a file's name and media type. */
   readonly isNameless?: true;
 }[] = [
   { app: 'express', path: '/single', files: [file] },
@@ -295,22 +295,21 @@ describe.each(ways)(
   ({ app, path, files, isNameless }) => {
     const parts = [note, ...files];
 
-    it('is replayed under a new boundary', () => expectSame(scenarioOf(app), path, parts, parts));
+    it('is replayed when the boundary changes', () =>
+      expectSame(scenarioOf(app), path, parts, parts));
 
-    it('is the same, whatever the order of differently named parts', () =>
+    it('is the same in any order of differently named parts', () =>
       expectSame(scenarioOf(app), path, parts, [...files, note]));
 
     it.each([
       ['another value', changed(parts, 'note', { value: 'another' })],
-      ['one part more', [...parts, { name: 'more', value: '' }]],
-      ['one part less', files],
+      ['an additional part', [...parts, { name: 'more', value: '' }]],
+      ['one part removed', files],
       ['a repeated part', [...parts, note]],
-      ['a part of another name', changed(parts, 'note', { name: 'Note' })],
-    ])('is another one with %s', (_, other) =>
-      expectDifferent(scenarioOf(app), path, parts, other),
-    );
+      ['a renamed part', changed(parts, 'note', { name: 'Note' })],
+    ])('is different with %s', (_, other) => expectDifferent(scenarioOf(app), path, parts, other));
 
-    it('is another one with values of one name in another order', () => {
+    it('is different when the values of one name change their order', () => {
       const more = { ...note, value: 'more' };
       return expectDifferent(scenarioOf(app), path, [note, more], [more, note]);
     });
@@ -320,21 +319,21 @@ describe.each(ways)(
     it.each([
       ['other bytes', { value: 'Content' }],
       ['no bytes', { value: '' }],
-      ['bytes that are no text', { value: Buffer.from([0xff, 0xfe, 0x00]) }],
-    ])('is another one with %s in a file', (_, change) =>
+      ['bytes that are not text', { value: Buffer.from([0xff, 0xfe, 0x00]) }],
+    ])('is different with %s in a file', (_, change) =>
       expectDifferent(scenarioOf(app), path, parts, changed(parts, 'file', change)),
     );
 
-    it('is another one where octets differ that decode to the same text', () => {
+    it('is different when different bytes decode to the same text', () => {
       const one = changed(parts, 'file', { value: Buffer.from([0xff]) });
       const other = changed(parts, 'file', { value: Buffer.from([0xfe]) });
       return expectDifferent(scenarioOf(app), path, one, other);
     });
 
-    it('is another one without its file', () =>
+    it('is different without its file', () =>
       expectDifferent(scenarioOf(app), path, parts, [note]));
 
-    it('is another one where a field has the bytes of the file', () =>
+    it('is different when a field has the bytes of the file', () =>
       expectDifferent(scenarioOf(app), path, parts, [
         note,
         ...files.map(({ name, value }) => ({ name, value })),
@@ -344,14 +343,14 @@ describe.each(ways)(
     const expectation = isNameless === true ? expectSame : expectDifferent;
     it.each(whatItIs)(
       isNameless === true
-        ? 'is the same with a file of %j, which the parser forgets'
-        : 'is another one with a file of %j',
+        ? 'is the same with a file of %j, which the parser drops'
+        : 'is different with a file of %j',
       (change) => expectation(scenarioOf(app), path, parts, changed(parts, 'file', change)),
     );
 
     if (files.length < 2) return;
 
-    it('is another one with the bytes of two files swapped', () => {
+    it('is different when the bytes of two files are swapped', () => {
       const [one, two] = files;
       const swapped = [
         { ...one!, value: 'two' },
@@ -367,11 +366,11 @@ describe.each(ways)(
 );
 
 describe.each(['express, global interceptor', 'fastify, true', 'fastify, keyValues'])(
-  'C47 a multipart request of which a part is compared, on %s',
+  'C47 a multipart request compared in part, on %s',
   (app) => {
     const parts = [note, file, second];
 
-    it('include counts the fields and the files that it names', async () => {
+    it('include compares the fields and files that it names', async () => {
       const path = '/included';
       const other = [...changed(parts, 'second', { value: 'x' }), { name: 'n', value: '1' }];
       await expectSame(scenarioOf(app), path, parts, other);
@@ -379,7 +378,7 @@ describe.each(['express, global interceptor', 'fastify, true', 'fastify, keyValu
       await expectDifferent(scenarioOf(app), path, parts, changed(parts, 'file', { value: 'x' }));
     });
 
-    it('exclude leaves out fields, files and what files are called', async () => {
+    it('exclude ignores fields, files and file names', async () => {
       const path = '/excluded';
       await expectSame(scenarioOf(app), path, parts, changed(parts, 'note', { value: 'x' }));
       await expectSame(scenarioOf(app), path, parts, changed(parts, 'second', { value: 'x' }));
@@ -387,7 +386,7 @@ describe.each(['express, global interceptor', 'fastify, true', 'fastify, keyValu
       await expectDifferent(scenarioOf(app), path, parts, changed(parts, 'file', { value: 'x' }));
     });
 
-    it('headers count besides the parts', async () => {
+    it('headers are compared besides the parts', async () => {
       const path = '/with-headers';
       await expectDifferent(scenarioOf(app), path, parts, changed(parts, 'file', { value: 'x' }));
       const scenario = scenarioOf(app);
@@ -402,7 +401,7 @@ describe.each(['express, global interceptor', 'fastify, true', 'fastify, keyValu
     it('false compares nothing', () =>
       expectSame(scenarioOf(app), '/uncompared', parts, [{ name: 'x', value: 'y' }]));
 
-    it('a large file counts to its last byte', async () => {
+    it('a large file is compared to its last byte', async () => {
       const large = Buffer.alloc(700_000, 'x');
       const other = Buffer.from(large);
       other[other.length - 1] = 0;
@@ -421,25 +420,36 @@ describe.each([
   ['express', '/of-class/into-dto'],
   ['express', '/protected-class/into-dto'],
   ['express, global interceptors into a DTO', '/form'],
-])('C47 a form without a file that became a DTO before the layer, on %s: %s', (app, path) => {
-  it('is compared by its fields', async () => {
-    await expectSame(scenarioOf(app), path, [note], [note]);
-    await expectDifferent(scenarioOf(app), path, [note], [{ ...note, value: 'another' }]);
-  });
-});
+])(
+  'C47 a form without a file that an earlier interceptor replaced by a DTO, on %s: %s',
+  (app, path) => {
+    it('is compared by its fields', async () => {
+      await expectSame(scenarioOf(app), path, [note], [note]);
+      await expectDifferent(scenarioOf(app), path, [note], [{ ...note, value: 'another' }]);
+    });
+  },
+);
 
-describe('C47 a field of a form that is JSON, on Fastify', () => {
+describe('C47 a form field that is JSON, on Fastify', () => {
   const json = (value: string): Part => ({ name: 'note', value, type: 'application/json' });
 
-  it.each(['true', 'keyValues'])('counts by value with attachFieldsToBody: %s', async (mode) => {
-    const app = `fastify, ${mode}`;
-    await expectSame(scenarioOf(app), '/form', [json('{"a":1,"b":2}')], [json('{"b":2, "a":1.0}')]);
-    await expectDifferent(scenarioOf(app), '/form', [json('{"a":1}')], [json('{"a":"1"}')]);
-    await expectDifferent(scenarioOf(app), '/form', [json('1')], [{ name: 'note', value: '1' }]);
-  });
+  it.each(['true', 'keyValues'])(
+    'is compared by value with attachFieldsToBody: %s',
+    async (mode) => {
+      const app = `fastify, ${mode}`;
+      await expectSame(
+        scenarioOf(app),
+        '/form',
+        [json('{"a":1,"b":2}')],
+        [json('{"b":2, "a":1.0}')],
+      );
+      await expectDifferent(scenarioOf(app), '/form', [json('{"a":1}')], [json('{"a":"1"}')]);
+      await expectDifferent(scenarioOf(app), '/form', [json('1')], [{ name: 'note', value: '1' }]);
+    },
+  );
 
   it.each(['true', 'keyValues'])(
-    'is not its one item with attachFieldsToBody: %s',
+    'differs from its only item with attachFieldsToBody: %s',
     async (mode) => {
       const app = `fastify, ${mode}`;
       await expectDifferent(scenarioOf(app), '/form', [json('[5]')], [json('5')]);
@@ -450,13 +460,13 @@ describe('C47 a field of a form that is JSON, on Fastify', () => {
     },
   );
 
-  it.each(['true', 'keyValues'])('cannot pass for a part with attachFieldsToBody: %s', (mode) => {
+  it.each(['true', 'keyValues'])('cannot imitate a part with attachFieldsToBody: %s', (mode) => {
     const forged = (extra: number) =>
       json(JSON.stringify({ type: 'field', fieldname: 'note', value: 1, fields: {}, extra }));
     return expectDifferent(scenarioOf(`fastify, ${mode}`), '/form', [forged(1)], [forged(2)]);
   });
 
-  it('is refused where it is nested beyond measure', async () => {
+  it('is rejected where it is nested too deeply', async () => {
     const scenario = scenarioOf('fastify, keyValues');
     const deep = json('['.repeat(2_000) + ']'.repeat(2_000));
     expectProblem(await scenario.post('/form', form(deep)), 'content-invalid');

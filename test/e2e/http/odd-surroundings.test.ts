@@ -21,7 +21,7 @@ class PlainController {
   }
 }
 
-/** Somebody's instrumentation, which lets nobody else stand in front of `end`. */
+/** Instrumentation that makes `end` read-only. */
 function sealEnd(app: INestApplication): void {
   app.use((request: IncomingMessage, response: ServerResponse, next: () => void) => {
     if (request.headers[SEALED_HEADER] !== undefined) {
@@ -31,7 +31,7 @@ function sealEnd(app: INestApplication): void {
   });
 }
 
-describe.each(platforms)('odd surroundings on %s', (platform) => {
+describe.each(platforms)('unusual surroundings on %s', (platform) => {
   const app = useServer(() =>
     startApp({
       platform,
@@ -41,7 +41,7 @@ describe.each(platforms)('odd surroundings on %s', (platform) => {
     }),
   );
 
-  /** Calls the interceptor by hand, as one that is put around it may. */
+  /** Calls the interceptor as another interceptor around it may. */
   async function handing<Result>(
     handle: (next: CallHandler) => unknown,
     work: () => Promise<Result>,
@@ -61,7 +61,7 @@ describe.each(platforms)('odd surroundings on %s', (platform) => {
     }
   }
 
-  it('a handler that is handed on as a promise is an operation like any other', async () => {
+  it('protects a handler whose call handler returns a promise', async () => {
     const scenario = app.scenario();
     const post = () => scenario.post('/plain');
     const first = await handing((next) => lastValueFrom(next.handle()), post);
@@ -72,8 +72,8 @@ describe.each(platforms)('odd surroundings on %s', (platform) => {
 
   it.each([
     ['throws', () => { throw new TypeError('not today'); }], // prettier-ignore
-    ['is none', () => undefined],
-  ])('a handler that %s is answered with 500 and leaves the key free', async (_how, handle) => {
+    ['returns no stream', () => undefined],
+  ])('responds with 500 and frees the key when the call handler %s', async (_how, handle) => {
     const scenario = app.scenario();
     const post = () => scenario.post('/plain');
     expect(await handing(handle, post)).toMatchObject({ status: 500, replayed: false });
@@ -81,7 +81,7 @@ describe.each(platforms)('odd surroundings on %s', (platform) => {
     expect(await post()).toMatchObject({ status: 201, json: { execution: 1 } });
   });
 
-  it('a response that nobody can stand in front of is answered with 500, before the handler runs', async () => {
+  it('responds with 500 before the handler runs when the response cannot be patched', async () => {
     const scenario = app.scenario();
     const sealed = await scenario.post('/plain', { headers: [[SEALED_HEADER, '1']] });
     expect(sealed).toMatchObject({ status: 500, replayed: false });

@@ -15,7 +15,7 @@ interface Payment {
   readonly note?: string;
 }
 
-/** What a `toJSON` hands on is not asked for its own. */
+/** The `toJSON` of a value that `toJSON` returned is not called. */
 class Converted {
   constructor(private readonly json: unknown) {}
 
@@ -26,22 +26,25 @@ class Converted {
 
 type Choosing = Readonly<Record<string, (payment: Payment & { ammount?: never }) => unknown>>;
 
-/** Functions that would compare nothing of a payment, whatever it is; which values do, canonical-json.test.ts says. */
+/** Functions that would compare nothing of any payment; canonical-json.test.ts lists the values that do so. */
 const SAYING_NOTHING: Choosing = {
-  'a member that is not there': ({ ammount }) => ammount,
-  'a promise inside': ({ amount }) => [Promise.resolve(amount)],
-  'a Set by toJSON inside': ({ amount }) => ({ id: 1, paid: new Converted([new Set([amount])]) }),
-  'nothing by toJSON inside': () => ({ id: 1, amount: new Converted(undefined) }),
+  'a missing member': ({ ammount }) => ammount,
+  'a nested promise': ({ amount }) => [Promise.resolve(amount)],
+  'a Set from a nested toJSON': ({ amount }) => ({
+    id: 1,
+    paid: new Converted([new Set([amount])]),
+  }),
+  'undefined from a nested toJSON': () => ({ id: 1, amount: new Converted(undefined) }),
 };
 
-/** Functions that find nothing to compare, because of a name that is misspelt, or because a client left it out. */
+/** Functions that find nothing to compare: a name is misspelt, or the client omitted the member. */
 const MISSING_ALL: Choosing = {
-  'nothing but members that are not there': ({ ammount }) => ({ ammount }),
-  'a list of members that are not there': ({ ammount }) => [ammount],
-  'lists of members that are not there': ({ ammount }) => ({ all: [[ammount, { ammount }]] }),
-  'such an object inside': ({ ammount }) => ({ id: 1, paid: [{ ammount, to: ammount }] }),
-  'such an object by toJSON': ({ ammount }) => [1, new Converted({ ammount })],
-  'a date that is none': ({ ammount }) => ({ at: new Date(ammount!) }),
+  'only missing members': ({ ammount }) => ({ ammount }),
+  'a list of missing members': ({ ammount }) => [ammount],
+  'lists of missing members': ({ ammount }) => ({ all: [[ammount, { ammount }]] }),
+  'such a nested object': ({ ammount }) => ({ id: 1, paid: [{ ammount, to: ammount }] }),
+  'such an object from toJSON': ({ ammount }) => [1, new Converted({ ammount })],
+  'an invalid date': ({ ammount }) => ({ at: new Date(ammount!) }),
 };
 
 const chooser = (path: string): string => decodeURIComponent(path.split('/').at(-1)!);
@@ -73,7 +76,7 @@ class ComparingController {
   }
 }
 
-/** What may be absent is there or not; a date is its text. */
+/** An optional member may be undefined; a date is compared as its text. */
 function chosen({ amount, note }: Payment): unknown {
   return { amount, note, at: new Date(0) };
 }
@@ -95,7 +98,7 @@ describe.each(platforms)('a function given as "fingerprint" on %s', (platform) =
   afterAll(() => Logger.overrideLogger(false));
 
   it.each(Object.keys(SAYING_NOTHING))(
-    'is refused where it returns %s: nothing runs, and the log says why',
+    'fails the request and logs the cause where it returns %s',
     async (what) => {
       const scenario = app.scenario();
       logged.lines.length = 0;
@@ -113,7 +116,7 @@ describe.each(platforms)('a function given as "fingerprint" on %s', (platform) =
   );
 
   it.each(Object.keys(MISSING_ALL))(
-    'finds %s: the request is refused as one that cannot be compared, and nothing runs',
+    'finds %s: the request is rejected because its content cannot be compared',
     async (what) => {
       const scenario = app.scenario();
       for (const amount of [1, 1000]) {
@@ -124,7 +127,7 @@ describe.each(platforms)('a function given as "fingerprint" on %s', (platform) =
     },
   );
 
-  it('may list what is absent, which counts as null', async () => {
+  it('can list absent members, which are compared as null', async () => {
     const scenario = app.scenario();
     const path = '/comparing-a-list';
     const first = await scenario.post(path, { json: { amount: 1 } });
@@ -134,7 +137,7 @@ describe.each(platforms)('a function given as "fingerprint" on %s', (platform) =
     expect(scenario.executions).toBe(1);
   });
 
-  it('may leave out what is absent', async () => {
+  it('can omit absent members', async () => {
     const scenario = app.scenario();
     const path = '/comparing-what-is-there';
     const first = await scenario.post(path, { json: { amount: 1 } });

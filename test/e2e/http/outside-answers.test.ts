@@ -38,7 +38,7 @@ class ImpatientController {
   }
 }
 
-describe.each(platforms)('a native handler that is given up on, on %s', (platform) => {
+describe.each(platforms)('an abandoned native handler on %s', (platform) => {
   const app = useServer(() =>
     startApp({ platform, store: slowStore(), controllers: [ImpatientController] }),
   );
@@ -64,21 +64,21 @@ describe.each(platforms)('a native handler that is given up on, on %s', (platfor
       expect(scenario.executions).toBe(1);
     });
 
-    it('never repeats a success that comes late', async () => {
+    it('does not run again after a late success without a response', async () => {
       const scenario = await giveUp('stay silent');
       scenario.gate.open();
       expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
       expect(scenario.executions).toBe(1);
     });
 
-    it('never repeats a success that answers late, too late for the client', async () => {
+    it('does not run again after a success whose response comes too late for the client', async () => {
       const scenario = await giveUp('succeed');
       scenario.gate.open();
       expectProblem(await onceSettled(() => scenario.post(path)), 'response-not-kept');
       expect(scenario.executions).toBe(1);
     });
 
-    it('frees its key by failing late', async () => {
+    it('frees its key when it fails late', async () => {
       const scenario = await giveUp('fail');
       scenario.gate.open();
       const second = await onceSettled(() => scenario.post(path));

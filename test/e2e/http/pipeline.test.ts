@@ -33,14 +33,14 @@ import { useServer } from '../../support/use-server.js';
 
 let exchange = 0;
 
-/** Wraps every answer, and counts: no two envelopes are equal. */
+/** Wraps every response and numbers it: no two envelopes are equal. */
 class EnvelopeInterceptor implements NestInterceptor {
   intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
     return next.handle().pipe(map((data: unknown) => ({ data, envelope: (exchange += 1) })));
   }
 }
 
-/** Throws on answers that are no object, as such interceptors do. */
+/** Throws on null and undefined, as such interceptors do. */
 class OnlyIdInterceptor implements NestInterceptor {
   intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
     return next.handle().pipe(map((data: { id: unknown }) => ({ only: data.id })));
@@ -75,7 +75,7 @@ class OuterInterceptor implements NestInterceptor {
   }
 }
 
-/** Decorators apply from the bottom: what stands below `@Idempotent()` is outside of it. */
+/** Decorators apply from the bottom: an interceptor below `@Idempotent()` is outside of it. */
 @Controller()
 class InterceptedController {
   @Post('intercepted-outside')
@@ -141,8 +141,8 @@ const pipelines: readonly (readonly [string, (nest: INestApplication) => void])[
 
 const stores = useStores();
 
-/** Behind each pipeline the platforms take turns: every route meets every pipeline, and both platforms. */
-describe.each(combinations)('$platform with $store', ({ platform, store }) => {
+/** The platforms alternate in each pipeline: every route runs in every pipeline and on both platforms. */
+describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
   const native = platform === 'express' ? ExpressAnswersController : FastifyAnswersController;
   const routes = [AnswersController, DivergingAnswersController].flatMap(routesOf);
   const platformTurn = platforms.indexOf(platform) + Number(isTestAll);
@@ -161,11 +161,11 @@ describe.each(combinations)('$platform with $store', ({ platform, store }) => {
     );
 
     it.each([...routesInTurn, ...routesOf(native)])(
-      'the replay equals the first answer in every byte: %s',
+      'replays the first response of %s byte for byte',
       async (path) => {
         const scenario = app.scenario();
         const first = await scenario.post(path);
-        // None where an interceptor dropped the stream that would have had it.
+        // Zero where an interceptor dropped the handler's stream.
         const effects = scenario.executions;
         expectReplay(await scenario.post(path), first);
         expectReplay(await scenario.post(path), first);
@@ -174,7 +174,7 @@ describe.each(combinations)('$platform with $store', ({ platform, store }) => {
     );
   });
 
-  describe('in particular', () => {
+  describe('single cases', () => {
     let app: TestApp;
     let plainApp: TestApp;
 
@@ -198,7 +198,7 @@ describe.each(combinations)('$platform with $store', ({ platform, store }) => {
       await plainApp.close();
     });
 
-    it('a member that @Exclude() hides stays hidden on the replay', async () => {
+    it('a member that @Exclude() hides is hidden in the replay too', async () => {
       const scenario = app.scenario();
       const answers = [
         await scenario.post('/hidden-member'),
@@ -208,7 +208,7 @@ describe.each(combinations)('$platform with $store', ({ platform, store }) => {
       expect(answers[1]!.replayed).toBe(true);
     });
 
-    it('a serializer that throws after the handler succeeded: no second run, the same 500', async () => {
+    it('a serializer that throws after a success causes no second execution, and its 500 is replayed', async () => {
       const scenario = app.scenario();
       const first = await scenario.post('/unserializable');
       expect(first.status).toBe(500);
@@ -216,7 +216,7 @@ describe.each(combinations)('$platform with $store', ({ platform, store }) => {
       expect(scenario.executions).toBe(1);
     });
 
-    it('a value of a dynamic @Header is replayed as it was', async () => {
+    it('the first value of a dynamic @Header is replayed', async () => {
       const scenario = plainApp.scenario();
       const first = await scenario.post('/dynamic-header');
       const replay = await scenario.post('/dynamic-header');
@@ -225,7 +225,7 @@ describe.each(combinations)('$platform with $store', ({ platform, store }) => {
       expect(replay.header('etag')).toBe(first.header('etag'));
     });
 
-    it('a handler that throws after it sent has answered', async () => {
+    it('the response of a handler that throws after it was sent is kept', async () => {
       const scenario = plainApp.scenario();
       const first = await scenario.post('/native-send-then-throw');
       expect(first).toMatchObject({ status: 201, replayed: false, json: { id: 1 } });
@@ -233,7 +233,7 @@ describe.each(combinations)('$platform with $store', ({ platform, store }) => {
       expect(scenario.executions).toBe(1);
     });
 
-    it('class and method both decorated act once, and the method’s options win', async () => {
+    it('a decorated method of a decorated class runs once, with the method’s options', async () => {
       const scenario = plainApp.scenario();
       const [first, replay] = [
         await scenario.post('/decorated-twice'),
@@ -256,14 +256,14 @@ describe.each(combinations)('$platform with $store', ({ platform, store }) => {
       ['/thrown-404-observable', 404],
       ['/circular', 500],
       ['/bigint', 500],
-    ])('%s answers %d, and so does the replay', async (path, status) => {
+    ])('%s responds with %d, and so does the replay', async (path, status) => {
       const scenario = plainApp.scenario();
       const statuses = [(await scenario.post(path)).status, (await scenario.post(path)).status];
       expect(statuses).toEqual([status, status]);
       expect(scenario.executions).toBe(1);
     });
 
-    it('what an inner interceptor makes of the answer is stored', async () => {
+    it('the response as an inner interceptor changed it is stored', async () => {
       const scenario = plainApp.scenario();
       const first = await scenario.post('/intercepted-inside');
       expect(first.json).toEqual({ id: 1, inner: true });
@@ -271,14 +271,14 @@ describe.each(combinations)('$platform with $store', ({ platform, store }) => {
       expect(scenario.notes).toEqual(['inner']);
     });
 
-    it('outer interceptors run on replays, too', async () => {
+    it('outer interceptors also run on replays', async () => {
       const scenario = plainApp.scenario();
       const first = await scenario.post('/intercepted-outside');
       expectReplay(await scenario.post('/intercepted-outside'), first);
       expect(scenario.notes).toEqual(['outer', 'outer']);
     });
 
-    it('the handler knows its key, scope, operation and attempt, as parameter and from anywhere below', async () => {
+    it('the handler gets key, scope, operation and attempt as a parameter and from currentIdempotencyContext()', async () => {
       const scenario = plainApp.scenario();
       scenario.plan = ['fail', 'succeed'];
       expect((await scenario.post('/context')).status).toBe(500);
@@ -302,7 +302,7 @@ describe.each(combinations)('$platform with $store', ({ platform, store }) => {
       expect(second.signal.aborted).toBe(false);
     });
 
-    it('enabled switches the protection off, request by request', async () => {
+    it('enabled switches the protection off for single requests', async () => {
       const scenario = plainApp.scenario();
       for (const execution of [1, 2]) {
         expect(await scenario.post('/sampled')).toMatchObject({

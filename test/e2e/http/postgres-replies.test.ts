@@ -31,7 +31,7 @@ class OrdersController {
   }
 }
 
-/** One connection, so that each statement follows the one before on it. */
+/** One connection, so that all statements share it. */
 const CONNECTION = { max: 1 };
 
 interface Way {
@@ -52,9 +52,9 @@ const USERS_POOL: Way = {
   },
 };
 
-/** What a store would be that compares nothing: each reply carries the nonce that is looked for. */
+/** Stands for a store that does not compare nonces: each reply carries the expected nonce. */
 const BELIEVING: Way = {
-  name: 'a pool below which nothing is compared',
+  name: 'a pool that forges the expected nonce',
   open: (url) => {
     const pool = openPostgresPool(url, CONNECTION);
     const client = attendedPool(pool, ({ values }, result) => {
@@ -100,7 +100,7 @@ afterEach(async () => {
 
 const mismatches = () => events.filter(({ type }) => type === 'reply_mismatched');
 
-/** The answers that do not belong to whoever got them. */
+/** The responses that belong to another request. */
 function foreign(scenario: Scenario, answers: readonly RawResponse[]): RawResponse[] {
   return answers.filter(
     ({ status, json }) =>
@@ -108,7 +108,7 @@ function foreign(scenario: Scenario, answers: readonly RawResponse[]): RawRespon
   );
 }
 
-/** Requests of different keys, each after a replay, whose reply comes once more in place of its own. */
+/** Sends requests of different keys, each after a replay whose store reply is delivered again instead of its own. */
 async function differentKeys(rounds: number): Promise<RawResponse[]> {
   const strangers: RawResponse[] = [];
   for (let round = 0; round < rounds; round += 1) {
@@ -122,7 +122,7 @@ async function differentKeys(rounds: number): Promise<RawResponse[]> {
   return strangers;
 }
 
-/** A duplicate on one key gets the reply of the begin that has acquired it. */
+/** Gives a duplicate the reply to the begin that acquired the key. */
 async function hotKey(): Promise<{
   duplicate: RawResponse;
   scenario: Scenario;
@@ -141,11 +141,11 @@ async function hotKey(): Promise<{
 }
 
 describe.each([OWN_POOL, USERS_POOL])(
-  'Where replies of PostgreSQL get out of step, $name',
+  'shifted replies of a PostgreSQL connection with $name',
   (way) => {
     beforeEach(() => start(way));
 
-    it('no request is answered with another key’s, and the next ones succeed', async () => {
+    it('never give a request the response of another key, and the next requests succeed', async () => {
       expect(await differentKeys(ROUNDS)).toEqual([]);
       expect(relay.shifts).toBe(ROUNDS);
       expect(mismatches()).toHaveLength(ROUNDS);
@@ -156,7 +156,7 @@ describe.each([OWN_POOL, USERS_POOL])(
       expect(mismatches()).toHaveLength(ROUNDS);
     }, 60_000);
 
-    it('a duplicate is not taken for the attempt at the same key', async () => {
+    it('never make a duplicate the owner of its key', async () => {
       const { duplicate, scenario, first } = await hotKey();
       expectProblem(duplicate, 'store-unavailable');
       expect(first.status).toBe(201);
@@ -172,10 +172,10 @@ describe.each([OWN_POOL, USERS_POOL])(
   },
 );
 
-describe('Where an error of another statement comes in place of a reply', () => {
+describe('an error of another statement in place of a reply', () => {
   beforeEach(() => start(USERS_POOL));
 
-  it('it is not believed either', async () => {
+  it('is not accepted either', async () => {
     const scenario = app.scenario();
     await expect(pool?.query('SELECT 1 / 0')).rejects.toThrow('division by zero');
     relay.shiftAt(BEGIN);
@@ -185,10 +185,10 @@ describe('Where an error of another statement comes in place of a reply', () => 
   });
 });
 
-describe('With the comparison off', () => {
+describe('without the comparison of nonces', () => {
   beforeEach(() => start(BELIEVING));
 
-  it('the same requests find answers of other keys', async () => {
+  it('the same requests get responses of other keys', async () => {
     const strangers = await differentKeys(1);
     expect(strangers).toContainEqual(expect.objectContaining({ status: 201, replayed: true }));
   });

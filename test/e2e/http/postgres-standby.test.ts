@@ -28,7 +28,7 @@ class OrdersController {
 
 const installed = findPostgres();
 
-(installed === undefined ? describe.skip : describe)('Records with a synchronous standby', () => {
+(installed === undefined ? describe.skip : describe)('records with a synchronous standby', () => {
   let primary: PostgresServer;
   let standby: PostgresStandby;
   let observer: Pool;
@@ -63,7 +63,7 @@ const installed = findPostgres();
     await standby.remove();
   }, 60_000);
 
-  /** The backends that wait for the standby to have what they have committed. */
+  /** The backends that wait until the standby has their commit. */
   async function waiting(): Promise<number[]> {
     const { rows } = await observer.query<{ pid: number }>(
       `SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND datname = current_database()`,
@@ -78,7 +78,7 @@ const installed = findPostgres();
     return rows.map(({ state }) => state);
   }
 
-  it('are confirmed once it has them, also where what stored them was ended while it waited', async () => {
+  it('are confirmed once the standby has them, even if the storing backend was terminated while it waited', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const pending = scenario.start('POST', '/orders');
@@ -86,7 +86,7 @@ const installed = findPostgres();
     await standby.stop();
     scenario.gate.open();
     await until(async () => (await waiting()).length === 1);
-    // It has committed at the primary, and the copy that follows finds it so.
+    // The primary has committed; the store's second attempt finds the record completed.
     await observer.query('SELECT pg_terminate_backend($1)', await waiting());
     expectProblem(await pending.response, 'store-unavailable');
     const { rows } = await observer.query('SELECT state FROM idempotency_records');

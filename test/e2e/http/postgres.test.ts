@@ -27,11 +27,11 @@ beforeAll(async () => {
   url = await server.newDatabase();
 });
 
-describe.each(platforms)('Records in PostgreSQL, %s', (platform) => {
+describe.each(platforms)('records in PostgreSQL on %s', (platform) => {
   let app: TestApp;
   let pool: Pool;
   let store: PostgresIdempotencyStore;
-  /** Each statement borrows a connection. */
+  /** The connections acquired from the pool: one for each statement. */
   let statements = 0;
 
   beforeAll(async () => {
@@ -53,7 +53,7 @@ describe.each(platforms)('Records in PostgreSQL, %s', (platform) => {
     return [result, statements - before];
   }
 
-  it('a first request takes two statements, its replay one, byte for byte', async () => {
+  it('runs two statements for a first request and one for its replay', async () => {
     const scenario = app.scenario();
     const [first, forFirst] = await statementsOf(scenario.post('/things', { json: { a: 1 } }));
     const [replay, forReplay] = await statementsOf(scenario.post('/things', { json: { a: 1 } }));
@@ -61,7 +61,7 @@ describe.each(platforms)('Records in PostgreSQL, %s', (platform) => {
     expect([forFirst, forReplay, scenario.executions]).toEqual([2, 1, 1]);
   });
 
-  it('another request under the same key is refused with one statement', async () => {
+  it('rejects another request with the same key with one statement', async () => {
     const scenario = app.scenario();
     await scenario.post('/things', { json: { a: 1 } });
     const [other, count] = await statementsOf(scenario.post('/things', { json: { a: 2 } }));
@@ -69,7 +69,7 @@ describe.each(platforms)('Records in PostgreSQL, %s', (platform) => {
     expect([count, scenario.executions]).toEqual([1, 1]);
   });
 
-  it('a duplicate meanwhile is refused with one statement', async () => {
+  it('rejects a concurrent duplicate with one statement', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const pending = scenario.start('POST', '/things');

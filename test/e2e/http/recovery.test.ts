@@ -19,10 +19,10 @@ import { startApp, type TestApp } from '../../support/http/start-app.js';
 
 const LEASE_MS = 60_000;
 const DAY_MS = 86_400_000;
-/** What the reconciler leaves to the client's own repetition. */
+/** The reconciler leaves younger attempts to the client's own retry. */
 const AFTER_MS = 300_000;
 
-/** The business data: what an attempt that never came back has left behind, by key. */
+/** The business data: what an abandoned attempt has left behind, by key. */
 @Injectable()
 class Payments {
   readonly found = new Map<string, () => Recovery>();
@@ -43,7 +43,7 @@ class RecoveryController {
   @Idempotent({ leaseMs: LEASE_MS, onTakeover: recover })
   async pay(@InScenario() scenario: Scenario, @Body() body: object) {
     const execution = scenario.started.add();
-    // The first one never comes back.
+    // The first execution never returns by itself.
     if (execution === 1) await scenario.gate.pass();
     return { execution, body };
   }
@@ -78,10 +78,10 @@ function startedOn(platform: Platform, store: IdempotencyStore) {
   });
 }
 
-describe.each(platforms)('by the clock of the store, onTakeover on %s', (platform) => {
+describe.each(platforms)('onTakeover on %s, by the clock of the store,', (platform) => {
   let now = Date.UTC(2026, 0, 1);
   let app: TestApp;
-  /** Another process, whose attempts the ones of `app` take over. */
+  /** Another process, whose attempts `app` takes over. */
   let owner: TestApp;
   let payments: Payments;
   const events: IdempotencyEvent[] = [];
@@ -94,7 +94,7 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
   });
   afterAll(() => Promise.all([app.close(), owner.close()]));
 
-  /** A request whose attempt stays silent for so long. */
+  /** Sends a request whose attempt sends no heartbeat for `ms`. */
   async function leaveBehind(path: string, ms: number) {
     const scenario = app.scenario();
     scenario.gate.close();
@@ -110,7 +110,7 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
   const again = (scenario: Scenario, path = '/payments') =>
     scenario.post(path, { json: { amount: 7 } });
 
-  it('answers with what it found, as if the handler had returned it, and does not run it', async () => {
+  it('supplies the response as if the handler had returned it, and the handler does not run', async () => {
     const scenario = await outliveTheLease('/payments');
     payments.found.set(scenario.key, () => ({ value: { execution: 1, found: true } }));
     events.length = 0;
@@ -123,7 +123,7 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
     ]);
   });
 
-  it('is told key, scope, attempt, fence and signal', async () => {
+  it('receives key, scope, attempt, fencing token and signal', async () => {
     const scenario = await outliveTheLease('/payments');
     await again(scenario);
     expect(payments.asked.at(-1)).toMatchObject({
@@ -137,7 +137,7 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
     });
   });
 
-  it("C60a the key is free again, and the handler runs where onTakeover answers 'run'", async () => {
+  it("C60a after the lease expires the key is free, and the handler runs where onTakeover returns 'run'", async () => {
     const scenario = await outliveTheLease('/payments');
     const asked = payments.asked.length;
     const second = await again(scenario);
@@ -146,7 +146,7 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
     expect(payments.asked).toHaveLength(asked + 1);
   });
 
-  it('can supply nothing, and that is an answer, too', async () => {
+  it('can return the value undefined, which becomes an empty response', async () => {
     const scenario = await outliveTheLease('/payments');
     payments.found.set(scenario.key, () => ({ value: undefined }));
     const recovered = await again(scenario);
@@ -157,10 +157,10 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
   });
 
   it.each([
-    ['an outage', () => new Error('the database is away'), 500],
-    ['what the policy would keep of a handler', () => new NotFoundException(), 404],
+    ['any error', () => new Error('the database is away'), 500],
+    ['an error that would be kept of a handler', () => new NotFoundException(), 404],
   ])(
-    'tells its caller of %s, keeps nothing of it, and is asked again',
+    'reports %s to the client, keeps nothing, and is called again on the next retry',
     async (_, error, status) => {
       const scenario = await outliveTheLease('/payments');
       const asked = payments.asked.length;
@@ -178,7 +178,7 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
     },
   );
 
-  it('C60b the late owner overwrites nothing, and its client gets the outcome that stands', async () => {
+  it('C60b the late owner overwrites nothing, and its client gets the stored outcome', async () => {
     const { scenario, late } = await leaveBehind('/payments', LEASE_MS);
     const recovered = await again(scenario);
     expect(recovered).toMatchObject({ status: 201, json: { execution: 2 } });
@@ -188,7 +188,7 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
     expect(scenario.executions).toBe(2);
   });
 
-  it("C60a with onTakeover: 'reject' nothing runs again, and the late owner may still complete", async () => {
+  it("C60a with onTakeover: 'reject' nothing runs again, and the late owner can still complete", async () => {
     const { scenario, late } = await leaveBehind('/never-repeats', LEASE_MS);
     expectProblem(await again(scenario, '/never-repeats'), 'outcome-unknown');
     scenario.gate.open();
@@ -197,7 +197,7 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
     expectReplay(await again(scenario, '/never-repeats'), first);
   });
 
-  it('C80 retentionMs may depend on the outcome', async () => {
+  it('C80 retentionMs can depend on the outcome', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail', 'succeed'];
     const failure = await scenario.post('/failures-shorter');
@@ -211,14 +211,14 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
     expectReplay(await scenario.post('/failures-shorter'), success);
   });
 
-  it('fails the request where it answers neither, and the key stays free', async () => {
+  it('fails the request and frees the key where it returns an unknown value', async () => {
     const scenario = await outliveTheLease('/careless');
     expect((await again(scenario, '/careless')).status).toBe(500);
     expect((await again(scenario, '/careless')).status).toBe(500);
     expect(scenario.executions).toBe(1);
   });
 
-  it('stops the start on a handler that answers by @Res() itself', async () => {
+  it('stops the start on a handler that responds through @Res()', async () => {
     @Controller()
     class NativeController {
       @Post('native')
@@ -231,7 +231,7 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
     await expect(start).rejects.toThrow(/NativeController\.native answers by @Res\(\).*onTakeover/);
   });
 
-  describe('where the reconciler comes first', () => {
+  describe('after the reconciler', () => {
     const secret = { value: { secret: 'of the table' } };
 
     async function reconciled(found: Recovery) {
@@ -241,7 +241,7 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
       return { ...left, report: await reconciler.reconcile() };
     }
 
-    it('is never run again once it was found, and its answer is not made up', async () => {
+    it('does not run again what was found, and no response is invented', async () => {
       const { scenario, report } = await reconciled(secret);
       expect(report).toMatchObject({ completed: 1 });
       const answer = await again(scenario);
@@ -250,14 +250,14 @@ describe.each(platforms)('by the clock of the store, onTakeover on %s', (platfor
       expect(scenario.executions).toBe(1);
     });
 
-    it('runs at once where nothing was found', async () => {
+    it('lets the handler run at once where nothing was found', async () => {
       const { scenario, report } = await reconciled('run');
       expect(report).toMatchObject({ released: 1 });
       const answer = await again(scenario);
       expect(answer).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
     });
 
-    it('gives the owner that comes back the same answer as everybody', async () => {
+    it('gives the late owner’s client the same response as every other', async () => {
       const { scenario, late, report } = await reconciled(secret);
       expect(report).toMatchObject({ completed: 1 });
       scenario.gate.open();

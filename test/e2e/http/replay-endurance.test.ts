@@ -29,10 +29,10 @@ import { startApp, type TestApp } from '../../support/http/start-app.js';
 import { isTestAll } from '../../support/test-all.js';
 
 const { ENDURANCE_REPLAYS: dose } = process.env;
-/** `npm test` looks at the bytes alone, of a few replays. */
+/** `npm test` compares only the bytes of a few replays. */
 const isWhole = isTestAll || dose !== undefined;
 const replays = Number(dose ?? (isTestAll ? 200 : 10));
-/** Until code is compiled and caches are full. */
+/** Enough for compiled code and full caches. */
 const WARM_UP_REPLAYS = 100;
 const MAX_GROWTH_BYTES = 10 * 2 ** 20;
 
@@ -41,7 +41,7 @@ const collectGarbage = runInNewContext('gc') as () => void;
 
 let envelopes = 0;
 
-/** No two envelopes are equal: a replay that had one of its own would show it. */
+/** No two envelopes are equal: a replay with a new one would differ. */
 class EnvelopeInterceptor implements NestInterceptor {
   intercept(_: ExecutionContext, next: CallHandler): Observable<unknown> {
     return next.handle().pipe(map((data: unknown) => ({ data, envelope: (envelopes += 1) })));
@@ -58,7 +58,7 @@ class EnvelopedController {
   }
 }
 
-/** Everybody is alice. It leaves nothing behind on a connection, which lives through all replays. */
+/** Every caller is alice. Leaves nothing behind on the connection, which all replays share. */
 class OnlyAlice implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
     context.switchToHttp().getRequest<{ user?: object }>().user = { id: 'alice' };
@@ -69,19 +69,19 @@ class OnlyAlice implements CanActivate {
 const KINDS = {
   '/object': 'an object',
   '/hidden-member': 'a class instance with a hidden member',
-  '/enveloped': 'what an outer interceptor wrapped',
+  '/enveloped': 'a value that an outer interceptor wrapped',
   '/string': 'a string',
   '/buffer': 'bytes',
   '/streamable-file': 'a file',
-  '/no-content': 'nothing, with 204',
+  '/no-content': 'an empty 204',
   '/redirect': 'a redirect',
   '/observable-of-many': 'an observable',
-  '/dynamic-header': 'a header that differs at each exchange',
+  '/dynamic-header': 'a header that differs in each exchange',
   '/native-writes': 'several writes of a native handler',
   '/native-hijack': 'several writes of a native handler',
 };
 
-/** Of everything that has to be the same at each replay. */
+/** A digest of everything that must be equal in each replay. */
 function digest(response: RawResponse): string {
   const head = [response.status, ...lastingHeaders(response)].join('\n');
   return hash('sha256', Buffer.concat([Buffer.from(`${head}\n\n`), response.body]));
@@ -114,7 +114,7 @@ describe.each(combinations)('on $platform with $store', ({ platform, store }) =>
 
   afterAll(() => app.close());
 
-  /** One answer, and digests of it and of its replays; all kinds at once, each on its own connection. */
+  /** The digests of each kind's replays. All kinds run concurrently, each on its own connection. */
   async function replayAll(scenarios: ReadonlyMap<string, Scenario>, times: number) {
     const digests = new Map<string, Set<string>>();
     await Promise.all(
@@ -130,7 +130,7 @@ describe.each(combinations)('on $platform with $store', ({ platform, store }) =>
     return digests;
   }
 
-  it(`${paths.length} kinds of answers are the same bytes at each of ${replays} replays${isWhole ? ', and leave no memory taken' : ''}`, async () => {
+  it(`replays ${paths.length} kinds of responses ${replays} times byte for byte${isWhole ? ' without leaking memory' : ''}`, async () => {
     const scenarios = new Map(paths.map((path) => [path, app.scenario()]));
     const firsts = new Map<string, string>();
     for (const [path, scenario] of scenarios) {

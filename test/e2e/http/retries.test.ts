@@ -13,7 +13,7 @@ import { startApp } from '../../support/http/start-app.js';
 import { slowStore } from '../../support/slow-store.js';
 import { useServer } from '../../support/use-server.js';
 
-/** Runs as often as it is called and ends as the scenario has planned: by a status that is thrown, or well. */
+/** Runs once per call and ends as the scenario plans: throws a status, or returns. */
 async function attemptAs(scenario: Scenario, attempt: number): Promise<{ execution: number }> {
   const execution = await scenario.run();
   scenario.notes.push(attempt);
@@ -24,7 +24,7 @@ async function attemptAs(scenario: Scenario, attempt: number): Promise<{ executi
 
 const retrying: Around = (next) => next.handle().pipe(retry(1));
 
-/** Fails once after everything below it has succeeded, and asks again. */
+/** Fails once after everything inside it succeeded, and subscribes again. */
 const doubting: Around = (next) => {
   let asked = 0;
   return next.handle().pipe(
@@ -82,13 +82,13 @@ class RetriedController {
   }
 }
 
-describe.each(platforms)('repeated by an interceptor on %s', (platform) => {
+describe.each(platforms)('a retrying interceptor on %s', (platform) => {
   const app = useServer(() =>
     startApp({ platform, store: slowStore(), controllers: [RetriedController] }),
   );
 
-  describe.each(['/retried', '/retried-natively'])('from outside of the layer, %s', (path) => {
-    it('a duplicate in flight stays refused', async () => {
+  describe.each(['/retried', '/retried-natively'])('outside of @Idempotent(), %s', (path) => {
+    it('does not change the rejection of a concurrent duplicate', async () => {
       const scenario = app.scenario();
       scenario.gate.close();
       const pending = scenario.start('POST', path);
@@ -101,20 +101,20 @@ describe.each(platforms)('repeated by an interceptor on %s', (platform) => {
       expect(scenario.executions).toBe(1);
     });
 
-    it('another request under the key stays refused', async () => {
+    it('does not change the rejection of a reused key', async () => {
       const scenario = app.scenario();
       await scenario.post(path, { json: { amount: 1 } });
       expectProblem(await scenario.post(path, { json: { amount: 2 } }), 'key-reused');
       expect(scenario.executions).toBe(1);
     });
 
-    it('a request without a key stays refused', async () => {
+    it('does not change the rejection of a missing key', async () => {
       const scenario = app.scenario();
       expectProblem(await scenario.post(path, { key: null }), 'key-missing');
       expect(scenario.executions).toBe(0);
     });
 
-    it('a handler that fails once runs again within its attempt, and its success is kept', async () => {
+    it('runs a failed handler again within its attempt, and its success is kept', async () => {
       const scenario = app.scenario();
       scenario.plan = ['503'];
       const first = await scenario.post(path);
@@ -123,7 +123,7 @@ describe.each(platforms)('repeated by an interceptor on %s', (platform) => {
       expect(scenario.notes).toEqual([1, 1]);
     });
 
-    it('of two failures the last is recorded', async () => {
+    it('has the last of two failures recorded', async () => {
       const scenario = app.scenario();
       scenario.plan = ['503', '402'];
       const first = await scenario.post(path);
@@ -132,7 +132,7 @@ describe.each(platforms)('repeated by an interceptor on %s', (platform) => {
       expect(scenario.executions).toBe(2);
     });
 
-    it('two failures that are not kept free the key', async () => {
+    it('frees the key after two failures of which the last is not kept', async () => {
       const scenario = app.scenario();
       scenario.plan = ['402', '503'];
       expect(await scenario.post(path)).toMatchObject({ status: 503, replayed: false });
@@ -142,14 +142,14 @@ describe.each(platforms)('repeated by an interceptor on %s', (platform) => {
     });
   });
 
-  it('a replay that is asked for twice is still the replay', async () => {
+  it('gets the replay again when it subscribes to it twice', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/doubted');
     expectReplay(await scenario.post('/doubted'), first);
     expect(scenario.executions).toBe(1);
   });
 
-  describe('inside of the layer, behind a timeout', () => {
+  describe('inside of @Idempotent(), around a timeout', () => {
     const path = '/given-up-and-retried-inside';
 
     async function afterTheFirstTimeout(plan: readonly string[]) {
@@ -164,7 +164,7 @@ describe.each(platforms)('repeated by an interceptor on %s', (platform) => {
       return { scenario, pending };
     }
 
-    it('the second run answers for the attempt while the first goes on', async () => {
+    it('has the second execution decide the attempt while the first continues', async () => {
       const { scenario, pending } = await afterTheFirstTimeout(['in time', 'at once']);
       const first = await pending.response;
       expect(first).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
@@ -174,7 +174,7 @@ describe.each(platforms)('repeated by an interceptor on %s', (platform) => {
       expect(scenario.executions).toBe(2);
     });
 
-    it('the key stays locked while either of two runs goes on, and one success is a success', async () => {
+    it('keeps the key locked while either execution continues, and one success counts', async () => {
       const { scenario, pending } = await afterTheFirstTimeout(['fail', 'in time']);
       scenario.timeout.open();
       expect((await pending.response).status).toBe(503);
@@ -184,7 +184,7 @@ describe.each(platforms)('repeated by an interceptor on %s', (platform) => {
       expect(scenario.executions).toBe(2);
     });
 
-    it('two runs that both fail late free the key', async () => {
+    it('frees the key when both executions fail late', async () => {
       const { scenario, pending } = await afterTheFirstTimeout(['fail', 'fail']);
       scenario.timeout.open();
       expect((await pending.response).status).toBe(503);

@@ -34,8 +34,8 @@ class Payments {
   }
 }
 
-/** Two processes, and one record of a Redis whose clock stands still unless it is moved. */
-describe.each(platforms)('an attempt that comes back late on %s', (platform) => {
+/** Two processes share one record in a Redis whose clock only the test advances. */
+describe.each(platforms)('an attempt that ends late on %s', (platform) => {
   let passTime: (ms: number) => unknown;
   let here: TestApp;
   let elsewhere: TestApp;
@@ -61,7 +61,7 @@ describe.each(platforms)('an attempt that comes back late on %s', (platform) => 
     return { scenario, pending };
   }
 
-  it('is not told what the same key has paid for since: outcome unknown', async () => {
+  it('gets outcome unknown, not the outcome of a later request with the same key', async () => {
     const { scenario, pending } = await late({ amount: 1_000 });
     const { key } = scenario;
     await passTime(LEASE_MS);
@@ -81,7 +81,7 @@ describe.each(platforms)('an attempt that comes back late on %s', (platform) => 
     expect([scenario.executions, taker.executions]).toEqual([1, 2]);
   });
 
-  it('is told its own failure when its record is gone, which is not written back', async () => {
+  it('gets its own failure when its record is gone, and does not write it back', async () => {
     const { scenario, pending } = await late({ amount: 1_000 }, ['402']);
     await passTime(2 * RETENTION_MS);
     scenario.gate.open();
@@ -94,7 +94,7 @@ describe.each(platforms)('an attempt that comes back late on %s', (platform) => 
     expect(again).toMatchObject({ status: 201, replayed: false });
   });
 
-  it('as a plain call is not told it either', async () => {
+  it('of a plain call does not get the later outcome either', async () => {
     const [service, other] = [here, elsewhere].map(({ nest }) => nest.get(IdempotencyService));
     const call = { ...ROUTE, operation: 'settle', key: crypto.randomUUID(), scope: 'alice' };
     const [gate, started] = [new Gate(), new Tally()];

@@ -30,7 +30,7 @@ class ContentController {
   }
 }
 
-/** Says which tenant it has served. */
+/** Responds with the tenant that it served. */
 @Controller({ path: 'of-tenants', host: [':tenant.example.com', ':tenant.:region.example.com'] })
 class TenantsController {
   @Post()
@@ -70,7 +70,7 @@ class TenantsController {
   }
 }
 
-/** Whose host has no parameters. */
+/** Its hosts have no parameters. */
 @Controller({ path: 'of-hosts', host: ['a.example.org', 'b.example.org'] })
 class HostsController {
   @Post()
@@ -80,7 +80,7 @@ class HostsController {
   }
 }
 
-describe.each(platforms)('C87b the parameters of a host on %s', (platform) => {
+describe.each(platforms)('C87b the parameters of the host on %s', (platform) => {
   const app = useServer(() =>
     startApp({
       platform,
@@ -92,20 +92,23 @@ describe.each(platforms)('C87b the parameters of a host on %s', (platform) => {
 
   const sentTo = (host: string): Sending => ({ json: { amount: 1 }, headers: [['Host', host]] });
 
-  it.each(['', '/bytes', '/included', '/excluded'])('count: /of-tenants%s', async (route) => {
-    const scenario = app.scenario();
-    const path = `/of-tenants${route}`;
-    const first = await scenario.post(path, sentTo('a.example.com'));
-    expect(first.json).toEqual({ execution: 1, tenant: 'a' });
-    for (const host of ['b.example.com', 'a.eu.example.com']) {
-      expectProblem(await scenario.post(path, sentTo(host)), 'key-reused');
-    }
-    expectReplay(await scenario.post(path, sentTo('a.example.com:8080')), first);
-    expect(scenario.executions).toBe(1);
-  });
+  it.each(['', '/bytes', '/included', '/excluded'])(
+    'are compared: /of-tenants%s',
+    async (route) => {
+      const scenario = app.scenario();
+      const path = `/of-tenants${route}`;
+      const first = await scenario.post(path, sentTo('a.example.com'));
+      expect(first.json).toEqual({ execution: 1, tenant: 'a' });
+      for (const host of ['b.example.com', 'a.eu.example.com']) {
+        expectProblem(await scenario.post(path, sentTo(host)), 'key-reused');
+      }
+      expectReplay(await scenario.post(path, sentTo('a.example.com:8080')), first);
+      expect(scenario.executions).toBe(1);
+    },
+  );
 
   it.each(['/uncompared', '/own'])(
-    'do not count where the content is not compared, or chosen by a function: %s',
+    'are ignored where the content is not compared or a function selects it: %s',
     async (route) => {
       const scenario = app.scenario();
       const first = await scenario.post(`/of-tenants${route}`, sentTo('a.example.com'));
@@ -114,7 +117,7 @@ describe.each(platforms)('C87b the parameters of a host on %s', (platform) => {
     },
   );
 
-  it('are all that counts of it', async () => {
+  it('are compared, and the rest of the host is not', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/of-hosts', sentTo('a.example.org'));
     expect(first.status).toBe(201);
@@ -123,7 +126,7 @@ describe.each(platforms)('C87b the parameters of a host on %s', (platform) => {
   });
 });
 
-/** What the contract suite has no routes for; how JSON, queries and forms compare is seen there. */
+/** Cases for which the contract suite has no routes. It covers JSON, queries and forms. */
 describe.each(platforms)('the same request on %s', (platform) => {
   const app = useServer(() =>
     startApp({
@@ -134,7 +137,7 @@ describe.each(platforms)('the same request on %s', (platform) => {
     }),
   );
 
-  /** The first one again is the same request, the other one is not. */
+  /** Expects that `first` repeated is the same request and `other` is not. */
   async function expectCompared(path: string, first: Sending, other: Sending) {
     const scenario = app.scenario();
     const answer = await scenario.post(path, first);
@@ -151,14 +154,14 @@ describe.each(platforms)('the same request on %s', (platform) => {
   const text = (body: string): Sending => ({ type: 'text/plain', body });
 
   it.each(['/included', '/excluded'])(
-    'C46 octets and texts count as a whole where members are selected: %s',
+    'C46 binary and text bodies are compared as a whole where members are selected: %s',
     async (path) => {
       await expectCompared(path, octets(1, 2), octets(1, 3));
       await expectCompared(path, text('one'), text('two'));
     },
   );
 
-  it('C37 a selected member that is absent counts, an excluded one does not', async () => {
+  it('C37 the absence of a selected member is compared, that of an excluded one is not', async () => {
     const json = { amount: 1, currency: 'EUR' };
     await expectCompared('/included', { json }, { json: { amount: 1 } });
     const scenario = app.scenario();
@@ -166,15 +169,15 @@ describe.each(platforms)('the same request on %s', (platform) => {
     expectReplay(await scenario.post('/excluded', { json: { amount: 1 } }), first);
   });
 
-  it("C32 with fingerprint: 'bytes' a member that stands twice counts", () =>
+  it("C32 with fingerprint: 'bytes' a duplicate member is compared", () =>
     expectCompared('/bytes', { body: '{"a":1}' }, { body: '{"a":0,"a":1}' }));
 
-  it("C46 with fingerprint: 'bytes' those of forms and octets count", async () => {
+  it("C46 with fingerprint: 'bytes' the bytes of forms and binary bodies are compared", async () => {
     const type = 'application/x-www-form-urlencoded';
     await expectCompared('/bytes', { type, body: 'a=1&b=2' }, { type, body: 'b=2&a=1' });
     await expectCompared('/bytes', octets(1, 2), octets(1, 3));
   });
 
-  it("C48 with fingerprint: 'bytes' no body twice is the same request", () =>
+  it("C48 with fingerprint: 'bytes' a retry without a body is replayed, and {} is another body", () =>
     expectCompared('/bytes', {}, { body: '{}' }));
 });

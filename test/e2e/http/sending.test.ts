@@ -17,10 +17,10 @@ import { useServer } from '../../support/use-server.js';
 
 type AnyReply = ExpressResponse | FastifyReply;
 
-/** Larger than what a `PassThrough` takes without asking to wait. */
+/** Larger than the buffer of a `PassThrough`, so that writers must wait for drain. */
 const LARGE = 'y'.repeat(20_000);
 
-/** Calls `listener` before the head is written, as the package on-headers does for sessions and the like. */
+/** Calls `listener` before the head is written, as the package on-headers does for sessions. */
 function beforeTheHead(raw: ServerResponse, listener: () => void): void {
   const writeHead = raw.writeHead.bind(raw) as (...args: unknown[]) => ServerResponse;
   let isFirst = true;
@@ -33,7 +33,7 @@ function beforeTheHead(raw: ServerResponse, listener: () => void): void {
   };
 }
 
-/** Sends everything through a stream of its own, whose `drain` is the one to wait for, as compression does. */
+/** Sends everything through its own stream, whose `drain` writers wait for, as compression does. */
 function throughOwnStream(raw: ServerResponse): void {
   const through = new PassThrough();
   const [on, write, end] = [raw.on.bind(raw), raw.write.bind(raw), raw.end.bind(raw)];
@@ -67,7 +67,7 @@ function withMiddleware(nest: INestApplication): void {
       switch (wanted(request)) {
         case 'throws':
           beforeTheHead(raw, () => {
-            throw new Error('a listener to the head fails');
+            throw new Error('a listener to the head throws');
           });
           break;
         case 'links':
@@ -88,13 +88,13 @@ const REASONS: Record<string, string> = {
   'with-a-line-break': 'two\r\nlines',
 };
 
-/** Ends the response, and tells the scenario when that throws. */
+/** Ends the response, and notes what that throws in the scenario. */
 function endNatively(scenario: Scenario, raw: ServerResponse, body: unknown): void {
   try {
     raw.end(body);
   } catch (error) {
     scenario.notes.push(error);
-    // A framework answers its exceptions with a reason of its own.
+    // The framework responds to exceptions with its own reason.
     raw.statusMessage = '';
     throw error;
   }
@@ -266,7 +266,7 @@ class FastifySendingController {
   }
 }
 
-/** What the client sees of an answer that may not have come at all. */
+/** What the client sees: the status, or a closed connection. */
 async function outcomeOf(response: Promise<RawResponse>): Promise<number | 'closed'> {
   return response.then(
     ({ status }) => status,
@@ -292,7 +292,7 @@ describe.each(platforms)('sending on %s', (platform) => {
     expect(await scenario.post('/value', { key: 'another' })).toMatchObject({ status: 201 });
 
   it.each(['/reason/beyond-latin-1', '/reason/with-a-line-break', '/status/0', '/status/99'])(
-    'a success that cannot be sent is an error for its client, and is not repeated: %s',
+    'reports a success that cannot be sent as an error, and does not run it again: %s',
     async (path) => {
       const scenario = app.scenario();
       await expectError(scenario.post(path));
@@ -304,7 +304,7 @@ describe.each(platforms)('sending on %s', (platform) => {
   );
 
   it.each(['/status/NaN', '/status/1000'])(
-    'a status that no policy knows is a failure, and frees the key: %s',
+    'treats an invalid status as a failure, and frees the key: %s',
     async (path) => {
       const scenario = app.scenario();
       for (let post = 1; post <= 2; post += 1) await expectError(scenario.post(path));
@@ -321,15 +321,18 @@ describe.each(platforms)('sending on %s', (platform) => {
     '/native-status/NaN',
     '/native-status/1000',
     '/native-object',
-  ])('a native handler learns that it cannot be sent, and fails: %s', async (path) => {
-    const scenario = app.scenario();
-    for (let post = 1; post <= 2; post += 1) await expectError(scenario.post(path));
-    expect(scenario.executions).toBe(2);
-    expect(scenario.notes).toHaveLength(2);
-    await expectAlive(scenario);
-  });
+  ])(
+    'throws in a native handler whose response cannot be sent, and frees the key: %s',
+    async (path) => {
+      const scenario = app.scenario();
+      for (let post = 1; post <= 2; post += 1) await expectError(scenario.post(path));
+      expect(scenario.executions).toBe(2);
+      expect(scenario.notes).toHaveLength(2);
+      await expectAlive(scenario);
+    },
+  );
 
-  it('a listener to the head that throws does not have a success repeated', async () => {
+  it('does not run a success again after a listener to the head throws', async () => {
     const scenario = app.scenario();
     await expectError(scenario.post('/value', middleware('throws')));
     const second = await scenario.post('/value');
@@ -337,7 +340,7 @@ describe.each(platforms)('sending on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('a listener to the head that throws at a replay leaves the record as it was', async () => {
+  it('keeps the record when a listener to the head throws during a replay', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/value');
     await expectError(scenario.post('/value', middleware('throws')));
@@ -345,7 +348,7 @@ describe.each(platforms)('sending on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('values of headers that are no text are replayed as they were sent', async () => {
+  it('replays header values that are not strings as they were sent', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/odd-headers');
     expect(first).toMatchObject({ status: 201, replayed: false });
@@ -355,13 +358,13 @@ describe.each(platforms)('sending on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('a header in Latin-1 is replayed in the bytes that it was sent in', async () => {
+  it('replays a Latin-1 header byte for byte', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/latin-1-header');
     expectReplay(await scenario.post('/latin-1-header'), first);
   });
 
-  it('a header that middleware began and the handler continued is replayed as a whole', async () => {
+  it('replays a header completely to which middleware and handler contributed', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/links', middleware('links'));
     expect(first.all('link')).toEqual(['</middleware>; rel=a', '</handler>; rel=b']);
@@ -370,7 +373,7 @@ describe.each(platforms)('sending on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('what the handler lays over the response runs when the answer is sent', async () => {
+  it('calls the handler’s wrapper around the response when the response is sent', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/listens-to-the-head');
     expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
@@ -380,7 +383,7 @@ describe.each(platforms)('sending on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('an end() taken before the answer, and called after it, does nothing', async () => {
+  it('ignores a second call of end() after the response', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/ends-again-later');
     expect(first.text).toBe('execution 1');
@@ -390,7 +393,7 @@ describe.each(platforms)('sending on %s', (platform) => {
   });
 
   it.each(['no middleware', 'streams'])(
-    'a large answer that waits for drain arrives whole: %s',
+    'sends a large response that waits for drain completely: %s',
     async (name) => {
       const scenario = app.scenario();
       const first = await scenario.post('/waits-for-drain', middleware(name));
@@ -402,7 +405,7 @@ describe.each(platforms)('sending on %s', (platform) => {
   );
 
   it.each(['/large-failure', '/large-failure-by-callback'])(
-    'a failure too large to be held frees the key: %s',
+    'frees the key after a failure that is too large to store: %s',
     async (path) => {
       const scenario = app.scenario();
       const first = await scenario.post(path);
@@ -415,7 +418,7 @@ describe.each(platforms)('sending on %s', (platform) => {
   );
 });
 
-describe('on fastify alone', () => {
+describe('sending on fastify only', () => {
   const app = useServer(() =>
     startApp({
       platform: 'fastify',
@@ -425,7 +428,7 @@ describe('on fastify alone', () => {
     }),
   );
 
-  it('a stream of objects cannot be sent: the attempt is settled, and nothing runs again', async () => {
+  it('settles the attempt when a stream of objects cannot be sent, and nothing runs again', async () => {
     const scenario = app.scenario();
     expect([500, 'closed']).toContain(await outcomeOf(scenario.post('/objects')));
     expectProblem(await onceSettled(() => scenario.post('/objects')), 'response-not-kept');

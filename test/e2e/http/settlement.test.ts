@@ -16,7 +16,7 @@ import { driveTimers } from '../../support/standing-time.js';
 
 type AnyReply = ExpressResponse | FastifyReply;
 
-/** Longer than the layer waits for an answer that nobody would read. */
+/** Longer than the library waits for a response after its client disconnected. */
 const BEYOND_THE_GRACE_MS = 1_200;
 const MAX_STORED_BYTES = 1_000;
 
@@ -41,7 +41,7 @@ class SettledController {
     );
   }
 
-  /** Has returned before its answer's body is there. */
+  /** Returns before its response's body is ready. */
   @Post('body')
   body(@InScenario() scenario: Scenario) {
     return new StreamableFile(
@@ -69,7 +69,7 @@ class SettledController {
     throw new HttpException(`failed ${await scenario.run()}`, 503);
   }
 
-  /** Of what it pipes nothing arrives where the client has left, and nobody ends the response. */
+  /** After the client disconnects, nothing of its pipeline is written and the response is never ended. */
   @Post('pipeline')
   async pipeline(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
     const raw = takeRaw(reply);
@@ -78,7 +78,7 @@ class SettledController {
     pipeline(Readable.from([String(execution)]), raw, () => undefined);
   }
 
-  /** Answers a failure, and goes on. */
+  /** Responds with a failure, and continues. */
   @Post('answers-first')
   async answersFirst(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
     reply.status(503).send({ failed: true });
@@ -92,7 +92,7 @@ class SettledController {
   }
 }
 
-/** What stands above `@Idempotent()` is inside of the layer. */
+/** A decorator above `@Idempotent()` is inside of it. */
 @Controller()
 class GivenUpInsideController {
   @Post('given-up-inside')
@@ -140,7 +140,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
   const sentNow = (step: 'complete' | 'release') =>
     store.sent.slice(sentBefore).filter((sent) => sent.step === step);
 
-  /** What Redis holds at this instant of the request that {@link startHeld} has started. */
+  /** The current record of the request that {@link startHeld} started. */
   function record(): Promise<IdempotencyRecord | undefined> {
     const { recordKey } = store.sent[sentBefore]!.command as Begin;
     return store.inspect(recordKey, { timeoutMs: 5_000 });
@@ -148,17 +148,17 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
 
   const state = async () => (await record())?.state;
 
-  /** Time for whatever has left too early to arrive: a whole exchange of somebody else's. */
+  /** Waits for another client's exchange, in which bytes that were sent too early would arrive. */
   async function aRoundTrip() {
     expect((await app.scenario().post('/value')).status).toBe(201);
   }
 
   describe.each([
-    ['was sent', heldRequest],
-    ['was executed, and not confirmed,', heldReply],
+    ['is on its way', heldRequest],
+    ['is executed but not confirmed', heldReply],
   ])('whose last command %s', (_, held) => {
     it.each(['/value', '/file', '/large', '/native', '/declined'])(
-      'holds back each byte of the answer of %s',
+      'holds back every byte of the response of %s',
       async (path) => {
         const scenario = app.scenario();
         const gate = new Gate();
@@ -176,7 +176,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
       },
     );
 
-    it('holds back an answer that is not kept: a retry at once finds the key free', async () => {
+    it('holds back a response that is not kept, so that an immediate retry finds the key free', async () => {
       const scenario = app.scenario();
       const gate = new Gate();
       gate.close();
@@ -192,9 +192,9 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
     });
   });
 
-  describe('whose client leaves while the handler runs', () => {
+  describe('whose client disconnects while the handler runs', () => {
     it.each(['/value', '/file', '/pipeline'])(
-      'is in progress until the handler of %s ends, however long that takes, and is completed then',
+      'is in progress until the handler of %s ends, however long that takes, and then completed',
       async (path) => {
         const scenario = app.scenario();
         const pending = await startHeld(scenario, path);
@@ -211,7 +211,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
       },
     );
 
-    it('is completed also where the handler had returned, and its answer was being made', async () => {
+    it('is completed when the handler had returned and its body was still being produced', async () => {
       const scenario = app.scenario();
       const pending = await startHeld(scenario, '/body');
       pending.abandon();
@@ -233,7 +233,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
   });
 
   it.each(['/given-up-outside', '/given-up-inside', '/answers-first'])(
-    'whose client was told 503 is in progress for as long as the handler of %s runs',
+    'whose client got 503 is in progress while the handler of %s runs',
     async (path) => {
       const scenario = app.scenario();
       scenario.timeout.close();
@@ -246,7 +246,7 @@ describe.each(platforms)('the record of a request under %s', (platform) => {
       expect(scenario.executions).toBe(1);
       scenario.gate.open();
       await until(async () => (await state()) !== 'in_progress');
-      // What a native handler answers is its outcome, and a failure is not kept.
+      // A native handler's response is its outcome, and a failure is not kept.
       expect(await state()).toBe(path === '/answers-first' ? 'released' : 'completed');
     },
   );

@@ -18,7 +18,7 @@ class ShutdownController {
 const stores = useStores();
 
 describe.each(combinations)('the shutdown on $platform with $store', ({ platform, store }) => {
-  it('waits for the running handler and begins nothing more', async () => {
+  it('waits for the running handler and rejects new requests', async () => {
     const app = await startApp({
       platform,
       store: stores.fresh(store),

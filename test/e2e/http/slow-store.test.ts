@@ -27,10 +27,10 @@ import { driveTimers } from '../../support/standing-time.js';
 
 type AnyReply = ExpressResponse | FastifyReply;
 
-/** Longer than the layer waits for an answer that nobody would read. */
+/** Longer than the library waits for a response after its client disconnected. */
 const BEYOND_THE_GRACE_MS = 1_200;
 
-/** From outside of the layer: nobody can read the head of the response any more, where that is planned. */
+/** An outer interceptor that makes the response's head unreadable where the scenario plans it. */
 const BreakTheHead = () =>
   UseInterceptors({
     intercept: (context: ExecutionContext, next: CallHandler) => {
@@ -109,7 +109,7 @@ class SlowlyStoredController {
   }
 }
 
-describe.each(platforms)('a store that takes its time under %s', (platform) => {
+describe.each(platforms)('a slow store on %s', (platform) => {
   let store: FaultyStore;
   let app: TestApp;
 
@@ -133,11 +133,11 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
   });
 
   describe.each([
-    ['is on its way', heldRequest],
-    ['is on its way back', heldReply],
+    ['is on its way to the store', heldRequest],
+    ['is executed but not confirmed', heldReply],
   ])('while begin %s', (_, held) => {
     it.each(['/value', '/file', '/pipeline'])(
-      'the client leaves: %s runs once and is never taken over',
+      'the client disconnects: %s runs once and is never taken over',
       async (path) => {
         const scenario = app.scenario();
         const gate = new Gate();
@@ -156,7 +156,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
       },
     );
 
-    it('a timeout from outside answers: the handler is not called, and the key is free', async () => {
+    it('an outer timeout responds: the handler is not called, and the key is free', async () => {
       const scenario = app.scenario();
       const gate = new Gate();
       gate.close();
@@ -178,13 +178,13 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
       expect(scenario.executions).toBe(1);
     });
 
-    it('a timeout from outside answers: a shutdown waits for begin and for no lease', async () => {
+    it('an outer timeout responds: a shutdown waits for begin, but not for a lease', async () => {
       const ownStore = slowStore();
       const ownApp = await startApp({
         platform,
         store: ownStore,
         controllers: [SlowlyStoredController],
-        // Both longer than a test may take.
+        // Both exceed the test's own timeout.
         options: { shutdownTimeoutMs: 600_000, leaseMs: 300_000 },
       });
       const scenario = ownApp.scenario();
@@ -204,7 +204,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
     });
   });
 
-  it('a timeout from outside answers before the store turns out to be away: no attempt is left', async () => {
+  it('leaves no attempt when an outer timeout responds before the store fails', async () => {
     const scenario = app.scenario();
     const gate = new Gate();
     gate.close();
@@ -227,7 +227,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
     expect(await drained()).toBe(0);
   });
 
-  it('a response that cannot be recorded frees the key, and no attempt is left', async () => {
+  it('frees the key and leaves no attempt when the response cannot be recorded', async () => {
     const scenario = app.scenario();
     scenario.plan = ['break the head'];
     expect((await scenario.post('/broken-head')).status).toBe(500);
@@ -241,7 +241,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
     expect(await drained()).toBe(0);
   });
 
-  /** What a shutdown finds running after `shutdownTimeoutMs`; the application is started anew. */
+  /** The attempts that a shutdown finds running after `shutdownTimeoutMs`; restarts the application. */
   async function drained() {
     const left = await app.nest.get(IdempotencyEngine, { strict: false }).drain();
     await app.close();
@@ -249,7 +249,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
     return left;
   }
 
-  describe('a native handler that answers from a callback, and whose client left', () => {
+  describe('a native handler that responds from a callback after its client disconnected', () => {
     async function leaveDuring(...plan: string[]) {
       const scenario = app.scenario();
       scenario.plan = plan;
@@ -261,7 +261,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
       return scenario;
     }
 
-    it('keeps its key until it answers, however long that takes', async () => {
+    it('keeps its key until it responds, however long that takes', async () => {
       const scenario = await leaveDuring('succeed');
       await jest.advanceTimersByTimeAsync(BEYOND_THE_GRACE_MS);
       expectProblem(await scenario.post('/callback'), 'in-progress');
@@ -271,7 +271,7 @@ describe.each(platforms)('a store that takes its time under %s', (platform) => {
       expect(scenario.executions).toBe(1);
     });
 
-    it('frees its key by a failure', async () => {
+    it('frees its key when it fails', async () => {
       const scenario = await leaveDuring('fail');
       scenario.gate.open();
       const second = await onceSettled(() => scenario.post('/callback'));

@@ -129,7 +129,7 @@ class Serialized {
   }
 }
 
-/** What an engine makes of a page, which says which execution it is of. */
+/** Renders a page that shows the execution. */
 function render(view: string, data: { execution?: number } | undefined): string {
   rendered.push(view);
   if (data?.execution === undefined) throw new ReferenceError('execution is not defined');
@@ -149,7 +149,7 @@ class EverythingFilter extends BaseExceptionFilter {
 
 type Done = (error: unknown, html?: string) => void;
 
-/** An engine of Express', and for Fastify what @fastify/view puts on a reply. */
+/** Registers an Express engine, and for Fastify a `reply.view()` as @fastify/view does. */
 function setViews(app: INestApplication, platform: Platform, folder: string): void {
   if (platform === 'express') {
     const express = app as NestExpressApplication;
@@ -178,13 +178,13 @@ function setViews(app: INestApplication, platform: Platform, folder: string): vo
   );
 }
 
-describe.each(platforms)('on %s', (platform) => {
+describe.each(platforms)('pages, redirects and serialized values on %s', (platform) => {
   let app: TestApp;
   let folder: string;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'views-'));
-    await writeFile(join(folder, 'page.text'), 'Express looks for it.');
+    await writeFile(join(folder, 'page.text'), 'Express requires this file.');
     const controllers: Type[] = [Pages, Redirects, Serialized];
     app = await startApp({
       platform,
@@ -209,7 +209,7 @@ describe.each(platforms)('on %s', (platform) => {
 
   const routes = [Pages, Redirects, Serialized].flatMap(routesOf);
 
-  it.each(routes)('a replay of %s renders and throws nothing', async (path) => {
+  it.each(routes)('neither render nor throw in a replay of %s', async (path) => {
     const scenario = app.scenario();
     const first = await scenario.post(path);
     const before = { rendered: rendered.length, caught: caught.length };
@@ -219,7 +219,7 @@ describe.each(platforms)('on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('a page is the outcome, with its status and header fields', async () => {
+  it('replay a page with its status and headers', async () => {
     const scenario = app.scenario();
     await scenario.post('/page/with-headers');
     const replay = await scenario.post('/page/with-headers');
@@ -229,7 +229,7 @@ describe.each(platforms)('on %s', (platform) => {
     expect(rendered).toHaveLength(1);
   });
 
-  it('a page that cannot be rendered is kept as the failure that it was', async () => {
+  it('replay the failure of a page that could not be rendered', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/page/broken');
     expect([first.status, caught.length]).toEqual([500, 1]);
@@ -238,7 +238,7 @@ describe.each(platforms)('on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('a duplicate that waits for a page gets it, rendered once', async () => {
+  it('render a page once for the first request and a waiting duplicate', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const first = scenario.start('POST', '/page/waiting');
@@ -250,7 +250,7 @@ describe.each(platforms)('on %s', (platform) => {
     expect([rendered.length, caught.length, scenario.executions]).toEqual([1, 0, 1]);
   });
 
-  it('a page of another content is refused, and no page is rendered of that', async () => {
+  it('render nothing for a key that was reused with another content', async () => {
     const scenario = app.scenario();
     await scenario.post('/page', { json: { amount: 1 } });
     expectProblem(await scenario.post('/page', { json: { amount: 2 } }), 'key-reused');

@@ -18,7 +18,7 @@ const parts: readonly Part[] = [
   { name: 'file', value: 'content', filename: 'a.txt', type: 'text/plain' },
 ];
 
-/** A storage that takes the bytes elsewhere and tells `kept` about it. */
+/** A storage that discards the bytes and reports `kept` as the file's properties. */
 function storage(kept: object) {
   return {
     _handleFile: (
@@ -153,7 +153,7 @@ beforeAll(async () => {
     platform: 'express',
     store: memoryStore(),
     controllers: [FormsOfOtherParserController],
-    // As express-formidable does: no body, and files on disk that do not say which field they are of.
+    // As express-formidable does: no body, and files on disk without their field's name.
     configure: (nest) =>
       nest.use((request: object, _response: unknown, next: () => void) => {
         const file = { path: import.meta.filename, name: 'a.txt', type: 'text/plain' };
@@ -170,7 +170,7 @@ afterAll(async () => {
   Logger.overrideLogger(false);
 });
 
-describe('C47 a multipart request whose content is out of reach', () => {
+describe('C47 a multipart request whose content cannot be read', () => {
   it.each([
     ['express', '/parsed-by-nobody', /FileInterceptor\(…\)\) below @Idempotent\(\)/],
     ['express', '/parsed-by-nobody-by-bytes', /FileInterceptor\(…\)\) below @Idempotent\(\)/],
@@ -180,7 +180,7 @@ describe('C47 a multipart request whose content is out of reach', () => {
     ['fastify, nothing attached', '/form', /\{ attachFieldsToBody: true \}/],
     ['fastify, files taken', '/form', /"onFile".* a function as the option "fingerprint"/],
     ['fastify, body mapped', '/form', /a hook has taken them.* a function as the option/],
-  ])('is refused on %s%s, and the log says what to change', async (name, path, remedy) => {
+  ])('is rejected on %s%s, and the log names the remedy', async (name, path, remedy) => {
     logged.lines.length = 0;
     const scenario = apps.get(name)!.scenario();
     expectProblem(await scenario.post(path, form(...parts)), 'content-invalid');
@@ -189,7 +189,7 @@ describe('C47 a multipart request whose content is out of reach', () => {
     expect(logged.own).toEqual([expect.stringMatching(remedy)]);
   });
 
-  it('is compared by a function that knows what its storage knows', async () => {
+  it('can be compared by a function that knows its storage', async () => {
     const path = '/by-a-function';
     const scenario = apps.get('express')!.scenario();
     const first = await scenario.post(path, form(...parts));

@@ -73,7 +73,7 @@ class FastifyWireController {
   }
 }
 
-describe.each(platforms)('on the wire of %s', (platform) => {
+describe.each(platforms)('on the wire, %s:', (platform) => {
   let scenario: Scenario;
   let connection: OpenConnection;
 
@@ -95,7 +95,7 @@ describe.each(platforms)('on the wire of %s', (platform) => {
     connection.close();
   });
 
-  /** The lines of a request with a body of two bytes, which is not among them. */
+  /** The head of a request whose body has two bytes. */
   const head = (path: string, key = scenario.key, ...lines: string[]) =>
     [
       `POST ${path} HTTP/1.1`,
@@ -115,8 +115,8 @@ describe.each(platforms)('on the wire of %s', (platform) => {
       return parsed && { part: parsed.response, length: parsed.length };
     });
 
-  describe('requests that do not wait for the answers before them', () => {
-    it('run once with one key, and are answered in their order', async () => {
+  describe('pipelined requests', () => {
+    it('run once with one key, and get their responses in order', async () => {
       connection.write(`${head('/things')}{}`.repeat(3));
       const [first, ...others] = [await answer(), await answer(), await answer()];
       expect(first).toMatchObject({ status: 201, replayed: false, json: { execution: 1 } });
@@ -127,14 +127,14 @@ describe.each(platforms)('on the wire of %s', (platform) => {
       expect(scenario.executions).toBe(1);
     });
 
-    it('are each replayed once there is an outcome', async () => {
+    it('each get the replay once there is an outcome', async () => {
       connection.write(`${head('/things')}{}`);
       const first = await answer();
       connection.write(`${head('/things')}{}`.repeat(3));
       for (let times = 0; times < 3; times += 1) expectReplay(await answer(), first);
     });
 
-    it('have each their own answer, in their order', async () => {
+    it('each get their own response, in order', async () => {
       const keys = [randomUUID(), randomUUID(), randomUUID()];
       connection.write(keys.map((key) => `${head('/things', key)}{}`).join(''));
       const firsts = [await answer(), await answer(), await answer()];
@@ -154,7 +154,7 @@ describe.each(platforms)('on the wire of %s', (platform) => {
       return answer();
     };
 
-    it('is asked for its body, and gets outcome, replay and refusal like any other', async () => {
+    it('is asked for its body, and gets outcome, replay and rejection like any other', async () => {
       const first = await exchange('{}');
       expect(first).toMatchObject({ status: 201, replayed: false });
       expectReplay(await exchange('{}'), first);
@@ -165,44 +165,47 @@ describe.each(platforms)('on the wire of %s', (platform) => {
 
   describe('trailers', () => {
     const paths = platform === 'express' ? ['/native-trailer'] : ['/native-trailer', '/trailer'];
-    it.each(paths)('follow the first answer, and are left out of the replay: %s', async (path) => {
-      connection.write(`${head(path)}{}`);
-      const first = await connection.until('of 1\r\n\r\n');
-      expect(first).toMatch(/\r\ntrailer: x-checksum\r\n/i);
-      expect(first).toMatch(/\r\n0\r\nx-checksum: of 1\r\n\r\n$/i);
-      const replay = await scenario.post(path, { json: {} });
-      expect(replay).toMatchObject({ status: 201, replayed: true });
-      expect([replay.header('trailer'), replay.header('x-checksum')]).toEqual([
-        undefined,
-        undefined,
-      ]);
-      const bodies = { '/native-trailer': 'execution 1;the end', '/trailer': '{"execution":1}' };
-      expect(replay.text).toBe(bodies[path as keyof typeof bodies]);
-      expect(scenario.executions).toBe(1);
-    });
+    it.each(paths)(
+      'follow the first response, and are omitted from the replay: %s',
+      async (path) => {
+        connection.write(`${head(path)}{}`);
+        const first = await connection.until('of 1\r\n\r\n');
+        expect(first).toMatch(/\r\ntrailer: x-checksum\r\n/i);
+        expect(first).toMatch(/\r\n0\r\nx-checksum: of 1\r\n\r\n$/i);
+        const replay = await scenario.post(path, { json: {} });
+        expect(replay).toMatchObject({ status: 201, replayed: true });
+        expect([replay.header('trailer'), replay.header('x-checksum')]).toEqual([
+          undefined,
+          undefined,
+        ]);
+        const bodies = { '/native-trailer': 'execution 1;the end', '/trailer': '{"execution":1}' };
+        expect(replay.text).toBe(bodies[path as keyof typeof bodies]);
+        expect(scenario.executions).toBe(1);
+      },
+    );
   });
 
-  describe('a condition of the client', () => {
+  describe('a conditional request', () => {
     it.each([
       ['If-None-Match', '"7"'],
       ['If-None-Match', '*'],
       ['If-Modified-Since', 'Tue, 15 Nov 1994 12:45:26 GMT'],
       ['If-Match', '"8"'],
-    ])('changes nothing about a replay: %s: %s', async (name, value) => {
+    ])('gets the replay unchanged: %s: %s', async (name, value) => {
       const first = await scenario.send('PUT', '/things');
       expect(first.header('etag')).toBe('"7"');
       expectReplay(await scenario.send('PUT', '/things', { headers: [[name, value]] }), first);
       expect(scenario.executions).toBe(1);
     });
 
-    it('that the handler itself answers with 304 is replayed as 304, without a body', async () => {
+    it('to which the handler responds with 304 is replayed as 304 without a body', async () => {
       connection.write(`${head('/not-modified')}{}`);
       const first = await answer();
       expect(first.status).toBe(304);
       expect(first.header('etag')).toBe('"1"');
       connection.write(`${head('/not-modified')}{}`);
       expectReplay(await answer(), first);
-      // Whoever expects a body behind it loses his place in the connection.
+      // A body after the 304 would be parsed as part of the next response.
       connection.write(`${head('/things', randomUUID())}{}`);
       expect(await answer()).toMatchObject({ status: 201, replayed: false });
     });
