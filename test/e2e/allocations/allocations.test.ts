@@ -10,7 +10,7 @@ const redis = useRedis();
 let keys = 0;
 const newKey = () => `key-${(keys += 1)}`;
 
-describe.each(combinations)('on $platform with $store', ({ platform, store }) => {
+describe.each(combinations)('allocations on $platform with $store', ({ platform, store }) => {
   let app: CountedApp;
   let empty: Allocations;
 
@@ -30,13 +30,13 @@ describe.each(combinations)('on $platform with $store', ({ platform, store }) =>
       kind: 'replay',
       exchange: { path: '/protected', key: () => key, replayed: true },
     },
-  ])('each $kind creates as many promises as any other, and few', async ({ kind, exchange }) => {
+  ])('each $kind creates the same small number of promises', async ({ kind, exchange }) => {
     if (exchange.replayed) await app.send({ ...exchange, replayed: false });
     const counts = await app.count(exchange);
     expect(new Set(counts.map(({ promises }) => promises)).size).toBe(1);
     const { promises, timers } = minus(usual(counts), empty);
     process.stdout.write(
-      `${platform}, ${store}, ${kind}: ${promises} promises, ${timers} timers of ours\n`,
+      `${platform}, ${store}, ${kind}: ${promises} promises, ${timers} own timers\n`,
     );
     const atMost = AT_MOST[platform][store][kind];
     expect(promises).toBeLessThanOrEqual(atMost.promises);
@@ -44,7 +44,7 @@ describe.each(combinations)('on $platform with $store', ({ platform, store }) =>
   });
 });
 
-/** Of the request in the middle: a timer that many requests share is created by one of them. */
+/** The median: a timer that many requests share is created by one of them. */
 function usual(counts: readonly Allocations[]): Allocations {
   const middleOf = (numbers: readonly number[]) =>
     [...numbers].sort((one, other) => one - other)[numbers.length >> 1] ?? NaN;

@@ -1,4 +1,4 @@
-/** What a request lets a process create. */
+/** What a process creates for a request. */
 export interface Allocations {
   readonly promises: number;
   readonly timers: number;

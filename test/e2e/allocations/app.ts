@@ -68,7 +68,7 @@ createHook({
   },
 }).enable();
 
-// Timers of Node itself, which come by the clock: for connections that wait, and for the text of the Date header.
+// Switches off Node's own timers, which depend on the time: for idle connections and for the Date header.
 server.keepAliveTimeout = 0;
 let arrivals: Allocations[] = [];
 server.prependListener('request', (_request: unknown, response: ServerResponse) => {
@@ -78,7 +78,7 @@ server.prependListener('request', (_request: unknown, response: ServerResponse) 
 
 serve({
   port: () => (server.address() as AddressInfo).port,
-  /** What had been created when each of the requests since the last call arrived. */
+  /** The counts at the arrival of each request since the last call. */
   takeArrivals: () => {
     const taken = arrivals;
     arrivals = [];

@@ -4,9 +4,9 @@ import type { Allocations } from './allocations.js';
 export type Kind = 'first request' | 'replay';
 
 /**
- * What one request may create besides what it would on the same route behind an interceptor that does nothing.
- * Bounds, not aims: `npm test -- test/e2e/allocations` prints the present numbers, and whoever lowers them
- * lowers these.
+ * What one request may create in addition to a request on the same route behind an empty interceptor.
+ * These are upper bounds. `npm test -- test/e2e/allocations` prints the current numbers; when they fall, lower
+ * these too.
  */
 export const AT_MOST: Readonly<
   Record<Platform, Readonly<Record<StoreKind, Readonly<Record<Kind, Allocations>>>>>

@@ -4,17 +4,17 @@ import type { Allocations } from './allocations.js';
 import type { CountedSetup } from './setup.js';
 
 const WARM_UP = 200;
-/** So many requests in a row have to agree. */
+/** This many consecutive requests must have equal counts. */
 const REQUESTS = 1_000;
 
 export interface Exchange {
   readonly path: string;
-  /** Of each request. */
+  /** Called for each request. */
   readonly key: () => string;
   readonly replayed: boolean;
 }
 
-/** An application in a process of its own, where nobody else creates anything. */
+/** An application in its own process, where nothing else allocates. */
 export class CountedApp {
   private constructor(
     private readonly child: Child,
@@ -28,17 +28,17 @@ export class CountedApp {
     return new CountedApp(child, new KeepAliveConnection(await child.call('port')));
   }
 
-  /** What one request creates, for each of a thousand in a row. */
+  /** What each of a thousand consecutive requests creates. */
   async count(exchange: Exchange): Promise<Allocations[]> {
     for (let sent = 0; sent < WARM_UP; sent += 1) await this.send(exchange);
     await this.child.call('takeArrivals');
-    // What one of them creates is known when the next one arrives.
+    // The count of a request is known when the next one arrives.
     for (let sent = 0; sent <= REQUESTS; sent += 1) await this.send(exchange);
     const arrivals = await this.child.call<Allocations[]>('takeArrivals');
     return arrivals.slice(1).map((after, request) => minus(after, arrivals[request]!));
   }
 
-  /** @throws Error when it is answered otherwise. */
+  /** @throws Error on any other response. */
   async send({ path, key, replayed }: Exchange): Promise<void> {
     const lines = [
       ['Idempotency-Key', key()],
@@ -47,7 +47,7 @@ export class CountedApp {
     const body = Buffer.from('{"amount":1990}');
     const response = await this.connection.exchange({ method: 'POST', path, lines, body });
     if (response.status !== 201 || response.replayed !== replayed) {
-      throw new Error(`${path} answered ${response.status}: ${response.text}`);
+      throw new Error(`${path} responded with ${response.status}: ${response.text}`);
     }
   }
 
