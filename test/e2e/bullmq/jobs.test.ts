@@ -37,7 +37,7 @@ const timesOf = (id: string) => executed.filter((each) => each === id).length;
 const told = ({ events }: CallingApp, type: IdempotencyEventType) =>
   events.filter((event) => event.type === type);
 
-/** Waits at the gate, and tells how often it ran. */
+/** Waits at the gate, and returns how often it ran. */
 async function place({ data }: OrderJob) {
   executed.push(data.id);
   begun.add();
@@ -47,7 +47,7 @@ async function place({ data }: OrderJob) {
 }
 
 describe('a job', () => {
-  it('that was added twice under two job ids is run once, and both return the same', async () => {
+  it('that was added under two job ids runs once, and both return the same value', async () => {
     await orders.handle(place, { store: newStore() });
     const id = randomUUID();
     const first = await orders.add({ id }, { jobId: 'one' });
@@ -59,7 +59,7 @@ describe('a job', () => {
     expect(timesOf(id)).toBe(1);
   });
 
-  it('that is in progress elsewhere is delayed, not failed, however few attempts it has', async () => {
+  it('that is in progress elsewhere is delayed, not failed, even if it has one attempt', async () => {
     const app = await orders.handle(place, { store: newStore() });
     gate.close();
     const id = randomUUID();
@@ -77,7 +77,7 @@ describe('a job', () => {
     expect(timesOf(id)).toBe(1);
   });
 
-  it('goes round five times a second at the most, however short "retryAfterMs" is', async () => {
+  it('is delayed for at least 200 ms, however short "retryAfterMs" is', async () => {
     const app = await orders.handle(place, { store: newStore() }, { retryAfterMs: 1 });
     gate.close();
     const id = randomUUID();
@@ -91,7 +91,7 @@ describe('a job', () => {
     await orders.valueOf(second);
   });
 
-  it('that fails twice and then succeeds has run three times, as without the library', async () => {
+  it('that fails twice and then succeeds runs three times, as without the library', async () => {
     await orders.handle(
       async (job) => {
         const placed = await place(job);
@@ -106,7 +106,7 @@ describe('a job', () => {
     expect(await orders.until('completed', job)).toMatchObject({ attemptsMade: 3 });
   });
 
-  it('that fails always fails for good after its attempts', async () => {
+  it('that always fails is failed after its attempts', async () => {
     await orders.handle(
       async (job) => {
         await place(job);
@@ -124,7 +124,7 @@ describe('a job', () => {
     expect(timesOf(id)).toBe(3);
   });
 
-  it('under the key of another payload fails for good at once, and says why', async () => {
+  it('that reuses a key with another payload fails without further attempts, with the reason', async () => {
     await orders.handle(place, { store: newStore() });
     const id = randomUUID();
     await orders.valueOf(await orders.add({ id, amount: 1 }));
@@ -134,14 +134,14 @@ describe('a job', () => {
     expect(timesOf(id)).toBe(1);
   });
 
-  it('without a key fails for good at once', async () => {
+  it('without a key fails without further attempts', async () => {
     await orders.handle(place, { store: newStore() });
     const job = await orders.add({ id: '' }, { attempts: 5 });
     await expect(orders.valueOf(job)).rejects.toThrow(/\[idempotency_key_missing\]$/);
     expect(executed).toEqual([]);
   });
 
-  it('whose outcome nobody knows is delayed for the lease, and then fails for good', async () => {
+  it('whose outcome is unknown is delayed until the lease expires, and then fails', async () => {
     const store = newStore();
     const options = { onTakeover: 'reject', scope: () => 'alice', payload: undefined };
     await orders.handle(place, { store }, options as object);
@@ -153,7 +153,7 @@ describe('a job', () => {
     expect(executed).toEqual([]);
   });
 
-  it('that comes while the store is away is delayed, and runs when it is back', async () => {
+  it('that arrives while the store is unavailable is delayed, and runs once it is back', async () => {
     const store = new FaultyStore(newStore());
     store.always(unavailable, 'begin');
     await orders.handle(place, { store });
@@ -166,13 +166,13 @@ describe('a job', () => {
     expect(await orders.until('completed', job)).toMatchObject({ attemptsMade: 1 });
   });
 
-  it('that comes during the shutdown is delayed, and run by the next process', async () => {
+  it('that arrives during the shutdown is delayed, and runs in the next process', async () => {
     const app = await orders.handle(place, { store: newStore() }, {}, { concurrency: 100 });
     gate.close();
     const jobs = [await orders.add({ id: randomUUID() })];
     await begun.reached(1);
     const closing = app.nest.close();
-    // The first ones may still be begun; then nothing is any more, and the workers go on taking jobs.
+    // The first jobs may still begin. Then none does, while the workers continue to take jobs.
     await until(async () => {
       jobs.push(await orders.add({ id: randomUUID() }, { attempts: 1 }));
       return told(app, 'rejected').length > 0;
@@ -188,7 +188,7 @@ describe('a job', () => {
     }
   });
 
-  it('that takes longer than its lease keeps it', async () => {
+  it('that runs longer than its lease keeps the lease', async () => {
     const leaseMs = 6_000;
     let passedMs = 0;
     driveTimers(true);

@@ -12,7 +12,7 @@ type Worker = TalkingProcess<WorkerMessage>;
 
 const SCRIPT = new URL('support/worker.process.ts', import.meta.url);
 
-/** A killed worker's lock on its job is over before, so that the heir finds the key in progress, too. */
+/** Longer than a killed worker's lock on its job, so that the heir also finds the key in progress. */
 const LEASE_MS = LOCK_MS + 30_000;
 const OTHERS = 20;
 
@@ -25,7 +25,7 @@ let workers: Worker[] = [];
 const isReady = (messages: readonly WorkerMessage[]) =>
   messages.some(({ said }) => said === 'ready');
 
-/** The executions that it has begun, of one order or of all. */
+/** The executions that a worker has begun, of one order or of all. */
 function begunBy({ messages }: Worker, id?: string) {
   const begun = messages.filter((message) => message.said === 'begun');
   return id === undefined ? begun : begun.filter((message) => message.id === id);
@@ -36,7 +36,7 @@ beforeAll(async () => {
   redis = await startRedis({ env: clock.env });
   const connection = { host: '127.0.0.1', port: redis.port };
   queue = new Queue('orders', { connection });
-  // One for each job that is waited for.
+  // Each job that is waited for adds a listener.
   queue.setMaxListeners(0);
   finished = new QueueEvents('orders', { connection });
   await finished.waitUntilReady();
@@ -49,7 +49,7 @@ afterAll(async () => {
 });
 
 itWithClock(
-  'a job whose worker is killed runs again elsewhere as a takeover, and no other does',
+  'runs only the jobs of a killed worker again, as takeovers on another worker',
   async () => {
     const settings = { redisPort: redis.port, queue: 'orders', leaseMs: LEASE_MS };
     const [victim, heir] = ['victim', 'heir'].map(
@@ -59,7 +59,7 @@ itWithClock(
     await victim.until(isReady);
     await heir.until(isReady);
 
-    // Whoever takes it first; the victim keeps the ones that it takes.
+    // Either worker may take a job; the victim never finishes those that it takes.
     const held: Job<HeldOrder>[] = [];
     await until(async () => {
       held.push(await queue.add('place', { id: randomUUID(), heldBy: 'victim' }, { attempts: 1 }));
@@ -73,7 +73,7 @@ itWithClock(
     await victim.kill();
     clock.pass(LOCK_MS);
     await until(async () => (await queue.getDelayedCount()) > 0, 20_000);
-    // The heir's own locks are not over with it.
+    // The heir's own locks do not expire with it.
     clock.pass(LOCK_MS / 2);
 
     const values = await Promise.all(held.map((job) => job.waitUntilFinished(finished)));

@@ -24,7 +24,7 @@ beforeAll(async () => {
   queue = new Queue('orders', { connection });
   finished = new QueueEvents('orders', { connection });
   await finished.waitUntilReady();
-  // As somebody does it who has no Nest processor.
+  // A plain worker, without a Nest processor.
   worker = new Worker(
     'orders',
     async (job: Job<{ id: string; amount: number }>, token) => {
@@ -50,7 +50,7 @@ afterAll(async () => {
   await app.nest.close();
 });
 
-it('a worker of BullMQ 5 delays what is in progress, and fails for good what can never succeed', async () => {
+it('a worker of BullMQ 5 delays a job in progress, and fails a reused key without further attempts', async () => {
   const id = randomUUID();
   gate.close();
   const first = await queue.add('place', { id, amount: 1 }, { attempts: 1 });

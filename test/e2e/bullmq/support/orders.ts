@@ -20,7 +20,7 @@ export type OrderJob = Job<Order, unknown>;
 
 type Options = Partial<IdempotentMethodOptions<[job: OrderJob]>>;
 
-/** A queue of its own, and who looks into it. */
+/** A new queue and the applications that process it. */
 export class Orders {
   readonly name = `orders-${randomUUID()}`;
   private readonly queue: Queue;
@@ -37,18 +37,18 @@ export class Orders {
     return (await this.queue.add('place', order, options)) as OrderJob;
   }
 
-  /** What a job returned in the end. */
+  /** The value with which a job completes. */
   async valueOf(job: OrderJob): Promise<unknown> {
     return job.waitUntilFinished(this.finished);
   }
 
-  /** A job as it stands, when it is in this state. */
+  /** Waits until a job is in this state, and reads it. */
   async until(state: 'delayed' | 'failed' | 'completed', { id }: OrderJob): Promise<OrderJob> {
     await until(async () => (await this.queue.getJobState(id!)) === state, 20_000);
     return (await this.queue.getJob(id!)) as OrderJob;
   }
 
-  /** An application that handles the jobs. */
+  /** Starts an application that processes the jobs. */
   async handle(
     process: (job: OrderJob) => unknown,
     module: IdempotencyModuleOptions,

@@ -1,7 +1,7 @@
-/** How long a worker's lock on a job is good for: longer than anything in here takes. */
+/** The duration of a worker's lock on a job: longer than any step of the test. */
 export const LOCK_MS = 90_000;
 
-/** What a worker process is told. */
+/** The settings of a worker process. */
 export interface WorkerSettings {
   readonly name: string;
   readonly redisPort: number;
@@ -15,7 +15,7 @@ export interface HeldOrder {
   readonly heldBy?: string;
 }
 
-/** What it tells, a line of JSON each. */
+/** What a worker process prints: one line of JSON per message. */
 export type WorkerMessage =
   | { readonly said: 'ready' }
   | {

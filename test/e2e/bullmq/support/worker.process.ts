@@ -1,4 +1,4 @@
-/** A worker that handles orders, and never finishes those that it is to hold. */
+/** A worker that processes orders, and never finishes those held by it. */
 import 'reflect-metadata';
 import { BullModule, Processor, WorkerHost } from '@nestjs/bullmq';
 import { Module } from '@nestjs/common';
@@ -45,7 +45,7 @@ class OrdersProcessor extends WorkerHost {
       store: redisStore({ url: `redis://127.0.0.1:${redisPort}` }),
       leaseMs,
       retryAfterMs: 250,
-      // A machine that is busy with other tests is not to be mistaken for a store that is down.
+      // Long enough that a busy machine is not mistaken for an unavailable store.
       commandTimeoutMs: 5_000,
       saveTimeoutMs: 5_000,
     }),
