@@ -19,7 +19,7 @@ interface Order {
   readonly amount?: number;
 }
 
-/** What was done, by order. */
+/** The effects, by order. */
 class Book {
   readonly charges: string[] = [];
   readonly gate = new Gate();
@@ -114,7 +114,7 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
   });
   afterAll(() => app.nest.close());
 
-  it('runs once for a key, and gives repetitions the first value', async () => {
+  it('runs once for a key, and returns the first value to retries', async () => {
     const id = randomUUID();
     const first = await payments.charge({ id, amount: 5 }, 'first');
     const expected = {
@@ -126,13 +126,13 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
       scope: [],
     };
     expect(first).toEqual(expected);
-    // Nothing but the key is compared, unless "payload" says so.
+    // Without "payload", only the key is compared.
     expect(await payments.charge({ id, amount: 6 }, 'second')).toEqual(expected);
     expect(book.of(id)).toBe(1);
     expect(await payments.charge({ id: randomUUID() })).toMatchObject({ amount: 1 });
   });
 
-  it('shares its records with IdempotencyService.run() of the same name, scope and payload', async () => {
+  it('shares its records with IdempotencyService.run() of the same operation, scope and payload', async () => {
     const id = randomUUID();
     const first = await payments.chargeForTenant({ id, tenant: 'acme', amount: 1 });
     const call = {
@@ -148,7 +148,7 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
     });
   });
 
-  it('takes the protocol’s options: duplicates wait where they should', async () => {
+  it('takes the protocol’s options: duplicates wait with whenInProgress: wait', async () => {
     const id = randomUUID();
     book.gate.close();
     const begun = book.begun.count;
@@ -160,7 +160,7 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
     expect(book.of(id)).toBe(1);
   });
 
-  it('runs for each scope, and refuses another payload', async () => {
+  it('runs once for each scope, and rejects another payload', async () => {
     const id = randomUUID();
     const [acme, globex] = await Promise.all(
       ['acme', 'globex'].map((tenant) => payments.chargeForTenant({ id, tenant, amount: 1 })),
@@ -173,7 +173,7 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
     expect(book.of(id)).toBe(2);
   });
 
-  it('does not run where a part of its scope is missing', async () => {
+  it('is rejected without a scope', async () => {
     const id = randomUUID();
     const error = await rejection(payments.chargeForTenant({ id }));
     expect(error).toMatchObject({ code: 'idempotency_caller_unknown', retryable: false });
@@ -186,7 +186,7 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
     [undefined, 'idempotency_key_missing'],
     [7, 'idempotency_key_missing'],
     [Promise.resolve('k'), 'idempotency_options_invalid'],
-  ])('does not run without a key: %p', async (id, code) => {
+  ])('is rejected without a key: %p', async (id, code) => {
     const before = book.charges.length;
     const error = await rejection(payments.charge({ id: id as string }));
     expect(error).toMatchObject({ code });
@@ -194,7 +194,7 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
     expect(book.charges).toHaveLength(before);
   });
 
-  it('is rejected, and throws nothing at once, where a function of its options fails', async () => {
+  it('rejects, and does not throw synchronously, when a function of its options fails', async () => {
     await expect(payments.keyThrows()).rejects.toThrow('planned: no key');
     await expect(payments.latePayload('k')).rejects.toThrow(
       '"payload" of Payments.latePayload returned a promise',
@@ -204,14 +204,14 @@ describe.each(['memory', 'redis'] as const)('a method with @Idempotent() on %s',
     );
   });
 
-  it('keeps a failure where "keep" says so', async () => {
+  it('replays a failure that "keep" keeps', async () => {
     const id = randomUUID();
     await expect(payments.failingForGood(id)).rejects.toThrow(RangeError);
     await expect(payments.failingForGood(id)).rejects.toThrow(FailureReplayedError);
     expect(book.of(id)).toBe(1);
   });
 
-  it('lets "onRejected" stand in for the rejection, with a value or an error', async () => {
+  it('replaces a rejection by what "onRejected" returns or throws', async () => {
     const [id, throwing] = [randomUUID(), `throw-${randomUUID()}`];
     expect(await payments.withFallback({ id, amount: 1 })).toEqual({ instead: 'none' });
     expect(await payments.withFallback({ id, amount: 2 })).toEqual({

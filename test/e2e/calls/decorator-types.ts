@@ -1,6 +1,5 @@
 /**
- * What the compiler says of `@Idempotent()` on methods that handle no requests: `npm run typecheck` fails where one of
- * these is no longer so.
+ * The types of `@Idempotent()` on methods that handle no requests. `npm run typecheck` fails when one of these changes.
  */
 import { Body, Controller, Post, type ExecutionContext } from '@nestjs/common';
 import { Idempotent, type OperationRejectedError } from 'nestjs-idempotency';
@@ -62,66 +61,66 @@ export class Fitting {
 }
 
 export class NotFitting {
-  // @ts-expect-error -- the key is made of a number, the method takes a text
+  // @ts-expect-error -- the key takes a number, the method a string
   @Idempotent({ key: (id: number) => String(id) })
   async another(id: string): Promise<string> {
     return Promise.resolve(id);
   }
 
-  // @ts-expect-error -- the key is made of what the method is not given
+  // @ts-expect-error -- the key takes more arguments than the method
   @Idempotent({ key: (id: string, amount: number) => `${id}/${amount}` })
   async fewer(id: string): Promise<string> {
     return Promise.resolve(id);
   }
 
-  // @ts-expect-error -- the key is made of texts, the method takes a number, too
+  // @ts-expect-error -- the key takes only strings, the method also a number
   @Idempotent({ key: (...ids: string[]) => ids.join('/') })
   async several(customer: string, order: number): Promise<string> {
     return Promise.resolve(`${customer}: ${order}`);
   }
 
-  // @ts-expect-error -- the key is made of what may be missing
+  // @ts-expect-error -- the key takes an argument that is optional
   @Idempotent({ key: (id: string) => id })
   async optional(id?: string): Promise<string | undefined> {
     return Promise.resolve(id);
   }
 
-  // @ts-expect-error -- nobody can wait for it
+  // @ts-expect-error -- a method must return a promise
   @Idempotent({ key: (id: string) => id })
   atOnce(id: string): string {
     return id;
   }
 
-  // @ts-expect-error -- a text in the place of a number
+  // @ts-expect-error -- a string in place of a number
   @Idempotent({ key: ({ id }: Order) => id, onRejected: () => 'later' })
   async instead(order: Order): Promise<number> {
     return Promise.resolve(order.amount);
   }
 
-  // @ts-expect-error -- no text
+  // @ts-expect-error -- a key must be a string
   @Idempotent({ key: ({ amount }: Order) => amount })
   async numberAsKey(order: Order): Promise<number> {
     return Promise.resolve(order.amount);
   }
 
-  // @ts-expect-error -- a scope of a user that is not there
+  // @ts-expect-error -- a scope from a member that does not exist
   @Idempotent({ key: ({ id }: Order) => id, scope: ({ user }) => user })
   async noSuchMember(order: Order): Promise<number> {
     return Promise.resolve(order.amount);
   }
 
-  // @ts-expect-error -- no option
+  // @ts-expect-error -- an unknown option
   @Idempotent({ key: ({ id }: Order) => id, keys: 1 })
   async unknown(order: Order): Promise<number> {
     return Promise.resolve(order.amount);
   }
 }
 
-// @ts-expect-error -- a key of arguments is for a method
+// @ts-expect-error -- a key from arguments requires a method
 @Idempotent({ key: ({ id }: Order) => id })
 export class NoMethod {}
 
-/** Routes are as they were. */
+/** Routes take their own options. */
 @Controller()
 @Idempotent({ required: false })
 export class Routes {

@@ -22,7 +22,7 @@ async function started<Instance>(
   return app.nest.get(type, { strict: false });
 }
 
-/** Puts something around a method and hands on its metadata, as decorators for transactions do. */
+/** Wraps a method and copies its metadata, as decorators for transactions do. */
 function Around(calls: string[]): MethodDecorator {
   return (_target, name, descriptor: PropertyDescriptor) => {
     const inner = descriptor.value as (...args: unknown[]) => unknown;
@@ -42,7 +42,7 @@ describe('a scheduled task', () => {
   beforeEach(() => void jest.useFakeTimers({ now: new Date('2030-01-01T23:59:58Z') }));
   afterEach(() => void jest.useRealTimers());
 
-  it.each(['above', 'below'])('runs once a day in all processes: @Cron() %s', async (where) => {
+  it.each(['above', 'below'])('runs once a day across processes: @Cron() %s', async (where) => {
     const runs: string[] = [];
     const today = () => new Date().toISOString().slice(0, 10);
 
@@ -73,7 +73,7 @@ describe('a scheduled task', () => {
   });
 });
 
-describe('a listener to events', () => {
+describe('an event listener', () => {
   it('handles each event once', async () => {
     const handled: string[] = [];
 
@@ -93,7 +93,7 @@ describe('a listener to events', () => {
   });
 });
 
-describe('a handler of commands', () => {
+describe('a command handler', () => {
   it('executes each command once', async () => {
     class Ship {
       constructor(readonly order: string) {}
@@ -117,7 +117,7 @@ describe('a handler of commands', () => {
   });
 });
 
-describe('another decorator that puts something around the method', () => {
+describe('another decorator that wraps the method', () => {
   const calls: string[] = [];
   beforeEach(() => void calls.splice(0));
 
@@ -140,7 +140,7 @@ describe('another decorator that puts something around the method', () => {
     }
   }
 
-  it('is reached by each call outside of @Idempotent(), and by the one that runs inside of it', async () => {
+  it('runs for every call outside of @Idempotent(), and only for the execution inside of it', async () => {
     const payments = await started(Payments);
     const id = randomUUID();
     expect([await payments.outside(id), await payments.outside(id)]).toEqual([1, 1]);
@@ -149,7 +149,7 @@ describe('another decorator that puts something around the method', () => {
     expect(calls).toEqual(['outside', 'outside', 'inside']);
   });
 
-  it('leaves a route a route, which is a plain method for other code', async () => {
+  it('keeps a route a route, which other code calls as a plain method', async () => {
     @Controller('orders')
     class Orders {
       placed = 0;
@@ -161,7 +161,7 @@ describe('another decorator that puts something around the method', () => {
         this.placed += 1;
         return Promise.resolve({
           placed: this.placed,
-          by: currentIdempotencyContext()?.operation ?? 'nobody',
+          by: currentIdempotencyContext()?.operation ?? 'none',
         });
       }
     }
@@ -175,13 +175,13 @@ describe('another decorator that puts something around the method', () => {
     const first = await scenario.post('/orders');
     expect(first.json).toEqual({ placed: 1, by: 'Orders.place' });
     expect((await scenario.post('/orders')).json).toEqual(first.json);
-    expect(await http.nest.get(Orders).place()).toEqual({ placed: 2, by: 'nobody' });
+    expect(await http.nest.get(Orders).place()).toEqual({ placed: 2, by: 'none' });
     await http.close();
   });
 });
 
-describe('a caller that brings Nest’s interceptors along', () => {
-  it('is not refused by that of @Idempotent(), and runs the method once', async () => {
+describe('a caller that applies Nest’s interceptors', () => {
+  it('is not rejected by the interceptor of @Idempotent(), and runs the method once', async () => {
     @Injectable()
     class Consumer {
       consumed = 0;

@@ -13,7 +13,7 @@ import { projectRoot } from '../../support/project-root.js';
 const PAGE = 'docs/calls.md';
 const page = readFileSync(join(projectRoot, PAGE), 'utf8');
 
-/** The page shows them as they are. */
+/** The page shows these files unchanged. */
 const recipes = [
   'sqs/sqs.ts',
   'sqs/orders-consumer.ts',
@@ -26,7 +26,7 @@ const recipes = [
 }));
 
 const blocks = samplesOf(PAGE);
-/** The rows of the table under a heading, without the line that names the columns. */
+/** The rows of the table under a heading, without its header. */
 function tableUnder(heading: string): string[][] {
   const [, section = ''] = page.split(`\n## ${heading}\n`);
   const rows = section.split('\n## ')[0]!.matchAll(/^\| (.*) \|$/gm);
@@ -35,11 +35,11 @@ function tableUnder(heading: string): string[][] {
 }
 
 describe('the page about calls', () => {
-  it.each(recipes)('shows the recipe that is tested: $path', ({ code }) => {
+  it.each(recipes)('shows the tested recipe $path', ({ code }) => {
     expect(blocks).toContain(code);
   });
 
-  it('names all options that are not the protocol’s', () => {
+  it('names all options besides the protocol’s', () => {
     let known: string[] = [];
     try {
       callRoute('A.b', { store: memoryStore() }, undefined, { key: String, nothing: 1 } as object);
@@ -59,7 +59,7 @@ describe('the page about calls', () => {
     'store_unavailable',
     'conflict',
     'shutting_down',
-  ] as const)('tells by which code a caller is rejected: %s', (reason) => {
+  ] as const)('names the code of the rejection %s', (reason) => {
     const result = rejected(reason, PROTOCOL_DEFAULTS);
     if (result.kind !== 'rejected') throw new Error(result.kind);
     const [, section = ''] = page.split('\n### What a caller gets\n');
@@ -72,7 +72,7 @@ describe('the table of values', () => {
     readonly x = 1;
   }
 
-  /** Values of each row, and what they come back as where that is something else. */
+  /** The values of each row. */
   const values: Record<string, readonly unknown[]> = {
     'texts, finite numbers, booleans, null': ['t', 1.5, true, null],
     'arrays and objects of these': [[1, ['a']], { a: { b: null } }],
@@ -91,14 +91,14 @@ describe('the table of values', () => {
   };
   const rows = tableUnder('Values and codecs');
 
-  it('has the rows that are tried', () => {
+  it('has the rows that are tested', () => {
     expect(rows.map(([row]) => row)).toEqual(Object.keys(values));
   });
 
   const roundTrip = (codec: OutcomeCodec, value: unknown) => codec.decode(codec.encode(value));
 
   it.each(rows.map(([row = '', json = '', messagePack = '']) => ({ row, json, messagePack })))(
-    'says what becomes of $row',
+    'names the result for $row',
     ({ row, json, messagePack }) => {
       const expected = messagePack === 'the same' ? json : messagePack;
       for (const [codec, told] of [

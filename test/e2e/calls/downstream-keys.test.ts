@@ -27,7 +27,7 @@ import { callingApp, rejection, type CallingApp } from './support/calling-app.js
 
 const OPERATION = 'payments.charge';
 
-/** What the payment provider was given as its idempotency key. */
+/** Records the idempotency keys that the payment provider received. */
 @Injectable()
 class Provider {
   readonly keys: string[] = [];
@@ -39,7 +39,7 @@ class Provider {
   }
 }
 
-/** Asks the provider what became of the charge, and finds nothing. */
+/** Asks the provider for the charge, and finds none. */
 const lookAndRun: Recover = async ({ downstreamKey }, services) => {
   await services.get(Provider).charge(downstreamKey('stripe'));
   return 'run' as const;
@@ -79,7 +79,7 @@ beforeEach(async () => {
 });
 afterEach(() => app.nest.close());
 
-/** The key for a service that one call of an operation would give. */
+/** The downstream key in a call of an operation. */
 const keyOf = (call: { operation?: string; key?: string; scope?: string | string[] }, name = 's') =>
   service.run(
     { operation: OPERATION, key: 'k', scope: 'alice', ...call, keep: () => false },
@@ -87,13 +87,13 @@ const keyOf = (call: { operation?: string; key?: string; scope?: string | string
   );
 
 describe('a downstream key', () => {
-  it('is 43 characters of base64url that will never be others', async () => {
+  it('is a fixed string of 43 base64url characters', async () => {
     const key = await keyOf({}, 'stripe/charge');
     expect(key).toBe('NoNreHIuhXalLAxjccik6rvyefnjuepJoGiLfX6oZ4I');
     expect(key).toMatch(/^[\w-]{43}$/);
   });
 
-  it('is another one for another name, key, scope and operation', async () => {
+  it('differs for another name, key, scope or operation', async () => {
     const keys = [
       await keyOf({}),
       await keyOf({}, 't'),
@@ -106,13 +106,13 @@ describe('a downstream key', () => {
     expect(new Set(keys).size).toBe(keys.length);
   });
 
-  it.each([[''], [null], [7]])('needs a name: %p', async (name) => {
+  it.each([[''], [null], [7]])('requires a name: %p', async (name) => {
     const error = await rejection(keyOf({}, name as string));
     expect(error).toBeInstanceOf(IdempotencyOptionsError);
     expect(error.message).toMatch(/^downstreamKey\(\) was called in payments\.charge without/);
   });
 
-  it('is the same on every attempt: after failures, and in a run without the store', async () => {
+  it('is the same on every attempt: after failures, and without the store', async () => {
     const id = randomUUID();
     provider.isDown = true;
     await expect(app.nest.get(Payments).charge(id)).rejects.toThrow('planned: down');
@@ -125,7 +125,7 @@ describe('a downstream key', () => {
     expect(new Set(provider.keys).size).toBe(1);
   });
 
-  it('is the same for whoever takes over, and for what is asked before', async () => {
+  it('is the same for a takeover and for its onTakeover', async () => {
     const { key } = await abandon(records, OPERATION);
     now += LEASE_MS;
     await app.nest.get(Payments).charge(key);
@@ -141,8 +141,8 @@ describe('a downstream key', () => {
   });
 });
 
-describe('a handler of requests has it, too:', () => {
-  it('a route, and a pattern of messages', async () => {
+describe('downstreamKey() is available', () => {
+  it('in a route and in a message pattern', async () => {
     @Controller()
     class Orders {
       @Post('orders')

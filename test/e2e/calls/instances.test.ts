@@ -46,13 +46,13 @@ class Mailer {
     return Promise.resolve({ sent: this.sent, by: this.constructor.name, operation });
   }
 
-  /** As other methods call it. */
+  /** Calls the protected method through `this`. */
   async sendTwice(id: string) {
     return [await this.send(id), await this.send(id)];
   }
 }
 
-/** With a property of its own, and another one that may be missing. */
+/** Has an injected property, and an optional one. */
 @Injectable()
 class LoudMailer extends Mailer {
   @Inject(ModuleRef) readonly modules!: ModuleRef;
@@ -68,14 +68,14 @@ class SilentMailer extends Mailer {
 }
 
 describe('a protected method', () => {
-  it('is called by other methods of its instance as by anybody', async () => {
+  it('runs once when other methods of its instance call it', async () => {
     const mailer = (await started({ providers: [Mailer] })).get(Mailer);
     const [first, second] = await mailer.sendTwice(randomUUID());
     expect(first).toEqual({ sent: 1, by: 'Mailer', operation: 'Mailer.send' });
     expect(second).toEqual(first);
   });
 
-  it('is inherited: each class has operations of its own', async () => {
+  it('is inherited: each class has its own operation', async () => {
     const app = await started({ providers: [Mailer, LoudMailer, SilentMailer] });
     const id = randomUUID();
     const sendTwice = async (type: Type<Mailer>) => {
@@ -90,7 +90,7 @@ describe('a protected method', () => {
       by: 'LoudMailer',
       operation: 'LoudMailer.send',
     });
-    // Overridden without a decorator: what the base class does is done once.
+    // Overridden without a decorator: the base class's method runs once.
     expect(await sendTwice(SilentMailer)).toEqual({
       sent: 1,
       by: 'silent SilentMailer',
@@ -105,13 +105,13 @@ describe('a protected method', () => {
     expect([method.name, method.length]).toEqual(['send', 1]);
   });
 
-  it('leaves nothing on its instance that is listed or serialized', async () => {
+  it('adds no enumerable property to its instance', async () => {
     const mailer = (await started({ providers: [Mailer] })).get(Mailer);
     expect(Object.keys(mailer)).toEqual(['sent']);
     expect(JSON.stringify(mailer)).toBe('{"sent":0}');
   });
 
-  it('runs once for all instances of a request-scoped class, each of which is itself', async () => {
+  it('runs once for all instances of a request-scoped class, on the calling instance', async () => {
     @Injectable({ scope: Scope.REQUEST })
     class PerRequest {
       constructor(@Inject(REQUEST) readonly request: { readonly name: string }) {}
@@ -144,7 +144,7 @@ describe('a protected method', () => {
     expect(await second.send(id)).toEqual(await first.send(id));
   });
 
-  it('belongs to the application of its instance, of which there may be several', async () => {
+  it('belongs to the application of its instance when there are several', async () => {
     const [one, two] = [
       await started({ providers: [Mailer] }),
       await started({ providers: [Mailer] }),
@@ -156,7 +156,7 @@ describe('a protected method', () => {
     expect(await one.get(Mailer).send(id)).toMatchObject({ sent: 2 });
   });
 
-  it('belongs to the IdempotencyModule that its own module imports, where there are two', async () => {
+  it('belongs to the IdempotencyModule that its module imports when there are two', async () => {
     @Injectable()
     class OtherMailer extends Mailer {}
     const stores = [memoryStore(), memoryStore()];
@@ -175,7 +175,7 @@ describe('a protected method', () => {
     expect(stores.map(({ size }) => size)).toEqual([1, 1]);
   });
 
-  it('is found in a module that is loaded later', async () => {
+  it('is protected in a lazily loaded module', async () => {
     const app = await started({});
     @Module({ providers: [Mailer] })
     class Later {}
@@ -185,7 +185,7 @@ describe('a protected method', () => {
     expect(await mailer.send(id)).toEqual(await mailer.send(id));
   });
 
-  it('works on what ModuleRef creates', async () => {
+  it('is protected on an instance that ModuleRef creates', async () => {
     const app = await started({});
     const mailer = await app.get(ModuleRef).create(Mailer);
     const id = randomUUID();
@@ -218,7 +218,7 @@ describe('a controller', () => {
     expect([await orders.confirm('k'), await orders.confirm('k')]).toEqual([3, 3]);
   });
 
-  it('works without the module, where a test has put something in the place of the interceptor', async () => {
+  it('works without the module when a test overrides the interceptor', async () => {
     const nest = await Test.createTestingModule({ controllers: [Orders] })
       .overrideInterceptor(IdempotencyInterceptor)
       .useValue({ intercept: () => undefined })
@@ -229,14 +229,14 @@ describe('a controller', () => {
   });
 });
 
-describe('a protected method is refused, and does not run unprotected,', () => {
+describe('a protected method rejects instead of running unprotected', () => {
   const refused = async (calling: Promise<unknown>, message: RegExp) => {
     const error = await rejection(calling);
     expect(error).toBeInstanceOf(IdempotencyOptionsError);
     expect(error.message).toMatch(message);
   };
 
-  it('on an instance that was made without Nest', async () => {
+  it('on an instance that was created without Nest', async () => {
     await started({ providers: [Mailer] });
     await refused(new Mailer().send('k'), /^Mailer\.send\(\) has .* unprotected\(new Mailer\(/);
   });

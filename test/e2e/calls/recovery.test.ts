@@ -17,7 +17,7 @@ import { callingApp, type CallingApp } from './support/calling-app.js';
 
 const OPERATION = 'payments.settle';
 
-/** The business data: what was done, by key. */
+/** The business data: the effects, by key. */
 @Injectable()
 class Ledger {
   readonly done = new Map<string, unknown>();
@@ -52,7 +52,7 @@ class Payments {
 let now: number;
 let store: MemoryIdempotencyStore;
 let app: CallingApp;
-/** Another process, whose attempts the ones of `app` take over. */
+/** Another process, whose attempts `app` takes over. */
 let owner: CallingApp;
 let payments: Payments;
 let ledger: Ledger;
@@ -68,8 +68,8 @@ beforeEach(async () => {
 });
 afterEach(() => Promise.all([app.nest.close(), owner.nest.close()]));
 
-describe('a method whose owner did not come back', () => {
-  it('is asked about, and gives what was found without running', async () => {
+describe('a method with an abandoned attempt', () => {
+  it('returns what onTakeover found, without running', async () => {
     const { key } = await abandon(store, OPERATION);
     now += LEASE_MS;
     ledger.done.set(key, 'settled');
@@ -79,7 +79,7 @@ describe('a method whose owner did not come back', () => {
     expect(app.events.map(({ type }) => type)).toContain('recovered');
   });
 
-  it('runs, and knows that it takes over, where nothing was found', async () => {
+  it('runs as a takeover where onTakeover found nothing', async () => {
     const { key } = await abandon(store, OPERATION);
     now += LEASE_MS;
     expect(await payments.settle(key)).toEqual({ attempt: 2, isTakeover: true });
@@ -89,7 +89,7 @@ describe('a method whose owner did not come back', () => {
 describe('the reconciler', () => {
   const AFTER_MS = 300_000;
 
-  it('recovers methods by their option', async () => {
+  it('recovers methods by their onTakeover', async () => {
     const done = await abandon(store, OPERATION);
     const notDone = await abandon(store, OPERATION);
     now += LEASE_MS + AFTER_MS;
@@ -102,7 +102,7 @@ describe('the reconciler', () => {
     expect(ledger.begun.count).toBe(0);
   });
 
-  it('finds what a method has left behind', async () => {
+  it('finds the attempts that a method abandoned', async () => {
     const id = randomUUID();
     ledger.gate.close();
     const held = owner.nest.get(Payments).settle(id);
@@ -118,7 +118,7 @@ describe('the reconciler', () => {
     expect(await held).toBe('settled');
   });
 
-  it('needs no registration of them, and takes none', () => {
+  it('rejects an explicit registration of a method', () => {
     const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
     const registering = () => reconciler.register(OPERATION, { onTakeover: look });
     expect(registering).toThrow(IdempotencyOptionsError);

@@ -25,14 +25,14 @@ async function start(metadata: ModuleMetadata, options: Partial<IdempotencyModul
   await nest.close();
 }
 
-/** Why an application does not start. */
+/** The message with which an application fails to start. */
 async function refusal(...[metadata, options]: Parameters<typeof start>): Promise<string> {
   const error = await rejection(start(metadata, options));
   expect(error).toBeInstanceOf(IdempotencyOptionsError);
   return error.message as string;
 }
 
-/** A service whose one method has these options. */
+/** A service with one method that has these options. */
 function service(options: object): Type {
   @Injectable()
   class Payments {
@@ -47,7 +47,7 @@ function service(options: object): Type {
 const key = (id: string) => id;
 
 describe('an application starts', () => {
-  it('with methods that have all options', async () => {
+  it('with a method that has all options', async () => {
     const all = {
       operation: 'payments.charge',
       key,
@@ -70,14 +70,14 @@ describe('an application starts', () => {
 });
 
 describe('a method stops the start', () => {
-  it('that has no key, and handles no requests', async () => {
+  it('without a key, if it handles no requests', async () => {
     const message = await refusal({ providers: [service({})] });
     expect(message).toContain('Payments.charge has @Idempotent()');
     expect(message).toContain('"key"');
     expect(message).toContain('@Post()');
   });
 
-  it('that has the name of a header for a key', async () => {
+  it('whose key is the name of a header', async () => {
     expect(await refusal({ providers: [service({ key: 'X-Key' })] })).toContain('"key"');
   });
 
@@ -90,7 +90,7 @@ describe('a method stops the start', () => {
     ['codec', {}],
     ['leaseMs', 1],
     ['onTakeover', 'never'],
-  ])('with a bad %s', async (option, value) => {
+  ])('with an invalid %s', async (option, value) => {
     const message = await refusal({ providers: [service({ key, [option]: value })] });
     expect(message).toContain(`"${option}"`);
   });
@@ -101,18 +101,18 @@ describe('a method stops the start', () => {
     ['anonymous', 'onRejected'],
     ['keys', 'Did you mean "key"?'],
     ['store', 'IdempotencyModule.forRoot({ … })'],
-  ])('with %s, which is not for it', async (option, remedy) => {
+  ])('with %s, which is not an option of a method', async (option, remedy) => {
     const message = await refusal({ providers: [service({ key, [option]: true })] });
     expect(message).toContain(`"${option}" is not an option of @Idempotent() on a method`);
     expect(message).toContain(remedy);
   });
 
-  it('that is transactional where there is no unit of work', async () => {
+  it('that is transactional without a unit of work', async () => {
     const message = await refusal({ providers: [service({ key, transactional: true })] });
     expect(message).toContain('"unitOfWork"');
   });
 
-  it('that has the name of another one, or of a route', async () => {
+  it('that shares its operation with another method or a route', async () => {
     @Injectable()
     class Refunds {
       @Idempotent({ operation: 'payments', key })
@@ -135,14 +135,14 @@ describe('a method stops the start', () => {
     expect(route).toMatch(/PaymentsController\.pay \(POST .+, in .+\) and Payments\.charge \(in /);
   });
 
-  it('that two classes inherit with one name', async () => {
+  it('that two classes inherit with the same operation', async () => {
     const Payments = service({ operation: 'payments', key });
     @Injectable()
     class Derived extends Payments {}
     expect(await refusal({ providers: [Payments, Derived] })).toContain('"payments"');
   });
 
-  it('that is static, or no method, when its class is defined', () => {
+  it('that is static, when its class is defined', () => {
     const bad = () => {
       class Payments {
         @(Idempotent({ key }) as MethodDecorator)
@@ -160,14 +160,14 @@ describe('a method stops the start', () => {
     expect(bad).toThrow('charge, which is static');
   });
 
-  it('of a mixin, whose name is another one in every process', async () => {
+  it('of a mixin, whose name differs in every process', async () => {
     const message = await refusal({ providers: [mixin(service({ key }))] });
     expect(message).toContain('mixin() of Nest has given a random name');
     const named = mixin(service({ key, operation: 'payments' }));
     await expect(start({ providers: [named] })).resolves.toBeUndefined();
   });
 
-  it('of an instance that Nest injects nothing into', async () => {
+  it('of an instance that Nest did not create', async () => {
     const Payments = service({ key });
     const provided: Provider[] = [
       { provide: 'payments', useFactory: () => new Payments() as object },
@@ -183,7 +183,7 @@ describe('a method stops the start', () => {
     await expect(start({ providers: [Payments, known, alias] })).resolves.toBeUndefined();
   });
 
-  it('but not of an instance whose protected methods a test has replaced by mocks', async () => {
+  it('but not of an instance whose protected methods are mocks', async () => {
     const Payments = service({ key });
     const spied = new Payments() as { charge(): Promise<string> };
     jest.spyOn(spied, 'charge').mockResolvedValue('spied');
@@ -196,7 +196,7 @@ describe('a method stops the start', () => {
     }
   });
 
-  it('of a module that does not see IdempotencyModule', async () => {
+  it('of a module without access to IdempotencyModule', async () => {
     const Payments = service({ key });
     @Module({ providers: [Payments] })
     class Apart {}
@@ -211,7 +211,7 @@ describe('a method stops the start', () => {
 });
 
 describe('@Idempotent() on a class', () => {
-  it('stops the start where it would protect nothing', async () => {
+  it('stops the start where it protects no method', async () => {
     @Injectable()
     @Idempotent()
     class Payments {
@@ -224,7 +224,7 @@ describe('@Idempotent() on a class', () => {
     expect(message).toContain('"key"');
   });
 
-  it('gives its options to the methods that have their own decorator', async () => {
+  it('passes its options to the methods that have their own decorator', async () => {
     @Injectable()
     @Idempotent({ leaseMs: 1_000, retryAfterMs: 7_000 })
     class Payments {

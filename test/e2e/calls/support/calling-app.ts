@@ -15,14 +15,14 @@ export interface CallingApp {
   readonly log: LoggedLines;
 }
 
-/** An application without a server, whose services are called. */
+/** Starts an application without a server, whose services are called. */
 export async function callingApp(
   { imports = [], ...metadata }: ModuleMetadata,
   options: Partial<IdempotencyModuleOptions> = {},
 ): Promise<CallingApp> {
   const all = {
     store: memoryStore(),
-    // A machine that is busy with other tests is not to be mistaken for a store that is down.
+    // Long enough that a busy machine is not mistaken for an unavailable store.
     commandTimeoutMs: 5_000,
     saveTimeoutMs: 5_000,
     ...options,
@@ -46,11 +46,11 @@ export async function callingApp(
   return { nest, events, log };
 }
 
-/** What a promise is rejected with. */
+/** The error with which a promise rejects. */
 export async function rejection(running: Promise<unknown>): Promise<any> {
   return running.then(
     (value) => {
-      throw new Error(`it returned ${String(value)}`);
+      throw new Error(`expected a rejection, got ${String(value)}`);
     },
     (error: unknown) => error,
   );
