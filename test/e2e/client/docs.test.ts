@@ -19,7 +19,7 @@ type Pay = (
 ) => Promise<string>;
 
 let page: string;
-/** Inside the project, where the package finds itself by its own name. */
+/** Inside the project, so that the package resolves its own name. */
 let folder: string;
 let api: SamplePayments;
 
@@ -60,7 +60,7 @@ describe('the example for Node', () => {
       env: { ...process.env, NODE_OPTIONS: '', ORDER_KEY: key, API_URL: api.proxy.url },
     });
 
-  it('pays once, though an answer is lost and the job is started again', async () => {
+  it('pays once although a response is lost and the job is started again', async () => {
     const key = newIdempotencyKey();
     const charges = await chargesDuring(async () => {
       api.proxy.follow((exchange) => (exchange === 0 ? 'lose the answer' : 'none'));
@@ -77,7 +77,7 @@ describe('the example for browsers', () => {
   const place = { href: '' };
 
   beforeAll(async () => {
-    // What a page has and Node has not.
+    // Globals that a page has and Node does not.
     place.href = `${api.proxy.url}/checkout`;
     Object.assign(globalThis, {
       location: place,
@@ -94,7 +94,7 @@ describe('the example for browsers', () => {
   const order = (amount: number) => ({ id: newIdempotencyKey(), amount, currency: 'EUR' });
   const token = 'alice-demo-token';
 
-  it('pays once, though an answer is lost and the page is loaded anew', async () => {
+  it('pays once although a response is lost and the page is reloaded', async () => {
     const bought = order(4_999);
     const charges = await chargesDuring(async () => {
       api.proxy.follow((exchange) => (exchange === 1 ? 'lose the answer' : 'none'));
@@ -104,18 +104,18 @@ describe('the example for browsers', () => {
     expect([charges, api.proxy.exchanges]).toEqual([1, 3]);
   });
 
-  it('lets a refused customer try again', async () => {
+  it('lets a declined customer try again', async () => {
     api.proxy.follow(() => 'none');
     const refused = order(4_020);
     expect(await pay(refused, token)).toBe('Not paid. Try another card.');
     expect(await pay({ ...refused, amount: 4_021 }, token)).toBe('Paid.');
   });
 
-  // What a retry is worth to begins with a pause that no call has time for.
+  // For a status that is retried, the first pause exceeds the deadline of every call.
   const unpaid = { 'content-type': 'text/html', 'retry-after': '3600' };
 
   it.each([200, 302, 401, 403, 404, 408, 409, 413, 425, 429, 500, 501, 502, 503, 504, 520])(
-    'keeps its key where a proxy answers %i',
+    'keeps its key where a proxy responds with %i',
     async (status) => {
       const proxy = await ScriptedServer.start();
       const { href } = place;
@@ -139,7 +139,7 @@ describe('the example for browsers', () => {
     },
   );
 
-  it('does not pay another amount with the key of the first', async () => {
+  it('does not pay another amount with the key of the first payment', async () => {
     const bought = order(1_000);
     expect(await pay(bought, token)).toBe('Paid.');
     const charges = await chargesDuring(async () => {
@@ -160,14 +160,14 @@ describe('the options', () => {
     ['random', '`Math.random`'],
   ];
 
-  it('are all in the table, with their defaults', () => {
+  it('are all listed in the table with their defaults', () => {
     const [, section = ''] = page.split('\n## Options\n');
     const [table = ''] = section.split('\n## ');
     const options = [...table.matchAll(/^\| `(\w+)` +\| (.*?) +\|/gm)].map(([, ...cells]) => cells);
     expect(options).toEqual(defaults);
   });
 
-  it('have these defaults where they are typed, too', async () => {
+  it('have the same defaults in their doc comments', async () => {
     const source = await readFile(join(projectRoot, 'lib/client/options.ts'), 'utf8');
     const typed = [...source.matchAll(/@defaultValue (.+)\n +\*\/\n +readonly (\w+)\?/g)];
     const plain = (told = '') => told.replaceAll('`', '');

@@ -7,7 +7,7 @@ import { isTestAll } from '../../support/test-all.js';
 import { useServer } from '../../support/use-server.js';
 import { forEachNumber, type Paid, SamplePayments } from './sample-payments.js';
 
-/** CLIENT_PAYMENTS says how many payments, CLIENT_SEED replays the faults of a run. */
+/** CLIENT_PAYMENTS sets the number of payments, CLIENT_SEED repeats the faults of a run. */
 const wanted = process.env.CLIENT_PAYMENTS;
 const payments = Number(wanted ?? 50);
 const seed = Number(process.env.CLIENT_SEED ?? randomInt(2 ** 31));
@@ -22,13 +22,13 @@ const patience: IdempotentFetchOptions = {
 
 if (wanted !== undefined) jest.setTimeout(600_000);
 
-/** The client does not know which it talks to. */
+/** The platform makes no difference to the client. */
 const platform = isTestAll ? 'fastify' : 'express';
 
 describe(`payments to the sample app on ${platform}`, () => {
   const api = useServer(() => SamplePayments.start(platform, 5));
 
-  /** Makes all payments, each of its own amount, while `fault` spoils the way. */
+  /** Makes all payments, each with its own amount, while the proxy injects faults. */
   async function payAll(fault: (random: number) => Fault, pay = api.pay.bind(api)) {
     const random = new Random(seed);
     const befell = new Map<string, number>();
@@ -51,7 +51,7 @@ describe(`payments to the sample app on ${platform}`, () => {
     return { paid, charges, befell };
   }
 
-  /** Each customer has paid what he wanted to, once, and was told so. */
+  /** Expects that each payment was charged once, with its amount, and reported so to its client. */
   function expectOneChargeEach({ paid, charges }: Awaited<ReturnType<typeof payAll>>) {
     expect({ seed, charges: charges.length }).toEqual({ seed, charges: payments });
     const told = paid.map(({ response, payment }) => [response.status, payment.id, payment.amount]);
@@ -59,7 +59,7 @@ describe(`payments to the sample app on ${platform}`, () => {
     expect(told).toEqual(paid.map((_, index) => [201, chargeOf.get(1_001 + index), 1_001 + index]));
   }
 
-  it('charge once each while 30 % of the answers are lost', async () => {
+  it('charge once each while 30 % of the responses are lost', async () => {
     const run = await payAll((random) => (random < 0.3 ? 'lose the answer' : 'none'));
     expectOneChargeEach(run);
     const lost = run.befell.get('lose the answer') ?? 0;
@@ -71,7 +71,7 @@ describe(`payments to the sample app on ${platform}`, () => {
     );
   });
 
-  it('charge once each whatever else befalls requests and answers', async () => {
+  it('charge once each under every fault of requests and responses', async () => {
     const faults: readonly Fault[] = [
       'lose the answer',
       'break off the answer',
@@ -84,7 +84,7 @@ describe(`payments to the sample app on ${platform}`, () => {
     expect(run.befell.size).toBeGreaterThan(2);
   });
 
-  it('charge once where an answer never comes', async () => {
+  it('charge once when a response never arrives', async () => {
     api.proxy.follow((exchange) => (exchange === 0 ? 'answer nothing' : 'none'));
     const before = (await api.charges()).length;
     expect(await api.pay(1_000, { ...patience, tryTimeoutMs: 1_000 })).toMatchObject({
@@ -94,7 +94,7 @@ describe(`payments to the sample app on ${platform}`, () => {
     expect(await api.charges()).toHaveLength(before + 1);
   });
 
-  it('charge more than once when a careless client makes a new key for every try', async () => {
+  it('charge more than once when a careless client generates a new key for every try', async () => {
     const careless = async (amount: number): Promise<Paid> => {
       for (;;) {
         try {

@@ -25,7 +25,7 @@ class PaymentsController {
   }
 }
 
-/** As many applications have it: members of their own, besides few of the error's, as `application/json`. */
+/** As in many applications: own members and a few of the error's, sent as `application/json`. */
 @Catch(HttpException)
 class OwnErrorsFilter implements ExceptionFilter {
   catch(error: HttpException, host: ArgumentsHost): void {
@@ -40,9 +40,9 @@ const fetches = [
   ['a fetch without streams', fetchWithoutStreams()],
 ] as const;
 
-describe.each(platforms)('an API with an exception filter of its own, on %s', (platform) => {
+describe.each(platforms)('an API with its own exception filter, on %s', (platform) => {
   it.each(fetches)(
-    'has a second click wait for the first, and refuses another amount, by %s',
+    'makes a second click wait for the first, and rejects another amount, with %s',
     async (_, sent) => {
       const app = await startApp({
         platform,
@@ -56,7 +56,7 @@ describe.each(platforms)('an API with an exception filter of its own, on %s', (p
         const observed: IdempotentFetchOptions['fetch'] = async (input, init) => {
           const response = await sent(input, init);
           if (response.status === 409) types.push(response.headers.get('content-type'));
-          // Not before the second click has been told that the first is under way.
+          // The first click finishes only after the second got 409.
           if (types.length > 0) scenario.gate.open();
           return response;
         };

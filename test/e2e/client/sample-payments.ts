@@ -18,7 +18,7 @@ export class SamplePayments {
     platform: 'express' | 'fastify',
     providerDelayMs: number,
   ): Promise<SamplePayments> {
-    // The app reads its settings when it is imported.
+    // The app reads its settings on import.
     process.env.STORE = 'memory';
     process.env.PROVIDER_DELAY_MS = String(providerDelayMs);
     const { createApp } = await import('../../../sample-app/src/create-app.js');
@@ -33,7 +33,7 @@ export class SamplePayments {
     await this.app.close();
   }
 
-  /** Everything that was ever charged. */
+  /** All charges since the start. */
   charges(): Promise<readonly LedgerEntry[]> {
     return this.app.get(Ledger).entries();
   }
@@ -53,7 +53,7 @@ export interface Paid extends IdempotentAnswer {
   readonly payment: { readonly id: string; readonly amount: number };
 }
 
-/** Runs `work` on the numbers from 1 to `count`, so many at a time; tells the results in their order. */
+/** Runs `work` on the numbers from 1 to `count`, `atATime` concurrently, and returns the results in order. */
 export async function forEachNumber<T>(
   count: number,
   atATime: number,

@@ -6,7 +6,7 @@ import { SamplePayments } from './sample-payments.js';
 describe('a payment that takes a second', () => {
   const api = useServer(() => SamplePayments.start('express', 1_000));
 
-  it('is charged once for two clicks: the second finds it in progress, and then done', async () => {
+  it('is charged once for two clicks: the second waits and gets the replay', async () => {
     const key = newIdempotencyKey();
     const clicks = await Promise.all([api.pay(1_000, { key }), api.pay(1_000, { key })]);
     const [first, second] = clicks.sort((a, b) => a.tries - b.tries);
@@ -16,7 +16,7 @@ describe('a payment that takes a second', () => {
     expect(await api.charges()).toHaveLength(1);
   });
 
-  it('is carried on with its key by a later call, after the deadline of the first', async () => {
+  it('is completed by a later call with its key, after the deadline of the first call', async () => {
     const before = (await api.charges()).length;
     api.proxy.follow(() => 'answer nothing');
     const first = api.pay(3_000, { deadlineMs: 400 });
@@ -32,7 +32,7 @@ describe('a payment that takes a second', () => {
     expect(await api.charges()).toHaveLength(before + 1);
   });
 
-  it('is refused when another amount comes with its key', async () => {
+  it('is rejected when its key is reused with another amount', async () => {
     const { key } = await api.pay(4_000, {});
     await expect(api.pay(4_001, { key })).rejects.toMatchObject({
       name: 'IdempotencyProblemError',
