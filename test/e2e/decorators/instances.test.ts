@@ -16,11 +16,11 @@ import { copyMetadata, Wrapping } from './support/wrapping.js';
 
 type Replace = (instance: any) => object;
 
-/** Ways in which an instance answers another method than its class'. */
+/** Ways in which an instance replaces its class's method. */
 const replacing: readonly (readonly [name: string, replace: Replace])[] = [
   ['a bound method', (instance) => Object.assign(instance, { pay: instance.pay.bind(instance) })],
   [
-    'a method with the metadata of the class’',
+    'a method with copied metadata',
     (instance) => {
       const pay = instance.pay.bind(instance);
       copyMetadata(instance.pay, pay);
@@ -59,7 +59,7 @@ function payments(replace: Replace): Type {
   return Payments;
 }
 
-/** What makes instances for each request. */
+/** A controller that is created for each request. */
 function scoped(replace: Replace): Type {
   @Controller()
   class Payments {
@@ -81,19 +81,19 @@ function scoped(replace: Replace): Type {
   return Payments;
 }
 
-/** As TypeScript's handbook does it. */
+/** A mixin as in TypeScript's handbook. */
 function mixIn(target: Type, source: Type): void {
   for (const name of Object.getOwnPropertyNames(source.prototype)) {
     const descriptor = Object.getOwnPropertyDescriptor(source.prototype, name);
     if (name === 'constructor' || !descriptor) continue;
     Object.defineProperty(target.prototype, name, descriptor);
-    // What the parameters' decorators note, they note on the class.
+    // Parameter decorators store their metadata on the class.
     const args: unknown = Reflect.getMetadata(ROUTE_ARGS_METADATA, source, name);
     Reflect.defineMetadata(ROUTE_ARGS_METADATA, args, target, name);
   }
 }
 
-/** Without what the class itself was given: its methods alone. */
+/** Copies only the methods, without the class's own metadata. */
 function mixed(replace: Replace): Type {
   @Controller()
   class Mixed {
@@ -108,29 +108,29 @@ function mixed(replace: Replace): Type {
   return Mixed;
 }
 
-describe.each(platforms)('on %s', (platform) => {
+describe.each(platforms)('instances on %s', (platform) => {
   async function listening(controller: Type) {
     const app = await startApp({ platform, store: memoryStore(), controllers: [controller] });
     afterTest(() => app.close());
     return app;
   }
 
-  it.each(replacing)('the start is refused where an instance answers %s', async (_, replace) => {
+  it.each(replacing)('the start fails where an instance has %s', async (_, replace) => {
     const error = await rejection(listening(payments(replace)));
     expect(error.code).toBe('idempotency_options_invalid');
     expect(error.message).toMatch(/^@Idempotent\(\) on Payments\.pay cannot protect it: the inst/);
   });
 
-  it.each(replacing)('nothing runs where a request’s instance answers %s', async (_, replace) => {
+  it.each(replacing)('nothing runs where a request’s instance has %s', async (_, replace) => {
     const app = await listening(scoped(replace));
     const scenario = app.scenario();
     expect((await scenario.post('/')).status).toBe(500);
     expect(scenario.executions).toBe(0);
   });
 
-  // A proxy in front of such an instance is not seen: nothing is injected into it.
+  // A proxy around such an instance is not detected, as Nest injects nothing into it.
   it.each(replacing.slice(0, 3))(
-    'nothing runs where a request’s instance of a mixin answers %s',
+    'nothing runs where a request’s instance of a mixin has %s',
     async (_, replace) => {
       const app = await listening(mixed(replace));
       const scenario = app.scenario();
@@ -159,7 +159,7 @@ describe.each(platforms)('on %s', (platform) => {
     expect(await instance.pay(scenario)).toEqual({ execution: 2 });
   });
 
-  it('what retries around a method that a mixin has copied is part of the operation', async () => {
+  it('a retrying decorator around a method that a mixin copied is part of the operation', async () => {
     const retrying = Wrapping(async (run, [scenario]) => {
       try {
         return await run();
@@ -188,7 +188,7 @@ describe.each(platforms)('on %s', (platform) => {
     scenario.gate.close();
     const pending = scenario.start('POST', '/');
     for (let turn = 0; scenario.notes.length === 0; turn += 1) {
-      if (turn === 500) throw new Error('it does not retry');
+      if (turn === 500) throw new Error('the decorator did not retry');
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
     scenario.timeout.open();

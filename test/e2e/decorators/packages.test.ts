@@ -23,7 +23,7 @@ const ABOVE = [
   'above @Post(), with @Idempotent() on the class',
 ];
 
-/** What came of one decorator in one place. */
+/** The results of one decorator in one place. */
 interface Told {
   readonly name: string;
   readonly where: string;
@@ -61,7 +61,7 @@ describe.each([
   ...rowsOf([TYPEORM, SPAN, CLS, CLS_TRANSACTION], [...ABOVE, ...BELOW]),
   ...rowsOf([MIKRO_ORM], BELOW),
 ])('$name $where', (row) => {
-  it('one effect for two requests', () => {
+  it('has one effect for two requests', () => {
     expect(of(row).kept).toEqual({
       answers: [created(1), created(1, true)],
       executions: 1,
@@ -69,7 +69,7 @@ describe.each([
     });
   });
 
-  it('C74 a refusal is kept', () => {
+  it('C74 a 4xx is kept with a decorator of another package', () => {
     const { isTransaction } = of(row);
     expect(of(row).declined).toEqual({
       answers: [declined(), declined(true)],
@@ -78,7 +78,7 @@ describe.each([
     });
   });
 
-  it('C88 what a pipe refuses has not begun', () => {
+  it('C88 a request that a pipe rejects keeps nothing', () => {
     const { answers, executions } = of(row).piped;
     expect(answers).toEqual([
       expect.objectContaining({ status: 400, replayed: false }),
@@ -87,7 +87,7 @@ describe.each([
     expect(executions).toBe(1);
   });
 
-  it('C60c a timeout inside lets no second effect in', () => {
+  it('C60c an inner timeout causes no second effect', () => {
     expect(of(row).timedOut).toEqual({
       first: 503,
       meanwhile: 'idempotency_in_progress',
@@ -97,7 +97,7 @@ describe.each([
     });
   });
 
-  it('C60c a failure behind a timeout inside frees the key once it is over', () => {
+  it('C60c a failure after an inner timeout frees the key once the handler ends', () => {
     const { isTransaction } = of(row);
     expect(of(row).timedOutAndFailed).toEqual({
       first: 503,
@@ -108,14 +108,14 @@ describe.each([
     });
   });
 
-  it('a takeover asks onTakeover', () => {
+  it('calls onTakeover on a takeover', () => {
     expect(of(row).takenOver).toEqual({
       answer: { status: 201, replayed: false, json: { execution: 'found' } },
       executions: 0,
     });
   });
 
-  it('a transactional operation is committed with its outcome, and rolled back with its failure', () => {
+  it('commits a transactional operation with its outcome, and rolls it back with its failure', () => {
     expect(of(row).transaction).toEqual({
       kept: { answers: [created(1), created(1, true)], executions: 1, committed: [1] },
       declined: { answers: [declined(), declined(true)], executions: 1, committed: [] },
@@ -129,7 +129,7 @@ describe.each([
 });
 
 it.each(rowsOf([MIKRO_ORM], ABOVE))(
-  '$name $where is refused at the start, for it copies no metadata',
+  '$name $where stops the start because it copies no metadata',
   (row) => {
     const { code, message } = of(row).refused;
     expect(code).toBe('idempotency_options_invalid');

@@ -16,8 +16,8 @@ import {
   type OtherDecorator,
 } from './support/packages.js';
 
-// Jest cannot load CommonJS packages that require() Nest 12: applications and clients are here, and each line that is
-// written tells what came of one decorator in one place.
+// Jest cannot load CommonJS packages that require() Nest 12, so applications and clients run in this process. It
+// prints one line with the results of one decorator in one place.
 
 const PLATFORMS: readonly Platform[] = ['express', 'fastify'];
 
@@ -89,7 +89,7 @@ class Stories {
     return { answers, ...(await effects(scenario)) };
   }
 
-  /** An interceptor inside of the layer gives up on the handler, which ends later. */
+  /** An interceptor inside of `@Idempotent()` abandons the handler, which ends later. */
   private async timedOut(plan: readonly string[]) {
     const scenario = this.app.scenario();
     scenario.plan = plan;
@@ -110,7 +110,7 @@ class Stories {
     throw new Error('the handler did not end');
   }
 
-  /** The lease of an attempt in another process runs out. */
+  /** The lease of an attempt in another process expires. */
   private async takenOver() {
     const [owner, taker] = [this.app.scenario(), this.other.scenario()];
     owner.gate.close();
@@ -148,7 +148,7 @@ await migrate({ url });
 const disconnect = await connectPackages(url);
 for (const [row, decorator] of otherDecorators.entries()) {
   for (const [column, [where, place]] of Object.entries(PLACES).entries()) {
-    // The platforms take turns: each decorator, and each place, is seen on both.
+    // The platforms alternate: each decorator and each place runs on both.
     const platform = PLATFORMS[(row + column + Number(turn)) % PLATFORMS.length]!;
     const { name, isTransaction } = decorator;
     const told = await tell(platform, decorator, place);

@@ -32,7 +32,7 @@ async function listening(controller: Type): Promise<TestApp> {
   return app;
 }
 
-describe('the start is refused where what @Idempotent() noted does not reach Nest', () => {
+describe('the start fails where the metadata of @Idempotent() does not reach Nest:', () => {
   it.each<[string, () => Type]>([
     [
       'a route',
@@ -50,7 +50,7 @@ describe('the start is refused where what @Idempotent() noted does not reach Nes
       },
     ],
     [
-      'a route that is lost itself',
+      'a route whose own metadata is lost',
       () => {
         @Controller()
         class Payments {
@@ -126,7 +126,7 @@ describe('the start is refused where what @Idempotent() noted does not reach Nes
       },
     ],
     [
-      'interceptors that are replaced',
+      'replaced interceptors',
       () => {
         const Replacing: MethodDecorator = (_, __, { value }: PropertyDescriptor) =>
           Reflect.defineMetadata(INTERCEPTORS_METADATA, [], value as object);
@@ -143,7 +143,7 @@ describe('the start is refused where what @Idempotent() noted does not reach Nes
       },
     ],
     [
-      'a method that becomes a property',
+      'a method turned into a property',
       () => {
         const Bound = (_: object, __: string, { value }: PropertyDescriptor): any => ({
           get(this: object): unknown {
@@ -170,8 +170,8 @@ describe('the start is refused where what @Idempotent() noted does not reach Nes
   });
 });
 
-describe('the start goes on where', () => {
-  it('a derived class overrides a protected route, on purpose without protection', async () => {
+describe('the start succeeds where', () => {
+  it('a derived class overrides a protected route without protecting it', async () => {
     class Base {
       @Post()
       @stripping
@@ -195,7 +195,7 @@ describe('the start goes on where', () => {
     expect(scenario.executions).toBe(2);
   });
 
-  it('a mixin brings the route along, and the class around it is returned by a decorator', async () => {
+  it('a mixin defines the route, and a decorator returns a derived class', async () => {
     const Payable = () => {
       abstract class Mixin {
         @Post()
@@ -222,8 +222,8 @@ describe('the start goes on where', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('a decorator of the class puts something around all of its methods', async () => {
-    // As nestjs-otel's @Traceable() does it.
+  it('a class decorator wraps all methods', async () => {
+    // As nestjs-otel's @Traceable() does.
     const Traced = (type: any) => {
       for (const name of Object.getOwnPropertyNames(type.prototype)) {
         const method = type.prototype[name];
@@ -249,7 +249,7 @@ describe('the start goes on where', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it.each(['the class', 'the instance'])('a test has put a spy on %s', async (where) => {
+  it.each(['the class', 'the instance'])('a test spies on %s', async (where) => {
     @Controller()
     class Payments {
       @Post()
@@ -273,7 +273,7 @@ describe('the start goes on where', () => {
     expect(Payments.prototype.pay()).toBe('paid');
   });
 
-  it('the method handles no requests: it runs once whatever is around it', async () => {
+  it('the method handles no requests: it runs once with any wrapper', async () => {
     @Injectable()
     class Invoices {
       sent = 0;

@@ -19,16 +19,16 @@ import { Wrapping } from './support/wrapping.js';
 
 const { consumers, openLimitedQueue } = useBroker();
 
-/** As decorators for transactions and spans do. */
+/** Wraps the method as decorators for transactions and spans do. */
 const asynchronous = Wrapping(async (run) => {
   await Promise.resolve();
   return run() as unknown;
 });
 
-// What fails before the operation is reached is never kept: a failure that is kept was an entry that was heard of.
+// A failure before the operation is never kept. A failure that is kept shows that the operation was entered.
 const options = { keep: () => true };
 
-it('a mutation’s failure is kept below and above another decorator', async () => {
+it('keeps a mutation’s failure below and above another decorator', async () => {
   @Resolver()
   class Payments {
     @asynchronous
@@ -51,7 +51,7 @@ it('a mutation’s failure is kept below and above another decorator', async () 
   await app.close();
 });
 
-it('a gateway’s failure is kept below and above another decorator', async () => {
+it('keeps a gateway’s failure below and above another decorator', async () => {
   @WebSocketGateway()
   class Payments extends KnownCallers {
     @asynchronous
@@ -78,7 +78,7 @@ it('a gateway’s failure is kept below and above another decorator', async () =
 });
 
 it.each(['a promise', 'an Observable'])(
-  'an event’s failure is kept below and above another decorator: by %s',
+  'keeps an event’s failure below and above another decorator, with %s',
   async (kind) => {
     let runs = 0;
 

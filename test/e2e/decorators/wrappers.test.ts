@@ -16,7 +16,7 @@ import { useBank } from '../transactional/support/bank.js';
 import { Transfers } from '../transactional/support/transfers.controller.js';
 import { copyMetadata, Wrapping } from './support/wrapping.js';
 
-/** Calls it again, once, and not before the scenario's second gate is open. */
+/** Calls the handler again once, after the scenario's second gate opens. */
 const retrying = Wrapping(async (run, [scenario]) => {
   try {
     return await run();
@@ -44,7 +44,7 @@ const refusingFirst = Wrapping(async (run, [scenario]) => {
   return run() as unknown;
 });
 
-/** Gives up by itself, as decorators for timeouts do. */
+/** Abandons the handler, as decorators for timeouts do. */
 const timing = Wrapping((run, [scenario]) =>
   Promise.race([
     run(),
@@ -161,7 +161,7 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
     startApp({ platform, store: memoryStore(), controllers: [WrappedController] }),
   );
 
-  /** Sends until the answer is no longer "in progress". */
+  /** Sends until the response is not "in progress". */
   async function outcomeOf(scenario: Scenario, path: string) {
     for (let post = 1; post <= 500; post += 1) {
       const answer = await scenario.post(path);
@@ -170,19 +170,19 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
     throw new Error('the handler did not end');
   }
 
-  /** Has an interceptor inside of @Idempotent() give up once the scenario has a note. */
+  /** Makes an interceptor inside of @Idempotent() abandon the handler once the scenario has a note. */
   async function givenUpAt(note: string, path: string, scenario: Scenario) {
     scenario.timeout.close();
     const pending = scenario.start('POST', path);
     for (let turn = 0; !scenario.notes.includes(note); turn += 1) {
-      if (turn === 500) throw new Error(`no ${note}`);
+      if (turn === 500) throw new Error(`the scenario has no note ${note}`);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
     scenario.timeout.open();
     expect((await pending.response).status).toBe(503);
   }
 
-  it('that calls it again is answered once', async () => {
+  it('that calls it again gets one outcome', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail'];
     scenario.timeout.close();
@@ -192,7 +192,7 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
     expect(scenario.executions).toBe(2);
   });
 
-  it('that is about to call it again lets nobody else in, though nobody waits for it', async () => {
+  it('that is about to call it again keeps the key locked after its client got 503', async () => {
     const scenario = Object.assign(app.scenario(), { pause: app.scenario().gate });
     scenario.plan = ['fail'];
     scenario.pause.close();
@@ -203,7 +203,7 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
     expect(scenario.executions).toBe(2);
   });
 
-  it('that fails after it has returned, while nobody waits for it, frees the key', async () => {
+  it('that fails after the handler returned and its client got 503 frees the key', async () => {
     const scenario = app.scenario();
     scenario.plan = ['break'];
     scenario.gate.close();
@@ -214,7 +214,7 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
     expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
   });
 
-  it('that answers in its place is replayed', async () => {
+  it('that returns a value instead of calling it is replayed', async () => {
     const scenario = app.scenario();
     scenario.plan = ['hit'];
     const first = await scenario.post('/cached');
@@ -224,14 +224,14 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
     expect(scenario.executions).toBe(0);
   });
 
-  it('C88 that refuses before it calls the handler keeps nothing, whatever the policy says', async () => {
+  it('C88 a decorator that rejects before it calls the handler keeps nothing under any policy', async () => {
     const scenario = app.scenario();
     expect(await scenario.post('/refused')).toMatchObject({ status: 403, replayed: false });
     const second = await scenario.post('/refused');
     expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 1 } });
   });
 
-  it('that gives up on it by itself lets nobody else in until it has ended', async () => {
+  it('that abandons it keeps the key locked until the handler ends', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     scenario.timeout.close();
@@ -245,7 +245,7 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('that makes an answer of its failure is replayed', async () => {
+  it('that returns a value for its failure is replayed', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail'];
     const first = await scenario.post('/fallen-back');
@@ -256,8 +256,8 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
 
   it.each([
     ['success', [], 201, { execution: 1, emission: 2 }],
-    ['refusal', ['decline'], 402, { execution: 1 }],
-  ])('above and below hands on an Observable: a %s', async (_, plan, status, json) => {
+    ['rejection', ['decline'], 402, { execution: 1 }],
+  ])('above and below passes an Observable on: a %s', async (_, plan, status, json) => {
     const scenario = app.scenario();
     scenario.plan = plan;
     const first = await scenario.post('/emitted');
@@ -266,7 +266,7 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('and has no name of its own leaves the operation its name, and the response to the handler', async () => {
+  it('without its own name keeps the operation’s name, and the response is the handler’s', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/native');
     const operation = 'WrappedController.native';
@@ -275,7 +275,7 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('or none: a handler that calls itself calls a plain method', async () => {
+  it('is not needed: a handler that calls itself calls a plain method', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     scenario.timeout.close();
@@ -284,7 +284,7 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
     scenario.timeout.open();
     expect((await pending.response).status).toBe(503);
     scenario.gate.open();
-    // What the inner call returned is not the operation's success: it threw, so that its key comes free.
+    // The inner call's value is not the operation's success: the outer call throws, which frees the key.
     for (let post = 1; scenario.executions < 3; post += 1) {
       expect(post).toBeLessThan(500);
       expect((await scenario.post('/around-itself')).json.code).not.toBe(
@@ -293,8 +293,8 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
     }
   });
 
-  it('that instrumentation puts there when the application starts changes nothing', async () => {
-    // As @opentelemetry/instrumentation-nestjs-core does it.
+  it('that instrumentation adds when the application starts changes nothing', async () => {
+    // As @opentelemetry/instrumentation-nestjs-core does.
     const { prototype } = RouterExecutionContext;
     const create = Reflect.get(prototype, 'create');
     prototype.create = function (instance, callback, ...rest) {
@@ -366,7 +366,7 @@ describe('a decorator around a transactional handler', () => {
     }),
   );
 
-  it('that calls it again in the same transaction is refused, and nothing is committed', async () => {
+  it('that calls it again in the same transaction is rejected, and nothing is committed', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail'];
     expect((await scenario.post('/retried')).status).toBe(500);
@@ -374,7 +374,7 @@ describe('a decorator around a transactional handler', () => {
     expect(await bank.committed(scenario)).toEqual([]);
   });
 
-  it('that makes an answer of its failure is replayed, and what the handler wrote is rolled back', async () => {
+  it('that returns a value for its failure is replayed, and the handler’s writes are rolled back', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail'];
     const first = await scenario.post('/fallen-back');
@@ -383,7 +383,7 @@ describe('a decorator around a transactional handler', () => {
     expectReplay(await scenario.post('/fallen-back'), first);
   });
 
-  it('lets the handler call itself: all of it is one operation', async () => {
+  it('lets the handler call itself as one operation', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/around-itself');
     expect(first).toMatchObject({ status: 201, json: { execution: 2, inner: { execution: 1 } } });

@@ -6,7 +6,7 @@ import { writeInTransaction, type OtherDecorator } from './packages.js';
 
 export const LEASE_MS = 60_000;
 
-/** Where the other decorator stands. */
+/** The position of the other decorator. */
 export interface Place {
   /** Between `@Post()` and `@Idempotent()`. */
   readonly above?: boolean;
@@ -14,21 +14,21 @@ export interface Place {
   readonly onTop?: boolean;
   /** Below `@Idempotent()`. */
   readonly below?: boolean;
-  /** `@Idempotent()` stands on the class. */
+  /** `@Idempotent()` is on the class. */
   readonly onClass?: boolean;
 }
 
-/** Refuses the first request of a scenario. */
+/** Rejects the first request of a scenario. */
 class RefusesFirst implements PipeTransform<Scenario, Scenario> {
   transform(scenario: Scenario): Scenario {
-    if (scenario.notes.push('piped') === 1) throw new HttpException('refused by a pipe', 400);
+    if (scenario.notes.push('piped') === 1) throw new HttpException('rejected by a pipe', 400);
     return scenario;
   }
 }
 
 const nothing: MethodDecorator & ClassDecorator = () => undefined;
 
-/** Each route has one effect, written as the decorator's users do, or in the transaction of the operation. */
+/** Each route writes one row, as users of the decorator do, or in the operation's transaction. */
 export function chargesController(
   { decorate, write }: OtherDecorator,
   { above = false, onTop = false, below = false, onClass = false }: Place,

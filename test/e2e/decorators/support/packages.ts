@@ -27,15 +27,15 @@ interface Charge {
   readonly execution: number;
 }
 
-/** A decorator of another package that puts something around a method. */
+/** A decorator of another package that wraps a method. */
 export interface OtherDecorator {
   readonly name: string;
   readonly decorate: () => MethodDecorator;
-  /** Whether it hands on the metadata of what it replaces. */
+  /** Whether it copies the metadata of the method that it replaces. */
   readonly copiesMetadata: boolean;
-  /** Whether what a failing method has written is rolled back. */
+  /** Whether it rolls back the writes of a method that fails. */
   readonly isTransaction: boolean;
-  /** Writes into the business data the way that its users write; fails outside of it. */
+  /** Writes as users of the decorator do, and throws outside of it. */
   readonly write: (charge: Charge) => Promise<unknown>;
 }
 
@@ -50,7 +50,7 @@ const ChargeSchema = new EntitySchema<Charge>({
 let dataSource: DataSource;
 let orm: MikroORM;
 
-/** One database for all of them; each decorator runs on it as its documentation says. */
+/** Connects all packages to one database, each as its documentation says. */
 export async function connectPackages(url: string): Promise<() => Promise<void>> {
   initializeTransactionalContext({ storageDriver: StorageDriver.ASYNC_LOCAL_STORAGE });
   dataSource = addTransactionalDataSource(new DataSource({ type: 'postgres', url, poolSize: 5 }));
@@ -65,14 +65,14 @@ export async function connectPackages(url: string): Promise<() => Promise<void>>
   };
 }
 
-/** The executions of a key that were committed. */
+/** The committed executions of a key. */
 export async function committed({ key }: { readonly key: string }): Promise<number[]> {
   const text = 'SELECT execution FROM charge WHERE key = $1 ORDER BY execution';
   const rows: { execution: number }[] = await dataSource.query(text, [key]);
   return rows.map(({ execution }) => execution);
 }
 
-/** The module of nestjs-cls, for an application that starts while the packages are connected. */
+/** The module of nestjs-cls. The packages must be connected when its application starts. */
 export function clsModule(): DynamicModule {
   const provider = { provide: DataSource, useValue: dataSource };
 
@@ -93,7 +93,7 @@ export const writeInTransaction = ({ key, execution }: Charge) =>
 const write = ({ key, execution }: Charge) => dataSource.query(INSERT, [key, execution]);
 
 function mustHold(isInside: unknown): void {
-  if (isInside !== true) throw new Error('the method runs outside of the decorator');
+  if (isInside !== true) throw new Error('the method ran outside of the decorator');
 }
 
 export const otherDecorators: readonly OtherDecorator[] = [
@@ -140,7 +140,7 @@ export const otherDecorators: readonly OtherDecorator[] = [
     decorate: () => CreateRequestContext<object>(() => orm),
     copiesMetadata: false,
     isTransaction: false,
-    // Refused by MikroORM outside of a request's context.
+    // MikroORM rejects this outside of a request's context.
     write: (charge) => {
       mustHold(RequestContext.currentRequestContext() !== undefined);
       return orm.em.insert('charge', charge);

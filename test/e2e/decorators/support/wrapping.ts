@@ -1,9 +1,9 @@
 export type Around = (run: () => any, args: readonly any[]) => unknown;
 
 /**
- * Puts something around a method, as decorators do for transactions, spans, retries and caches: a function without a name.
+ * Wraps a method in a nameless function, as decorators for transactions, spans, retries and caches do.
  *
- * @param metadata - whether it copies what other decorators have noted on the method.
+ * @param metadata - whether it copies the metadata of other decorators on the method.
  */
 export function Wrapping(around: Around, metadata: 'copied' | 'lost' = 'copied'): MethodDecorator {
   return (_target, _name, descriptor: PropertyDescriptor) => {
