@@ -14,7 +14,7 @@ const SHIPPING = new URL('shipping-worker.ts', import.meta.url);
 
 const LEASE_MS = 60_000;
 
-describeWithClock('the fencing token, in a row of PostgreSQL', () => {
+describeWithClock('the fencing token in a PostgreSQL row', () => {
   const postgres = usePostgres();
   let clock: ServerClock;
   let redis: RedisServer | undefined;
@@ -68,8 +68,8 @@ describeWithClock('the fencing token, in a row of PostgreSQL', () => {
   }
 
   /**
-   * The first worker reads, and is paused beyond its lease; the second takes over, reads, writes and answers;
-   * only then does the first one wake up, and write.
+   * The first worker reads, and is paused beyond its lease. The second takes over, reads, writes and returns.
+   * Then the first resumes and writes.
    */
   async function pausedBetweenReadingAndWriting(order: string, isFenced: boolean) {
     await database!.query('INSERT INTO shipments (order_id) VALUES ($1)', [order]);
@@ -92,22 +92,22 @@ describeWithClock('the fencing token, in a row of PostgreSQL', () => {
     expect(secondRead.fencingToken).toBeGreaterThan(firstRead.fencingToken as number);
     expect(secondWrote).toEqual({ rowsWritten: 1 });
     expect(inBetween).toEqual({ label: 'label of the second', fence: secondRead.fencingToken });
-    // The record is fenced in any case: whoever asks for this key is told of one label.
+    // The record is fenced in any case: both workers get the same label for the key.
     expect(secondAnswered).toEqual({ shipped: 'label of the second' });
     expect(firstAnswered).toEqual({ shipped: 'label of the second' });
     return { firstWrote, inBetween, afterwards: await shipment(order) };
   }
 
-  it('UPDATE … WHERE fence < $1: the late write of an attempt that lost its lease changes no row', async () => {
+  it('rejects the late write of an attempt that lost its lease: UPDATE … WHERE fence < $1 changes no row', async () => {
     const { firstWrote, inBetween, afterwards } = await pausedBetweenReadingAndWriting('a', true);
     expect(firstWrote).toEqual({ rowsWritten: 0 });
     expect(afterwards).toEqual(inBetween);
   });
 
-  // The counter-check.
+  // The counter-check, by the long suite only.
   if (!isTestAll) return;
 
-  it('without that clause it overwrites what everybody was told', async () => {
+  it('lets the late write overwrite the reported label without that clause', async () => {
     const { firstWrote, afterwards } = await pausedBetweenReadingAndWriting('b', false);
     expect(firstWrote).toEqual({ rowsWritten: 1 });
     expect(afterwards).toMatchObject({ label: 'label of the first' });

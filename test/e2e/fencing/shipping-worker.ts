@@ -1,6 +1,6 @@
 /**
- * A process that has a parcel's label printed, once per order: it reads the order, has the label made, and writes
- * it down. Between reading and writing it waits for a line on its standard input.
+ * A process that makes a shipping label once per order: it reads the order, makes the label, and writes it to the
+ * database. Between reading and writing it waits for a line on its standard input.
  */
 import 'reflect-metadata';
 import { once } from 'node:events';
@@ -10,14 +10,14 @@ import { IdempotencyModule, IdempotencyService, type IdempotencyContext } from '
 import { redisStore } from 'nestjs-idempotency/redis';
 import { Client } from 'pg';
 
-/** What the worker is told. */
+/** The settings of the worker. */
 export interface WorkerSettings {
   readonly redisUrl: string;
   readonly postgresUrl: string;
   readonly order: string;
-  /** What it would write. */
+  /** The label that the worker writes. */
   readonly label: string;
-  /** Whether its UPDATE compares the fence. */
+  /** Whether its UPDATE compares the fencing token. */
   readonly isFenced: boolean;
   readonly leaseMs: number;
 }
