@@ -34,14 +34,14 @@ describe.each(['memory', 'redis'] as const)(
       startGraphqlApp({
         store: stores.fresh(kind),
         resolvers: [PaymentsResolver],
-        // A busy machine may be slow.
+        // Tolerate a busy machine.
         options: { commandTimeoutMs: 5_000 },
       }),
     );
 
     const charge = 'mutation { charge(amount: 5) { execution amount } }';
 
-    it('run once when twenty come at the same time, and all later ones get what that one returned', async () => {
+    it('execute once when twenty arrive concurrently, and later ones get the stored value', async () => {
       const scenario = app.scenario();
       scenario.gate.close();
       const answers = Array.from({ length: 20 }, () => ask(scenario, charge));
@@ -59,7 +59,7 @@ describe.each(['memory', 'redis'] as const)(
       expect(scenario.executions).toBe(1);
     });
 
-    it('in one document run once as well', async () => {
+    it('execute once when one document contains them', async () => {
       const scenario = app.scenario();
       const { data } = await ask(
         scenario,
@@ -78,7 +78,7 @@ describe.each(['memory', 'redis'] as const)(
       expect(scenario.executions).toBe(1);
     });
 
-    it('of a document that failed in part run only what has not been done yet', async () => {
+    it('execute only the fields that failed when their document failed in part', async () => {
       const scenario = app.scenario();
       scenario.plan = ['succeed', 'fail'];
       const document = `mutation {
@@ -95,7 +95,7 @@ describe.each(['memory', 'redis'] as const)(
   },
 );
 
-describe('a waiting duplicate whose client has left', () => {
+describe('a waiting duplicate whose client has disconnected', () => {
   const store = new FaultyStore(memoryStore());
   const app = useServer(() =>
     startGraphqlApp({
@@ -105,11 +105,11 @@ describe('a waiting duplicate whose client has left', () => {
     }),
   );
 
-  /** Resolves once the store has been asked for so many of them. */
+  /** Resolves once the store has received `begin` for that many requests. */
   const begun = (requests: number) =>
     until(() => new Set(store.sentOf('begin').map(({ token }) => token)).size >= requests);
 
-  it('makes room for another one', async () => {
+  it('frees its place for another duplicate', async () => {
     const scenario = app.scenario();
     const document = 'mutation { patientCharge(amount: 5) { execution } }';
     scenario.gate.close();
@@ -117,7 +117,7 @@ describe('a waiting duplicate whose client has left', () => {
     await begun(1);
     const leaving = scenario.start('POST', '/graphql', { json: { query: document } });
     await begun(2);
-    // There is no room for a third one yet.
+    // No place is free for a third one yet.
     const refused = await ask(scenario, document);
     expect(refused.errors![0]!.extensions.code).toBe('idempotency_in_progress');
     leaving.abandon();
@@ -134,7 +134,7 @@ describe('a waiting duplicate whose client has left', () => {
 const LEASE_MS = 60_000;
 const AFTER_MS = 300_000;
 
-/** What the payment provider knows. */
+/** The charges that the payment provider has recorded. */
 @Injectable()
 class Provider {
   readonly paid = new Map<string, number>();
@@ -156,7 +156,7 @@ class TakeoverResolver {
 describe('a mutation whose owner was lost', () => {
   let now = Date.UTC(2026, 0, 1);
   let app: TestApp;
-  /** Another process, whose attempts the ones of `app` take over. */
+  /** Another process. `app` takes over its attempts. */
   let owner: TestApp;
 
   beforeAll(async () => {
@@ -178,7 +178,7 @@ describe('a mutation whose owner was lost', () => {
     return { scenario, document };
   }
 
-  it('has the outcome that "onTakeover" finds', async () => {
+  it('gets the outcome that "onTakeover" finds', async () => {
     const { scenario, document } = await leftBehind();
     now += LEASE_MS;
     const second = await ask(scenario, document);
@@ -187,7 +187,7 @@ describe('a mutation whose owner was lost', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('has the outcome that the reconciler finds when no client comes back', async () => {
+  it('gets the outcome that the reconciler finds when no client retries', async () => {
     const { scenario, document } = await leftBehind();
     now += LEASE_MS + AFTER_MS;
     const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });

@@ -64,7 +64,7 @@ describe('the caller of a mutation', () => {
     return data.field.execution as number;
   }
 
-  it('is whom the guard has set as the user of the request', async () => {
+  it('is the user that the guard sets on the request', async () => {
     const scenario = app.scenario();
     expect(await execution(scenario, 'byUser', 'alice')).toBe(1);
     expect(await execution(scenario, 'byUser', 'bob')).toBe(2);
@@ -72,14 +72,14 @@ describe('the caller of a mutation', () => {
     expect(await execution(scenario, 'byUser', 'bob')).toBe(2);
   });
 
-  it('is who the option "scope" says, tenant and all', async () => {
+  it('is what the option "scope" returns, tenant included', async () => {
     const scenario = app.scenario();
     expect(await execution(scenario, 'byTenant', 'bob')).toBe(1);
     expect(await execution(scenario, 'byTenant', 'robert')).toBe(2);
     expect(await execution(scenario, 'byTenant', 'bob')).toBe(1);
   });
 
-  it('is refused where nobody knows who it is', async () => {
+  it('is rejected when it cannot be determined', async () => {
     const scenario = app.scenario();
     const document = 'mutation { byUser { execution } }';
     const answer = await ask(scenario, document, { as: null });
@@ -88,7 +88,7 @@ describe('the caller of a mutation', () => {
     expect(scenario.executions).toBe(0);
   });
 
-  it('runs unprotected, or shares what all strangers share, where "anonymous" says so', async () => {
+  it('runs unprotected or in a shared scope when unknown, as "anonymous" says', async () => {
     const scenario = app.scenario();
     expect(await execution(scenario, 'unprotected', null)).toBe(1);
     expect(await execution(scenario, 'unprotected', null)).toBe(2);
@@ -97,7 +97,7 @@ describe('the caller of a mutation', () => {
     expect(await execution(scenario, 'shared', 'alice')).toBe(4);
   });
 
-  it('may use a key for one of all mutations where "keyScope" says so', async () => {
+  it("has one key for all mutations with keyScope: 'principal'", async () => {
     const scenario = app.scenario();
     expect(await execution(scenario, 'overAllOperations', 'alice')).toBe(1);
     const other = await ask(scenario, 'mutation { field: overAllOperationsToo { execution } }');
@@ -105,8 +105,8 @@ describe('the caller of a mutation', () => {
   });
 });
 
-describe('the caller in a context of the application’s own', () => {
-  it('is its user', async () => {
+describe('the caller in a custom context', () => {
+  it('is the user of that context', async () => {
     const app = await startGraphqlApp({
       store: memoryStore(),
       resolvers: [CallersResolver],

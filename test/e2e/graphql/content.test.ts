@@ -17,7 +17,7 @@ import { ask, codesIn, startGraphqlApp } from './support/graphql-app.js';
 import { InScenario } from './support/in-scenario.js';
 import { Charge, charged } from './support/payments.resolver.js';
 
-/** As graphql-upload hands files out: a promise of each. */
+/** Yields a promise of each file, as graphql-upload does. */
 class UploadedFile {
   readonly name!: string;
 }
@@ -33,7 +33,7 @@ class AnyJson {
   readonly value: unknown;
 }
 
-/** Gives a Map for an object, as some scalars do. */
+/** Parses an object to a Map, as some scalars do. */
 @Scalar('Json', () => AnyJson)
 class JsonScalar implements CustomScalar<unknown, unknown> {
   parseValue = (value: unknown) =>
@@ -42,7 +42,7 @@ class JsonScalar implements CustomScalar<unknown, unknown> {
   serialize = (value: unknown) => value;
 }
 
-/** As libraries for money have it: what it holds is private. */
+/** Holds its amount in a private field, as money libraries do. */
 class Money {
   readonly #cents: number;
 
@@ -179,7 +179,7 @@ describe('the content of a mutation', () => {
   const order = (scenario: Scenario, lines: string, more = '', name = 'order') =>
     ask(scenario, `mutation { field: ${name}(input: { lines: ${lines} ${more} }) { execution } }`);
 
-  it('is the same in another spelling: members in another order, defaults written out, variables', async () => {
+  it('is equal in another notation: other member order, explicit defaults, variables', async () => {
     const scenario = app.scenario();
     const first = await order(scenario, '[{ sku: "a", count: 1 }, { sku: "b" }]');
     expect(first.data).toEqual({ field: { execution: 1 } });
@@ -198,7 +198,7 @@ describe('the content of a mutation', () => {
     ['another item', '[{ sku: "b" }]', ''],
     ['another order of the items', '[{ sku: "b" }, { sku: "a" }]', ''],
     ['one more member', '[{ sku: "a" }, { sku: "b" }]', 'sentAt: "now"'],
-  ])('is another one with %s', async (_, lines, more) => {
+  ])('differs with %s', async (_, lines, more) => {
     const scenario = app.scenario();
     await order(scenario, '[{ sku: "a" }, { sku: "b" }]');
     expect(codesIn(await order(scenario, lines, more))).toEqual({
@@ -207,7 +207,7 @@ describe('the content of a mutation', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('is without the key, wherever that comes from', async () => {
+  it('does not include the key, wherever the key is given', async () => {
     const scenario = app.scenario();
     const key = `idempotencyKey: "${scenario.key}"`;
     const byArgument = `mutation { field: order(input: { lines: [] }, ${key}) { execution } }`;
@@ -217,7 +217,7 @@ describe('the content of a mutation', () => {
     expect(await ask(scenario, byInput)).toEqual(first);
   });
 
-  it('is what the option "fingerprint" leaves of it, or makes of it', async () => {
+  it('is what the option "fingerprint" selects or returns', async () => {
     const scenario = app.scenario();
     const { data } = await order(scenario, '[]', 'sentAt: "now"', 'orderWhenever');
     expect(data.field.execution).toBe(1);
@@ -230,7 +230,7 @@ describe('the content of a mutation', () => {
     expect(await order(other, '[{ sku: "a" }]', '', 'orderWhatever')).toEqual(whatever);
   });
 
-  it('cannot be nothing, where a function given as "fingerprint" misses it', async () => {
+  it('is rejected when the function given as "fingerprint" returns undefined', async () => {
     const scenario = app.scenario();
     const answer = await order(scenario, '[{ sku: "a" }]', '', 'orderNothing');
     expect(answer.errors![0]!.message).toContain(
@@ -239,7 +239,7 @@ describe('the content of a mutation', () => {
     expect(scenario.executions).toBe(0);
   });
 
-  it('cannot be an uploaded file, of which two would count as the same', async () => {
+  it('is rejected when it has an uploaded file, because two files would compare as equal', async () => {
     const scenario = app.scenario();
     const document = 'mutation ($file: Upload!) { field: upload(file: $file) { execution } }';
     const answer = await ask(scenario, document, { variables: { file: 'photo' } });
@@ -248,7 +248,7 @@ describe('the content of a mutation', () => {
     expect(scenario.executions).toBe(0);
   });
 
-  it('cannot be what a scalar has made a Map of', async () => {
+  it('is rejected when a scalar has parsed it to a Map', async () => {
     const scenario = app.scenario();
     const document = 'mutation ($json: Json!) { field: note(json: $json) { execution } }';
     const answer = await ask(scenario, document, { variables: { json: { a: 1 } } });
@@ -257,7 +257,7 @@ describe('the content of a mutation', () => {
   });
 
   it.each(['pay', 'payWithoutNote', 'payAmount'])(
-    'cannot be an instance with private fields, of which two would count as the same: %s',
+    'is rejected when it has an instance with private fields, because two would compare as equal: %s',
     async (field) => {
       const scenario = app.scenario();
       const document = `mutation ($money: Money!) { field: ${field}(input: $money) { execution } }`;
@@ -269,7 +269,7 @@ describe('the content of a mutation', () => {
     },
   );
 
-  it('may be a date', async () => {
+  it('may have a date', async () => {
     const scenario = app.scenario();
     const remind = (at: string) =>
       ask(scenario, `mutation { field: remind(at: "${at}") { execution } }`);
@@ -281,7 +281,7 @@ describe('the content of a mutation', () => {
     });
   });
 
-  it('may leave an uploaded file out', async () => {
+  it('may exclude an uploaded file', async () => {
     const scenario = app.scenario();
     const document = `mutation ($file: Upload!, $digest: String!) {
       field: uploadAny(file: $file, digest: $digest) { execution }
@@ -295,12 +295,12 @@ describe('the content of a mutation', () => {
   });
 
   it.each([
-    ['is refused where it is nested beyond reason', 20_000, 'idempotency_content_invalid'],
-    ['may be nested deep', 500, undefined],
+    ['is rejected when it is nested too deeply', 20_000, 'idempotency_content_invalid'],
+    ['may be deeply nested', 500, undefined],
   ])('%s', async (_, depth, code) => {
     const scenario = app.scenario();
     const query = 'mutation ($json: Json!) { field: note(json: $json) { execution } }';
-    // Written by hand: JSON.stringify would give up before the server has to.
+    // Written by hand: JSON.stringify would overflow the stack before the server has to reject it.
     const json = '['.repeat(depth) + ']'.repeat(depth);
     const body = `{"query":${JSON.stringify(query)},"variables":{"json":${json}}}`;
     const answer = await ask(scenario, query, { json: undefined, body });

@@ -13,8 +13,8 @@ const SCHEMA = buildSchema(`
   type Mutation { charge(input: ChargeInput!, idempotencyKey: String!): Charge }
 `);
 
-describe('the page about GraphQL', () => {
-  it('has documents that are valid', () => {
+describe('the GraphQL page', () => {
+  it('has valid documents only', () => {
     const page = readFileSync(join(projectRoot, PAGE), 'utf8');
     const documents = [...page.matchAll(/```graphql\n(.*?)```/gs)].map(([, text = '']) => text);
     expect(documents).toHaveLength(1);

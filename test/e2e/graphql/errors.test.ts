@@ -19,7 +19,7 @@ import { ask, codesIn, startGraphqlApp, type GraphqlAnswer } from './support/gra
 import { InScenario } from './support/in-scenario.js';
 import { PaymentsResolver } from './support/payments.resolver.js';
 
-/** Writes into no console, and remembers the errors. */
+/** Collects the error lines instead of printing them. */
 class ErrorLog extends ConsoleLogger {
   readonly lines: string[] = [];
   protected override printMessages(messages: unknown[], _context = '', level = 'log'): void {
@@ -31,7 +31,7 @@ class ErrorLog extends ConsoleLogger {
 class Conflicts implements ExceptionFilter {
   catch(exception: unknown): unknown {
     if (!isIdempotencyError(exception)) return exception;
-    return new GraphQLError('told by a filter', { extensions: { of: exception.code } });
+    return new GraphQLError('from a filter', { extensions: { of: exception.code } });
   }
 }
 
@@ -41,7 +41,7 @@ class Receipt {
   execution!: number;
 }
 
-/** What a resolver can throw, by name. */
+/** The errors that a resolver can throw, by name. */
 const ERRORS: Readonly<Record<string, () => Error>> = {
   graphql: () =>
     new GraphQLError('no cover', { extensions: { code: 'NO_COVER', limit: { eur: 100 } } }),
@@ -132,7 +132,7 @@ const mutation = (field: string) => `mutation { field: ${field} { execution } }`
 
 const codeOf = (answer: GraphqlAnswer) => codesIn(answer).field;
 
-/** Nothing of the key, nor of the caller, wherever it could be. */
+/** Neither the response nor the log contains the key or the caller. */
 function expectDiscretion(scenario: Scenario, answer: GraphqlAnswer): void {
   for (const secret of [scenario.key, 'alice']) {
     expect(JSON.stringify(answer)).not.toContain(secret);
@@ -140,8 +140,8 @@ function expectDiscretion(scenario: Scenario, answer: GraphqlAnswer): void {
   }
 }
 
-describe('a refusal', () => {
-  it('of another content says so, tells nobody’s key, and is nothing to log', async () => {
+describe('a rejection', () => {
+  it('of another payload says so, does not expose the key, and is not logged', async () => {
     const scenario = app.scenario();
     await ask(scenario, mutation('charge(amount: 1)'));
     const answer = await ask(scenario, mutation('charge(amount: 2)'));
@@ -161,7 +161,7 @@ describe('a refusal', () => {
     expect(log.lines).toEqual([]);
   });
 
-  it('for want of the store may be retried, and the mutation has not run', async () => {
+  it('of an unavailable store may be retried, and the mutation has not run', async () => {
     const scenario = app.scenario();
     store.always(unavailable, 'begin');
     const answer = await ask(scenario, mutation('charge(amount: 1)'));
@@ -176,7 +176,7 @@ describe('a refusal', () => {
     expect(second.data.field.execution).toBe(1);
   });
 
-  it('of a value that was not kept says that it is done', async () => {
+  it('of a value that was not kept says that the mutation is complete', async () => {
     const scenario = app.scenario();
     const first = await ask(scenario, mutation('isNotStored'));
     expect(first.data.field.execution).toBe(1);
@@ -186,16 +186,16 @@ describe('a refusal', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('can be seen by exception filters, with its code', async () => {
+  it('reaches exception filters, with its code', async () => {
     const scenario = app.scenario();
     const answer = await ask(scenario, mutation('isFiltered'), { key: null });
     expect(answer.errors![0]).toMatchObject({
-      message: 'told by a filter',
+      message: 'from a filter',
       extensions: { of: 'idempotency_key_missing' },
     });
   });
 
-  it('of a call inside of the mutation has its code, too', async () => {
+  it('of a service call inside the mutation keeps its code', async () => {
     const scenario = app.scenario();
     const receipt = (amount: string, key: string) =>
       ask(scenario, mutation(`callsTheService(amount: "${amount}")`), { key });
@@ -212,7 +212,7 @@ describe('a mutation that failed', () => {
     ['notFound', 'no such account', 'INTERNAL_SERVER_ERROR'],
     ['plain', 'the database said something secret', 'INTERNAL_SERVER_ERROR'],
   ])(
-    'tells its error (%s) as it would without the layer, and runs again',
+    'returns the error that it returns without @Idempotent() (%s), and runs again',
     async (name, message, code) => {
       const scenario = app.scenario();
       scenario.plan = ['fail'];
@@ -227,7 +227,7 @@ describe('a mutation that failed', () => {
   );
 
   it.each(['graphql', 'notFound', 'badRequest'])(
-    'and whose failure is kept tells the same error (%s) again',
+    'returns the same error again (%s) when the failure is kept',
     async (name) => {
       const scenario = app.scenario();
       const document = mutation(`failsForGood(error: "${name}")`);
@@ -240,7 +240,7 @@ describe('a mutation that failed', () => {
     },
   );
 
-  it('and whose failure is kept repeats nothing of an error that was not made for clients', async () => {
+  it('replays nothing of an internal error when the failure is kept', async () => {
     const scenario = app.scenario();
     const document = mutation('failsForGood(error: "plain")');
     await ask(scenario, document);
@@ -250,7 +250,7 @@ describe('a mutation that failed', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('by returning its error has failed', async () => {
+  it('fails also when it returns the error', async () => {
     const scenario = app.scenario();
     const document = mutation('returnsItsError');
     expect(codeOf(await ask(scenario, document))).toBe('NO_COVER');
@@ -259,8 +259,8 @@ describe('a mutation that failed', () => {
   });
 });
 
-describe('a mutation that was done', () => {
-  it('and returned what cannot be stored says where, to its client and into the log, and does not run again', async () => {
+describe('a completed mutation', () => {
+  it('reports where its value cannot be stored, to the client and in the log, and does not run again', async () => {
     const scenario = app.scenario();
     const document = mutation('returnsWhatCannotBeStored');
     const first = await ask(scenario, document);
@@ -272,7 +272,7 @@ describe('a mutation that was done', () => {
   });
 });
 
-it('an option that cannot work is an error of the server, in the log, and the mutation does not run', async () => {
+it('an invalid option is logged as a server error, and the mutation does not run', async () => {
   const scenario = app.scenario();
   const answer = await ask(scenario, mutation('isMisconfigured'));
   expect(codeOf(answer)).toBe('INTERNAL_SERVER_ERROR');

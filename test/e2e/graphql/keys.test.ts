@@ -11,7 +11,7 @@ const app = useServer(() =>
   startGraphqlApp({ store: memoryStore(), resolvers: [PaymentsResolver] }),
 );
 
-/** Sends the document twice, without a key in the header unless one is given, and gives both answers. */
+/** Sends the document twice, without a key header unless one is given, and returns both responses. */
 async function askTwice(scenario: Scenario, document: string, asking: Asking = { key: null }) {
   const first = await ask(scenario, document, asking);
   return { first, second: await ask(scenario, document, asking) };
@@ -30,11 +30,11 @@ describe('the key of a mutation field', () => {
       (key: string) => `chargeByInput(input: { amount: 5, idempotencyKey: "${key}" })`,
     ],
     [
-      'what the function given as the option "key" answers',
+      'the result of the function given as the option "key"',
       (key: string) => `chargeByFunction(input: { amount: 5, clientMutationId: "${key}" })`,
     ],
     [
-      'a member that the option "key" names by payloadField()',
+      'the member that the option "key" names by payloadField()',
       (key: string) => `chargeByPath(input: { amount: 5, clientMutationId: "${key}" })`,
     ],
   ])('is %s', async (_, field) => {
@@ -50,7 +50,7 @@ describe('the key of a mutation field', () => {
     expect(scenario.executions).toBe(2);
   });
 
-  it('may be a variable, or inside of one', async () => {
+  it('may be a variable, or part of one', async () => {
     const document = `mutation ($key: String!, $input: ChargeInput!) {
       a: chargeByArgument(amount: 1, idempotencyKey: $key) ${fields}
       b: chargeByInput(input: $input) ${fields}
@@ -64,7 +64,7 @@ describe('the key of a mutation field', () => {
     expect(scenario.executions).toBe(2);
   });
 
-  it('is the same however it is written down, and wherever the field stands', async () => {
+  it('does not depend on its notation or on the position of the field', async () => {
     const scenario = app.scenario();
     const { key } = scenario;
     const asked = (document: string, variables = {}) =>
@@ -90,7 +90,7 @@ describe('the key of a mutation field', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('does not depend on the alias when the field says it itself', async () => {
+  it('does not depend on the alias when the field itself carries it', async () => {
     const scenario = app.scenario();
     const paid = (alias: string) =>
       ask(
@@ -102,7 +102,7 @@ describe('the key of a mutation field', () => {
     expect((await paid('again')).data.again.execution).toBe(1);
   });
 
-  it('is taken from the field’s own argument rather than from its input', async () => {
+  it('is taken from the argument of the field before its input', async () => {
     const scenario = app.scenario();
     const charge = (argument: string, member: string) =>
       ask(
@@ -118,7 +118,7 @@ describe('the key of a mutation field', () => {
     expect((await charge(other, one)).data).toEqual({ charge: { execution: 2 } });
   });
 
-  it('is taken from the field’s argument first, then from the header', async () => {
+  it('is taken from the argument of the field before the header', async () => {
     const scenario = app.scenario();
     const [argument, header] = [randomUUID(), randomUUID()];
     const charge = async (argumentKey: string | null, key: string) => {
@@ -137,7 +137,7 @@ describe('the key of a mutation field', () => {
     expect(await charge(null, header)).toBe(2);
   });
 
-  it('may be an integer, which is the same key as its digits', async () => {
+  it('may be an integer, which equals its decimal digits', async () => {
     const scenario = app.scenario();
     const number = Math.floor(Math.random() * 2 ** 31);
     const document = `mutation { chargeByNumber(idempotencyKey: ${number}) { execution } }`;
@@ -146,7 +146,7 @@ describe('the key of a mutation field', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('is asked for by name where it is missing, in all ways in which it can be given', async () => {
+  it('is reported as missing with every way to give it', async () => {
     const scenario = app.scenario();
     const answer = await ask(
       scenario,
@@ -166,7 +166,7 @@ describe('the key of a mutation field', () => {
     expect(scenario.executions).toBe(0);
   });
 
-  it('is nowhere but where a function given as the option "key" finds it', async () => {
+  it('comes only from the function given as the option "key"', async () => {
     const scenario = app.scenario();
     const answer = await ask(
       scenario,
@@ -183,11 +183,11 @@ describe('the key of a mutation field', () => {
     ['is empty', 'chargeByArgument(amount: 5, idempotencyKey: "")'],
     ['is too long', `chargeByArgument(amount: 5, idempotencyKey: "${long}")`],
     ['is too long for the route', `chargeByOtherHeader(idempotencyKey: "${'k'.repeat(41)}")`],
-    ['is no text', 'chargeById(idempotencyKey: ["a-list"])'],
-    ['is not of the syntax', 'chargeByUuid(idempotencyKey: "no-uuid")'],
-  ])('is refused where it %s', async (_, field) => {
+    ['is not a string', 'chargeById(idempotencyKey: ["a-list"])'],
+    ['has the wrong syntax', 'chargeByUuid(idempotencyKey: "no-uuid")'],
+  ])('is rejected when it %s', async (_, field) => {
     const scenario = app.scenario();
-    // A good one elsewhere makes it no better.
+    // A valid key elsewhere does not help.
     const answer = await ask(scenario, `mutation { ${field} { execution } }`);
     expect(Object.values(codesIn(answer))).toEqual(['idempotency_key_invalid']);
     expect(scenario.executions).toBe(0);
@@ -201,7 +201,7 @@ describe('the key in the header', () => {
     second: charge(amount: 2) { execution amount }
   }`;
 
-  it('is one for each field of the document, by its response name', async () => {
+  it('becomes one key for each field of the document, by response name', async () => {
     const scenario = app.scenario();
     const { first, second } = await askTwice(scenario, twoCharges, { key: scenario.key });
     expect(first.data).toEqual({
@@ -212,7 +212,7 @@ describe('the key in the header', () => {
     expect(scenario.executions).toBe(2);
   });
 
-  it('is another one under another alias', async () => {
+  it('becomes another key under another alias', async () => {
     const scenario = app.scenario();
     const { key } = scenario;
     await ask(scenario, 'mutation { one: charge(amount: 1) { execution } }', { key });
@@ -221,7 +221,7 @@ describe('the key in the header', () => {
     expect(scenario.executions).toBe(3);
   });
 
-  it('has a length, as the key of an argument', async () => {
+  it('has the length limit of an argument', async () => {
     const scenario = app.scenario();
     const document = 'mutation { charge(amount: 1) { execution } }';
     const { errors } = await ask(scenario, document, { key: 'k'.repeat(256) });
@@ -229,7 +229,7 @@ describe('the key in the header', () => {
     expect(scenario.executions).toBe(0);
   });
 
-  it('has the name that the option "key" gives it', async () => {
+  it('comes from the header that the option "key" names', async () => {
     const scenario = app.scenario();
     const document = 'mutation { chargeByOtherHeader { execution } }';
     const asking = { key: scenario.key, keyHeader: 'x-request-key' };
@@ -240,9 +240,9 @@ describe('the key in the header', () => {
 
   it.each<[string, (request: IncomingMessage) => object, string[]]>([
     ['Fastify’s', (raw) => ({ headers: raw.headers, raw }), halves],
-    // Node has joined its lines, and nobody knows any more that there were two.
+    // Node has joined the lines; that there were two is lost.
     ['one that was made by hand', ({ headers }) => ({ headers }), ['one', 'two']],
-  ])('is that of the request in the context, also of %s', async (_, requestOf, doubled) => {
+  ])('is read from the request in the context, also with %s', async (_, requestOf, doubled) => {
     const other = await startGraphqlApp({
       store: memoryStore(),
       resolvers: [PaymentsResolver],
@@ -268,9 +268,9 @@ describe('the key in the header', () => {
   });
 
   it.each<[string, string | string[]]>([
-    ['comes in two lines that Node joins to a good one', halves],
+    ['is sent in two lines, which Node joins into a valid one', halves],
     ['is malformed', '"one'],
-  ])('is refused where it %s', async (_, key) => {
+  ])('is rejected when it %s', async (_, key) => {
     const scenario = app.scenario();
     const answer = await ask(scenario, 'mutation { charge(amount: 1) { execution } }', { key });
     expect(codesIn(answer)).toEqual({ charge: 'idempotency_key_invalid' });

@@ -25,7 +25,7 @@ interface Named {
   readonly amount: number;
 }
 
-/** Notes what passes by, and adds to it. */
+/** Records each request, and adds to its value. */
 const passing = (name: string, addend: number) => {
   @Injectable()
   class Passing implements NestInterceptor {
@@ -62,7 +62,7 @@ const amountArgument = { type: () => Int, defaultValue: 0 };
 
 @Resolver()
 class PipelineResolver {
-  // Decorators apply from the bottom: this interceptor stands outside, that of the next one inside.
+  // Decorators apply from the bottom: this interceptor runs outside; the one of the next method runs inside.
   @Mutation(() => Charge, { nullable: true })
   @Idempotent()
   @UseInterceptors(passing('outer', 1_000))
@@ -166,7 +166,7 @@ const app = useServer(() =>
 const charge = (field: string) => `mutation { field: ${field} { execution amount } }`;
 
 describe('around a mutation', () => {
-  it('guards run before its record is looked at, at each repetition', async () => {
+  it('guards run before its record is read, also for retries', async () => {
     const scenario = app.scenario();
     await ask(scenario, charge('around(amount: 1)'));
     scenario.forbidden.add('alice');
@@ -175,7 +175,7 @@ describe('around a mutation', () => {
     expect(answer.data).toEqual({ field: null });
   });
 
-  it('outer interceptors see each repetition, and what they add is not stored', async () => {
+  it('outer interceptors see every retry, and their changes are not stored', async () => {
     const scenario = app.scenario();
     const first = await ask(scenario, charge('around(amount: 1)'));
     expect(first.data).toEqual({ field: { execution: 1, amount: 1_001 } });
@@ -189,7 +189,7 @@ describe('around a mutation', () => {
     ]);
   });
 
-  it('inner interceptors are a part of it', async () => {
+  it('inner interceptors are part of it', async () => {
     const scenario = app.scenario();
     const first = await ask(scenario, charge('inside(amount: 1)'));
     expect(first.data).toEqual({ field: { execution: 1, amount: 11 } });
@@ -197,7 +197,7 @@ describe('around a mutation', () => {
     expect(scenario.notes).toEqual(['inner before', 'resolver', 'inner after']);
   });
 
-  it('an outer interceptor may try again, which is another attempt', async () => {
+  it('an outer interceptor may retry, which is a new attempt', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail'];
     const { data } = await ask(scenario, charge('retried'));
@@ -206,7 +206,7 @@ describe('around a mutation', () => {
     expect(scenario.executions).toBe(2);
   });
 
-  it('a pipe that refuses is no outcome, whatever is kept', async () => {
+  it('a rejection by a pipe is not an outcome, whatever is kept', async () => {
     const scenario = app.scenario();
     const refused = await ask(scenario, charge('piped(amount: 13)'));
     expect(codesIn(refused)).toEqual({ field: 'BAD_REQUEST' });
@@ -233,7 +233,7 @@ describe('a mutation', () => {
     });
   });
 
-  it('may be switched off by a function of its context', async () => {
+  it('is unprotected when the option "enabled" returns false', async () => {
     const scenario = app.scenario();
     const headers = [['X-Unprotected', 'yes']] as const;
     await ask(scenario, charge('switched'), { headers });
@@ -244,7 +244,7 @@ describe('a mutation', () => {
     expect(scenario.executions).toBe(3);
   });
 
-  it('of a resolver that is made for each request is protected like any other', async () => {
+  it('of a request-scoped resolver is protected like any other', async () => {
     const scenario = app.scenario();
     const first = await ask(scenario, charge('perRequest'));
     const second = await ask(scenario, charge('perRequest'));
@@ -267,7 +267,7 @@ describe('@Idempotent() on a resolver’s class', () => {
     expect(scenario.executions).toBe(1);
   });
 
-  it('is added to by that on a method', async () => {
+  it('is merged with the one on a method', async () => {
     const scenario = app.scenario();
     await ask(scenario, 'mutation { protectedByBoth { execution } }', { key: null });
     await ask(scenario, charge('protectedByBoth'));
@@ -275,7 +275,7 @@ describe('@Idempotent() on a resolver’s class', () => {
     expect(scenario.executions).toBe(2);
   });
 
-  it('leaves its queries and fields alone', async () => {
+  it('leaves queries and fields unprotected', async () => {
     const scenario = app.scenario();
     const asked = () => ask(scenario, '{ charges { execution requests } }');
     expect((await asked()).data).toEqual({ charges: { execution: 1, requests: 1 } });
@@ -283,7 +283,7 @@ describe('@Idempotent() on a resolver’s class', () => {
   });
 });
 
-describe('a schema that is written by hand', () => {
+describe('a schema-first schema', () => {
   @Resolver('Mutation')
   @Injectable()
   class ByMethodResolver {

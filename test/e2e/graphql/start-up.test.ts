@@ -110,37 +110,41 @@ class SerializedResolver {
   }
 }
 
-describe('the start is stopped', () => {
+describe('the application does not start', () => {
   it.each<[string, Type[], string]>([
-    ['by a query', [QueryResolver], 'QueryResolver.count has @Idempotent(), and is no mutation'],
     [
-      'by a subscription',
+      'with @Idempotent() on a query',
+      [QueryResolver],
+      'QueryResolver.count has @Idempotent(), and is no mutation',
+    ],
+    [
+      'with @Idempotent() on a subscription',
       [SubscriptionResolver],
       'SubscriptionResolver.counts has @Idempotent(), and is no mutation',
     ],
     [
-      'by a field of a type',
+      'with @Idempotent() on a field of a type',
       [FieldResolver],
       'FieldResolver.size has @Idempotent(), and is no mutation',
     ],
     [
-      'by a reference of a federation',
+      'with @Idempotent() on a reference resolver',
       [ReferenceResolver],
       'ReferenceResolver.resolveReference has @Idempotent(), and is no mutation',
     ],
     [
-      'by two mutations of one name',
+      'with two mutations of one name',
       [OneResolver, OtherResolver],
       'Two operations are named "things.make": OneResolver.makeOne (in ',
     ],
     [
-      'by a serializer that would see no class any more',
+      'with a serializer that would no longer receive class instances',
       [SerializedResolver],
       'SerializedResolver.makeSerialized returns its value into a ClassSerializerInterceptor',
     ],
-    ['by an option that cannot work', [OptionResolver], '"maxKeyLength"'],
+    ['with an invalid option', [OptionResolver], '"maxKeyLength"'],
     [
-      'by a mutation that only inherits the decorator of its class',
+      'with a mutation that only inherits the decorator of its class',
       [InheritingResolver],
       'InheritingResolver.make inherits',
     ],

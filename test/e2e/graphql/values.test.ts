@@ -40,7 +40,7 @@ class Order {
   title?: string;
 }
 
-/** A domain object: what it says of itself is partly made by a getter. */
+/** A domain object, part of whose content comes from a getter. */
 class OrderEntity {
   constructor(readonly execution: number) {}
 
@@ -161,7 +161,7 @@ class OrdersResolver {
 
 const stores = useStores();
 
-describe.each(['memory', 'redis'] as const)('what a mutation returned, kept in %s', (kind) => {
+describe.each(['memory', 'redis'] as const)('the value of a mutation, kept in %s', (kind) => {
   const app = useServer(() =>
     startGraphqlApp({ store: stores.fresh(kind), resolvers: [OrdersResolver] }),
   );
@@ -169,7 +169,7 @@ describe.each(['memory', 'redis'] as const)('what a mutation returned, kept in %
   const askFor = (scenario: Scenario, field: string, selection = '') =>
     ask(scenario, `mutation { field: ${field} ${selection} }`);
 
-  it('is selected from anew by each repetition', async () => {
+  it('is selected from again by each retry', async () => {
     const scenario = app.scenario();
     const first = await askFor(scenario, 'order', '{ execution }');
     const second = await askFor(scenario, 'order', '{ note same: execution __typename }');
@@ -178,7 +178,7 @@ describe.each(['memory', 'redis'] as const)('what a mutation returned, kept in %
     expect(scenario.executions).toBe(1);
   });
 
-  it('goes through the resolvers of its fields at each repetition', async () => {
+  it('passes through the field resolvers at each retry', async () => {
     const scenario = app.scenario();
     const first = await askFor(scenario, 'order', '{ execution looks }');
     const second = await askFor(scenario, 'order', '{ execution looks }');
@@ -186,7 +186,7 @@ describe.each(['memory', 'redis'] as const)('what a mutation returned, kept in %
     expect(second.data.field).toEqual({ execution: 1, looks: firstLook + 1 });
   });
 
-  it('has its dates as Dates again by a codec that keeps them', async () => {
+  it('has Date instances again with a codec that keeps them', async () => {
     const scenario = app.scenario();
     const first = await askFor(scenario, 'orderWithDate', '{ execution at isDate }');
     expect(first.data).toEqual({
@@ -196,31 +196,31 @@ describe.each(['memory', 'redis'] as const)('what a mutation returned, kept in %
     expect(scenario.executions).toBe(1);
   });
 
-  it('has texts for dates by the codec that writes them so, which only a field of texts can show', async () => {
+  it('has strings for dates with the JSON codec, which only a String field can return', async () => {
     const scenario = app.scenario();
     const first = await askFor(scenario, 'orderWithTextDate', '{ atAsText at isDate }');
-    // The scalar of Nest gives null for what is no Date, and no error.
+    // Nest's scalar returns null, and no error, for a value that is not a Date.
     expect(first.data).toEqual({
       field: { atAsText: AT.toISOString(), at: null, isDate: 'string' },
     });
     expect(await askFor(scenario, 'orderWithTextDate', '{ atAsText at isDate }')).toEqual(first);
   });
 
-  it('is its members, whatever its class was, for the first caller, too', async () => {
+  it('is reduced to its own members, also for the first caller', async () => {
     const scenario = app.scenario();
     const first = await askFor(scenario, 'orderEntity', '{ execution title }');
     expect(first.data).toEqual({ field: { execution: 1, title: null } });
     expect(await askFor(scenario, 'orderEntity', '{ execution title }')).toEqual(first);
   });
 
-  it('is what a serializer inside of the layer has made of it', async () => {
+  it('is what a serializer inside the interceptor returns', async () => {
     const scenario = app.scenario();
     const first = await askFor(scenario, 'account', '{ execution title note }');
     expect(first.data).toEqual({ field: { execution: 1, title: 'to be seen', note: null } });
     expect(await askFor(scenario, 'account', '{ execution title note }')).toEqual(first);
   });
 
-  it('has its type in a union by a member, and not by its class', async () => {
+  it('gets its type in a union from a member, not from its class', async () => {
     const scenario = app.scenario();
     const selection = '{ __typename ... on Paid { execution } }';
     const paid = await askFor(scenario, 'payByMember', selection);
@@ -247,7 +247,7 @@ describe.each(['memory', 'redis'] as const)('what a mutation returned, kept in %
     expect(scenario.executions).toBe(1);
   });
 
-  it('stays what it is when a field below it fails', async () => {
+  it('is kept when a field below it fails', async () => {
     const scenario = app.scenario();
     const first = await askFor(scenario, 'payByClass', '{ __typename }');
     expect(Object.keys(codesIn(first))).toEqual(['field']);

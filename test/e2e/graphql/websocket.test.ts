@@ -8,7 +8,7 @@ import { useServer } from '../../support/use-server.js';
 import { codesIn, startGraphqlApp, type GraphqlAnswer } from './support/graphql-app.js';
 import { PaymentsResolver } from './support/payments.resolver.js';
 
-/** A connection by graphql-ws' protocol, with a header that every message of it seems to have. */
+/** A graphql-ws connection whose messages all seem to have the header. */
 class GraphqlSocket {
   private asked = 0;
 
@@ -62,13 +62,13 @@ describe('a mutation over a WebSocket', () => {
       resolvers: [PaymentsResolver],
       driver: {
         subscriptions: { 'graphql-ws': true },
-        // As many applications do, so that guards find a request there.
+        // Many applications set this, so that guards find a request there.
         context: (context: Partial<Context<never, Extra>>) => ({ req: context.extra?.request }),
       },
     }),
   );
 
-  it('has its key from an argument, and replays', async () => {
+  it('reads its key from an argument, and replays', async () => {
     const scenario = app.scenario();
     const socket = await GraphqlSocket.open(app.port, scenario);
     const key = `idempotencyKey: "${scenario.key}"`;
@@ -83,7 +83,7 @@ describe('a mutation over a WebSocket', () => {
     await socket.close();
   });
 
-  it('has no key from the header of the request that opened the connection', async () => {
+  it('ignores a key header of the request that opened the connection', async () => {
     const scenario = app.scenario();
     const socket = await GraphqlSocket.open(app.port, scenario);
     const answer = await socket.ask('mutation { charge(amount: 5) { execution } }');

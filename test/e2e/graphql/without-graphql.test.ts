@@ -7,7 +7,7 @@ import { typescriptNodeOptions } from '../../support/typescript/node-options.js'
 
 const fileOf = (name: string) => fileURLToPath(new URL(`support/${name}`, import.meta.url));
 
-it('an application without GraphQL does not need its packages', async () => {
+it('an application without GraphQL runs without its packages', async () => {
   const { stdout } = await promisify(execFile)(
     process.execPath,
     [

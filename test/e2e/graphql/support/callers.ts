@@ -8,7 +8,7 @@ const USERS: Readonly<Record<string, object>> = {
   robert: { id: 'bob', tenant: 'umbrella' },
 };
 
-/** Sets the user of whom it knows by a bearer token, and refuses whom the scenario forbids. */
+/** Sets the user that the bearer token names, and rejects the users that the scenario forbids. */
 export class Callers implements CanActivate {
   canActivate(context: ExecutionContext): boolean {
     const request = requestIn(context);

@@ -11,13 +11,13 @@ export interface StartGraphqlAppOptions {
   readonly resolvers: Type[];
   readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
   readonly guard?: CanActivate;
-  /** Settings of Apollo's driver. */
+  /** Settings of the Apollo driver. */
   readonly driver?: Partial<ApolloDriverConfig>;
-  /** Adds what an application adds: pipes, filters, interceptors. */
+  /** Adds the pipes, filters and interceptors of an application. */
   readonly configure?: (app: INestApplication) => unknown;
 }
 
-/** A document may not be without a query. */
+/** A schema must have a query. */
 @Resolver()
 class HealthResolver {
   @Query(() => Boolean)
@@ -26,7 +26,7 @@ class HealthResolver {
   }
 }
 
-/** A listening Nest application that serves GraphQL by Apollo on Express. */
+/** A listening Nest application that serves GraphQL with Apollo on Express. */
 export function startGraphqlApp(start: StartGraphqlAppOptions): Promise<TestApp> {
   const { store, resolvers, options = {}, driver = {}, guard = new Callers(), configure } = start;
   return startApp({
@@ -65,7 +65,7 @@ export interface Asking extends Sending {
   readonly variables?: Readonly<Record<string, unknown>>;
 }
 
-/** Sends a document, with the scenario's key in the header unless another or none is given. */
+/** Sends a document, with the scenario's key in the header unless another key or `null` is given. */
 export async function ask(
   scenario: Scenario,
   query: string,
@@ -78,7 +78,7 @@ export async function ask(
   return { status, ...json };
 }
 
-/** The codes of what went wrong, by the response names of the fields. */
+/** The error codes, by response name of the field. */
 export function codesIn({ errors = [] }: GraphqlAnswer): Record<string, unknown> {
   return Object.fromEntries(
     errors.map(({ path, extensions }) => [path.join('.'), extensions.code]),

@@ -5,7 +5,7 @@ import { NestFactory } from '@nestjs/core';
 import { Idempotent, IdempotencyModule } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 
-/** An application without GraphQL, which asks itself twice and prints what it was told. */
+/** An application without GraphQL, which sends itself a request and its retry, and prints the responses. */
 @Controller()
 class ChargesController {
   private charges = 0;

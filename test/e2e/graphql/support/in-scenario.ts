@@ -6,12 +6,12 @@ interface RequestInContext {
   readonly req: IncomingMessage & { user?: object };
 }
 
-/** The request of a resolver's context, as Apollo's driver puts it there. */
+/** The request in a resolver's context, as the Apollo driver sets it. */
 export function requestIn(context: ExecutionContext): RequestInContext['req'] {
   return context.getArgByIndex<RequestInContext>(2).req;
 }
 
-/** The scenario that the document belongs to. */
+/** The scenario of the document. */
 export const InScenario = createParamDecorator((_: unknown, context: ExecutionContext): Scenario =>
   scenarioOf(requestIn(context)),
 );

@@ -32,7 +32,7 @@ const amountArgument = { type: () => Int };
 const keyArgument = { type: () => String, nullable: true };
 const nullable = { nullable: true };
 
-/** Each of its mutations has one effect: an execution in the ledger of the scenario. */
+/** Every mutation has one effect: an execution in the scenario's ledger. */
 @Resolver()
 export class PaymentsResolver {
   @Mutation(() => Charge, nullable)
