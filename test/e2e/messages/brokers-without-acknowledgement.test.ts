@@ -28,18 +28,18 @@ import { sharedServer } from '../../support/shared-servers/shared-server.js';
 import { useServer } from '../../support/use-server.js';
 import { startConsumer } from './support/start-consumer.js';
 
-/** No other file that shares a broker uses them. */
+/** Other test files that share a broker do not use these. */
 const PLACED = 'acknowledges-nothing.placed';
 const PRICE = 'acknowledges-nothing.price';
 
-/** How one transport is reached, and how a message is given an id on it. */
+/** How to connect by one transport, and how a message carries its id on it. */
 interface TransportUnderTest {
   readonly options: MicroserviceOptions & ClientOptions;
-  /** @param id - none where it is `undefined`. */
+  /** @param id - `undefined` for a message without an id. */
   record(client: ClientProxy, data: unknown, id: string | undefined): unknown;
 }
 
-/** What Nest's client gives each packet of Redis and of TCP besides its data. */
+/** Sets what Nest's client adds to each packet of Redis and of TCP. */
 function withMetadata(client: ClientProxy, data: unknown, id: string | undefined): unknown {
   client.setOnDispatchHook((packet) => {
     if (id !== undefined) Object.assign(packet, { metadata: { 'idempotency-key': id } });
@@ -89,7 +89,7 @@ const transports: Record<string, () => Promise<TransportUnderTest>> = {
   },
 };
 
-/** How many keep this process from ending. */
+/** The number of timers that keep this process alive. */
 const timers = () => process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
 
 describe.each(Object.keys(transports))('on %s', (name) => {
@@ -141,7 +141,7 @@ describe.each(Object.keys(transports))('on %s', (name) => {
   const count = (type: IdempotencyEvent['type']) =>
     events.filter((event) => event.type === type).length;
 
-  it('an event is handled once, however often it comes', async () => {
+  it('an event is handled once, however often it is delivered', async () => {
     const handled: number[] = [];
     await start(({ id }) => handled.push(id));
     for (const id of [1, 1, 2, 1]) await emit(`m${id}`, { id });
@@ -149,7 +149,7 @@ describe.each(Object.keys(transports))('on %s', (name) => {
     expect(handled.sort()).toEqual([1, 2]);
   });
 
-  it('an event that failed may come again at once', async () => {
+  it('an event that failed may be redelivered at once', async () => {
     let runs = 0;
     await start(() => {
       runs += 1;
@@ -162,7 +162,7 @@ describe.each(Object.keys(transports))('on %s', (name) => {
     expect(runs).toBe(2);
   });
 
-  it('an event waits for a store that is away, for nobody would send it again', async () => {
+  it('an event waits for an unavailable store, because the broker does not redeliver it', async () => {
     let runs = 0;
     const store = new FaultyStore(memoryStore());
     store.next('begin', unavailable, unavailable, unavailable);
@@ -178,14 +178,14 @@ describe.each(Object.keys(transports))('on %s', (name) => {
     expect(runs).toBe(1);
   });
 
-  it('an event that is refused leaves nothing behind: nobody is to be told anything later', async () => {
+  it('a rejected event leaves no timer behind, because it is never acknowledged', async () => {
     let refused = 0;
     const key = () => {
       refused += 1;
       return undefined;
     };
     await start(() => undefined, { redeliveryDelayMs: 600_000, key });
-    // The first one opens what there is to be opened.
+    // The first one opens resources that stay open.
     await emit(undefined);
     await until(() => refused === 1);
     const before = timers();
@@ -194,7 +194,7 @@ describe.each(Object.keys(transports))('on %s', (name) => {
     await until(() => timers() <= before, 2_000);
   });
 
-  it('a request is answered by the same emissions again', async () => {
+  it('a request gets the same emissions on every retry', async () => {
     let runs = 0;
     await start(({ id }) => {
       runs += 1;
@@ -206,7 +206,7 @@ describe.each(Object.keys(transports))('on %s', (name) => {
     expect(runs).toBe(1);
   });
 
-  it('a request without a key, or with another one’s, is refused by a stable code', async () => {
+  it('a request without a key, or with the key of another payload, is rejected with a stable code', async () => {
     await start(({ id }) => id);
     await expect(ask(undefined)).rejects.toMatchObject({ code: 'idempotency_key_missing' });
     await ask('m1', { id: 1 });

@@ -8,7 +8,7 @@ import { until } from '../../integration/redis/support/until.js';
 import { emitOrder } from './support/orders.js';
 import { useBroker } from './support/use-broker.js';
 
-/** What an event's record takes: nothing is kept of what the handler returned. */
+/** Memory of an event's record, which does not store the handler's value. */
 const RECORD_BYTES_AT_MOST = 232;
 
 const redis = useRedis();
@@ -16,7 +16,7 @@ const monitor = useRedisClient(redis);
 const { consumers, openQueue } = useBroker();
 
 describe('an event', () => {
-  it('takes two commands, each copy of it one more, and a record without its value', async () => {
+  it('takes two commands, each duplicate one more, and stores no value', async () => {
     const queue = await openQueue();
     @Controller()
     class Orders {
@@ -34,7 +34,7 @@ describe('an event', () => {
       const [, calls = '0'] = /cmdstat_evalsha:calls=(\d+)/.exec(stats) ?? [];
       return Number(calls);
     };
-    // The server learns the scripts' texts.
+    // Loads the scripts into the server.
     await emitOrder(queue, 0);
     await until(() => events.some(({ type }) => type === 'completed'));
     const before = await scripts();

@@ -18,9 +18,9 @@ import { inStandingTime } from '../../support/standing-time.js';
 import { startConsumer } from './support/start-consumer.js';
 
 /**
- * Nest's own Kafka server without its broker: Kafka is in no package that the tests could install. Messages are given
- * to it as kafkajs gives them, in the shape that kafkajs' decoder makes; what it promises or refuses is what kafkajs
- * would commit, or fetch again.
+ * Nest's own Kafka server without a broker: no package that the tests can install contains Kafka. Messages are passed
+ * in as kafkajs passes them, in the shape of kafkajs' decoder. kafkajs commits the offset if the promise resolves, and
+ * fetches the message again if it rejects.
  */
 class ServerWithoutBroker extends ServerKafka {
   readonly sent: unknown[] = [];
@@ -30,7 +30,7 @@ class ServerWithoutBroker extends ServerKafka {
   }
 
   override async close(): Promise<void> {
-    // There is nothing that was opened.
+    // Nothing was opened.
   }
 
   override async sendMessage(message: object): Promise<[]> {
@@ -70,7 +70,7 @@ async function start(
   app.get(IdempotencyEvents).subscribe((event) => events.push(event), { replacesLog: true });
   let heartbeats = 0;
   let groupFailure: Error | undefined;
-  /** Settles as kafkajs' handler does: its offset is committed, or the message comes again. */
+  /** Settles like kafkajs' handler: commits the offset if it resolves, redelivers the message if it rejects. */
   const deliver = (offset: number, more: Partial<KafkaMessage> = {}, topic = 'orders.placed') =>
     server.handleMessage({
       topic,
@@ -99,7 +99,7 @@ async function start(
 }
 
 describe('a Kafka event', () => {
-  it('that is fetched again, after a rebalance say, is not handled again, and its offset is committed', async () => {
+  it('that is fetched again, for example after a rebalance, is not handled again, and its offset is committed', async () => {
     let runs = 0;
     const { deliver } = await start(() => {
       runs += 1;
@@ -110,7 +110,7 @@ describe('a Kafka event', () => {
     expect(runs).toBe(2);
   });
 
-  it('that was sent twice is known by its header', async () => {
+  it('that was sent twice is identified by its header', async () => {
     let runs = 0;
     const { deliver } = await start(() => {
       runs += 1;
@@ -121,7 +121,7 @@ describe('a Kafka event', () => {
     expect(runs).toBe(1);
   });
 
-  it('that fails is not committed, and handled when it is fetched again', async () => {
+  it('that fails is not committed, and is handled when it is fetched again', async () => {
     let runs = 0;
     const { deliver } = await start(() => {
       runs += 1;
@@ -132,7 +132,7 @@ describe('a Kafka event', () => {
     expect(runs).toBe(2);
   });
 
-  it('is held, with heartbeats, while the store is away or another consumer is at it', async () => {
+  it('is paused, with heartbeats, while the store is unavailable or another consumer handles it', async () => {
     const gate = new Gate();
     gate.close();
     let runs = 0;
@@ -155,7 +155,7 @@ describe('a Kafka event', () => {
     expect(runs).toBe(1);
   });
 
-  it('that cannot be handled for too long is not committed', async () => {
+  it('that stays blocked for longer than the maximum pause is not committed', async () => {
     const store = new FaultyStore(memoryStore());
     store.always(unavailable, 'begin');
     const { deliver } = await start(
@@ -178,7 +178,7 @@ describe('a Kafka event whose consumer loses its group', () => {
     process.off('unhandledRejection', note);
   });
 
-  it('after it was refused is over: nothing of it is left that could fail', async () => {
+  it('that was rejected leaves nothing behind that could fail later', async () => {
     const redeliveryDelayMs = 20;
     await inStandingTime(async ({ pass, flow }) => {
       const { deliver, heartbeats, loseGroup } = await start(() => undefined, {
@@ -187,7 +187,7 @@ describe('a Kafka event whose consumer loses its group', () => {
       });
       loseGroup();
       await flow(expect(deliver(1)).rejects.toBeDefined());
-      // A timer of the event's would come within that.
+      // A timer of the event would fire within this time.
       await pass(redeliveryDelayMs);
       await setImmediate();
       expect(heartbeats()).toBe(0);
@@ -195,7 +195,7 @@ describe('a Kafka event whose consumer loses its group', () => {
     });
   });
 
-  it('while it is held is refused, and fails nowhere else', async () => {
+  it('that is paused rejects, without an unhandled rejection', async () => {
     const store = new FaultyStore(memoryStore());
     store.always(unavailable, 'begin');
     const { deliver, loseGroup } = await start(() => undefined, { retryAfterMs: 20 }, store);
@@ -207,7 +207,7 @@ describe('a Kafka event whose consumer loses its group', () => {
 });
 
 describe('a Kafka request', () => {
-  it('is answered again from its record', async () => {
+  it('is answered from its record when it is retried', async () => {
     let runs = 0;
     const { deliver, server } = await start(({ id }) => {
       runs += 1;

@@ -13,8 +13,8 @@ import { useBroker } from './support/use-broker.js';
 const redis = useRedis();
 const { consumers, openQueue, openLimitedQueue } = useBroker();
 
-describe('a handler that talks to the broker by itself', () => {
-  it('may acknowledge its message: it is told once, and the channel lives on', async () => {
+describe('a handler that uses the channel itself', () => {
+  it('may acknowledge its message: the broker gets one ack, and the channel stays open', async () => {
     const { queue } = await openLimitedQueue();
     const handled: number[] = [];
     const controller = orders(({ channel, message, id }) => {
@@ -24,7 +24,7 @@ describe('a handler that talks to the broker by itself', () => {
     await consumers.start(queue, controller, { store: memoryStore() });
     for (const id of [1, 1, 2]) await emitOrder(queue, id);
     await queue.isEmpty();
-    // On a channel that the broker had closed, nothing would come any more.
+    // A channel that the broker had closed would deliver nothing more.
     await emitOrder(queue, 3);
     await until(() => handled.length === 3);
     expect(handled).toEqual([1, 2, 3]);
@@ -33,7 +33,7 @@ describe('a handler that talks to the broker by itself', () => {
   it.each([
     ['nack', (channel: Channel, message: object) => channel.nack(message, false, false)],
     ['reject', (channel: Channel, message: object) => channel.reject(message, false)],
-  ])('may put its message aside by %s: its return is no success then', async (_, refuse) => {
+  ])('may dead-letter its message with %s: returning is then not a success', async (_, refuse) => {
     const { queue, aside } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(({ channel, message }) => {
@@ -47,10 +47,10 @@ describe('a handler that talks to the broker by itself', () => {
     expect(events.map(({ type }) => type)).toEqual(['acquired', 'released']);
   });
 
-  it('may do so from anywhere, such as the timer that writes a batch', async () => {
+  it('may do so from any context, for example from the timer that writes a batch', async () => {
     const { queue, aside } = await openLimitedQueue();
     let refuse: () => void = () => undefined;
-    // Made outside of any message, as a batch's timer is.
+    // Created outside of any message, like the timer of a batch.
     const flush = setInterval(() => refuse(), 10);
     const controller = orders(
       ({ channel, message }) =>
@@ -68,7 +68,7 @@ describe('a handler that talks to the broker by itself', () => {
     expect(events.map(({ type }) => type)).toEqual(['acquired', 'released']);
   });
 
-  it('may ask for its message again, and gets it', async () => {
+  it('may requeue its message, and gets it again', async () => {
     const { queue } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(({ channel, message }) => {
@@ -99,27 +99,30 @@ describe('a handler that talks to the broker by itself', () => {
   it.each([
     ['ack(message, true)', (channel: Channel, message: object) => channel.ack(message, true)],
     ['ackAll()', (channel: Channel) => channel.ackAll()],
-  ])('is refused %s, for others’ outcomes may not be stored yet', async (_, acknowledge) => {
-    const { queue, aside } = await openLimitedQueue();
-    const errors: unknown[] = [];
-    const controller = orders(
-      ({ channel, message }) => {
-        try {
-          acknowledge(channel, message);
-        } catch (error) {
-          errors.push(error);
-          throw error;
-        }
-      },
-      { onFailure: 'dead-letter' },
-    );
-    await consumers.start(queue, controller, { store: memoryStore() });
-    await emitOrder(queue, 1);
-    await aside.holds(1);
-    expect(errors).toEqual([expect.objectContaining({ code: 'idempotency_options_invalid' })]);
-  });
+  ])(
+    'may not call %s, because outcomes of other messages may not be stored yet',
+    async (_, acknowledge) => {
+      const { queue, aside } = await openLimitedQueue();
+      const errors: unknown[] = [];
+      const controller = orders(
+        ({ channel, message }) => {
+          try {
+            acknowledge(channel, message);
+          } catch (error) {
+            errors.push(error);
+            throw error;
+          }
+        },
+        { onFailure: 'dead-letter' },
+      );
+      await consumers.start(queue, controller, { store: memoryStore() });
+      await emitOrder(queue, 1);
+      await aside.holds(1);
+      expect(errors).toEqual([expect.objectContaining({ code: 'idempotency_options_invalid' })]);
+    },
+  );
 
-  it('finds all else of its channel', async () => {
+  it('can use the other methods of its channel', async () => {
     const { queue } = await openLimitedQueue();
     const counts: number[] = [];
     const controller = orders(async ({ channel }) => {
@@ -133,7 +136,7 @@ describe('a handler that talks to the broker by itself', () => {
 });
 
 describe('an exception filter', () => {
-  it('has its say before the layer: what it tells the broker stands', async () => {
+  it('decides before the interceptor: its acknowledgement applies', async () => {
     const { queue, aside } = await openLimitedQueue();
     @Catch()
     class PutAside {
@@ -160,8 +163,8 @@ describe('an exception filter', () => {
   });
 });
 
-describe('a message that can never be handled', () => {
-  it('because it has no key fails with what to do, and is not lost', async () => {
+describe('a message that cannot be handled', () => {
+  it('because it has no key fails with a remedy, and is not lost', async () => {
     const { queue, aside } = await openLimitedQueue();
     const errors: unknown[] = [];
     @Catch()
@@ -188,7 +191,7 @@ describe('a message that can never be handled', () => {
     expect(String(errors[0])).toMatch(/messageId.*payloadKey.*required/s);
   });
 
-  it('without a key is handled unprotected, and acknowledged, where none is required', async () => {
+  it('because it has no key is handled unprotected, and acknowledged, with required: false', async () => {
     const { queue } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(() => (runs += 1), { required: false });
@@ -199,7 +202,7 @@ describe('a message that can never be handled', () => {
     expect(runs).toBe(2);
   });
 
-  it('because its id belongs to another message is put aside, and told of', async () => {
+  it('because its id belongs to another message is dead-lettered and reported', async () => {
     const { queue, aside } = await openLimitedQueue();
     const handled: number[] = [];
     const controller = orders(({ id }) => handled.push(id), {
@@ -216,8 +219,8 @@ describe('a message that can never be handled', () => {
   });
 });
 
-describe('an event that names a place for answers', () => {
-  it('is one all the same: when it fails it is given back, and not counted as answered', async () => {
+describe('an event with a "replyTo"', () => {
+  it('is still an event: when it fails it is requeued', async () => {
     const { queue } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(() => {
@@ -233,7 +236,7 @@ describe('an event that names a place for answers', () => {
 });
 
 describe('a shutdown', () => {
-  it('leaves to the next consumer what has not begun, and ends what has', async () => {
+  it('leaves unstarted messages to the next consumer, and finishes started ones', async () => {
     const queue = await openQueue();
     const handled: number[] = [];
     let release: () => void = () => undefined;
@@ -263,7 +266,7 @@ describe('a shutdown', () => {
   });
 });
 
-describe('the start is refused', () => {
+describe('the application does not start', () => {
   const started = async (controllers: Type[], transport: object = {}) => {
     const queue = await openQueue();
     return startConsumer(queue.transport(transport), {
@@ -272,14 +275,14 @@ describe('the start is refused', () => {
     });
   };
 
-  it('with "noAck": true, for the broker would forget a message when it is sent', async () => {
+  it('with "noAck": true, because the broker would forget a message as soon as it is sent', async () => {
     const controllers = [orders(() => undefined)];
     await expect(started(controllers, { noAck: true })).rejects.toThrow(/"noAck" to false/);
-    // Nest's own default.
+    // Nest's default.
     await expect(started(controllers, { noAck: undefined })).rejects.toThrow(/"noAck" to false/);
   });
 
-  it('where nothing says who consumes', async () => {
+  it('without the option "consumer"', async () => {
     const controllers = [orders(() => undefined, { consumer: undefined } as never)];
     await expect(started(controllers)).rejects.toMatchObject({
       code: 'idempotency_options_invalid',
@@ -287,7 +290,7 @@ describe('the start is refused', () => {
     });
   });
 
-  it('where two handlers of one event would share one acknowledgement', async () => {
+  it('with two handlers of one event, which would share one acknowledgement', async () => {
     @Controller()
     class Others {
       @EventPattern(['order.placed'])
@@ -300,7 +303,7 @@ describe('the start is refused', () => {
     );
   });
 
-  it('but not for handlers that are not protected, or that answer', async () => {
+  it('unless the handlers are unprotected or reply', async () => {
     @Controller()
     class Unprotected {
       @EventPattern(['order.placed'])

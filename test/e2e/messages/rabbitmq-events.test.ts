@@ -34,7 +34,7 @@ describe('an event', () => {
     expect(handled.sort()).toEqual([1, 2]);
   });
 
-  it('that failed twice and then succeeds has been run three times, and is acknowledged', async () => {
+  it('that fails twice and then succeeds runs three times, and is acknowledged', async () => {
     const queue = await openQueue();
     let runs = 0;
     const controller = orders(() => {
@@ -46,12 +46,12 @@ describe('an event', () => {
     await until(() => runs === 3);
     await queue.isEmpty();
     expect(runs).toBe(3);
-    // No attempt was taken for a crash: each had let go of its key before the next one came.
+    // No attempt counts as a takeover: each released its key before the redelivery.
     expect(events.filter(({ type }) => type === 'takeover')).toEqual([]);
     expect(events.filter(({ type }) => type === 'completed')).toHaveLength(1);
   });
 
-  it('that always fails is put aside by the broker after its limit', async () => {
+  it('that always fails is dead-lettered by the broker after its delivery limit', async () => {
     const { queue, aside } = await openLimitedQueue(3);
     let runs = 0;
     const controller = orders(() => {
@@ -66,9 +66,9 @@ describe('an event', () => {
   });
 
   it.each([
-    ['at once, where "onFailure" is so', 'dead-letter' as const],
-    ['where a function says so', () => 'dead-letter' as const],
-  ])('that fails is put aside %s', async (_, onFailure) => {
+    ['at once, when "onFailure" says so', 'dead-letter' as const],
+    ['when a function given as "onFailure" says so', () => 'dead-letter' as const],
+  ])('that fails is dead-lettered %s', async (_, onFailure) => {
     const { queue, aside } = await openLimitedQueue(10);
     let runs = 0;
     const controller = orders(
@@ -84,7 +84,7 @@ describe('an event', () => {
     expect(runs).toBe(1);
   });
 
-  it('whose failure is kept is put aside, and so is each of its copies', async () => {
+  it('whose failure is kept is dead-lettered, and so is each of its copies', async () => {
     const { queue, aside } = await openLimitedQueue(10);
     let runs = 0;
     const controller = orders(
@@ -101,7 +101,7 @@ describe('an event', () => {
     expect(runs).toBe(1);
   });
 
-  it('tells its handler about its attempt', async () => {
+  it('passes its attempt to the handler', async () => {
     const queue = await openQueue();
     const told: IdempotencyContext[] = [];
     @Controller()
@@ -122,7 +122,7 @@ describe('an event', () => {
 });
 
 describe('a copy of an event in progress', () => {
-  it('is kept until the first one is done, and acknowledged then without another redelivery', async () => {
+  it('is kept unacknowledged until the first one completes, and is then acknowledged without a redelivery', async () => {
     const queue = await openQueue();
     const gate = new Gate();
     gate.close();
@@ -162,7 +162,7 @@ describe('a copy of an event in progress', () => {
     expect(types.filter((type) => type === 'replayed')).toHaveLength(1);
   });
 
-  it('comes back no more than five times a second where it is handed back, and is not lost', async () => {
+  it('is redelivered at most five times a second when it is requeued, and is not lost', async () => {
     const queue = await openQueue();
     const gate = new Gate();
     gate.close();
@@ -170,7 +170,7 @@ describe('a copy of an event in progress', () => {
     const options: IdempotencyOptions = {
       consumer: queue.name,
       whenInProgress: 'reject',
-      // Less than the layer allows.
+      // Less than the library allows.
       retryAfterMs: 1,
     };
     const controller = orders(async () => {
@@ -185,14 +185,14 @@ describe('a copy of an event in progress', () => {
     const rejected = () => events.filter(({ type }) => type === 'rejected').length;
     await until(() => rejected() === 6);
     const seconds = (Date.now() - since) / 1_000;
-    // The first of them was no redelivery.
+    // The first rejection was not a redelivery.
     expect(seconds).toBeGreaterThanOrEqual((rejected() - 1) / 5);
     gate.open();
     await queue.isEmpty();
     expect(runs).toBe(1);
   });
 
-  it('is given back at once when its channel closes, and nobody goes on waiting for it', async () => {
+  it('is requeued at once when its channel closes, and stops waiting', async () => {
     const queue = await openQueue();
     const gate = new Gate();
     gate.close();
@@ -219,7 +219,7 @@ describe('a copy of an event in progress', () => {
   });
 });
 
-/** A consumer that counts its runs, and whose store may go away. */
+/** A consumer that counts its executions, on a store that can become unavailable. */
 async function onFaultyStore(queue: TestQueue, options: IdempotencyOptions) {
   const store = new FaultyStore(memoryStore());
   let runs = 0;
@@ -230,8 +230,8 @@ async function onFaultyStore(queue: TestQueue, options: IdempotencyOptions) {
   return { ...consumer, store, runs: () => runs };
 }
 
-describe('while the store is away', () => {
-  it('an event is neither handled nor acknowledged, and is handled once when the store is back', async () => {
+describe('while the store is unavailable', () => {
+  it('an event is neither handled nor acknowledged, and is handled once after the store has recovered', async () => {
     const queue = await openQueue();
     const { events, store, runs } = await onFaultyStore(queue, { retryAfterMs: 10 });
     for (let times = 0; times < 5; times += 1) store.next('begin', unavailable);
@@ -242,7 +242,7 @@ describe('while the store is away', () => {
     expect(runs()).toBe(1);
   });
 
-  it('the broker gets an event back, unharmed, once it has been kept too long', async () => {
+  it('the broker gets an event back after the maximum pause', async () => {
     const queue = await openQueue();
     const { app, events, store, runs } = await onFaultyStore(queue, {
       retryAfterMs: 400,
@@ -257,8 +257,8 @@ describe('while the store is away', () => {
   });
 });
 
-describe('when the store goes away before the outcome is stored', () => {
-  it('the broker keeps the event, which is acknowledged once it is stored, and not run again', async () => {
+describe('when the store becomes unavailable before the outcome is stored', () => {
+  it('the broker keeps the event, which is acknowledged once the outcome is stored, and does not run again', async () => {
     const queue = await openQueue();
     const { events, store, runs } = await onFaultyStore(queue, {
       saveTimeoutMs: 50,
@@ -294,7 +294,7 @@ describe('the same event', () => {
     expect(handled.sort()).toEqual(['billing-of-two', 'mailing-of-two']);
   });
 
-  it('of two tenants is handled for both', async () => {
+  it('of two tenants is handled for each', async () => {
     const queue = await openQueue();
     const handled: string[] = [];
     const tenantOf = (context: ExecutionContext) =>
@@ -311,7 +311,7 @@ describe('the same event', () => {
     expect(handled.sort()).toEqual(['a', 'b']);
   });
 
-  it('is not handled where the module’s scope cannot read it, for tenants could be mixed', async () => {
+  it("is not handled when the module's scope cannot read it, because tenants could be mixed", async () => {
     const { queue, aside } = await openLimitedQueue(1);
     let runs = 0;
     const errors: unknown[] = [];
@@ -337,7 +337,7 @@ describe('the same event', () => {
     expect(String(errors[0])).toMatch(/"scope" failed for a message .* a "scope" of its own/);
   });
 
-  it('is not handled where its tenant is missing, for it could be taken for another one’s', async () => {
+  it('is not handled when its tenant is missing, because it could share the record of another tenant', async () => {
     const { queue, aside } = await openLimitedQueue(1);
     const handled: number[] = [];
     const controller = orders(({ id }) => handled.push(id), {
@@ -350,7 +350,7 @@ describe('the same event', () => {
     expect(handled).toEqual([]);
   });
 
-  it('published anew, with another id and time, is known by its payload', async () => {
+  it('published again, with another id and time, is identified by its payload', async () => {
     const queue = await openQueue();
     let runs = 0;
     const controller = orders(

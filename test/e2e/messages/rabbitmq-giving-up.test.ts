@@ -14,7 +14,7 @@ import { useDrivenTime } from './support/use-driven-time.js';
 const { consumers, openQueue } = useBroker();
 const { now, pass } = useDrivenTime();
 
-/** Stands inside of the layer, and does not wait for as long as the handler takes the first time. */
+/** An interceptor inside @Idempotent() that times out before the handler ends, the first time. */
 function impatient(): NestInterceptor {
   let isFirst = true;
   return {
@@ -26,7 +26,7 @@ function impatient(): NestInterceptor {
   };
 }
 
-/** A handler that takes until its gate opens, and how often it was at it, also at the same time. */
+/** A handler that waits at its gate. It counts its executions, in total and at the same time. */
 class SlowWork {
   readonly gate = new Gate();
   runs = 0;
@@ -46,7 +46,7 @@ class SlowWork {
   }
 }
 
-/** Counts the deliveries that reach the layer. */
+/** Counts the deliveries that reach the interceptor. */
 function arrivals() {
   const counted = { count: 0 };
   const guard = {
@@ -58,8 +58,8 @@ function arrivals() {
   return { counted, guard };
 }
 
-describe('a handler that goes on after an interceptor inside of the layer has given up on it', () => {
-  it('is not run beside itself, and its success counts: each copy is acknowledged', async () => {
+describe('a handler that continues after an inner interceptor has timed out', () => {
+  it('does not run concurrently with itself, and its success counts: each copy is acknowledged', async () => {
     const queue = await openQueue();
     const work = new SlowWork();
     const { counted, guard } = arrivals();
@@ -70,7 +70,7 @@ describe('a handler that goes on after an interceptor inside of the layer has gi
       { configure: (app) => app.useGlobalGuards(guard) },
     );
     await emitOrder(queue, 1);
-    // It has come again, and waits.
+    // It is redelivered, and waits.
     await until(() => counted.count >= 2);
     await emitOrder(queue, 1);
     await until(() => counted.count >= 3);
@@ -84,7 +84,7 @@ describe('a handler that goes on after an interceptor inside of the layer has gi
     expect(types).not.toContain('released');
   });
 
-  it('and fails then is run again, and not before', async () => {
+  it('and then fails runs again, and not before', async () => {
     const queue = await openQueue();
     const work = new SlowWork();
     const { counted, guard } = arrivals();
@@ -118,7 +118,7 @@ describe('a handler that goes on after an interceptor inside of the layer has gi
     ]);
   });
 
-  it('answers nobody any more: who asks again is told that it is done, and not how', async () => {
+  it('no longer replies: a retry is rejected as completed, without the value', async () => {
     const queue = await openQueue();
     const work = new SlowWork();
     @Controller()
@@ -150,13 +150,13 @@ describe('a handler that goes on after an interceptor inside of the layer has gi
   });
 });
 
-/** Less than two of the connection's heartbeats, whose time passes with it. */
+/** Less than two heartbeats of the connection, whose timers are driven too. */
 const ENDING_MS = 2_000;
-/** The lease ends with the time that an attempt has: neither is over before the other. */
+/** The lease and the attempt expire at the same time. */
 const ENDING = { leaseMs: ENDING_MS, maxExecutionMs: ENDING_MS };
 
-describe('a message whose handler is not done when its time is over', () => {
-  it('is acknowledged then, where the handler had done so, and stops the queue no longer', async () => {
+describe('a message whose handler is still running at its deadline', () => {
+  it('is acknowledged then, if the handler had acknowledged it, and no longer blocks the queue', async () => {
     const queue = await openQueue();
     const runs: number[] = [];
     const controller = orders(({ id, channel, message }) => {
@@ -179,7 +179,7 @@ describe('a message whose handler is not done when its time is over', () => {
     expect(runs).toEqual([1, 2]);
   });
 
-  it('is kept for it, and not run beside it', async () => {
+  it('stays unacknowledged, and is not handled concurrently', async () => {
     const queue = await openQueue();
     const work = new SlowWork();
     const { counted, guard } = arrivals();
@@ -216,8 +216,8 @@ function firstNeverEnds(options: IdempotencyOptions) {
   return { controller, runs, gate };
 }
 
-describe('a handler that speaks late', () => {
-  it('that hands its message back after an interceptor has given up on it gets it again', async () => {
+describe('a handler that acknowledges late', () => {
+  it('and requeues its message after an interceptor has timed out gets it again', async () => {
     const queue = await openQueue();
     const gate = new Gate();
     gate.close();
@@ -250,7 +250,7 @@ describe('a handler that speaks late', () => {
     expect(runs).toBe(2);
   });
 
-  it('that acknowledges after its key was lost, and never ends, stops the queue no longer', async () => {
+  it('after its key was lost, and never ends, no longer blocks the queue', async () => {
     const queue = await openQueue();
     const { controller, runs, gate } = firstNeverEnds(ENDING);
     const { events } = await consumers.start(
@@ -270,7 +270,7 @@ describe('a handler that speaks late', () => {
   });
 
   // Acknowledged between the two losses of its key: 'expired' and 'max_execution'.
-  it('that acknowledges after its lease has run out, and never ends, stops the queue no longer', async () => {
+  it('after its lease has expired, and never ends, no longer blocks the queue', async () => {
     const queue = await openQueue();
     const store = new FaultyStore(memoryStore({ now }));
     store.always(unavailable, 'extend');

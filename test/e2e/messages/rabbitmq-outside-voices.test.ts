@@ -19,7 +19,7 @@ import { useBroker } from './support/use-broker.js';
 
 const { consumers, openQueue, openLimitedQueue } = useBroker();
 
-/** What was handled, and over which channels: on one that the broker has closed, nothing would come any more. */
+/** The handled messages and their channels. A channel that the broker has closed delivers nothing more. */
 class Handled {
   readonly ids: number[] = [];
   readonly channels = new Set<Channel>();
@@ -32,7 +32,7 @@ class Handled {
   }
 }
 
-/** Everything has been told once: what is told twice closes the channel, and brings back what was under way. */
+/** Every message was acknowledged once: a second acknowledgement closes the channel, and messages are redelivered. */
 async function isToldOnce(queue: TestQueue, handled: Handled): Promise<void> {
   const before = [...handled.ids];
   await queue.isEmpty();
@@ -44,7 +44,7 @@ async function isToldOnce(queue: TestQueue, handled: Handled): Promise<void> {
   expect(handled.again).toEqual([]);
 }
 
-/** Around the layer: whatever they take of the context, they take before it. */
+/** Outside the interceptor: they read the context before the interceptor does. */
 const AROUND: [string, (app: INestMicroservice) => unknown][] = [
   [
     'an interceptor, once the handler has returned',
@@ -67,7 +67,7 @@ const AROUND: [string, (app: INestMicroservice) => unknown][] = [
       }),
   ],
   [
-    'a guard, before the layer has the message',
+    'a guard, before the interceptor gets the message',
     (app) =>
       app.useGlobalGuards({
         canActivate: (context) => {
@@ -79,7 +79,7 @@ const AROUND: [string, (app: INestMicroservice) => unknown][] = [
   ],
 ];
 
-describe('a message is told of once, and the consumer lives on, where it is acknowledged', () => {
+describe('a message is acknowledged once, and its consumer continues, when it is acknowledged', () => {
   it.each(AROUND)('by %s', async (_, configure) => {
     const queue = await openQueue();
     const handled = new Handled();
@@ -90,7 +90,7 @@ describe('a message is told of once, and the consumer lives on, where it is ackn
     await isToldOnce(queue, handled);
   });
 
-  it('by the handler of another one, with which it is a batch', async () => {
+  it('by the handler of another message of its batch', async () => {
     const queue = await openQueue();
     const handled = new Handled();
     const gate = new Gate();
@@ -134,8 +134,8 @@ describe('a message is told of once, and the consumer lives on, where it is ackn
   });
 });
 
-describe('a message that an interceptor around the layer wants put aside', () => {
-  it('because it failed is put aside, and not given back', async () => {
+describe('a message that an outer interceptor dead-letters', () => {
+  it('because it failed is dead-lettered, and not requeued', async () => {
     const { queue, aside } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(() => {
@@ -160,8 +160,8 @@ describe('a message that an interceptor around the layer wants put aside', () =>
   });
 });
 
-describe('a handler that hands its message back', () => {
-  it('gets it again, though every outcome is kept: this is none', async () => {
+describe('a handler that requeues its message', () => {
+  it('gets it again although every outcome is kept, because this is not an outcome', async () => {
     const { queue, aside } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(
@@ -186,7 +186,7 @@ describe('a handler that hands its message back', () => {
   });
 });
 
-/** Nobody has to talk to the broker at once: it may look something up first. */
+/** A filter may do something asynchronous before it acknowledges. */
 function filterThat(tell: (delivered: Delivered) => unknown) {
   let catches = 0;
   @Catch()
@@ -203,7 +203,7 @@ function filterThat(tell: (delivered: Delivered) => unknown) {
 const requeue = ({ channel, message }: Delivered) => channel.nack(message, false, true);
 
 describe('an exception filter', () => {
-  it('that takes its time is heard all the same, once the message has come again', async () => {
+  it('that acknowledges late takes effect after the message was redelivered', async () => {
     const { queue, aside } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(
@@ -211,7 +211,7 @@ describe('an exception filter', () => {
         runs += 1;
         throw new Error('planned');
       },
-      // Were it not heard, the message would be kept for as long.
+      // Without the filter's acknowledgement the message would be kept for this long.
       { redeliveryDelayMs: 60_000 },
     );
     const { filter } = filterThat(async ({ channel, message }) => {
@@ -229,7 +229,7 @@ describe('an exception filter', () => {
     expect(runs).toBe(2);
   });
 
-  it('that gives back what a timeout has given up on makes no failure of its success', async () => {
+  it('that requeues a message after a timeout does not turn its success into a failure', async () => {
     const queue = await openQueue();
     const gate = new Gate();
     gate.close();
@@ -258,7 +258,7 @@ describe('an exception filter', () => {
     expect(events.map(({ type }) => type)).toEqual(['acquired', 'completed']);
   });
 
-  it('that gives back what has succeeded does not make it go round in circles', async () => {
+  it('that requeues a completed message does not make it loop', async () => {
     const queue = await openQueue();
     let runs = 0;
     const controller = orders(() => {
@@ -287,8 +287,8 @@ describe('an exception filter', () => {
   });
 });
 
-describe('a message for a handler that answers, and to which Nest answers nothing', () => {
-  it('is an event, though it names a place for answers: it comes again when it fails', async () => {
+describe('a message for a handler of requests, to which Nest does not reply', () => {
+  it('is an event even with a "replyTo": it is redelivered when it fails', async () => {
     const queue = await openQueue();
     let runs = 0;
     @Controller()
@@ -301,7 +301,7 @@ describe('a message for a handler that answers, and to which Nest answers nothin
       }
     }
     await consumers.start(queue, Prices, { store: memoryStore() });
-    // What other frameworks set for every message: Nest counts those as requests that have an "id" in their content.
+    // Other frameworks set these for every message. Nest counts messages with an "id" in their content as requests.
     const answers = { replyTo: 'nobody', correlationId: 'c1' };
     await queue.emit('order.price', { id: 1 }, { messageId: 'm1', ...answers });
     await until(() => runs === 3);

@@ -54,7 +54,7 @@ async function asking(
   const failing = (id: string, price?: unknown) =>
     ask(id, price).then(
       (values) => {
-        throw new Error(`it answered ${values.length} values`);
+        throw new Error(`it replied with ${values.length} values`);
       },
       (error: unknown) => error,
     );
@@ -72,13 +72,13 @@ describe('a request', () => {
       () => of(1, 'two', { three: 3 }, null),
       [1, 'two', { three: 3 }, null],
     ],
-    ['an Observable without any', () => EMPTY, []],
+    ['an Observable without emissions', () => EMPTY, []],
     // As Nest's own client reads it from the wire.
     ['a Buffer', () => Buffer.from([1, 2, 255]), [{ type: 'Buffer', data: [1, 2, 255] }]],
   ];
 
   it.each(answers)(
-    'that was answered by %s is answered by the same again',
+    'that was answered with %s gets the same reply on a retry',
     async (_, answer, expected) => {
       const { ask, queue, runs } = await asking(answer);
       const first = await ask('m1');
@@ -89,7 +89,7 @@ describe('a request', () => {
     },
   );
 
-  it('whose handler failed is told so, and may be repeated at once', async () => {
+  it('whose handler failed gets the error, and may be retried at once', async () => {
     let runs = 0;
     const { ask, failing, queue } = await asking((): unknown => {
       runs += 1;
@@ -109,14 +109,14 @@ describe('a request', () => {
       },
     ],
     ['emitted', (): Observable<never> => throwError(() => new RpcException({ code: 'SOLD_OUT' }))],
-  ])('whose kept RpcException was %s gets the same again', async (_, answer) => {
+  ])('whose kept RpcException was %s gets the same one on a retry', async (_, answer) => {
     const { failing, runs } = await asking(answer, { keep: () => true });
     expect(await failing('m1')).toEqual({ code: 'SOLD_OUT' });
     expect(await failing('m1')).toEqual({ code: 'SOLD_OUT' });
     expect(runs()).toBe(1);
   });
 
-  it('for something else under the same key is refused with a stable code', async () => {
+  it('with another payload under the same key is rejected with a stable code', async () => {
     const { ask, failing, runs, queue } = await asking(() => 'done');
     await ask('m1', { amount: 1 });
     expect(await failing('m1', { amount: 2 })).toEqual({
@@ -128,7 +128,7 @@ describe('a request', () => {
     await queue.isEmpty();
   });
 
-  it('while the store is away is told when to come back, and not kept waiting', async () => {
+  it('while the store is unavailable is rejected with the time to retry after', async () => {
     const { ask, failing, store, queue, runs } = await asking(() => 'done', { retryAfterMs: 250 });
     store.next('begin', unavailable);
     expect(await failing('m1')).toMatchObject({
@@ -140,7 +140,7 @@ describe('a request', () => {
     await queue.isEmpty();
   });
 
-  it('that is repeated while it is in progress gets the first answer', async () => {
+  it('that is retried while it is in progress gets the first reply', async () => {
     let answer: (value: string) => void = () => undefined;
     const { ask, runs, events } = await asking(
       () =>
@@ -156,7 +156,7 @@ describe('a request', () => {
     expect(events.filter(({ type }) => type === 'replayed')).toHaveLength(1);
   });
 
-  it('whose value was not kept is told so', async () => {
+  it('whose value was not kept says so', async () => {
     const { ask, failing } = await asking(() => 'done', { storeBody: false });
     expect(await ask('m1')).toEqual(['done']);
     expect(await failing('m1')).toMatchObject({ code: 'idempotency_response_not_kept' });

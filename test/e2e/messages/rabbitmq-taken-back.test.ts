@@ -12,7 +12,7 @@ import { useBroker } from './support/use-broker.js';
 const redis = useRedis();
 const { consumers, openQueue, openRelay } = useBroker();
 
-/** A controller that notes of each run whether its message had been delivered before; held at a gate. */
+/** A controller that records for each execution whether its message was redelivered; it waits at a gate. */
 function noting(options: IdempotencyOptions = {}) {
   const gate = new Gate();
   const runs: boolean[] = [];
@@ -32,8 +32,8 @@ function closedGate(): Gate {
 describe('a message whose outcome', () => {
   it.each([
     ['is on its way to Redis', heldRequest, 'in_progress'],
-    ['is stored, and not confirmed,', heldReply, 'completed'],
-  ])('%s stays with the broker, which sends it again', async (_, held, state) => {
+    ['is stored but not confirmed', heldReply, 'completed'],
+  ])('%s stays with the broker, which redelivers it', async (_, held, state) => {
     const queue = await openQueue();
     const { log, cut, connection } = await openRelay();
     const store = new FaultyStore(redisStore({ url: redis.url }));
@@ -54,7 +54,7 @@ describe('a message whose outcome', () => {
     await until(() => store.sentOf('complete').length === 1);
     expect(await queue.depth()).toMatchObject({ ready: 0, unacked: 1 });
     expect((await record())?.state).toBe(state);
-    // Nothing was said of it: where the consumer dies now, it comes again.
+    // It is unacknowledged: if its consumer dies now, it is redelivered.
     cut();
     await until(() => log.deliveries.length === 1);
     expect(log.deliveries).toEqual([expect.objectContaining({ key: 'm1', end: 'returned' })]);
@@ -70,8 +70,8 @@ describe('a message whose outcome', () => {
   });
 });
 
-describe('a delivery that the broker has taken back is not handled any more', () => {
-  it('where it waited for a copy in progress that failed', async () => {
+describe('a delivery that the broker has requeued is not handled', () => {
+  it('after waiting for a copy in progress that failed', async () => {
     const queue = await openQueue();
     const { log, cut, connection } = await openRelay();
     const store = () => redisStore({ url: redis.url });
@@ -91,21 +91,21 @@ describe('a delivery that the broker has taken back is not handled any more', ()
     await until(() => fails === 1);
     const second = await consumers.start(queue, controller, { store: store() }, { connection });
     await emitOrder(queue, 1);
-    // What it holds waits for the other one, which takes no more messages.
+    // Its message waits for the other consumer, which takes no more messages.
     await until(() => log.unacknowledged === 1);
     const closed = first.app.close();
     cut();
     await until(() => log.closes.length === 1);
     failure.open();
     await closed;
-    // It is back with its broker, and comes by another channel.
+    // The broker has requeued it, and delivers it on another channel.
     await until(() => log.delivered >= 3);
     await queue.isEmpty();
     expect(runs).toEqual([true]);
     expect(second.events.filter(({ type }) => type === 'acquired')).toHaveLength(1);
   });
 
-  it('where it waited for the store to come back', async () => {
+  it('after waiting for the store to recover', async () => {
     const queue = await openQueue();
     const { log, cut, connection } = await openRelay();
     const store = new FaultyStore(memoryStore());

@@ -124,19 +124,19 @@ describe('a serializer by class', () => {
 
   it.each<[string, Type, object[]]>([
     ['on the class', OutsideByClass, []],
-    ['below it on the method', OutsideByMethod, []],
+    ['below @Idempotent() on the method', OutsideByMethod, []],
     ['for the application', Plain, [{ provide: APP_INTERCEPTOR, useClass: OwnSerializer }]],
     ['for each request', Plain, [{ provide: APP_INTERCEPTOR, useClass: RequestsSerializer }]],
-  ])('outside of the layer, %s, stops the start', async (_, controller, providers) => {
+  ])('outside @Idempotent(), %s, prevents the start', async (_, controller, providers) => {
     await expect(start(controller, providers)).rejects.toMatchObject(REFUSED);
   });
 
-  it('outside of the layer, for the microservice by useGlobalInterceptors(), stops the start', async () => {
+  it('outside @Idempotent(), for the microservice by useGlobalInterceptors(), prevents the start', async () => {
     const started = start(Plain, [], (own) => own.useGlobalInterceptors(serializerOf(own)));
     await expect(started).rejects.toMatchObject(REFUSED);
   });
 
-  it('inside of the layer hides what it is to hide, the first time and the second', async () => {
+  it('inside @Idempotent() excludes its members, from the first reply and from the replay', async () => {
     const client = await start(Inside);
     const ask = () => lastValueFrom(client.send('account', {}));
     expect(await ask()).toEqual({ name: 'alice' });
@@ -145,7 +145,7 @@ describe('a serializer by class', () => {
   });
 });
 
-describe('a serializer by class of a hybrid application, whose microservices may have it, too', () => {
+describe('a serializer by class of a hybrid application, which its microservices may inherit', () => {
   const startHybrid = async (
     controller: Type,
     providers: Type[],
@@ -180,11 +180,11 @@ describe('a serializer by class of a hybrid application, whose microservices may
   it.each<[string, Type[], (own: INestApplication) => unknown]>([
     ['as a provider', [appInterceptor], () => undefined],
     ['by useGlobalInterceptors()', [], (own) => own.useGlobalInterceptors(serializerOf(own))],
-  ])('stops the start, given %s', async (_, providers, configure) => {
+  ])('prevents the start, given %s', async (_, providers, configure) => {
     await expect(startHybrid(Plain, providers, configure)).rejects.toMatchObject(REFUSED);
   });
 
-  it('hides what it is to hide where it stands on the method, too', async () => {
+  it('excludes its members when it is on the method too', async () => {
     const configure = (own: INestApplication) => own.useGlobalInterceptors(serializerOf(own));
     expect(await startHybrid(Inside, [], configure)).toEqual({ name: 'alice' });
   });

@@ -7,7 +7,7 @@ import { useBroker } from './support/use-broker.js';
 
 const { consumers, openLimitedQueue } = useBroker();
 
-/** One handler of two events, and the patterns of those that it got. */
+/** One handler of two events, and the patterns of the events that it has handled. */
 function handlerOfBoth(options: IdempotencyOptions): { controller: Type; handled: string[] } {
   const handled: string[] = [];
   @Controller()
@@ -27,7 +27,7 @@ describe('another event with the same payload', () => {
   it.each<[string, Parameters<typeof payloadKey>[0]]>([
     ['all of it', {}],
     ['a member', { include: ['order.id'] }],
-  ])('is another message where its key is made of %s', async (_, selection) => {
+  ])('is another message when its key is made of %s', async (_, selection) => {
     const { queue, aside } = await openLimitedQueue();
     const { controller, handled } = handlerOfBoth({ key: payloadKey(selection) });
     await consumers.start(queue, controller, { store: memoryStore() });
@@ -40,11 +40,11 @@ describe('another event with the same payload', () => {
   });
 
   it.each<[string, IdempotencyOptions]>([
-    ['all of the payload', {}],
+    ['the whole payload', {}],
     ['a part of the payload', { fingerprint: { exclude: ['sentAt'] } }],
-    ['the payload’s bytes', { fingerprint: 'bytes' }],
+    ['the bytes of the payload', { fingerprint: 'bytes' }],
   ])(
-    'under the same key is put aside as a mismatch, and not taken for a copy, where %s is compared',
+    'under the same key is dead-lettered as a mismatch, and not treated as a duplicate, when %s is compared',
     async (_, options) => {
       const { queue, aside } = await openLimitedQueue();
       const { controller, handled } = handlerOfBoth({ key: payloadField('order.id'), ...options });
@@ -62,7 +62,7 @@ describe('another event with the same payload', () => {
     },
   );
 
-  it('that is nothing but a text is another message, too', async () => {
+  it('that is a plain string is another message, too', async () => {
     const { queue } = await openLimitedQueue();
     const { controller, handled } = handlerOfBoth({ key: payloadKey() });
     await consumers.start(queue, controller, { store: memoryStore() });

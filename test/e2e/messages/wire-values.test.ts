@@ -23,7 +23,7 @@ afterEach(async () => {
   await app?.close();
 });
 
-/** What a handler's own exception filter gets to see. */
+/** Records what a handler's own exception filter receives. */
 @Catch()
 class Noting {
   readonly errors: unknown[] = [];
@@ -77,7 +77,7 @@ async function start(
 }
 
 describe('a reply', () => {
-  it('that holds a Date has its text, as on the wire, the first time and the second', async () => {
+  it('with a Date has its string, as on the wire, in the first reply and in the replay', async () => {
     const at = new Date('2026-01-02T03:04:05.678Z');
     const { ask, runs } = await start(() => ({ at, all: [at] }));
     const text = '2026-01-02T03:04:05.678Z';
@@ -91,7 +91,7 @@ describe('a reply', () => {
     ['a Map', () => new Map([[1, 2]])],
     ['undefined in an array', () => [undefined]],
   ])(
-    'that holds %s, which would be lost, is refused with a stable code, and what was done is not done again',
+    'with %s, which would be lost, is rejected with a stable code, and the operation does not run again',
     async (_, answer) => {
       const { ask, runs } = await start(answer);
       await expect(ask()).rejects.toEqual({
@@ -105,13 +105,13 @@ describe('a reply', () => {
   );
 });
 
-/** Revives what came as a text, as a transport of somebody's own may do. */
+/** Revives a string, as a custom deserializer may do. */
 const reviving = {
   deserialize: (value: IncomingRequest) => ({ ...value, data: { id: 1n } }),
 };
 
 describe('a message that cannot be compared', () => {
-  it('is refused with whose it is and which option leaves it out', async () => {
+  it('is rejected with the name of its handler and the option that excludes a member', async () => {
     const { ask, runs } = await start(() => 'done', {}, { deserializer: reviving });
     await expect(ask()).rejects.toEqual({
       status: 'error',
@@ -122,9 +122,9 @@ describe('a message that cannot be compared', () => {
   });
 
   it.each<[string, IdempotencyOptions]>([
-    ['without what is in the way', { fingerprint: { exclude: ['id'] } }],
+    ['without the member that cannot be compared', { fingerprint: { exclude: ['id'] } }],
     ['not at all', { fingerprint: false }],
-  ])('is handled once where it is compared %s', async (_, options) => {
+  ])('is handled once when it is compared %s', async (_, options) => {
     const { ask, runs } = await start(() => 'done', options, { deserializer: reviving });
     expect(await ask()).toBe('done');
     expect(await ask()).toBe('done');
@@ -133,7 +133,7 @@ describe('a message that cannot be compared', () => {
 });
 
 describe('an event without a key', () => {
-  it('is refused in words that are true of an event: it was no request', async () => {
+  it('is rejected with a message that does not call it a request', async () => {
     const filter = new Noting();
     const { emit, runs } = await start(() => undefined, {}, { filter });
     await emit();

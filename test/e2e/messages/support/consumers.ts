@@ -8,13 +8,13 @@ import {
 import { startConsumer, type StartConsumerOptions } from './start-consumer.js';
 import type { TestQueue } from './test-queue.js';
 
-/** A consumer of a test, and what its library told of. */
+/** A consumer of a test, and the events that its library emitted. */
 export interface Consumer {
   readonly app: INestMicroservice;
   readonly events: readonly IdempotencyEvent[];
 }
 
-/** The queues and consumers of one test, which are closed after it, consumers first. */
+/** The queues and consumers of one test. They are closed after it, consumers first. */
 export class Consumers {
   private apps: INestMicroservice[] = [];
   private queues: TestQueue[] = [];
@@ -26,7 +26,7 @@ export class Consumers {
     more: Omit<StartConsumerOptions, 'controllers' | 'options'> & {
       readonly prefetch?: number;
       readonly noAck?: boolean;
-      /** How it reaches the broker, where that is not the straight way. */
+      /** The connection to the broker, if it is not the direct one. */
       readonly connection?: Pick<NonNullable<RmqOptions['options']>, 'urls' | 'socketOptions'>;
     } = {},
   ): Promise<Consumer> {

@@ -9,7 +9,7 @@ import { Ctx, EventPattern, Payload, type RmqContext } from '@nestjs/microservic
 import { Idempotent, type IdempotencyOptions } from 'nestjs-idempotency';
 import type { TestQueue } from './test-queue.js';
 
-/** The part of amqplib's channel that an application talks to. */
+/** The part of amqplib's channel that applications use. */
 export interface Channel {
   ack(message: object, allUpTo?: boolean): void;
   ackAll(): void;
@@ -18,10 +18,10 @@ export interface Channel {
   checkQueue(queue: string): Promise<{ messageCount: number }>;
 }
 
-/** What a handler, or whoever stands around it, gets of one delivery. */
+/** What a handler, an interceptor, a guard or a filter gets of one delivery. */
 export interface Delivered {
   readonly id: number;
-  /** Whose order it is, where it says so. */
+  /** The tenant of the order, if it has one. */
   readonly tenant: string | undefined;
   readonly channel: Channel;
   readonly message: { readonly fields: { readonly redelivered: boolean } };
@@ -32,18 +32,18 @@ interface Order {
   readonly tenant?: string;
 }
 
-/** Publishes an order under a message id that is made of its own: the same order is the same message. */
+/** Publishes an order with a message id that is derived from its own id: the same order is the same message. */
 export function emitOrder(queue: TestQueue, id: number): Promise<void> {
   return queue.emit('order.placed', { id }, { messageId: `m${id}` });
 }
 
-/** Of a RabbitMQ message, wherever Nest hands out a context. */
+/** The delivery of a RabbitMQ message, from any context of Nest. */
 export function deliveredIn(context: ArgumentsHost): Delivered {
   const rpc = context.switchToRpc();
   return delivered(rpc.getContext<RmqContext>(), rpc.getData<Order>());
 }
 
-/** A controller that handles `order.placed` by `handle`; `inner` stands between it and the layer. */
+/** A controller that handles `order.placed` with `handle`; `inner` runs inside @Idempotent(). */
 export function orders(
   handle: (delivered: Delivered) => unknown,
   options: IdempotencyOptions = {},

@@ -8,14 +8,14 @@ export interface StartConsumerOptions {
   readonly providers?: Type[];
   /** The module's options. */
   readonly options: IdempotencyModuleOptions;
-  /** Adds what an application adds: pipes, filters, interceptors. */
+  /** Adds the pipes, filters and interceptors of an application. */
   readonly configure?: (app: INestMicroservice) => unknown;
 }
 
 @Module({})
 class ConsumerModule {}
 
-/** A microservice that listens. */
+/** A listening microservice. */
 export async function startConsumer(
   transport: MicroserviceOptions,
   { controllers, providers = [], options, configure }: StartConsumerOptions,

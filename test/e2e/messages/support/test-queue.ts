@@ -5,7 +5,7 @@ import { until } from '../../../integration/redis/support/until.js';
 import { queueDepth, queueLength, type QueueDepth } from '../../../support/rabbitmq-queues.js';
 import type { UsedRabbitMq } from '../../../support/use-rabbitmq.js';
 
-/** A queue of one test, and what it takes to fill and to look into it. */
+/** The queue of one test, with methods to fill and to inspect it. */
 export class TestQueue {
   private constructor(
     private readonly broker: UsedRabbitMq,
@@ -15,7 +15,7 @@ export class TestQueue {
     private readonly settings: Options.AssertQueue,
   ) {}
 
-  /** @param settings - of the queue; a classic, durable one without them. */
+  /** @param settings - of the queue; by default it is classic and durable. */
   static async open(broker: UsedRabbitMq, settings: Options.AssertQueue = {}): Promise<TestQueue> {
     const connection = await connect(broker.url);
     const channel = await connection.createConfirmChannel();
@@ -25,7 +25,7 @@ export class TestQueue {
     return new TestQueue(broker, name, connection, channel, durable);
   }
 
-  /** A quorum queue that puts a message aside into `aside` once it has come back `limit` times. */
+  /** A quorum queue that dead-letters a message into `aside` after `limit` redeliveries. */
   static limited(broker: UsedRabbitMq, aside: TestQueue, limit: number): Promise<TestQueue> {
     return TestQueue.open(broker, {
       arguments: {
@@ -37,7 +37,7 @@ export class TestQueue {
     });
   }
 
-  /** What Nest needs to consume from it. */
+  /** The options of Nest's transport that consumes from it. */
   transport(options: RmqOptions['options'] = {}): RmqOptions {
     return {
       transport: Transport.RMQ,
@@ -51,19 +51,19 @@ export class TestQueue {
     };
   }
 
-  /** Publishes an event as Nest's client does, and waits until the broker has it. */
+  /** Publishes an event as Nest's client does, and waits for the broker's confirmation. */
   async emit(pattern: string, data: unknown, options: Options.Publish = {}): Promise<void> {
     const content = Buffer.from(JSON.stringify({ pattern, data }));
     this.channel.sendToQueue(this.name, content, { persistent: true, ...options });
     await this.channel.waitForConfirms();
   }
 
-  /** Waits until it holds `count` messages that nobody has. */
+  /** Waits until it holds `count` messages that are ready. */
   holds(count: number): Promise<void> {
     return until(async () => (await queueLength(this.broker.url, this.name)).ready === count);
   }
 
-  /** Waits until somebody consumes from it. */
+  /** Waits until it has a consumer. */
   isConsumed(): Promise<void> {
     return until(async () => (await queueLength(this.broker.url, this.name)).consumers > 0);
   }

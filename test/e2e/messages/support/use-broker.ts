@@ -5,24 +5,24 @@ import { WireLog } from '../../../lab/faults/messages/wire/wire-log.js';
 import { Consumers } from './consumers.js';
 import { TestQueue } from './test-queue.js';
 
-/** The shared RabbitMQ. What a test opens on it is closed after that test, consumers first. */
+/** The shared RabbitMQ. What a test opens on it is closed after the test, consumers first. */
 export interface UsedBroker {
   readonly consumers: Consumers;
   readonly openQueue: () => Promise<TestQueue>;
-  /** A way to the broker that can be cut, for one consumer, which takes it again after a second. */
+  /** A connection to the broker for one consumer. It can be cut, and is opened again after a second. */
   readonly openRelay: () => Promise<UsedRelay>;
   /**
-   * @param limit - how often a message of `queue` comes back before it is put aside into `aside`.
+   * @param limit - how often a message of `queue` is redelivered before it is dead-lettered into `aside`.
    * @defaultValue 5
    */
   readonly openLimitedQueue: (limit?: number) => Promise<{ queue: TestQueue; aside: TestQueue }>;
 }
 
 export interface UsedRelay {
-  /** What passes on it. */
+  /** The frames that pass through it. */
   readonly log: WireLog;
   readonly cut: () => void;
-  /** Of a consumer. */
+  /** The options of a consumer that connects through it. */
   readonly connection: {
     readonly urls: string[];
     readonly socketOptions: { readonly reconnectTimeInSeconds: number };

@@ -1,15 +1,15 @@
 import { afterEach, beforeEach, jest } from '@jest/globals';
 import { driveTimers } from '../../../support/standing-time.js';
 
-/** Time that passes when a test says so. */
+/** Time that passes only when a test advances it. */
 export interface DrivenTime {
-  /** For a memory store. */
+  /** The clock of a memory store. */
   readonly now: () => number;
-  /** As if everybody had stood still for so long. */
+  /** Advances timers and clock together. */
   readonly pass: (ms: number) => Promise<void>;
 }
 
-/** From before each test of this file: of the timers of this process, and of the stores that get its `now`. */
+/** Drives the timers of this process, and the stores that get its `now`, from before each test of this file. */
 export function useDrivenTime(): DrivenTime {
   let passedMs = 0;
   beforeEach(() => driveTimers(true));
