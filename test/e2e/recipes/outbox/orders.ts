@@ -14,7 +14,7 @@ export interface Order {
 
 @Injectable()
 export class Orders {
-  /** Commits three rows together, or none: the order, the message that tells of it, and the record. */
+  /** Commits three rows together, or none: the order, its outbox message, and the record. */
   @Idempotent({
     operation: 'orders.place',
     key: ({ id }: Order) => id,
@@ -24,7 +24,7 @@ export class Orders {
   async place({ id, amount }: Order): Promise<{ placed: string }> {
     const transaction = requireIdempotencyTransaction<PgTransaction<Pool>>();
     await transaction.query('INSERT INTO orders (id, amount) VALUES ($1, $2)', [id, amount]);
-    // The same on every attempt, and on every publication: consumers know the message by it.
+    // The same for every attempt and every publication: consumers use it as the key.
     const messageId = requireIdempotencyContext().downstreamKey('orders.placed');
     await transaction.query('INSERT INTO outbox (message_id, topic, payload) VALUES ($1, $2, $3)', [
       messageId,

@@ -1,7 +1,7 @@
 import type { Pool } from 'pg';
 
 export interface OutboxMessage {
-  /** What its consumers take for the key. */
+  /** The key of its consumers. */
   readonly id: string;
   readonly topic: string;
   readonly payload: unknown;
@@ -10,10 +10,10 @@ export interface OutboxMessage {
 /** Resolves when the broker has confirmed the message. */
 export type Publish = (message: OutboxMessage) => Promise<void>;
 
-/** A connection that is lost shows at its next query. Its event would end the process if nobody listened to it. */
+/** A lost connection fails its next query. Without a listener, its 'error' event would end the process. */
 const ignore = () => undefined;
 
-/** Publishes what is in the outbox, at least once: a message that was published and not deleted is published again. */
+/** Publishes the messages of the outbox at least once: one that was published but not deleted is published again. */
 export class OutboxRelay {
   constructor(
     private readonly pool: Pool,
@@ -21,10 +21,10 @@ export class OutboxRelay {
   ) {}
 
   /**
-   * Publishes one batch, in the order of the outbox. Any number of processes may do so at the same time: each takes rows
-   * that no other one has, and what a process leaves behind comes free with its connection.
+   * Publishes one batch, in the order of the outbox. Processes may do so concurrently: each skips the rows that
+   * another one has locked, and PostgreSQL unlocks the rows of a lost connection.
    *
-   * @returns how many messages it has published; 0: there is nothing to do for now.
+   * @returns the number of published messages; 0 if the outbox is empty or locked.
    */
   async relay(batchSize = 100): Promise<number> {
     const client = await this.pool.connect();

@@ -1,4 +1,4 @@
-/** Its rows are committed with what they tell of, and deleted when they are published. */
+/** Rows are committed with the change that they announce, and deleted when they are published. */
 export const CREATE_OUTBOX = `
   CREATE TABLE outbox (
     position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

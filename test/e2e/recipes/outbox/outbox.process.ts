@@ -1,4 +1,4 @@
-/** Places an order and relays the outbox, and stops where it is told to. */
+/** Places an order and relays the outbox. Stops where its settings say. */
 import 'reflect-metadata';
 import { appendFileSync } from 'node:fs';
 import { Module } from '@nestjs/common';

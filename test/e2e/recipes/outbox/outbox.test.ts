@@ -21,7 +21,7 @@ import { OutboxRelay, type OutboxMessage, type Publish } from './outbox-relay.js
 import { CREATE_OUTBOX } from './outbox-table.js';
 import { MODULE_OPTIONS, type ProcessSettings } from './process-settings.js';
 
-/** Another service, which has the messages from the broker. */
+/** Another service, which consumes the messages. */
 @Injectable()
 class Invoices {
   readonly created: unknown[] = [];
@@ -73,7 +73,7 @@ async function kill(child: ChildProcess): Promise<void> {
   await ended;
 }
 
-/** A process of outbox.process.ts. */
+/** A process that runs outbox.process.ts. */
 function launch(settings: Pick<ProcessSettings, 'order' | 'stopsAt'>): ChildProcess {
   const script = fileURLToPath(new URL('outbox.process.ts', import.meta.url));
   const child = spawn(process.execPath, [...typescriptNodeOptions, script], {
@@ -101,10 +101,10 @@ const publish: Publish = async (message) => {
   return Promise.resolve();
 };
 
-/** Publishes all that is left, and hands all that was published to its consumer. */
+/** Publishes the rest of the outbox, and passes all published messages to their consumer. */
 async function relayAndConsume(): Promise<void> {
   const relay = new OutboxRelay(pool, publish);
-  // What a killed process held comes free when the server has noticed.
+  // The rows of a killed process are unlocked when the server notices its end.
   await until(async () => (await relay.relay()) === 0 && (await rows('outbox')) === 0);
   for (const message of published()) await app.nest.get(Invoices).create(message);
 }
@@ -118,7 +118,7 @@ async function rows(table: 'outbox' | 'orders', where = 'true'): Promise<number>
 
 const placedTimes = ({ id }: { id: string }) => rows('orders', `id = '${id}'`);
 
-describe('an order, the message that tells of it, and their record', () => {
+describe('an order, its outbox message, and their record', () => {
   it('are committed together, once, and the message is published', async () => {
     const order = newOrder();
     expect(await place(order)).toEqual({ placed: order.id });
@@ -162,7 +162,7 @@ describe('a message whose relay is killed', () => {
       const child = launch({ order, stopsAt });
       await once(child.stdout!, 'data');
       expect(await placedTimes(order)).toBe(1);
-      // Held by the process that is at it: no other publishes it meanwhile.
+      // Locked by the running process: no other one publishes it meanwhile.
       expect(await new OutboxRelay(pool, publish).relay()).toBe(0);
       await kill(child);
 
@@ -178,7 +178,7 @@ describe('a message whose relay is killed', () => {
 });
 
 describe('a relay', () => {
-  it('whose connection is cut fails, leaves its process alive, and loses nothing', async () => {
+  it('whose connection is cut fails, keeps its process alive, and loses nothing', async () => {
     const order = newOrder();
     await place(order);
     const cut = new OutboxRelay(pool, async (message) => {
@@ -186,7 +186,7 @@ describe('a relay', () => {
       const open = `FROM pg_stat_activity WHERE state = 'idle in transaction'`;
       const { rowCount } = await pool.query(`SELECT pg_terminate_backend(pid) ${open}`);
       expect(rowCount).toBe(1);
-      // While no query is under way: nobody but a listener is told.
+      // No query is running, so only a listener notices the cut.
       await until(async () => (await pool.query(`SELECT ${open}`)).rowCount === 0);
     });
     await expect(cut.relay()).rejects.toThrow();
@@ -195,17 +195,17 @@ describe('a relay', () => {
     expect(app.nest.get(Invoices).created).toEqual([order]);
   });
 
-  it('publishes again what came after a message that the broker refused', async () => {
+  it('publishes again what follows a message that the broker rejected', async () => {
     const orders = [newOrder(), newOrder(), newOrder()];
     for (const order of orders) await place(order);
     let refusals = 1;
     const relay = new OutboxRelay(pool, async (message) => {
       if (published().length === 1 && refusals-- > 0) {
-        throw new Error('planned: refused');
+        throw new Error('planned: rejected');
       }
       return publish(message);
     });
-    await expect(relay.relay()).rejects.toThrow('planned: refused');
+    await expect(relay.relay()).rejects.toThrow('planned: rejected');
     expect(await relay.relay(2)).toBe(2);
     expect(await relay.relay(2)).toBe(1);
     await relayAndConsume();

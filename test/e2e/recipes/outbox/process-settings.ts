@@ -1,15 +1,15 @@
 import type { Order } from './orders.js';
 
-/** Where a process stops for ever. */
+/** Where a process stops forever. */
 export type StopsAt = 'never' | 'before publishing' | 'after publishing';
 
-/** What a process of outbox.process.ts is told. */
+/** The settings of a process that runs outbox.process.ts. */
 export interface ProcessSettings {
   readonly url: string;
-  /** What it places first, if anything. */
+  /** The order that it places first, if any. */
   readonly order?: Order;
   readonly stopsAt: StopsAt;
-  /** The broker: a line of JSON for each message. */
+  /** The file that stands in for the broker: a line of JSON for each message. */
   readonly broker: string;
 }
 
@@ -17,7 +17,7 @@ export const MODULE_OPTIONS = {
   leaseMs: 1_000,
   whenInProgress: 'wait',
   waitTimeoutMs: 20_000,
-  // A machine that is busy with other tests is not to be mistaken for a database that is down.
+  // A busy machine must not look like a database that is down.
   commandTimeoutMs: 5_000,
   saveTimeoutMs: 5_000,
 } as const;

@@ -4,16 +4,16 @@ import type { Received, Sqs, SqsMessage } from './sqs.js';
 interface QueuedMessage {
   readonly id: string;
   readonly body: string;
-  /** Milliseconds; in flight until then. */
+  /** In milliseconds; the message is in flight until then. */
   visibleAt: number;
   receives: number;
-  /** Of the latest receive: the only one that counts. */
+  /** The handle of the latest receive, the only valid one. */
   receiptHandle: string | undefined;
 }
 
 /**
- * A standard queue of SQS with a redrive policy, on a clock of the test's: messages that were received are hidden until
- * their visibility timeout, receipt handles are those of one receive, and those of earlier ones do nothing.
+ * A standard SQS queue with a redrive policy, on a clock of the test. Received messages are hidden until their
+ * visibility timeout. A receipt handle is valid until the next receive of its message; older ones have no effect.
  */
 export class InProcessSqs implements Sqs {
   readonly url = 'https://sqs.eu-central-1.amazonaws.com/123456789012/orders';
@@ -41,7 +41,7 @@ export class InProcessSqs implements Sqs {
     return id;
   }
 
-  /** What "at least once" allows: a message is delivered though it is in flight. */
+  /** Delivers a message although it is in flight, which "at least once" allows. */
   deliverAgain(id: string): void {
     this.messageOf(id).visibleAt = this.now();
   }
@@ -87,7 +87,7 @@ export class InProcessSqs implements Sqs {
     return Promise.resolve();
   }
 
-  /** With the handle of an earlier receive it succeeds, and deletes nothing. */
+  /** Succeeds with the handle of an earlier receive, but deletes nothing. */
   async deleteMessage({ ReceiptHandle }: Received): Promise<void> {
     this.queued = this.queued.filter(({ receiptHandle }) => receiptHandle !== ReceiptHandle);
     return Promise.resolve();
@@ -95,7 +95,7 @@ export class InProcessSqs implements Sqs {
 
   private messageOf(id: string): QueuedMessage {
     const message = this.queued.find((each) => each.id === id);
-    if (message === undefined) throw new Error('There is no such message any more');
+    if (message === undefined) throw new Error('The queue no longer has this message');
     return message;
   }
 }

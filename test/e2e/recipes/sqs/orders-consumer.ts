@@ -2,7 +2,7 @@ import { Logger } from '@nestjs/common';
 import { IdempotencyService, OperationRejectedError } from 'nestjs-idempotency';
 import type { Received, Sqs, SqsMessage } from './sqs.js';
 
-/** How long SQS hides a message from other consumers. What is not handled by then reappears. */
+/** How long SQS hides a message from other consumers. A message that is not deleted by then reappears. */
 const VISIBILITY_S = 30;
 
 /** Handles each message of a queue once, however often SQS delivers it. */
@@ -16,7 +16,7 @@ export class OrdersConsumer {
     private readonly handle: (body: unknown, signal: AbortSignal) => Promise<void>,
   ) {}
 
-  /** Receives once, and is done with all that came. To be called again and again until the shutdown begins. */
+  /** Receives once, and settles all received messages. Call it in a loop until the shutdown begins. */
   async poll(): Promise<void> {
     const { Messages = [] } = await this.sqs.receiveMessage({
       QueueUrl: this.queueUrl,
@@ -34,7 +34,7 @@ export class OrdersConsumer {
       key: MessageId,
       // Another consumer of the same messages needs another name.
       scope: 'orders-consumer',
-      // A message is deleted when its outcome is stored, not before.
+      // Delete a message only after its outcome is stored.
       onSaveFailure: 'error',
     } as const;
     try {
@@ -47,20 +47,20 @@ export class OrdersConsumer {
         }
       });
     } catch (error) {
-      // In progress elsewhere, the store is away, or it failed: it reappears, up to "maxReceiveCount" times.
+      // In progress elsewhere, store unavailable, or failed: the message reappears, up to "maxReceiveCount" times.
       if (!(error instanceof OperationRejectedError)) this.logger.error(error);
       return;
     }
-    // Now or before: it is done. Where this fails it reappears, and is deleted then.
+    // Completed, now or earlier. If the deletion fails, the message reappears and is deleted then.
     await this.sqs.deleteMessage(received).catch(() => undefined);
   }
 
-  /** For as long as the attempt has its lease: without one somebody else may have taken over. */
+  /** Keeps the message hidden while the attempt has its lease: without it, another attempt may have taken over. */
   private keepHidden(received: Received, signal: AbortSignal): NodeJS.Timeout {
     const hide = () => {
       if (signal.aborted) return;
       const longer = { ...received, VisibilityTimeout: VISIBILITY_S };
-      // The next one is the retry.
+      // The next interval retries.
       this.sqs.changeMessageVisibility(longer).catch(() => undefined);
     };
     return setInterval(hide, (VISIBILITY_S * 1000) / 3);

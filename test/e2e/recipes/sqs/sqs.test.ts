@@ -11,7 +11,7 @@ const MAX_RECEIVES = 4;
 const VISIBILITY_MS = 30_000;
 const STEPS: readonly Step[] = ['begin', 'extend', 'complete', 'release'];
 
-/** The way of one process to SQS, which can be cut. */
+/** The connection of one process to SQS, which can be cut. */
 class Connection implements Sqs {
   isCut = false;
 
@@ -59,7 +59,7 @@ class ConsumerProcess {
     return new ConsumerProcess(app, store, connection, polls);
   }
 
-  /** As if its network were gone, for SQS and for the store; or only for some steps of the store. */
+  /** Cuts the process off from SQS and from the store, or only fails the given steps of the store. */
   cut(...steps: Step[]): void {
     this.connection.isCut = steps.length === 0;
     this.store.always(lostRequest, ...(this.connection.isCut ? STEPS : steps));
@@ -85,11 +85,11 @@ class ConsumerProcess {
 let sqs: InProcessSqs;
 let records: MemoryIdempotencyStore;
 let processes: ConsumerProcess[];
-/** What was done, by order. */
+/** The orders that were handled. */
 let placed: string[];
 
 beforeEach(() => {
-  // Drives the timers, the store's clock and that of SQS.
+  // Drives the timers and the clocks of the store and of SQS.
   jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask'] });
   sqs = new InProcessSqs(() => Date.now(), MAX_RECEIVES);
   records = memoryStore({ now: () => Date.now() });
@@ -114,7 +114,7 @@ const place = async ({ order }: { order: string }) => {
   return Promise.resolve();
 };
 
-describe('a message of SQS', () => {
+describe('an SQS message', () => {
   it('is handled once, and deleted when its outcome is stored', async () => {
     const id = sqs.sendMessage({ order: 'a' });
     const claim = { scope: ['orders-consumer'], operation: 'orders.place', key: id };
@@ -127,7 +127,7 @@ describe('a message of SQS', () => {
     expect([placed, sqs.length, deleted.mock.calls.length]).toEqual([['a'], 0, 2]);
   });
 
-  it('stays hidden for as long as a slow handler works', async () => {
+  it('stays hidden for as long as a slow handler runs', async () => {
     const id = sqs.sendMessage({ order: 'slow' });
     const slowly = async (body: { order: string }) => {
       await after(10 * VISIBILITY_MS - 5_000);
@@ -140,7 +140,7 @@ describe('a message of SQS', () => {
     expect([placed, sqs.length]).toEqual([['slow'], 0]);
   });
 
-  it('that is delivered twice is left alone where it is in progress elsewhere, and deleted when it reappears', async () => {
+  it('that is delivered twice is skipped while it is in progress elsewhere, and deleted when it reappears', async () => {
     const id = sqs.sendMessage({ order: 'twice' });
     const slowly = async (body: { order: string }) => {
       await after(10_000);
@@ -153,7 +153,7 @@ describe('a message of SQS', () => {
     expect(sqs.receivesOf(id)).toBe(2);
     expect([...one!.events(), ...two!.events()].sort()).toEqual(['acquired', 'rejected']);
     await pass(10_000);
-    // Its first consumer has a handle of an earlier receive, which deletes nothing.
+    // Its first consumer has the handle of an earlier receive, which deletes nothing.
     expect([placed, sqs.length]).toEqual([['twice'], 1]);
     await pass(VISIBILITY_MS);
     expect([placed, sqs.length]).toEqual([['twice'], 0]);
@@ -170,7 +170,7 @@ describe('a message of SQS', () => {
     expect([placed, sqs.length]).toEqual([['lost'], 0]);
   });
 
-  it('is taken over from a consumer that is cut off, which is told to stop', async () => {
+  it('is taken over from a consumer that is cut off, whose signal is aborted', async () => {
     sqs.sendMessage({ order: 'cut' });
     const reasons: unknown[] = [];
     const attempts: unknown[] = [];
@@ -200,7 +200,7 @@ describe('a message of SQS', () => {
     expect(placed).toEqual(['cut']);
   });
 
-  it('that fails is handled again when it reappears, and ends among the dead letters', async () => {
+  it('that fails is handled again when it reappears, and ends in the dead-letter queue', async () => {
     const [flaky, broken] = ['flaky', 'broken'].map((order) => sqs.sendMessage({ order }));
     let failures = 0;
     await consume(async ({ order }: { order: string }) => {
@@ -215,7 +215,7 @@ describe('a message of SQS', () => {
     expect(sqs.deadLetters).not.toContain(flaky);
   });
 
-  it('is not deleted before its outcome could be stored', async () => {
+  it('is not deleted before its outcome is stored', async () => {
     sqs.sendMessage({ order: 'unsaved' });
     const [consumer] = await consume(place);
     consumer!.cut('complete');
@@ -226,7 +226,7 @@ describe('a message of SQS', () => {
     expect([placed, sqs.length]).toEqual([['unsaved'], 0]);
   });
 
-  it('is not handled, nor deleted, while the store is away', async () => {
+  it('is neither handled nor deleted while the store is unavailable', async () => {
     const id = sqs.sendMessage({ order: 'later' });
     const [consumer] = await consume(place);
     consumer!.cut('begin');

@@ -1,4 +1,4 @@
-/** What is used of `SQS`, the client of @aws-sdk/client-sqs. */
+/** The methods of `SQS`, the client of @aws-sdk/client-sqs, that this consumer uses. */
 export interface Sqs {
   receiveMessage(input: {
     QueueUrl: string;
@@ -16,7 +16,7 @@ export interface SqsMessage {
   Body?: string | undefined;
 }
 
-/** A message as it was received this time. */
+/** Identifies one receive of a message. */
 export interface Received {
   QueueUrl: string;
   ReceiptHandle: string | undefined;
