@@ -37,7 +37,7 @@ import {
 
 const PROCESS = new URL('process.ts', import.meta.url);
 
-/** What a worker that dies blocks its keys for; longer than anything in here takes. */
+/** How long a dead worker blocks its keys; longer than any wait in this file. */
 const LEASE_MS = 60_000;
 
 /** More than one batch of a reconciler. */
@@ -46,7 +46,7 @@ const KEYS = 12;
 interface Database {
   readonly store: ProcessSettings['store'];
   readonly open: () => IdempotencyStore;
-  /** So much time passes for its records, and for the worker in this process. */
+  /** Advances the time of its records and of the worker in this process. */
   readonly pass: (ms: number) => Promise<void>;
   readonly stop: () => Promise<unknown>;
 }
@@ -63,7 +63,7 @@ async function startRedisIn(time: DrivenTime): Promise<Database> {
   };
 }
 
-/** Nobody moves the clock of a PostgreSQL: its records grow older instead. */
+/** PostgreSQL's clock cannot be moved, so the records are made older. */
 async function startPostgresIn(time: DrivenTime): Promise<Database> {
   const url = await sharedDatabase();
   const open = () => postgresStore({ url });
@@ -162,7 +162,7 @@ describeWithClock(`on ${name}`, () => {
     }
   }
 
-  it('a worker is killed: of two reconcilers one ends each of its keys, and those of a slow worker are left to it', async () => {
+  it('a worker is killed: one of two reconcilers settles each of its keys, and leaves those of a slow worker', async () => {
     const [done, notDone, slow] = [keysOf('done'), keysOf('not-done'), keysOf('slow')];
     const dead = launch('worker', [
       ...done.map((key) => ({ key, stopsAt: 'after' as const })),
@@ -181,7 +181,7 @@ describeWithClock(`on ${name}`, () => {
     );
     await Promise.all([untilSaid(dead, 'stopped'), reached.reached(KEYS)]);
     await dead.kill();
-    // Heartbeats alone keep the reconcilers away from the slow one in the end.
+    // In the end only heartbeats keep the reconcilers from the slow worker's keys.
     for (let third = 1; third <= 4; third += 1) {
       await database.pass(LEASE_MS / 3);
       await until(() => kept.sentOf('extend').length >= third * KEYS);
@@ -205,7 +205,7 @@ describeWithClock(`on ${name}`, () => {
     expect(told('completed')).toEqual(done.map(recordKeyOf).sort());
     expect(told('released')).toEqual(notDone.map(recordKeyOf).sort());
 
-    // A whole round finds nothing more, and who comes now gets what was done, and does what was not.
+    // A complete round finds nothing more; new calls replay what was done, and run what was not.
     const heir = await appOn(database.open());
     heir.reconciler.register(OPERATION, { onTakeover: () => 'run' });
     let report: ReconcileReport;
@@ -229,7 +229,7 @@ describeWithClock(`on ${name}`, () => {
     expect(effects()).toEqual([...done, ...notDone, ...slow].sort());
   }, 120_000);
 
-  it('a reconciler is killed while it looks: another one finds the same key, and the next', async () => {
+  it('a reconciler is killed during its check: another one settles the same key and the others', async () => {
     const keys = keysOf('twice');
     const dead = launch(
       'worker',

@@ -1,6 +1,6 @@
 /**
- * A worker that settles orders and stops for ever in the middle of each, or a reconciler that finds out what became of
- * orders whose worker died. Both know of effects from the ledger alone.
+ * A worker that settles orders and stops forever in the middle of each, or a reconciler that settles the keys of a
+ * dead worker. Both learn of effects only from the ledger.
  */
 import 'reflect-metadata';
 import { appendFileSync, readFileSync } from 'node:fs';
