@@ -17,7 +17,7 @@ import { InScenario, payloadOf } from './support/in-scenario.js';
 import { KnownCallers } from './support/known-callers.js';
 import { startSocketApp } from './support/socket-app.js';
 
-/** Answers the acknowledgement with the error, so that the client that waits for it is told. */
+/** Sends the error as the acknowledgement, so that the waiting client receives it. */
 @Catch(WsException)
 class AcknowledgeErrors {
   catch(error: WsException, host: ArgumentsHost): void {
@@ -87,7 +87,7 @@ describe.each(['memory', 'redis'] as const)('an acknowledgement with %s', (store
     }),
   );
 
-  it('is the same for every repetition', async () => {
+  it('is the same for every retry', async () => {
     const scenario = app.scenario();
     const client = await app.connectSocketIo('alice');
     const first = await client.acked('pay', payloadOf(scenario));
@@ -97,7 +97,7 @@ describe.each(['memory', 'redis'] as const)('an acknowledgement with %s', (store
   });
 
   it.each([0, '', false, 'text', [[1], { a: null }], { text: 'ä€😀' }])(
-    'holds any value of JSON: %j',
+    'may be any JSON value: %j',
     async (value) => {
       const scenario = app.scenario();
       scenario.notes.push(value);
@@ -108,7 +108,7 @@ describe.each(['memory', 'redis'] as const)('an acknowledgement with %s', (store
     },
   );
 
-  it('holds bytes', async () => {
+  it('may be bytes', async () => {
     const scenario = app.scenario();
     scenario.notes.push(Buffer.from([0, 200, 255]));
     const client = await app.connectSocketIo('alice');
@@ -119,7 +119,7 @@ describe.each(['memory', 'redis'] as const)('an acknowledgement with %s', (store
     expect(scenario.executions).toBe(1);
   });
 
-  it('never holds what a serializer inside of the layer leaves out', async () => {
+  it('never contains members that an inner serializer excludes', async () => {
     const scenario = app.scenario();
     const client = await app.connectSocketIo('alice');
     for (let time = 0; time < 2; time += 1) {
@@ -128,7 +128,7 @@ describe.each(['memory', 'redis'] as const)('an acknowledgement with %s', (store
     expect(scenario.executions).toBe(1);
   });
 
-  it('is replayed together with the events that were emitted besides', async () => {
+  it('is replayed together with the events that the handler emitted', async () => {
     const scenario = app.scenario();
     const client = await app.connectSocketIo('alice');
     for (let time = 0; time < 2; time += 1) {
@@ -138,7 +138,7 @@ describe.each(['memory', 'redis'] as const)('an acknowledgement with %s', (store
     expect(scenario.executions).toBe(1);
   });
 
-  it('reaches a client that lost its connection, and sent the message again by itself', async () => {
+  it('reaches a client that lost its connection and sent the message again', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const client = await app.connectSocketIo('alice', {
@@ -162,7 +162,7 @@ describe.each(['memory', 'redis'] as const)('an acknowledgement with %s', (store
     expect(scenario.executions).toBe(1);
   });
 
-  it('can tell of a refusal, by an exception filter of the application', async () => {
+  it('can carry a rejection, through an exception filter of the application', async () => {
     const scenario = app.scenario();
     const client = await app.connectSocketIo('alice');
     await client.acked('pay-acknowledging-errors', payloadOf(scenario));

@@ -9,7 +9,7 @@ import { KnownCallers } from './support/known-callers.js';
 import { startSocketApp, type SocketApp } from './support/socket-app.js';
 import { socketPlatforms, type SocketPlatform } from './support/socket-platforms.js';
 
-/** What a test's client says of itself as it connects: the members that the application is to set on its connection. */
+/** A test client names the members to set on its connection in its query. */
 interface Connection {
   data?: object;
   request?: { url?: string };
@@ -30,7 +30,7 @@ class Payments extends KnownCallers {
   }
 }
 
-/** Its clients are JSON: what is set on their connections. */
+/** The query is JSON: the members to set on the connection. */
 @WebSocketGateway()
 class NotedCallers {
   handleConnection(client: Connection, request = client.request): void {
@@ -61,7 +61,7 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
 
   afterEach(() => app.close());
 
-  it('have each their own answer to the same key', async () => {
+  it('get separate responses for the same key', async () => {
     await start();
     const scenario = app.scenario();
     const [alice, bob] = [await app.connect('alice'), await app.connect('bob')];
@@ -78,7 +78,7 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
     ['data.user', { data: { user: { id: 'eve' } } }],
     ['request.user', { request: { user: { id: 'eve' } } }],
     ['user, before data.user', { user: { id: 'eve' }, data: { user: { id: 'mallory' } } }],
-  ])('are known by client.%s', async (_, members) => {
+  ])('are identified by client.%s', async (_, members) => {
     await start({}, [NotedCallers]);
     const scenario = app.scenario();
     const eve = await app.connect(JSON.stringify({ user: { id: 'eve' } }));
@@ -90,7 +90,7 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
     });
   });
 
-  it('are refused where nobody knows them', async () => {
+  it('are rejected when they cannot be determined', async () => {
     await start();
     const scenario = app.scenario();
     const stranger = await app.connect();
@@ -101,7 +101,7 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
     expect(scenario.executions).toBe(0);
   });
 
-  it('are whom the option "scope" names', async () => {
+  it('are the ones that the option "scope" returns', async () => {
     const scope = async (context: ExecutionContext) => [
       context.switchToWs().getData<{ tenant: string }>().tenant,
       'all',
@@ -130,7 +130,7 @@ describe.each(socketPlatforms)('the callers of a gateway on %s', (platform: Sock
     expect(scenario.executions).toBe(1);
   });
 
-  it('have a key for each operation otherwise', async () => {
+  it('have one key for each operation by default', async () => {
     await start();
     const scenario = app.scenario();
     const client = await app.connect('alice');

@@ -13,7 +13,7 @@ import { socketCombinations } from './support/socket-platforms.js';
 
 class Declined extends WsException {}
 
-/** Fails as the scenario's plan says, and tells which execution it was. */
+/** Fails as the scenario's plan says, and reports its execution. */
 async function follow(scenario: Scenario) {
   const execution = await scenario.run();
   switch (scenario.planned(execution)) {
@@ -80,7 +80,7 @@ describe.each(socketCombinations)(
       startSocketApp({ platform, store: stores.fresh(store), gateways: [Payments] }),
     );
 
-    it('runs again at once, for failures are not kept by default', async () => {
+    it('runs again at once, because failures are not kept by default', async () => {
       const scenario = app.scenario();
       scenario.plan = ['decline', 'break'];
       const client = await app.connect('alice');
@@ -99,7 +99,7 @@ describe.each(socketCombinations)(
     });
 
     it.each(['pay-once-and-for-all', 'pay-unless-declined'])(
-      'fails for every repetition as it did, where its WsException is kept: %s',
+      'fails in the same way for every retry when its WsException is kept: %s',
       async (event) => {
         const scenario = app.scenario();
         scenario.plan = ['decline'];
@@ -111,7 +111,7 @@ describe.each(socketCombinations)(
       },
     );
 
-    it('says again what it said in words', async () => {
+    it('replays a message that was thrown as a string', async () => {
       const scenario = app.scenario();
       scenario.plan = ['decline in words'];
       const client = await app.connect('alice');
@@ -121,7 +121,7 @@ describe.each(socketCombinations)(
       expect(scenario.executions).toBe(1);
     });
 
-    it('tells no repetition more of another error than the first one was told', async () => {
+    it('replays only the generic message of an internal error', async () => {
       const scenario = app.scenario();
       scenario.plan = ['break'];
       const client = await app.connect('alice');
@@ -131,7 +131,7 @@ describe.each(socketCombinations)(
       expect(scenario.executions).toBe(1);
     });
 
-    it('has said nothing when it fails in the middle of its Observable', async () => {
+    it('emits nothing when its Observable fails halfway', async () => {
       const scenario = app.scenario();
       scenario.plan = ['break'];
       const client = await app.connect('alice');
@@ -146,7 +146,7 @@ describe.each(socketCombinations)(
       expect(await client.next()).toEqual({ event: 'paid', data: 2 });
     });
 
-    it('leaves the key to the corrected message where a pipe has refused it', async () => {
+    it('leaves the key to the corrected message when a pipe has rejected the first one', async () => {
       const scenario = app.scenario();
       const client = await app.connect('alice');
       const wrong = await client.ask('pay-a-number', payloadOf(scenario, { count: 'many' }));

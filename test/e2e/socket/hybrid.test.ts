@@ -29,7 +29,7 @@ class PaymentsController {
   }
 }
 
-/** Protected as a whole. */
+/** @Idempotent() protects the class. */
 @Idempotent()
 @WebSocketGateway()
 class PaymentsGateway extends KnownCallers {
@@ -49,7 +49,7 @@ class PaymentsGateway extends KnownCallers {
   }
 }
 
-/** Made anew for each connection. */
+/** A new instance for each connection. */
 @Injectable({ scope: Scope.REQUEST })
 @WebSocketGateway({ namespace: 'shop' })
 class ShopGateway extends KnownCallers {
@@ -74,12 +74,12 @@ describe.each(socketCombinations)(
         platform,
         store: stores.fresh(store),
         controllers: [PaymentsController],
-        // Adapters other than socket.io's know no namespaces.
+        // Only socket.io's adapter supports namespaces.
         gateways: [Till, PaymentsGateway, ...(platform === 'socket.io' ? [ShopGateway] : [])],
       }),
     );
 
-    it('keep their operations and outcomes apart, also under one key', async () => {
+    it('keep separate operations and outcomes, also under one key', async () => {
       const scenario = app.scenario();
       const client = await app.connect('alice');
       const response = await scenario.post('/payments', { json: { amount: 1200 } });
@@ -92,7 +92,7 @@ describe.each(socketCombinations)(
       expect(scenario.executions).toBe(2);
     });
 
-    it('are protected by the decorator of the class, and of the method before it', async () => {
+    it('are protected by the decorator of the class, which that of a method overrides', async () => {
       const scenario = app.scenario();
       const client = await app.connect('alice');
       const keyless = payloadOf(scenario, { idempotencyKey: undefined });
@@ -103,7 +103,7 @@ describe.each(socketCombinations)(
     });
 
     if (platform === 'socket.io') {
-      it('replay in a namespace, from a gateway that is made for each connection', async () => {
+      it('replay in a namespace, from a request-scoped gateway', async () => {
         const scenario = app.scenario();
         for (let connection = 0; connection < 2; connection += 1) {
           const client = await app.connectSocketIo('alice', { namespace: '/shop' });

@@ -23,7 +23,7 @@ class Payments extends KnownCallers {
     return { event: 'paid', data: await scenario.answer() };
   }
 
-  /** Says three things, the last of them later than the others. */
+  /** Emits three events, the last one later than the others. */
   @SubscribeMessage('order')
   @Idempotent()
   order(@InScenario() scenario: Scenario): Observable<Step> {
@@ -64,7 +64,7 @@ class Payments extends KnownCallers {
     return { event: 'paid', data: await scenario.answer() };
   }
 
-  /** Unless the client asks for it; then it is endless, too. */
+  /** Unprotected if the client says so; then it never ends. */
   @SubscribeMessage('follow')
   @Idempotent({
     enabled: (context) => !context.switchToWs().getData<{ endless: boolean }>().endless,
@@ -74,7 +74,7 @@ class Payments extends KnownCallers {
     return endless ? concat(first, NEVER) : first;
   }
 
-  /** Answers that came before it are there when its own is. */
+  /** Events that were emitted before arrive before its response. */
   @SubscribeMessage('mark')
   mark(): Step {
     return { event: 'mark', data: null };
@@ -88,7 +88,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     startSocketApp({ platform, store: stores.fresh(store), gateways: [Payments] }),
   );
 
-  it('runs a handler once, and answers every repetition with the first answer', async () => {
+  it('runs a handler once, and replays its response to every retry', async () => {
     const scenario = app.scenario();
     const client = await app.connect('alice');
     const first = await client.ask('pay', payloadOf(scenario));
@@ -97,7 +97,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     expect(scenario.executions).toBe(1);
   });
 
-  it('knows a client again that comes back over another connection', async () => {
+  it('recognizes a client on another connection', async () => {
     const scenario = app.scenario();
     const before = await app.connect('alice');
     const first = await before.ask('pay', payloadOf(scenario));
@@ -108,7 +108,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
   });
 
   it.each(['order', 'promised-order'])(
-    'replays all that an Observable has emitted, in order: %s',
+    'replays all emissions of an Observable, in order: %s',
     async (event) => {
       const scenario = app.scenario();
       const client = await app.connect('alice');
@@ -129,7 +129,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     },
   );
 
-  it('stays silent again where the handler had nothing to say', async () => {
+  it('replays nothing when the handler emitted nothing', async () => {
     const scenario = app.scenario();
     const client = await app.connect('alice');
     const completed = app.next('completed');
@@ -142,7 +142,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     expect(scenario.executions).toBe(1);
   });
 
-  it('lets one of many concurrent duplicates run, and refuses the others', async () => {
+  it('runs one of many concurrent duplicates, and rejects the others', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const clients = await Promise.all(Array.from({ length: 5 }, () => app.connect('alice')));
@@ -168,7 +168,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     expect(scenario.executions).toBe(1);
   });
 
-  it('refuses another payload under the same key, and keeps the first answer', async () => {
+  it('rejects another payload under the same key, and keeps the first outcome', async () => {
     const scenario = app.scenario();
     const client = await app.connect('alice');
     const first = await client.ask('pay', payloadOf(scenario));
@@ -182,7 +182,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     expect(scenario.executions).toBe(1);
   });
 
-  it('takes an integer for the same key as its digits', async () => {
+  it('treats an integer as the same key as its digits', async () => {
     const scenario = app.scenario();
     const client = await app.connect('alice');
     const key = Number.parseInt(scenario.key.slice(0, 8), 16);
@@ -197,10 +197,10 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     ['null', { idempotencyKey: null }, 'idempotency_key_missing'],
     ['empty', { idempotencyKey: '' }, 'idempotency_key_invalid'],
     ['too long', { idempotencyKey: 'k'.repeat(256) }, 'idempotency_key_invalid'],
-    ['no integer', { idempotencyKey: 1.5 }, 'idempotency_key_invalid'],
+    ['not an integer', { idempotencyKey: 1.5 }, 'idempotency_key_invalid'],
     ['too large an integer', { idempotencyKey: 2 ** 53 }, 'idempotency_key_invalid'],
-    ['a list', { idempotencyKey: ['k'] }, 'idempotency_key_invalid'],
-  ])('runs nothing where the key is %s', async (_, more, code) => {
+    ['an array', { idempotencyKey: ['k'] }, 'idempotency_key_invalid'],
+  ])('runs nothing when the key is %s', async (_, more, code) => {
     const scenario = app.scenario();
     const client = await app.connect('alice');
     expect(await client.ask('pay', payloadOf(scenario, more))).toMatchObject({
@@ -210,7 +210,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     expect(scenario.executions).toBe(0);
   });
 
-  it('finds no key in what has no members', async () => {
+  it('finds no key in a payload without members', async () => {
     const client = await app.connect('alice');
     for (const payload of ['text', 7, null, ['idempotencyKey']]) {
       expect(await client.ask('pay', payload)).toMatchObject({
@@ -220,7 +220,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     }
   });
 
-  it('runs a handler each time that needs no key and gets none', async () => {
+  it('runs every time when a key is optional and missing', async () => {
     const scenario = app.scenario();
     const client = await app.connect('alice');
     const without = payloadOf(scenario, { idempotencyKey: undefined });
@@ -232,7 +232,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     expect(scenario.executions).toBe(3);
   });
 
-  it('leaves a handler alone whose protection is switched off, also an endless one', async () => {
+  it('does not affect a handler while "enabled" returns false, even if it never ends', async () => {
     const scenario = app.scenario();
     const client = await app.connect('alice');
     const followed = (data: number) => ({ event: 'followed', data });
@@ -243,7 +243,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     expect(await client.ask('follow', payloadOf(scenario))).toEqual(followed(3));
   });
 
-  it('takes the key that the option "key" finds, and compares the whole payload', async () => {
+  it('uses the key that the option "key" returns, and compares the whole payload', async () => {
     const scenario = app.scenario();
     const client = await app.connect('alice');
     const order = payloadOf(scenario, { order: scenario.key, idempotencyKey: undefined });
@@ -255,7 +255,7 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     expect(scenario.executions).toBe(1);
   });
 
-  it('refuses content that cannot be compared', async () => {
+  it('rejects content that cannot be compared', async () => {
     const scenario = app.scenario();
     const client = await app.connect('alice');
     let deep: object = {};

@@ -102,7 +102,7 @@ const start = (
 
 describe('an application with a gateway', () => {
   it.each([AcknowledgesByDecorator, InheritsAcknowledging, AcknowledgesByPosition])(
-    'does not start where a protected handler acknowledges by itself: %p',
+    'does not start when a protected handler acknowledges itself: %p',
     async (gateway) => {
       const starting = start(gateway);
       await expect(starting).rejects.toThrow(IdempotencyOptionsError);
@@ -112,7 +112,7 @@ describe('an application with a gateway', () => {
     },
   );
 
-  it('starts where a handler that acknowledges by itself is not protected', async () => {
+  it('starts when a handler that acknowledges itself is unprotected', async () => {
     const app = await start(AcknowledgesUnprotected);
     const client = await app.connectSocketIo();
     expect(await client.acked('pay', {})).toBe('paid');
@@ -120,17 +120,17 @@ describe('an application with a gateway', () => {
     await app.close();
   });
 
-  it('does not start where a handler takes its key from a header, which no message has', async () => {
+  it('does not start when a handler takes its key from a header, because messages have none', async () => {
     await expect(start(NamesHeader)).rejects.toThrow(
       'The option "key" of NamesHeader.pay is a text, which names a header',
     );
   });
 
-  it('does not start where two handlers have one name', async () => {
+  it('does not start with two operations of one name', async () => {
     await expect(start(SharesItsName)).rejects.toThrow('Two operations are named "same"');
   });
 
-  it("starts with another header for HTTP's keys, and finds its own in the payload", async () => {
+  it('starts with another key header for HTTP, and reads the key of a message from its payload', async () => {
     const app = await start(WellFormed, { key: 'X-Request-Id' });
     const scenario = app.scenario();
     const client = await app.connect();

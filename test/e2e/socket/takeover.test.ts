@@ -11,10 +11,10 @@ import { socketPlatforms } from './support/socket-platforms.js';
 
 const LEASE_MS = 60_000;
 
-/** What the reconciler leaves to the client's own repetition, by default. */
+/** The reconciler's default `afterMs`, which leaves time for the client's retry. */
 const AFTER_MS = 300_000;
 
-/** What a look at the business data tells of a key. */
+/** The recorded payment of each key. */
 const found = new Map<string, unknown>();
 
 @WebSocketGateway()
@@ -30,7 +30,7 @@ class Payments extends KnownCallers {
   }
 }
 
-describe.each(socketPlatforms)('a lease that ran out, on %s', (platform) => {
+describe.each(socketPlatforms)('an expired lease, on %s', (platform) => {
   let now = Date.UTC(2026, 0, 1);
 
   const options = {
@@ -38,9 +38,9 @@ describe.each(socketPlatforms)('a lease that ran out, on %s', (platform) => {
     store: memoryStore({ now: () => now }),
     gateways: [Payments],
   };
-  /** Another process, whose attempts the ones of `app` take over. */
+  /** Another process. `app` takes over its attempts. */
   const owner = useServer(() => startSocketApp(options));
-  // Stops first, and opens the gates that handlers of the other one may be left at.
+  // Stops first, and opens the gates at which handlers of the other one may wait.
   const app = useServer(() => startSocketApp(options));
 
   async function outliveTheLease() {
@@ -53,7 +53,7 @@ describe.each(socketPlatforms)('a lease that ran out, on %s', (platform) => {
     return { scenario, late, next: await app.connect('alice') };
   }
 
-  it('has the next attempt answer with what onTakeover finds', async () => {
+  it('lets the next attempt respond with what onTakeover finds', async () => {
     const { scenario, late, next } = await outliveTheLease();
     found.set(scenario.key, { event: 'paid', data: 'found' });
     const first = await next.ask('pay', payloadOf(scenario));
@@ -64,7 +64,7 @@ describe.each(socketPlatforms)('a lease that ran out, on %s', (platform) => {
     await late;
   });
 
-  it('has the reconciler keep what onTakeover finds, as the answer of every repetition', async () => {
+  it('lets the reconciler store what onTakeover finds, as the response to every retry', async () => {
     const { scenario, late, next } = await outliveTheLease();
     found.set(scenario.key, { event: 'paid', data: 'found' });
     now += AFTER_MS;

@@ -13,7 +13,7 @@ import { KnownCallers } from './support/known-callers.js';
 import { startSocketApp } from './support/socket-app.js';
 import { socketCombinations, socketPlatforms } from './support/socket-platforms.js';
 
-/** Stands inside of the layer, and does not wait for as long as the handler takes the first time. */
+/** An interceptor inside @Idempotent() that times out before the handler ends, the first time. */
 const impatient: NestInterceptor = {
   intercept: (context, next) =>
     scenarioIn(context).executions > 0 ? next.handle() : next.handle().pipe(timeout(30)),
@@ -40,9 +40,9 @@ class Payments extends KnownCallers {
 const stores = useStores();
 
 describe.each(socketCombinations)(
-  'a client that leaves, on $platform with $store',
+  'a client that disconnects, on $platform with $store',
   ({ platform, store }) => {
-    /** Messages whose first begin the store has answered; who waits, asks again. */
+    /** Messages whose first `begin` has a reply; those that wait send more. */
     const begun = new Tally();
 
     const app = useServer(async () => {
@@ -58,7 +58,7 @@ describe.each(socketCombinations)(
       return startSocketApp({ platform, store: counting, gateways: [Payments] });
     });
 
-    /** Its client has left, and its handler is at its gate. */
+    /** Its client has disconnected, and its handler waits at its gate. */
     async function leftInProgress(): Promise<Scenario> {
       const scenario = app.scenario();
       scenario.gate.close();
@@ -69,7 +69,7 @@ describe.each(socketCombinations)(
       return scenario;
     }
 
-    it('does not abort the handler, and gets its answer when it comes back', async () => {
+    it('does not abort the handler, and gets its response after reconnecting', async () => {
       const scenario = await leftInProgress();
       const completed = app.next('completed');
       scenario.gate.open();
@@ -82,7 +82,7 @@ describe.each(socketCombinations)(
       expect(scenario.executions).toBe(1);
     });
 
-    it('gets the answer also when it is back before the handler is done', async () => {
+    it('gets the response also when it reconnects before the handler ends', async () => {
       const scenario = await leftInProgress();
       const after = await app.connect('alice');
       const answer = after.ask('pay', payloadOf(scenario));
@@ -91,7 +91,7 @@ describe.each(socketCombinations)(
       expect(scenario.executions).toBe(1);
     });
 
-    it('is no longer waited for, while others go on waiting', async () => {
+    it('no longer waits, while other clients still do', async () => {
       const scenario = app.scenario();
       scenario.gate.close();
       const [first, leaving, staying] = await Promise.all([
@@ -108,7 +108,7 @@ describe.each(socketCombinations)(
 
       const waited = app.next('waited');
       await leaving.close();
-      // The handler is still at its gate: nothing but the client's leaving can have ended that.
+      // The handler is still at its gate, so only the disconnect can have ended the wait.
       await waited;
       expect(scenario.passed.count).toBe(0);
 
@@ -121,13 +121,13 @@ describe.each(socketCombinations)(
 );
 
 describe.each(socketPlatforms)(
-  'a handler on %s that goes on after an interceptor inside of the layer has given up on it',
+  'a handler on %s that continues after an inner interceptor has timed out',
   (platform) => {
     const app = useServer(() =>
       startSocketApp({ platform, store: memoryStore(), gateways: [Payments] }),
     );
 
-    /** Asks once in vain, and again once the store has been told how the handler ended. */
+    /** Asks once in vain, and again once the store has the end of the handler. */
     async function askTwice(scenario: Scenario, end: IdempotencyEventType) {
       const client = await app.connect('alice');
       scenario.gate.close();
@@ -140,7 +140,7 @@ describe.each(socketPlatforms)(
       return { inBetween, afterwards: await client.ask('pay-in-time', payloadOf(scenario)) };
     }
 
-    it('is not run beside itself, and its success counts', async () => {
+    it('does not run concurrently with itself, and its success counts', async () => {
       const scenario = app.scenario();
       const { inBetween, afterwards } = await askTwice(scenario, 'completed');
       expect(inBetween.data).toMatchObject({ code: 'idempotency_in_progress' });
@@ -148,7 +148,7 @@ describe.each(socketPlatforms)(
       expect(scenario.executions).toBe(1);
     });
 
-    it('and fails then may be asked again', async () => {
+    it('and then fails may be retried', async () => {
       const scenario = app.scenario();
       scenario.plan = ['break'];
       const { inBetween, afterwards } = await askTwice(scenario, 'released');
@@ -161,7 +161,7 @@ describe.each(socketPlatforms)(
 describe.each(socketCombinations)(
   'the shutdown on $platform with $store',
   ({ platform, store }) => {
-    it('waits for the running handler, tells its answer, and begins nothing more', async () => {
+    it('waits for the running handler, sends its response, and starts nothing more', async () => {
       const app = await startSocketApp({
         platform,
         store: stores.fresh(store),

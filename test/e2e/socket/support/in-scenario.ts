@@ -5,7 +5,7 @@ interface TestPayload {
   readonly scenario: string;
 }
 
-/** The scenario that a message belongs to. */
+/** The scenario of a message. */
 export const InScenario = createParamDecorator((_: unknown, context: ExecutionContext) =>
   scenarioIn(context),
 );
@@ -15,7 +15,7 @@ export function scenarioIn(context: ExecutionContext): Scenario {
   return scenarioOf({ headers: { [SCENARIO_HEADER]: scenario } });
 }
 
-/** A payload of the scenario, with its key and whatever else. */
+/** A payload of the scenario, with its key and the given members. */
 export function payloadOf({ id, key }: Scenario, more: object = {}): object {
   return { scenario: id, idempotencyKey: key, amount: 1200, ...more };
 }

@@ -1,4 +1,4 @@
-/** What a client was sent, in order: a test takes one after the other, and waits where there is none yet. */
+/** The messages that a client has received, in order. `take` waits if there is none. */
 export class Inbox<Item> {
   readonly #items: Item[] = [];
   readonly #takers: ((item: Item) => void)[] = [];

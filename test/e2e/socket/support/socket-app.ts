@@ -24,7 +24,7 @@ export interface StartSocketAppOptions {
   readonly gateways: Type[];
   readonly controllers?: Type[];
   readonly options?: Omit<IdempotencyModuleOptions, 'store'>;
-  /** Adds what an application adds: filters, interceptors. */
+  /** Adds the filters and interceptors of an application. */
   readonly configure?: (app: INestApplication) => unknown;
 }
 
@@ -32,7 +32,7 @@ export interface SocketApp {
   readonly nest: INestApplication;
   readonly port: number;
   scenario(): Scenario;
-  /** A new connection; the application's end closes it. */
+  /** A new connection, which is closed with the application. */
   connect(as?: string): Promise<SocketClient>;
   connectSocketIo(
     as?: string,
@@ -43,14 +43,14 @@ export interface SocketApp {
   close(): Promise<void>;
 }
 
-/** HTTP's callers have a token; those of sockets are known since they connected. */
+/** Callers of HTTP have a token; those of sockets are identified when they connect. */
 class Callers extends CallersGuard {
   override canActivate(context: ExecutionContext): boolean {
     return context.getType() === 'ws' || super.canActivate(context);
   }
 }
 
-/** A listening Nest application whose gateways share its HTTP server's port. */
+/** A listening Nest application whose gateways share the port of its HTTP server. */
 export async function startSocketApp(start: StartSocketAppOptions): Promise<SocketApp> {
   const { platform, store, gateways, controllers = [], options = {}, configure } = start;
   const app: TestApp = await startApp({

@@ -4,18 +4,18 @@ import { WebSocket } from 'ws';
 import { Inbox } from './inbox.js';
 import type { SocketPlatform } from './socket-platforms.js';
 
-/** A connection of one client, whichever the protocol. */
+/** A client's connection, by either protocol. */
 export interface SocketClient {
   send(event: string, payload: unknown): void;
-  /** What comes next: `{ event, data }`, or on ws whatever the handler has returned. */
+  /** The next message: `{ event, data }`, or with ws what the handler returned. */
   next(): Promise<any>;
-  /** Sends, and waits for what comes next. */
+  /** Sends, and waits for the next message. */
   ask(event: string, payload: unknown): Promise<any>;
-  /** Leaves, and resolves when the connection is closed. */
+  /** Disconnects, and resolves when the connection is closed. */
   close(): Promise<void>;
 }
 
-/** @param as - who connects; nobody whom the gateway knows, where it is left out. */
+/** @param as - the caller; anonymous by default. */
 export function connectClient(
   platform: SocketPlatform,
   port: number,
