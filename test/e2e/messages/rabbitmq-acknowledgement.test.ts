@@ -228,7 +228,7 @@ describe('an event with a "replyTo"', () => {
       if (runs === 1) throw new Error('planned');
     });
     await consumers.start(queue, controller, { store: memoryStore() });
-    const answers = { replyTo: 'nobody', correlationId: 'c1' };
+    const answers = { replyTo: 'no-such-queue', correlationId: 'c1' };
     await queue.emit('order.placed', { id: 1 }, { messageId: 'm1', ...answers });
     await until(() => runs === 2);
     await queue.isEmpty();

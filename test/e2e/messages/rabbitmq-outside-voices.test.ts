@@ -302,7 +302,7 @@ describe('a message for a handler of requests, to which Nest does not reply', ()
     }
     await consumers.start(queue, Prices, { store: memoryStore() });
     // Other frameworks set these for every message. Nest counts messages with an "id" in their content as requests.
-    const answers = { replyTo: 'nobody', correlationId: 'c1' };
+    const answers = { replyTo: 'no-such-queue', correlationId: 'c1' };
     await queue.emit('order.price', { id: 1 }, { messageId: 'm1', ...answers });
     await until(() => runs === 3);
     await queue.isEmpty();

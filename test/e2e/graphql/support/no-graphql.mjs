@@ -1,6 +1,6 @@
 import { register } from 'node:module';
 
-// `node --import …/no-graphql.mjs` is as if nobody had installed GraphQL.
+// `node --import …/no-graphql.mjs` runs without the GraphQL packages.
 const hooks = `
 export function resolve(specifier, context, next) {
   if (/^(graphql|@nestjs\\/(graphql|apollo)|@apollo)(\\/|$)/.test(specifier)) {
