@@ -22,14 +22,14 @@ class OrdersController {
   }
 }
 
-/** Nobody answers. */
+/** Never replies to begin. */
 class SilentStore extends MemoryIdempotencyStore {
   override begin(): Promise<BeginReply> {
     return Promise.reject(new StoreUnavailableError('planned'));
   }
 }
 
-describe.each(platforms)('what the document says of the answers on %s', (platform) => {
+describe.each(platforms)('the documented responses on %s', (platform) => {
   let app: TestApp;
   let deaf: TestApp;
   let document: OpenAPIObject;
@@ -42,7 +42,7 @@ describe.each(platforms)('what the document says of the answers on %s', (platfor
   });
   afterAll(() => Promise.all([app.close(), deaf.close()]));
 
-  /** The answer is, to the letter, one that the document has. */
+  /** The response equals one of the document exactly. */
   function expectDocumented(answer: RawResponse, code: string): void {
     const documented = operationOf(document, '/orders').responses[answer.status];
     const { schema, examples } = documented.content['application/problem+json'];
@@ -69,11 +69,11 @@ describe.each(platforms)('what the document says of the answers on %s', (platfor
     ['idempotency_key_invalid', { key: 'k'.repeat(256) }],
     ['idempotency_caller_unknown', { as: null }],
     ['idempotency_content_invalid', { body: '{"amount":1e400}' }],
-  ])('is what a 400 with %s is', async (code, sending) => {
+  ])('match a 400 with %s', async (code, sending) => {
     expectDocumented(await app.scenario().post('/orders', sending), code);
   });
 
-  it('is what 409, 422 and a replay are', async () => {
+  it('match 409, 422 and a replay', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const first = scenario.start('POST', '/orders', { json: { amount: 1 } });
@@ -91,11 +91,11 @@ describe.each(platforms)('what the document says of the answers on %s', (platfor
     expect(marker.schema.enum).toEqual([replay.header('idempotent-replayed')]);
   });
 
-  it('is what a 503 is', async () => {
+  it('match a 503', async () => {
     expectDocumented(await deaf.scenario().post('/orders'), 'idempotency_store_unavailable');
   });
 
-  it('has limits of the length that the route holds to', async () => {
+  it('have the length limits that the route applies', async () => {
     const { minLength, maxLength }: { minLength: number; maxLength: number } = operationOf(
       document,
       '/orders',

@@ -119,15 +119,12 @@ describe('the document of an idempotent route', () => {
   const codesOf = (path: string, status: number) =>
     Object.keys(post(path).responses[status].content['application/problem+json'].examples);
 
-  it.each(['3.0.0', '3.1.0'])(
-    'is valid OpenAPI %s in the eyes of somebody else',
-    async (version) => {
-      const config = new DocumentBuilder().setOpenAPIVersion(version);
-      const checked = documentOf(await createApp([OptionsController, BareController]), config);
-      const validated = await SwaggerParser.validate(structuredClone(checked) as any);
-      expect(validated).toHaveProperty('openapi', version);
-    },
-  );
+  it.each(['3.0.0', '3.1.0'])('is valid OpenAPI %s according to a validator', async (version) => {
+    const config = new DocumentBuilder().setOpenAPIVersion(version);
+    const checked = documentOf(await createApp([OptionsController, BareController]), config);
+    const validated = await SwaggerParser.validate(structuredClone(checked) as any);
+    expect(validated).toHaveProperty('openapi', version);
+  });
 
   it('has the header, with format, limit and retention (C82b)', () => {
     expect(keyOf('default')).toEqual({
@@ -146,7 +143,7 @@ describe('the document of an idempotent route', () => {
     });
   });
 
-  it('has the 400, 409, 422 and 503 answers, and the marker of a replay on the success', () => {
+  it('has the 400, 409, 422 and 503 responses, and the replay header on success', () => {
     expect(responsesOf('default')).toEqual(['201', '400', '409', '422', '503']);
     expect(codesOf('default', 400)).toEqual([
       'idempotency_key_missing',
@@ -172,7 +169,7 @@ describe('the document of an idempotent route', () => {
     expect(post('no-content').responses[204].headers).toHaveProperty('Idempotent-Replayed');
   });
 
-  it('has Retry-After on 409 and 503 only, with what the route tells', () => {
+  it('has Retry-After on 409 and 503 only, with the value that the route sends', () => {
     const retryAfter = (path: string) =>
       Object.entries<any>(post(path).responses).map(([status, { headers }]) => [
         status,
@@ -188,7 +185,7 @@ describe('the document of an idempotent route', () => {
     expect(Object.fromEntries(retryAfter('waiting'))).toMatchObject({ 409: 3, 503: 3 });
   });
 
-  it('uses the one schema of the problem documents', () => {
+  it('has one schema for all problem details', () => {
     const schema = { $ref: '#/components/schemas/IdempotencyProblemDocument' };
     for (const status of [400, 409, 422, 503]) {
       expect(post('default').responses[status].content['application/problem+json']).toMatchObject({
@@ -201,7 +198,7 @@ describe('the document of an idempotent route', () => {
     });
   });
 
-  it("uses the route's own names", () => {
+  it('uses the names that the route configures', () => {
     expect(headersOf(post('named'))).toEqual(['x-request-key']);
     expect(keyOf('named')).toMatchObject({
       name: 'X-Request-Key',
@@ -212,7 +209,7 @@ describe('the document of an idempotent route', () => {
     expect(examples.idempotency_key_reused.value.type).toBe(`${pages}/key-reused`);
   });
 
-  it('has an optional header, and 400 for what is invalid only, with required: false', () => {
+  it('has an optional header, and 400 only for an invalid one, with required: false', () => {
     expect(keyOf('optional')).toMatchObject({
       required: false,
       description: expect.stringContaining('A request without it is not protected'),
@@ -221,7 +218,7 @@ describe('the document of an idempotent route', () => {
     expect(codesOf('optional', 400)).toContain('idempotency_key_invalid');
   });
 
-  it("has each syntax' own format", () => {
+  it('has the format of each key syntax', () => {
     const { pattern } = keyOf('strict').schema;
     const accepts = (value: string) => new RegExp(pattern).test(value);
     expect(keyOf('strict').description).toMatch(/structured-field String.* up to 40 .*in double/);
@@ -239,27 +236,27 @@ describe('the document of an idempotent route', () => {
     expect(keyOf('predicate').description).toContain('another form');
   });
 
-  it('describes the route instead where a function finds the key', () => {
+  it('describes the route instead of a header when a function returns the key', () => {
     expect(headersOf(post('function'))).toEqual([]);
     expect(post('function').description).toMatch(/^For at least 7 days after the first answer/);
     expect(responsesOf('function')).toEqual(['201', '400', '409', '422', '503']);
   });
 
-  it('says that a duplicate waits, and for how long', () => {
+  it('says how long a duplicate waits', () => {
     expect(keyOf('waiting').description).toContain(
       'waits for its answer, up to 90 seconds, and is answered 409 then',
     );
     expect(keyOf('default').description).not.toContain('waits');
   });
 
-  it('says what is kept, and how long, where the options change it', () => {
+  it('says what is kept, and for how long, when options change it', () => {
     expect(keyOf('fact').description).toContain('a retry is answered 409');
     expect(post('fact').responses[201]).not.toHaveProperty('headers');
     expect(keyOf('by-outcome').description).toContain('a time that depends on the first answer');
     expect(keyOf('never-twice').description).not.toContain('5xx');
   });
 
-  it('has the answers that its options allow, and no others', () => {
+  it('has exactly the responses that its options allow', () => {
     expect(codesOf('never-twice', 409)).toContain('idempotency_outcome_unknown');
     expect(codesOf('open', 503)).toEqual(['idempotency_shutting_down']);
     expect(codesOf('open-but-saved', 503)).toContain('idempotency_store_unavailable');
@@ -273,12 +270,12 @@ describe('the document of an idempotent route', () => {
     expect(keyOf('ignoring').description).toContain('not authenticated are not protected');
   });
 
-  it('has the mark of an unprotected run where a route may be run without the store', () => {
+  it('has the header for unprotected requests when a route may run without the store', () => {
     expect(post('open').responses[201].headers).toHaveProperty('Idempotency-Status');
     expect(post('default').responses[201].headers).not.toHaveProperty('Idempotency-Status');
   });
 
-  it('takes the defaults of the module', async () => {
+  it('uses the defaults of the module', async () => {
     const options = { retentionMs: 3_600_000, key: 'X-Key', maxKeyLength: 36 };
     const app = await createApp([OptionsController], options);
     const [key] = operationOf(documentOf(app), '/default').parameters;
@@ -289,14 +286,14 @@ describe('the document of an idempotent route', () => {
     });
   });
 
-  it('has the same where it stands among the webhooks', async () => {
+  it('describes webhooks in the same way', async () => {
     const config = new DocumentBuilder().setOpenAPIVersion('3.1.0');
     const { webhooks, paths } = documentOf(await createApp([HookController]), config);
     expect(headersOf(webhooks!.paid!.post)).toEqual(['idempotency-key']);
     expect(JSON.stringify({ webhooks, paths })).not.toContain('x-nestjs-idempotency');
   });
 
-  it('says nothing of routes that are not idempotent', async () => {
+  it('does not change routes that are not idempotent', async () => {
     expect(post('bare')).toMatchObject({ parameters: [], responses: { 201: { description: '' } } });
     expect(responsesOf('bare')).toEqual(['201']);
     const bare = documentOf(await createApp([BareController]));

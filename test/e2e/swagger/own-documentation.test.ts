@@ -99,7 +99,7 @@ describe('what an application documents itself', () => {
     operationOf(documentOf(await create()), path === '' ? '/own' : `/own/${path}`, method);
   const headers = ({ parameters }: any) => parameters.filter((p: any) => p.in === 'header');
 
-  it('stays, and the problems come besides it: a media type of their own', async () => {
+  it('is kept, and the problem details are added in their own media type', async () => {
     const { responses } = await operation('validation');
     expect(responses[400].description).toBe('Not valid.');
     expect(responses[400].content['application/json']).toEqual({
@@ -110,7 +110,7 @@ describe('what an application documents itself', () => {
     );
   });
 
-  it('wins over the same answer, in the same media type and the same header', async () => {
+  it('takes precedence over the same response, in the same media type and the same header', async () => {
     const { responses } = await operation('problem');
     expect(responses[409]).toEqual({
       description: 'Sold out, or in progress.',
@@ -119,7 +119,7 @@ describe('what an application documents itself', () => {
     });
   });
 
-  it('wins over the header, in whatever case its name is written', async () => {
+  it('takes precedence over the key header, in any case of its name', async () => {
     expect(headers(await operation('header'))).toEqual([
       {
         name: 'idempotency-key',
@@ -131,7 +131,7 @@ describe('what an application documents itself', () => {
     ]);
   });
 
-  it('is completed where it says nothing', async () => {
+  it('gets the missing members only', async () => {
     const [openHeader] = headers(await operation('open-header'));
     expect(openHeader.description).toContain('24 hours');
     expect(openHeader.schema).toMatchObject({ type: 'string', maxLength: 255 });
@@ -151,7 +151,7 @@ describe('what an application documents itself', () => {
     expect(byReference.schema).not.toHaveProperty('maxLength');
   });
 
-  it('wins over the marker of a replay', async () => {
+  it('takes precedence over the replay header', async () => {
     const { responses } = await operation('marker');
     expect(responses[201]).toMatchObject({
       description: 'Made.',
@@ -160,19 +160,19 @@ describe('what an application documents itself', () => {
     expect(Object.keys(responses[201].headers)).toHaveLength(1);
   });
 
-  it("stands before what is said in the operation's description", async () => {
+  it('comes first in the description of the operation', async () => {
     const { description } = await operation('described');
     expect(description).toMatch(/^Makes one\.\n\nFor at least 24 hours/);
   });
 
-  it('may be a range of statuses, which is marked as one, or the default, which is not', async () => {
+  it('may be a range of statuses, which gets the replay header, or the default, which does not', async () => {
     const { responses } = await operation('ranges');
     expect(responses['2XX'].headers).toHaveProperty('Idempotent-Replayed');
     expect(responses.default).toEqual({ description: 'Anything else.' });
     expect(responses).toHaveProperty('409');
   });
 
-  it('is not touched where it belongs to other routes too', async () => {
+  it('is not changed when other routes share it', async () => {
     const { responses, parameters } = await operation('', 'get');
     expect(responses).toEqual({
       200: { description: '' },
@@ -182,7 +182,7 @@ describe('what an application documents itself', () => {
     expect(parameters).toEqual([]);
   });
 
-  it('may be a reference to an answer that is described elsewhere', async () => {
+  it('may be a reference to a response that is described elsewhere', async () => {
     const app = await create();
     const config = new DocumentBuilder().build();
     const reference = { $ref: '#/components/responses/Conflict' };
@@ -194,7 +194,7 @@ describe('what an application documents itself', () => {
     expect(operationOf(document, '/own/problem').responses[409]).toEqual(reference);
   });
 
-  it('is the same after a document was made, whose making may be repeated', async () => {
+  it('is unchanged after a document was created, and creating it again gives the same document', async () => {
     const app = await create();
     const config = new DocumentBuilder().build();
     const before = JSON.stringify(SwaggerModule.createDocument(app, config));
@@ -214,7 +214,7 @@ describe('what an application documents itself', () => {
   });
 });
 
-/** As the compiler plugin of @nestjs/swagger would leave it. */
+/** As the compiler plugin of @nestjs/swagger emits it. */
 @Controller('plugin')
 class PluginController {
   @Post()
@@ -226,8 +226,8 @@ class PluginController {
   }
 }
 
-describe('what the compiler plugin found out', () => {
-  it('stays as well', async () => {
+describe('the metadata of the compiler plugin', () => {
+  it('is kept as well', async () => {
     const document = documentOf(await createApp([PluginController]));
     const { responses } = operationOf(document, '/plugin');
     expect(Object.keys(responses)).toEqual(['201', '400', '409', '422', '503']);
@@ -238,7 +238,7 @@ describe('what the compiler plugin found out', () => {
   });
 });
 
-describe('a document that cannot be made', () => {
+describe('a document that cannot be created', () => {
   it('leaves no marks behind', async () => {
     const app = await createApp([OwnController]);
     const failing = () =>

@@ -140,7 +140,7 @@ class OutsidePrefixController {
 })
 class AppModule {}
 
-/** Every operation of the document, as method and path, with whether it documents the key. */
+/** Maps every operation of the document, as method and path, to whether it documents the key. */
 function operationsOf(document: OpenAPIObject): Map<string, boolean> {
   const operations = new Map<string, boolean>();
   for (const [path, item] of Object.entries(document.paths)) {
@@ -181,7 +181,7 @@ describe.each(platforms)('the operations that are documented as idempotent on %s
     );
   }
 
-  it('are those that protect themselves, wherever prefix, version, host, alias and module put them', () => {
+  it('are the protected ones, with any prefix, version, host, alias and module', () => {
     const documented = [...operationsOf(document)].filter(([, documentsKey]) => documentsKey);
     expect(documented.map(([operation]) => operation).sort()).toEqual(
       [
@@ -213,9 +213,9 @@ describe.each(platforms)('the operations that are documented as idempotent on %s
     );
   });
 
-  it('are exactly those that refuse a request without a key, of all in the document', async () => {
+  it('are exactly the ones that reject a request without a key', async () => {
     const documented = operationsOf(document);
-    // Its key may be absent.
+    // Its key is optional.
     documented.delete('POST /api/other');
     const real = new Map<string, boolean>();
     for (const operation of documented.keys()) {
@@ -225,14 +225,14 @@ describe.each(platforms)('the operations that are documented as idempotent on %s
     expect([...real.values()].filter((isProtected) => !isProtected).length).toBeGreaterThan(5);
   });
 
-  it('have the options of their own class where they share a method', () => {
+  it('have the options of their own class when classes share a method', () => {
     const required = (path: string) =>
       (document.paths[path] as any).post.parameters.find(({ in: place }: any) => place === 'header')
         .required;
     expect([required('/api/one'), required('/api/other')]).toEqual([true, false]);
   });
 
-  it('are those of methods that are afterwards what they were before', () => {
+  it('leave their methods unchanged', () => {
     const methods = () =>
       [CreatingController, OneController, PlainController].map(({ prototype }) =>
         Object.getOwnPropertyDescriptors(prototype),
@@ -244,12 +244,12 @@ describe.each(platforms)('the operations that are documented as idempotent on %s
     expect(again).toEqual(document);
   });
 
-  it('keep the extensions that they have, and no trace of how they were found', () => {
+  it('keep their extensions, and have none of those that located them', () => {
     expect((document.paths['/api/extended'] as any).post['x-audience']).toBe('partners');
     expect(JSON.stringify(document)).not.toContain('x-nestjs-idempotency');
   });
 
-  it('leave out what the application leaves out', () => {
+  it('exclude what the application excludes', () => {
     expect(document.paths).not.toHaveProperty('/api/hidden');
   });
 });

@@ -21,7 +21,7 @@ describe.each(['express', 'fastify'] as const)(
     });
     afterAll(() => app.close());
 
-    it('is a page at /docs, which loads what it needs from the app itself', async () => {
+    it('is a page at /docs, which loads its scripts from the app itself', async () => {
       const page = await fetch(`${url}/docs`);
       expect(page.headers.get('content-type')).toContain('text/html');
       const html = await page.text();
@@ -36,28 +36,31 @@ describe.each(['express', 'fastify'] as const)(
       }
     });
 
-    it('is valid in the eyes of somebody else', async () => {
+    it('is valid according to a validator', async () => {
       await expect(SwaggerParser.validate(structuredClone(document))).resolves.toBeDefined();
     });
 
-    it.each(['/payments', '/payments/{id}/refunds'])('shows the whole of POST %s', async (path) => {
-      const { post } = document.paths[path];
-      const key = post.parameters.find(({ in: place }: any) => place === 'header');
-      expect(key).toMatchObject({
-        name: 'Idempotency-Key',
-        required: true,
-        description: expect.stringContaining('For at least 24 hours'),
-        schema: { type: 'string', maxLength: 255 },
-      });
-      expect(Object.keys(post.responses)).toEqual(['201', '400', '409', '422', '503']);
-      expect(post.responses[201].headers).toHaveProperty('Idempotent-Replayed');
-      for (const status of [400, 409, 422, 503]) {
-        const { schema } = post.responses[status].content['application/problem+json'];
-        expect(schema).toEqual({ $ref: '#/components/schemas/IdempotencyProblemDocument' });
-      }
-    });
+    it.each(['/payments', '/payments/{id}/refunds'])(
+      'describes POST %s completely',
+      async (path) => {
+        const { post } = document.paths[path];
+        const key = post.parameters.find(({ in: place }: any) => place === 'header');
+        expect(key).toMatchObject({
+          name: 'Idempotency-Key',
+          required: true,
+          description: expect.stringContaining('For at least 24 hours'),
+          schema: { type: 'string', maxLength: 255 },
+        });
+        expect(Object.keys(post.responses)).toEqual(['201', '400', '409', '422', '503']);
+        expect(post.responses[201].headers).toHaveProperty('Idempotent-Replayed');
+        for (const status of [400, 409, 422, 503]) {
+          const { schema } = post.responses[status].content['application/problem+json'];
+          expect(schema).toEqual({ $ref: '#/components/schemas/IdempotencyProblemDocument' });
+        }
+      },
+    );
 
-    it('says nothing of keys where a payment is only looked at', () => {
+    it('does not mention keys for reading a payment', () => {
       expect(JSON.stringify(document.paths['/payments/{id}'].get)).not.toMatch(/idempoten/i);
     });
   },

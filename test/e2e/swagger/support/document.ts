@@ -8,7 +8,7 @@ import { documentIdempotency } from 'nestjs-idempotency/swagger';
 @Module({})
 class AppModule {}
 
-/** The document of an application, made with what the library adds. */
+/** An application's document, with the additions of the library. */
 export function documentOf(app: INestApplication, config = new DocumentBuilder()): OpenAPIObject {
   return documentIdempotency(app, () => SwaggerModule.createDocument(app, config.build()));
 }
@@ -23,12 +23,12 @@ export function createApp(
   return NestFactory.create(module, { logger: false, abortOnError: false });
 }
 
-/** The operation of the one route with this path. */
+/** The operation of the only route with this path. */
 export function operationOf(document: OpenAPIObject, path: string, method = 'post'): any {
   return (document.paths[path] as any)[method];
 }
 
-/** The parameters of an operation that are headers, in lower case. */
+/** The lower-case names of an operation's header parameters. */
 export function headersOf(operation: any): string[] {
   return operation.parameters
     .filter((parameter: any) => parameter.in === 'header')
