@@ -11,17 +11,17 @@ import { projectRoot } from '../../support/project-root.js';
 const PAGE = 'docs/testing.md';
 const page = readFileSync(join(projectRoot, PAGE), 'utf8');
 
-/** Run as tests of their own, beside what they test. */
+/** They run as tests of their own. */
 const folder = join(projectRoot, 'test/e2e/testing/recipes');
 const recipes = new Map(
   readdirSync(folder).map((name) => [readFileSync(join(folder, name), 'utf8'), name]),
 );
 
-/** What a test leaves to its reader. */
+/** The files that the page leaves to its reader. */
 const LEFT_OUT = ['bank.ts', 'billing.module.ts', 'mailer.ts', 'payments.ts', 'test-payments.ts'];
 
-describe('the page about testing', () => {
-  it('shows the tests that are run, and what they test', () => {
+describe('the testing page', () => {
+  it('shows the tests that run, and what they test', () => {
     const shown = samplesOf(PAGE).flatMap((block) => recipes.get(block) ?? []);
     expect([...shown, ...LEFT_OUT].sort()).toEqual([...recipes.values()].sort());
   });

@@ -23,7 +23,7 @@ import { startShop, testShop, type Shop } from './support/shop.js';
 
 const options: IdempotencyTestingOptions = { anonymous: 'shared' };
 
-/** Made once, as in a user's file: every application has records of its own all the same. */
+/** Created once, as in an application's test file; each application still has its own records. */
 const inMemory = IdempotencyTestingModule.inMemory(options);
 
 describe('IdempotencyTestingModule.inMemory()', () => {
@@ -72,12 +72,12 @@ describe('IdempotencyTestingModule.inMemory()', () => {
     expect(others).toEqual([]);
   });
 
-  it('asks for a key', async () => {
+  it('requires a key', async () => {
     expect((await shop.post('/orders', undefined)).status).toBe(400);
     expect(await records.list()).toEqual([]);
   });
 
-  it('forgets all when it is told', async () => {
+  it('clears all records', async () => {
     await shop.ways.http!('one');
     records.abandon('one');
     records.clear();
@@ -87,7 +87,7 @@ describe('IdempotencyTestingModule.inMemory()', () => {
     expect(await records.list()).toMatchObject([{ executions: 1, replays: 0 }]);
   });
 
-  it('ends retentions without a wait', async () => {
+  it('expires records without a wait', async () => {
     await shop.ways.http!('one');
     records.advanceBy(86_400_000 - 60_000);
     expect(await shop.ways.http!('one')).toEqual({ nr: 1 });
@@ -96,13 +96,13 @@ describe('IdempotencyTestingModule.inMemory()', () => {
     expect(await shop.ways.http!('one')).toEqual({ nr: 2 });
   });
 
-  it.each([-1, 0.5, NaN, '1' as never])('moves its clock by no %s', (ms) => {
+  it.each([-1, 0.5, NaN, '1' as never])('does not advance its clock by %s', (ms) => {
     expect(() => {
       records.advanceBy(ms);
     }).toThrow('The option "ms" must be an integer from 0');
   });
 
-  it('leaves what a process leaves that died', async () => {
+  it('leaves the record of a process that died', async () => {
     records.abandon('one');
     expect(await shop.ways.http!('two')).toEqual({ nr: 1 });
     expect(await shop.ways.http!('one')).toEqual({ nr: 2 });
@@ -112,12 +112,12 @@ describe('IdempotencyTestingModule.inMemory()', () => {
       { attempt: 2, isTakeover: true },
     ]);
     expect((await records.list())[1]).toMatchObject({ attempt: 2, takeovers: 1, executions: 1 });
-    // Nobody else's time has passed.
+    // Time has not passed for other records.
     records.advanceBy(86_400_000 - 5_000);
     expect(await shop.ways.http!('two')).toEqual({ nr: 1 });
   });
 
-  it('leaves it where the key has had an outcome, too', async () => {
+  it('leaves it also for a key with an outcome', async () => {
     await shop.ways.http!('one');
     await shop.ways.http!('one');
     records.abandon('one');
@@ -127,7 +127,7 @@ describe('IdempotencyTestingModule.inMemory()', () => {
     expect(await records.list()).toMatchObject([counts]);
   });
 
-  it('has records of its own in every application', async () => {
+  it('has separate records in every application', async () => {
     await shop.ways.http!('one');
     const other = await startShop(testShop(inMemory));
     try {
@@ -197,7 +197,7 @@ describe('the records', () => {
     await other.module.close();
   });
 
-  it('count what onTakeover finds as no execution', async () => {
+  it('do not count the outcome of onTakeover as an execution', async () => {
     const { module, calls, list } = await service({ onTakeover: () => ({ value: 'found' }) });
     module.get(IdempotencyTestRecords).abandon('k');
     expect(await calls.run(call, () => 'sent again')).toBe('found');
@@ -205,7 +205,7 @@ describe('the records', () => {
     await module.close();
   });
 
-  it('decide what a repetition gets: forgotten, expired or abandoned, it runs again', async () => {
+  it('decide how a retry ends: it runs again when they are cleared, expired or abandoned', async () => {
     const { module, calls, list } = await service();
     const records = module.get(IdempotencyTestRecords);
     let runs = 0;
@@ -222,7 +222,7 @@ describe('the records', () => {
     await module.close();
   });
 
-  it('are refused a takeover where onTakeover says so', async () => {
+  it("are not taken over with onTakeover: 'reject'", async () => {
     const { module, calls } = await service({ onTakeover: 'reject' });
     module.get(IdempotencyTestRecords).abandon('k');
     const rejected = calls.run(call, () => 'sent again');
@@ -230,7 +230,7 @@ describe('the records', () => {
     await module.close();
   });
 
-  it('are not taken over from an attempt that still runs, however far the clock is moved', async () => {
+  it('are not taken over from a running attempt, however far the clock is advanced', async () => {
     const { module, calls } = await service();
     const running = calls.run(call, async () => {
       module.get(IdempotencyTestRecords).advanceBy(60_000);
@@ -243,14 +243,14 @@ describe('the records', () => {
     await module.close();
   });
 
-  it('can be commanded by the application itself, as those of another store', async () => {
+  it('can be used by the application itself, like those of another store', async () => {
     const { module } = await service();
     expect(await module.get(IdempotencyReconciler).reconcile()).toMatchObject({});
     expect(module.get(IdempotencyStore)).toBeInstanceOf(IdempotencyStore);
     await module.close();
   });
 
-  it('are in no transaction: the start says so', async () => {
+  it('take part in no transaction, which the start reports', async () => {
     class NoDatabase extends UnitOfWork {
       run<Result>(
         _: TransactionOptions,
@@ -273,8 +273,8 @@ describe('the records', () => {
   });
 });
 
-describe('in the place of the application’s own module', () => {
-  /** As `app.module.ts` has it: Nest finds what is to be overridden by this very object. */
+describe('in place of the application’s own module', () => {
+  /** As in `app.module.ts`: Nest finds the module to override by this very object. */
   const idempotency = IdempotencyModule.forRootAsync({
     useFactory: () => {
       throw new Error('the store of production');
@@ -311,7 +311,7 @@ describe('in the place of the application’s own module', () => {
     await module.close();
   });
 
-  it('is seen by the modules alone that import it, where it is not global', async () => {
+  it('is visible only in modules that import it, when it is not global', async () => {
     const replacement = IdempotencyTestingModule.passThrough({ isGlobal: false });
 
     @Module({ imports: [replacement], providers: [Mailer], exports: [Mailer] })
@@ -330,7 +330,7 @@ describe('in the place of the application’s own module', () => {
     });
   });
 
-  it('knows what the memory store forgets by itself', async () => {
+  it('notices what the memory store itself clears', async () => {
     const store = memoryStore();
     const imports = [IdempotencyModule.forRoot({ store })];
     const module = await Test.createTestingModule({ imports, providers: [Mailer] }).compile();

@@ -33,7 +33,7 @@ describe('IdempotencyTestingModule.passThrough()', () => {
     ['graphql', 'OrdersResolver.pay'],
     ['method', 'InvoiceService.send'],
     ['call', 'remind'],
-  ])('lets %s through', (way, operation) => {
+  ])('runs %s', (way, operation) => {
     it.each(['with', 'without'])('%s a key, every time', async (which) => {
       const { charges } = shop.ledger;
       const before = charges.length;
@@ -48,12 +48,12 @@ describe('IdempotencyTestingModule.passThrough()', () => {
     });
   });
 
-  it('has nothing to say about a method that is safe', async () => {
+  it('does not affect a safe method', async () => {
     const answer = await fetch(`${await shop.app.getUrl()}/orders`);
     expect(await answer.json()).toMatchObject({ isIdempotent: false });
   });
 
-  it('has every provider that an application may ask for', async () => {
+  it('has every provider that an application may inject', async () => {
     const events: IdempotencyEvent[] = [];
     shop.app.get(IdempotencyEvents).subscribe((event) => events.push(event));
     await shop.ways.http!('one');
@@ -67,7 +67,7 @@ describe('IdempotencyTestingModule.passThrough()', () => {
     expect(events).toEqual([]);
   });
 
-  it('gives every run a key of its own', async () => {
+  it('gives every execution its own key', async () => {
     @Injectable()
     class Keys {
       @Idempotent({ key: (id: string) => id })
@@ -83,8 +83,8 @@ describe('IdempotencyTestingModule.passThrough()', () => {
   });
 });
 
-describe('transactional operations that are let through', () => {
-  /** Notes what a database would be told. */
+describe('transactional operations that pass through', () => {
+  /** Records the statements that a database would execute. */
   class Database extends UnitOfWork<{ readonly write: (row: string) => void }> {
     readonly log: string[] = [];
 
@@ -184,7 +184,7 @@ describe('transactional operations that are let through', () => {
     expect(database.log).toEqual([]);
   });
 
-  it('run so as the module’s option says, methods as well; hooks that fail are told', async () => {
+  it("run in one as the module's option says, also methods; failing hooks are reported", async () => {
     const database = new Database();
     const { app, events } = await start({ unitOfWork: database, transactional: true });
     await app.get(Ledger).book('one');
@@ -199,7 +199,7 @@ describe('transactional operations that are let through', () => {
     expect(events).toMatchObject([{ type: 'commit_hook_failed', operation: 'Ledger.book' }]);
   });
 
-  it('run without a transaction where there is no unit of work, and their hooks are called', async () => {
+  it('run without a transaction when the unit of work is missing, and their hooks are called', async () => {
     const { app, post } = await start({});
     const noTransaction = { statusCode: 500 };
     expect(await post('/transfers')).toMatchObject(noTransaction);

@@ -27,7 +27,7 @@ class Mailer {
   }
 }
 
-describe('handlers of requests, on an instance that a test has made', () => {
+describe('request handlers on an instance that a test has created', () => {
   it.each([
     [
       'http',
@@ -58,7 +58,7 @@ describe('handlers of requests, on an instance that a test has made', () => {
 });
 
 describe('a protected method', () => {
-  it('says what to do on an instance that Nest has not made', async () => {
+  it('gives a remedy on an instance that Nest has not created', async () => {
     const sent: string[] = [];
     const error = await rejection(new Mailer(sent).send('one'));
     expect(error).toBeInstanceOf(IdempotencyOptionsError);
@@ -72,13 +72,13 @@ describe('a protected method', () => {
     expect(sent).toEqual([]);
   });
 
-  it('says what to do without an instance', async () => {
+  it('gives a remedy when it is called without an instance', async () => {
     const { send } = Mailer.prototype as { send: (id: string) => Promise<unknown> };
     const error = await rejection(send('one'));
     expect(error.message).toContain('send() has @Idempotent() and was called without its instance');
   });
 
-  it('runs every time on an instance that is unprotected', async () => {
+  it('runs every time on an unprotected instance', async () => {
     const sent: string[] = [];
     const mailer: Mailer = unprotected(new Mailer(sent));
     expect(mailer).toBeInstanceOf(Mailer);
@@ -88,7 +88,7 @@ describe('a protected method', () => {
     await expect(new Mailer(sent).send('one')).rejects.toThrow('has no way to a store');
   });
 
-  it('runs unprotected where the testing module is given the instance', async () => {
+  it('runs unprotected when the testing module provides the instance', async () => {
     const sent: string[] = [];
     const module = await Test.createTestingModule({
       imports: [IdempotencyTestingModule.passThrough()],
@@ -101,7 +101,7 @@ describe('a protected method', () => {
     await module.close();
   });
 
-  it('needs nothing of it on an instance without such methods', () => {
+  it('must exist on an instance that unprotected() is given', () => {
     const controller = new OrdersController(new Ledger());
     expect(() => unprotected(controller)).toThrow(
       'unprotected() was given an instance of OrdersController',

@@ -3,7 +3,7 @@ import { IdempotencyModule } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { BillingModule } from './billing.module.js';
 
-/** What is the same in tests. */
+/** The part that tests share. */
 export const idempotencyOptions = { anonymous: 'shared', retentionMs: 3_600_000 } as const;
 
 export const idempotency = IdempotencyModule.forRootAsync({

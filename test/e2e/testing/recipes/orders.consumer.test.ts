@@ -4,7 +4,7 @@ import { OrdersConsumer } from './orders.consumer.js';
 import { TestPayments } from './test-payments.js';
 
 describe('OrdersConsumer', () => {
-  it('charges what was ordered', async () => {
+  it('charges an order', async () => {
     const payments = new TestPayments();
     const payment = { order: '7', amount: 1200 };
     const context = createIdempotencyContext({ operation: 'order.placed', key: 'event-1' });

@@ -12,13 +12,13 @@ describe('OrdersController', () => {
     controller = new OrdersController(payments);
   });
 
-  it('charges by the key that belongs to the bank', async () => {
+  it('charges with the key that is derived for the bank', async () => {
     const context = createIdempotencyContext();
     await controller.pay(payment, context);
     expect(payments.charged).toEqual([{ payment, key: context.downstreamKey('bank/charge') }]);
   });
 
-  it('looks before it charges again after a crash', async () => {
+  it('looks up the payment before it charges again after a crash', async () => {
     await controller.pay(payment, createIdempotencyContext());
     const takeover = createIdempotencyContext({ isTakeover: true });
     expect(await controller.pay(payment, takeover)).toEqual(payment);

@@ -31,7 +31,7 @@ describe('POST /orders', () => {
       body: JSON.stringify({ order, amount: 1200 }),
     });
 
-  it('charges once, and answers every retry alike', async () => {
+  it('charges once, and replays the response to every retry', async () => {
     const first = await post('k-1');
     const retry = await post('k-1');
     expect(await retry.text()).toBe(await first.text());
@@ -55,7 +55,7 @@ describe('POST /orders', () => {
     expect(payments.charged).toHaveLength(2);
   });
 
-  it('finds what a process has paid that died', async () => {
+  it('finds the payment of a process that died', async () => {
     await post('k-1');
     records.abandon('k-1');
     expect((await post('k-1')).status).toBe(201);

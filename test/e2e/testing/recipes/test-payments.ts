@@ -1,6 +1,6 @@
 import { Payments, type Payment } from './payments.js';
 
-/** Keeps in memory what was charged, and by which key. */
+/** Records charges in memory, with their keys. */
 export class TestPayments extends Payments {
   readonly charged: { readonly payment: Payment; readonly key: string }[] = [];
 

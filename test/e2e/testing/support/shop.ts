@@ -34,7 +34,7 @@ import { lastValueFrom } from 'rxjs';
 import { freePort } from '../../../support/free-port.js';
 import { connectSocketIo, type SocketIoClient } from '../../socket/support/socket-client.js';
 
-/** What has been charged, by whichever way in, and what was known about the attempt. */
+/** A charge: the transport it came by, and the attempt's context. */
 export interface Charge {
   readonly by: string;
   readonly operation: string;
@@ -150,7 +150,7 @@ export class InvoiceService {
   }
 }
 
-/** A shop with every way in, as an application has it, but for the module of the library. */
+/** A shop with every transport, as an application has it, without the library's module. */
 export const shop = {
   controllers: [OrdersController, OrdersConsumer],
   providers: [Ledger, InvoiceService, OrdersResolver, OrdersGateway],
@@ -166,18 +166,18 @@ export const shop = {
 export interface Shop {
   readonly app: INestApplication;
   readonly ledger: Ledger;
-  /** Every way in to a protected operation, and what it answers: once with a key, and once without. */
+  /** Calls a protected operation by every transport, with or without a key. */
   readonly ways: Readonly<Record<string, (key: string | undefined) => Promise<unknown>>>;
   post(path: string, key: string | undefined, headers?: Record<string, string>): Promise<Response>;
   close(): Promise<void>;
 }
 
-/** @param idempotency - the module of the library, or what stands in its place. */
+/** @param idempotency - the library's module, or a replacement. */
 export function testShop(idempotency: NonNullable<ModuleMetadata['imports']>[number]) {
   return Test.createTestingModule({ ...shop, imports: [...shop.imports, idempotency] });
 }
 
-/** Starts the shop, with servers of HTTP, GraphQL and socket.io on one port and of messages on another. */
+/** Starts the shop: HTTP, GraphQL and socket.io on one port, messages on another. */
 export async function startShop(builder: TestingModuleBuilder): Promise<Shop> {
   const app = (await builder.compile()).createNestApplication();
   app.useWebSocketAdapter(new IoAdapter(app));
