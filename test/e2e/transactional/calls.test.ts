@@ -45,7 +45,7 @@ describe('A transactional call', () => {
     return rows.map(({ execution }) => execution as number);
   }
 
-  it('commits what was written with what is returned', async () => {
+  it("commits the operation's writes together with its outcome", async () => {
     const key = randomUUID();
     const run = () =>
       service.run(callOf(key), async (context) => {
@@ -69,7 +69,7 @@ describe('A transactional call', () => {
     expect(await committed(key)).toEqual([2]);
   });
 
-  it('rolls back for a failure that is kept', async () => {
+  it('rolls back a failure that is kept', async () => {
     const key = randomUUID();
     const failing = () =>
       service.run({ ...callOf(key), keep: () => true }, async (context) => {
@@ -81,7 +81,7 @@ describe('A transactional call', () => {
     expect(await committed(key)).toEqual([]);
   });
 
-  it('rolls back what has a value that cannot be stored', async () => {
+  it('rolls back when the value cannot be stored', async () => {
     const key = randomUUID();
     const failing = service.run(callOf(key), async (context) => {
       await book(context);
@@ -94,7 +94,7 @@ describe('A transactional call', () => {
     expect(await committed(key)).toEqual([]);
   });
 
-  it('says of a conflict that it may be tried again', async () => {
+  it('reports a conflict as retryable', async () => {
     const key = randomUUID();
     const conflicting = service.run(callOf(key), async (context) => {
       await book(context);
@@ -107,7 +107,7 @@ describe('A transactional call', () => {
     expect(await committed(key)).toEqual([]);
   });
 
-  it('runs again after a conflict, as often as the option says', async () => {
+  it('runs again after a conflict, up to "conflictRetries" times', async () => {
     const key = randomUUID();
     let runs = 0;
     const run = (conflicts: number) =>
@@ -123,7 +123,7 @@ describe('A transactional call', () => {
     expect(await committed(key)).toEqual([4]);
   });
 
-  it('frees the key where the unit of work cannot say what an error is', async () => {
+  it('releases the key when the unit of work cannot classify an error', async () => {
     const unitOfWork = Object.create(bank.unitOfWork, {
       isConflict: { value: () => Promise.reject(new Error('planned')) },
       isInterruption: {
@@ -144,7 +144,7 @@ describe('A transactional call', () => {
     });
   });
 
-  it('does not listen to a connection any more that its transaction has given back', async () => {
+  it('removes its listener from a connection that its transaction has released', async () => {
     const connection = new AbortController();
     const unitOfWork = Object.create(bank.unitOfWork, {
       run: {
@@ -188,7 +188,7 @@ describe('A transactional call', () => {
     }
   }
 
-  it('hands out a transaction to nobody else', async () => {
+  it('does not expose a transaction outside its operation', async () => {
     expect(currentIdempotencyTransaction()).toBeUndefined();
     const asking = service.run({ ...callOf(randomUUID()), transactional: false }, () =>
       requireIdempotencyTransaction(),
@@ -200,7 +200,7 @@ describe('A transactional call', () => {
     await expect(hooking).rejects.toMatchObject({ code: 'idempotency_no_transaction' });
   });
 
-  it('refuses a handle that outlives its transaction', async () => {
+  it('rejects a handle that outlives its transaction', async () => {
     let late: Transaction | undefined;
     await service.run(callOf(randomUUID()), async (context) => {
       late = requireIdempotencyTransaction<Transaction>();

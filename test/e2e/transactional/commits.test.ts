@@ -24,11 +24,11 @@ import {
 
 const bank = useBank();
 
-/** Whatever goes wrong around a commit, once or for as long as it is so. */
+/** Fails or delays a commit, once or repeatedly. */
 class TroubledUnitOfWork extends UnitOfWork<Transaction> {
-  /** In place of COMMIT. */
+  /** Runs instead of COMMIT. */
   beforeCommit: () => unknown = () => undefined;
-  /** In place of the reply to it. */
+  /** Runs instead of the reply to COMMIT. */
   afterCommit: () => unknown = () => undefined;
 
   async run<Result>(
@@ -36,7 +36,7 @@ class TroubledUnitOfWork extends UnitOfWork<Transaction> {
     work: (transaction: OpenTransaction<Transaction>) => Promise<Result>,
   ): Promise<Result> {
     const result = await bank.unitOfWork.run(options, async (transaction) => {
-      // Nobody can cut what waits here.
+      // A commit that waits here must not be cut.
       const worked = await work({ ...transaction, cut: () => undefined });
       await this.beforeCommit();
       return worked;
@@ -69,7 +69,7 @@ describe('A commit of a transactional operation', () => {
   }
   const told = () => events.map(({ type }) => type);
 
-  it('that happened is one, whatever the connection says', async () => {
+  it('that happened counts, even if the connection then fails', async () => {
     const unitOfWork = new TroubledUnitOfWork();
     await start(unitOfWork);
     unitOfWork.afterCommit = () => {
@@ -84,7 +84,7 @@ describe('A commit of a transactional operation', () => {
     expect(told()).toEqual(['acquired', 'completed', 'replayed']);
   });
 
-  it('that did not happen is none: 503, and the next one runs', async () => {
+  it('that did not happen does not count: the request gets 503, and the next one runs', async () => {
     const unitOfWork = new TroubledUnitOfWork();
     await start(unitOfWork);
     unitOfWork.beforeCommit = () => {
@@ -100,7 +100,7 @@ describe('A commit of a transactional operation', () => {
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
-  it('whose connection gives the replies of other statements is told as such, and the next one runs', async () => {
+  it('whose connection returns replies of other statements is reported as such, and the next request runs', async () => {
     const unitOfWork = new TroubledUnitOfWork();
     await start(unitOfWork);
     unitOfWork.beforeCommit = () => {
@@ -114,7 +114,7 @@ describe('A commit of a transactional operation', () => {
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
-  it('of a deferred conflict is told as one', async () => {
+  it('of a deferred conflict is reported as a conflict', async () => {
     const unitOfWork = new TroubledUnitOfWork();
     await start(unitOfWork);
     unitOfWork.beforeCommit = () => {
@@ -136,7 +136,7 @@ describe('A commit of a transactional operation', () => {
       false,
     ],
   ] as [string, () => void, number[], boolean][])(
-    'that takes too long is waited for no longer, and what it comes to holds: it %s',
+    'that exceeds "saveTimeoutMs" gets 503, and its later outcome counts: it %s',
     async (_, end, rows, isReplay) => {
       const unitOfWork = new TroubledUnitOfWork();
       await start(unitOfWork, { saveTimeoutMs: 1_000, commandTimeoutMs: 1_000 });
@@ -159,7 +159,7 @@ describe('A commit of a transactional operation', () => {
     },
   );
 
-  it('is not reached where no connection is free in time: 503, and nothing has run', async () => {
+  it('is not reached when no connection is free in time: the request gets 503, and nothing has run', async () => {
     const pool = openPostgresPool(bank.url, { max: 1 });
     await start(pgUnitOfWork(pool), { leaseMs: 500, maxExecutionMs: 60_000 });
     const holder = await pool.connect();
@@ -173,7 +173,7 @@ describe('A commit of a transactional operation', () => {
     await pool.end();
   });
 
-  it('waits for hooks at the shutdown', async () => {
+  it('delays the shutdown until its hooks end', async () => {
     await start(bank.unitOfWork);
     const scenario = app.scenario();
     scenario.plan = ['succeed', 'hook waits'];

@@ -34,7 +34,7 @@ describe('The connections of transactional operations', () => {
     });
   }
 
-  it('are given back when one is lost, whatever its handler is waiting for', async () => {
+  it('are released when one is lost, whatever its handler waits for', async () => {
     await start(1, {});
     const hanging = app.scenario();
     hanging.gate.close();
@@ -48,7 +48,7 @@ describe('The connections of transactional operations', () => {
     expect((await pending.response).status).toBe(503);
   });
 
-  it('are not asked for in vain by those who have given up', async () => {
+  it('are not used for requests that have timed out', async () => {
     await start(1, { leaseMs: 500 });
     let transactions = 0;
     pool.on('connect', (client) => {

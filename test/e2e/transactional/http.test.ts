@@ -10,11 +10,11 @@ import { useServer } from '../../support/use-server.js';
 import { useBank } from './support/bank.js';
 import { Transfers, TransfersController } from './support/transfers.controller.js';
 
-/** That of the options by default. */
+/** The default lease. */
 const LEASE_MS = 10_000;
 const STEP_MS = 3_600_000;
 
-/** They take turns: the platform and the database do not know of each other. */
+/** Each platform with one version: platform and database are independent. */
 const targets = platforms.map((platform, index) => ({
   platform,
   version: postgresServers[index % postgresServers.length]!,
@@ -45,7 +45,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
       .subscribe((event) => events.push(event), { replacesLog: true });
   });
 
-  it('commits what the handler wrote and its answer at once, and replays it', async () => {
+  it("commits the handler's writes and its response together, and replays the response", async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const pending = scenario.start('POST', '/transfers');
@@ -62,7 +62,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
   });
 
   it.each(['/transfers', '/careful'])(
-    'refuses a duplicate while an attempt is at work, also where the clock has stepped back: %s',
+    'rejects a duplicate while an attempt runs, also when the clock has stepped back: %s',
     async (path) => {
       const scenario = app.scenario();
       scenario.gate.close();
@@ -79,7 +79,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     },
   );
 
-  it('rolls back what a handler wrote that throws, and lets it run again', async () => {
+  it('rolls back when the handler throws, and may run again', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail'];
     expect((await scenario.post('/transfers')).status).toBe(500);
@@ -90,7 +90,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
-  it('rolls back what was written before a failure that is kept, and replays that', async () => {
+  it('rolls back when a failure is kept, and replays the failure', async () => {
     const scenario = app.scenario();
     scenario.plan = ['decline'];
     const first = await scenario.post('/transfers');
@@ -100,7 +100,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(scenario.executions).toBe(1);
   });
 
-  it.each(['404', '409'])('commits an answer with status %s that is returned', async (status) => {
+  it.each(['404', '409'])('commits when the handler returns status %s', async (status) => {
     const scenario = app.scenario();
     scenario.plan = [status];
     const first = await scenario.post('/transfers');
@@ -109,16 +109,19 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expectReplay(await scenario.post('/transfers'), first);
   });
 
-  it.each(['429', '503'])('rolls back one with status %s, which is not kept', async (status) => {
-    const scenario = app.scenario();
-    scenario.plan = [status];
-    expect((await scenario.post('/transfers')).status).toBe(Number(status));
-    expect(await bank.committed(scenario)).toEqual([]);
-    expect((await scenario.post('/transfers')).status).toBe(201);
-    expect(await bank.committed(scenario)).toEqual([2]);
-  });
+  it.each(['429', '503'])(
+    'rolls back when the handler returns status %s, which is not kept',
+    async (status) => {
+      const scenario = app.scenario();
+      scenario.plan = [status];
+      expect((await scenario.post('/transfers')).status).toBe(Number(status));
+      expect(await bank.committed(scenario)).toEqual([]);
+      expect((await scenario.post('/transfers')).status).toBe(201);
+      expect(await bank.committed(scenario)).toEqual([2]);
+    },
+  );
 
-  it('rolls back where something behind the handler turns its success into a failure', async () => {
+  it("rolls back when an inner interceptor turns the handler's success into a failure", async () => {
     const scenario = app.scenario();
     const failing = (status: number) =>
       scenario.post('/fails-afterwards', { headers: [['X-Fails-With', String(status)]] });
@@ -131,7 +134,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(scenario.executions).toBe(2);
   });
 
-  it('rolls back where the answer cannot be written', async () => {
+  it('rolls back when the response cannot be serialized', async () => {
     const scenario = app.scenario();
     expect((await scenario.post('/not-serializable')).status).toBe(500);
     expect((await scenario.post('/not-serializable')).status).toBe(500);
@@ -139,9 +142,9 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(scenario.executions).toBe(2);
   });
 
-  it('has the isolation of its option, and ends at the server at the hard deadline', async () => {
+  it('uses the isolation of its option, and is ended by the server at the hard deadline', async () => {
     const { json } = await app.scenario().post('/settings');
-    // A second more than this process takes for itself.
+    // One second more than this process allows.
     const bounded = expect.stringMatching(/^12[34]\d{3}ms$|^12[34]s$/);
     expect(json).toEqual({
       isolation: 'repeatable read',
@@ -151,7 +154,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     });
   });
 
-  it('of two transactions that exclude each other one is told to come back', async () => {
+  it('reports a conflict to one of two transactions that exclude each other', async () => {
     const [one, other] = [app.scenario(), app.scenario()];
     for (const { gate } of [one, other]) gate.close();
     const pending = [one, other].map((scenario) => scenario.start('POST', '/skewed'));
@@ -167,7 +170,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(await bank.committed(other)).toEqual([2]);
   });
 
-  it('runs again after a conflict, as often as the option says', async () => {
+  it('runs again after a conflict, up to "conflictRetries" times', async () => {
     const scenario = app.scenario();
     scenario.plan = ['conflict', 'conflict'];
     const first = await scenario.post('/persistent');
@@ -186,7 +189,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(await bank.committed(unlucky)).toEqual([4]);
   });
 
-  it('answers 503 where the connection was lost, and has written nothing', async () => {
+  it('responds with 503 when its connection is lost, and has written nothing', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const pending = scenario.start('POST', '/transfers');
@@ -201,7 +204,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
-  it('answers 503 where the server ends it under the handler', async () => {
+  it('responds with 503 when the server ends its connection during a query', async () => {
     const scenario = app.scenario();
     scenario.plan = ['terminated'];
     expectProblem(await scenario.post('/persistent'), 'store-unavailable');
@@ -209,7 +212,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect((await scenario.post('/persistent')).json).toEqual({ execution: 2 });
   });
 
-  it('does not take a commit that PostgreSQL has turned into a rollback for one', async () => {
+  it('does not treat a commit that PostgreSQL has turned into a rollback as a commit', async () => {
     const scenario = app.scenario();
     scenario.plan = ['swallow'];
     expect((await scenario.post('/transfers')).status).toBe(503);
@@ -218,7 +221,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
   });
 
   it.each(['/transfers', '/careful'])(
-    'is in progress for as long as it works, whatever became of its lease (%s)',
+    'is in progress for as long as it runs, even after its lease has expired (%s)',
     async (path) => {
       const scenario = app.scenario();
       scenario.gate.close();
@@ -233,7 +236,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     },
   );
 
-  it('is taken over as soon as its lease is over and its connection gone', async () => {
+  it('is taken over as soon as its lease has expired and its connection is lost', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const pending = scenario.start('POST', '/transfers');
@@ -241,7 +244,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     await bank.passTime(LEASE_MS);
     events.length = 0;
     await bank.terminateIdleTransactions();
-    // Until it is told, this process answers 409 for what it runs itself.
+    // Until then, this process responds with 409 for its own executions.
     await until(() => eventTypes().includes('lease_lost'));
     const secondPending = scenario.start('POST', '/transfers');
     await scenario.started.reached(2);
@@ -253,7 +256,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expectReplay(await scenario.post('/transfers'), second);
   });
 
-  it('loses its key at the hard deadline, and what it has written', async () => {
+  it('loses its key and its writes at the hard deadline', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const pending = scenario.start('POST', '/short');
@@ -268,7 +271,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
-  it('is committed for a client that has left', async () => {
+  it('commits when the client has disconnected', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const pending = scenario.start('POST', '/transfers');
@@ -282,7 +285,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(await scenario.post('/transfers')).toMatchObject({ status: 201, replayed: true });
   });
 
-  it('tells those who wait as soon as it is committed', async () => {
+  it('notifies waiting duplicates as soon as it commits', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const pending = scenario.start('POST', '/waiting');
@@ -295,7 +298,7 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     expect(await bank.committed(scenario)).toEqual([1]);
   });
 
-  it('reports a hook that fails after the commit, and nothing else comes of it', async () => {
+  it('only reports a hook that fails after the commit', async () => {
     const scenario = app.scenario();
     scenario.plan = ['succeed', 'hook fails'];
     events.length = 0;

@@ -19,7 +19,7 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     }),
   );
 
-  it('who repeats it from outside gets a new transaction: the run before leaves nothing', async () => {
+  it('an outer interceptor that retries gets a new transaction without the writes of the last execution', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail'];
     const first = await scenario.post('/repeated-outside');
@@ -28,7 +28,7 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     expectReplay(await scenario.post('/repeated-outside'), first);
   });
 
-  it('who repeats it inside of the layer is refused, and nothing is committed', async () => {
+  it('an inner interceptor that retries fails, and nothing is committed', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail'];
     expect((await scenario.post('/repeated-inside')).status).toBe(500);
@@ -38,7 +38,7 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
-  it('who answers in its place when it throws is heard, and what it wrote is rolled back', async () => {
+  it('an inner interceptor may replace an error with a response, and the writes are rolled back', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail'];
     const first = await scenario.post('/falls-back');
@@ -47,7 +47,7 @@ describe.each(platforms)('Around a transactional handler on %s', (platform) => {
     expectReplay(await scenario.post('/falls-back'), first);
   });
 
-  it('a success that is not to be kept is committed, and may happen again', async () => {
+  it('a success that is not kept is committed, and may run again', async () => {
     const scenario = app.scenario();
     expect((await scenario.post('/unkept')).json).toEqual({ execution: 1 });
     expect(await bank.committed(scenario)).toEqual([1]);

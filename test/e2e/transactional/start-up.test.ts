@@ -25,7 +25,7 @@ class NativeController {
 
 const bank = useBank();
 
-describe('The start is stopped for a transactional route', () => {
+describe('The application does not start with a transactional route', () => {
   const starting = (
     options: Partial<IdempotencyModuleOptions>,
     controller: new () => object = TransactionalController,
@@ -43,7 +43,7 @@ describe('The start is stopped for a transactional route', () => {
     );
   });
 
-  it('with something else in its place', async () => {
+  it('with a value that is not a unit of work', async () => {
     await expect(starting({ unitOfWork: {} as UnitOfWork })).rejects.toThrow(
       'The option "unitOfWork" must be a UnitOfWork, such as pgUnitOfWork(pool)',
     );
@@ -55,13 +55,13 @@ describe('The start is stopped for a transactional route', () => {
     );
   });
 
-  it('that would run without the store', async () => {
+  it('that may run without the store', async () => {
     await expect(starting({ onStoreUnavailable: 'execute' })).rejects.toThrow(
       `"transactional" contradicts "onStoreUnavailable": 'execute'`,
     );
   });
 
-  it('whose handler answers by itself', async () => {
+  it('whose handler sends its response itself', async () => {
     await expect(starting({}, NativeController)).rejects.toThrow(
       'NativeController.create answers by @Res() itself',
     );
@@ -70,7 +70,7 @@ describe('The start is stopped for a transactional route', () => {
   it.each([
     [{ transactional: 'yes' }, 'The option "transactional" must be true or false'],
     [{ isolation: 'snapshot' }, 'The option "isolation" must be "default", "read committed"'],
-  ])('for %j', async (options, message) => {
+  ])('with %j', async (options, message) => {
     await expect(starting(options as never)).rejects.toThrow(message);
   });
 });

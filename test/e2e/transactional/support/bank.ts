@@ -17,25 +17,25 @@ const statements = loadStatements(new TableName(), (text) =>
   withSqlClock(text, '(statement_timestamp() + (SELECT ahead FROM store_clock))'),
 );
 
-/** A database with business data and records, and who looks into it. */
+/** A database with business data and records, and access for a test. */
 export interface Bank {
   readonly url: string;
-  /** The pool that the application's transactions come from. */
+  /** The pool of the application's transactions. */
   readonly pool: Pool;
   readonly unitOfWork: UnitOfWork<Transaction>;
-  /** The application's own clients aside. */
+  /** A connection that is separate from the application's. */
   readonly observer: Client;
-  /** On a clock that {@link passTime} moves. */
+  /** A store on a clock that {@link passTime} moves. */
   newStore(): PostgresIdempotencyStore;
-  /** The stores' clock goes ahead. */
+  /** Advances the stores' clock. */
   passTime(ms: number): Promise<void>;
   /** The executions of the scenario's key that were committed. */
   committed(scenario: Scenario): Promise<number[]>;
-  /** Ends the backends in whose transactions nothing happens at the moment. */
+  /** Terminates the backends that are idle in a transaction. */
   terminateIdleTransactions(): Promise<number>;
 }
 
-/** One for the whole test file, or for all tests of a `describe`. */
+/** For the whole test file, or for all tests of a `describe`. */
 export function useBank(version = embeddedPostgres): Bank {
   const server = usePostgres(version);
   let url: string;

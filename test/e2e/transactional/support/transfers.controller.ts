@@ -23,15 +23,15 @@ import { InScenario, Scenario } from '../../../support/http/scenario.js';
 
 export type Transaction = PgTransaction<Pool>;
 
-/** The business data: one row for each execution that was committed. */
+/** The business data: one row for each committed execution. */
 export const CREATE_TRANSFERS =
   'CREATE TABLE transfers (key text NOT NULL, execution integer NOT NULL)';
 
-/** What PostgreSQL says where a concurrent transaction is in the way. */
+/** Raises the error that PostgreSQL reports for a conflict with a concurrent transaction. */
 const RAISE_CONFLICT =
   "DO $$ BEGIN RAISE EXCEPTION 'in the way' USING ERRCODE = 'serialization_failure'; END $$";
 
-/** A service that takes the transaction from nowhere, as those do that lie deep. */
+/** Gets the transaction from its context, not from an argument, as services deep in an application do. */
 @Injectable()
 export class Transfers {
   async add({ key }: Scenario, execution: number): Promise<void> {
@@ -40,7 +40,7 @@ export class Transfers {
   }
 }
 
-/** Fails behind a handler that has succeeded, with the status that is planned for it. */
+/** Fails after the handler has succeeded, with the status that the request names. */
 class FailsAfterwards implements NestInterceptor {
   intercept(context: { switchToHttp(): any }, next: CallHandler) {
     const status = Number(context.switchToHttp().getRequest().headers['x-fails-with']);
@@ -102,7 +102,7 @@ export class TransfersController {
     return this.#added(scenario);
   }
 
-  /** Something outside of the layer repeats it. */
+  /** An outer interceptor retries the handler. */
   @Post('repeated-outside')
   @Idempotent({ transactional: true })
   @UseInterceptors(Repeats)
@@ -110,7 +110,7 @@ export class TransfersController {
     return this.#failing(scenario);
   }
 
-  /** Something between the layer and the handler does. */
+  /** An inner interceptor retries the handler. */
   @Post('repeated-inside')
   @UseInterceptors(Repeats)
   @Idempotent({ transactional: true })
@@ -174,7 +174,7 @@ export class TransfersController {
     return this.#added(scenario);
   }
 
-  /** Adds a row where there is none of another key yet: of two at once, one must not succeed. */
+  /** Adds a row and reads the count: of two concurrent transactions, one must fail. */
   @Post('skewed')
   @Idempotent({ transactional: true, isolation: 'serializable' })
   async skewed(
@@ -208,7 +208,7 @@ export class TransfersController {
     return { execution: await this.#execute(scenario) };
   }
 
-  /** It has started once it has written. */
+  /** `started` counts an execution once it has written. */
   async #execute(scenario: Scenario): Promise<number> {
     const execution = scenario.executions + 1;
     await this.transfers.add(scenario, execution);
