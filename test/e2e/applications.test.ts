@@ -21,7 +21,7 @@ import { untilSettled } from '../support/until-settled.js';
 import { useRedisClient } from '../support/use-redis.js';
 import { useServer } from '../support/use-server.js';
 
-/** What was charged, by the key that it was charged for. */
+/** The id of every charge. */
 const charged: string[] = [];
 const gate = new Gate();
 
@@ -100,7 +100,7 @@ interface Tested {
   readonly name: string;
   readonly make: () => IdempotencyStore;
   readonly options?: Partial<IdempotencyModuleOptions>;
-  /** Connections that the store has opened and not closed. */
+  /** The open connections of the store. */
   readonly connections?: () => Promise<number>;
   readonly forgets?: boolean;
 }
@@ -155,7 +155,7 @@ const STORES: Tested[] = [
 describe.each(STORES)('Applications of one module on one $name', (tested) => {
   const { make, options = {}, connections = () => Promise.resolve(0), forgets = false } = tested;
 
-  it('start one after the other, and leave no connection behind', async () => {
+  it('start one after another, and leave no connection behind', async () => {
     const AppModule = moduleWith(make(), options);
     const early = randomUUID();
     for (const making of [
@@ -173,11 +173,11 @@ describe.each(STORES)('Applications of one module on one $name', (tested) => {
       await close();
       await untilSettled(async () => (await connections()) === 0);
     }
-    // Records in memory end with the last application that has them; others are the database's.
+    // Records in memory end with their last application; other stores keep them.
     expect(chargesOf(early)).toBe(forgets ? 3 : 1);
   }, 30_000);
 
-  it('run at once: the end of one cuts off nothing of the other', async () => {
+  it('run concurrently: closing one does not affect the other', async () => {
     const AppModule = moduleWith(make(), options);
     const one = await start(AppModule, 'Test.createTestingModule');
     const other = await start(AppModule, 'NestFactory.create');

@@ -13,24 +13,24 @@ import { isTestAll } from '../support/test-all.js';
 import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 import { useServer } from '../support/use-server.js';
 
-/** Pictures of the page, for people to look at. */
+/** Screenshots of the page, for a person to check. */
 const SCREENSHOTS = join(tmpdir(), 'nestjs-idempotency-screenshots');
 
-/** One answer as the page shows it: the verdict, and each fact by its name. */
+/** One response as the page shows it: the verdict, and each fact by name. */
 type Shown = Readonly<Record<string, string>>;
 
 const chromium = findChromium();
-// Without one, `npm test` has said what is missing: test/support/provision.
+// If it is missing, `npm test` has reported that: test/support/provision.
 const describeInBrowser = chromium === undefined ? describe.skip : describe;
 
-/** `npm test` sees to the double click, the lost answer and the headers; `npm run test:all` to all of it. */
+/** `npm test` covers the double click, the lost response and the headers; `npm run test:all` covers everything. */
 const platforms = isTestAll ? (['express', 'fastify'] as const) : (['express'] as const);
 
 describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
   let browser: Browser;
-  /** One for all tests, each of which loads it anew: that costs less than a page each. */
+  /** One page for all tests, each of which reloads it: cheaper than a page each. */
   let page: Page;
-  /** A page that is not the API's. */
+  /** A page of another origin. */
   let shop: Server;
   let api: ApiProcess;
 
@@ -55,7 +55,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
     await stop(shop);
   });
 
-  /** Charges per user while `action` runs: asked of the API from here, whatever the page may show. */
+  /** Counts charges per user while `action` runs. It asks the API directly, not the page. */
   async function chargesDuring(action: () => Promise<unknown>) {
     const { charges: before } = await ledger();
     await action();
@@ -75,7 +75,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
     beforeAll(async () => {
       page.on('pageerror', (error) => complaints.push(error.message));
       page.on('console', (message) => {
-        // To show 409, 422 and lost answers is what the page is there for.
+        // The page exists to show 409, 422 and lost responses, which Chromium logs as errors.
         const isAnAnswer = message.text().startsWith('Failed to load resource');
         if (message.type() === 'error' && !isAnAnswer) complaints.push(message.text());
       });
@@ -91,7 +91,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
 
     const button = (name: string) => page.getByRole('button', { name, exact: true });
     const press = (name: string) => button(name).click();
-    /** The answers that are there, the oldest first, as soon as there are so many. */
+    /** The responses on the page, oldest first, once there are `count`. */
     async function answers(count: number): Promise<Shown[]> {
       const answered = page.getByRole('listitem').filter({ has: page.locator('dd') });
       await answered.nth(count - 1).waitFor();
@@ -109,7 +109,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       return shown.reverse() as Shown[];
     }
 
-    /** One ran; all others found it under way, or done. */
+    /** One request executed; the others were conflicts or replays. */
     function expectOneExecution(shown: readonly Shown[]) {
       const others = shown.filter(({ verdict }) => verdict !== 'first');
       expect(others).toHaveLength(shown.length - 1);
@@ -126,9 +126,9 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
 
     const faults: readonly Fault[] = ['lose the answer', 'unavailable'];
 
-    it('gets a lost answer by itself where the client retries', async () => {
+    it('gets a lost response without user action when the client retries', async () => {
       const charges = await chargesDuring(async () => {
-        // Chromium itself sends again what broke on a used connection, but not after an answer.
+        // Chromium itself resends a request that broke on a used connection, but not after a response.
         proxy.follow((exchange) => faults[exchange] ?? 'none');
         await press('Pay with retries');
         const [answer] = await answers(1);
@@ -140,7 +140,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
 
     if (!isTestAll) return;
 
-    it('charges once for twenty clicks in one moment', async () => {
+    it('charges once for twenty clicks in one tick', async () => {
       const charges = await chargesDuring(async () => {
         await button('Pay').evaluate((pay: any) => {
           for (let click = 0; click < 20; click += 1) pay.click();
@@ -150,7 +150,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       expect(charges).toEqual({ alice: 1, bob: 0 });
     });
 
-    it('charges once for two strokes of the Enter key', async () => {
+    it('charges once when Enter is pressed twice', async () => {
       const charges = await chargesDuring(async () => {
         await page.getByLabel('Alice').focus();
         for (const key of ['Tab', 'Enter', 'Enter']) await page.keyboard.press(key);
@@ -159,7 +159,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       expect(charges).toEqual({ alice: 1, bob: 0 });
     });
 
-    it('shows a charge, its replay, a mismatch, and that another customer has his own', async () => {
+    it("shows a charge, its replay, a mismatch, and another customer's own charge", async () => {
       const { charges: before } = await ledger();
       for (const [index, name] of ['Pay', 'Pay', 'Pay 1 EUR more'].entries()) {
         await press(name);
@@ -200,7 +200,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       ]);
     });
 
-    it('shows a conflict, and when to ask again, while the first request is under way', async () => {
+    it('shows a conflict, and when to retry, while the first request is in progress', async () => {
       await page.getByLabel('Amount').selectOption('9999');
       await press('Pay twice');
       expect(await answers(1)).toMatchObject([
@@ -209,7 +209,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       expect(await page.getByText('under way', { exact: true }).count()).toBe(1);
     });
 
-    it('charges anew for a new order', async () => {
+    it('charges again for a new order', async () => {
       const charges = await chargesDuring(async () => {
         await press('Pay');
         await press('New order');
@@ -219,7 +219,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       expect(charges).toEqual({ alice: 2, bob: 0 });
     });
 
-    it('replays a charge whose answer was lost', async () => {
+    it('replays a charge whose response was lost', async () => {
       const charges = await chargesDuring(async () => {
         proxy.follow(() => 'lose the answer');
         await press('Pay');
@@ -253,7 +253,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
   });
 
   describe('a page of another origin', () => {
-    /** Everything that a script there gets to know. */
+    /** Everything that a script on that page can read. */
     async function seenFrom(origin: string, url: string) {
       await page.goto(origin);
       return page.evaluate(`(async () => {
@@ -279,7 +279,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       })()`);
     }
 
-    it('reads the marker and Retry-After where the API exposes them', async () => {
+    it('reads the replay header and Retry-After when the API exposes them', async () => {
       expect(await seenFrom(urlOf(shop), api.url)).toEqual({
         first: [201, null, null],
         replay: [201, 'true', null],
@@ -290,7 +290,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
 
     if (!isTestAll) return;
 
-    it('reads neither where the API does not', async () => {
+    it('reads neither when the API does not expose them', async () => {
       const concealing = await serve(withoutExposedHeaders(api.url));
       try {
         expect(await seenFrom(urlOf(shop), urlOf(concealing))).toEqual({
@@ -304,7 +304,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       }
     });
 
-    it('reads nothing at all unless CORS_ORIGIN names it', async () => {
+    it('reads nothing when CORS_ORIGIN does not name its origin', async () => {
       const other = await serve((_, response) => response.end('Another shop'));
       try {
         await expect(seenFrom(urlOf(other), api.url)).rejects.toThrow('Failed to fetch');
@@ -315,7 +315,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
   });
 });
 
-/** Passes everything on but the list of headers that scripts may read. */
+/** Forwards everything except the list of headers that scripts may read. */
 function withoutExposedHeaders(target: string): RequestListener {
   return (incoming, response) => {
     const { method, headers, url = '/' } = incoming;

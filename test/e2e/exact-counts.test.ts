@@ -28,7 +28,7 @@ const RECORD_BYTES_AT_MOST = 488;
 const CONNECTIONS = 4;
 const REQUESTS = 800;
 
-/** What the application does, and not what other test files have left running in this process. */
+/** Marks what the application does, as opposed to other test files in this process. */
 const ofTheApp = new AsyncLocalStorage<true>();
 
 const gate = new Gate();
@@ -80,7 +80,7 @@ async function start(platform: Platform, store: ReturnType<typeof redisStore>) {
       new ExpressAdapter(),
       settings,
     );
-    // An ETag would be a header more than the budget speaks of.
+    // The budget does not include an ETag header.
     express.disable('etag');
     app = express;
   } else {
@@ -90,7 +90,7 @@ async function start(platform: Platform, store: ReturnType<typeof redisStore>) {
   return { app, port: (app.getHttpServer().address() as { port: number }).port };
 }
 
-/** What clients send to the server, as the server sees it: what scripts do inside of it does not count. */
+/** The commands of clients, as the server sees them. Commands inside scripts do not count. */
 class SentCommands {
   private readonly seen: string[] = [];
   private readonly marks = new Tally();
@@ -112,7 +112,7 @@ class SentCommands {
     return new SentCommands(await client.monitor(), client);
   }
 
-  /** The commands that `work` made clients send, in the server's order. */
+  /** The commands that clients sent during `work`, in the server's order. */
   async during(work: () => Promise<unknown>): Promise<string[]> {
     await this.upToHere();
     this.seen.length = 0;
@@ -154,7 +154,7 @@ describe.each(platforms)('on %s with Redis', (platform) => {
     );
     connections.push(...Array.from({ length: CONNECTIONS }, () => new KeepAliveConnection(port)));
     commands = await SentCommands.to(redis);
-    // The first call of each script brings its text along.
+    // The first call of each script also sends its text.
     for (const path of ['/payments', '/declined']) {
       const key = newKey();
       await post(path, key);
@@ -209,7 +209,7 @@ describe.each(platforms)('on %s with Redis', (platform) => {
       await expectStatus(first, 201);
     });
 
-    it('1 command for a mismatch, of a finished request and of a running one', async () => {
+    it('1 command for a mismatch, of a completed request and of one in progress', async () => {
       const key = newKey();
       gate.close();
       const running = started.count;
@@ -253,7 +253,7 @@ describe.each(platforms)('on %s with Redis', (platform) => {
     let created = 0;
     const timers = createHook({
       init: (id, type) => {
-        // Those of Node and of the platform come and go as they like.
+        // Node and the platform create and destroy timers of their own.
         if (type !== 'Timeout' || ofTheApp.getStore() === undefined || !isCalledFromCore()) return;
         created += 1;
         live.add(id);
@@ -261,7 +261,7 @@ describe.each(platforms)('on %s with Redis', (platform) => {
       destroy: (id) => void live.delete(id),
     }).enable();
 
-    /** First requests, replays and refusals, on every connection at once. */
+    /** First requests, replays and rejections, on every connection concurrently. */
     const load = (requests: number) =>
       Promise.all(
         connections.map(async (_, connection) => {
@@ -275,7 +275,7 @@ describe.each(platforms)('on %s with Redis', (platform) => {
         }),
       );
     const listeners = async () => {
-      // What a request leaves for the next turns of the event loop is no growth.
+      // Listeners that go in the next iterations of the event loop are not growth.
       await new Promise(setImmediate);
       const emitters = { process, server: app.getHttpServer(), client, stream: client.stream };
       return {
@@ -292,7 +292,7 @@ describe.each(platforms)('on %s with Redis', (platform) => {
     expect(await listeners()).toEqual(before);
     expect(sockets).toHaveLength(CONNECTIONS);
     timers.disable();
-    // What attempts share is nobody's, and none has one of its own.
+    // Attempts share timers; none has its own.
     expect(created).toBeLessThan(REQUESTS / 100);
     expect(live.size).toBeLessThanOrEqual(2);
   });
@@ -300,14 +300,14 @@ describe.each(platforms)('on %s with Redis', (platform) => {
 
 function isCalledFromCore(): boolean {
   const ofJest: unknown = Reflect.get(Error, 'prepareStackTrace');
-  // The files alone: Jest's own way of writing stacks looks up each line in its source map.
+  // Only the files: Jest's formatting of stacks looks up each line in its source map.
   Error.prepareStackTrace = (_, sites) => sites.map((site) => site.getFileName());
   const files = new Error().stack as unknown as (string | null)[];
   Reflect.set(Error, 'prepareStackTrace', ofJest);
   return files.some((file) => file?.includes('/lib/core/'));
 }
 
-/** How many listeners there are per event. */
+/** The number of listeners per event. */
 function listenersOf(emitter: EventEmitter): Record<string, number> {
   const names = emitter.eventNames().map((name) => [String(name), emitter.listenerCount(name)]);
   return Object.fromEntries(names.sort()) as Record<string, number>;

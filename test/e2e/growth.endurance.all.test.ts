@@ -5,7 +5,7 @@ import { growthsIn } from '../lab/measure/growth/reading.js';
 
 /** A short version of `npm run lab -- measure growth`. */
 const REQUESTS_PER_CHUNK = 2_000;
-/** What an application that keeps half a kilobyte for each request exceeds after two thousand. */
+/** An application that keeps half a kilobyte for each request exceeds this after 2,000 requests. */
 const HEAP_MAY_GROW_BYTES = 1_000_000;
 
 const TIMEOUT_MS = 120_000;
@@ -26,7 +26,7 @@ it.each(['express', 'fastify'] as const)(
 );
 
 it(
-  'a kilobyte that stays for each request is noticed',
+  'detects a kilobyte that stays for each request',
   async () => {
     const run = { platform: 'fastify', store: 'memory', leaks: ['heap'], chunks: 2 } as const;
     const growths = await growthsOf({ ...run, requestsPerChunk: REQUESTS_PER_CHUNK });
@@ -36,7 +36,7 @@ it(
 );
 
 it(
-  'a listener, a timer and a socket that stay for each request are noticed',
+  'detects a listener, a timer and a socket that stay for each request',
   async () => {
     const leaks = ['listener', 'timer', 'socket'] as const;
     const run = { platform: 'fastify', store: 'memory', leaks, chunks: 2 } as const;

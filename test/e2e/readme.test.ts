@@ -26,10 +26,11 @@ beforeAll(async () => {
   readme = await readFile(join(root, 'README.md'), 'utf8');
 });
 
-/** Nest says that it has started before it listens. */
+/** Nest reports its start before it listens. */
 async function untilListening(app: ChildProcess, port: number): Promise<void> {
   for (;;) {
-    if (app.exitCode !== null) throw new Error(`it ended with ${String(app.exitCode)}`);
+    if (app.exitCode !== null)
+      throw new Error(`the application exited with ${String(app.exitCode)}`);
     const socket = connect(port, '127.0.0.1');
     const isListening = await new Promise<boolean>((resolve) => {
       socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
@@ -40,7 +41,7 @@ async function untilListening(app: ChildProcess, port: number): Promise<void> {
   }
 }
 
-describe('the twenty lines of the README', () => {
+describe('the example in the README', () => {
   let folder: string;
   let app: ChildProcess;
   let url: string;
@@ -73,7 +74,7 @@ describe('the twenty lines of the README', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  it('charge once for two requests with one key', async () => {
+  it('charges once for two requests with one key', async () => {
     const headers = { 'Idempotency-Key': 'k-1' };
     const send = () =>
       fetch(url, { method: 'POST', headers, body: new URLSearchParams({ amount: '1200' }) });
@@ -93,7 +94,7 @@ describe('the table of options in the README', () => {
       text,
     }));
 
-  it('names every option there is, and no other', () => {
+  it('names exactly the existing options', () => {
     const names = [
       'store',
       'scope',
@@ -118,7 +119,7 @@ describe('the table of options in the README', () => {
     ).toEqual(names.sort());
   });
 
-  it('tells the defaults as they are', () => {
+  it('states the actual defaults', () => {
     const defaults: Record<string, unknown> = {
       ...PROTOCOL_DEFAULTS,
       ...ENGINE_DEFAULTS,
@@ -134,7 +135,7 @@ describe('the table of options in the README', () => {
     }
   });
 
-  it('tells which statuses are not kept', () => {
+  it('states which statuses are not kept', () => {
     const text = rows().find(({ name }) => name === 'keep')?.text ?? '';
     const [, released = ''] = /4xx but (.*)/.exec(text) ?? [];
     const statuses = Array.from({ length: 100 }, (_, i) => 400 + i);
@@ -144,17 +145,17 @@ describe('the table of options in the README', () => {
   });
 });
 
-/** Of the outcome that the README measures. */
+/** The header bytes of the outcome that the README measures. */
 const HEADER_BYTES = 134;
 
-describe('the memory that the README tells of', () => {
+describe('the memory in the README', () => {
   const server = useRedis();
 
   const client = useRedisClient(server);
 
   const bytes = async (key: string) => Number(await client.call('MEMORY', 'USAGE', key));
 
-  /** Bytes of a record while running and when done, for an answer with as many bytes of body. */
+  /** Bytes of a record while in progress and when completed, for a response body of `bodyBytes`. */
   async function measured(bodyBytes: number): Promise<{ running: number; done: number }> {
     const store = redisStore({ client });
     const key = recordKey({ scope: ['u'], operation: 'o', key: String(bodyBytes) });
@@ -199,7 +200,7 @@ describe('the memory that the README tells of', () => {
     return { running, done: await bytes(`idem:1:${key}`) };
   }
 
-  it('is what a record takes, and stays below the formula', async () => {
+  it('equals that of a record, and stays below the formula', async () => {
     const isMeasuredVersion = (await client.info('server')).includes('redis_version:7.0');
     const rows = [...readme.matchAll(/^ *\| +([\d,]+) B \| +([\d,]+) B \| +([\d,]+) B \|/gm)];
     expect(rows.length).toBeGreaterThanOrEqual(4);

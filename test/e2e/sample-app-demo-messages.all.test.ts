@@ -28,7 +28,7 @@ describe('npm run demo:messages', () => {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /** All its processes have their working directory in the folder, and so has what they write. */
+  /** All its processes have their working directory in the folder, and write only there. */
   function start(settings: Readonly<Record<string, string>>) {
     const child = spawn(process.execPath, [...typescriptNodeOptions, DEMO], {
       cwd: folder,
@@ -40,7 +40,7 @@ describe('npm run demo:messages', () => {
     return { child, output: text(child.stdout), exited: once(child, 'exit') };
   }
 
-  it('finds every order charged once, and leaves nothing behind', async () => {
+  it('charges every order once, and leaves nothing behind', async () => {
     const { output, exited } = start({ DEMO_ORDERS: '60', DEMO_SEED: '7' });
     const [exitCode] = await exited;
 
@@ -57,7 +57,7 @@ describe('npm run demo:messages', () => {
     expect(readdirSync(folder)).toEqual([]);
   }, 110_000);
 
-  it('ends with all its processes when it is interrupted while they start', async () => {
+  it('ends with all its processes when it is interrupted during the start', async () => {
     const { child, exited } = start({});
     const [itself, redis, register, broker] = [1, 1, 1, 1];
     await until(() => processesIn(folder).length >= itself + redis + register + broker, 30_000);

@@ -59,19 +59,19 @@ describe('the verdict of npm run demo:messages', () => {
       'every order was charged once',
     ],
     [
-      'somebody was charged for no order',
+      'a customer was charged for no order',
       { charges: [...charges, { ...charge!, description: 'none' }] },
       /40\.03 of 30\.03 EUR$/m,
       'nothing else was charged',
     ],
     [
-      'the handler ran again without a word',
+      'the handler ran again without reporting a takeover',
       { takeovers: 0 },
       /^takeovers reported +0 /m,
       'who asked the provider again had reported a takeover',
     ],
     ['a message is left', { left: 1 }, /^left in the queue +1$/m, 'the queue is empty'],
-    ['a message was put aside', { putAside: 1 }, /^put aside +1$/m, 'nothing was put aside'],
+    ['a message was dead-lettered', { putAside: 1 }, /^put aside +1$/m, 'nothing was put aside'],
   ])('is bad when %s', (_, wrong, row, claim) => {
     expect(failuresOf({ ...good, ...wrong })).toContain(claim);
     expect(summaryOf({ ...good, ...wrong })).toMatch(row);
@@ -79,7 +79,7 @@ describe('the verdict of npm run demo:messages', () => {
 });
 
 describe('the settings of npm run demo:messages', () => {
-  it('are a thousand orders on a broker of its own', () => {
+  it('are a thousand orders on its own broker by default', () => {
     expect(demoSettings({})).toEqual({ orders: 1000, seed: 1, brokerUrl: undefined });
   });
 
@@ -87,15 +87,15 @@ describe('the settings of npm run demo:messages', () => {
     [{ DEMO_ORDERS: '0' }, 'DEMO_ORDERS must be a whole number from 1 to 100000, and is 0'],
     [{ DEMO_SEED: 'one' }, 'DEMO_SEED must be a whole number'],
     [{ BROKER_URL: 'amqps://127.0.0.1' }, 'BROKER_URL must begin with amqp://'],
-  ])('refuse %j', (environment, complaint) => {
+  ])('reject %j', (environment, complaint) => {
     expect(() => demoSettings(environment)).toThrow(complaint);
   });
 
-  it("close no order's channel so often that the broker puts it aside", () => {
+  it("close an order's channel less often than the broker's delivery limit", () => {
     expect(disturbances.length).toBeLessThanOrEqual(DELIVERY_LIMIT);
   });
 
-  it('make the same copies of a seed, and others of another one', () => {
+  it('make the same copies for one seed, and others for another', () => {
     const orders = placedOrders(50);
     const copies = (seed: number) => copiesOf(orders, randomOf(seed));
     expect(copies(1)).toEqual(copies(1));

@@ -9,7 +9,7 @@ import { typescriptNodeOptions } from '../support/typescript/node-options.js';
 const DEMO = fileURLToPath(new URL('../../sample-app/src/demo.ts', import.meta.url));
 
 describe('npm run demo', () => {
-  it('finds every scenario well', async () => {
+  it('succeeds in every scenario', async () => {
     const demo = spawn(process.execPath, [...typescriptNodeOptions, DEMO], {
       stdio: ['ignore', 'pipe', 'inherit'],
       timeout: 60_000,

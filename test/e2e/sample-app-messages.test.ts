@@ -44,7 +44,7 @@ describe('the orders consumer of the sample app', () => {
     queue = `orders-${randomUUID()}`;
     app = await createApp('express');
     await app.listen(0, '127.0.0.1');
-    // Failures are what some of these tests are about.
+    // Some of these tests provoke failures.
     app.useLogger(false);
     happened = [];
     app.get(IdempotencyEvents).subscribe(({ type }) => happened.push(type));
@@ -58,7 +58,7 @@ describe('the orders consumer of the sample app', () => {
 
   const count = (type: IdempotencyEventType) => happened.filter((it) => it === type).length;
 
-  /** What the consumer has not acknowledged is in the queue again when it is gone. */
+  /** The unacknowledged messages of the consumer are in the queue again after it has closed. */
   async function leftBehind(): Promise<number> {
     await until(async () => (await queueDepth(broker, queue)).unacked === 0);
     await app.close();
@@ -70,7 +70,7 @@ describe('the orders consumer of the sample app', () => {
     return entries.flatMap((entry) => (entry.kind === 'charge' ? [entry.description] : []));
   }
 
-  /** What the broker has put aside, and why. */
+  /** The dead-lettered messages, and their reasons. */
   async function deadLetters(): Promise<{ id: string; reason: string }[]> {
     const connection = await connect(broker.url);
     try {
@@ -87,7 +87,7 @@ describe('the orders consumer of the sample app', () => {
     }
   }
 
-  it('charges once for an order that it is told of five times', async () => {
+  it('charges once for an order that is delivered five times', async () => {
     const [one, other] = [order(), order()];
     for (const placed of [one, one, other, one, one, one]) await publisher.publish(placed);
     await until(() => count('completed') === 2 && count('replayed') === 4);
@@ -127,7 +127,7 @@ describe('the orders consumer of the sample app', () => {
     expect(books).toEqual({ charges: { alice: 1, bob: 1 }, chargedTwice: 0 });
   });
 
-  it('puts aside at once what is no order, and goes on with the next one', async () => {
+  it('dead-letters an invalid order at once, and continues with the next one', async () => {
     const [nonsense, placed] = [order({ amount: -1 }), order()];
     await publisher.publish(nonsense);
     await publisher.publish(placed);
@@ -137,7 +137,7 @@ describe('the orders consumer of the sample app', () => {
     expect(await deadLetters()).toEqual([{ id: nonsense.id, reason: 'rejected' }]);
   });
 
-  it('takes a declined card for an answer, which no further delivery would change', async () => {
+  it('treats a declined card as an outcome, which a redelivery does not change', async () => {
     const declined = order({ amount: DECLINED });
     await publisher.publish(declined);
     await publisher.publish(declined);
@@ -147,7 +147,7 @@ describe('the orders consumer of the sample app', () => {
     expect(await leftBehind()).toBe(0);
   });
 
-  it("tries an order again while the provider is down, up to the broker's limit", async () => {
+  it("retries an order while the provider is down, up to the broker's limit", async () => {
     const placed = order({ amount: PROVIDER_DOWN });
     await publisher.publish(placed);
     await until(() => count('released') === DELIVERY_LIMIT + 1, 30_000);
@@ -156,12 +156,12 @@ describe('the orders consumer of the sample app', () => {
     expect(await deadLetters()).toEqual([{ id: placed.id, reason: 'delivery_limit' }]);
   }, 60_000);
 
-  it('gives the provider a key by which it charges once, whoever asks again', async () => {
+  it('passes the provider a key under which it charges once', async () => {
     const placed = order();
     await publisher.publish(placed);
     await until(() => count('completed') === 1);
     const [charge] = await app.get(Ledger).entries();
-    if (charge?.kind !== 'charge') throw new Error('There is no charge');
+    if (charge?.kind !== 'charge') throw new Error('The ledger has no charge');
     expect(charge.reference).toMatch(/^[\w-]{43}$/);
 
     const again = app.get(PaymentProvider).chargeOnce(charge, AbortSignal.timeout(5000));
@@ -171,7 +171,7 @@ describe('the orders consumer of the sample app', () => {
 });
 
 describe('the sample app without a broker', () => {
-  it('runs where no client for one is installed', async () => {
+  it('runs without amqplib', async () => {
     const absent = new URL('../support/without-amqplib.mjs', import.meta.url).href;
     const nodeOptions = [...typescriptNodeOptions, '--import', absent];
     const api = new ApiProcess({ STORE: 'memory' }, nodeOptions);
@@ -179,18 +179,18 @@ describe('the sample app without a broker', () => {
     expect((await fetch(`${api.url}/ledger`)).status).toBe(200);
     await api.kill();
 
-    // It is missed where there is one.
+    // amqplib is required only with a broker.
     const consumer = new ApiProcess({ BROKER_URL: 'amqp://127.0.0.1:1' }, nodeOptions);
     await expect(consumer.untilListening()).rejects.toThrow('amqplib is not installed');
   });
 
-  it.each(['http://127.0.0.1', '127.0.0.1:5672'])('refuses %s as one', (BROKER_URL) => {
+  it.each(['http://127.0.0.1', '127.0.0.1:5672'])('rejects %s as its URL', (BROKER_URL) => {
     expect(() => validateEnvironment({ BROKER_URL })).toThrow('BROKER_URL must look like');
   });
 });
 
 describe('the welcome of the sample app with a broker', () => {
-  it('says how an order is placed, and where orders are consumed from', () => {
+  it("says how to place an order, without the broker's password", () => {
     const settings = { BROKER_URL: 'amqp://shop:secret@127.0.0.1:5672', ORDERS_QUEUE: 'orders' };
     const text = welcome('http://127.0.0.1:3000', validateEnvironment(settings));
     expect(text).toContain('place-order.js order-1');

@@ -21,7 +21,7 @@ const HELD_AT_THE_GATE = `pg_locks WHERE locktype = 'advisory' AND objid = ${GAT
 
 const PATIENCE_MS = 20_000;
 const POLL_MS = 50;
-/** A machine that is busy with other tests is not to be mistaken for a database that is down. */
+/** A busy machine must not look like a database that is down. */
 const PATIENT = { STORE: 'postgres', COMMAND_TIMEOUT_MS: '5000' };
 
 async function startApi(settings: Readonly<Record<string, string>>): Promise<ApiProcess> {
@@ -47,22 +47,22 @@ async function post(api: ApiProcess, path: string, key: string, body: object) {
 const pay = (api: ApiProcess) =>
   post(api, '/payments', randomUUID(), { amount: 4999, currency: 'EUR' });
 
-/** Asks until the answer is yes. */
+/** Polls until it is true. */
 async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
   const giveUpAt = performance.now() + PATIENCE_MS;
   while (!(await isSo())) {
-    if (performance.now() > giveUpAt) throw new Error(`It never came to ${isSo.toString()}`);
+    if (performance.now() > giveUpAt) throw new Error(`Timed out waiting for ${isSo.toString()}`);
     await pause(POLL_MS);
   }
 }
 
-describe('the sample app with a PostgreSQL of its own', () => {
+describe('the sample app with its own PostgreSQL', () => {
   let folder: string;
   let api: ApiProcess | undefined;
 
   beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), 'idempotency-sample-'));
-    // Root starts the server as another user, who has to come in.
+    // As root, the server runs as another user, who needs access.
     chmodSync(folder, 0o755);
   });
   afterEach(async () => {
@@ -101,7 +101,7 @@ describe('the sample app with a PostgreSQL of its own', () => {
   );
 });
 
-/** Many processes for one refund: in `npm run test:all`. */
+/** Many processes for one refund: only in `npm run test:all`. */
 function describeInTestAll(name: string, tests: () => void): void {
   if (isTestAll) describe(name, tests);
 }
@@ -123,7 +123,7 @@ describe.each(postgresServers)('the sample app on $name', (version) => {
       await new PostgresLedger(pool, SCHEMA).createTable();
     });
 
-    it('refuses the charge of an attempt that is overtaken between its check and its write', async () => {
+    it('rejects the charge of an attempt that is overtaken between its check and its write', async () => {
       const reference = randomUUID();
       const charge = (fencingToken: number): LedgerEntry => ({
         kind: 'charge',
@@ -151,7 +151,7 @@ describe.each(postgresServers)('the sample app on $name', (version) => {
     });
   });
 
-  describeInTestAll('two of its processes', () => {
+  describeInTestAll('two processes', () => {
     let apis: [ApiProcess, ApiProcess];
     const started: ApiProcess[] = [];
 
@@ -169,7 +169,7 @@ describe.each(postgresServers)('the sample app on $name', (version) => {
       return Number(rows[0]?.count);
     }
 
-    /** While `during` runs, it holds whoever has written a line and not committed it yet. */
+    /** While `during` runs, transactions that have written to the ledger wait before they commit. */
     async function withGateAfterWrites(during: () => Promise<void>): Promise<void> {
       const gate = await pool.connect();
       try {
@@ -188,7 +188,7 @@ describe.each(postgresServers)('the sample app on $name', (version) => {
 
     const refunds = () => count(`${SCHEMA}.ledger WHERE kind = 'refund'`);
 
-    it('refund no more than was paid to two requests at once', async () => {
+    it('refund no more than was paid when two requests are concurrent', async () => {
       const { json: payment } = await pay(apis[0]);
       const before = await refunds();
       const path = `/payments/${payment.id}/refunds`;
@@ -212,10 +212,10 @@ describe.each(postgresServers)('the sample app on $name', (version) => {
       const refund = (api: ApiProcess) => post(api, path, key, { amount: 4000 });
 
       await withGateAfterWrites(async () => {
-        const lost = refund(victim).catch(() => 'no answer');
+        const lost = refund(victim).catch(() => 'no response');
         await until(async () => (await count(HELD_AT_THE_GATE)) === 1);
         await victim.kill();
-        expect(await lost).toBe('no answer');
+        expect(await lost).toBe('no response');
       });
       await until(async () => (await count(HELD_AT_THE_GATE)) === 0);
       expect(await refunds()).toBe(before);

@@ -60,7 +60,7 @@ beforeEach(() => {
 });
 afterEach(() => Promise.all(apps.map(({ nest }) => nest.close())));
 
-it('a takeover does not charge twice: the provider knows the key of the first attempt', async () => {
+it('a takeover does not charge twice, because the provider knows the key of the first attempt', async () => {
   const [stalled, other] = (await shops(2)) as [Checkout, Checkout];
   stalled.gate.close();
   const order = randomUUID();

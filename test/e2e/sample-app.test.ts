@@ -65,7 +65,7 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     return { status: response.status, json: (await response.json()) as Record<string, unknown> };
   }
 
-  /** How many movements of money happen while `action` runs. */
+  /** Counts the ledger entries that `action` adds. */
   async function movementsDuring(action: () => Promise<unknown>): Promise<number> {
     const ledger = app.get(Ledger);
     const before = await ledger.entries();
@@ -73,7 +73,7 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     return (await ledger.entries()).length - before.length;
   }
 
-  it('charges once and answers the repetition with the first answer', async () => {
+  it('charges once, and replays the first response', async () => {
     const key = randomUUID();
     const charges = await movementsDuring(async () => {
       const first = await post({ key });
@@ -85,7 +85,7 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     expect(charges).toBe(1);
   });
 
-  it('charges once when ten copies arrive at once', async () => {
+  it('charges once when ten copies arrive concurrently', async () => {
     const key = randomUUID();
     const charges = await movementsDuring(async () => {
       const answers = await Promise.all(Array.from({ length: 10 }, () => post({ key })));
@@ -98,7 +98,7 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     expect(charges).toBe(1);
   });
 
-  it('gives another user with the same key a payment of his own', async () => {
+  it('gives another user with the same key their own payment', async () => {
     const key = randomUUID();
     const charges = await movementsDuring(async () => {
       const alice = await post({ key });
@@ -118,7 +118,7 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     expect(await get(path, 'bob-demo-token')).toMatchObject({ status: 404 });
   });
 
-  it('refuses a key that was used for another amount', async () => {
+  it('rejects a key that was used for another amount', async () => {
     const key = randomUUID();
     await post({ key });
     const charges = await movementsDuring(async () => {
@@ -133,7 +133,7 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     expect(charges).toBe(0);
   });
 
-  it('takes the corrected body with the key of an invalid one', async () => {
+  it('accepts the corrected body under the key of an invalid one', async () => {
     const key = randomUUID();
     const charges = await movementsDuring(async () => {
       expect(await post({ key, body: { ...order, amount: -1 } })).toMatchObject({ status: 400 });
@@ -148,7 +148,7 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     expect(await post({ key })).toMatchObject({ status: 201, isReplay: false });
   });
 
-  it('wants a key', async () => {
+  it('requires a key', async () => {
     const charges = await movementsDuring(async () => {
       expect(await post({})).toMatchObject({
         status: 400,
@@ -174,7 +174,7 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     expect(charges).toBe(0);
   });
 
-  it('asks the provider again after it was down', async () => {
+  it('asks the provider again after an outage', async () => {
     const request = { key: randomUUID(), body: { ...order, amount: 5000 } };
     const first = await post(request);
     const second = await post(request);
@@ -200,7 +200,7 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     expect(await get(path, 'alice-demo-token')).toMatchObject({ json: { refunded: 4000 } });
   });
 
-  it('refunds no more than was paid to two requests at once', async () => {
+  it('refunds no more than was paid when two requests are concurrent', async () => {
     const { json: payment } = await post({ key: randomUUID() });
     const path = `/payments/${String(payment.id)}`;
     const refund = () =>
@@ -210,9 +210,9 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     expect(await get(path, 'alice-demo-token')).toMatchObject({ json: { refunded: 4000 } });
   });
 
-  it('counts the charges of each user, and those that are too many', async () => {
+  it('counts the charges of each user, and duplicate charges', async () => {
     const ledger = app.get(Ledger);
-    const counted = async () => (await get('/ledger', 'nobody needs one')).json as any;
+    const counted = async () => (await get('/ledger', 'none needed')).json as any;
     const before = await counted();
     await post({ key: randomUUID() });
     const { json: payment } = await post({ key: randomUUID(), token: 'bob-demo-token' });
@@ -238,20 +238,20 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     ['/', 'text/html; charset=utf-8'],
     ['/page.css', 'text/css; charset=utf-8'],
     ['/page.js', 'text/javascript; charset=utf-8'],
-  ])('serves %s as what it is', async (path, type) => {
+  ])('serves %s as %s', async (path, type) => {
     const { status, headers } = await fetch(url + path);
     expect([status, headers.get('content-type')]).toEqual([200, type]);
     expect(headers.get('x-content-type-options')).toBe('nosniff');
   });
 
-  it('lets its page load nothing from elsewhere', async () => {
+  it('serves a page that loads nothing from other origins', async () => {
     const response = await fetch(url);
     expect(response.headers.get('content-security-policy')).toContain("default-src 'none'");
     expect(await response.text()).not.toMatch(/(src|href)="[^"]*\/\//);
   });
 
   it.each(['index.ts', 'nothing.js', '%2e%2e%2findex.ts', '..%2f..%2fpackage.json'])(
-    'serves no /client/%s',
+    'does not serve /client/%s',
     async (file) => {
       expect((await fetch(`${url}/client/${file}`)).status).toBe(404);
     },
@@ -259,7 +259,7 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
 });
 
 describe("the file of the sample app's ledger", () => {
-  it('loses no other line to one that a crash has torn', async () => {
+  it('loses no other line when a crash has torn one', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'ledger-'));
     try {
       const ledger = new FileLedger(join(folder, 'ledger.jsonl'));
@@ -287,7 +287,7 @@ describe("the file of the sample app's ledger", () => {
 });
 
 describe('the settings of the sample app', () => {
-  it('leave a database alone that only happens to be named', () => {
+  it('ignore a database URL without STORE=postgres', () => {
     const settings = { DATABASE_URL: 'postgres://127.0.0.1/of-another-program' };
     expect(validateEnvironment(settings)).toMatchObject({ STORE: 'memory' });
     expect(validateEnvironment({ ...settings, STORE: 'postgres' })).toMatchObject(settings);
@@ -296,17 +296,17 @@ describe('the settings of the sample app', () => {
   it.each([
     [{ DATABASE_URL: 'mysql://127.0.0.1/shop' }, 'DATABASE_URL must look like'],
     [{ LEDGER_FILE: '/tmp/ledger.jsonl' }, 'leave out LEDGER_FILE'],
-  ])('refuse for PostgreSQL %j', (settings, complaint) => {
+  ])('reject %j for PostgreSQL', (settings, complaint) => {
     expect(() => validateEnvironment({ ...settings, STORE: 'postgres' })).toThrow(complaint);
   });
 
-  it('take the origin of another page', () => {
+  it('accept the origin of another page', () => {
     const { CORS_ORIGIN } = validateEnvironment({ CORS_ORIGIN: 'https://shop.example.com' });
     expect(CORS_ORIGIN).toBe('https://shop.example.com');
   });
 
   it.each(['shop.example.com', 'https://shop.example.com/', '*'])(
-    'refuse %s as one, because no browser would call it so',
+    'reject %s as an origin, because a browser never sends it',
     (CORS_ORIGIN) => {
       expect(() => validateEnvironment({ CORS_ORIGIN })).toThrow('CORS_ORIGIN must look like');
     },

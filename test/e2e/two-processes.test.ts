@@ -34,7 +34,7 @@ describe('two processes on one Redis', () => {
       REDIS_URL: redis.url,
       LEDGER_FILE: ledger,
       PROVIDER_DELAY_MS: '20',
-      // A machine that is busy with other tests is not to be mistaken for a Redis that is down.
+      // A busy machine must not look like a Redis that is down.
       COMMAND_TIMEOUT_MS: '5000',
     };
     apis = ['express', 'fastify'].map(
@@ -67,7 +67,7 @@ describe('two processes on one Redis', () => {
     });
   }
 
-  /** All copies of one payment: half of them at once, the others when those are answered. */
+  /** Sends all copies of one payment: half of them concurrently, the others after their responses. */
   async function payTwentyTimes(description: string): Promise<Answer[][]> {
     const key = randomUUID();
     const send = (copies: number) =>
@@ -77,7 +77,7 @@ describe('two processes on one Redis', () => {
 
   const requests = KEYS * (COPIES_AT_ONCE + COPIES_LATER);
 
-  it(`execute ${KEYS} payments of ${requests} requests, and give every key one body`, async () => {
+  it(`execute ${KEYS} payments of ${requests} requests, and return one body for each key`, async () => {
     const waiting = Array.from({ length: KEYS }, (_, index) => `payment ${index + 1}`);
     const answered: Answer[][][] = [];
     const worker = async () => {
