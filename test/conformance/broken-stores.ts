@@ -20,7 +20,7 @@ interface BrokenStore extends PlantedMistake {
   readonly create: (now: Clock) => IdempotencyStore;
 }
 
-/** What is wrong with each of them stands in its name, and the case that has to refuse it behind it. */
+/** The first text names the mistake; the second names the case that must reject the store. */
 export const BROKEN_STORES: readonly BrokenStore[] = [
   broken(
     'does not compare the fence',
@@ -36,7 +36,7 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
     }),
   ),
   broken(
-    'knows no attempt whose fence is unknown',
+    'rejects an attempt whose fence is unknown',
     'asks for the owner token alone when the fence is 0',
     altered({
       lease: (lease) => (lease.fence === 0 ? { ...lease, fence: 1 } : lease),
@@ -84,31 +84,31 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
     }),
   ),
   broken(
-    'gives a lease of its own length',
+    'grants a lease of a length of its own',
     'shows the shortened lease to inspect, which writes nothing',
     altered({ begin: (begin) => ({ ...begin, leaseMs: 10_001 }) }),
   ),
   broken(
-    'knows no hard deadline',
+    'ignores the hard deadline',
     'gives no lease beyond the hard deadline',
     altered({ begin: (begin) => ({ ...begin, maxExecutionMs: 1e9 }) }),
   ),
   broken(
-    'forgets a record in progress early',
+    'deletes a record in progress early',
     'gives the lease and the retention that the command names',
     altered({
       begin: (begin) => ({ ...begin, recordRetentionMs: begin.leaseMs }),
     }),
   ),
   broken(
-    'forgets where a record comes from',
+    'does not store the origin of a record',
     "shows the record that it wrote, its origin included, with the reply's own fence",
     altered({
       begin: (begin) => ({ ...begin, origin: undefined }),
     }),
   ),
   broken(
-    'does not prolong the record with its lease',
+    'does not extend the retention of a record with its lease',
     'counts lease and retention from now',
     altered({
       extend: (extend) => ({ ...extend, recordRetentionMs: extend.leaseMs }),
@@ -127,7 +127,7 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
     altered({ complete: (complete) => ({ ...complete, whenGone: 'report' }) }),
   ),
   broken(
-    'restores failures, too',
+    'also restores failures',
     'restores no failure: it could bury an effect',
     altered({
       complete: (complete) =>
@@ -135,7 +135,7 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
     }),
   ),
   broken(
-    'restores whatever is gone',
+    'restores a missing record that it should only report',
     'says gone when there is no record and it is to report, and creates none',
     altered({
       complete: (complete) => ({ ...complete, whenGone: 'restore' }),
@@ -195,7 +195,7 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
     }),
   ),
   broken(
-    'lists the first page and no other',
+    'lists only the first page',
     'lists every one of many, page by page',
     listing({
       page: ({ records }) => ({ records }),
@@ -223,12 +223,12 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
     },
   ),
   broken(
-    'lists nothing that was abandoned',
+    'lists no abandoned record',
     'does not list a record that has ceased to exist',
     listing({ page: () => ({ records: [] }) }),
   ),
   broken(
-    'mixes up where abandoned records come from',
+    'mixes up the origins of abandoned records',
     'lists a record in progress once its lease has been over so long',
     listing({
       record: (record) => ({ ...record, origin: 'bWl4ZWQtdXA' }),
@@ -242,7 +242,7 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
     }),
   ),
   broken(
-    'is closed for good',
+    'cannot be opened again after a close',
     'answers after a close once it is opened again, time and again',
     closing(() => true, false),
   ),
@@ -257,11 +257,11 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
     closing((isKnown) => !isKnown),
   ),
   broken(
-    'believes a clock that stood still',
+    'uses a clock that stands still',
     'begins anew once a record in progress has expired, with a higher fence',
     () => memoryStore({ now: () => 1_000_000 }),
   ),
-  broken('counts in seconds', 'shows a record until its last millisecond', (now) =>
+  broken('measures time in seconds', 'shows a record until its last millisecond', (now) =>
     memoryStore({ now: () => Math.floor(now() / 1000) * 1000 }),
   ),
 ];
@@ -278,7 +278,7 @@ interface Alterations {
   readonly release?: (command: Release) => Release;
 }
 
-/** A store that gets its commands wrong, and is right in all else. */
+/** A store that receives altered commands and is otherwise correct. */
 function altered({ lease, begin, extend, complete, release }: Alterations) {
   class AlteredStore extends MemoryIdempotencyStore {
     override begin(command: Begin) {
@@ -297,7 +297,7 @@ function altered({ lease, begin, extend, complete, release }: Alterations) {
   return (now: Clock) => new AlteredStore({ now });
 }
 
-/** A store that compares the fingerprint of a late completion with that of the finished record wrongly. */
+/** A store that compares the fingerprints of a late completion and of the finished record incorrectly. */
 function comparing(compared: (late: Fingerprint, began: Fingerprint) => Fingerprint) {
   class ComparingStore extends MemoryIdempotencyStore {
     override async complete(of: Lease, command: Complete) {
@@ -310,7 +310,7 @@ function comparing(compared: (late: Fingerprint, began: Fingerprint) => Fingerpr
   return (now: Clock) => new ComparingStore({ now });
 }
 
-/** A store that lists abandoned records wrongly. */
+/** A store that lists abandoned records incorrectly. */
 function listing({
   command: alter = (command) => command,
   page: alterPage = (page) => page,
@@ -329,7 +329,7 @@ function listing({
   return (now: Clock) => new ListingStore({ now });
 }
 
-/** A store that closes when it must not, or does not open again. */
+/** A store that closes when it must stay open, or does not open again. */
 function closing(closes: (isKnown: boolean) => boolean, opensAgain = true) {
   class ClosingStore extends MemoryIdempotencyStore {
     private readonly known = new Set<unknown>();

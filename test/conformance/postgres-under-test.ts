@@ -19,7 +19,7 @@ export class PostgresHarness {
 
   readonly #postgres: UsedPostgres;
 
-  /** @param prepare - what is done to the table before anything is stored in it. */
+  /** @param prepare - runs on the table before anything is stored in it. */
   constructor(
     private readonly version: Pick<PostgresUnderTest, 'name' | 'shared'>,
     private readonly prepare: (pool: Pool) => Promise<void> = () => Promise.resolve(),
@@ -48,7 +48,7 @@ export class PostgresHarness {
     };
   }
 
-  /** The statements as they are shipped: whatever does not ask for a clock that stands still. */
+  /** Runs the shipped statements: for the cases that do not need a driven clock. */
   get onItsOwnClock(): StoreUnderTest {
     return {
       name: `PostgresIdempotencyStore on ${this.version.name} and the server's own clock`,

@@ -6,7 +6,7 @@ import { loadScripts } from '../../lib/stores/redis/lua-scripts.js';
 import { withClock } from '../support/injected-clock.js';
 import { useRedis } from '../support/use-redis.js';
 
-// A list of seconds and microseconds, as TIME answers.
+// A list of seconds and microseconds, as TIME returns.
 const CLOCK_KEY = 'clock-of-the-conformance-kit';
 const scripts = loadScripts((text) =>
   withClock(text, `redis.call('LRANGE', '${CLOCK_KEY}', 0, 1)`),
@@ -39,7 +39,7 @@ export const redisUnderTest: StoreUnderTest = {
   },
 };
 
-/** The scripts as they are shipped: whatever does not ask for a clock that stands still. */
+/** Runs the shipped scripts: for the cases that do not need a driven clock. */
 export const redisOnItsOwnClock: StoreUnderTest = {
   name: "RedisIdempotencyStore on the server's own clock",
   hasSteppableClock: false,

@@ -3,7 +3,7 @@ import type { IdempotencyStore } from '../../lib/core/idempotency-store.js';
 import { storeConformanceCases } from 'nestjs-idempotency/testing/store';
 import type { Clock } from './broken-stores.js';
 
-/** The names of the cases that a store fails. */
+/** Returns the names of the cases that a store fails. */
 export async function refutations(create: (now: Clock) => IdempotencyStore): Promise<string[]> {
   const failed: string[] = [];
   for (const each of storeConformanceCases) {

@@ -8,7 +8,7 @@ import { redisOnItsOwnClock, redisUnderTest } from './redis-under-test.js';
 
 const postgres = postgresServers.map((version) => new PostgresHarness(version));
 
-// The differential tests say of the scripts and statements what the kit says, and more: on a push one clock is enough.
+// The differential tests check the scripts and statements more strictly than the kit: one clock is enough on a push.
 const STORES = isTestAll
   ? [
       redisOnItsOwnClock,

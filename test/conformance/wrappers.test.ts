@@ -5,7 +5,7 @@ import { BREAKER_DEFAULTS } from '../../lib/core/breaker-options.js';
 import { BreakerStore } from '../../lib/resilience/breaker-store.js';
 import { memoryUnderTest } from './memory-under-test.js';
 
-/** What stands around a store is a store, and nobody behind it may notice. */
+/** A wrapper is itself a store and must pass every case. */
 const breakerUnderTest: StoreUnderTest = {
   name: 'BreakerStore around MemoryIdempotencyStore',
   create: async () => {
