@@ -23,7 +23,7 @@ const notAfters = (worker: Worker) =>
   worker.store.sentOf('begin').map(({ command }) => (command as Begin).notAfter);
 
 describe('the limit of a begin', () => {
-  it('is none before the store’s clock is known, then commandTimeoutMs from now on that clock', async () => {
+  it('is 0 until the store’s clock is known, then that clock plus commandTimeoutMs', async () => {
     const worker = time.worker();
     time.skewStore(HOUR_MS);
     await worker.run(newClaim());
@@ -33,7 +33,7 @@ describe('the limit of a begin', () => {
     expect(notAfters(worker)).toEqual([0, serverNow + COMMAND_TIMEOUT_MS]);
   });
 
-  it('does not follow the wall clock of the own process', async () => {
+  it('does not depend on the wall clock of the process', async () => {
     const worker = time.worker();
     await worker.run(newClaim());
     const [, limit] = [Date.now(), Date.now() + COMMAND_TIMEOUT_MS];
@@ -43,7 +43,7 @@ describe('the limit of a begin', () => {
     expect(notAfters(worker)[1]).toBe(limit);
   });
 
-  it('that a jump of the server’s clock has passed is taken anew, once: the same token runs', async () => {
+  it('is recomputed once, with the same token, when the server’s clock jumps past it', async () => {
     const worker = time.worker();
     await worker.run(newClaim());
     time.skewStore(HOUR_MS);
@@ -57,7 +57,7 @@ describe('the limit of a begin', () => {
     expect(worker.store.sentOf('begin')).toHaveLength(4);
   });
 
-  it('that is passed twice in a row ends the request: the caller does not wait for ever', async () => {
+  it('rejects the request when it is passed twice in a row', async () => {
     const worker = time.worker();
     await worker.run(newClaim());
     const jump: Fault = (execute) => {
@@ -71,7 +71,7 @@ describe('the limit of a begin', () => {
     expect(await time.worker().run(request)).toMatchObject({ number: 1 });
   });
 
-  it('is no matter when the server’s clock stepped back', async () => {
+  it('has no effect when the server’s clock stepped back', async () => {
     const worker = time.worker();
     await worker.run(newClaim());
     time.skewStore(-HOUR_MS);
@@ -79,13 +79,13 @@ describe('the limit of a begin', () => {
     expect(worker.store.sentOf('begin')).toHaveLength(2);
   });
 
-  it('keeps a copy that comes after its caller has given up from acquiring anything', async () => {
+  it('prevents a delayed command from acquiring after its caller has given up', async () => {
     const worker = time.worker();
     await worker.run(newClaim());
     const gate = new Gate();
     gate.close();
     let delayed: Promise<unknown> | undefined;
-    // Whoever waits for the reply gives up, the command itself is still under way.
+    // The caller gives up on the reply while the command is still in flight.
     const stuck: Fault = async (execute) => {
       delayed = heldRequest(gate)(execute);
       await time.pass(COMMAND_TIMEOUT_MS);
@@ -101,11 +101,11 @@ describe('the limit of a begin', () => {
   });
 });
 
-describe('a begin whose fate is unknown', () => {
+describe('a begin with an unknown result', () => {
   it.each([
     ['was executed', lostReply, 2],
     ['was not executed', lostRequest, 1],
-  ])('and that %s is given up, and its key is free at once', async (_, fault, number) => {
+  ])('that %s is released, and its key is free at once', async (_, fault, number) => {
     const worker = time.worker();
     const request = newClaim();
     worker.store.next('begin', fault);
@@ -130,7 +130,7 @@ describe('a begin whose fate is unknown', () => {
     gate.open();
   });
 
-  it('costs no more than its lease when the release is lost, too', async () => {
+  it('blocks the key for at most its lease when the release is lost as well', async () => {
     const worker = time.worker();
     const request = newClaim({ leaseMs: 1_000 });
     worker.store.next('begin', lostReply);
@@ -142,7 +142,7 @@ describe('a begin whose fate is unknown', () => {
     expect(await other.run(request)).toMatchObject({ number: 2, isTakeover: true });
   });
 
-  it('never touches what another attempt holds or has finished', async () => {
+  it('never changes the record of another attempt', async () => {
     const owner = time.worker();
     const [running, finished] = [newClaim(), newClaim()];
     const attempt = await owner.run(running);
@@ -163,7 +163,7 @@ describe('a begin whose fate is unknown', () => {
 });
 
 describe('a begin that was not executed', () => {
-  it('ends the request, and there is nothing to release', async () => {
+  it('rejects the request and sends no release', async () => {
     const worker = time.worker();
     worker.store.next('begin', unavailable);
     expect(await worker.begin(newClaim())).toEqual(STORE_UNAVAILABLE);
@@ -172,7 +172,7 @@ describe('a begin that was not executed', () => {
     expect(worker.told).toEqual(['store_unavailable', 'rejected']);
   });
 
-  it('because of the set-up says so in its event', async () => {
+  it('emits the configuration error in its event', async () => {
     const worker = time.worker();
     worker.store.next('begin', misconfigured);
     expect(await worker.begin(newClaim())).toEqual(STORE_UNAVAILABLE);
@@ -183,11 +183,11 @@ describe('a begin that was not executed', () => {
   });
 });
 
-describe('a begin that was answered late', () => {
+describe('a begin with a late reply', () => {
   const LEASE_MS = 900;
   const OPTIONS = { leaseMs: LEASE_MS, commandTimeoutMs: 10_000 };
 
-  /** Begins, and lets the reply or the request take `ms`. */
+  /** Begins, and delays the reply or the request by `ms`. */
   async function delayed(worker: Worker, ms: number, held: (gate: Gate) => Fault) {
     const gate = new Gate();
     gate.close();
@@ -199,14 +199,14 @@ describe('a begin that was answered late', () => {
     return { request, decision: await decision };
   }
 
-  it('but in the first two thirds of its lease runs without more ado', async () => {
+  it('runs without an extension in the first two thirds of its lease', async () => {
     const worker = time.worker();
     const { decision } = await delayed(worker, (2 / 3) * LEASE_MS - 1, heldReply);
     expect(decision.kind).toBe('run');
     expect(worker.store.sent.map(({ step }) => step)).toEqual(['begin']);
   });
 
-  it('in the last third of its lease extends it first, and then runs', async () => {
+  it('extends its lease before it runs in the last third of it', async () => {
     const worker = time.worker();
     const { decision, request } = await delayed(worker, (2 / 3) * LEASE_MS, heldReply);
     expect(decision.kind).toBe('run');
@@ -217,7 +217,7 @@ describe('a begin that was answered late', () => {
 
   it.each([
     ['cannot be extended', unavailable],
-    ['is extended without anybody learning of it', lostReply],
+    ['is extended but the reply is lost', lostReply],
   ])('does not run when its lease %s, and the key is free', async (_, fault) => {
     const worker = time.worker();
     worker.store.next('extend', fault);
@@ -227,14 +227,14 @@ describe('a begin that was answered late', () => {
     expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
   });
 
-  it('does not run when its lease was over meanwhile, although nobody took it', async () => {
+  it('does not run when its lease has expired, even without a takeover', async () => {
     const worker = time.worker();
     const { decision, request } = await delayed(worker, LEASE_MS, heldReply);
     expect(decision).toEqual(STORE_UNAVAILABLE);
     expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
   });
 
-  it('does not run when another one took over meanwhile, and leaves it alone', async () => {
+  it('does not run after a takeover, and does not disturb the new owner', async () => {
     const worker = time.worker();
     const gate = new Gate();
     gate.close();
@@ -248,12 +248,12 @@ describe('a begin that was answered late', () => {
     expect(await taker.complete(success('paid'))).toEqual({ kind: 'own' });
   });
 
-  it('counts its lease from the extension that made it usable', async () => {
+  it('measures its lease from the extension', async () => {
     const worker = time.worker();
     // The request took longer than a lease, so the lease at the store is a fresh one.
     const { decision } = await delayed(worker, 2 * LEASE_MS, heldRequest);
     expect(worker.store.sentOf('extend')).toHaveLength(1);
-    if (decision.kind !== 'run') throw new Error('it was extended and must run');
+    if (decision.kind !== 'run') throw new Error('a begin with an extended lease must run');
     const { signal } = decision.attempt;
     await time.pass(LEASE_MS / 3);
     expect(signal.aborted).toBe(false);
@@ -263,7 +263,7 @@ describe('a begin that was answered late', () => {
 });
 
 describe('a begin of an operation that can be recovered', () => {
-  it('leaves operation, scope and key in the record, for whoever recovers it from outside', async () => {
+  it('stores operation, scope and key in the record for the reconciler', async () => {
     const worker = time.worker();
     const claim = newClaim({ onTakeover: () => 'run' });
     await worker.run(claim);
@@ -272,18 +272,21 @@ describe('a begin of an operation that can be recovered', () => {
     expect(JSON.parse(origin)).toEqual([claim.operation, claim.scope, claim.key]);
   });
 
-  it.each(['run', 'reject'] as const)('does not with onTakeover: %j', async (onTakeover) => {
-    const worker = time.worker();
-    const claim = newClaim({ onTakeover });
-    await worker.run(claim);
-    const record = await worker.store.inspect(claim.recordKey, { timeoutMs: COMMAND_TIMEOUT_MS });
-    expect(record).toMatchObject({ state: 'in_progress' });
-    expect(record?.origin).toBeUndefined();
-  });
+  it.each(['run', 'reject'] as const)(
+    'stores no origin with onTakeover: %j',
+    async (onTakeover) => {
+      const worker = time.worker();
+      const claim = newClaim({ onTakeover });
+      await worker.run(claim);
+      const record = await worker.store.inspect(claim.recordKey, { timeoutMs: COMMAND_TIMEOUT_MS });
+      expect(record).toMatchObject({ state: 'in_progress' });
+      expect(record?.origin).toBeUndefined();
+    },
+  );
 });
 
-describe('a begin after a takeover that was let go', () => {
-  it('is told as a takeover, too: what became of the first attempt is still unknown', async () => {
+describe('a begin after a released takeover', () => {
+  it('is also a takeover: the outcome of the first attempt is still unknown', async () => {
     const [first, second, third] = [time.worker(), time.worker(), time.worker()];
     const claim = newClaim({ leaseMs: 3_000 });
     await first.run(claim);

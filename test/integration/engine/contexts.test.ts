@@ -11,7 +11,7 @@ const OPTIONS = { leaseMs: 300, maxExecutionMs: 600, retentionMs: 10_000 };
 
 const time = inFakeTime();
 
-it('what happens to an attempt by the clock happens in the async context that it was begun in', async () => {
+it('a timer of an attempt runs in the async context of its begin', async () => {
   const request = new AsyncLocalStorage<string>();
   const events = new IdempotencyEvents();
   const engine = new IdempotencyEngine(memoryStore(), events, ENGINE_DEFAULTS);

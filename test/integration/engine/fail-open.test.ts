@@ -18,7 +18,7 @@ const OPTIONS = { onStoreUnavailable: 'execute', leaseMs: LEASE_MS } as const;
 describe("with onStoreUnavailable: 'execute'", () => {
   const time = inFakeTime();
 
-  it('an operation runs without a record while the store is down, and everybody is told', async () => {
+  it('runs the operation without a record while the store is down, and reports it', async () => {
     const worker = time.worker();
     worker.store.always(unavailable, 'begin');
     const attempt = await worker.run(newClaim(OPTIONS));
@@ -35,7 +35,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     ]);
   });
 
-  it('the answer does not wait for the store, and the outcome is stored once that is back', async () => {
+  it('responds without the store, and stores the outcome when the store is back', async () => {
     const worker = time.worker();
     const request = newClaim(OPTIONS);
     worker.store.always(unavailable, 'begin', 'complete');
@@ -54,7 +54,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     });
   });
 
-  it('it is offered to the store until one lease after the answer, then given up with an event', async () => {
+  it('retries the save until one lease after the response, then emits an event', async () => {
     const worker = time.worker();
     worker.store.always(unavailable, 'begin', 'complete');
     const attempt = await worker.run(newClaim(OPTIONS));
@@ -67,7 +67,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     expect(jest.getTimerCount()).toBe(0);
   });
 
-  it('a begin that was executed after all is completed by its own token, and not released before', async () => {
+  it('completes a begin that was executed after all with its own token, without a release before', async () => {
     const worker = time.worker();
     const request = newClaim(OPTIONS);
     worker.store.next('begin', lostReply);
@@ -85,7 +85,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
-  it('a failed run frees a record that was acquired after all', async () => {
+  it('releases a record that was acquired after all when the operation fails', async () => {
     const worker = time.worker();
     const request = newClaim(OPTIONS);
     worker.store.next('begin', lostReply);
@@ -98,7 +98,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
   it.each([
     ['a success', success('the other’s'), 'superseded'],
     ['a failure', failure('declined'), 'outcome_diverged'],
-  ])('another attempt’s outcome stands, and that is told: %s', async (_, final, event) => {
+  ])('keeps the outcome of another attempt and reports it: %s', async (_, final, event) => {
     const [worker, other] = [time.worker(), time.worker()];
     const request = newClaim(OPTIONS);
     worker.store.next('begin', unavailable);
@@ -110,7 +110,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     expect(inWords(await worker.begin(request))).toMatchObject({ state: final.state });
   });
 
-  it('an outcome of another content stands, and that is told', async () => {
+  it('keeps the outcome of another payload and reports it', async () => {
     const [worker, other] = [time.worker(), time.worker()];
     const request = newClaim(OPTIONS);
     worker.store.next('begin', unavailable);
@@ -123,7 +123,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     expect(inWords(await worker.begin(reused))).toMatchObject({ outcome: 'of another' });
   });
 
-  it('a failure is not stored where there is no record, and that is told', async () => {
+  it('does not store a failure without a record, and reports it', async () => {
     const worker = time.worker();
     const request = newClaim(OPTIONS);
     worker.store.next('begin', unavailable);
@@ -134,7 +134,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     expect(await time.worker().run(request)).toMatchObject({ number: 1 });
   });
 
-  it('another attempt that is running goes on, and that is told', async () => {
+  it('does not disturb another running attempt, and reports it', async () => {
     const [worker, other] = [time.worker(), time.worker()];
     const request = newClaim(OPTIONS);
     worker.store.next('begin', unavailable);
@@ -148,7 +148,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     expect(await running.complete(success('paid twice'))).toEqual({ kind: 'own' });
   });
 
-  it('its outcome is stored when another attempt lets go', async () => {
+  it('stores its outcome when another attempt releases the key', async () => {
     const [worker, other] = [time.worker(), time.worker()];
     const request = newClaim(OPTIONS);
     worker.store.next('begin', unavailable);
@@ -161,7 +161,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
-  it('nothing runs when the set-up is at fault', async () => {
+  it('does not run the operation when the store is misconfigured', async () => {
     const worker = time.worker();
     worker.store.next('begin', misconfigured);
     const decision = await worker.begin(newClaim(OPTIONS));
@@ -169,7 +169,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     expect(worker.told).toEqual(['store_unavailable', 'rejected']);
   });
 
-  it('nothing runs that the store itself decides: in progress, mismatch, done, outcome unknown', async () => {
+  it('does not run when the store replies: in progress, mismatch, done, outcome unknown', async () => {
     const [worker, other] = [time.worker(), time.worker()];
     const request = newClaim(OPTIONS);
     const attempt = await worker.run(request);
@@ -183,7 +183,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     expect(await other.begin(request)).toMatchObject({ kind: 'replay' });
   });
 
-  it('a begin that was let go because its reply came too late does not run without its record', async () => {
+  it('does not run without a record after a begin that was released because of its late reply', async () => {
     const worker = time.worker();
     const gate = new Gate();
     gate.close();
@@ -194,7 +194,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     gate.open();
     const decision = await beginning;
     if (decision.kind === 'run') {
-      // Its outcome has to find a place then: a repetition must not run it again.
+      // Its outcome must be stored then: a retry must not run it again.
       await decision.attempt.complete(success('paid'));
       await time.pass(LEASE_MS);
       expect(inWords(await time.worker().begin(request)).outcome).toBe('paid');
@@ -203,7 +203,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     }
   });
 
-  it('a request that finds the process at its end does not run either', async () => {
+  it('does not run a request during shutdown', async () => {
     const worker = time.worker();
     const gate = new Gate();
     gate.close();
@@ -219,7 +219,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     expect(await drained).toBe(0);
   });
 
-  it('the shutdown waits for the run and for its outcome', async () => {
+  it('the shutdown waits for the operation and its outcome', async () => {
     const worker = time.worker();
     worker.store.next('begin', unavailable);
     const attempt = await worker.run(newClaim(OPTIONS));
@@ -238,7 +238,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
   });
 });
 
-describe('the signal of an unprotected run', () => {
+describe('the signal of an unprotected attempt', () => {
   const time = inFakeTime();
 
   async function unprotected() {
@@ -247,7 +247,7 @@ describe('the signal of an unprotected run', () => {
     return worker.run(newClaim({ ...OPTIONS, maxExecutionMs: 10_000 }));
   }
 
-  it('is a time-out at the hard deadline, counted from the start, whenever it is asked for', async () => {
+  it('aborts at the hard deadline, measured from the start, whenever it is first read', async () => {
     const [early, late] = [await unprotected(), await unprotected()];
     const { signal } = early;
     await time.pass(9_900);
@@ -258,7 +258,7 @@ describe('the signal of an unprotected run', () => {
     }
   });
 
-  it('aborts in the async context that the run was begun in', async () => {
+  it('aborts in the async context of the begin', async () => {
     const request = new AsyncLocalStorage<string>();
     const { signal } = await request.run('its own', unprotected);
     const seen: unknown[] = [];

@@ -12,7 +12,7 @@ const OUTCOME_UNKNOWN = { kind: 'reject', reason: 'outcome_unknown' };
 
 const time = inFakeTime();
 
-/** No heartbeat gets through, as while the event loop stands still. */
+/** No heartbeat gets through, as when the event loop is blocked. */
 function losesItsLeases(): Worker {
   const worker = time.worker();
   worker.store.always(unavailable, 'extend');
@@ -20,7 +20,7 @@ function losesItsLeases(): Worker {
 }
 
 describe('An attempt whose lease ran out, in the process that runs it,', () => {
-  it('is in progress until its hard deadline, and loses its key then', async () => {
+  it('stays in progress until its hard deadline, then loses its key', async () => {
     const worker = losesItsLeases();
     const request = newClaim(OPTIONS);
     await worker.run(request);
@@ -42,7 +42,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
-  it('is waited for, where duplicates wait', async () => {
+  it('keeps waiting duplicates waiting for its outcome', async () => {
     const worker = losesItsLeases();
     const request = newClaim({ ...OPTIONS, whenInProgress: 'wait' });
     const attempt = await worker.run(request);
@@ -69,7 +69,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
-  it('is taken over by whoever looks at what it has done, once its operation is over', async () => {
+  it('is taken over by a duplicate with a recovery once its operation is over', async () => {
     const worker = losesItsLeases();
     const request = newClaim({ ...OPTIONS, saveTimeoutMs: 1, onTakeover: () => 'run' });
     const attempt = await worker.run(request);
@@ -93,7 +93,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     expect(await worker.begin(request)).toEqual(OUTCOME_UNKNOWN);
   });
 
-  it('is in progress, too, where the store could not say whether its begin was executed', async () => {
+  it('stays in progress when the result of its begin was unknown', async () => {
     const worker = time.worker();
     const request = newClaim({ ...OPTIONS, onStoreUnavailable: 'execute' });
     worker.store.next('begin', lostReply);
@@ -112,7 +112,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     expect(await time.worker().run(request)).toMatchObject({ isTakeover: true });
   });
 
-  it('does not keep the key once another process that took it over has died', async () => {
+  it('loses the key once another process that took it over has died', async () => {
     const worker = losesItsLeases();
     const dead = losesItsLeases();
     const request = newClaim(OPTIONS);
@@ -130,7 +130,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     expect(await worker.begin(rejecting)).toEqual(OUTCOME_UNKNOWN);
   });
 
-  it('no longer counts once it has ended', async () => {
+  it('has no effect once it has ended', async () => {
     const worker = time.worker();
     const request = newClaim(OPTIONS);
     await (await worker.run(request)).release();
@@ -161,7 +161,7 @@ describe('A begin whose reply has not been read', () => {
     ['run', 'takeover'],
     ['reject', 'outcome_unknown'],
   ] as const)(
-    'excuses no other one that finds a dead process’ record: %s',
+    'does not affect a duplicate that finds the record of a dead process: %s',
     async (onTakeover, said) => {
       const worker = time.worker();
       const gate = new Gate();
@@ -180,7 +180,7 @@ describe('A begin whose reply has not been read', () => {
     },
   );
 
-  it('does not keep the key from a duplicate when it comes to nothing', async () => {
+  it('does not block a duplicate when it fails', async () => {
     const worker = time.worker();
     const request = newClaim(OPTIONS);
     await losesItsLeases().run(request);
@@ -191,7 +191,7 @@ describe('A begin whose reply has not been read', () => {
     expect(duplicate).toMatchObject({ kind: 'run', attempt: { isTakeover: true } });
   });
 
-  it('is taken over once only, however many duplicates of one turn find a dead process’ record', async () => {
+  it('is taken over only once when concurrent duplicates find the record of a dead process', async () => {
     const worker = time.worker();
     const request = newClaim(OPTIONS);
     await losesItsLeases().run(request);

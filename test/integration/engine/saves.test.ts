@@ -16,7 +16,7 @@ const OPTIONS = {
 describe('saving an outcome', () => {
   const time = inFakeTime();
 
-  /** Resolves to what was settled, and when. */
+  /** Resolves to the settlement and its time. */
   function timed<Result>(settling: Promise<Result>) {
     return settling.then((settlement) => ({ settlement, at: time.elapsed }));
   }
@@ -24,7 +24,7 @@ describe('saving an outcome', () => {
   it.each([
     ['the request', lostRequest],
     ['the reply', lostReply],
-  ])('is tried again when %s was lost, and the answer waits for it', async (_, fault) => {
+  ])('is retried when %s was lost, and the response waits for it', async (_, fault) => {
     const worker = time.worker();
     const attempt = await worker.run(newClaim(OPTIONS));
     worker.store.next('complete', fault, unavailable);
@@ -37,7 +37,7 @@ describe('saving an outcome', () => {
     expect(worker.eventsOf('completed')).toMatchObject([{ late: false }]);
   });
 
-  it('is the same command every time', async () => {
+  it('sends the same command every time', async () => {
     const worker = time.worker();
     const attempt = await worker.run(newClaim(OPTIONS));
     worker.store.next('complete', unavailable, lostRequest);
@@ -51,7 +51,7 @@ describe('saving an outcome', () => {
     }
   });
 
-  it('never gives the store more time than the answer has left', async () => {
+  it('never exceeds the time left for the response', async () => {
     const worker = time.worker();
     const attempt = await worker.run(newClaim({ ...OPTIONS, commandTimeoutMs: 700 }));
     worker.store.always(unavailable, 'complete');
@@ -67,7 +67,7 @@ describe('saving an outcome', () => {
   });
 
   describe('while the store is down', () => {
-    it("answers with the outcome once saveTimeoutMs is over, as onSaveFailure: 'respond' says", async () => {
+    it("returns the outcome after saveTimeoutMs with onSaveFailure: 'respond'", async () => {
       const worker = time.worker();
       const attempt = await worker.run(newClaim(OPTIONS));
       worker.store.always(unavailable, 'complete');
@@ -79,7 +79,7 @@ describe('saving an outcome', () => {
       expect((await settled).settlement).toEqual({ kind: 'own' });
     });
 
-    it("answers that it is not saved, as onSaveFailure: 'error' says", async () => {
+    it("returns unsaved after saveTimeoutMs with onSaveFailure: 'error'", async () => {
       const worker = time.worker();
       const attempt = await worker.run(newClaim({ ...OPTIONS, onSaveFailure: 'error' }));
       worker.store.always(unavailable, 'complete');
@@ -89,7 +89,7 @@ describe('saving an outcome', () => {
       expect(worker.told).toEqual(['acquired', 'save_delayed']);
     });
 
-    it('does so for an error that no repetition mends, too: the effect has happened', async () => {
+    it('also retries after a configuration error: the effect has happened', async () => {
       const worker = time.worker();
       const attempt = await worker.run(newClaim(OPTIONS));
       worker.store.next('complete', misconfigured);
@@ -101,7 +101,7 @@ describe('saving an outcome', () => {
   });
 
   describe.each(['respond', 'error'] as const)(
-    'goes on in the background with %s',
+    'continues in the background with %s',
     (onSaveFailure) => {
       async function unsaved() {
         const worker = time.worker();
@@ -125,7 +125,7 @@ describe('saving an outcome', () => {
         await expectNoTimerRenewed();
       });
 
-      it('with heartbeats on, so that nobody runs it again', async () => {
+      it('with heartbeats, so that no duplicate runs', async () => {
         const { request } = await unsaved();
         const other = time.worker();
         for (let leases = 0; leases < 5; leases += 1) {
@@ -134,7 +134,7 @@ describe('saving an outcome', () => {
         }
       });
 
-      it('until the hard deadline, and says then that it is given up', async () => {
+      it('until the hard deadline, then emits save_failed', async () => {
         const { worker, request } = await unsaved();
         await time.pass(MAX_EXECUTION_MS - time.elapsed - 1);
         expect(worker.told).not.toContain('save_failed');
@@ -144,7 +144,7 @@ describe('saving an outcome', () => {
         expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: true });
       });
 
-      it('until the shutdown no longer waits', async () => {
+      it('until the shutdown times out', async () => {
         const { worker } = await unsaved();
         const drained = timed(worker.engine.drain());
         await time.pass(9_900);
@@ -193,7 +193,7 @@ describe('saving an outcome', () => {
   });
 });
 
-describe('waiting for the attempt that has taken over', () => {
+describe('waiting for the attempt that took over', () => {
   const time = inFakeTime();
 
   async function overtaken(waitTimeoutMs: number) {
@@ -211,7 +211,7 @@ describe('waiting for the attempt that has taken over', () => {
     return { settled, taker };
   }
 
-  it.each([10_000, 1_700, 60])('ends after %d ms, as waitTimeoutMs says', async (waitTimeoutMs) => {
+  it.each([10_000, 1_700, 60])('ends after %d ms with waitTimeoutMs', async (waitTimeoutMs) => {
     const { settled } = await overtaken(waitTimeoutMs);
     await time.pass(2 * waitTimeoutMs + 2_000);
     const { settlement, after } = await settled;
@@ -221,8 +221,8 @@ describe('waiting for the attempt that has taken over', () => {
     expect(after).toBeLessThanOrEqual(waitTimeoutMs + 5);
   });
 
-  it('answers with an outcome that comes in its last half second', async () => {
-    // Every pause three quarters of its length: one of them would end after the deadline.
+  it('returns an outcome that arrives in its last half second', async () => {
+    // Every pause has three quarters of its length: one of them would end after the deadline.
     const random = jest.spyOn(Math, 'random').mockReturnValue(0.5);
     const { settled, taker } = await overtaken(10_000);
     await time.pass(9_500);
@@ -239,7 +239,7 @@ describe('releasing a record', () => {
   it.each([
     ['the request', lostRequest],
     ['the reply', lostReply],
-  ])('is tried again when %s was lost', async (_, fault) => {
+  ])('is retried when %s was lost', async (_, fault) => {
     const worker = time.worker();
     const request = newClaim(OPTIONS);
     const attempt = await worker.run(request);
@@ -251,7 +251,7 @@ describe('releasing a record', () => {
     expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
   });
 
-  it('that the store does not confirm holds nobody longer than saveTimeoutMs; the lease ends by itself', async () => {
+  it('that is not confirmed delays the caller by at most saveTimeoutMs; the lease expires by itself', async () => {
     const worker = time.worker();
     const request = newClaim(OPTIONS);
     const attempt = await worker.run(request);

@@ -14,12 +14,12 @@ import {
 } from './support/worker.js';
 
 const LEASE_MS = 60_000;
-/** Long enough for whatever the other attempt does meanwhile; nobody waits for its end. */
+/** Long enough for the other attempt to settle; no test waits until it is over. */
 const AS_LONG_AS_IT_TAKES = 20_000;
 
 /**
- * The second table of the protocol. Leases and retentions end by the store's clock, which these tests
- * drive; two workers are two engines.
+ * The second table of the protocol. These tests drive the store's clock, by which leases and retentions end.
+ * Two workers are two engines.
  */
 describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTest) => {
   let harness: Awaited<ReturnType<typeof underTest.create>>;
@@ -47,7 +47,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
   }
 
   describe('whose request is the first', () => {
-    it('runs, and its outcome is replayed to every repetition', async () => {
+    it('runs, and its outcome is replayed to every retry', async () => {
       const request = claim();
       const attempt = await one.run(request);
       expect(attempt).toMatchObject({ number: 1, isTakeover: false, isProtected: true });
@@ -70,7 +70,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(other.events).toMatchObject([{ type: 'replayed', state: 'failed' }]);
     });
 
-    it('that failed and is released may run again at once, as the next attempt', async () => {
+    it('that failed and is released can run again at once, as the next attempt', async () => {
       const request = claim();
       const first = await one.run(request);
       await first.release();
@@ -82,8 +82,8 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
     });
   });
 
-  describe('that somebody else repeats meanwhile', () => {
-    it('is left alone: in progress, or a mismatch, which comes first', async () => {
+  describe('with a concurrent duplicate', () => {
+    it('is not disturbed: the duplicate gets in progress, or mismatch for another payload', async () => {
       const request = claim();
       const attempt = await one.run(request);
       expect(await other.begin(request)).toEqual({ kind: 'reject', reason: 'in_progress' });
@@ -101,7 +101,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
   });
 
   describe('whose lease ran out', () => {
-    it('and that nobody took over stands after all', async () => {
+    it('stores its outcome when there was no takeover', async () => {
       const request = claim();
       const attempt = await one.run(request);
       await passTime(LEASE_MS + 1);
@@ -110,7 +110,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'late' });
     });
 
-    it('is taken over by the next one, which knows it', async () => {
+    it('is taken over by the next one, which is marked as a takeover', async () => {
       const { late, taker } = await overtaken();
       expect(taker).toMatchObject({ number: 2, isTakeover: true });
       expect(taker.fencingToken).toBeGreaterThan(late.fencingToken);
@@ -120,7 +120,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(await taker.complete(success('taken over'))).toEqual({ kind: 'own' });
     });
 
-    it('answers with the success that stands in its place: superseded', async () => {
+    it('returns the stored success of the other attempt: superseded', async () => {
       const { request, late, taker } = await overtaken();
       await taker.complete(success('the taker’s'));
       const settlement = await late.complete(success('the late one’s'));
@@ -133,7 +133,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(inWords(await one.begin(request))).toMatchObject({ outcome: 'the taker’s' });
     });
 
-    it('answers with the failure that stands in its place, and says that outcomes diverged', async () => {
+    it('returns the stored failure of the other attempt and reports that outcomes diverged', async () => {
       const { late, taker } = await overtaken();
       await taker.complete(failure('declined'));
       const settlement = await late.complete(success('paid'));
@@ -141,7 +141,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(one.told).toEqual(['acquired', 'outcome_diverged']);
     });
 
-    it('waits for the one that has taken over, and answers with its outcome', async () => {
+    it('waits for the attempt that took over, and returns its outcome', async () => {
       const { late, taker } = await overtaken();
       const settlement = late.complete(success('the late one’s'));
       await until(() => one.store.sentOf('complete').length > 1);
@@ -154,7 +154,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(one.told).toEqual(['acquired', 'superseded']);
     });
 
-    it('stands after all when the one that has taken over lets go', async () => {
+    it('stores its outcome when the attempt that took over releases the key', async () => {
       const { request, late, taker } = await overtaken();
       const settlement = late.complete(success('the late one’s'));
       await until(() => one.store.sentOf('complete').length > 1);
@@ -165,7 +165,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'the late one’s' });
     });
 
-    it('does not bury another’s effect under a failure: that is told, and the key is free', async () => {
+    it('does not store a failure over another attempt’s effect: reports it, and the key is free', async () => {
       const { request, late, taker } = await overtaken();
       const settlement = late.complete(failure('declined'));
       await until(() => one.store.sentOf('complete').length > 1);
@@ -175,13 +175,13 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(await other.run(request)).toMatchObject({ number: 3 });
     });
 
-    it('says that the key is in progress when the one that has taken over does not end', async () => {
+    it('returns in progress when the attempt that took over does not end', async () => {
       const { late } = await overtaken(withOptions(claim(), { waitTimeoutMs: 150 }));
       expect(await late.complete(success('the late one’s'))).toEqual({ kind: 'in_progress' });
       expect(one.told).toEqual(['acquired', 'outcome_diverged']);
     });
 
-    it('frees nothing that another attempt holds', async () => {
+    it('does not release the record of another attempt', async () => {
       const { request, late, taker } = await overtaken();
       await late.release();
       expect(one.told).not.toContain('released');
@@ -190,14 +190,14 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
     });
   });
 
-  describe('whose key was let go by the one that took over, and used for another content since', () => {
+  describe('whose key was released after a takeover and reused for another payload', () => {
     const unknown = { kind: 'unknown' };
 
     it.each([
       [success('paid'), success('of another')],
       [success('paid'), failure('of another')],
       [failure('declined'), success('of another')],
-    ])('is told nothing of that outcome: unknown (%#)', async (own, theirs) => {
+    ])('does not get that outcome: unknown (%#)', async (own, theirs) => {
       const { request, late, taker } = await overtaken();
       await taker.release();
       const reused = withOtherPayload(request);
@@ -207,7 +207,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(inWords(await one.begin(reused))).toMatchObject({ outcome: 'of another' });
     });
 
-    it('is told nothing of it either when it has waited for its end', async () => {
+    it('does not get it after it has waited for its end either', async () => {
       const { request, late, taker } = await overtaken();
       await taker.release();
       const running = await other.run(withOtherPayload(request));
@@ -218,7 +218,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(one.told).toEqual(['acquired', 'outcome_diverged']);
     });
 
-    it('stands after all when that one lets go: its effect did happen', async () => {
+    it('stores its outcome when the other one releases the key: its effect did happen', async () => {
       const { request, late, taker } = await overtaken();
       await taker.release();
       const running = await other.run(withOtherPayload(request));
@@ -231,7 +231,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
   });
 
   describe('with onTakeover: reject', () => {
-    it('is never repeated: the outcome is unknown until the late owner tells it', async () => {
+    it('never runs again: the outcome is unknown until the late owner stores it', async () => {
       const request = withOptions(claim(), { onTakeover: 'reject' });
       const late = await one.run(request);
       await passTime(LEASE_MS);
@@ -246,7 +246,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
   });
 
   describe('whose record vanished', () => {
-    it('writes its outcome back, answers with it, and reports the loss', async () => {
+    it('restores its outcome, returns it, and reports the loss', async () => {
       const request = claim();
       const attempt = await one.run(request);
       await passTime(2 * RETENTION_MS);
@@ -255,7 +255,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
     });
 
-    it('writes no failure back: it answers with it, reports the loss, and the key is free', async () => {
+    it('does not restore a failure: returns it, reports the loss, and the key is free', async () => {
       const request = claim();
       const attempt = await one.run(request);
       await passTime(2 * RETENTION_MS);
@@ -264,7 +264,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(await other.run(request)).toMatchObject({ number: 1 });
     });
 
-    it('learns of it at the next heartbeat: signal and events say so', async () => {
+    it('detects it at the next heartbeat: the signal aborts and events are emitted', async () => {
       const attempt = await one.run(newClaim({ leaseMs: 900 }));
       const { signal } = attempt;
       await passTime(2 * RETENTION_MS);
@@ -276,7 +276,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
   });
 
   describe('that was taken over', () => {
-    it('learns of it at the next heartbeat', async () => {
+    it('detects it at the next heartbeat', async () => {
       const request = newClaim({ leaseMs: 900 });
       const { signal } = await one.run(request);
       await passTime(900);
@@ -287,7 +287,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
     });
   });
 
-  it('is told about under one operation and one record key, which is the digest', async () => {
+  it('emits all events with one operation and one record key, which is the digest', async () => {
     const request = claim();
     const { late, taker } = await overtaken(request);
     await taker.complete(success('paid'));

@@ -16,13 +16,13 @@ function drain(worker: Worker) {
 }
 
 describe('a process that shuts down', () => {
-  it('with nothing to do is done at once', async () => {
+  it('finishes at once when nothing is running', async () => {
     const drained = drain(time.worker());
     await time.pass(0);
     expect(drained).toEqual({ left: 0, at: 0 });
   });
 
-  it('begins nothing more, and does not bother the store', async () => {
+  it('begins nothing more, and sends nothing to the store', async () => {
     const worker = time.worker();
     drain(worker);
     expect(await worker.begin(newClaim())).toEqual(SHUTTING_DOWN);
@@ -30,7 +30,7 @@ describe('a process that shuts down', () => {
     expect(worker.events).toMatchObject([{ type: 'rejected', reason: 'shutting_down' }]);
   });
 
-  it('waits for running operations with their heartbeats on, and stores their outcomes', async () => {
+  it('waits for running operations, keeps their heartbeats, and stores their outcomes', async () => {
     const worker = time.worker();
     const request = newClaim({ leaseMs: 1_000 });
     const attempt = await worker.run(request);
@@ -45,7 +45,7 @@ describe('a process that shuts down', () => {
     expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
-  it('waits for an operation that ends in a release, too', async () => {
+  it('waits for an operation that ends with a release', async () => {
     const worker = time.worker();
     const request = newClaim();
     const attempt = await worker.run(request);
@@ -79,7 +79,7 @@ describe('a process that shuts down', () => {
     expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
-  it('gives up after shutdownTimeoutMs and says how many are left: their keys go with their leases', async () => {
+  it('gives up after shutdownTimeoutMs and returns how many are left: their leases expire', async () => {
     const worker = time.worker();
     const requests = [newClaim(), newClaim(), newClaim()];
     for (const request of requests) await worker.run(request);
@@ -91,7 +91,7 @@ describe('a process that shuts down', () => {
     expect(worker.store.sentOf('release')).toEqual([]);
   });
 
-  it('waits for nobody where shutdownTimeoutMs is 0', async () => {
+  it('does not wait when shutdownTimeoutMs is 0', async () => {
     const worker = time.worker({ shutdownTimeoutMs: 0 });
     await worker.run(newClaim());
     const drained = drain(worker);
@@ -99,7 +99,7 @@ describe('a process that shuts down', () => {
     expect(drained).toEqual({ left: 1, at: 0 });
   });
 
-  it('stops waiting for the attempt that has taken over when it gives up', async () => {
+  it('stops waiting for the attempt that took over when it gives up', async () => {
     const worker = time.worker({ shutdownTimeoutMs: 1_000 });
     const request = newClaim({ leaseMs: 1_000, waitTimeoutMs: 60_000 });
     const attempt = await worker.run(request);
@@ -115,11 +115,11 @@ describe('a process that shuts down', () => {
   });
 });
 
-describe('a begin that is under way when the shutdown starts', () => {
+describe('a begin in flight when the shutdown starts', () => {
   it.each([
     ['request', heldRequest],
     ['reply', heldReply],
-  ])('does not run, and frees its key, however late its %s is', async (_, held) => {
+  ])('does not run, and releases its key, however late its %s is', async (_, held) => {
     const worker = time.worker();
     const request = newClaim();
     const gate = new Gate();
@@ -152,7 +152,7 @@ describe('a begin that is under way when the shutdown starts', () => {
     expect(drained.left).toBe(0);
   });
 
-  it('does not run beside others that are waited for', async () => {
+  it('does not run while the shutdown waits for others', async () => {
     const worker = time.worker();
     const running = await worker.run(newClaim());
     const gate = new Gate();

@@ -25,21 +25,21 @@ const IN_PROGRESS = { kind: 'reject', reason: 'in_progress' };
 
 const time = inFakeTime();
 
-/** What came of a promise so far. */
+/** The result of a promise so far. */
 function watched<Result extends object>(promise: Promise<Result>) {
   const state: { result?: Result; at?: number } = {};
   void promise.then((result) => Object.assign(state, { result, at: time.elapsed }));
   return state;
 }
 
-/** One worker runs a request, which is to come to another one as well. */
+/** One worker runs a request that another one will receive as well. */
 async function running(other = time.worker()) {
   const worker = time.worker();
   const request = newClaim(OPTIONS);
   return { worker, other, request, attempt: await worker.run(request) };
 }
 
-/** The other worker has a duplicate of what runs, and it waits. */
+/** The other worker has a waiting duplicate. */
 async function duplicate(at?: Worker) {
   const scene = await running(at);
   return { ...scene, waiting: watched(scene.other.begin(scene.request)) };
@@ -49,7 +49,7 @@ describe('a duplicate that waits', () => {
   it.each([
     ['success', success('paid'), 'completed', 'paid'],
     ['kept failure', failure('declined'), 'failed', 'declined'],
-  ])('gets the first one’s %s as soon as it is there', async (_, final, state, outcome) => {
+  ])('gets the %s of the first one as soon as it is stored', async (_, final, state, outcome) => {
     const { attempt, other, waiting } = await duplicate();
     await time.pass(5_000);
     expect(waiting.result).toBeUndefined();
@@ -62,7 +62,7 @@ describe('a duplicate that waits', () => {
     ]);
   });
 
-  it('is rejected after all when waitTimeoutMs is over', async () => {
+  it('is rejected after waitTimeoutMs', async () => {
     const { other, waiting } = await duplicate();
     await time.pass(WAIT_TIMEOUT_MS - 1);
     expect(waiting.result).toBeUndefined();
@@ -74,7 +74,7 @@ describe('a duplicate that waits', () => {
     ]);
   });
 
-  it('runs itself when the first one lets go', async () => {
+  it('runs when the first one releases the key', async () => {
     const { attempt, other, waiting } = await duplicate();
     await time.pass(1_000);
     await attempt.release();
@@ -93,7 +93,7 @@ describe('a duplicate that waits', () => {
     expect(waiting.result).toMatchObject({ kind: 'run', attempt: { number: 2, isTakeover: true } });
   });
 
-  it('is one of many, and one of them runs when the first one lets go', async () => {
+  it('is one of many: exactly one runs when the first one releases the key', async () => {
     const { attempt, other, request } = await running();
     const waiting = Array.from({ length: 20 }, () => watched(other.begin(request)));
     await time.pass(1_000);
@@ -107,7 +107,7 @@ describe('a duplicate that waits', () => {
     expect(replays).toHaveLength(19);
   });
 
-  it('asks with one token, in pauses that grow', async () => {
+  it('polls with one token, in growing pauses', async () => {
     const { other, request } = await running();
     void other.begin(request);
     await time.pass(WAIT_TIMEOUT_MS);
@@ -120,14 +120,14 @@ describe('a duplicate that waits', () => {
     expect(begins.length).toBeLessThan(120);
   });
 
-  it('is not kept waiting for what can never succeed', async () => {
+  it('does not wait when its payload differs', async () => {
     const { other, request } = await running();
     const decision = await other.begin(withOtherPayload(request));
     expect(decision).toEqual({ kind: 'reject', reason: 'mismatch' });
     expect(other.told).toEqual(['rejected']);
   });
 
-  it('goes on waiting while the store is down, and never runs beside the first one', async () => {
+  it('keeps waiting while the store is down, and never runs concurrently with the first one', async () => {
     const [worker, other] = [time.worker(), time.worker()];
     const request = newClaim({ ...OPTIONS, onStoreUnavailable: 'execute' });
     const attempt = await worker.run(request);
@@ -140,11 +140,11 @@ describe('a duplicate that waits', () => {
     other.store.heal();
     await time.pass(250);
     expect(inWords(waiting.result!)).toMatchObject({ kind: 'replay', outcome: 'paid' });
-    // Told once, however often it looked.
+    // Reported once, however often it polled.
     expect(other.told).toEqual(['store_unavailable', 'waited', 'replayed']);
   });
 
-  it('frees what a begin without a reply may have acquired, when it stops waiting', async () => {
+  it('releases what a begin without a reply may have acquired when it stops waiting', async () => {
     const { attempt, other, request, waiting } = await duplicate();
     await time.pass(1_000);
     other.store.always(lostReply, 'begin');
@@ -162,7 +162,7 @@ describe('a duplicate that waits', () => {
     expect(waiting.result).toEqual({ kind: 'reject', reason: 'shutting_down' });
   });
 
-  it('finds room for maxWaiters of its kind, and is rejected at once where there is none', async () => {
+  it('is one of at most maxWaiters; a further one is rejected at once', async () => {
     const { attempt, worker, other, request } = await running(time.worker({ maxWaiters: 2 }));
     const waiting = [watched(other.begin(request)), watched(other.begin(request))];
     await time.pass(0);
@@ -179,13 +179,13 @@ describe('a duplicate that waits', () => {
     expect(later.result).toBeUndefined();
   });
 
-  it('finds no room where maxWaiters is 0', async () => {
+  it('is rejected at once when maxWaiters is 0', async () => {
     const { other, request } = await running(time.worker({ maxWaiters: 0 }));
     expect(await other.begin(request)).toEqual(IN_PROGRESS);
   });
 });
 
-describe('A duplicate that waits where the store tells of the end', () => {
+describe('A duplicate that waits on a store with push', () => {
   /** A worker whose store pushes. */
   function pushed() {
     const worker = time.worker();
@@ -196,7 +196,7 @@ describe('A duplicate that waits where the store tells of the end', () => {
   it.each([
     ['completed', (attempt: Attempt) => attempt.complete(success('paid')), { kind: 'replay' }],
     ['released', (attempt: Attempt) => attempt.release(), { kind: 'run' }],
-  ])('goes on at the instant at which it is %s', async (_, end, expected) => {
+  ])('continues at the instant at which it is %s', async (_, end, expected) => {
     const { attempt, waiting } = await duplicate(pushed());
     await time.pass(5_000);
     await end(attempt);
@@ -204,14 +204,14 @@ describe('A duplicate that waits where the store tells of the end', () => {
     expect(waiting).toMatchObject({ result: expected, at: 5_000 });
   });
 
-  it('is one of many for whom one of them asks', async () => {
+  it('is one of many that share one poll', async () => {
     const { attempt, other, request } = await running(pushed());
     const waiting = Array.from({ length: 100 }, () => watched(other.begin(request)));
     await time.pass(200);
     await attempt.complete(success('paid'));
     await time.pass(0);
     for (const { result } of waiting) expect(inWords(result!)).toMatchObject({ outcome: 'paid' });
-    // Each begins once; then one look when the watch has begun, and one at the end.
+    // Each begins once; then one poll after the watch starts, and one at the end.
     expect(other.store.sentOf('begin')).toHaveLength(102);
   });
 
@@ -233,13 +233,13 @@ describe('A duplicate that waits where the store tells of the end', () => {
     expect(waiting.result).toMatchObject({ kind: 'replay' });
   });
 
-  it('looks itself now and then, for a push may be lost', async () => {
+  it('polls from time to time, because a push may be lost', async () => {
     const [worker, other] = [time.worker(), pushed()];
     const request = newClaim(OPTIONS);
     const attempt = await worker.run(withOptions(request, { whenInProgress: 'reject' }));
     const waiting = watched(other.begin(request));
     await time.pass(5_000);
-    // Its own route does not wait, so that nobody is told.
+    // Its own route does not wait, so that no push is published.
     await attempt.complete(success('paid'));
     await time.pass(500);
     expect(waiting.result).toMatchObject({ kind: 'replay' });
@@ -253,7 +253,7 @@ describe('A duplicate that waits where the store tells of the end', () => {
     expect(waiting.result).toMatchObject({ kind: 'run', attempt: { isTakeover: true } });
   });
 
-  it('is not told of other requests with its key', async () => {
+  it('does not get the outcome of another payload with its key', async () => {
     const { attempt, worker, other, request } = await running(pushed());
     const [waiting, asking] = [watched(other.begin(request)), watched(other.begin(request))];
     await attempt.release();
@@ -265,7 +265,7 @@ describe('A duplicate that waits where the store tells of the end', () => {
     }
   });
 
-  it('stops watching when it is gone', async () => {
+  it('stops watching when its wait is over', async () => {
     const [worker, other] = [time.worker(), pushed()];
     let watches = 0;
     const watch = other.store.watch.bind(other.store);
@@ -288,7 +288,7 @@ describe('A duplicate that waits where the store tells of the end', () => {
   });
 });
 
-describe('A caller who will not wait that long', () => {
+describe('A caller with a shorter wait', () => {
   it.each([
     ['sooner', 2_000, 2_000],
     ['at once', 0, 0],
@@ -302,7 +302,7 @@ describe('A caller who will not wait that long', () => {
     expect(waiting.result).toEqual(IN_PROGRESS);
   });
 
-  it('does not shorten the wait of the others', async () => {
+  it('does not shorten the wait of other duplicates', async () => {
     const { attempt, other, request } = await running();
     const hasty = watched(other.begin({ ...request, waitAtMostMs: 1_000 }));
     const patient = watched(other.begin(request));
@@ -314,10 +314,10 @@ describe('A caller who will not wait that long', () => {
     expect(patient.result).toMatchObject({ kind: 'replay' });
   });
 
-  it('is rejected in time also where the line he joins is asleep', async () => {
+  it('is rejected in time even when the wait queue is between polls', async () => {
     const { other, request } = await running();
     void other.begin(request);
-    // By now it sleeps for 125 ms or more.
+    // By now the pause is 125 ms or more.
     await time.pass(3_000);
     const hasty = watched(other.begin({ ...request, waitAtMostMs: 30 }));
     await time.pass(31);
@@ -325,10 +325,10 @@ describe('A caller who will not wait that long', () => {
   });
 });
 
-describe('A caller who leaves while he waits', () => {
-  it('is not listened to any more once the wait is over, however it ended', async () => {
+describe('A caller who disconnects while waiting', () => {
+  it('has no abort listener left once the wait is over', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    // As the channel of a broker does, it outlives the messages that wait.
+    // Like the channel of a broker, it outlives the waiting messages.
     const gone = new AbortController();
     const listeners = () => getEventListeners(gone.signal, 'abort').length;
     const request = newClaim(OPTIONS);
@@ -350,7 +350,7 @@ describe('A caller who leaves while he waits', () => {
     expect(listeners()).toBe(0);
   });
 
-  it('gives up his place at once', async () => {
+  it('leaves the wait queue at once', async () => {
     const { attempt, other, request } = await running(time.worker({ maxWaiters: 1 }));
     const gone = new AbortController();
     const left = watched(other.begin({ ...request, callerGone: gone.signal }));
@@ -366,7 +366,7 @@ describe('A caller who leaves while he waits', () => {
     expect(next.result).toMatchObject({ kind: 'replay' });
   });
 
-  it('begins nothing, and does not keep the others from it', async () => {
+  it('does not begin, and does not block other duplicates', async () => {
     const { attempt, other, request } = await running();
     const gone = new AbortController();
     void other.begin({ ...request, callerGone: gone.signal });
@@ -379,7 +379,7 @@ describe('A caller who leaves while he waits', () => {
     expect(patient.result).toMatchObject({ kind: 'run', attempt: { number: 2 } });
   });
 
-  it('leaves the record alone when nobody else waits', async () => {
+  it('sends no begin when no other duplicate waits', async () => {
     const { attempt, other, request } = await running();
     const gone = new AbortController();
     void other.begin({ ...request, callerGone: gone.signal });

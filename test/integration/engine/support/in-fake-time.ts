@@ -4,17 +4,17 @@ import type { EngineOptions } from '../../../../lib/core/options.js';
 import { Worker } from './worker.js';
 
 export interface FakeTime {
-  /** A further process on the same store. */
+  /** Another process on the same store. */
   worker(options?: EngineOptions): Worker;
-  /** Lets time pass, and everything happen that is due. */
+  /** Advances time, and runs everything that is due. */
   pass(ms: number): Promise<void>;
   /** Moves the store's clock alone, as a failover to another server may. */
   skewStore(ms: number): void;
-  /** Milliseconds that passed since the test began. */
+  /** Milliseconds since the test began. */
   readonly elapsed: number;
 }
 
-/** Before each test: a clock that stands still for workers and store, and an empty memory store. */
+/** Before each test: freezes the clock of workers and store, and creates an empty memory store. */
 export function inFakeTime(): FakeTime {
   let startedAt: number;
   let skew: number;

@@ -20,7 +20,7 @@ import {
 } from '../../../../lib/core/options.js';
 import { FaultyStore } from '../../../support/faulty-store.js';
 
-/** One process of an application: an engine of its own, its events, and its own way to the store. */
+/** One process of an application: its own engine, events and connection to the store. */
 export class Worker {
   readonly store: FaultyStore;
   readonly engine: IdempotencyEngine;
@@ -33,7 +33,7 @@ export class Worker {
     this.engine = new IdempotencyEngine(this.store, events, { ...ENGINE_DEFAULTS, ...options });
   }
 
-  /** The names of the events so far, in their order. */
+  /** The names of the events so far, in order. */
   get told(): IdempotencyEventType[] {
     return this.events.map(({ type }) => type);
   }
@@ -50,7 +50,7 @@ export class Worker {
     return this.engine.begin(claim);
   }
 
-  /** Begins and expects to be let through. */
+  /** Begins and expects to run. */
   async run(claim: Claim): Promise<Attempt> {
     const decision = await this.begin(claim);
     if (decision.kind !== 'run') throw new Error(`did not run: ${JSON.stringify(decision)}`);
@@ -96,7 +96,7 @@ export function failure(text: string): FinalOutcome {
 
 export const RETENTION_MS = PROTOCOL_DEFAULTS.retentionMs as number;
 
-/** What a decision or a settlement says, its outcome as text. */
+/** A decision or a settlement, with its outcome as text. */
 export function inWords(result: object): Record<string, unknown> {
   if (!('outcome' in result)) return { ...result };
   const { body } = result.outcome as Outcome;
