@@ -47,7 +47,7 @@ async function start(
 }
 
 describe('the module option "breaker"', () => {
-  it('is off by default: the store in use is the one that was given', async () => {
+  it('is off by default: the given store is used as it is', async () => {
     const { app, store } = await start({});
     expect(app.get(IdempotencyStore, { strict: false })).toBe(store);
   });
@@ -82,7 +82,7 @@ describe('the module option "breaker"', () => {
     [{ breaker: { windowMs: 1 } }, '"breaker.windowMs"'],
     [{ breaker: 'yes' }, '"breaker"'],
     [{ breaker: [] }, '"breaker"'],
-  ])('stops the start when it cannot work: %j', async (options, name) => {
+  ])('stops the start when it is invalid: %j', async (options, name) => {
     await expect(start(options as never)).rejects.toThrow(IdempotencyOptionsError);
     await expect(start(options as never)).rejects.toThrow(name);
   });
@@ -95,7 +95,7 @@ describe('around a real Redis', () => {
   const server = useServer(startRedis);
   const client = useRedisClient(server);
 
-  it('that is out of memory the circuit stays closed: the begins are refused by Redis itself', async () => {
+  it('the circuit stays closed when Redis is out of memory: Redis itself rejects the begins', async () => {
     const store = redisStore({ url: server.url });
     const { told, call } = await start({ breaker, commandTimeoutMs }, store);
     await client.config('SET', 'maxmemory', '1', 'maxmemory-policy', 'noeviction');
@@ -107,11 +107,11 @@ describe('around a real Redis', () => {
     } finally {
       await client.config('SET', 'maxmemory', '0');
     }
-    // At once: no circuit is waited for.
+    // At once: the circuit is closed.
     for (const key of keys) expect(await call(key)).toBe('paid');
   });
 
-  it('that has too few replicas the circuit stays closed: the begins are written, and refused', async () => {
+  it('the circuit stays closed with too few replicas: the begins are written, then rejected', async () => {
     const waitReplicas = { count: 1, timeoutMs: 50 };
     const store = redisStore({ url: server.url, waitReplicas });
     const { store: sent, told, call } = await start({ breaker, commandTimeoutMs }, store);
@@ -124,7 +124,7 @@ describe('around a real Redis', () => {
     expect(told).not.toContain('breaker_opened');
   });
 
-  it('whose connection was closed the circuit opens: that is no answer', async () => {
+  it('the circuit opens when the connection is closed: Redis does not reply', async () => {
     const given = new Redis(server.url);
     const { told, call } = await start(
       { breaker, commandTimeoutMs },
@@ -139,14 +139,14 @@ describe('around a real Redis', () => {
 describe('an open circuit in the log', () => {
   beforeEach(() => void jest.useFakeTimers());
 
-  it('is one line, with what was the last straw', async () => {
+  it('is one line with the last error', async () => {
     const { store, log, call } = await start({ breaker: { volumeThreshold: 1 } });
     store.always(unavailable, 'begin', 'inspect');
     await expect(call('first')).rejects.toThrow();
     expect(log.own).toContain('warn: breaker_opened: planned: unavailable');
   });
 
-  it('is told once in ten seconds, however many probes fail', () => {
+  it('is logged once in ten seconds, however many probes fail', () => {
     const log = new LoggedLines();
     const reporter = new LogReporter(log);
     const opened = () =>

@@ -37,7 +37,7 @@ interface Start {
 @Module({})
 class AppModule {}
 
-/** What the start of an application says: `undefined` where it did start. */
+/** The start error of an application; `undefined` when it starts. */
 async function complaint(controller: Type, start: Start = {}): Promise<string | undefined> {
   const { platform = 'express', options } = start;
   const app = await NestFactory.create(
@@ -69,12 +69,12 @@ class Passing implements NestInterceptor {
 const parsing = UseInterceptors(FileInterceptor('file'));
 const passing = UseInterceptors(Passing);
 
-/** A route with these decorators, on a class with those. */
+/** A route with `onMethod`, on a class with `onClass`. */
 const forms = (ofClass: ClassDecorator[], ...ofMethod: MethodDecorator[]) =>
   declared('Forms', [Controller(), ...ofClass], { upload: [Post(), ...ofMethod], list: [Get()] });
 
 describe('C47 a form that is parsed inside of the interceptor', () => {
-  it.each(platforms)('does not start on %s, and is told the remedy', async (platform) => {
+  it.each(platforms)('stops the start on %s with a remedy', async (platform) => {
     const message = await complaint(forms([], parsing, Idempotent()), { platform });
     expect(message).toMatch(/form of Forms\.upload is parsed inside of the layer/);
     expect(message).toMatch(/below @Idempotent\(\)/);
@@ -83,15 +83,15 @@ describe('C47 a form that is parsed inside of the interceptor', () => {
 
   it.each([
     ['several files', FilesInterceptor('file')],
-    ['fields alone', NoFilesInterceptor()],
+    ['only fields', NoFilesInterceptor()],
     ['an interceptor of its own', class extends FileInterceptor('file') {}],
     ['an instance', new (FileInterceptor('file'))()],
-  ])('does not start with %s', async (_, interceptor) => {
+  ])('stops the start with %s', async (_, interceptor) => {
     const type = forms([], UseInterceptors(Passing, interceptor), Idempotent());
     expect(await complaint(type)).toContain('Forms.upload');
   });
 
-  it('does not start with interceptors outside that parse nothing', async () => {
+  it('stops the start even with outer interceptors that do not parse', async () => {
     const idempotent = Idempotent({ fingerprint: { exclude: ['note'] } });
     const type = forms([passing], parsing, idempotent, passing);
     expect(await complaint(type)).toContain('Forms.upload');
@@ -100,19 +100,19 @@ describe('C47 a form that is parsed inside of the interceptor', () => {
   it.each([
     ['a function', () => 'the same'],
     ['nothing', false],
-  ] as const)('starts where %s is compared', async (_, fingerprint) => {
+  ] as const)('starts when %s is compared', async (_, fingerprint) => {
     expect(await complaint(forms([], parsing, Idempotent({ fingerprint })))).toBeUndefined();
   });
 });
 
-describe('C47 a form that is parsed inside of the interceptor, where nothing may be compared', () => {
+describe('C47 a form that is parsed inside of the interceptor, when it may not be compared', () => {
   const uploads = (route: MethodDecorator, options: object = {}) =>
     declared('Uploads', [Controller()], { upload: [route, parsing, Idempotent(options)] });
 
   it.each([
     ['of the operation', { enabled: false }, {}],
     ['of the module', {}, { enabled: false }],
-  ])('starts where "enabled" %s is false', async (_, ofOperation, options) => {
+  ])('starts when "enabled" %s is false', async (_, ofOperation, options) => {
     expect(await complaint(uploads(Post(), ofOperation), { options })).toBeUndefined();
   });
 
@@ -124,9 +124,9 @@ describe('C47 a form that is parsed inside of the interceptor, where nothing may
   });
 
   it.each([
-    ['where a function decides', Post(), { enabled: () => false }],
+    ['when a function decides', Post(), { enabled: () => false }],
     ['on a route of all methods', All(), {}],
-  ])('does not start %s', async (_, route, options) => {
+  ])('stops the start %s', async (_, route, options) => {
     expect(await complaint(uploads(route, options))).toContain('Uploads.upload');
   });
 });
@@ -135,7 +135,7 @@ describe('C47 a form that is parsed outside of the interceptor starts', () => {
   it.each([
     ['below @Idempotent()', forms([], passing, Idempotent(), parsing)],
     ['on the class', forms([parsing], passing, Idempotent())],
-    ['on the method, where @Idempotent() stands on the class', forms([Idempotent()], parsing)],
+    ['on the method, with @Idempotent() on the class', forms([Idempotent()], parsing)],
     ['by middleware or by an unknown interceptor', forms([], passing, Idempotent())],
   ])('%s', async (_, type) => {
     expect(await complaint(type)).toBeUndefined();

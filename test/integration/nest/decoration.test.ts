@@ -51,7 +51,7 @@ class Orders extends Crud {
     return { outer: await scenario.run(), inner };
   }
 
-  /** No route: nobody wraps it. */
+  /** Not a route, so it is not wrapped. */
   total() {
     return this.helper();
   }
@@ -61,7 +61,7 @@ class Orders extends Crud {
   }
 }
 
-/** The same base class, without a word about idempotency. */
+/** The same base class without idempotency. */
 @Controller('drafts')
 class Drafts extends Crud {}
 
@@ -111,14 +111,14 @@ describe('@Idempotent() on a class', () => {
     expect(scenario.notes).toEqual([undefined, undefined]);
   });
 
-  it('names operations by the controller that serves them, not by the one that declares them', async () => {
+  it('names operations after the controller that serves them, not the one that declares them', async () => {
     const [orders, v2] = [app.scenario(), app.scenario()];
     await orders.post('/orders');
     await v2.post('/orders-v2');
     expect([...orders.notes, ...v2.notes]).toEqual(['Orders.create', 'OrdersV2.create']);
   });
 
-  it('gives its options to its routes, and a method’s own ones win', async () => {
+  it('applies its options to its routes; options of a method override them', async () => {
     const scenario = app.scenario();
     expect((await scenario.post('/orders/own', { key: null })).status).toBe(201);
     expectProblem(await scenario.post('/orders/strict', { key: null }), 'key-missing');
@@ -134,18 +134,18 @@ describe('@Idempotent() on a class', () => {
     await pending.response;
   });
 
-  it('makes a plain call of a protected method that another one calls', async () => {
+  it('leaves the call of a protected method by another one a plain call', async () => {
     const scenario = app.scenario();
     const first = await scenario.post('/orders/calls');
     expect(first.json).toEqual({ outer: 2, inner: { execution: 1 } });
     expectReplay(await scenario.post('/orders/calls'), first);
   });
 
-  it('leaves its methods what they are: names, lengths and plain calls', async () => {
+  it('preserves its methods: names, lengths and plain calls', async () => {
     const orders = new Orders();
     expect([orders.create.name, orders.create.length]).toEqual(['create', 1]);
     expect([orders.replace.name, orders.replace.length]).toEqual(['replace', 2]);
-    // By this do other decorators tell an asynchronous method.
+    // Other decorators detect an asynchronous method by this.
     expect(orders.create.constructor.name).toBe('AsyncFunction');
     expect(orders.total()).toBe(7);
     const scenario = app.scenario();
@@ -213,7 +213,7 @@ describe('the context of an operation', () => {
     }),
   );
 
-  it('is the same as a parameter and deep below the handler, with all there is to know', async () => {
+  it('is the same as a parameter and deep below the handler, with every member', async () => {
     const scenario = app.scenario();
     await scenario.post('/context/1', { key: `"${scenario.key}"` });
     const [parameter, below, required] = scenario.notes;
@@ -233,7 +233,7 @@ describe('the context of an operation', () => {
     expect(parameter.signal.aborted).toBe(false);
   });
 
-  it('belongs to its own request alone', async () => {
+  it('belongs to its own request only', async () => {
     const scenarios = Array.from({ length: 10 }, () => app.scenario());
     await Promise.all(scenarios.map((scenario) => scenario.post('/context/1')));
     for (const { notes, key } of scenarios) {
@@ -241,7 +241,7 @@ describe('the context of an operation', () => {
     }
   });
 
-  it('is not there without a key, nor outside of a request', async () => {
+  it('is undefined without a key and outside of a request', async () => {
     const scenario = app.scenario();
     await scenario.post('/optional', { key: null });
     await scenario.post('/optional');
@@ -250,11 +250,11 @@ describe('the context of an operation', () => {
     expect(requireIdempotencyContext).toThrow(NoIdempotencyContextError);
   });
 
-  it('as a parameter fails the request where there is none', async () => {
+  it('as a parameter fails the request without a context', async () => {
     expect((await app.scenario().post('/undecorated')).status).toBe(500);
   });
 
-  it('is that of the innermost operation, and the outer one’s again after it', async () => {
+  it('is that of the innermost operation, then the outer one’s again', async () => {
     const scenario = app.scenario();
     await scenario.post('/nested');
     const outer = 'ContextController.nested';

@@ -22,9 +22,9 @@ describe.each(platforms)('the octets of a key on %s', (platform) => {
     startApp({ platform, store: memoryStore(), controllers: [KeysController] }),
   );
 
-  // To String.prototype.trim() 0xA0 is white space, to HTTP it is not.
+  // 0xA0 is white space to String.prototype.trim(), but not to HTTP.
   it.each(['80', '85', 'a0', 'ff'])(
-    'C14 above 0x7E are refused wherever they stand: 0x%s',
+    'C14 above 0x7E are rejected in any position: 0x%s',
     async (octet) => {
       const char = String.fromCharCode(parseInt(octet, 16));
       for (const key of [`k${char}`, `${char}k`, `k${char}k`, `"k"${char}`, `${char}"k"`, char]) {
@@ -35,7 +35,7 @@ describe.each(platforms)('the octets of a key on %s', (platform) => {
     },
   );
 
-  it('C16 white space around the value does not count', async () => {
+  it('C16 white space around the value is ignored', async () => {
     const scenario = app.scenario();
     const { key: own } = scenario;
     for (const key of [` ${own}`, `${own} `, `\t${own}\t`, `  "${own}"  `]) {

@@ -45,7 +45,7 @@ async function start(options: IdempotencyModuleOptions, log = new LoggedLines())
 const call = { operation: 'pay', key: 'the-secret-key', scope: 'the-secret-user' };
 
 describe('the start', () => {
-  it('logs what the store has to say, each with its code', async () => {
+  it('logs each warning of the store with its code', async () => {
     class Warning extends MemoryIdempotencyStore {
       override open(): Promise<readonly StoreWarning[]> {
         return Promise.resolve([
@@ -61,14 +61,14 @@ describe('the start', () => {
     ]);
   });
 
-  it('logs nothing where all is well', async () => {
+  it('logs nothing when there are no warnings', async () => {
     const { log } = await start({ store: memoryStore() });
     expect(log.own).toEqual([]);
   });
 });
 
-describe('a store that has got the reply of another command', () => {
-  it('is an event and a line of the log, also behind a circuit breaker', async () => {
+describe('a store that received the reply of another command', () => {
+  it('emits an event and logs a line, also behind a circuit breaker', async () => {
     const error = new StoreReplyMismatchedError('The store');
     class OutOfStep extends MemoryIdempotencyStore {
       observer: StoreObserver | undefined;
@@ -88,8 +88,8 @@ describe('a store that has got the reply of another command', () => {
   });
 });
 
-describe('the end', () => {
-  it('drains first, and closes the store then', async () => {
+describe('the shutdown', () => {
+  it('drains first, then closes the store', async () => {
     const store = new FaultyStore(memoryStore());
     const { app, service } = await start({ store });
     const gate = new Gate();
@@ -113,7 +113,7 @@ describe('the end', () => {
     expect(store.sent.at(-1)).toMatchObject({ step: 'complete', token: store.sent[0]!.token });
   });
 
-  it('does not wait for ever, and says what it left behind', async () => {
+  it('does not wait for ever, and logs the number of running operations', async () => {
     const store = new FaultyStore(memoryStore());
     const { app, service, log } = await start({ store, shutdownTimeoutMs: 50 });
     const gate = new Gate();
@@ -144,7 +144,7 @@ describe('the log', () => {
       code: 'idempotency_store_unavailable',
     });
 
-  it('has a critical event with its cause, and nobody’s key or name', async () => {
+  it('has a critical event with its cause, but no key and no caller', async () => {
     const { service, log } = await storeIsDown();
     await refused(service);
     expect(log.own).toEqual(['warn: store_unavailable in pay: planned: unavailable']);
@@ -160,7 +160,7 @@ describe('the log', () => {
     ]);
   });
 
-  it('has nothing of what goes its ordinary way', async () => {
+  it('has no line for ordinary events', async () => {
     const { service, log } = await start({ store: memoryStore() });
     await service.run(call, () => 1);
     await service.run(call, () => 1);
@@ -168,7 +168,7 @@ describe('the log', () => {
     expect(log.own).toEqual([]);
   });
 
-  it('leaves critical events to a subscriber that replaces it', async () => {
+  it('has no critical events when a subscriber replaces it', async () => {
     const { service, events, log } = await storeIsDown();
     const told: string[] = [];
     const leave = events.subscribe(({ type }) => void told.push(type), { replacesLog: true });
@@ -180,14 +180,14 @@ describe('the log', () => {
     expect(log.own).toHaveLength(1);
   });
 
-  it('keeps its critical events beside a subscriber that does not', async () => {
+  it('has critical events beside a subscriber that does not replace it', async () => {
     const { service, events, log } = await storeIsDown();
     events.subscribe(() => undefined);
     await refused(service);
     expect(log.own).toHaveLength(1);
   });
 
-  it('has the failure of a subscriber, which the operation does not notice', async () => {
+  it('has the failure of a subscriber, which does not affect the operation', async () => {
     const { service, events, log } = await start({ store: memoryStore() });
     events.subscribe(() => {
       throw new Error('a subscriber’s bug');
@@ -205,7 +205,7 @@ describe('an outage in the log', () => {
   beforeEach(() => void jest.useFakeTimers());
   afterEach(() => void jest.useRealTimers());
 
-  it('is one line in ten seconds, which counts those that it stands for', () => {
+  it('is one line in ten seconds with a count of the suppressed lines', () => {
     const log = new LoggedLines();
     const reporter = new LogReporter(log);
     const outage = () =>
@@ -234,7 +234,7 @@ describe('an outage in the log', () => {
 describe('a Redis connection', () => {
   const redis = useRedis();
 
-  it('that is the application’s stays open when the application ends', async () => {
+  it('of the application stays open when the application ends', async () => {
     const client = new Redis(redis.url);
     const { app, service } = await start({ store: redisStore({ client }) });
     await service.run(call, () => 1);

@@ -12,7 +12,7 @@ const resolve = (module: object, ...layers: object[]) =>
   resolveOptions({ store, ...module }, ...(layers as IdempotencyOptions[]));
 
 describe('options', () => {
-  it('that are not given have their defaults', () => {
+  it('that are not given take their defaults', () => {
     expect(resolve({})).toEqual({
       protocol: PROTOCOL_DEFAULTS,
       http: HTTP_DEFAULTS,
@@ -22,7 +22,7 @@ describe('options', () => {
     expect(resolveEngineOptions({ store })).toEqual(ENGINE_DEFAULTS);
   });
 
-  it('of the method win over those of the class, those over the module’s', () => {
+  it('of the method override those of the class, which override the module’s', () => {
     const { protocol, http } = resolve(
       { leaseMs: 1_000, retryAfterMs: 1_000, keyScope: 'principal', maxKeyLength: 10 },
       { leaseMs: 2_000, retryAfterMs: 2_000, required: false },
@@ -32,7 +32,7 @@ describe('options', () => {
     expect(http).toMatchObject({ keyScope: 'principal', required: false, maxKeyLength: 30 });
   });
 
-  it('that are undefined count as not given, on every level', () => {
+  it('that are undefined count as not given on every level', () => {
     const { protocol, http } = resolve(
       { leaseMs: 2_000, scope: undefined, keySyntax: undefined },
       { leaseMs: undefined, keySyntax: 'uuid' },
@@ -52,7 +52,7 @@ describe('options', () => {
     expect(resolveEngineOptions({ store, maxWaiters: 0 }).maxWaiters).toBe(0);
   });
 
-  it('are frozen, and not those of whoever gave them', () => {
+  it('are a frozen copy', () => {
     const given = { leaseMs: 2_000 };
     const { protocol, http } = resolve({}, given);
     given.leaseMs = 3_000;
@@ -60,7 +60,7 @@ describe('options', () => {
     expect([protocol, http, resolveEngineOptions({ store })].every(Object.isFrozen)).toBe(true);
   });
 
-  it('with a name that nothing is near to are refused, and the message lists those there are', () => {
+  it('with an unknown name are rejected with a list of the valid names', () => {
     expect(() => resolve({}, { colour: 1 })).toThrow(IdempotencyOptionsError);
     expect(() => resolve({}, { colour: 1 })).toThrow(
       /"colour" is not an option of @Idempotent\(\)\. It knows: .*retentionMs/,

@@ -18,7 +18,7 @@ import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { LoggedLines } from './support/logged-lines.js';
 
-/** Tells what is asked of it. */
+/** Records the calls it receives. */
 class Told extends MemoryIdempotencyStore {
   readonly told: string[] = [];
   override open(observer?: StoreObserver) {
@@ -85,7 +85,7 @@ const WAYS: [string, Override][] = [
 ];
 
 describe.each(WAYS)('overrideProvider(IdempotencyStore).%s', (_, override) => {
-  it('puts a store in the place of the one given, which nobody asks or opens', async () => {
+  it('replaces the given store, which is neither opened nor called', async () => {
     const given = new Told();
     const { app, store, service } = await start({ store: given, breaker: true }, override);
     expect(store).toBeInstanceOf(Told);
@@ -101,7 +101,7 @@ describe.each(WAYS)('overrideProvider(IdempotencyStore).%s', (_, override) => {
 describe('An overridden store', () => {
   const useMemory: Override = (it) => it.useValue(memoryStore());
 
-  it('opens no connection to the database of the one that was given', async () => {
+  it('prevents connections to the database of the given store', async () => {
     let connections = 0;
     const server = createServer((socket) => {
       connections += 1;
@@ -123,12 +123,12 @@ describe('An overridden store', () => {
     expect(connections).toBe(0);
   });
 
-  it('need not stand beside one that was given', async () => {
+  it('does not need a given store', async () => {
     const { service } = await start({} as IdempotencyModuleOptions, useMemory);
     expect(await service.run(call, () => 1)).toBe(1);
   });
 
-  it('that is none stops the start', async () => {
+  it('that is not a store stops the start', async () => {
     const starting = start({ store: memoryStore() }, (it) => it.useValue({ get: () => undefined }));
     await expect(starting).rejects.toMatchObject({
       code: 'idempotency_options_invalid',
@@ -136,7 +136,7 @@ describe('An overridden store', () => {
     });
   });
 
-  it('is the one that is checked for transactions', async () => {
+  it('is checked for transactions in place of the given one', async () => {
     @Controller()
     class Payments {
       @Post()
@@ -160,7 +160,7 @@ describe('An overridden store', () => {
     ).resolves.toBeDefined();
   });
 
-  it('is the one that the reconciler asks', async () => {
+  it('is used by the reconciler', async () => {
     class Listless extends MemoryIdempotencyStore {
       override abandoned() {
         return Promise.resolve(undefined as never);

@@ -24,7 +24,7 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 
-/** What an application injects. */
+/** The providers that an application injects. */
 @Injectable()
 class Ledger {
   constructor(
@@ -80,7 +80,7 @@ async function start(...imports: (DynamicModule | Type)[]): Promise<TestingModul
   return await started.init();
 }
 
-/** The store, the service and the events are there, and they belong together. */
+/** The store, the service and the events are provided, and they belong together. */
 async function expectToWork(app: TestingModule, store?: IdempotencyStore) {
   const ledger = app.get(Ledger, { strict: false });
   if (store !== undefined) expect(ledger.store).toBe(store);
@@ -93,7 +93,7 @@ async function expectToWork(app: TestingModule, store?: IdempotencyStore) {
 }
 
 describe('forRoot', () => {
-  it('gives every module the store, the service and the events', async () => {
+  it('provides the store, the service and the events to every module', async () => {
     const store = memoryStore();
     const app = await start(IdempotencyModule.forRoot({ store }), LedgerModule);
     await expectToWork(app, store);
@@ -108,12 +108,12 @@ describe('forRoot', () => {
     expect(await service.run(call, () => 1)).toBe(1);
     expect(await service.run(call, () => 2)).toBe(1);
     await context.close();
-    // RxJS throws what a subscriber throws out of a timer: it would end the process.
+    // RxJS rethrows a subscriber's error from a timer, which would end the process.
     await nextMacrotask();
     expect(unhandled).toEqual([]);
   });
 
-  it('of two applications in one process keeps their engines apart', async () => {
+  it('creates separate engines for two applications in one process', async () => {
     const one = await start(IdempotencyModule.forRoot({ store: memoryStore() }), LedgerModule);
     const two = await Test.createTestingModule({
       imports: [IdempotencyModule.forRoot({ store: memoryStore() }), LedgerModule],
@@ -128,7 +128,7 @@ describe('forRoot', () => {
 });
 
 describe('forRootAsync', () => {
-  it('takes a factory with what it injects', async () => {
+  it('takes a factory with its dependencies', async () => {
     const options = IdempotencyModule.forRootAsync({
       imports: [SettingsModule],
       inject: [Settings],
@@ -156,7 +156,7 @@ describe('forRootAsync', () => {
     await expectToWork(app, app.get(Settings, { strict: false }).store);
   });
 
-  it('takes a provider that exists', async () => {
+  it('takes an existing provider', async () => {
     const options = IdempotencyModule.forRootAsync({
       imports: [OptionsModule],
       useExisting: OptionsFromSettings,
@@ -210,7 +210,7 @@ describe.each(local)('with isGlobal: false, %s', (_, local) => {
     );
   });
 
-  it('protects no route of another module: that stops the start', async () => {
+  it('stops the start when a route of another module is decorated', async () => {
     @Module({ controllers: [Payments] })
     class PaymentsModule {}
     await expect(start(local(), PaymentsModule)).rejects.toThrow(
@@ -226,7 +226,7 @@ describe('IdempotencyModule more than once', () => {
       ...(isGlobal !== undefined && { isGlobal }),
     });
 
-  it('for the whole application stops the start, and both places are named', async () => {
+  it('for the whole application stops the start, and the error names both places', async () => {
     @Module({ imports: [once()] })
     class PaymentsModule {}
     @Module({ imports: [once(), PaymentsModule] })
@@ -235,7 +235,7 @@ describe('IdempotencyModule more than once', () => {
     await expect(start(ShopModule)).rejects.toThrow(message);
   });
 
-  it('is found in dynamic modules and behind forwardRef, too', async () => {
+  it('is also found in dynamic modules and behind forwardRef', async () => {
     @Module({})
     class FeatureModule {}
     @Module({ imports: [forwardRef(() => once() as never)] })
@@ -254,7 +254,7 @@ describe('IdempotencyModule more than once', () => {
     );
   });
 
-  it('is one where it is the same object, and a global one leaves room for others', async () => {
+  it('is allowed when it is the same object, or a global one beside others', async () => {
     const shared = once();
     @Module({ imports: [shared, once(false)] })
     class PaymentsModule {}
@@ -272,7 +272,7 @@ describe('Two modules with isGlobal: false', () => {
     }
   }
 
-  /** Its options lack what the handlers of the other module need. */
+  /** Its options lack those that the handlers of the other module need. */
   @Module({
     imports: [IdempotencyModule.forRoot({ store: memoryStore(), isGlobal: false })],
     controllers: [Orders],
@@ -288,7 +288,7 @@ describe('Two modules with isGlobal: false', () => {
     return { module: BillingModule, imports: [idempotency], controllers };
   };
 
-  it('look at the handlers of their own alone', async () => {
+  it('check only the handlers of their own', async () => {
     @Controller()
     class Bills {
       @EventPattern('ordered')
@@ -302,7 +302,7 @@ describe('Two modules with isGlobal: false', () => {
     await expect(start(billing(Bills), OrdersModule)).resolves.toBeDefined();
   });
 
-  it('may have the same store: names are distinct over both', async () => {
+  it('can share a store: operation names must be distinct across both', async () => {
     @Controller('bills')
     class Bills {
       @Post()
@@ -317,7 +317,7 @@ describe('Two modules with isGlobal: false', () => {
 });
 
 describe('The class itself, without forRoot()', () => {
-  it('is told from a missing provider, also beside a module that is global', async () => {
+  it('is reported as such, also beside a global module', async () => {
     @Module({ imports: [IdempotencyModule] })
     class PaymentsModule {}
     const message = 'Where a module imports the class itself';
@@ -328,7 +328,7 @@ describe('The class itself, without forRoot()', () => {
 });
 
 describe('Another copy of the package', () => {
-  it('is named where its module is the one that is imported', async () => {
+  it('is reported when its module is the imported one', async () => {
     @Injectable()
     class Transports {}
     @Module({ providers: [Transports], exports: [Transports] })
@@ -363,7 +363,7 @@ describe('Without options', () => {
     ],
   ];
 
-  it.each(none)('%s, the start says what is missing and where to get it', async (_, make) => {
+  it.each(none)('%s: the start error names the missing option and its remedy', async (_, make) => {
     await expect(start(make())).rejects.toMatchObject({
       code: 'idempotency_options_invalid',
       message: expect.stringMatching(/has no "store".*forRoot\(\{ store: … \}\).*memoryStore\(\)/),

@@ -35,12 +35,12 @@ import { expectReplay } from '../../support/http/expect-replay.js';
 import { InScenario, Scenario } from '../../support/http/scenario.js';
 import { startApp } from '../../support/http/start-app.js';
 
-/** A function where an answer is wanted at once, written by somebody in a hurry. */
+/** An async function for an option that must return synchronously. */
 const rejecting = async (): Promise<never> => {
   throw new Error('planned: rejected');
 };
 
-/** Each of them would end the process. */
+/** Each unhandled rejection would end the process. */
 const unhandled: unknown[] = [];
 const note = (error: unknown) => void unhandled.push(error);
 
@@ -63,7 +63,7 @@ class ThingsController {
 }
 
 describe.each(platforms)(
-  'A function that rejects where it has to answer at once, on %s',
+  'An option function that returns a rejected promise, on %s',
   (platform) => {
     async function started(options: object) {
       const app = await startApp({
@@ -90,20 +90,20 @@ describe.each(platforms)(
       ['a toJSON in fingerprint', { fingerprint: () => [1, { toJSON: rejecting }] }],
       ['scope', { scope: () => ['a', rejecting(), rejecting()], anonymous: 'shared' }],
       ['scope, later', { scope: async () => ['a', rejecting()], anonymous: 'shared' }],
-    ])('%s: 500, and nothing runs, also where a promise is inside', async (_, options) => {
+    ])('%s: 500, and nothing runs, also with a nested promise', async (_, options) => {
       const scenario = await started(options);
       expect((await scenario.post('/things')).status).toBe(500);
       expect(scenario.executions).toBe(0);
     });
 
-    it.each(['keep', 'retentionMs'])('%s: its default counts', async (option) => {
+    it.each(['keep', 'retentionMs'])('%s: its default applies', async (option) => {
       const scenario = await started({ [option]: rejecting });
       const first = await scenario.post('/things');
       expect(first).toMatchObject({ status: 201, json: { execution: 1 } });
       expectReplay(await scenario.post('/things'), first);
     });
 
-    it('keep: a failure is not kept, whatever the promise holds', async () => {
+    it('keep: a failure is not kept, whatever the promise resolves to', async () => {
       const scenario = await started({ keep: async () => true });
       scenario.plan = ['fail'];
       expect((await scenario.post('/things')).status).toBe(500);
@@ -122,7 +122,7 @@ class TenantUnknownFilter implements ExceptionFilter {
   }
 }
 
-/** Of Express and of Fastify. */
+/** The response of Express or Fastify. */
 interface Answering {
   status(status: number): { send(text: string): void };
 }
@@ -164,7 +164,7 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
     ['scope', throwing],
     ['scope', async () => throwing()],
     ['fingerprint', throwing],
-  ])('as the option %s is told of by option and operation', async (option, given) => {
+  ])('as the option %s is reported with option and operation', async (option, given) => {
     const { response, executions } = await posted({ [option]: given });
     expectProblem(response, 'misconfigured');
     expect(executions).toBe(0);
@@ -191,7 +191,7 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
         constructor: { name: 'FastifyError' },
       }),
     ],
-  ])('on purpose, as %s does, gives its own answer', async (_, refusal) => {
+  ])('with an HTTP error, as %s does, sends its own response', async (_, refusal) => {
     const refuse = () => {
       throw refusal;
     };
@@ -203,7 +203,7 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
     expect(lines.flat().join('\n')).not.toContain('option');
   });
 
-  it('by an error of a class of its own leaves the answer to an exception filter', async () => {
+  it('with an error of its own class leaves the response to an exception filter', async () => {
     const unknown = () => {
       throw new TenantUnknown();
     };
@@ -215,7 +215,7 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
   });
 
   it.each([undefined, null, [undefined]])(
-    'is no scope that answers %j: `anonymous` decides',
+    'applies `anonymous` when a scope returns %j',
     async (nobody) => {
       const { response } = await posted({ scope: () => nobody });
       expect(response.status).toBe(201);
@@ -225,7 +225,7 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
   );
 });
 
-describe('A function that rejects where a call wants an answer at once', () => {
+describe('An option function of a call that returns a rejected promise', () => {
   @Injectable()
   class Payments {
     runs = 0;
@@ -256,7 +256,7 @@ describe('A function that rejects where a call wants an answer at once', () => {
     ['key', 'byKey'],
     ['scope', 'byScope'],
     ['payload', 'byPayload'],
-  ] as const)('%s: it is refused, and nothing runs', async (option, method) => {
+  ] as const)('%s: the call is rejected, and nothing runs', async (option, method) => {
     const payments = app.nest.get(Payments);
     await expect(payments[method]()).rejects.toMatchObject({
       code: 'idempotency_options_invalid',
@@ -265,7 +265,7 @@ describe('A function that rejects where a call wants an answer at once', () => {
     expect(payments.runs).toBe(0);
   });
 
-  it.each(['keep', 'retentionMs'])('%s: its default counts', async (option) => {
+  it.each(['keep', 'retentionMs'])('%s: its default applies', async (option) => {
     const service = app.nest.get(IdempotencyService, { strict: false });
     const call = { operation: option, key: 'k', scope: 'alice', [option]: rejecting };
     expect(await service.run(call, () => 'first')).toBe('first');
@@ -278,7 +278,7 @@ describe('A function that rejects where a call wants an answer at once', () => {
     ['key', () => ({ key: rejecting() })],
     ['scope', () => ({ scope: rejecting() })],
     ['scope, inside', () => ({ scope: ['a', rejecting(), rejecting()] })],
-  ])('%s of run(): it is refused, and nothing runs', async (_, given) => {
+  ])('%s of run(): the call is rejected, and nothing runs', async (_, given) => {
     const service = app.nest.get(IdempotencyService, { strict: false });
     const run = jest.fn();
     const call = { operation: 'given', key: 'k', scope: 'alice', ...given() };
@@ -288,7 +288,7 @@ describe('A function that rejects where a call wants an answer at once', () => {
     expect(run).not.toHaveBeenCalled();
   });
 
-  it('codec: what it cannot write or read is not kept', async () => {
+  it('codec: a value that it cannot encode or decode is not kept', async () => {
     const service = app.nest.get(IdempotencyService, { strict: false });
     const call = { operation: 'codec', key: 'k', scope: 'alice' };
     const encoding = { name: 'own', encode: rejecting, decode: () => 1 } as unknown as OutcomeCodec;
@@ -304,12 +304,12 @@ describe('A function that rejects where a call wants an answer at once', () => {
   });
 });
 
-describe('A function that rejects where a message wants an answer at once', () => {
+describe('An option function of a message that returns a rejected promise', () => {
   const options = { key: rejecting, enabled: true };
   const route = { operation: 'orders.place', options } as never;
   const context = {} as never;
 
-  it('key: it is refused, on each transport', async () => {
+  it('key: throws on each transport', async () => {
     const told = /option "key" of orders\.place returned a promise/;
     expect(() => messageKey(context, route)).toThrow(told);
     expect(() => fieldKey(context, {} as never, route)).toThrow(told);
@@ -317,13 +317,13 @@ describe('A function that rejects where a message wants an answer at once', () =
     await expect(socketCall(context, route, gone, {} as never)).rejects.toThrow(told);
   });
 
-  it('an argument of GraphQL: nobody waits for an uploaded file', () => {
+  it('an argument of GraphQL: an uploaded file is not awaited', () => {
     const args = { file: rejecting(), files: [rejecting()] };
     expect(() => JSON.stringify(comparableArguments(args))).toThrow(/cannot be compared/);
   });
 
-  it('onFailure: the message comes again, and a warning says why, once', () => {
-    // Applications have started in this process: their logger hears of it.
+  it('onFailure: the message is requeued, and one warning says why', () => {
+    // Applications have started in this process, so their logger receives the warning.
     const warn = jest.spyOn(Logger.prototype, 'warn').mockReturnValue(undefined);
     for (let times = 0; times < 2; times += 1) {
       expect(verdictOn(new Error(), context, rejecting as never)).toBe('requeue');
@@ -335,8 +335,8 @@ describe('A function that rejects where a message wants an answer at once', () =
   });
 });
 
-describe('A callback that rejects, and that nobody waits for', () => {
-  // Those of postgresStore: test/unit/postgres/deletion-schedule.test.ts.
+describe('A callback that rejects and is not awaited', () => {
+  // For postgresStore: test/unit/postgres/deletion-schedule.test.ts.
   it('onConnectionError of redisStore', async () => {
     let isTold = (): void => undefined;
     const told = new Promise<void>((resolve) => (isTold = resolve));

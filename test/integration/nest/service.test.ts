@@ -34,7 +34,7 @@ async function rejection(running: Promise<unknown>): Promise<any> {
   );
 }
 
-/** A message without members, which its class says all of. */
+/** A message without members: its class is its only content. */
 class Recalculate {
   total() {
     return 0;
@@ -47,7 +47,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
 
   beforeAll(async () => {
     const store = stores.fresh(kind);
-    // A machine that is busy with other tests is not to be mistaken for a store that is down.
+    // A machine that is busy with other tests must not look like a store that is down.
     const options = { store, retryAfterMs: 3_000, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
     app = await Test.createTestingModule({
       imports: [IdempotencyModule.forRoot(options)],
@@ -68,11 +68,11 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
     return { values, executions };
   }
 
-  describe('gives every repetition what the first one returned:', () => {
+  describe('returns the first result to every retry:', () => {
     it.each<[string, unknown]>([
       ['an object', { id: 7, nested: { list: [1, null, 'ü€😀'] } }],
-      ['a text', 'paid'],
-      ['an empty text', ''],
+      ['a string', 'paid'],
+      ['an empty string', ''],
       ['0', 0],
       ['false', false],
       ['null', null],
@@ -83,14 +83,14 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(await twice(() => value)).toEqual({ values: [value, value], executions: 1 });
     });
 
-    it('what comes of a promise', async () => {
+    it('the value of a promise', async () => {
       expect(await twice(() => Promise.resolve('paid'))).toEqual({
         values: ['paid', 'paid'],
         executions: 1,
       });
     });
 
-    it('what is plain in JSON, for the first caller too', async () => {
+    it('the JSON form of a value, to the first caller as well', async () => {
       const request = call({ codec: jsonCodec({ dates: 'text' }) });
       const stored = { at: '1970-01-01T00:00:00.000Z', zero: 0 };
       expect(await twice(() => ({ at: new Date(0), zero: -0, not: undefined }), request)).toEqual({
@@ -102,7 +102,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
     it.each<[string, unknown]>([
       ['a Date', new Date(7)],
       ['a Map of BigInts', new Map([['total', 10n ** 30n]])],
-      ['bytes inside of an object', { bytes: Buffer.from([0, 0xff, 0xc1, 0x0a]) }],
+      ['bytes inside an object', { bytes: Buffer.from([0, 0xff, 0xc1, 0x0a]) }],
     ])('%s, as MessagePack', async (_, value) => {
       const request = call({ codec: messagePackCodec() });
       expect(await twice(() => value, request)).toStrictEqual({
@@ -116,14 +116,14 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(await twice(() => bytes)).toStrictEqual({ values: [bytes, bytes], executions: 1 });
     });
 
-    it('what an earlier release has kept as JSON, by any codec', async () => {
+    it('a value that an earlier release stored as JSON, with any codec', async () => {
       const request = call();
       await service.run(request, () => ({ id: 7 }));
       const later = { ...request, codec: messagePackCodec() };
       expect(await service.run(later, () => 'other')).toEqual({ id: 7 });
     });
 
-    it('a value of its own, which no caller can change for another', async () => {
+    it('a copy that no caller can change for another', async () => {
       const request = call();
       const value = { list: [1] };
       const first = await service.run(request, () => value);
@@ -145,7 +145,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       ['a circle', circle],
       ['a Date', { at: new Date(0) }],
       ['an undefined item', { list: [undefined] }],
-    ])('fails the first caller and is not made again: %s', async (_, value) => {
+    ])('fails the first caller and does not run again: %s', async (_, value) => {
       const request = call();
       let executions = 0;
       const operation = () => {
@@ -162,7 +162,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
     });
   });
 
-  it('a value of a codec that is gone is not made again', async () => {
+  it('a value of a removed codec does not run again', async () => {
     const request = call();
     await service.run({ ...request, codec: messagePackCodec() }, () => new Date(7));
     let executions = 0;
@@ -174,7 +174,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
   });
 
   describe('an operation that throws', () => {
-    it('fails its own caller with its own error, and runs again', async () => {
+    it('rejects its own caller with its own error, and runs again', async () => {
       const request = call();
       const bug = new Error('the provider is down');
       const failing = () => Promise.reject(bug);
@@ -183,7 +183,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(await service.run(request, failing)).toBe('paid');
     });
 
-    it('may throw before it returns a promise', async () => {
+    it('can throw before it returns a promise', async () => {
       const request = call();
       const bug = new TypeError('a bug');
       const failing = () => {
@@ -193,7 +193,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(await service.run(request, () => 'paid')).toBe('paid');
     });
 
-    it('and whose failure is kept fails every caller, the first with its own error', async () => {
+    it('and whose failure is kept rejects every caller, the first with its own error', async () => {
       class Declined extends Error {
         override readonly name = 'Declined';
       }
@@ -212,12 +212,12 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
     });
 
     it.each<[string, unknown]>([
-      ['a text', 'no funds'],
+      ['a string', 'no funds'],
       ['undefined', undefined],
       ['an object without a prototype', Object.create(null)],
       ['a symbol', Symbol('s')],
       ['an error whose message is a BigInt', Object.assign(new Error(), { message: 1n })],
-    ])('may throw anything: %s', async (_, thrown) => {
+    ])('can throw anything: %s', async (_, thrown) => {
       const request = call({ keep: () => true });
       const failing = () => {
         throw thrown;
@@ -230,7 +230,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
   });
 
   describe('keep', () => {
-    it('decides by what was thrown', async () => {
+    it('decides by the thrown value', async () => {
       const keep: IdempotentCall['keep'] = ({ error }) => error instanceof RangeError;
       const [kept, released] = [call({ keep }), call({ keep })];
       const failing = (error: Error) => () => Promise.reject(error);
@@ -240,14 +240,14 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(await service.run(released, () => 1)).toBe(1);
     });
 
-    it('may let go of what was returned: the caller gets it as it is', async () => {
+    it('can discard the returned value: the caller gets it unchanged', async () => {
       const request = call({ keep: () => false });
       const at = new Date(0);
       expect(await service.run(request, () => at)).toBe(at);
       expect(await service.run(request, () => 'again')).toBe('again');
     });
 
-    it('that throws counts as the default', async () => {
+    it('that throws is replaced by the default', async () => {
       const keep = () => {
         throw new Error('a bug in the policy');
       };
@@ -259,8 +259,8 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
     });
   });
 
-  describe('a repetition', () => {
-    it('with another payload is refused, and changes nothing', async () => {
+  describe('a retry', () => {
+    it('with another payload is rejected, and changes nothing', async () => {
       const request = call({ payload: { amount: 1, currency: 'EUR' } });
       await service.run(request, () => 'paid');
       for (const payload of [{ amount: 2, currency: 'EUR' }, undefined, null, [], 'x']) {
@@ -278,20 +278,20 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       ['operation', { operation: 'refund' }],
       ['scope', { scope: 'bob' }],
       ['tenant', { scope: ['acme', 'alice'] }],
-    ])('of another %s is none', async (_, changes) => {
+    ])('with another %s is a separate operation', async (_, changes) => {
       const request = call();
       expect(await service.run(request, () => 'one')).toBe('one');
       const other = 'key' in changes ? { key: randomUUID() } : changes;
       expect(await service.run({ ...request, ...other }, () => 'two')).toBe('two');
     });
 
-    it('may give a scope of one part as it is or in an array', async () => {
+    it('can pass a scope of one part as a string or in an array', async () => {
       const request = call();
       await service.run(request, () => 'paid');
       expect(await service.run({ ...request, scope: ['alice'] }, () => 'other')).toBe('paid');
     });
 
-    it('while the first one runs is told to come back, as the module says', async () => {
+    it('while the first one runs is rejected with retryAfterMs of the module', async () => {
       const request = call();
       const gate = new Gate();
       gate.close();
@@ -313,7 +313,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(await first).toBe('paid');
     });
 
-    it('may wait for the first one: many at once are one execution', async () => {
+    it('can wait for the first one: many at once are one execution', async () => {
       const request = call({ whenInProgress: 'wait' });
       let executions = 0;
       const operation = async () => {
@@ -327,7 +327,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       for (const value of values) expect(value).toEqual({ execution: 1 });
     });
 
-    it('is rejected where the first one is not waited for: of many at once one runs', async () => {
+    it('is rejected while the first one runs: one of many at once runs', async () => {
       const request = call();
       const gate = new Gate();
       gate.close();
@@ -348,7 +348,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
   });
 
   describe('the operation', () => {
-    it('gets its context, and finds the same one below', async () => {
+    it('gets its context, which is the same one below', async () => {
       const request = call({ scope: ['acme', 7] });
       let below: unknown;
       const context = await new Promise<any>((resolve) => {
@@ -372,7 +372,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(currentIdempotencyContext()).toBeUndefined();
     });
 
-    it('is told which attempt it is', async () => {
+    it('gets the number of its attempt', async () => {
       const request = call();
       const attempts: number[] = [];
       const failing = ({ attempt }: { attempt: number }) => {
@@ -405,7 +405,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       ['whenInProgress', 'queue', 'whenInProgress'],
       ['ttl', 60, 'ttl'],
       ['store', {}, 'store'],
-    ])('is refused by name, and not run: %s is %j', async (name, value, named) => {
+    ])('is rejected with the name, and does not run: %s is %j', async (name, value, named) => {
       let executions = 0;
       const request = { ...call(), [name]: value };
       const error = await rejection(service.run(request, () => (executions += 1)));
@@ -414,16 +414,19 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(executions).toBe(0);
     });
 
-    it.each([undefined, null, 'payment-1'])('is refused when it is no object: %j', async (none) => {
-      let executions = 0;
-      const error = await rejection(
-        service.run(none as unknown as IdempotentCall, () => (executions += 1)),
-      );
-      expect(error).toBeInstanceOf(IdempotencyOptionsError);
-      expect(error.message).toContain('IdempotencyService.run()');
-      expect(error.message).not.toContain('payment-1');
-      expect(executions).toBe(0);
-    });
+    it.each([undefined, null, 'payment-1'])(
+      'is rejected when it is not an object: %j',
+      async (none) => {
+        let executions = 0;
+        const error = await rejection(
+          service.run(none as unknown as IdempotentCall, () => (executions += 1)),
+        );
+        expect(error).toBeInstanceOf(IdempotencyOptionsError);
+        expect(error.message).toContain('IdempotencyService.run()');
+        expect(error.message).not.toContain('payment-1');
+        expect(executions).toBe(0);
+      },
+    );
 
     it('does not show its key in the message', async () => {
       const request = call({ key: 4_242 as unknown as string });
@@ -434,8 +437,8 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       ['a Map', new Map([['amount', 1]]), 'options_invalid'],
       ['a Map by toJSON', [{ toJSON: () => new Map() }], 'options_invalid'],
       ['an instance without members', new Recalculate(), 'options_invalid'],
-      ['nothing but absent members', { amount: undefined }, 'content_invalid'],
-    ])('has a payload that would compare nothing: %s', async (_, payload, code) => {
+      ['only undefined members', { amount: undefined }, 'content_invalid'],
+    ])('has a payload that serializes to nothing: %s', async (_, payload, code) => {
       const run = jest.fn();
       const error = await rejection(service.run(call({ payload }), run));
       expect(error).toMatchObject({ code: `idempotency_${code}` });
@@ -443,7 +446,7 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
       expect(run).not.toHaveBeenCalled();
     });
 
-    it('has a payload that JSON cannot express', async () => {
+    it('has a payload that JSON cannot represent', async () => {
       const error = await rejection(service.run(call({ payload: 7n }), () => 1));
       expect(error).toMatchObject({ code: 'idempotency_content_invalid' });
     });

@@ -11,7 +11,7 @@ import {
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { declared } from './support/declared.js';
 
-/** Starts an application, and ends it where it did start. */
+/** Starts an application, and closes it when it has started. */
 async function start(
   controllers: Type[],
   options: object = {},
@@ -40,7 +40,7 @@ async function refusal(starting: Promise<void>): Promise<string> {
   return (error as Error).message;
 }
 
-/** A controller whose route POST, `pay`, has these options. */
+/** A controller whose POST route `pay` has these options. */
 const paying = (name: string, options: object = {}, path = name) =>
   declared(name, [Controller(path)], { pay: [Post(), Idempotent(options)] });
 const Payments = declared('Payments', [Controller('payments')], {
@@ -49,7 +49,7 @@ const Payments = declared('Payments', [Controller('payments')], {
 });
 
 describe('an application', () => {
-  it('starts with what is right', async () => {
+  it('starts with valid options', async () => {
     await expect(start([Payments])).resolves.toBeUndefined();
   });
 
@@ -68,25 +68,25 @@ describe('an application', () => {
       ['leaseMs', 99, '100 to 3600000'],
       ['shutdownTimeoutMs', -1, '0 to 3600000'],
       ['maxWaiters', 1.5, '0 to 1000000'],
-    ])('a bad %s, even where no route is protected', async (option, value, range) => {
+    ])('an invalid %s, even when no route is protected', async (option, value, range) => {
       const message = await refusal(start([], { [option]: value }, how));
       expect(message).toContain(`"${option}"`);
       expect(message).toContain(range);
       expect(message).toContain(String(value));
     });
 
-    it('a name that is no option', async () => {
+    it('an unknown option', async () => {
       const message = await refusal(start([Payments], { retentionSeconds: 60 }, how));
       expect(message).toContain('"retentionSeconds"');
       expect(message).toContain('retentionMs');
     });
 
-    it('an operation name for all', async () => {
+    it('one operation name for all routes', async () => {
       expect(await refusal(start([Payments], { operation: 'all' }, how))).toContain('"operation"');
     });
   });
 
-  it('does not start when its store says that it can never work', async () => {
+  it('does not start when its store reports a configuration error', async () => {
     class Misconfigured extends MemoryIdempotencyStore {
       override open() {
         return Promise.reject(new StoreConfigurationError('wrong password'));
@@ -100,16 +100,16 @@ describe('an application', () => {
 
 describe('a route stops the start', () => {
   it.each<[string, Type, string]>([
-    ['with a bad option', paying('Bad', { leaseMs: 10 }), '"leaseMs"'],
+    ['with an invalid option', paying('Bad', { leaseMs: 10 }), '"leaseMs"'],
     [
-      'with a bad option on its class',
+      'with an invalid option on its class',
       declared('Bad', [Controller(), Idempotent({ replayHeader: 'not a name' })], {
         pay: [Post()],
       }),
       '"replayHeader"',
     ],
     ...['lease', 'store', 'maxWaiters'].map((name): [string, Type, string] => [
-      `with "${name}", which is no option of a route`,
+      `with "${name}", which is not an option of a route`,
       paying('Bad', { [name]: 1 }),
       `"${name}" is not an option of @Idempotent()`,
     ]),
@@ -117,7 +117,7 @@ describe('a route stops the start', () => {
     expect(await refusal(start([type]))).toContain(message);
   });
 
-  it('with options that are right by themselves and wrong together', async () => {
+  it('with options that are valid alone and invalid together', async () => {
     const starting = start([paying('Bad', { leaseMs: 60_000 })], { maxExecutionMs: 30_000 });
     expect(await refusal(starting)).toContain('"maxExecutionMs"');
   });
@@ -142,7 +142,7 @@ describe('a route stops the start', () => {
     expect(await refusal(start([Payments, namesake]))).toContain('"Payments.pay"');
   });
 
-  it('when two classes inherit it under one name', async () => {
+  it('when two classes inherit it with one name', async () => {
     class Base {
       @Post()
       @Idempotent({ operation: 'pay' })
@@ -159,7 +159,7 @@ describe('a route stops the start', () => {
     expect(message).toContain('Transfers.pay');
   });
 
-  it('when it belongs to a subclass of a decorated controller, and nothing decorates it', async () => {
+  it('when a subclass of a decorated controller declares it without a decorator', async () => {
     @Controller('base')
     @Idempotent()
     class Base {
@@ -181,7 +181,7 @@ describe('a route stops the start', () => {
   });
 });
 
-describe('@Idempotent() is refused where it stands', () => {
+describe('@Idempotent() is rejected', () => {
   const decorate = (descriptor: PropertyDescriptor | undefined) => () =>
     Idempotent()(Payments.prototype as object, 'total', descriptor!);
 

@@ -47,7 +47,7 @@ async function create(modules: Readonly<Record<string, Type>>): Promise<LoggedLi
   return lines;
 }
 
-/** What the library says of an application that is set up and does not listen. */
+/** The warnings of the library for an application that is initialized but does not listen. */
 async function said(...controllers: Type[]): Promise<string[]> {
   const modules = controllers.map((controller, i) => [`Module${i}`, controller] as const);
   const lines = await create(Object.fromEntries(modules));
@@ -59,15 +59,15 @@ const things = (methods: Record<string, MethodDecorator[]>, ...ofClass: ClassDec
   declared('Things', [Controller('things'), ...ofClass], methods);
 
 describe('@Idempotent() on a class', () => {
-  it('leaves streams of events and other safe routes alone', async () => {
+  it('does not affect event streams and other safe routes', async () => {
     const idempotent = Idempotent({ operation: 'things.make', onTakeover: () => 'run' });
     const type = things({ events: [Sse('events')], list: [Get()], make: [Post()] }, idempotent);
-    // By it, the answer is the route's own.
+    // It shows that the response is the route's own.
     Res()(type.prototype as object, 'list', 0);
     expect(await said(type)).toEqual([]);
   });
 
-  it('does not start with a stream that is read by POST', async () => {
+  it('stops the start with a stream that is read by POST', async () => {
     const stream = Sse('events', { method: RequestMethod.POST });
     const message = 'Things.events is an @Sse() route';
     await expect(said(things({ events: [stream] }, Idempotent()))).rejects.toThrow(message);
@@ -75,7 +75,7 @@ describe('@Idempotent() on a class', () => {
 });
 
 describe('a warning at the start', () => {
-  it('tells of @Idempotent() on methods whose requests are never protected', async () => {
+  it('reports @Idempotent() on methods whose requests are never protected', async () => {
     const type = things({
       find: [Get(':id'), Idempotent()],
       look: [Head(), Idempotent()],
@@ -87,7 +87,7 @@ describe('a warning at the start', () => {
     ]);
   });
 
-  it('tells of two that have different options', async () => {
+  it('reports two with different options', async () => {
     const leases = (...each: number[]) => each.map((leaseMs) => Idempotent({ leaseMs }));
     const methods = {
       twice: [Post('twice'), ...leases(10_000, 20_000)],
@@ -98,24 +98,24 @@ describe('a warning at the start', () => {
     ]);
   });
 
-  it('tells once of a class that two modules have', async () => {
+  it('reports a class of two modules once', async () => {
     const type = things({ find: [Get(), Idempotent()] });
     expect(await said(type, type)).toEqual([expect.stringContaining('in Module0 and Module1')]);
   });
 });
 
-describe('two controllers of one name', () => {
+describe('two controllers with one name', () => {
   const controller = (options: ControllerOptions, path: string) =>
     declared('Things', [Controller(options)], { make: [Post(path), Idempotent()] });
 
-  it('are told apart by path and module', async () => {
+  it('are identified by path and module', async () => {
     const types = ['v1', 'v2'].map((path) => controller({ path }, 'made'));
     await expect(said(...types)).rejects.toThrow(
       'Two operations are named "Things.make": Things.make (POST /v1/made, in Module0) and Things.make (POST /v2/made, in Module1).',
     );
   });
 
-  it('are told apart by their versions', async () => {
+  it('are identified by their versions', async () => {
     const types = ['1', ['2', '3']].map((version) => controller({ path: 'things', version }, ''));
     await expect(said(...types)).rejects.toThrow(
       'Things.make (POST /things (version 1), in Module0) and Things.make (POST /things (version 2, 3), in Module1).',
@@ -126,7 +126,7 @@ describe('two controllers of one name', () => {
 describe('an application that no signal closes', () => {
   const warning = expect.stringContaining('app.enableShutdownHooks()');
 
-  it('is warned of when it listens, and not before', async () => {
+  it('causes a warning when it listens, and not before', async () => {
     const lines = await create({});
     await app?.init();
     expect(lines.own).toEqual([]);
@@ -135,7 +135,7 @@ describe('an application that no signal closes', () => {
     expect(lines.own).toEqual([warning]);
   });
 
-  it('is not warned of with the hooks, enabled before or after', async () => {
+  it('causes no warning with shutdown hooks, enabled before or after', async () => {
     for (const isBefore of [true, false]) {
       const lines = await create({});
       if (isBefore) app?.enableShutdownHooks();
@@ -147,7 +147,7 @@ describe('an application that no signal closes', () => {
     }
   });
 
-  it('is not warned of with a signal handler of its own', async () => {
+  it('causes no warning with a signal handler of its own', async () => {
     const lines = await create({});
     const handler = () => void app?.close();
     process.once('SIGTERM', handler);

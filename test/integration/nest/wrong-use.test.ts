@@ -32,7 +32,7 @@ import { LoggedLines } from './support/logged-lines.js';
 
 type Decorate = MethodDecorator & ClassDecorator;
 
-/** A class with one method, as each way in declares it. */
+/** A class with one method, declared for each transport. */
 interface Place {
   readonly of: 'controllers' | 'providers';
   readonly type: (...decorators: Decorate[]) => Type;
@@ -108,18 +108,18 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
   const idempotent = (options: object = {}) =>
     Idempotent({ ...(name === 'service' && byArguments), ...options });
 
-  it('not, where all is right', async () => {
+  it('not when it is used correctly', async () => {
     await expect(start(type(idempotent()), of, forRoot())).resolves.toBeUndefined();
   });
 
-  it('without IdempotencyModule, and says where to import it', async () => {
+  it('without IdempotencyModule, and names where to import it', async () => {
     const message = await refusal(() => start(type(idempotent()), of, undefined));
     expect(message).toBe(
       '@Idempotent() on Orders.create (module OrdersModule) has no IdempotencyModule: import IdempotencyModule.forRoot({ … }) in the root module. In a test, import IdempotencyTestingModule.passThrough() from nestjs-idempotency/testing instead, to have it do nothing.',
     );
   });
 
-  it('with an IdempotencyModule that its module does not see', async () => {
+  it('with an IdempotencyModule that its module does not import', async () => {
     const local = IdempotencyModule.forRoot({
       store: memoryStore(),
       consumer: 'orders',
@@ -130,7 +130,7 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
     expect(message).toContain('isGlobal: false, where OrdersModule does not see it');
   });
 
-  it('with a misspelt option, and says which was meant', async () => {
+  it('with a misspelt option, and suggests the right one', async () => {
     const message = await refusal(() => start(type(idempotent({ leaseMS: 1 })), of, forRoot()));
     expect(message).toMatch(
       /^@Idempotent\(\) on Orders\.create \(module OrdersModule\): "leaseMS"/,
@@ -138,13 +138,13 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
     expect(message).toMatch(/ Did you mean "leaseMs"\?$/);
   });
 
-  it('with an option of the module, and says so', async () => {
+  it('with an option of the module, and names its place', async () => {
     const message = await refusal(() => start(type(idempotent({ maxWaiters: 1 })), of, forRoot()));
     expect(message).toContain('Orders.create (module OrdersModule)');
     expect(message).toMatch(/It is one of the module: IdempotencyModule\.forRoot\(\{ … \}\)\.$/);
   });
 
-  it('with a value that is out of range', async () => {
+  it('with a value out of range', async () => {
     const message = await refusal(() => start(type(idempotent({ leaseMs: 1 })), of, forRoot()));
     expect(message).toBe(
       '@Idempotent() on Orders.create (module OrdersModule): The option "leaseMs" must be an integer from 100 to 3600000, but it is 1.',
@@ -194,7 +194,7 @@ describe('IdempotencyInterceptor for all handlers stops the start', () => {
   });
 });
 
-it('an error in the making of the module’s options is told, and not that there is no module', async () => {
+it('an error of the options factory is reported, not a missing module', async () => {
   const failing = IdempotencyModule.forRootAsync({
     useFactory: () => Promise.reject(new Error('no configuration')),
   });
@@ -202,7 +202,7 @@ it('an error in the making of the module’s options is told, and not that there
   await expect(start(type(Idempotent()), of, failing)).rejects.toThrow('no configuration');
 });
 
-describe('a name that is no option', () => {
+describe('an unknown option', () => {
   const url = 'redis://127.0.0.1:1';
   const postgres = 'postgres://127.0.0.1:1/db';
   const as = (options: object) => options as never;
@@ -216,7 +216,7 @@ describe('a name that is no option', () => {
     [{ adapter: {} }, 'IdempotencyModule.forRoot()', 'store'],
     [{ reconcile: { interval: 1 } }, '"reconcile"', 'intervalMs'],
     [{ breaker: { volumeTreshold: 1 } }, '"breaker"', 'volumeThreshold'],
-  ])('of the module, %j: what it may mean', async (options, what, meant) => {
+  ])('of the module is rejected with a suggestion: %j', async (options, what, meant) => {
     const message = await refusal(() =>
       start(places.service!.type(), 'providers', forRoot(options)),
     );
@@ -230,7 +230,7 @@ describe('a name that is no option', () => {
     [{ url }, 'store'],
     [{ keyPrefix: 'x' }, 'store'],
     [{ operation: 'x' }, '@Idempotent({ operation: … })'],
-  ])('of the module, %j: where it belongs', async (options, where) => {
+  ])('of the module is rejected with its right place: %j', async (options, where) => {
     expect(
       await refusal(() => start(places.service!.type(), 'providers', forRoot(options))),
     ).toContain(where);
@@ -250,25 +250,25 @@ describe('a name that is no option', () => {
     ['memoryStore', () => memoryStore(as({ maxRecord: 1 })), 'maxRecords'],
     ['jsonCodec()', () => jsonCodec(as({ date: 'text' })), 'dates'],
     ['payloadKey()', () => payloadKey(as({ includes: ['id'] })), 'include'],
-  ])('of %s: which was meant', async (what, make, meant) => {
+  ])('of %s is rejected with a suggestion', async (what, make, meant) => {
     const message = await refusal(make);
     expect(message).toMatch(new RegExp(`Did you mean "${meant}"\\?$`));
     expect(message).toContain(`is not an option of ${what}.`);
   });
 
-  it('of redisStore: that it is one of ioredis', async () => {
+  it('of redisStore is rejected as one of ioredis', async () => {
     const message = await refusal(() => redisStore(as({ host: 'localhost' })));
     expect(message).toContain('redisStore({ connection: { … } })');
   });
 
-  it('of idempotentFetch: which was meant', async () => {
+  it('of idempotentFetch is rejected with a suggestion', async () => {
     const options = as({ deadline: 1 });
     await expect(idempotentFetch('http://127.0.0.1:1', {}, options)).rejects.toThrow(
       '"deadline" is no option of idempotentFetch. Did you mean "deadlineMs"?',
     );
   });
 
-  describe('of a call', () => {
+  describe('of a call is rejected', () => {
     const call = { operation: 'invoice.send', key: 'secret-key', scope: 'secret-caller' };
 
     async function nest() {

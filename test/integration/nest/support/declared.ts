@@ -3,8 +3,8 @@ import type { Type } from '@nestjs/common';
 /**
  * A class whose methods do nothing.
  *
- * @param ofClass - its decorators, in the order in which they would stand above it.
- * @param methods - the decorators of each method, in that order too.
+ * @param ofClass - its decorators, in source order.
+ * @param methods - the decorators of each method, in source order.
  */
 export function declared(
   name: string,

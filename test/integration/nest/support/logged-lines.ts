@@ -3,15 +3,15 @@ import type { LoggerService } from '@nestjs/common';
 export interface LoggedLine {
   readonly level: string;
   readonly message: string;
-  /** What came with it: a stack, and last the context. */
+  /** The other arguments: a stack, and last the context. */
   readonly rest: readonly unknown[];
 }
 
-/** A logger that keeps what it is told. */
+/** A logger that keeps its lines. */
 export class LoggedLines implements LoggerService {
   readonly lines: LoggedLine[] = [];
 
-  /** The lines that the library wrote. */
+  /** The lines of the library. */
   get own(): string[] {
     return this.lines
       .filter(({ rest }) => rest.at(-1) === 'Idempotency')
