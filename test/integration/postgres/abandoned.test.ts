@@ -22,7 +22,7 @@ beforeEach(async () => {
   await migrate({ url });
 });
 
-/** Records whose leases ended one after the other, one second between two of them; the first one long ago. */
+/** Records whose leases ended in sequence, one second apart; the first one long ago. */
 async function abandoned(count: number) {
   const store = ownStore(url);
   const pool = userPool(url);
@@ -45,7 +45,7 @@ const keysOf = (page: { records: readonly { recordKey: string }[] }) =>
   page.records.map(({ recordKey }) => recordKey);
 
 describe('PostgreSQL lists', () => {
-  it('abandoned records in pages of so many, the longest first', async () => {
+  it('abandoned records in pages of the given size, oldest first', async () => {
     const { store, begins, command } = await abandoned(25);
     const expected = begins.map(({ recordKey }) => recordKey);
     const first = await store.abandoned(command);
@@ -57,7 +57,7 @@ describe('PostgreSQL lists', () => {
     expect(third.cursor).toBeUndefined();
   });
 
-  it('no record that a transaction holds, and does not wait for it', async () => {
+  it('no record that a transaction holds, without waiting for it', async () => {
     const { store, pool, begins, command } = await abandoned(3);
     const [held, ...others] = begins.map(({ recordKey }) => recordKey);
     const transaction = await pool.connect();
@@ -67,7 +67,7 @@ describe('PostgreSQL lists', () => {
       [Buffer.from(held!, 'base64url')],
     );
     expect(keysOf(await store.abandoned(command))).toEqual(others);
-    // As far as a transactional attempt comes before it is committed.
+    // The state of a transactional attempt just before its commit.
     await transaction.query(
       `UPDATE idempotency_records SET state = 'completed', outcome_header = '', outcome_body = '' WHERE record_key = $1`,
       [Buffer.from(held!, 'base64url')],
@@ -78,14 +78,14 @@ describe('PostgreSQL lists', () => {
     expect(keysOf(await store.abandoned(command))).toEqual([held, ...others]);
   });
 
-  it('leaves no lock behind', async () => {
+  it('records without leaving a lock on them', async () => {
     const { store, begins, command } = await abandoned(1);
     expect(keysOf(await store.abandoned(command))).toHaveLength(1);
     const other = { ...begins[0]!, token: beginCommand().token };
     expect(await store.begin(other)).toMatchObject({ kind: 'takeover' });
   });
 
-  it('by an index that holds no finished record', async () => {
+  it('records by an index without finished records', async () => {
     const { pool } = await abandoned(5);
     await pool.query(
       `INSERT INTO idempotency_records (record_key, state, token, fence, fingerprint, attempt, takeovers, lease_until,
@@ -110,7 +110,7 @@ describe('A page of abandoned records among many in progress', () => {
   const MANY = 20_000;
   const PLANS = ['force_custom_plan', 'force_generic_plan'];
 
-  /** @param leaseAheadMs - how far ahead the leases lie, which are 10 s long. */
+  /** @param leaseAheadMs - how far in the future the leases end; each is 10 s long. */
   async function manyInProgress(leaseAheadMs: number) {
     const found = await abandoned(5);
     await found.pool.query(
@@ -125,7 +125,7 @@ describe('A page of abandoned records among many in progress', () => {
     return found;
   }
 
-  /** How many rows of the table the first page reads. */
+  /** The number of table rows that the first page reads. */
   async function rowsRead(pool: Pool, planCacheMode: string) {
     const { text } = loadStatements(new TableName()).abandoned;
     const client = await pool.connect();
@@ -144,14 +144,14 @@ describe('A page of abandoned records among many in progress', () => {
     }
   }
 
-  it.each(PLANS)('reads no more of the healthy ones than a page holds (%s)', async (plan) => {
+  it.each(PLANS)('reads at most one page of healthy records (%s)', async (plan) => {
     const { pool } = await manyInProgress(9_000);
     const read = await rowsRead(pool, plan);
     expect(read).toBeGreaterThanOrEqual(LIMIT);
     expect(read).toBeLessThanOrEqual(3 * LIMIT);
   });
 
-  it.each(PLANS)('shortens as many leases as a page holds after a step back (%s)', async (plan) => {
+  it.each(PLANS)('shortens one page of leases after the clock stepped back (%s)', async (plan) => {
     const { pool } = await manyInProgress(3_600_000);
     expect(await rowsRead(pool, plan)).toBeLessThanOrEqual(4 * LIMIT);
     const { rowCount } = await pool.query(
@@ -160,7 +160,7 @@ describe('A page of abandoned records among many in progress', () => {
     expect(rowCount).toBe(LIMIT);
   });
 
-  it('finds the lease that a step back has left furthest ahead', async () => {
+  it('finds the lease that ends last after the clock stepped back', async () => {
     const { store, pool, begins, command } = await manyInProgress(9_000);
     const recordKey = Buffer.from(begins[0]!.recordKey, 'base64url');
     await pool.query(
@@ -194,8 +194,8 @@ function rowsOf(node: PlanNode): number {
   return (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops'];
 }
 
-describe('A begin that must not take over, when the lease is over and nobody holds the record', () => {
-  /** How it is answered, and how often it has looked whether somebody holds the record. */
+describe('A begin that must not take over, when the lease has expired and the record is not locked', () => {
+  /** Returns its reply, and how often it checked whether the record is locked. */
   async function denied(
     afterFirstLook: (owner: PostgresIdempotencyStore, lease: Lease) => unknown,
   ) {
@@ -220,13 +220,13 @@ describe('A begin that must not take over, when the lease is over and nobody hol
     return { reply, looks };
   }
 
-  it('meets the release of an attempt that has just rolled back, and acquires', async () => {
+  it('acquires when the attempt that rolled back has released the record', async () => {
     const { reply, looks } = await denied((owner, lease) => owner.release(lease, releaseCommand()));
     expect(reply).toMatchObject({ kind: 'acquired', attempt: 2, takeovers: 0 });
     expect(looks).toBe(1);
   });
 
-  it('is answered at the second look', async () => {
+  it('is answered after the second check', async () => {
     const { reply, looks } = await denied(() => undefined);
     expect(reply).toMatchObject({ kind: 'abandoned', attempt: 1 });
     expect(looks).toBe(2);

@@ -35,13 +35,13 @@ async function step(ms: number): Promise<void> {
   ]);
 }
 
-/** A store whose statements fail where they would have to wait for a row. */
+/** A store whose statements fail when they have to wait for a row. */
 function impatientStore(): PostgresIdempotencyStore {
   const client = userPool(url, { options: '-c lock_timeout=1' });
   return new PostgresIdempotencyStore({ client, statements, deleteExpired: false });
 }
 
-/** An attempt whose transaction holds the record, and a store that others ask meanwhile. */
+/** An attempt whose transaction holds the record, and the store that duplicates use. */
 async function heldRecord() {
   const store = impatientStore();
   const attempt = new TransactionalAttempt(store, pgUnitOfWork(userPool(url)));
@@ -53,7 +53,7 @@ const duplicateOf = ({ recordKey }: Lease, onExpiredLease: Begin['onExpiredLease
   beginCommand({ recordKey, token: newToken(), leaseMs: LEASE_MS, onExpiredLease });
 
 describe('While a transaction holds the record and the server’s clock has stepped back', () => {
-  it.each(['takeover', 'deny'] as const)('begin (%s) waits for nobody', async (onExpiredLease) => {
+  it.each(['takeover', 'deny'] as const)('begin (%s) does not wait', async (onExpiredLease) => {
     const { store, lease, held } = await heldRecord();
     await step(-STEP_MS);
     expect(await store.begin(duplicateOf(lease, onExpiredLease))).toEqual({
@@ -63,7 +63,7 @@ describe('While a transaction holds the record and the server’s clock has step
     await held.rollBack();
   });
 
-  it('inspect waits for nobody', async () => {
+  it('inspect does not wait', async () => {
     const { store, lease, held } = await heldRecord();
     await step(-STEP_MS);
     const record = await store.inspect(lease.recordKey, { timeoutMs: TIMEOUT_MS });
@@ -71,7 +71,7 @@ describe('While a transaction holds the record and the server’s clock has step
     await held.rollBack();
   });
 
-  it('abandoned waits for nobody, and shortens the leases of the others', async () => {
+  it('abandoned does not wait, and shortens the leases of the other records', async () => {
     const { store, lease, held } = await heldRecord();
     const other = beginCommand({ origin: 'b3JkZXJz', leaseMs: LEASE_MS });
     await store.begin(other);
@@ -82,7 +82,7 @@ describe('While a transaction holds the record and the server’s clock has step
     expect(await listed()).toEqual([]);
     await step(LEASE_MS);
     expect(await listed()).toEqual([other.recordKey]);
-    // Its transaction is over: now its lease is shortened as well, and ends in its turn.
+    // Its transaction is over: now its lease is shortened as well, and expires after the others.
     await held.rollBack();
     expect(await listed()).toEqual([other.recordKey]);
     await step(LEASE_MS);
@@ -90,7 +90,7 @@ describe('While a transaction holds the record and the server’s clock has step
   });
 });
 
-it('A begin shortens the lease once the transaction is over, so that a dead owner’s ends in time', async () => {
+it('A begin shortens the lease once the transaction is over, so that the lease of a dead owner expires in time', async () => {
   const { store, lease, held } = await heldRecord();
   await step(-STEP_MS);
   await store.begin(duplicateOf(lease));

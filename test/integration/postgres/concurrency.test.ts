@@ -34,7 +34,7 @@ afterAll(() => server.stop());
 describe.each(['read committed', 'repeatable read', 'serializable'])(
   'Two concurrent first requests, where transactions are %s by default',
   (isolation) => {
-    it('acquire once, and neither client nor log sees a unique violation', async () => {
+    it('acquire once, without a unique violation for the client or in the log', async () => {
       const options = `-c default_transaction_isolation=${isolation.replace(' ', '\\ ')}`;
       // Two processes have a pool each.
       const stores = [1, 2].map(() => ownStore(url, { connection: { options, max: AT_ONCE } }));
@@ -65,7 +65,7 @@ describe('A record whose lease is over', () => {
   };
   const lock = 'SELECT 1 FROM idempotency_records WHERE record_key = $1 FOR UPDATE';
 
-  it('counts as in progress while a transaction holds its row, and is taken over then', async () => {
+  it('is in progress while a transaction holds its row, and is taken over afterwards', async () => {
     const store = ownStore(url);
     const { begin, key } = await begun(store);
     const holder = await userPool(url).connect();
@@ -78,7 +78,7 @@ describe('A record whose lease is over', () => {
     expect(await store.begin(other)).toMatchObject({ kind: 'takeover', attempt: 2, takeovers: 1 });
   });
 
-  it('is not taken over after notAfter, however late the second statement comes', async () => {
+  it('is not taken over after notAfter, even when the second statement is late', async () => {
     const { begin } = await begun(ownStore(url));
     const late = `(statement_timestamp() + interval '1 hour')`;
     const statements = loadStatements(new TableName(), (text, file) =>
@@ -94,7 +94,7 @@ describe('A record whose lease is over', () => {
 });
 
 describe('A released record', () => {
-  it('is waited for while a transaction holds its row, and begins then', async () => {
+  it('makes a begin wait while a transaction holds its row', async () => {
     const store = ownStore(url);
     const begin = beginCommand({ timeoutMs: TIMEOUT_MS });
     const reply = await store.begin(begin);
@@ -117,7 +117,7 @@ describe('A hundred attempts at once', () => {
   it('end with one outcome for all', async () => {
     const stores = [ownStore(url), ownStore(url)];
     const begin = beginCommand({ leaseMs: 1, timeoutMs: TIMEOUT_MS });
-    // Each lease is over at once, so that everybody takes over from everybody.
+    // Each lease expires at once, so that every attempt can be taken over.
     const outcomes = await Promise.all(
       Array.from({ length: 100 }, async (_, index) => {
         const store = stores[index % 2]!;

@@ -55,7 +55,7 @@ async function acquired(store: PostgresIdempotencyStore) {
 }
 
 describe('When the connection breaks before the reply', () => {
-  it('each command is sent again, and knows what its first copy did', async () => {
+  it('each command is sent again, and its reply reflects the first execution', async () => {
     const relay = closeAfterTest(await TcpRelay.start(server.port));
     const store = ownStore(throughPort(url, relay.port), { connection: { max: 1 } });
     await acquired(store);
@@ -80,7 +80,7 @@ describe('When the connection breaks before the reply', () => {
     });
   });
 
-  it('because the server ended it, the next copy gets another connection', async () => {
+  it('because the server ended it, the command is sent again over another connection', async () => {
     const store = ownStore(url, { connection: { max: 1 } });
     await acquired(store);
     const holder = await observer.connect();
@@ -97,7 +97,7 @@ describe('When the connection breaks before the reply', () => {
     expect((await waiting).lease.fence).toBeGreaterThan(0);
   });
 
-  it('of an idle connection, nobody notices', async () => {
+  it('of an idle connection, the next command succeeds', async () => {
     const store = ownStore(url, { connection: { max: 1 } });
     await acquired(store);
     await observer.query('SELECT pg_terminate_backend($1)', await backends(`state = 'idle'`));
@@ -107,7 +107,7 @@ describe('When the connection breaks before the reply', () => {
 });
 
 describe('When no reply comes', () => {
-  it('the outcome is unknown in time, and the connection is not used again', async () => {
+  it('the outcome is unknown by the deadline, and the connection is not used again', async () => {
     const relay = closeAfterTest(await TcpRelay.start(server.port));
     await inStandingTime(async ({ pass }) => {
       const pool = userPool(throughPort(url, relay.port), { max: 1 });
@@ -125,7 +125,7 @@ describe('When no reply comes', () => {
     });
   });
 
-  it('because another transaction holds the table, what was given up ends at the server, too', async () => {
+  it('because another transaction holds the table, the abandoned statement also ends at the server', async () => {
     const store = ownStore(url, { connection: { max: 1, lock_timeout: 500 } });
     const holder = await observer.connect();
     await holder.query('BEGIN');
@@ -139,8 +139,8 @@ describe('When no reply comes', () => {
   });
 });
 
-describe('Without a connection, a begin is unavailable within its time budget', () => {
-  it('where nobody listens', async () => {
+describe('Without a connection, a begin is unavailable within its timeout', () => {
+  it('when no server listens', async () => {
     const store = ownStore(throughPort(url, await freePort()));
     await expect(store.begin(beginCommand({ timeoutMs: 200 }))).rejects.toThrow(
       StoreUnavailableError,
@@ -148,7 +148,7 @@ describe('Without a connection, a begin is unavailable within its time budget', 
     expect(await store.open()).toMatchObject([{ code: 'postgres_unreachable' }]);
   });
 
-  it('where somebody accepts and never says a word', async () => {
+  it('when a server accepts and never replies', async () => {
     const silent = createServer(() => undefined).listen(0, '127.0.0.1');
     await once(silent, 'listening');
     closeAfterTest({ stop: async () => void silent.close() });
@@ -161,7 +161,7 @@ describe('Without a connection, a begin is unavailable within its time budget', 
     );
   });
 
-  it('at once when the store was closed', async () => {
+  it('at once when the store is closed', async () => {
     const store = ownStore(url);
     await store.close();
     await inStandingTime(() =>
@@ -171,7 +171,7 @@ describe('Without a connection, a begin is unavailable within its time budget', 
     );
   });
 
-  it('while the server has too many connections, and works when it has not', async () => {
+  it('while the server has too many connections, and succeeds afterwards', async () => {
     await observer.query('CREATE ROLE crowded LOGIN PASSWORD $$crowded$$ CONNECTION LIMIT 1');
     await observer.query('GRANT ALL ON ALL TABLES IN SCHEMA public TO crowded');
     const crowded = new URL(url);
@@ -187,7 +187,7 @@ describe('Without a connection, a begin is unavailable within its time budget', 
   });
 });
 
-describe('A set-up that cannot work is said to be one', () => {
+describe('A configuration that cannot work is a configuration error', () => {
   it.each([
     [
       'a wrong password',
@@ -195,7 +195,7 @@ describe('A set-up that cannot work is said to be one', () => {
       'Check the user name and the password',
     ],
     [
-      'a database that is not there',
+      'a missing database',
       (address: URL) => (address.pathname = '/nowhere'),
       'Check the name of the database',
     ],
@@ -209,7 +209,7 @@ describe('A set-up that cannot work is said to be one', () => {
     await expect(store.open()).rejects.toThrow(StoreConfigurationError);
   });
 
-  it('a user who may only read', async () => {
+  it('a read-only user', async () => {
     const store = ownStore(url, {
       connection: { options: '-c default_transaction_read_only=on' },
     });
@@ -220,7 +220,7 @@ describe('A set-up that cannot work is said to be one', () => {
 });
 
 describe('A deadlock or a serialization failure', () => {
-  it.each(['40001', '40P01'])('%s is sent again, and not seen by anybody', async (state) => {
+  it.each(['40001', '40P01'])('%s is retried and never reaches the caller', async (state) => {
     await observer.query(`
       CREATE SEQUENCE failures_${state};
       CREATE FUNCTION fail_${state}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -241,7 +241,7 @@ describe('A deadlock or a serialization failure', () => {
 });
 
 describe('Handlers that hold every connection of the application’s pool', () => {
-  it('starve neither begin nor extend nor complete of a store with a pool of its own', async () => {
+  it('do not starve begin, extend or complete of a store with its own pool', async () => {
     const pool = userPool(url, { max: 3 });
     const store = ownStore(url, { connection: { max: 1 } });
     const held = await Promise.all([1, 2, 3].map(() => pool.connect()));
@@ -256,7 +256,7 @@ describe('Handlers that hold every connection of the application’s pool', () =
     for (const connection of held) connection.release();
   });
 
-  it('make a store on that pool unavailable in time, and it works as soon as one is free', async () => {
+  it('make a store on that pool unavailable by the deadline, until a connection is free', async () => {
     const pool = userPool(url, { max: 1 });
     const store = new PostgresIdempotencyStore({ client: pool });
     const held = await pool.connect();
@@ -283,16 +283,16 @@ describe('Prepared statements', () => {
     return rows[0].count;
   }
 
-  it('are made once for each statement', async () => {
+  it('are created once for each statement', async () => {
     // begin, extend, complete, and two at the start.
     expect(await prepared(true)).toBe(5);
   });
 
-  it('are not made with preparedStatements: false, for poolers in transaction mode', async () => {
+  it('are not created with preparedStatements: false, for poolers in transaction mode', async () => {
     expect(await prepared(false)).toBe(0);
   });
 
-  it('that a pooler has lost are said to be so', async () => {
+  it('that a pooler has lost are reported with the remedy', async () => {
     const pool = userPool(url, { max: 1 });
     const store = new PostgresIdempotencyStore({ client: pool });
     await acquired(store);
@@ -301,11 +301,11 @@ describe('Prepared statements', () => {
   });
 });
 
-describe('What cannot be written down without loss', () => {
+describe('A value that cannot be stored without loss', () => {
   it.each([
-    ['a record key that is no digest', { recordKey: 'fA_' as RecordKey }],
+    ['a record key that is not a digest', { recordKey: 'fA_' as RecordKey }],
     ['an origin with white space', { origin: 'a b' }],
-  ])('is refused: %s', async (_, changes) => {
+  ])('is rejected: %s', async (_, changes) => {
     await expect(ownStore(url).begin(beginCommand(changes))).rejects.toThrow(ValueNotStorableError);
   });
 });
@@ -325,21 +325,21 @@ describe('close', () => {
 });
 
 describe('The start checks', () => {
-  it('find nothing to say of a server that is set up well, but that this one flushes nothing', async () => {
+  it('report only the missing durability of this test server', async () => {
     expect(await ownStore(url).open()).toMatchObject([{ code: 'postgres_not_durable' }]);
   });
 
-  it('warn of commits that are confirmed before they are on the disk', async () => {
+  it('warn of commits that are confirmed before they are flushed to disk', async () => {
     const store = ownStore(url, { connection: { options: '-c synchronous_commit=off' } });
     const codes = (await store.open()).map(({ code }) => code);
     expect(codes).toContain('postgres_commits_late');
   });
 });
 
-describe('What the pool makes of replies for the application', () => {
+describe('A pool whose replies', () => {
   it.each<[string, TestedPoolConfig]>([
-    ['is bytes', { max: 1, binary: true }],
-    ['goes by parsers of its own', { max: 1, types: { getTypeParser: () => () => 'parsed' } }],
+    ['are bytes', { max: 1, binary: true }],
+    ['go through custom parsers', { max: 1, types: { getTypeParser: () => () => 'parsed' } }],
   ])('%s: the store reads them, and keeps the connection', async (_, config) => {
     const pool = userPool(url, config);
     let connections = 0;
@@ -357,7 +357,7 @@ describe('What the pool makes of replies for the application', () => {
 });
 
 describe('At the start, a reply that is another command’s', () => {
-  it('is told as what it is, and not as a server that cannot be reached', async () => {
+  it('is reported as such, not as an unreachable server', async () => {
     const relay = closeAfterTest(await ShiftingRelay.start(server.port));
     const client = userPool(throughPort(url, relay.port), { max: 1 });
     await client.query('SELECT 1');

@@ -29,7 +29,7 @@ beforeEach(async () => {
   pool = userPool(url);
 });
 
-/** Records that expired, or will expire, so many seconds from now, each a millisecond before the last. */
+/** Records that expire `seconds` from now (negative: expired), each a millisecond before the last. */
 async function addRecords(count: number, seconds: number): Promise<void> {
   await pool.query(
     `INSERT INTO idempotency_records (record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at)
@@ -40,7 +40,7 @@ async function addRecords(count: number, seconds: number): Promise<void> {
   );
 }
 
-/** An expired record with an outcome of so many bytes, which nothing compresses. */
+/** An expired record with an incompressible outcome of so many bytes. */
 async function addLargeRecord(bytes: number): Promise<void> {
   await pool.query(
     `INSERT INTO idempotency_records (
@@ -50,7 +50,7 @@ async function addLargeRecord(bytes: number): Promise<void> {
   );
 }
 
-/** A transaction of the application, which keeps all that is deleted from now on from being vacuumed. */
+/** A transaction of the application that prevents VACUUM from removing rows deleted from now on. */
 async function openLongTransaction(): Promise<() => Promise<void>> {
   const connection = await pool.connect();
   await connection.query('BEGIN ISOLATION LEVEL REPEATABLE READ');
@@ -67,7 +67,7 @@ async function records(): Promise<number> {
 }
 
 describe('deleteExpired', () => {
-  it('deletes in batches all that has expired, and nothing else', async () => {
+  it('deletes all expired records in batches, and no others', async () => {
     await addRecords(25, -10);
     await addRecords(5, 600);
     expect(await ownStore(url).deleteExpired({ batchSize: 10, pauseMs: 0 })).toMatchObject({
@@ -77,7 +77,7 @@ describe('deleteExpired', () => {
     expect(await records()).toBe(5);
   });
 
-  it('leaves alone what somebody holds, and deletes it the next time', async () => {
+  it('skips a locked record, and deletes it the next time', async () => {
     await addRecords(3, -10);
     const holder = await pool.connect();
     await holder.query('BEGIN');
@@ -89,7 +89,7 @@ describe('deleteExpired', () => {
     expect(await store.deleteExpired()).toMatchObject({ deleted: 1 });
   });
 
-  it('leaves it to another process that is at it', async () => {
+  it('does nothing while another process deletes', async () => {
     await addRecords(3, -10);
     const other = await pool.connect();
     const lock = new TableName().advisoryLock('deletion');
@@ -102,7 +102,7 @@ describe('deleteExpired', () => {
     expect(await store.deleteExpired()).toMatchObject({ deleted: 3, batches: 1 });
   });
 
-  it('says how long it took, and the longest batch of it', async () => {
+  it('reports its duration and the longest batch', async () => {
     await addRecords(20, -10);
     const started = performance.now();
     const { longestBatchMs, tookMs } = await ownStore(url).deleteExpired({
@@ -116,7 +116,7 @@ describe('deleteExpired', () => {
     expect(elapsedMs).toBeGreaterThanOrEqual(tookMs);
   });
 
-  it('takes fewer at once where their outcomes are large, and at least one', async () => {
+  it('deletes fewer per batch when their outcomes are large, but at least one', async () => {
     for (let record = 0; record < 8; record += 1) await addLargeRecord(1024 * 1024);
     const store = ownStore(url);
     expect(await store.deleteExpired({ pauseMs: 0 })).toMatchObject({ deleted: 8, batches: 2 });
@@ -125,14 +125,14 @@ describe('deleteExpired', () => {
     expect(await records()).toBe(0);
   });
 
-  it('does not step over again what it has deleted, though a long transaction holds vacuum up', async () => {
+  it('does not scan deleted rows again while a long transaction blocks VACUUM', async () => {
     const [batches, batchSize] = [40, 25];
     await addRecords(batches * batchSize, -10);
     const end = await openLongTransaction();
     const store = ownStore(url, { connection: { max: 1 } });
     const { deleted } = await store.deleteExpired({ batchSize, pauseMs: 0 });
     expect(deleted).toBe(batches * batchSize);
-    // What a connection counts is known once it is gone.
+    // PostgreSQL publishes the statistics of a connection when it ends.
     await store.close();
     const read = async () => {
       const { rows } = await pool.query<{ entries: number }>(
@@ -143,11 +143,11 @@ describe('deleteExpired', () => {
     };
     await until(async () => (await read()) >= deleted);
     await end();
-    // From the beginning each time, it would have been twenty times as many.
+    // With a scan from the beginning each time, it would be twenty times as many.
     expect(await read()).toBeLessThan(2 * deleted);
   });
 
-  it('stops when it is told to, after the batch under way', async () => {
+  it('stops after the current batch when its signal aborts', async () => {
     await addRecords(30, -10);
     const abort = new AbortController();
     const deletion = ownStore(url).deleteExpired({
@@ -165,7 +165,7 @@ describe('deleteExpired', () => {
     [{ batchSize: 0 }, 'The option "batchSize" must be an integer from 1'],
     [{ pauseMs: -1 }, 'The option "pauseMs" must be an integer from 0'],
     [{ size: 1 }, '"size" is not an option of deleteExpired'],
-  ])('refuses %j', async (options, message) => {
+  ])('rejects %j', async (options, message) => {
     await expect(ownStore(url).deleteExpired(options as never)).rejects.toThrow(message);
   });
 });
@@ -185,7 +185,7 @@ describe('An open store', () => {
     failures.length = 0;
   });
 
-  it('deletes what has expired by itself, and reports it', async () => {
+  it('deletes expired records on a schedule, and reports it', async () => {
     await addRecords(25, -10);
     await addRecords(5, 600);
     const store = ownStore(url, often);
@@ -196,7 +196,7 @@ describe('An open store', () => {
     expect(await records()).toBe(5);
   });
 
-  it('of which there are several, deletes each record once', async () => {
+  it('deletes each record once when there are several stores', async () => {
     await addRecords(300, -10);
     const stores = [1, 2, 3, 4].map(() => ownStore(url, often));
     await Promise.all(stores.map((store) => store.open()));
@@ -206,7 +206,7 @@ describe('An open store', () => {
     expect(failures).toEqual([]);
   });
 
-  it('tells once of rounds that fail, and deletes as soon as they do not', async () => {
+  it('reports failing rounds once, and deletes as soon as a round succeeds', async () => {
     await addRecords(5, -10);
     await ownStore(url, often).open();
     await pool.query('ALTER TABLE idempotency_records RENAME TO elsewhere');
@@ -217,9 +217,9 @@ describe('An open store', () => {
     expect(failures[0]?.message).toContain('does not exist');
   });
 
-  it('deletes nothing by itself with deleteExpired: false, nor once it was closed', async () => {
+  it('deletes nothing on a schedule with deleteExpired: false, or once it is closed', async () => {
     const observer = () => ({ replyMismatched: () => undefined, warned: () => undefined });
-    // The only timers besides would be those of idle connections.
+    // The only other timers would be those of idle connections.
     const client = userPool(url, { idleTimeoutMillis: 0 });
     const timers = async (options: Pick<typeof often, never> & { deleteExpired?: false }) => {
       const store = new PostgresIdempotencyStore({ client, ...options });
@@ -247,7 +247,7 @@ describe('An open store', () => {
     }
   });
 
-  it('does not keep a process from ending', async () => {
+  it('does not keep a process alive', async () => {
     const compiled = await CompiledStore.compile();
     closeAfterTest({ stop: () => compiled.remove() });
     const script = `
@@ -257,13 +257,13 @@ describe('An open store', () => {
     const { stdout } = await promisify(execFile)(
       process.execPath,
       ['--input-type=module', '--eval', script],
-      // Half of the shortest time to its first round, and far more than it takes.
+      // Half of the minimum time to its first round, and far more than the exit takes.
       { timeout: 15_000 },
     );
     expect(stdout).toBe('open\n');
   }, 30_000);
 
-  it('is refused where its options cannot work', () => {
+  it('is rejected when its options are invalid', () => {
     const deleteExpired = { intervalMs: 1 };
     expect(() => postgresStore({ url, deleteExpired })).toThrow('"deleteExpired.intervalMs"');
     expect(() => new PostgresIdempotencyStore({ client: pool, deleteExpired })).toThrow(
@@ -273,7 +273,7 @@ describe('An open store', () => {
 });
 
 describe('The line for pg_cron in the documentation', () => {
-  it('deletes what has expired, and nothing else', async () => {
+  it('deletes expired records, and no others', async () => {
     const [, statement = ''] = /\$\$([^]+)\$\$/.exec(documentedSql('cron.schedule')) ?? [];
     expect(statement).toContain('DELETE FROM');
     await addRecords(25, -10);
@@ -291,7 +291,7 @@ describe('The line for pg_cron in the documentation', () => {
 });
 
 describe('The deletion takes a record', () => {
-  it('in the millisecond in which it expires, and replays end there; not before', async () => {
+  it('in the millisecond of its expiry, at which replays end, and not before', async () => {
     await pool.query('CREATE TABLE store_clock AS SELECT to_timestamp(1900000000) AS at');
     const statements = loadStatements(new TableName(), (text) =>
       withSqlClock(text, '(SELECT at FROM store_clock)'),

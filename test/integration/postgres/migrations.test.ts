@@ -24,9 +24,9 @@ const compiled = useServer(
 );
 
 describe('The migrations', () => {
-  it(`are run once when ${PROCESSES} processes start at once on an empty database`, async () => {
+  it(`run once when ${PROCESSES} processes start at once on an empty database`, async () => {
     const url = await server.newDatabase();
-    // So many processes at once keep the machine too busy to connect within the two seconds that are the default.
+    // So many processes keep the machine too busy to connect within the default of two seconds.
     const options = { url, connection: { connectionTimeoutMillis: 30_000 } };
     const script = `
       const { migrate } = await import(${JSON.stringify(compiled.pathOf('stores/postgres/index'))});
@@ -42,7 +42,7 @@ describe('The migrations', () => {
     expect(rows.map(({ id }) => id)).toEqual(ALL);
   }, 60_000);
 
-  it('are run once when nobody is ready for it: not in a serializable database either', async () => {
+  it('run in a database whose default isolation is serializable', async () => {
     const url = await server.newDatabase();
     const database = new URL(url).pathname.slice(1);
     await userPool(url).query(
@@ -53,7 +53,7 @@ describe('The migrations', () => {
     expect(ran.flat().sort()).toEqual(ALL);
   });
 
-  it('make a schema and a table of whatever name', async () => {
+  it('create a schema and a table of any name', async () => {
     const url = await server.newDatabase();
     const store = ownStore(url, AWKWARD);
     expect(await store.migrate()).toEqual(ALL);
@@ -67,10 +67,10 @@ describe('The migrations', () => {
     expect(rows).toEqual([AWKWARD]);
   });
 
-  it('leave nothing half done when they fail', async () => {
+  it('leave nothing behind when they fail', async () => {
     const url = await server.newDatabase();
     const pool = userPool(url);
-    // In the way of the table that the first one makes.
+    // Blocks the table that the first migration creates.
     await pool.query('CREATE VIEW idempotency_records AS SELECT 1');
     await expect(migrate({ url })).rejects.toThrow(StoreConfigurationError);
     const { rows } = await pool.query(`SELECT to_regclass('idempotency_records_migrations') AS t`);
@@ -79,7 +79,7 @@ describe('The migrations', () => {
     expect(await migrate({ url })).toEqual(ALL);
   });
 
-  it('say what is missing where the user may not run them', async () => {
+  it('report the missing privileges of the user', async () => {
     const url = await server.newDatabase();
     const pool = userPool(url);
     await pool.query(`CREATE ROLE reader LOGIN PASSWORD 'reader'`);
@@ -105,17 +105,17 @@ describe('A store whose migrations were not run', () => {
     );
   });
 
-  it('says so to every command', async () => {
+  it('throws for every command', async () => {
     const store = ownStore(await server.newDatabase());
     await expect(store.begin(beginCommand())).rejects.toThrow(StoreConfigurationError);
     await expect(store.begin(beginCommand())).rejects.toThrow(/Run the migrations/);
   });
 });
 
-describe('A table that an earlier version has made', () => {
+describe('A table of an earlier version', () => {
   const cli = (...args: string[]) => run(process.execPath, [compiled.pathOf('cli/main'), ...args]);
 
-  /** As it was after the first migration, with a record in it. */
+  /** The table after the first migration, with one record. */
   async function firstVersion() {
     const url = await server.newDatabase();
     const table = new TableName();
@@ -136,14 +136,14 @@ describe('A table that an earlier version has made', () => {
 
   const PARTIAL = expect.stringMatching(/\(lease_until\) WHERE .*in_progress.*origin IS NOT NULL/);
 
-  it('stops the start, which says what is missing and no more', async () => {
+  it('stops the start with only the missing migrations', async () => {
     const { store } = await firstVersion();
     await expect(store.open()).rejects.toThrow(
       '"idempotency_records": 2 (abandoned). Run them: await store.migrate(), or npx nestjs-idempotency migrations --schema public --table idempotency_records --from 2 | psql',
     );
   });
 
-  it('is brought up by what is missing, and keeps its records', async () => {
+  it('is migrated by the missing migrations, and keeps its records', async () => {
     const { url, store, begin } = await firstVersion();
     expect(await indexes(url)).not.toContainEqual(PARTIAL);
     expect(await store.migrate()).toEqual(ALL.slice(1));
@@ -152,7 +152,7 @@ describe('A table that an earlier version has made', () => {
     expect(await store.begin(begin)).toMatchObject({ kind: 'owned' });
   });
 
-  it('is brought up by what is printed', async () => {
+  it('is migrated by the printed SQL', async () => {
     const { url, store } = await firstVersion();
     const { stdout } = await cli('migrations', '--from', '2');
     await userPool(url).query(stdout);
@@ -165,7 +165,7 @@ describe('A table that an earlier version has made', () => {
 describe('npx nestjs-idempotency migrations', () => {
   const cli = (...args: string[]) => run(process.execPath, [compiled.pathOf('cli/main'), ...args]);
 
-  it('prints what sets the table up, for a tool of one’s own', async () => {
+  it('prints the SQL that creates the table, for other migration tools', async () => {
     const url = await server.newDatabase();
     const { schema, table } = AWKWARD;
     const { stdout } = await cli('migrations', '--schema', schema, '--table', table);
@@ -206,7 +206,7 @@ describe('postgresStore', () => {
     [{ url: 'postgres://x', push: 'yes' }, 'push must be true or false, but it is a string'],
     [{ connection: 'x' }, "connection must be an object of pg's settings"],
     [{ client: { connect: () => undefined } }, 'client must be a Pool of pg 8'],
-  ])('refuses %j', (options, message) => {
+  ])('rejects %j', (options, message) => {
     expect(() => postgresStore(options as never)).toThrow(message);
   });
 });

@@ -13,7 +13,7 @@ import { ownStore, userPool } from './support/fixture.js';
 const PARTITIONS = 16;
 const TIMEOUT_MS = 10_000;
 
-/** As the documentation says. */
+/** As documented. */
 async function partition(pool: Pool): Promise<void> {
   await pool.query(documentedSql('PARTITION BY HASH'));
 }
@@ -28,7 +28,7 @@ describeStoreConformance({ describe, it }, partitioned.onItsOwnClock);
 
 afterAll(() => partitioned.close());
 
-describe('A table that is partitioned as the documentation says', () => {
+describe('A table that is partitioned as documented', () => {
   const server = usePostgres();
   let url: string;
   let pool: Pool;
@@ -43,7 +43,7 @@ describe('A table that is partitioned as the documentation says', () => {
     return rows[0].count;
   }
 
-  it('keeps what was in it, under stores that are at work', async () => {
+  it('keeps its records while stores are in use', async () => {
     pool = userPool(url);
     const store = ownStore(url);
     const begin = beginCommand({ timeoutMs: TIMEOUT_MS });
@@ -55,7 +55,7 @@ describe('A table that is partitioned as the documentation says', () => {
     expect((await store.begin({ ...begin })).kind).toBe('completed');
   });
 
-  it('has every index and every rule of the whole one', async () => {
+  it('has every index and constraint of the unpartitioned table', async () => {
     pool = userPool(url);
     await migrate({ url, table: 'whole' });
     const definitions = async (table: string) => {
@@ -73,7 +73,7 @@ describe('A table that is partitioned as the documentation says', () => {
     expect((await definitions('whole')).length).toBeGreaterThan(3);
   });
 
-  it('needs no migration, and gets those to come', async () => {
+  it('needs no migration, and receives future ones', async () => {
     pool = userPool(url);
     const store = ownStore(url);
     expect(await store.migrate()).toEqual([]);
@@ -82,7 +82,7 @@ describe('A table that is partitioned as the documentation says', () => {
     expect(await count('idempotency_records_migrations')).toBe(last);
   });
 
-  it('lets one of many begins acquire, and spreads its records', async () => {
+  it('lets one of many begins acquire, and distributes its records', async () => {
     pool = userPool(url);
     const store = ownStore(url);
     const KEYS = 100;
@@ -95,11 +95,11 @@ describe('A table that is partitioned as the documentation says', () => {
       expect(kinds.filter((kind) => kind === 'acquired')).toHaveLength(1);
     }
     const used = await pool.query('SELECT DISTINCT tableoid FROM idempotency_records');
-    // With 100 keys more than half of 16 partitions stay empty once in 10^20 times.
+    // With 100 keys, more than half of 16 partitions stay empty once in 10^20 runs.
     expect(used.rows.length).toBeGreaterThan(PARTITIONS / 2);
   });
 
-  it('loses what has expired, in all partitions', async () => {
+  it('loses expired records in all partitions', async () => {
     pool = userPool(url);
     await pool.query(`UPDATE idempotency_records SET expires_at = now() - interval '1 second'`);
     const expired = await count('idempotency_records');

@@ -43,7 +43,7 @@ describe.each([
   ['listenUrl past a pooler', () => ownStore(url, { preparedStatements: false, listenUrl: url })],
 ])('A store with %s', (_, open) => {
   it.each(['completed', 'released'] as const)(
-    'tells that a watched record was %s, and of no other record',
+    'notifies that a watched record was %s, and of no other record',
     async (how) => {
       const [worker, other] = [open(), open()];
       const [watched, neighbour] = [await acquire(worker), await acquire(worker)];
@@ -58,7 +58,7 @@ describe.each([
 });
 
 describe('A store', () => {
-  it('tells of nothing that nobody waits for, and tells all who wait', async () => {
+  it('notifies all watchers, and publishes nothing without watchers', async () => {
     const [worker, other] = [ownStore(url), ownStore(url)];
     const [silent, told] = [await acquire(worker), await acquire(worker)];
     const ignored = await watch(other, silent);
@@ -71,7 +71,7 @@ describe('A store', () => {
     expect(ignored.told).toBe(0);
   });
 
-  it('listens again when its connection broke', async () => {
+  it('listens again after its connection broke', async () => {
     const [worker, other] = [ownStore(url), ownStore(url)];
     const lease = await acquire(worker);
     const watcher = await watch(other, lease);
@@ -85,7 +85,7 @@ describe('A store', () => {
     await until(() => watcher.told === 1);
   });
 
-  it('hears nothing of another table’s records', async () => {
+  it('receives nothing for records of another table', async () => {
     const worker = ownStore(url, { table: 'others' });
     await worker.migrate();
     const listener = ownStore(url);
@@ -96,7 +96,7 @@ describe('A store', () => {
     expect(here.told).toBe(0);
   });
 
-  it('stores the outcome also where nobody can be told', async () => {
+  it('stores the outcome even when the notification fails', async () => {
     const store = ownStore(url);
     const lease = await acquire(store);
     await watch(store, lease);
@@ -107,7 +107,7 @@ describe('A store', () => {
     expect(await end.completed(mute, lease, true)).toEqual({ kind: 'ok' });
   });
 
-  it('does not listen, and says so, where it cannot', async () => {
+  it('returns no watch when it cannot listen', async () => {
     const recordKey = newRecordKey();
     const watched = (store: PostgresIdempotencyStore) =>
       store.watch(recordKey, () => undefined, { timeoutMs: TIMEOUT_MS });
@@ -120,7 +120,7 @@ describe('A store', () => {
     expect(await listeners()).toEqual([]);
   });
 
-  it('closes the connection that it listened on', async () => {
+  it('closes its listening connection', async () => {
     const store = ownStore(url);
     await watch(store, { recordKey: newRecordKey() });
     await store.close();

@@ -27,29 +27,29 @@ describe.each(postgresServers)('The lock on a record, $name', (version) => {
   it.each([
     ['token', { token: newToken() }],
     ['fence', { fence: 1 }],
-  ])('is refused to an attempt with another %s', async (_what, other) => {
+  ])('is denied to an attempt with another %s', async (_what, other) => {
     const { attempt } = started();
     const lease = await attempt.begin();
-    await expect(attempt.open({ ...lease, ...other })).rejects.toThrow('It was not locked');
+    await expect(attempt.open({ ...lease, ...other })).rejects.toThrow('The record was not locked');
     expect(await attempt.commit(await attempt.open(lease), lease)).toEqual({ kind: 'committed' });
   });
 
-  it('is refused where there is no record, and leaves none', async () => {
+  it('is denied without a record, and creates none', async () => {
     const { pool, attempt } = started();
     const lease = { recordKey: newRecordKey(), token: newToken(), fence: 1 };
-    await expect(attempt.open(lease)).rejects.toThrow('It was not locked');
+    await expect(attempt.open(lease)).rejects.toThrow('The record was not locked');
     const found = 'SELECT 1 FROM idempotency_records WHERE record_key = $1';
     expect((await pool.query(found, keyOf(lease))).rows).toEqual([]);
   });
 
-  it('is refused once the outcome is stored', async () => {
+  it('is denied once the outcome is stored', async () => {
     const { attempt } = started();
     const lease = await attempt.begin();
     await attempt.commit(await attempt.open(lease), lease);
-    await expect(attempt.open(lease)).rejects.toThrow('It was not locked');
+    await expect(attempt.open(lease)).rejects.toThrow('The record was not locked');
   });
 
-  it('changes nothing in the row', async () => {
+  it('does not change the row', async () => {
     const { pool, attempt } = started();
     const lease = await attempt.begin();
     const row = async () =>
@@ -73,7 +73,7 @@ describe.each(postgresServers)('The lock on a record, $name', (version) => {
     expect(await row()).toEqual(before);
   });
 
-  it('comes when somebody else lets go of the row soon', async () => {
+  it('is acquired when another transaction soon releases the row', async () => {
     const { pool, attempt } = started();
     const lease = await attempt.begin();
     const holder = await pool.connect();
@@ -85,7 +85,7 @@ describe.each(postgresServers)('The lock on a record, $name', (version) => {
     expect(await attempt.commit(await opening, lease)).toEqual({ kind: 'committed' });
   });
 
-  it('is not waited for when somebody else keeps the row', async () => {
+  it('is denied when another transaction keeps the row', async () => {
     const { pool, attempt } = started();
     const lease = await attempt.begin();
     const holder = await pool.connect();
@@ -100,7 +100,7 @@ describe.each(postgresServers)('The lock on a record, $name', (version) => {
     expect(end).toMatchObject({ code: '55P03' });
   });
 
-  it.each(['0', '45s', '1min', '7ms'])('leaves a lock_timeout of %s as it was', async (value) => {
+  it.each(['0', '45s', '1min', '7ms'])('preserves a lock_timeout of %s', async (value) => {
     const { pool, attempt } = started();
     const database = new URL(url).pathname.slice(1);
     await pool.query(`ALTER DATABASE ${database} SET lock_timeout = '${value}'`);

@@ -10,7 +10,7 @@ const BODY_BYTES = 1_048_576;
 
 const server = usePostgres();
 
-it('a mismatch moves no body, a replay does', async () => {
+it('a mismatch transfers no body, a replay does', async () => {
   const url = await server.newDatabase();
   await migrate({ url });
   let bytes = 0;
@@ -22,7 +22,7 @@ it('a mismatch moves no body, a replay does', async () => {
   const command = beginCommand();
   const { recordKey, token } = command;
   const begun = await store.begin(command);
-  if (begun.kind !== 'acquired') throw new Error(`begin answered ${begun.kind}`);
+  if (begun.kind !== 'acquired') throw new Error(`begin returned ${begun.kind}`);
   const outcome = { header: '[1,201]', body: Buffer.alloc(BODY_BYTES, 'a') };
   await store.complete({ recordKey, token, fence: begun.fence }, completeCommand({ outcome }));
 

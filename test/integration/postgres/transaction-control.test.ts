@@ -11,7 +11,7 @@ import { usePostgres } from '../../support/use-postgres.js';
 import { ownStore, userPool } from './support/fixture.js';
 import { TransactionalAttempt } from './support/transactional-attempt.js';
 
-/** One that lets everything through, as whoever writes an adapter of his own may. */
+/** A custom adapter that does not block transaction statements. */
 class OpenHearted extends UnitOfWork<PoolClient> {
   constructor(private readonly pool: Pool) {
     super();
@@ -77,20 +77,20 @@ describe.each(postgresServers)('A handler on $name', (version) => {
     ['ROLLBACK; BEGIN', []],
     ['COMMIT AND CHAIN', ['before']],
     ['ROLLBACK AND CHAIN', []],
-  ])('that sends %s does not get its outcome stored', async (words, notes) => {
+  ])('that sends %s has no outcome stored', async (words, notes) => {
     const { attempt, lease, held, run, ...see } = await opened();
     await run(`INSERT INTO ledger VALUES ('before')`);
     await run(words);
     expect(await attempt.commit(held, lease)).toMatchObject({
       kind: 'failed',
-      error: new Error('It was not stored'),
+      error: new Error('The outcome was not stored'),
       isCommitSent: false,
     });
     expect(await see.state()).toBe('in_progress');
     expect(await see.notes()).toEqual(notes);
   });
 
-  it('that begins once more, which PostgreSQL only warns of, is in the same transaction', async () => {
+  it('that sends a second BEGIN, of which PostgreSQL only warns, stays in the same transaction', async () => {
     const { attempt, lease, held, run, ...see } = await opened();
     await run('BEGIN');
     await run(`INSERT INTO ledger VALUES ('in it')`);
@@ -100,7 +100,7 @@ describe.each(postgresServers)('A handler on $name', (version) => {
   });
 
   it.each(['ROLLBACK TO SAVEPOINT here', 'RELEASE SAVEPOINT here'])(
-    'that sends %s gets its outcome stored',
+    'that sends %s has its outcome stored',
     async (words) => {
       const { attempt, lease, held, run, ...see } = await opened();
       await run(`INSERT INTO ledger VALUES ('before')`);
@@ -112,7 +112,7 @@ describe.each(postgresServers)('A handler on $name', (version) => {
     },
   );
 
-  it('that has deleted the record does not get its outcome stored', async () => {
+  it('that deleted the record has no outcome stored', async () => {
     const { attempt, lease, held, run, ...see } = await opened();
     await run('DELETE FROM idempotency_records');
     expect(await attempt.commit(held, lease)).toMatchObject({ kind: 'failed' });

@@ -4,11 +4,11 @@ import { dirname, join } from 'node:path';
 import { transformFile } from '@swc/core';
 import { projectRoot } from '../../../support/project-root.js';
 
-/** The store as JavaScript in a folder of its own, for processes that are to start quickly. */
+/** The store compiled to JavaScript in its own folder, for processes that must start quickly. */
 export class CompiledStore {
   private constructor(private readonly folder: string) {}
 
-  /** @param isInstalled - with false there are no packages to be found. */
+  /** @param isInstalled - with false, no packages can be found. */
   static async compile(isInstalled = true): Promise<CompiledStore> {
     const folder = await mkdtemp(join(tmpdir(), 'idempotency-compiled-'));
     await writeFile(join(folder, 'package.json'), JSON.stringify({ type: 'module' }));
@@ -20,7 +20,7 @@ export class CompiledStore {
     return new CompiledStore(folder);
   }
 
-  /** Of a file below `lib`, without the ending. */
+  /** Takes a path below `lib`, without the extension. */
   pathOf(file: string): string {
     return join(this.folder, 'dist', `${file}.js`);
   }

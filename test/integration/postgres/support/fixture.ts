@@ -9,21 +9,21 @@ import { openPostgresPool, type TestedPoolConfig } from '../../../support/postgr
 
 export { closeAfterTest } from '../../../support/after-test.js';
 
-/** A store with a pool of its own. */
+/** A store with its own pool. */
 export function ownStore(url: string, options: OwnPoolOptions = {}): PostgresIdempotencyStore {
   const store = postgresStore({ url, ...options });
   afterTest(() => store.close());
   return store;
 }
 
-/** A pool as an application would have it. */
+/** A pool like that of an application. */
 export function userPool(url: string, config: TestedPoolConfig = {}): Pool {
   const pool = openPostgresPool(url, config);
   afterTest(() => pool.end());
   return pool;
 }
 
-/** The same address through another port. */
+/** The same URL with another port. */
 export function throughPort(url: string, port: number): string {
   const address = new URL(url);
   address.port = String(port);

@@ -11,7 +11,7 @@ import { beginCommand, completeCommand, leaseOf } from '../../redis/support/comm
 
 const TIMEOUT_MS = 30_000;
 
-/** What a store and a unit of work do together for an attempt, without the engine. */
+/** Runs an attempt with a store and a unit of work, without the engine. */
 export class TransactionalAttempt<Handle> {
   constructor(
     private readonly store: PostgresIdempotencyStore,
@@ -22,11 +22,11 @@ export class TransactionalAttempt<Handle> {
   async begin(changes: Partial<Begin> = {}): Promise<Lease> {
     const begin = beginCommand({ timeoutMs: TIMEOUT_MS, ...changes });
     const reply = await this.store.begin(begin);
-    if (!('fence' in reply)) throw new Error(`The begin was answered ${reply.kind}`);
+    if (!('fence' in reply)) throw new Error(`begin returned ${reply.kind}`);
     return leaseOf(begin, reply.fence);
   }
 
-  /** @returns the transaction, in which the record is locked. */
+  /** @returns the transaction that has locked the record. */
   open(lease: Lease, isolation?: IsolationLevel): Promise<HeldTransaction> {
     return HeldTransaction.open(
       this.unitOfWork,
@@ -38,7 +38,7 @@ export class TransactionalAttempt<Handle> {
 
   commit(held: HeldTransaction, lease: Lease): Promise<TransactionEnd> {
     return held.commit(async (transaction) => {
-      if (!(await this.complete(transaction, lease))) throw new Error('It was not stored');
+      if (!(await this.complete(transaction, lease))) throw new Error('The outcome was not stored');
     });
   }
 
@@ -49,7 +49,7 @@ export class TransactionalAttempt<Handle> {
   private async lock(transaction: OpenTransaction, lease: Lease): Promise<void> {
     const { transactional } = this.store;
     if (!(await transactional.lock(transaction, lease, { maxExecutionMs: TIMEOUT_MS }))) {
-      throw new Error('It was not locked');
+      throw new Error('The record was not locked');
     }
   }
 }
