@@ -31,7 +31,7 @@ beforeEach(async () => {
   await admin.flushall();
 });
 
-/** A record whose lease is over in a moment, unless `leaseMs` says otherwise. */
+/** A record whose lease ends in a moment, unless `leaseMs` is given. */
 async function begun(store: IdempotencyStore, leaseMs = LEASE_MS) {
   const begin = beginCommand({ origin: ORIGIN, leaseMs });
   expect(await store.begin(begin)).toMatchObject({ kind: 'acquired' });
@@ -57,7 +57,7 @@ async function listed(store: IdempotencyStore, limit = 1_000) {
 }
 
 describe('Redis lists', () => {
-  it('what was abandoned, beside what runs, and beside what is not the store’s', async () => {
+  it('abandoned records, but no running ones and no other keys', async () => {
     const store = ownStore(server.url);
     const abandoned = await begun(store);
     await begun(store, 60_000);
@@ -68,7 +68,7 @@ describe('Redis lists', () => {
     expect((await listed(store)).keys).toEqual([abandoned.recordKey]);
   });
 
-  it('the records of one prefix alone, whatever characters it has', async () => {
+  it('only the records of its prefix, whatever characters it has', async () => {
     const prefixes = ['*', '[a-z]', 'x?', 'back\\slash', 'idem'];
     const stores = prefixes.map((keyPrefix) => ownStore(server.url, { keyPrefix }));
     const begins = [];
@@ -88,7 +88,7 @@ describe('Redis lists', () => {
     expect(await admin.keys('*')).toEqual([`app{1}:idem:1:${abandoned.recordKey}`]);
   });
 
-  it('in small steps, each of which finds a few of many keys', async () => {
+  it('many records in small pages', async () => {
     const store = ownStore(server.url);
     const begins = [];
     for (let i = 0; i < 300; i += 1) begins.push(await begun(store));
@@ -99,7 +99,7 @@ describe('Redis lists', () => {
     expect(Math.max(...pages.map(({ length }) => length))).toBeLessThan(50);
   });
 
-  it('without reading outcomes: a large one costs no more than its first bytes', async () => {
+  it('records without reading outcomes: only the first bytes of a large one', async () => {
     const store = ownStore(server.url);
     const begin = await begun(store, 60_000);
     const body = Buffer.alloc(4 * 2 ** 20);
@@ -115,7 +115,7 @@ describe('Redis lists', () => {
     expect(stats).not.toContain('cmdstat_get:');
   });
 
-  it('nothing to a user who may not, and says what he needs', async () => {
+  it('nothing to a user without the permission, and names the missing one', async () => {
     const rules = ['on', '>limited', '~*', '&*', '+@all', '-scan'];
     await admin.call('ACL', 'SETUSER', 'limited', ...rules);
     const url = new URL(server.url);
@@ -126,7 +126,7 @@ describe('Redis lists', () => {
     await expect(page).rejects.toThrow(/GETRANGE, GET, SET.*SCAN for the reconciler/);
   });
 
-  it('nothing while it is away', async () => {
+  it('nothing while it is down', async () => {
     const own = await startRedis();
     const store = ownStore(own.url);
     await own.stop();
@@ -162,7 +162,7 @@ describe('A cluster lists', () => {
     expect(pages.length).toBeGreaterThanOrEqual(servers.nodes.length);
   });
 
-  it('what follows the page of another process, and all of the next server where one is gone', async () => {
+  it('the records after the page of another process, and those of the next server when one is gone', async () => {
     const store = new RedisIdempotencyStore({ client: cluster });
     await spread(store);
     const command = { overMs: 0, limit: 1_000, timeoutMs: TIMEOUT_MS };
@@ -172,7 +172,7 @@ describe('A cluster lists', () => {
     const third = await store.abandoned({ ...command, cursor: second.cursor });
     const keysOf = ({ records }: AbandonedPage) => records.map(({ recordKey }) => recordKey).sort();
     expect(new Set([first, second, third].flatMap(keysOf)).size).toBe(60);
-    // By the order of their names, its server stood behind the second one; its cursor means nothing to the third.
+    // By the order of names, this server was between the second and the third; its cursor is meaningless to the third.
     const [, name = ''] = first.cursor?.split('@') ?? [];
     const gone = await other.abandoned({ ...command, cursor: `77@${name}-` });
     expect(keysOf(gone)).toEqual(keysOf(third));

@@ -26,7 +26,7 @@ describe('A connection that the store opens', () => {
     expect(await admin.client('LIST')).toContain('name=nestjs-idempotency');
   });
 
-  it('may have another name', async () => {
+  it('can have another name', async () => {
     const admin = userClient(server.url);
     const store = ownStore(server.url, { connection: { connectionName: 'payments' } });
     await store.begin(beginCommand());
@@ -47,13 +47,13 @@ describe('A connection that the store opens', () => {
     expect(openSockets()).toBe(before);
   });
 
-  it('closes twice, and without ever having been opened', async () => {
+  it('closes twice, and without being opened', async () => {
     const store = ownStore(server.url);
     await store.close();
     await store.close();
   });
 
-  it('closes while nobody listens, and does not come back', async () => {
+  it('closes while no server listens, and does not reconnect', async () => {
     const store = ownStore(`redis://127.0.0.1:${await freePort()}`);
     await expect(store.begin(beginCommand({ timeoutMs: 100 }))).rejects.toThrow();
     const before = openSockets();
@@ -61,7 +61,7 @@ describe('A connection that the store opens', () => {
     await until(() => openSockets() <= before);
   });
 
-  it.each(['before', 'after'])('closes %s a silent server made it give up', async (when) => {
+  it.each(['before', 'after'])('closes %s it gives up on a silent server', async (when) => {
     const silent = closeAfterTest(await startSilentServer());
     const before = openSockets();
     const store = ownStore(silent.url, { connection: { socketTimeout: 100 } });
@@ -87,7 +87,7 @@ describe('A connection that the store opens', () => {
     });
   });
 
-  it('reports the first failure of an outage, and of the next one, and no more', async () => {
+  it('reports only the first failure of each outage', async () => {
     const redis = closeAfterTest(await RedisNode.down());
     const errors: Error[] = [];
     const store = ownStore(redis.url, { onConnectionError: (error) => errors.push(error) });
@@ -97,14 +97,14 @@ describe('A connection that the store opens', () => {
       expect((await store.begin(beginCommand({ timeoutMs: 10_000 }))).kind).toBe('acquired');
       await redis.kill();
       await until(() => errors.length >= outage);
-      // Time enough for several attempts to reconnect.
+      // Enough time for several attempts to reconnect.
       await expect(store.begin(beginCommand({ timeoutMs: 300 }))).rejects.toThrow();
       expect(errors).toHaveLength(outage);
     }
     expect(errors[1]).toMatchObject({ code: 'ECONNREFUSED' });
   });
 
-  it('warns through the process where nobody listens for failures', async () => {
+  it('emits a process warning without a listener for failures', async () => {
     const warn = jest.spyOn(process, 'emitWarning').mockReturnValue(undefined);
     try {
       const store = redisStore({ url: `redis://127.0.0.1:${await freePort()}` });
@@ -122,8 +122,8 @@ describe('A connection that the store opens', () => {
   });
 });
 
-describe("A client that is the application's own", () => {
-  it('stays open and as it was when the store closes', async () => {
+describe('A client of the application', () => {
+  it('stays open and unchanged when the store closes', async () => {
     const client = userClient(server.url);
     await client.ping();
     const options = asPlain(client.options);
@@ -136,7 +136,7 @@ describe("A client that is the application's own", () => {
     expect(client.eventNames().map((name) => client.listenerCount(name))).toEqual(listeners);
   });
 
-  it('is taken by redisStore as well', async () => {
+  it('is accepted by redisStore as well', async () => {
     const client = userClient(server.url, { keyPrefix: 'app:' });
     const store = redisStore({ client, keyPrefix: 'pay' });
     const command = beginCommand();
@@ -146,13 +146,13 @@ describe("A client that is the application's own", () => {
     expect(client.status).toBe('ready');
   });
 
-  it('connects at the first command where it is lazy', async () => {
+  it('connects at the first command when it is lazy', async () => {
     const client = userClient(server.url, { lazyConnect: true, enableOfflineQueue: false });
     const store = new RedisIdempotencyStore({ client });
     expect((await store.begin(beginCommand())).kind).toBe('acquired');
   });
 
-  it('may pipeline by itself', async () => {
+  it('can use auto-pipelining', async () => {
     const client = userClient(server.url, { enableAutoPipelining: true });
     const store = new RedisIdempotencyStore({ client });
     const begins = Array.from({ length: 50 }, () => store.begin(beginCommand()));
@@ -164,7 +164,7 @@ describe("A client that is the application's own", () => {
     return JSON.parse(JSON.stringify(value));
   }
 
-  it('keeps a transaction that is begun on it, and the outcome of what it took in is unknown', async () => {
+  it('keeps a transaction that was started on it, and the outcome of the begin in it is unknown', async () => {
     const client = userClient(server.url);
     const store = new RedisIdempotencyStore({ client });
     const replyMismatched = jest.fn();
@@ -177,7 +177,7 @@ describe("A client that is the application's own", () => {
     const attempt = store.begin(beginCommand());
     await expect(attempt).rejects.toThrow(StoreOutcomeUnknownError);
     await expect(attempt).rejects.toThrow('Give the store a connection of its own.');
-    // Its own, and the script once.
+    // Its own SET, and the script once.
     expect(await client.exec()).toHaveLength(2);
     expect(await client.get('money')).toBe('1');
     expect(replyMismatched).not.toHaveBeenCalled();

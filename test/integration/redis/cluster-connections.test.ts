@@ -62,7 +62,7 @@ describe('With waitReplicas, on a cluster', () => {
     }
   });
 
-  it('a record that moved to another shard is found there, and waited for there', async () => {
+  it('a record that moved to another shard is found and replicated there', async () => {
     const store = newStore({ waitReplicas });
     const lease = await acquire(store);
     await move(lease);
@@ -71,7 +71,7 @@ describe('With waitReplicas, on a cluster', () => {
     expect(await store.complete(lease, command)).toEqual({ kind: 'already' });
   });
 
-  it('a shard without enough replicas refuses', async () => {
+  it('a shard without enough replicas rejects the begin', async () => {
     const store = newStore({ waitReplicas: { count: 2, timeoutMs: 50 } });
     await expect(acquire(store)).rejects.toThrow('1 of the 2 replicas');
   });
@@ -79,7 +79,7 @@ describe('With waitReplicas, on a cluster', () => {
 
 type BlindOptions = Omit<ClusterOptions, 'redisOptions' | 'replyMapping'>;
 
-/** Of a cluster whose numbers are text ioredis knows a part of the slots only. */
+/** With numbers as strings, ioredis knows only some of the slots of a cluster. */
 async function halfBlind(options: BlindOptions = {}): Promise<Cluster> {
   const settings = { redisOptions: { stringNumbers: true }, ...options };
   const blind = closeAfterTest(disposable(new Cluster(nodes.addresses, settings)));
@@ -92,7 +92,7 @@ function disposable(cluster: Cluster) {
   return Object.assign(cluster, { stop: async () => cluster.disconnect() });
 }
 
-/** Where the primaries are reached through proxies alone. */
+/** Maps each primary to a proxy, the only way to reach it. */
 async function natMap(): Promise<Record<string, { host: string; port: number }>> {
   const entries = (await nodes.primaries()).map(async ({ port }) => {
     const proxy = closeAfterTest(await RedisProxy.start(port));
@@ -101,10 +101,10 @@ async function natMap(): Promise<Record<string, { host: string; port: number }>>
   return Object.fromEntries(await Promise.all(entries));
 }
 
-/** What `npm test` tries; `npm run test:all` tries all. */
+/** The variants that `npm test` runs; `npm run test:all` runs all. */
 const PUSHED = new Set(['plainly', 'with auto-pipelining', 'with waitReplicas, behind a NAT']);
 
-describe('A cluster of which ioredis knows a part of the slots only', () => {
+describe('A cluster of which ioredis knows only some slots', () => {
   const waitReplicas = { count: 1, timeoutMs: 2_000 };
   const variants: [string, () => BlindOptions | Promise<BlindOptions>, StoreChanges][] = [
     ['plainly', () => ({}), {}],
@@ -118,7 +118,7 @@ describe('A cluster of which ioredis knows a part of the slots only', () => {
 
   const chosen = variants.filter(([name]) => isTestAll || PUSHED.has(name));
 
-  it.each(chosen)('has every record: %s', async (_, options, changes) => {
+  it.each(chosen)('stores every record: %s', async (_, options, changes) => {
     const blind = await halfBlind(await options());
     const store = newStore({ client: blind, ...changes });
     const before = await keys();
@@ -130,7 +130,7 @@ describe('A cluster of which ioredis knows a part of the slots only', () => {
     expect(new Set(again.map(({ kind }) => kind))).toEqual(new Set(['owned']));
   });
 
-  it('follows a record that moves there', async () => {
+  it('follows a record that moves to another shard', async () => {
     const store = newStore({ client: await halfBlind() });
     for (let i = 0; i < 5; i += 1) {
       const lease = await acquire(store);
@@ -147,7 +147,7 @@ async function keys(): Promise<number> {
 }
 
 describe('A record that is watched, on a cluster', () => {
-  it('is told of by its own shard, whichever that is, and after it moved', async () => {
+  it('is notified by its own shard, also after it moved', async () => {
     const [worker, other] = [newStore(), newStore()];
     const isToldOf = async (isMoved: boolean) => {
       const lease = await acquire(worker);
@@ -158,7 +158,7 @@ describe('A record that is watched, on a cluster', () => {
       if (isMoved) {
         stop?.();
         await move(lease);
-        // A subscription that is redirected fails, and lets the client learn where the slot is now.
+        // A redirected subscription fails, and the client learns the new shard of the slot.
         await until(async () => (stop = await watch()) !== undefined);
       }
       expect(stop).toBeDefined();
@@ -172,7 +172,7 @@ describe('A record that is watched, on a cluster', () => {
       return isTold;
     };
     for (let i = 0; i < 12; i += 1) {
-      // A client that learns of moved slots subscribes anew, and what is published meanwhile is lost: then with the next record.
+      // A client that learns of moved slots resubscribes and loses messages meanwhile: the next record is tried then.
       await until(() => isToldOf(i >= 10));
     }
     for (const node of nodes.nodes) {

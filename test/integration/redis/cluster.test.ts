@@ -22,7 +22,7 @@ const cluster = useServer(
 );
 
 describe('On a cluster', () => {
-  it('records spread over the nodes, and each goes through its life', async () => {
+  it('records are distributed over the nodes, and each completes its life cycle', async () => {
     const store = new RedisIdempotencyStore({ client: cluster });
     for (let i = 0; i < 30; i += 1) {
       const begin = beginCommand();
@@ -37,7 +37,7 @@ describe('On a cluster', () => {
     for (const node of servers.nodes) expect(await node.call('DBSIZE')).toBeGreaterThan(0);
   });
 
-  it('a record in a slot on its way to another node follows it', async () => {
+  it('a record in a migrating slot is found on either node', async () => {
     const store = new RedisIdempotencyStore({ client: cluster });
     const begin = beginCommand();
     const slot = await servers.slotOf(`idem:1:${begin.recordKey}`);
@@ -56,7 +56,7 @@ describe('On a cluster', () => {
     expect(await store.open()).toEqual([expect.objectContaining({ code: 'redis_not_durable' })]);
   });
 
-  it('a client of one node only is unavailable for the others records', async () => {
+  it('a client of one node is unavailable for the records of other nodes', async () => {
     const [node] = servers.nodes;
     const store = new RedisIdempotencyStore({ client: userClient(node!.url) });
     let recordKey = newRecordKey();

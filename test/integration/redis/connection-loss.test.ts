@@ -20,7 +20,7 @@ const BUDGET_MS = 200;
 
 const server = useRedis();
 
-describe('Without a connection, a begin is unavailable within its time budget', () => {
+describe('Without a connection, a begin is unavailable within its timeout', () => {
   const inTime = () => beginCommand({ timeoutMs: BUDGET_MS });
 
   async function expectUnavailableInTime(url: string) {
@@ -41,16 +41,16 @@ describe('Without a connection, a begin is unavailable within its time budget', 
     }
   }
 
-  it('where nobody listens', async () => {
+  it('when no server listens', async () => {
     await expectUnavailableInTime(`redis://127.0.0.1:${await freePort()}`);
   });
 
-  it('where somebody accepts and never says a word', async () => {
+  it('when a server accepts and never replies', async () => {
     const { url } = closeAfterTest(await startSilentServer());
     await expectUnavailableInTime(url);
   });
 
-  it('where there is no such host, with the reason', async () => {
+  it('when the host does not exist, with the reason', async () => {
     const errors: Error[] = [];
     const store = ownStore('redis://nowhere.invalid', {
       onConnectionError: (error) => errors.push(error),
@@ -62,7 +62,7 @@ describe('Without a connection, a begin is unavailable within its time budget', 
     );
   });
 
-  it('and is not executed once the connection is there', async () => {
+  it('and is not executed once the connection is established', async () => {
     const redis = closeAfterTest(await RedisNode.down());
     const client = userClient(redis.url);
     const store = new RedisIdempotencyStore({ client });
@@ -72,7 +72,7 @@ describe('Without a connection, a begin is unavailable within its time budget', 
     expect(await client.dbsize()).toBe(0);
   });
 
-  it('at once when the client was closed', async () => {
+  it('at once when the client is closed', async () => {
     const client = userClient(server.url);
     await client.quit();
     const store = new RedisIdempotencyStore({ client });
@@ -86,7 +86,7 @@ describe('Without a connection, a begin is unavailable within its time budget', 
 });
 
 describe('When a server stops answering', () => {
-  it('the outcome of a begin is unknown within its time budget, and it was executed', async () => {
+  it('the outcome of an executed begin is unknown within its timeout', async () => {
     const paused = closeAfterTest(await startRedis());
     await inStandingTime(async ({ pass, flow }) => {
       const store = new RedisIdempotencyStore({ client: userClient(paused.url) });
@@ -105,7 +105,7 @@ describe('When a server stops answering', () => {
     });
   });
 
-  it('the own connection is replaced, and the command answered over the new one', async () => {
+  it('the store replaces its own connection, and the command is answered over the new one', async () => {
     const proxy = closeAfterTest(await RedisProxy.start(server.port));
     const store = ownStore(proxy.url, { connection: { socketTimeout: 100 } });
     const first = beginCommand();
@@ -131,7 +131,7 @@ describe('When a server stops answering', () => {
 });
 
 describe('When a connection breaks', () => {
-  it('after a begin was executed, its resend says owned', async () => {
+  it('after a begin was executed, its resend returns owned', async () => {
     const proxy = closeAfterTest(await RedisProxy.start(server.port));
     const store = ownStore(proxy.url);
     await store.begin(beginCommand());
@@ -140,7 +140,7 @@ describe('When a connection breaks', () => {
     expect(reply).toMatchObject({ kind: 'owned', attempt: 1, takeovers: 0 });
   });
 
-  it('after a complete was executed, its resend says already', async () => {
+  it('after a complete was executed, its resend returns already', async () => {
     const proxy = closeAfterTest(await RedisProxy.start(server.port));
     const store = ownStore(proxy.url);
     const begin = beginCommand();
@@ -151,7 +151,7 @@ describe('When a connection breaks', () => {
     expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'already' });
   });
 
-  it('and the resend fails as well, the outcome is unknown though the last copy was refused', async () => {
+  it('and the resend fails as well, the outcome is unknown although the last attempt was not sent', async () => {
     const cut = closeAfterTest(await startScriptedServer([]));
     const client = userClient(cut.url, { protocol: 2, maxRetriesPerRequest: 0 });
     const store = new RedisIdempotencyStore({ client });
@@ -163,7 +163,7 @@ describe('When a connection breaks', () => {
     await expect(attempt).rejects.toThrow(/there is no connection/);
   });
 
-  it('again and again under load, every attempt is acquired once and completed', async () => {
+  it('repeatedly under load, every attempt is acquired once and completed', async () => {
     const store = ownStore(server.url);
     const admin = userClient(server.url);
     const attempts = Array.from({ length: 200 }, async (_, i) => {
@@ -176,7 +176,7 @@ describe('When a connection breaks', () => {
       const completed = await store.complete(lease, completeCommand({ timeoutMs: 10_000 }));
       return completed.kind;
     });
-    // Bounded: on a starved machine there might be no moment between two of them.
+    // Bounded: on a starved machine, no command might succeed between two of them.
     let kills = 0;
     const kinds = await during(Promise.all(attempts), async () => {
       if (kills < 40) await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
@@ -187,7 +187,7 @@ describe('When a connection breaks', () => {
     for (const kind of kinds) expect(['ok', 'already']).toContain(kind);
   });
 
-  it('because the server died, the next command works once it is back', async () => {
+  it('because the server died, the next command succeeds once it is back', async () => {
     const redis = closeAfterTest(await RedisNode.down());
     await redis.start();
     const own = ownStore(redis.url);
@@ -207,7 +207,7 @@ describe('When a connection breaks', () => {
 });
 
 describe('A blocked event loop', () => {
-  it('does not make a reply unknown that is already there', async () => {
+  it('does not turn a received reply into an unknown outcome', async () => {
     const store = new RedisIdempotencyStore({ client: userClient(server.url) });
     await store.begin(beginCommand());
     const attempt = store.begin(beginCommand({ timeoutMs: 50 }));
@@ -216,11 +216,11 @@ describe('A blocked event loop', () => {
   });
 });
 
-describe('A connection of its own that ioredis has given up for good', () => {
-  it('comes back all the same, for otherwise every operation would be refused from then on', async () => {
+describe('An own connection on which ioredis has given up', () => {
+  it('reconnects, because otherwise every operation would be rejected from then on', async () => {
     const redis = closeAfterTest(await RedisNode.down());
     await redis.start();
-    // What a Sentinel's news does while it connects, any loss does without a strategy for reconnecting.
+    // Without a retryStrategy, any loss ends the connection, as a Sentinel's message during the connect does.
     const store = ownStore(redis.url, { connection: { retryStrategy: () => null } });
     const isWell = () =>
       store.begin(beginCommand()).then(
@@ -235,8 +235,8 @@ describe('A connection of its own that ioredis has given up for good', () => {
   });
 });
 
-describe('A process that stood still for longer than socketTimeout', () => {
-  it('keeps its connection, and finds the replies that came meanwhile', async () => {
+describe('A process that was blocked for longer than socketTimeout', () => {
+  it('keeps its connection, and receives the replies that arrived meanwhile', async () => {
     const store = ownStore(server.url, { connection: { socketTimeout: 100 } });
     const observer = userClient(server.url);
     const connections = async () =>
@@ -245,7 +245,7 @@ describe('A process that stood still for longer than socketTimeout', () => {
     const before = await connections();
     for (let i = 0; i < 2; i += 1) {
       const attempt = store.begin(beginCommand({ timeoutMs: 200 }));
-      // The command goes out at the end of this turn of the event loop.
+      // The command is written at the end of this iteration of the event loop.
       await new Promise(setImmediate);
       standStill(300);
       expect(await attempt).toMatchObject({ kind: 'acquired' });
@@ -254,12 +254,12 @@ describe('A process that stood still for longer than socketTimeout', () => {
   });
 });
 
-/** So many bytes of a reply come through at a time, and then nothing for a while. */
+/** The relay passes a reply in chunks of this size, with pauses. */
 const SLOW_CHUNK = 4_096;
 const SLOW_PAUSE_MS = 25;
 
 describe('A slow connection', () => {
-  it('on which a long reply is still coming in is not silent', async () => {
+  it('that still receives a long reply is not stalled', async () => {
     const relay = closeAfterTest(await TcpRelay.start(server.port));
     relay.tell(({ client, server: upstream, breakBoth }) => {
       client.pipe(upstream);

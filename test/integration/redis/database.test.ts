@@ -19,7 +19,7 @@ import { RedisNode } from '../../support/redis-node.js';
 const server = useServer(() => startRedis({ args: ['--databases', '4'] }));
 const admin = useRedisClient(server);
 
-/** How many keys each database has, as the server counts them. */
+/** The number of keys in each database, from the server. */
 async function keyspace(of: Redis = admin): Promise<Record<string, number>> {
   const info = await of.info('keyspace');
   return Object.fromEntries(
@@ -29,12 +29,12 @@ async function keyspace(of: Redis = admin): Promise<Record<string, number>> {
 
 const REFUSED = /Database 99 cannot be selected: ERR DB index is out of range\. .*"url".*"db"/;
 
-describe('A database that the server has not got', () => {
+describe('A database that the server does not have', () => {
   it.each<[string, () => OwnConnectionOptions]>([
     ['at the end of the url', () => ({ url: `${server.url}/99` })],
     ['of the connection', () => ({ url: server.url, connection: { db: 99 } })],
     [
-      'with commands that ioredis would keep and send later',
+      'with commands in the offline queue of ioredis',
       () => ({
         url: `${server.url}/99`,
         connection: { enableOfflineQueue: true, maxRetriesPerRequest: null },
@@ -62,7 +62,7 @@ describe('A database that the server has not got', () => {
     30_000,
   );
 
-  it('stops the start of an application, with what is to be done', async () => {
+  it('stops the start of an application with a remedy', async () => {
     @Module({
       imports: [IdempotencyModule.forRoot({ store: redisStore({ url: `${server.url}/99` }) })],
     })
@@ -76,7 +76,7 @@ describe('A database that the server has not got', () => {
     expect(log.own).toEqual([]);
   });
 
-  it.each(['abc', '-1'])('and that is none, %j, is refused', async (db) => {
+  it.each(['abc', '-1'])('that is not a number, %j, is rejected', async (db) => {
     await expect(ownStore(`${server.url}/${db}`).open()).rejects.toMatchObject({
       code: 'idempotency_options_invalid',
     });
@@ -94,7 +94,7 @@ describe('A database that the server has not got', () => {
     expect(await keyspace()).toEqual({});
   });
 
-  it('nor one that the user may not select', async () => {
+  it('that the user may not select stops the start', async () => {
     await admin.call('ACL', 'SETUSER', 'limited', 'on', '>pw', '~*', '&*', '+@all', '-select');
     const url = `redis://limited:pw@127.0.0.1:${server.port}/2`;
     await expect(ownStore(url).open()).rejects.toThrow(/Database 2 cannot be selected: NOPERM/);
@@ -109,7 +109,7 @@ describe('A database that the server has not got', () => {
       databases: {},
     },
   ])(
-    'is not left for another by a client of the application whose user has $denied',
+    'is not replaced by another for a client whose user has $denied',
     async ({ denied, reply, databases }) => {
       await admin.call('ACL', 'SETUSER', 'bound', 'reset', 'on', '>pw', '~*', '&*', '+@all');
       await admin.call('ACL', 'SETUSER', 'bound', ...denied);
@@ -125,7 +125,7 @@ describe('A database that the server has not got', () => {
 });
 
 describe('A database that the server has', () => {
-  it('is the only one that is written to, by every connection', async () => {
+  it('is the only one that the connections write to', async () => {
     const replica = await startRedis({ args: ['--replicaof', '127.0.0.1', String(server.port)] });
     closeAfterTest(replica);
     await admin.flushall();
@@ -147,7 +147,7 @@ describe('A database that the server has', () => {
     await admin.flushall();
   }, 30_000);
 
-  it('and that is gone after a restart, is not replaced by another; back again, it is used', async () => {
+  it('is not replaced by another when a restart removes it, and is used again later', async () => {
     const restartable = closeAfterTest(await RedisNode.down());
     const watcher = userClient(restartable.url);
     await restartable.start('--databases', '4');
@@ -157,7 +157,7 @@ describe('A database that the server has', () => {
 
     await restartable.kill();
     await restartable.start('--databases', '2');
-    // Until it is there again, begins fail for want of a connection.
+    // Until it exists again, begins fail without a connection.
     await until(async () => (await begin(500).then(String, String)).includes('Database 3'));
     for (let round = 0; round < 20; round += 1) {
       await expect(begin(500)).rejects.toThrow();
@@ -171,8 +171,8 @@ describe('A database that the server has', () => {
   }, 30_000);
 });
 
-describe('What the connection has to say', () => {
-  it('of a server that is no Redis is what it is, and stops the start', async () => {
+describe('A connection warning', () => {
+  it('of a server that is not Redis says so and stops the start', async () => {
     const web = createServer((_, response) => response.end('hello'));
     web.listen(0, '127.0.0.1');
     await once(web, 'listening');
@@ -185,7 +185,7 @@ describe('What the connection has to say', () => {
     );
   });
 
-  it("goes to Nest's log and nowhere else, once for each outage", async () => {
+  it("is written only to Nest's log, once for each outage", async () => {
     const restartable = closeAfterTest(await RedisNode.down());
     await restartable.start();
     const elsewhere = [
@@ -219,7 +219,7 @@ describe('What the connection has to say', () => {
     }
   });
 
-  it('of a server that is away at the start is one line', async () => {
+  it('of a server that is down at the start is one line', async () => {
     const store = redisStore({ url: `redis://127.0.0.1:${await freePort()}` });
     const warn = jest.spyOn(process, 'emitWarning').mockReturnValue(undefined);
     const log = new LoggedLines();

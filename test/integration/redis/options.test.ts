@@ -12,15 +12,15 @@ function messageOf(options: object): string {
     expect(error).toBeInstanceOf(IdempotencyOptionsError);
     return (error as Error).message;
   }
-  throw new Error('redisStore took it');
+  throw new Error('redisStore accepted the options');
 }
 
-describe('redisStore refuses', () => {
-  it('no connection at all', () => {
+describe('redisStore rejects', () => {
+  it('options without a connection', () => {
     expect(messageOf({})).toMatch(/client, url, connection/);
   });
 
-  it('an option that it does not have', () => {
+  it('an unknown option', () => {
     expect(messageOf({ url, keyprefix: 'x' })).toMatch(/"keyprefix".*keyPrefix/);
   });
 
@@ -34,12 +34,12 @@ describe('redisStore refuses', () => {
     expect(messageOf({ url: bad })).toMatch(/url must begin with redis:\/\/ or rediss:\/\//);
   });
 
-  it('a URL without telling its password', () => {
+  it('a URL without showing its password', () => {
     expect(messageOf({ url: 'user:secret@host' })).not.toContain('secret');
     expect(messageOf({ url: 'http://user:secret@host' })).not.toContain('secret');
   });
 
-  it.each(['url', 'connection', 'onConnectionError'])('%s beside a client', (name) => {
+  it.each(['url', 'connection', 'onConnectionError'])('%s together with a client', (name) => {
     const client = userClient(url, { lazyConnect: true });
     expect(messageOf({ client, [name]: name })).toContain(name);
   });
@@ -50,7 +50,7 @@ describe('redisStore refuses', () => {
     );
   });
 
-  it('a connection that is no object, and a listener that is no function', () => {
+  it('a connection that is not an object, and a listener that is not a function', () => {
     expect(messageOf({ connection: 'x' })).toMatch(/connection must be an object/);
     expect(messageOf({ url, onConnectionError: true })).toMatch(
       /must be a function, but it is a boolean/,
@@ -58,7 +58,7 @@ describe('redisStore refuses', () => {
   });
 });
 
-describe('redisStore takes', () => {
+describe('redisStore accepts', () => {
   it.each([
     { url },
     { url: 'rediss://user:pw@127.0.0.1:1/2' },

@@ -22,7 +22,7 @@ let client: Redis;
 let store: RedisIdempotencyStore;
 let lease: Lease;
 
-/** A running attempt on a server that has just run out of memory. */
+/** A running attempt on a server that ran out of memory. */
 beforeEach(async () => {
   client = userClient(server.url);
   store = new RedisIdempotencyStore({ client });
@@ -38,14 +38,14 @@ async function useUpMemory(): Promise<void> {
 }
 
 describe('Without memory', () => {
-  it('begin is refused and nothing changes', async () => {
+  it('begin is rejected and nothing changes', async () => {
     await useUpMemory();
     const size = await client.dbsize();
     await expect(store.begin(beginCommand())).rejects.toThrow(StoreUnavailableError);
     expect(await client.dbsize()).toBe(size);
   });
 
-  it('begin on a released record is refused and the tombstone stays', async () => {
+  it('begin on a released record is rejected and the tombstone stays', async () => {
     await store.release(lease, releaseCommand());
     const key = `idem:1:${lease.recordKey}`;
     const tombstone = [await client.get(key), await client.pexpiretime(key)];
@@ -56,7 +56,7 @@ describe('Without memory', () => {
     expect([await client.get(key), await client.pexpiretime(key)]).toEqual(tombstone);
   });
 
-  it('a refusal is answered at once, not after the time budget', async () => {
+  it('a rejection returns at once, not after the timeout', async () => {
     await useUpMemory();
     await inStandingTime(() =>
       expect(store.begin(beginCommand({ timeoutMs: 5_000 }))).rejects.toThrow('maxmemory'),
@@ -75,14 +75,14 @@ describe('Without memory', () => {
     expect(await store.release(lease, releaseCommand())).toEqual({ kind: 'ok' });
   });
 
-  it('a duplicate still gets its replay', async () => {
+  it('a duplicate still gets the replay', async () => {
     await store.complete(lease, completeCommand());
     await useUpMemory();
     const replay = await store.begin(beginCommand({ recordKey: lease.recordKey }));
     expect(replay.kind).toBe('completed');
   });
 
-  it('an outcome whose record is gone is restored', async () => {
+  it('an outcome whose record is missing is restored', async () => {
     await useUpMemory();
     const gone = { recordKey: newRecordKey(), token: newToken(), fence: 0 };
     const command = completeCommand({ whenGone: 'restore' });
@@ -98,8 +98,8 @@ describe('Without memory', () => {
   });
 });
 
-describe('complete said already', () => {
-  it('after a write, so that WAIT has something to wait for, with the same expiry', async () => {
+describe('complete returned already', () => {
+  it('after a write with the same expiry, so that WAIT has something to wait for', async () => {
     await store.complete(lease, completeCommand());
     const expiry = await client.pexpiretime(`idem:1:${lease.recordKey}`);
     const dirty = await changesSinceSave();

@@ -21,7 +21,7 @@ import { RedisNode } from '../../support/redis-node.js';
 const server = useServer(startRedis);
 const observer = useRedisClient(server);
 
-/** A store over a client of the application. */
+/** A store on a client of the application. */
 function storeOver(client: Redis, push?: boolean): RedisIdempotencyStore {
   const store = new RedisIdempotencyStore({ client, push });
   closeAfterTest({ stop: () => store.close() });
@@ -41,7 +41,7 @@ describe.each([
   ['a client with a key prefix', () => storeOver(userClient(server.url, { keyPrefix: 'shop:' }))],
 ])('A store with %s', (_, open) => {
   it.each(['completed', 'released'] as const)(
-    'tells that a watched record was %s, and of no other record',
+    'notifies that a watched record was %s, and of no other record',
     async (how) => {
       const [worker, other] = [open(), open()];
       const [watched, neighbour] = [await acquire(worker), await acquire(worker)];
@@ -57,7 +57,7 @@ describe.each([
 });
 
 describe('A store', () => {
-  it('publishes nothing for operations that nobody waits for', async () => {
+  it('publishes nothing for operations without waiting duplicates', async () => {
     const store = ownStore(server.url);
     await observer.config('RESETSTAT');
     await end.completed(store, await acquire(store));
@@ -67,7 +67,7 @@ describe('A store', () => {
     expect(/cmdstat_publish:calls=(\d+)/.exec(statistics)?.[1]).toBe('1');
   });
 
-  it('opens one connection and one subscription, however many watch', async () => {
+  it('opens one connection and one subscription for all watches', async () => {
     const store = ownStore(server.url);
     const lease = await acquire(store);
     await observer.config('RESETSTAT');
@@ -85,14 +85,14 @@ describe('A store', () => {
     await until(async () => (await openChannels()) === 0);
   });
 
-  it('closes the connection that it listened on', async () => {
+  it('closes its listening connection', async () => {
     const store = storeOver(userClient(server.url));
     await watch(store, { recordKey: newRecordKey() });
     await store.close();
     await until(async () => !String(await observer.client('LIST')).includes('cmd=subscribe'));
   });
 
-  it('listens to nothing from its close to its next opening', async () => {
+  it('does not listen between its close and its next open', async () => {
     const [own, borrowing] = [ownStore(server.url), storeOver(userClient(server.url))];
     for (const store of [own, borrowing]) {
       await store.open();
@@ -107,7 +107,7 @@ describe('A store', () => {
     }
   });
 
-  it('neither listens nor publishes with push: false', async () => {
+  it('does not listen or publish with push: false', async () => {
     const store = ownStore(server.url, { push: false });
     await observer.config('RESETSTAT');
     const lease = await acquire(store);
@@ -116,7 +116,7 @@ describe('A store', () => {
     expect(await observer.info('commandstats')).not.toMatch(/cmdstat_(publish|subscribe)/);
   });
 
-  it('completes all the same where it may not publish, and cannot be watched where it may not listen', async () => {
+  it('completes without permission to publish, and returns no watch without permission to listen', async () => {
     await observer.call('ACL', 'SETUSER', 'mute', 'on', '>pass', '~*', '+@all', 'resetchannels');
     const store = storeOver(userClient(server.url, { username: 'mute', password: 'pass' }));
     const lease = await acquire(store);
@@ -130,7 +130,7 @@ describe('A store', () => {
   it.each([
     ['is down', () => RedisNode.down()],
     ['is silent', () => startSilentServer()],
-  ])('cannot be watched while its server %s, and says so in time', async (_, start) => {
+  ])('returns no watch within the timeout while its server %s', async (_, start) => {
     const store = ownStore(closeAfterTest(await start()).url);
     const stop = await store.watch(newRecordKey(), () => undefined, { timeoutMs: 200 });
     expect(stop).toBeUndefined();

@@ -33,7 +33,7 @@ async function acquire(changes = {}) {
 }
 
 describe('A record in Redis', () => {
-  it('is one key that redis-cli shows as one line of text while it is in progress', async () => {
+  it('is one key with one line of text while it is in progress', async () => {
     const { begin, reply, key } = await acquire({ origin: 'orders.create' });
     const { fence, now } = reply;
     const expiresAt = now + begin.recordRetentionMs;
@@ -84,16 +84,16 @@ describe('A record in Redis', () => {
 describe('An outcome', () => {
   const everyByte = Buffer.from(Array.from({ length: 256 }, (_, code) => code));
 
-  // Further ones are cases of the store kit (outcome-bytes).
+  // The conformance kit has further ones (outcome-bytes).
   it.each([
     ['every ASCII character', everyByte.subarray(0, 128)],
-    ['one byte that is no ASCII', Buffer.of(0x41, 0x80)],
+    ['one non-ASCII byte', Buffer.of(0x41, 0x80)],
     ['every byte', everyByte],
-    ['UTF-8 with a mark at its beginning', Buffer.from('\uFEFF{"name":"Zoë 𝒩"}')],
-    ['UTF-8 that is cut in a character', Buffer.from('{"name":"Zoë').subarray(0, -1)],
+    ['UTF-8 with a byte order mark', Buffer.from('\uFEFF{"name":"Zoë 𝒩"}')],
+    ['UTF-8 that is cut within a character', Buffer.from('{"name":"Zoë').subarray(0, -1)],
     ['text of 1,024 bytes', Buffer.alloc(1_024, 'text')],
     ['text of 1,025 bytes', Buffer.alloc(1_025, 'text')],
-  ])('of %s stands in Redis byte for byte, and is replayed so', async (_, body) => {
+  ])('of %s is stored and replayed byte for byte', async (_, body) => {
     const { begin, lease, key } = await acquire();
     const outcome = { header: 'header', body: new Uint8Array(body) };
     await store.complete(lease, completeCommand({ outcome }));
@@ -103,7 +103,7 @@ describe('An outcome', () => {
     expect(replay).toMatchObject({ kind: 'completed', outcome: { body } });
   });
 
-  it('with a header of two lines is refused before it tears a record apart', async () => {
+  it('with a header of two lines is rejected before it corrupts a record', async () => {
     const { lease, key } = await acquire();
     const outcome = { header: 'a\nb', body: Buffer.alloc(0) };
     await expect(store.complete(lease, completeCommand({ outcome }))).rejects.toThrow(
@@ -114,7 +114,7 @@ describe('An outcome', () => {
 });
 
 describe('An origin', () => {
-  it.each(['two words', 'line\nfeed', '', '-'])('of %j is refused', async (origin) => {
+  it.each(['two words', 'line\nfeed', '', '-'])('of %j is rejected', async (origin) => {
     await expect(store.begin(beginCommand({ origin }))).rejects.toThrow(ValueNotStorableError);
   });
 });
@@ -136,8 +136,8 @@ describe('After the warm-up', () => {
         ([, name, count]) => [name, Number(count)],
       ),
     );
-    // What the scripts call themselves: TIME and the record's first bytes in each of the five, GET where there was no
-    // record, SET once in begin, PEXPIREAT and SET in extend and complete.
+    // Calls by the scripts: TIME and the record's first bytes in each of the five, GET without a record, SET once in
+    // begin, PEXPIREAT and SET in extend and complete.
     expect(calls).toEqual({
       evalsha: 5,
       time: 5,
@@ -148,7 +148,7 @@ describe('After the warm-up', () => {
     });
   });
 
-  it('a large outcome is read for those alone who get it', async () => {
+  it('a large outcome is read only for a reply that contains it', async () => {
     const { begin, lease } = await acquire();
     const outcome = { header: '{}', body: Buffer.alloc(2 ** 20) };
     await store.complete(lease, completeCommand({ outcome }));
@@ -185,7 +185,7 @@ describe('After the warm-up', () => {
     expect(await stats(() => store.begin(begin))).toEqual(['completed', whole]);
   });
 
-  it('an origin that is longer than what is read first comes with its record', async () => {
+  it('an origin longer than the first read is returned with its record', async () => {
     const begin = beginCommand({ origin: 'o'.repeat(3_000) });
     expect(await store.begin(begin)).toMatchObject({ kind: 'acquired' });
     const lease = leaseOf(begin, 0);

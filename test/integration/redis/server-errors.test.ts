@@ -29,7 +29,7 @@ async function setUp(...args: string[]) {
   return { server, client, store: new RedisIdempotencyStore({ client }) };
 }
 
-describe('While the server does not execute', () => {
+describe('While the server does not execute commands', () => {
   const noMaster = ['REPLICAOF', '127.0.0.1', '1'];
   const states = [
     {
@@ -51,7 +51,7 @@ describe('While the server does not execute', () => {
     },
   ];
 
-  describe.each(states)('and says $code', ({ code, args = [], ailing, healing }) => {
+  describe.each(states)('and returns $code', ({ code, args = [], ailing, healing }) => {
     async function setUpAiling() {
       const { store, client } = await setUp(...args);
       for (const [command, ...rest] of ailing) await client.call(command!, ...rest);
@@ -65,7 +65,7 @@ describe('While the server does not execute', () => {
       await expect(attempt).rejects.toThrow(code);
     });
 
-    it('a begin is sent again until the server does', async () => {
+    it('a begin is sent again until it is executed', async () => {
       const { store, client } = await setUpAiling();
       const attempt = store.begin(beginCommand({ timeoutMs: 10_000 }));
       await until(async () => (await client.info('errorstats')).includes(code));
@@ -74,7 +74,7 @@ describe('While the server does not execute', () => {
     });
   });
 
-  it('and says BUSY, a begin is sent again until the long script is over', async () => {
+  it('and returns BUSY, a begin is sent again until the long script is over', async () => {
     const { server, store } = await setUp('--busy-reply-threshold', '20');
     const other = userClient(server.url);
     await other.ping();
@@ -87,7 +87,7 @@ describe('While the server does not execute', () => {
     expect(await longScript).toBe(1);
   });
 
-  it('and says that the script was killed, a begin is sent again', async () => {
+  it('and reports that the script was killed, a begin is sent again', async () => {
     const { server } = await setUp('--busy-reply-threshold', '20');
     const [client, other] = [userClient(server.url), userClient(server.url)];
     const shipped = loadScripts();
@@ -108,7 +108,7 @@ describe('While the server does not execute', () => {
     expect((await attempt).kind).toBe('acquired');
   });
 
-  it('and says LOADING, a begin is sent again until the data is there', async () => {
+  it('and returns LOADING, a begin is sent again until the data is loaded', async () => {
     const server = closeAfterTest(await RedisNode.down());
     await server.start('--rdbcompression', 'no');
     const writer = userClient(server.url);
@@ -131,7 +131,7 @@ describe('While the server does not execute', () => {
     await starting;
   });
 
-  // What a single server cannot be brought to say, said by one that speaks the protocol and nothing else.
+  // Errors that a single real server does not produce, from a scripted server.
   const acquired = `*6\r\n${NONCE}\r\n$8\r\nacquired\r\n$1\r\n7\r\n:1\r\n:1\r\n:0`;
   it.each([
     '-TRYAGAIN Multiple keys request during rehashing of slot',
@@ -139,7 +139,7 @@ describe('While the server does not execute', () => {
     '-UNKILLABLE Sorry the script already executed write commands',
     '-ERR max number of clients reached',
     "-ERR Error running script (call to f_abc): @user_script:5: @user_script: 5: -READONLY You can't write against a read only replica. ",
-  ])('and says %s, a begin is sent again', async (error) => {
+  ])('and returns %s, a begin is sent again', async (error) => {
     const server = closeAfterTest(await startScriptedServer([error, error, acquired]));
     const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
     const command = beginCommand({ timeoutMs: 2_000 });
@@ -149,7 +149,7 @@ describe('While the server does not execute', () => {
   it.each([
     "-ERR Error running script (call to f_abc): @user_script:5: @user_script: 5: -OOM command not allowed when used memory > 'maxmemory'.",
     '-MISCONF Redis is configured to save RDB snapshots, but it is currently not able to persist on disk.',
-  ])('and says %s, a begin is unavailable at once', async (error) => {
+  ])('and returns %s, a begin is unavailable at once', async (error) => {
     const server = closeAfterTest(await startScriptedServer([error, acquired]));
     const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
     await expect(store.begin(beginCommand())).rejects.toThrow(StoreUnavailableError);
@@ -162,7 +162,7 @@ describe('While the server does not execute', () => {
     '-ERR Connection refused',
     '-ERR server error',
     '-upstream protocol error',
-  ])('and says what nobody knows (%s), the outcome is unknown', async (error) => {
+  ])('and returns an unknown error (%s), the outcome is unknown', async (error) => {
     const odd = Array.from({ length: 100 }, () => error);
     const server = closeAfterTest(await startScriptedServer(odd));
     const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
@@ -172,7 +172,7 @@ describe('While the server does not execute', () => {
   });
 });
 
-describe('A server that can never execute what it is sent', () => {
+describe('A server that can never execute the commands', () => {
   it.each([
     "-ERR unknown command 'EVALSHA', with args beginning with: ",
     "-ERR wrong number of arguments for 'evalsha' command",
@@ -180,7 +180,7 @@ describe('A server that can never execute what it is sent', () => {
     '-ERR DB index is out of range',
     "-ERR The user executing the script can't run this command or subcommand script",
     '-ERR user_script:5: Script attempted to access nonexistent global variable',
-  ])('says %s, and that is a configuration error', async (error) => {
+  ])('returns %s, which is a configuration error', async (error) => {
     const server = closeAfterTest(await startScriptedServer([error]));
     const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
     await expect(store.begin(beginCommand())).rejects.toThrow(StoreConfigurationError);
@@ -188,7 +188,7 @@ describe('A server that can never execute what it is sent', () => {
 });
 
 describe('When the connection leads to a replica', () => {
-  it('the own connection reconnects, and finds the primary that it became', async () => {
+  it('the store reconnects its own connection to the new primary', async () => {
     const primary = closeAfterTest(await startRedis());
     const replica = closeAfterTest(
       await startRedis({ args: ['--replicaof', '127.0.0.1', String(primary.port)] }),
@@ -205,7 +205,7 @@ describe('When the connection leads to a replica', () => {
   });
 });
 
-describe('A set-up that cannot work stops with a configuration error', () => {
+describe('A configuration that cannot work fails with a configuration error', () => {
   it('when the key holds another type', async () => {
     const { client, store } = await setUp();
     const command = beginCommand();
@@ -220,7 +220,7 @@ describe('A set-up that cannot work stops with a configuration error', () => {
     ['that is empty', ''],
     ['that was cut off', '1 p 1700000000000000 1700'],
     ['of an unknown state', '1 x 5 99999999999999 1 0 t f\n'],
-  ])('when the key holds a value %s, which stays as it is', async (_what, value) => {
+  ])('when the key holds a value %s, which stays unchanged', async (_what, value) => {
     const { client, store } = await setUp();
     const command = beginCommand();
     const key = `idem:1:${command.recordKey}`;
@@ -256,7 +256,7 @@ describe('A set-up that cannot work stops with a configuration error', () => {
     expect((await rightOne.begin(beginCommand())).kind).toBe('acquired');
   });
 
-  it('when the user may not do what the scripts do', async () => {
+  it('when the user may not run the commands of the scripts', async () => {
     const { server, client } = await setUp();
     await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~idem:*', '+@all', '-set');
     const store = ownStore(server.url.replace('redis://', 'redis://app:pw@'));
@@ -270,7 +270,7 @@ describe('A set-up that cannot work stops with a configuration error', () => {
     await expect(store.begin(beginCommand())).rejects.toThrow(/NOPERM.*EVALSHA, EVAL, TIME/);
   });
 
-  it('but a user with just the commands named works', async () => {
+  it('but a user with only the named commands works', async () => {
     const { server, client } = await setUp();
     const commands = [
       '+evalsha',
@@ -314,7 +314,7 @@ describe('The text of an error', () => {
     '-ERR unknown command `EVALSHA`, with args beginning with: `sha`, `1`, `private key`, `private body`, ',
     '-PROXYERROR upstream went away',
     "-OOM command not allowed when used memory > 'maxmemory'.",
-  ])('never holds what was sent, also where the server says %s', async (reply) => {
+  ])('never contains the sent values, even when the server returns %s', async (reply) => {
     const server = closeAfterTest(await startScriptedServer(Array(100).fill(reply)));
     const store = new RedisIdempotencyStore({ client: userClient(server.url, { protocol: 2 }) });
     const command = beginCommand();
@@ -338,7 +338,7 @@ describe('Scripts that the server has forgotten', () => {
     expect(await store.complete(lease, completeCommand())).toEqual({ kind: 'ok' });
   });
 
-  it('do not matter, even if they are flushed all the time', async () => {
+  it('have no effect, even if they are flushed repeatedly', async () => {
     const { server, client } = await setUp();
     const store = ownStore(server.url);
     const attempts = Array.from({ length: 300 }, async () => {

@@ -43,7 +43,7 @@ interface Reached {
   readonly store: RedisIdempotencyStore;
 }
 
-/** @param change - made of the client before the store gets it. */
+/** @param change - applied to the client before the store gets it. */
 type Reach = (
   change: <Client extends Redis | Cluster>(client: Client) => Client,
 ) => Promise<Reached>;
@@ -86,7 +86,7 @@ const clients: [string, Reach][] = [
   ['of the user', singleWith({ enableAutoPipelining: false })],
   [
     'of the user, with auto-pipelining',
-    // ioredis hands out nothing of a pipeline before it has all of it: one reply less, and it would wait for ever.
+    // ioredis returns a pipeline only when it is complete: with one reply less, it would wait for ever.
     singleWith({ enableAutoPipelining: true, socketTimeout: 1_000 }),
   ],
   ['of the user, by Sentinel', throughSentinel],
@@ -107,19 +107,19 @@ const replicated: [string, Reach] = [
   singleWith({ enableAutoPipelining: false }, { waitReplicas: WAIT_REPLICAS }),
 ];
 
-/** Each with one crowd; `npm run test:all` has the other pairing. */
+/** Each shift with one kind of crowd; `npm run test:all` runs the other pairs. */
 const shifted = SHIFTS.map((shift, i) => [shift, CROWDS[isTestAll ? 1 - i : i]!] as const);
 
 describe.each([own, ...clients, replicated])('A store with a connection %s', (_, reach) => {
   it.each(shifted)(
-    'on which a relay begins to %s hands out nothing of another request: %s',
+    'on which a relay begins to %s returns no reply of another request: %s',
     async (shift, crowd) => {
       const { store, proxies } = await reach((client) => client);
       closeAfterTest({ stop: () => store.close() });
       const { foreign, codes, told } = await underShiftedReplies({ store, proxies, shift, crowd });
       expect(foreign).toEqual([]);
       expect(codes).toContain('idempotency_store_reply_mismatched');
-      // Once for each connection, however many replies came with the first one.
+      // Once for each connection, however many replies arrived with the first one.
       expect(told).toBeGreaterThan(0);
       expect(told).toBeLessThanOrEqual(proxies.length);
       await untilInStep(store);
@@ -139,7 +139,7 @@ describe('On a server without the scripts', () => {
     return { proxy, client, store, told: () => told };
   };
 
-  it('a connection is replaced where each reply is an error, and goes to the command before', async () => {
+  it('a connection is replaced when each reply is an error and goes to the previous command', async () => {
     const { proxy, client, store, told } = await withoutScripts();
     const { hit } = proxy.aim('PING', 'skip the reply');
     const ping = client.ping();
@@ -153,7 +153,7 @@ describe('On a server without the scripts', () => {
     expect(proxy.connections).toBe(2);
   });
 
-  it('a connection is replaced where only commands of the application get the wrong replies', async () => {
+  it('a connection is replaced when only commands of the application get wrong replies', async () => {
     const { proxy, client, store, told } = await withoutScripts();
     const skipped = proxy.aim('PING', 'skip the reply');
     const probe = proxy.aim('EVAL', { replyDelayMs: 0 });
@@ -164,7 +164,7 @@ describe('On a server without the scripts', () => {
     const unknown = client.call('UNKNOWN');
     await expect(first).rejects.toMatchObject({ code: 'idempotency_store_misconfigured' });
     await probe.hit;
-    // The reply to the probe; the probe gets that of the second PING.
+    // It gets the reply to the probe; the probe gets that of the second PING.
     expect(await unknown).toEqual([expect.any(String)]);
     await Promise.allSettled([client.ping()]);
     await untilInStep(store);
@@ -172,10 +172,10 @@ describe('On a server without the scripts', () => {
     expect(proxy.connections).toBe(2);
   });
 
-  it('a connection stays where the replies come late, and in step', async () => {
+  it('a connection stays when the replies are late but in step', async () => {
     const { proxy, store, told } = await withoutScripts();
     const probe = proxy.aim('EVAL', { replyDelayMs: 0 });
-    // Of the script by its text, after the error reply to its SHA-1.
+    // The second begin sends the script's text, after the error reply to its SHA-1.
     proxy.aim('begin', { replyDelayMs: 1_500 }, { nth: 2 });
     const { kind } = await store.begin(beginCommand({ timeoutMs: 10_000 }));
     expect(kind).toBe('acquired');
@@ -190,7 +190,7 @@ describe('An error reply', () => {
   const oom = "-OOM command not allowed when used memory > 'maxmemory'.";
   const acquired = `*6\r\n${NONCE}\r\n$8\r\nacquired\r\n$1\r\n7\r\n:1\r\n:1\r\n:0`;
 
-  /** The codes of three begins that are under way together. */
+  /** The codes of three concurrent begins. */
   async function codesOf(...replies: (string | undefined)[]): Promise<unknown[]> {
     const server = closeAfterTest(await startScriptedServer(replies));
     const client = userClient(server.url, {
@@ -207,7 +207,7 @@ describe('An error reply', () => {
     );
   }
 
-  it('says that nothing was executed where the replies go on in step', async () => {
+  it('means that nothing was executed when the replies stay in step', async () => {
     expect(await codesOf(oom, acquired, acquired)).toEqual([
       'idempotency_store_unavailable',
       'acquired',
@@ -216,23 +216,23 @@ describe('An error reply', () => {
     expect(await codesOf(oom, oom, oom)).toEqual(Array(3).fill('idempotency_store_unavailable'));
   });
 
-  it('says nothing where they turn out to be out of step: the first command may have been executed', async () => {
+  it('leaves the outcome unknown when the replies are out of step: the command may have been executed', async () => {
     const [first, second] = await codesOf(undefined, oom, acquired);
     expect(first).toBe('idempotency_store_outcome_unknown');
     expect(second).toBe('idempotency_store_reply_mismatched');
   });
 
-  it('says nothing where a reply is still owed when the time is over', async () => {
+  it('leaves the outcome unknown when a reply is still pending at the timeout', async () => {
     const [first] = await codesOf(undefined, oom, undefined);
     expect(first).toBe('idempotency_store_outcome_unknown');
   });
 });
 
-// As often as there are clients: a test of the test.
+// Verifies the test with each client.
 if (isTestAll) {
   describe('The test of shifted replies', () => {
-    describe.each(clients)('objects to a client %s', (_, reach) => {
-      it.each(CROWDS)('that believes whatever comes: %s', async (crowd) => {
+    describe.each(clients)('detects a client %s', (_, reach) => {
+      it.each(CROWDS)('that accepts any reply: %s', async (crowd) => {
         const { store, proxies } = await reach(believing);
         const seen = await underShiftedReplies({
           store,

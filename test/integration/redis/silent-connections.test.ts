@@ -26,9 +26,9 @@ async function startRelay(join: Join): Promise<TcpRelay> {
   return relay;
 }
 
-describe('A connection that is silent', () => {
+describe('A stalled connection', () => {
   it.each([{}, { maxRetriesPerRequest: null }, { commandTimeout: 50 }])(
-    'is replaced as often as it takes, also while others go on sending: %j',
+    'is replaced as often as necessary, also while other commands are sent: %j',
     async (settings) => {
       const proxy = await startProxy();
       const store = ownStore(proxy.url, { connection: { ...connection, ...settings } });
@@ -50,7 +50,7 @@ describe('A connection that is silent', () => {
     },
   );
 
-  it('is one after a part of a reply, too', async () => {
+  it('is also one that stops within a reply', async () => {
     let isCut = false;
     const relay = await startRelay(({ client, server: upstream }, number) => {
       client.pipe(upstream);
@@ -67,8 +67,8 @@ describe('A connection that is silent', () => {
   });
 });
 
-describe('A connection that is well', () => {
-  it('stays when the process stood still for longer, what it had to send included', async () => {
+describe('A healthy connection', () => {
+  it('stays when the process was blocked for longer than the limit, with unsent commands', async () => {
     const proxy = await startProxy();
     const store = ownStore(proxy.url, { connection });
     await store.begin(beginCommand());
@@ -78,8 +78,8 @@ describe('A connection that is well', () => {
     expect(proxy.connections).toBe(1);
   });
 
-  it('stays as long as an upload goes on, however long that takes', async () => {
-    // Several times what the kernel may hold: what is there already, nobody sees move.
+  it('stays while an upload makes progress, however long it takes', async () => {
+    // Several times the kernel's buffers: progress of data in them is not visible.
     const body = Buffer.alloc(40_000_000, 'a');
     const stepBytes = 7_000_000;
     let taken = 0;
@@ -111,13 +111,13 @@ describe('A connection that is well', () => {
       }
       mayTake = Infinity;
       last!.resume();
-      // The relay has taken all before the server has: no time passes until it answers.
+      // The relay has read everything before the server has: no time passes until the reply.
       expect((await completed).kind).toBe('ok');
     });
     expect(relay.connections).toBe(1);
   });
 
-  it('stays when there is nothing to say', async () => {
+  it('stays when it is idle', async () => {
     const proxy = await startProxy();
     await inStandingTime(async ({ pass, flow }) => {
       const store = ownStore(proxy.url, { connection });

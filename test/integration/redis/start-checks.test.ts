@@ -9,7 +9,7 @@ import { startInfoServer } from './support/canned-server.js';
 import { closeAfterTest, ownStore, userClient } from './support/fixture.js';
 import { useServer } from '../../support/use-server.js';
 
-/** How long the start may be held up. */
+/** The longest allowed delay of the start. */
 const START_CHECK_MS = 2_000;
 
 const server = useServer(startRedis);
@@ -25,13 +25,13 @@ async function warningsOf(store: RedisIdempotencyStore) {
 }
 
 describe('At the start', () => {
-  it('nothing is said about a server that neither evicts nor forgets', async () => {
+  it('a durable server without eviction causes no warning', async () => {
     expect(await ownStore(server.url).open()).toEqual([]);
     expect(await new RedisIdempotencyStore({ client }).open()).toEqual([]);
   });
 
   it.each(['volatile-lru', 'allkeys-random', 'volatile-ttl'])(
-    'the eviction policy %s is warned of, by name and with the remedy',
+    'the eviction policy %s causes a warning with its name and the remedy',
     async (policy) => {
       await client.config('SET', 'maxmemory-policy', policy);
       const [warning] = await ownStore(server.url).open();
@@ -41,12 +41,12 @@ describe('At the start', () => {
     },
   );
 
-  it('missing durability is warned of', async () => {
+  it('missing durability causes a warning', async () => {
     await client.config('SET', 'appendonly', 'no');
     expect(await warningsOf(ownStore(server.url))).toEqual(['redis_not_durable']);
   });
 
-  it('a replica is warned of', async () => {
+  it('a replica causes a warning', async () => {
     await client.replicaof('127.0.0.1', '1');
     try {
       expect(await warningsOf(ownStore(server.url))).toEqual(['redis_is_replica']);
@@ -55,7 +55,7 @@ describe('At the start', () => {
     }
   });
 
-  it('a server that is not there is warned of, and does not stop the start', async () => {
+  it('an unreachable server causes a warning, and does not stop the start', async () => {
     const url = `redis://127.0.0.1:${await freePort()}`;
     await inStandingTime(async ({ pass }) => {
       const codes = warningsOf(ownStore(url));
@@ -64,14 +64,14 @@ describe('At the start', () => {
     });
   });
 
-  it('a reply that is another command’s is told as what it is', async () => {
+  it('a reply of another command is reported as such', async () => {
     client.info = () => Promise.resolve(7 as never);
     const [warning] = await new RedisIdempotencyStore({ client }).open();
     expect(warning).toMatchObject({ code: 'redis_not_checked' });
     expect(warning!.message).toMatch(/^Redis gave the reply of another command/);
   });
 
-  it('a server that refuses INFO is tolerated', async () => {
+  it('a server that rejects INFO is tolerated', async () => {
     await client.call('ACL', 'SETUSER', 'app', 'on', '>pw', '~*', '+@all', '-info');
     const managed = userClient(server.url, {
       username: 'app',
@@ -83,14 +83,14 @@ describe('At the start', () => {
     ]);
   });
 
-  it.each(['6.0.16', '5.0.7'])('Redis %s is too old, and stops it', async (version) => {
+  it.each(['6.0.16', '5.0.7'])('Redis %s is too old and stops the start', async (version) => {
     const old = closeAfterTest(await startInfoServer(`redis_version:${version}\r\n`));
     const store = new RedisIdempotencyStore({ client: userClient(old.url, { protocol: 2 }) });
     await expect(store.open()).rejects.toThrow(StoreConfigurationError);
     await expect(store.open()).rejects.toThrow(version);
   });
 
-  it.each(['6.2.0', '7.2.4', '8.0.1', '10.0.0'])('Redis %s will do', async (version) => {
+  it.each(['6.2.0', '7.2.4', '8.0.1', '10.0.0'])('Redis %s is supported', async (version) => {
     const fresh = closeAfterTest(await startInfoServer(`redis_version:${version}\r\n`));
     const store = new RedisIdempotencyStore({ client: userClient(fresh.url, { protocol: 2 }) });
     expect(await store.open()).toEqual([]);

@@ -34,7 +34,7 @@ const onReplica = useRedisClient(replica);
 
 beforeAll(async () => {
   await until(async () => (await onReplica.info('replication')).includes('master_link_status:up'));
-  // The primary counts on it only once it has confirmed something, which it may do a second later.
+  // The primary counts a replica only after its first confirmation, which can take a second.
   await onPrimary.set('first', 'write');
   await until(async () => (await onPrimary.wait(1, WAIT_MS)) === 1);
 }, START_HOOK_MS);
@@ -61,7 +61,7 @@ async function callsOf(command: string): Promise<number> {
 }
 
 describe('With waitReplicas', () => {
-  it('a begin and a completion are on the replica when they are answered', async () => {
+  it('a begin and a completion are on the replica when they return', async () => {
     const store = durableStore();
     const lease = await acquire(store, beginCommand());
     expect(await valueAt(onReplica, lease)).toMatch(/^1 p /);
@@ -69,7 +69,7 @@ describe('With waitReplicas', () => {
     expect(await valueAt(onReplica, lease)).toMatch(/^1 c /);
   });
 
-  it('many steps at once share a WAIT', async () => {
+  it('concurrent steps share a WAIT', async () => {
     const store = durableStore();
     await store.begin(beginCommand());
     await onPrimary.config('RESETSTAT');
@@ -80,7 +80,7 @@ describe('With waitReplicas', () => {
     expect(await callsOf('wait')).toBeLessThan(10);
   });
 
-  it('a begin that no replica confirms is unknown, and another connection could not tell', async () => {
+  it('a begin that no replica confirms has an unknown outcome', async () => {
     const store = durableStore();
     const begin = beginCommand();
     await onPrimary.set('another', 'write');
@@ -89,12 +89,12 @@ describe('With waitReplicas', () => {
     const attempt = store.begin(begin);
     await expect(attempt).rejects.toThrow(StoreOutcomeUnknownError);
     await expect(attempt).rejects.toThrow('0 of the 1 replicas');
-    // All that came before its own last command is confirmed.
+    // WAIT on another connection covers only the commands of that connection.
     expect(await onPrimary.wait(1, 10)).toBe(1);
     expect(await valueAt(onPrimary, begin)).toMatch(/^1 p /);
   });
 
-  it('a request whose begin no replica confirms is refused, and its key is free', async () => {
+  it('a request whose begin no replica confirms is rejected, and its key is free', async () => {
     const worker = new Worker(durableStore());
     const claim = newClaim();
     replica.kill('SIGSTOP');
@@ -104,7 +104,7 @@ describe('With waitReplicas', () => {
     expect(await worker.run(claim)).toMatchObject({ number: 2, isTakeover: false });
   });
 
-  it('a duplicate that waits is refused when it could begin and no replica confirms it', async () => {
+  it('a waiting duplicate is rejected when no replica confirms its begin', async () => {
     const [owner, other] = [new Worker(ownStore(primary.url)), new Worker(durableStore())];
     const claim = newClaim({ whenInProgress: 'wait', waitTimeoutMs: 60_000 });
     const attempt = await owner.run(claim);
@@ -130,7 +130,7 @@ describe('With waitReplicas', () => {
     expect(await valueAt(onReplica, claim)).toMatch(/^1 c .*paid$/s);
   });
 
-  it('what writes nothing waits for nothing', async () => {
+  it('a command that writes nothing does not wait', async () => {
     const store = durableStore();
     const [begin, later] = [beginCommand(), beginCommand()];
     const lease = await acquire(store, begin);
@@ -138,12 +138,12 @@ describe('With waitReplicas', () => {
     replica.kill('SIGSTOP');
     const replay = await store.begin({ ...beginCommand(), recordKey: begin.recordKey });
     expect(replay).toMatchObject({ kind: 'completed' });
-    // A release frees the key also while the replica is away.
+    // A release frees the key even while the replica is down.
     await expect(store.begin(later)).rejects.toThrow(StoreOutcomeUnknownError);
     expect(await store.release(leaseOf(later, 0), releaseCommand())).toEqual({ kind: 'ok' });
   });
 
-  it('a server that has forgotten the scripts is sent their text', async () => {
+  it('a server that has lost the scripts receives their text', async () => {
     const store = durableStore();
     await store.begin(beginCommand());
     await onPrimary.script('FLUSH');
@@ -159,11 +159,11 @@ describe('With waitReplicas', () => {
     attempt.catch(() => undefined);
     await until(async () => (await valueAt(onPrimary, begin)) !== null);
     await onPrimary.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-    // Sent again with its script, whose write is not confirmed either.
+    // WAIT is sent again with its script, whose write is not confirmed either.
     await expect(attempt).rejects.toThrow('0 of the 1 replicas');
   });
 
-  it('the start tells of too few replicas', async () => {
+  it('the start warns of too few replicas', async () => {
     const warnings = await durableStore(2).open();
     expect(warnings.map(({ code }) => code)).toContain('redis_too_few_replicas');
     expect((await durableStore(1).open()).map(({ code }) => code)).not.toContain(

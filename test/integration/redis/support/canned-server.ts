@@ -8,14 +8,14 @@ export interface CannedServer {
   stop(): Promise<void>;
 }
 
-/** Accepts connections and never says a word. */
+/** Accepts connections and never replies. */
 export function startSilentServer(): Promise<CannedServer> {
   return listen((socket) => socket.resume());
 }
 
 /**
- * Speaks just enough RESP2 to let a client connect, and gives each call of a script the next of `replies`, with the
- * nonce of the call for {@link NONCE}: for what a real server says only in states that cannot be brought about at will.
+ * Speaks enough RESP2 for a client to connect, and returns the next of `replies` to each script call, with the nonce of
+ * the call for {@link NONCE}. For replies that a real server gives only in states that a test cannot create.
  */
 export function startScriptedServer(
   replies: readonly (string | undefined)[],
@@ -28,15 +28,15 @@ export function startScriptedServer(
   });
 }
 
-/** Stands for the nonce in a reply. */
+/** The placeholder for the nonce in a reply. */
 export const NONCE = '<nonce>';
 
-/** Lets a client connect, and answers INFO with `info`. */
+/** Lets a client connect, and replies to INFO with `info`. */
 export function startInfoServer(info: string): Promise<CannedServer> {
   return answer(([command]) => (command === 'info' ? `$${info.length}\r\n${info}` : '+OK'));
 }
 
-/** No reply where there is none to give. */
+/** Sends nothing without a reply. */
 function answer(replyTo: (words: string[]) => string | undefined): Promise<CannedServer> {
   return listen((socket) => {
     const requests = new RespReader();

@@ -1,4 +1,4 @@
-/** Disturbs again and again for as long as `work` takes. */
+/** Calls `disturb` repeatedly until `work` settles. */
 export async function during<T>(work: Promise<T>, disturb: () => Promise<unknown>): Promise<T> {
   const end = new AbortController();
   const disturbing = (async () => {

@@ -8,23 +8,23 @@ import { until } from './until.js';
 /** How a relay gets out of step. */
 export const SHIFTS = ['skip the reply', 'repeat the reply'] as const;
 
-/** Whose replies get mixed up. */
+/** The requests whose replies are mixed up. */
 export const CROWDS = ['many keys', 'one hot key'] as const;
 
 interface Shifted {
   readonly store: RedisIdempotencyStore;
-  /** One for each server. */
+  /** One proxy for each server. */
   readonly proxies: readonly RedisProxy[];
   readonly shift: (typeof SHIFTS)[number];
   readonly crowd: (typeof CROWDS)[number];
 }
 
 export interface Seen {
-  /** What requests were told that is not theirs. */
+  /** Replies that belong to another request. */
   readonly foreign: readonly string[];
   /** The codes of the errors. */
   readonly codes: ReadonlySet<unknown>;
-  /** How often a connection was told of. */
+  /** The number of reported connections. */
   readonly told: number;
 }
 
@@ -33,8 +33,8 @@ const REQUESTS = 200;
 const OTHER = 'another content' as Fingerprint;
 
 /**
- * Repetitions of finished requests, each second one with another content, while a relay loses the order of the replies:
- * a request with its own content is to get the outcome of its own key, and one with another content a mismatch.
+ * Retries finished requests, every second one with another content, while a relay loses the order of the replies. A
+ * request with its own content must get the outcome of its key, one with another content a mismatch.
  */
 export async function underShiftedReplies({
   store,
@@ -69,12 +69,12 @@ export async function underShiftedReplies({
     }
   };
   await Promise.all(Array.from({ length: REQUESTS }, (_, i) => request(i)));
-  if (aims.every(({ hits }) => hits === 0)) throw new Error('The relay has shifted nothing.');
+  if (aims.every(({ hits }) => hits === 0)) throw new Error('The relay has not shifted any reply.');
   for (const proxy of proxies) proxy.heal();
   return { foreign, codes, told };
 }
 
-/** The store is in step again: each request gets what is its own. */
+/** Waits until the store is in step again: a request gets its own reply. */
 export async function untilInStep(store: RedisIdempotencyStore): Promise<void> {
   const begin = beginCommand();
   await until(async () => {
@@ -86,7 +86,7 @@ export async function untilInStep(store: RedisIdempotencyStore): Promise<void> {
   });
 }
 
-/** The planted mistake: whatever comes in a command's place is taken for its reply. */
+/** The planted mistake: any reply in the place of a command's reply is accepted. */
 export function believing<Client extends Redis | Cluster>(client: Client): Client {
   if (client instanceof Cluster) {
     for (const node of client.nodes()) believing(node);

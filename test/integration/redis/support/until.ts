@@ -7,7 +7,7 @@ export async function until(
 ): Promise<void> {
   const deadline = Date.now() + limitMs;
   while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`still not so: ${condition.toString()}`);
+    if (Date.now() > deadline) throw new Error(`timed out waiting for: ${condition.toString()}`);
     await delay(10);
   }
 }

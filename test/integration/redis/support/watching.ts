@@ -7,7 +7,7 @@ export async function acquire(store: IdempotencyStore): Promise<Lease> {
   return leaseOf(begin, reply.kind === 'acquired' ? reply.fence : -1);
 }
 
-/** Watches a record, and counts how often its end was told. */
+/** Watches a record, and counts its notifications. */
 export async function watch(
   store: IdempotencyStore,
   { recordKey }: Pick<Lease, 'recordKey'>,
@@ -19,7 +19,7 @@ export async function watch(
   return Object.assign(watcher, { stop });
 }
 
-/** The ways in which a record ends that somebody may wait for. */
+/** The ways in which a watched record ends. */
 export const end = {
   completed: (store: IdempotencyStore, lease: Lease, notify?: boolean) =>
     store.complete(lease, completeCommand({ notify })),
