@@ -68,11 +68,11 @@ const untilLeftBehind = () => (now += LEASE_MS + AFTER_MS);
 
 const NOTHING = { completed: 0, released: 0, overtaken: 0, failed: 0, unknown: 0 };
 const never = () => {
-  throw new Error('it must not run');
+  throw new Error('the operation must not run');
 };
 
 describe('A round of the reconciler', () => {
-  it('completes a call with what was found, which every repetition gets', async () => {
+  it('completes a call with the recovered value, which every retry gets', async () => {
     const { reconciler, service, ledger, events } = await started();
     reconciler.register('settle', { onTakeover: look });
     const { operation, key } = await abandon(store, 'settle');
@@ -88,7 +88,7 @@ describe('A round of the reconciler', () => {
     expect(await service.run<unknown>(call, never)).toEqual({ settled: 7 });
   });
 
-  it('releases a call of which nothing was done: it runs at once, and is told of the earlier attempt', async () => {
+  it('releases a call without an effect: a retry runs at once, as a takeover', async () => {
     const { reconciler, service, events } = await started();
     reconciler.register('settle', { onTakeover: look });
     const { operation, key } = await abandon(store, 'settle');
@@ -102,10 +102,10 @@ describe('A round of the reconciler', () => {
     expect(context).toEqual({ attempt: 3, isTakeover: true });
   });
 
-  it('keeps of a route that it is done, and not what nobody has made an answer of', async () => {
+  it('stores that a route is done, but not its value, which is not a response', async () => {
     const { reconciler, ledger } = await started();
     const payment = await abandon(store, 'payments.charge');
-    ledger.done.set(payment.key, { cardNumber: 'not for anybody' });
+    ledger.done.set(payment.key, { cardNumber: 'private' });
     untilLeftBehind();
     expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
     const record = await recordOf(store, payment);
@@ -113,7 +113,7 @@ describe('A round of the reconciler', () => {
     expect(record?.outcome?.body).toHaveLength(0);
   });
 
-  it('finds what a dead owner left behind after the clock has stepped back, and waits no longer than ever', async () => {
+  it('finds the record of a dead owner after the clock stepped back, without a longer wait', async () => {
     const { reconciler, ledger } = await started();
     const payment = await abandon(store, 'payments.charge');
     ledger.done.set(payment.key, {});
@@ -123,7 +123,7 @@ describe('A round of the reconciler', () => {
     expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
   });
 
-  it('leaves a record alone until its lease has been over for so long', async () => {
+  it('skips a record until afterMs after the end of its lease', async () => {
     const { reconciler } = await started();
     const payment = await abandon(store, 'payments.charge');
     now += LEASE_MS + AFTER_MS - 1;
@@ -133,7 +133,7 @@ describe('A round of the reconciler', () => {
     expect(await reconciler.reconcile()).toMatchObject({ released: 1 });
   });
 
-  it('leaves alone what it knows no recovery of, and counts it', async () => {
+  it('skips and counts records without a known recovery', async () => {
     const { reconciler, events } = await started();
     const records = [
       await abandon(store, 'mails.send'),
@@ -148,7 +148,7 @@ describe('A round of the reconciler', () => {
     expect(events).toEqual([]);
   });
 
-  it('gives the recovery the context of the attempt, to the code below, too', async () => {
+  it('provides the context of the attempt to the recovery and the code it calls', async () => {
     const { reconciler } = await started();
     const asked: [IdempotencyContext, IdempotencyContext | undefined][] = [];
     const onTakeover = (context: IdempotencyContext): Recovery => {
@@ -166,7 +166,7 @@ describe('A round of the reconciler', () => {
     expect(context?.fencingToken).toBeGreaterThan(lease.fence);
   });
 
-  it('fences the owner that it took the record from', async () => {
+  it('fences the previous owner of the record', async () => {
     const { reconciler } = await started();
     const { lease } = await abandon(store, 'payments.charge');
     untilLeftBehind();
@@ -175,9 +175,9 @@ describe('A round of the reconciler', () => {
     expect(await store.extend(lease, extend)).toEqual({ kind: 'lost' });
   });
 
-  it('goes on after a recovery that throws, lets its key go, and tells', async () => {
+  it('continues after a recovery that throws, releases its key, and reports it', async () => {
     const { reconciler, events, log } = await started();
-    const error = new Error('the provider is away');
+    const error = new Error('the provider is down');
     const onTakeover = ({ key }: IdempotencyContext): Recovery => {
       if (key === 'a') throw error;
       return { value: key };
@@ -201,7 +201,7 @@ describe('A round of the reconciler', () => {
     expect(log.own).toEqual([`warn: recovery_failed in settle, record ${recordKey} (Error)`]);
   });
 
-  it('does not wait for a recovery longer than an attempt may take', async () => {
+  it('waits for a recovery at most maxExecutionMs', async () => {
     const { reconciler, events } = await started();
     let signal: AbortSignal | undefined;
     const onTakeover = (context: IdempotencyContext) => {
@@ -219,7 +219,7 @@ describe('A round of the reconciler', () => {
     expect(events.map(({ type }) => type)).toContain('recovery_failed');
   });
 
-  it('tells nothing of a recovery that comes to an end after it was given up', async () => {
+  it('does not report a recovery that ends after its timeout', async () => {
     const { reconciler, events } = await started();
     const gate = new Gate();
     gate.close();
@@ -237,7 +237,7 @@ describe('A round of the reconciler', () => {
     expect((await recordOf(store, settled))?.state).toBe('released');
   });
 
-  it('leaves a record to whoever takes it over in between', async () => {
+  it('skips a record that a client has taken over since the list', async () => {
     const { reconciler, service, events } = await started();
     const settled = await abandon(store, 'settle');
     await abandon(store, 'payments.charge');
@@ -246,7 +246,7 @@ describe('A round of the reconciler', () => {
     const begun = new Gate();
     begun.close();
     let running: Promise<unknown> | undefined;
-    // The client comes back after the list was made.
+    // The client retries after the list was read.
     const list = store.abandoned.bind(store);
     store.abandoned = async (command) => {
       const page = await list(command);
@@ -262,13 +262,13 @@ describe('A round of the reconciler', () => {
     untilLeftBehind();
     const report = { ...NOTHING, overtaken: 1, released: 1, coverage: 'complete' };
     expect(await reconciler.reconcile()).toEqual(report);
-    // Whoever has it will end it.
+    // The client's attempt will settle it.
     expect(events.map(({ type }) => type)).not.toContain('waited');
     gate.open();
     expect(await running).toBe('by the client');
   });
 
-  it('does not ask about a record that has ceased to exist in between', async () => {
+  it('does not run a recovery for a record that has expired since the list', async () => {
     const { reconciler } = await started();
     reconciler.register('settle', { onTakeover: never });
     const settled = await abandon(store, 'settle');
@@ -283,13 +283,13 @@ describe('A round of the reconciler', () => {
     expect((await recordOf(store, settled))?.state).toBe('released');
   });
 
-  it('gives way to a late owner that completes while the recovery looks', async () => {
+  it('yields to a late owner that completes during the recovery', async () => {
     const { reconciler, service, nest } = await started();
     const other = await started();
     const settled = await abandon(store, 'settle');
     untilLeftBehind();
     const onTakeover = async (): Promise<Recovery> => {
-      // Another process takes over, because this one stood still for longer than its lease, and completes.
+      // Another process takes over, because this one was blocked for longer than its lease, and completes.
       now += LEASE_MS;
       const call = { operation: 'settle', key: settled.key, scope: 'alice' };
       await other.service.run(call, () => 'first');
@@ -302,7 +302,7 @@ describe('A round of the reconciler', () => {
     await nest.close();
   });
 
-  it('follows the policy of a call: what is not kept is released', async () => {
+  it('applies the keep policy of a call: an outcome that is not kept is released', async () => {
     const { reconciler } = await started();
     reconciler.register('settle', { onTakeover: () => ({ value: 1 }), keep: () => false });
     const settled = await abandon(store, 'settle');
@@ -312,9 +312,9 @@ describe('A round of the reconciler', () => {
   });
 
   it.each([
-    ['JSON has no text for', 7n],
+    ['has no JSON form', 7n],
     ['is larger than maxStoredBytes', 'x'.repeat(2 ** 20)],
-  ])('keeps that it is done where the value %s', async (_, value) => {
+  ])('stores that the operation is done when the value %s', async (_, value) => {
     const { reconciler, service } = await started();
     reconciler.register('settle', { onTakeover: () => ({ value }) });
     const { key } = await abandon(store, 'settle');
@@ -324,7 +324,7 @@ describe('A round of the reconciler', () => {
     await expect(repeated).rejects.toMatchObject({ code: 'idempotency_response_not_kept' });
   });
 
-  it('keeps what was found for the retention of its operation', async () => {
+  it('keeps the recovered value for the retention of its operation', async () => {
     const { reconciler } = await started();
     reconciler.register('settle', { onTakeover: () => ({ value: 1 }), retentionMs: 5_000 });
     const settled = await abandon(store, 'settle');
@@ -335,7 +335,7 @@ describe('A round of the reconciler', () => {
 });
 
 describe('A batch', () => {
-  it('bounds a round, and the next one goes on where it ended, past what nobody can recover', async () => {
+  it('bounds a round; the next one continues after it, past unknown records', async () => {
     const { reconciler } = await started({ batchSize: 10 });
     for (let i = 0; i < 25; i += 1) await abandon(store, i < 20 ? 'unknown' : 'payments.charge');
     untilLeftBehind();
@@ -345,11 +345,11 @@ describe('A batch', () => {
     const looked = reports.map(({ unknown, released }) => unknown + released);
     expect(looked).toEqual([10, 10, 5]);
     expect(reports.reduce((sum, { released }) => sum + released, 0)).toBe(5);
-    // From the beginning again.
+    // The next round starts from the beginning again.
     expect((await reconciler.reconcile()).unknown).toBe(10);
   });
 
-  it('ends where the store is away, and takes up the same records again', async () => {
+  it('ends when the store is down; the next round handles the same records', async () => {
     const faulty = new FaultyStore(store);
     app = await reconcilingApp(
       { store: faulty, reconcile: { intervalMs: 86_400_000, afterMs: AFTER_MS } },
@@ -358,7 +358,7 @@ describe('A batch', () => {
     const { reconciler } = app;
     for (let i = 0; i < 3; i += 1) await abandon(store, 'payments.charge');
     untilLeftBehind();
-    // The turn, and the first record.
+    // The round's lock, then the first record.
     const healthy = <Reply>(execute: () => Promise<Reply>) => execute();
     faulty.next('begin', healthy, healthy, unavailable);
     expect(await reconciler.reconcile()).toEqual({
@@ -374,8 +374,8 @@ describe('A batch', () => {
   });
 });
 
-describe('A store that is away', () => {
-  it('keeps the recovery from being asked, whatever the operation does without a record', async () => {
+describe('A store that is down', () => {
+  it("prevents the recovery, even with onStoreUnavailable: 'execute'", async () => {
     const faulty = new FaultyStore(store);
     const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS };
     app = await reconcilingApp({ store: faulty, reconcile, shutdownTimeoutMs: 0 });
@@ -388,7 +388,7 @@ describe('A store that is away', () => {
     expect(events.map(({ type }) => type)).toEqual(['store_unavailable', 'rejected']);
   });
 
-  it('leaves what was found to be looked up again', async () => {
+  it('leaves the record for another recovery when the value cannot be stored', async () => {
     const faulty = new FaultyStore(store);
     const reconcile = { intervalMs: 86_400_000, afterMs: AFTER_MS };
     app = await reconcilingApp({ store: faulty, reconcile, shutdownTimeoutMs: 0 });
@@ -412,14 +412,14 @@ describe('register()', () => {
     ['settle', { onTakeover: look, leaseMs: 1 }, '"leaseMs"'],
     ['settle', { onTakeover: look, scope: 'alice' }, '"scope"'],
     ['payments.charge', { onTakeover: look }, 'known already'],
-  ])('refuses %j with %j', async (operation, call, message) => {
+  ])('rejects %j with %j', async (operation, call, message) => {
     const { reconciler } = await started();
     const register = () => reconciler.register(operation, call as never);
     expect(register).toThrow(IdempotencyOptionsError);
     expect(register).toThrow(message);
   });
 
-  it('refuses an operation that is registered', async () => {
+  it('rejects an operation that is already registered', async () => {
     const { reconciler } = await started();
     reconciler.register('settle', { onTakeover: look });
     expect(() => reconciler.register('settle', { onTakeover: look })).toThrow('known already');

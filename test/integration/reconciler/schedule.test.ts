@@ -38,7 +38,7 @@ async function started(options: IdempotencyModuleOptions, providers: (new () => 
   return app;
 }
 
-/** A store with records whose leases are over. */
+/** A store with records whose leases have expired. */
 async function leftBehind(count: number) {
   const store = new ListingStore({ now: () => now });
   const calls: AbandonedCall[] = [];
@@ -47,7 +47,7 @@ async function leftBehind(count: number) {
   return { store, calls };
 }
 
-/** Counts how often it was asked, and how often at once. */
+/** Counts its calls, and the most concurrent ones. */
 class ListingStore extends MemoryIdempotencyStore {
   asked = 0;
   atOnce = 0;
@@ -64,13 +64,13 @@ class ListingStore extends MemoryIdempotencyStore {
   }
 }
 
-/** Lets time pass until it is so. */
+/** Advances time until the condition holds. */
 async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
   while (!(await condition())) await jest.advanceTimersByTimeAsync(20);
 }
 
 describe('The reconciler', () => {
-  it('comes by itself, again and again, one round after the other', async () => {
+  it('runs rounds on a schedule, one after the other', async () => {
     const { store, calls } = await leftBehind(1);
     const { reconciler } = await started({ store, reconcile: OFTEN });
     reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
@@ -80,20 +80,20 @@ describe('The reconciler', () => {
     expect(store.atOnce).toBe(1);
   });
 
-  it('does not come by itself where nobody asked for it', async () => {
+  it('does not run on a schedule by default', async () => {
     const { store, calls } = await leftBehind(1);
     const { reconciler } = await started({ store });
     reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
-    // Not even whether it could list anything.
+    // It does not even check whether the store can list records.
     expect(store.asked).toBe(0);
-    // With its defaults, for which this record is too young.
+    // With its defaults, this record is too young.
     expect(await reconciler.reconcile()).toMatchObject({ completed: 0, coverage: 'complete' });
     now += 300_000;
     expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
     expect((await recordOf(store, calls[0]!))?.state).toBe('completed');
   });
 
-  it('joins the round under way when it is asked for another one', async () => {
+  it('joins the current round when another one is requested', async () => {
     const { store } = await leftBehind(1);
     const { reconciler } = await started({
       store,
@@ -112,7 +112,7 @@ describe('The reconciler', () => {
     expect(await reconciler.reconcile()).toMatchObject({ completed: 0 });
   });
 
-  it('leaves the round to another process that is at it', async () => {
+  it('skips the round while another process runs one', async () => {
     const { store } = await leftBehind(2);
     const gate = new Gate();
     gate.close();
@@ -134,11 +134,11 @@ describe('The reconciler', () => {
     gate.open();
     expect(await first).toMatchObject({ released: 2, coverage: 'complete' });
     expect(await other.reconciler.reconcile()).toMatchObject({ coverage: 'complete' });
-    // Nobody hears of turns.
+    // The lock emits no events.
     expect(other.events).toEqual([]);
   });
 
-  it('takes the turn of a process that died', async () => {
+  it('takes over the lock of a process that died', async () => {
     const { store } = await leftBehind(1);
     const options = {
       store,
@@ -151,12 +151,12 @@ describe('The reconciler', () => {
     void one.reconciler.reconcile();
     await until(() => one.events.length > 0);
     expect(await other.reconciler.reconcile()).toMatchObject({ coverage: 'not_my_turn' });
-    // The default of a lease, without a heartbeat.
+    // The default lease, without a heartbeat.
     now += 10_000;
     expect(await other.reconciler.reconcile()).toMatchObject({ completed: 1 });
   });
 
-  it('tells of a store that is away, and comes again', async () => {
+  it('reports a store that is down, and retries', async () => {
     const { store, calls } = await leftBehind(1);
     const faulty = new FaultyStore(store);
     const { reconciler, events } = await started({ store: faulty, reconcile: OFTEN });
@@ -171,7 +171,7 @@ describe('The reconciler', () => {
         operation: 'nestjs-idempotency/reconcile',
       }),
     );
-    // As often as it comes by itself.
+    // Once for each scheduled round.
     const told = () => events.filter(({ type }) => type === 'store_unavailable').length;
     const before = told();
     await until(() => told() >= before + 2);
@@ -179,7 +179,7 @@ describe('The reconciler', () => {
     await until(async () => (await recordOf(store, calls[0]!))?.state === 'completed');
   });
 
-  it('ends its round once it has lost its turn, and leaves the rest to the other', async () => {
+  it('ends its round once it has lost its lock, and leaves the rest to the other process', async () => {
     const { store } = await leftBehind(3);
     const heartbeats: string[] = [];
     const extend = store.extend.bind(store);
@@ -204,7 +204,7 @@ describe('The reconciler', () => {
     });
     const round = slow.reconciler.reconcile();
     await until(() => looking.length > 0);
-    // The slow one has not been heard of for a lease.
+    // The slow process has sent no heartbeat for a lease.
     now += leaseMs;
     while ((await other.reconciler.reconcile()).coverage === 'not_my_turn') now += leaseMs;
     await until(() => heartbeats.includes('lost'));
@@ -213,7 +213,7 @@ describe('The reconciler', () => {
     expect(looking).toHaveLength(1);
   });
 
-  it('serves what is registered as late as in onModuleInit', async () => {
+  it('uses recoveries that are registered in onModuleInit', async () => {
     const { store, calls } = await leftBehind(1);
     @Injectable()
     class Settlements implements OnModuleInit {
@@ -228,7 +228,7 @@ describe('The reconciler', () => {
   });
 });
 
-/** Lets the record under way end once the shutdown has begun, which providers are told of first. */
+/** Completes the current record once the shutdown has begun; providers are notified first. */
 @Injectable()
 class OpensAtTheEnd implements BeforeApplicationShutdown {
   gate: Gate | undefined;
@@ -239,7 +239,7 @@ class OpensAtTheEnd implements BeforeApplicationShutdown {
 }
 
 describe('The shutdown', () => {
-  /** An application in the middle of its first of three records. */
+  /** An application that handles the first of its three records. */
   async function inTheMiddle(
     options: Partial<IdempotencyModuleOptions> = {},
     providers: (new () => object)[] = [],
@@ -257,7 +257,7 @@ describe('The shutdown', () => {
         return { value: key };
       },
     });
-    // Closing forgets the records of a memory store.
+    // Closing deletes the records of a memory store.
     const states: (string | undefined)[] = [];
     const close = store.close.bind(store);
     store.close = async () => {
@@ -269,7 +269,7 @@ describe('The shutdown', () => {
     return { ...app, gate, round, looking, states };
   }
 
-  it('waits for the record under way, and begins no other', async () => {
+  it('waits for the current record, and begins no other', async () => {
     const { nest, gate, round, looking, states } = await inTheMiddle({}, [OpensAtTheEnd]);
     nest.get(OpensAtTheEnd).gate = gate;
     await nest.close();
@@ -286,7 +286,7 @@ describe('The shutdown', () => {
     await round;
   });
 
-  it('ends the schedule: no round begins any more', async () => {
+  it('ends the schedule: no further round begins', async () => {
     const { store } = await leftBehind(1);
     const { nest, reconciler } = await reconcilingApp({ store, reconcile: OFTEN });
     await until(() => store.asked > 1);
@@ -317,13 +317,13 @@ describe('The option "reconcile"', () => {
   });
 
   it.each([true, false, undefined, {}, { batchSize: undefined }])(
-    'may be %j',
+    'accepts %j',
     async (reconcile) => {
       await expect(refusal({ reconcile })).resolves.toBeDefined();
     },
   );
 
-  it('has the defaults that its page tells', () => {
+  it('has the documented defaults', () => {
     const page = readFileSync(join(projectRoot, 'docs/recovery.md'), 'utf8');
     const rows = [...page.matchAll(/^\| `(\w+Ms|batchSize)` +\| `(\d+)`/gm)];
     const defaults = rows.map(([, name = '', value]) => [name, Number(value)]);
@@ -336,7 +336,7 @@ describe('The option "reconcile"', () => {
     }
   }
 
-  it('stops the start with a store that lists nothing; asking for a round says the same', async () => {
+  it('stops the start with a store that cannot list; a requested round throws the same', async () => {
     const refused = started({ store: new WithoutList(), reconcile: true });
     await expect(refused).rejects.toThrow('has no abandoned()');
     const { reconciler, events } = await started({ store: new WithoutList() });
@@ -344,7 +344,7 @@ describe('The option "reconcile"', () => {
     expect(events).toEqual([]);
   });
 
-  it('stops the start with a store that can never list, and not with one that is away', async () => {
+  it('stops the start with a store that can never list, but not with one that is down', async () => {
     class Failing extends MemoryIdempotencyStore {
       constructor(private readonly fault: typeof unavailable) {
         super();

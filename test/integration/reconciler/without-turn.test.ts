@@ -37,7 +37,7 @@ const STORES = {
 
 const name = isTestAll ? 'PostgreSQL' : 'Redis';
 
-describe(`Without a turn, on ${name}`, () => {
+describe(`Without the lock, on ${name}`, () => {
   const stores: IdempotencyStore[] = [];
 
   beforeAll(async () => {
@@ -48,7 +48,7 @@ describe(`Without a turn, on ${name}`, () => {
     for (const store of stores) await store.close();
   });
 
-  it(`each of ${RECORDS} records is recovered once by ${AT_ONCE} processes at it`, async () => {
+  it(`each of ${RECORDS} records is recovered once by ${AT_ONCE} concurrent processes`, async () => {
     const [store] = stores as [IdempotencyStore];
     const calls: AbandonedCall[] = [];
     for (let i = 0; i < RECORDS; i += 1) calls.push(await abandon(store, 'settle', `k${i}`, 100));

@@ -10,7 +10,7 @@ const MAX_EXECUTION_MS = 300_000;
 const RETENTION_MS = 86_400_000;
 const TIMEOUT_MS = 10_000;
 
-/** A call that was begun and never ended. */
+/** A call that began and never ended. */
 export interface AbandonedCall {
   readonly operation: string;
   readonly key: string;
@@ -18,7 +18,7 @@ export interface AbandonedCall {
   readonly lease: Lease;
 }
 
-/** Begins as `IdempotencyService.run()` does with a function as `onTakeover`, and leaves it at that. */
+/** Begins like `IdempotencyService.run()` with a function as `onTakeover`, and never ends. */
 export async function abandon(
   store: IdempotencyStore,
   operation: string,
@@ -39,12 +39,12 @@ export async function abandon(
     timeoutMs: TIMEOUT_MS,
   };
   const reply = await store.begin(begin);
-  if (reply.kind !== 'acquired') throw new Error(`begin answered ${reply.kind}`);
+  if (reply.kind !== 'acquired') throw new Error(`begin returned ${reply.kind}`);
   const { recordKey: of, token } = begin;
   return { ...claim, lease: { recordKey: of, token, fence: reply.fence } };
 }
 
-/** The record of a call as it stands. */
+/** The current record of a call. */
 export async function recordOf(store: IdempotencyStore, { lease }: AbandonedCall) {
   return store.inspect(lease.recordKey, { timeoutMs: TIMEOUT_MS });
 }

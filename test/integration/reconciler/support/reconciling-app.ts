@@ -11,7 +11,7 @@ export interface ReconcilingApp extends CallingApp {
   readonly service: IdempotencyService;
 }
 
-/** An application that reconciles, without routes unless `metadata` has controllers. */
+/** An application with the reconciler. It has routes only if `metadata` has controllers. */
 export async function reconcilingApp(
   options: IdempotencyModuleOptions,
   metadata: ModuleMetadata = {},
