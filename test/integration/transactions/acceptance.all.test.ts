@@ -9,7 +9,7 @@ import { WorkerProcess } from './acceptance/worker-process.js';
 import { adapterNames } from './adapters/index.js';
 
 const START_MS = 120_000;
-/** Longer than the lease of the dead, on a machine that is busy with other tests. */
+/** Longer than the lease of the dead process, on a machine that is busy with other tests. */
 const RETRIES_MS = 60_000;
 
 describe('a transactional route', () => {
@@ -58,7 +58,7 @@ describe('a transactional route', () => {
       const unanswered = ids.map(([adapter, id]) => mortal.post(adapter, id, 'hang'));
       const ends = Promise.allSettled(unanswered);
       await until(() => mortal.written.size === ids.length, RETRIES_MS);
-      // That they were at work all the while.
+      // All attempts are still in progress.
       for (const [adapter, id] of ids) {
         expect(await worker.post(adapter, id)).toMatchObject({ status: 409 });
       }

@@ -20,8 +20,8 @@ describe('drizzleUnitOfWork', () => {
     ['a URL', 'postgres://127.0.0.1/shop', openDrizzle],
     ['a single client', new Client(), openDrizzle],
     ['a database', openDrizzle(pool), undefined],
-    ['a pool alone', pool, undefined],
-  ])('refuses %s', (_, first, second) => {
+    ['only a pool', pool, undefined],
+  ])('rejects %s', (_, first, second) => {
     const create = () => drizzleUnitOfWork(first as Pool, second!);
     expect(create).toThrow(IdempotencyOptionsError);
     expect(create).toThrow('drizzleUnitOfWork(pool, (client) => drizzle(client, { schema }))');
@@ -34,7 +34,7 @@ describe('drizzleUnitOfWork', () => {
       return drizzleUnitOfWork(database.pool, (client) => openDrizzle(client, { schema }));
     }
 
-    it('gives handlers what their schema says', async () => {
+    it('provides handlers with their schema', async () => {
       const ids = await open().run(OPTIONS, async ({ handle }) => {
         await handle.insert(effects).values([{ id: 'one' }, { id: 'two' }]);
         const rows = await handle.query.effects.findMany({ orderBy: effects.id });
@@ -43,7 +43,7 @@ describe('drizzleUnitOfWork', () => {
       expect(ids).toEqual(['ONE', 'TWO']);
     });
 
-    it('keeps what a nested transaction wrote, and undoes one that failed alone', async () => {
+    it('keeps the writes of a nested transaction, and rolls back only a failed one', async () => {
       await open().run(OPTIONS, async ({ handle }) => {
         await handle.transaction((nested) => nested.insert(effects).values({ id: 'kept' }));
         const failing = handle.transaction(async (nested) => {
@@ -55,7 +55,7 @@ describe('drizzleUnitOfWork', () => {
       expect(await database.effects()).toEqual(['kept']);
     });
 
-    it('takes no more from what was made of the handle before the transaction was over', async () => {
+    it('rejects queries built from the handle once the transaction is over', async () => {
       const late: (() => Promise<unknown>)[] = [];
       await open().run(OPTIONS, async ({ handle }) => {
         const query = handle.insert(effects).values({ id: 'late query' });
@@ -74,7 +74,7 @@ describe('drizzleUnitOfWork', () => {
       expect(await database.effects()).toEqual([]);
     });
 
-    it('refuses to begin, commit or roll back by a statement', async () => {
+    it('rejects BEGIN, COMMIT and ROLLBACK statements', async () => {
       const run = open().run(OPTIONS, async ({ handle }) => {
         await handle.insert(effects).values({ id: 'one' });
         await handle.execute('COMMIT');
@@ -84,7 +84,7 @@ describe('drizzleUnitOfWork', () => {
       expect(await database.effects()).toEqual([]);
     });
 
-    it('says why it did not commit', async () => {
+    it('throws the reason why it did not commit', async () => {
       const run = open().run(OPTIONS, async ({ handle }) => {
         await handle.execute('SELECT 1/0').catch(() => undefined);
       });

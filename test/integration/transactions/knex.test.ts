@@ -19,8 +19,8 @@ describe('knexUnitOfWork', () => {
     ['nothing', undefined],
     ['null', null],
     ['a URL', 'postgres://127.0.0.1/shop'],
-    ['the function that makes one', openKnex],
-  ])('refuses %s', (_, db) => {
+    ['the function that creates one', openKnex],
+  ])('rejects %s', (_, db) => {
     const create = () => knexUnitOfWork(db as unknown as Knex);
     expect(create).toThrow(IdempotencyOptionsError);
     expect(create).toThrow(`what knex({ client: 'pg', … }) makes`);
@@ -35,7 +35,7 @@ describe('knexUnitOfWork', () => {
     });
     afterEach(() => db.destroy());
 
-    it('refuses a transaction in the place of a database', async () => {
+    it('rejects a transaction in place of a database', async () => {
       await db.transaction(async (transaction) => {
         expect(() => knexUnitOfWork(transaction)).toThrow(IdempotencyOptionsError);
       });
@@ -51,7 +51,7 @@ describe('knexUnitOfWork', () => {
       expect(await database.effects()).toEqual([]);
     });
 
-    it('keeps what a nested transaction wrote, and undoes one that failed alone', async () => {
+    it('keeps the writes of a nested transaction, and rolls back only a failed one', async () => {
       await knexUnitOfWork(db).run(OPTIONS, async ({ handle }) => {
         await handle.transaction((nested) => nested('effects').insert({ id: 'kept' }));
         const failing = handle.transaction(async (nested) => {
@@ -63,7 +63,7 @@ describe('knexUnitOfWork', () => {
       expect(await database.effects()).toEqual(['kept']);
     });
 
-    it('takes no more from what was made of the handle before the transaction was over', async () => {
+    it('rejects queries built from the handle once the transaction is over', async () => {
       const late: (() => Promise<unknown>)[] = [];
       await knexUnitOfWork(db).run(OPTIONS, async ({ handle }) => {
         const query = handle('effects').insert({ id: 'late query' });
@@ -77,13 +77,13 @@ describe('knexUnitOfWork', () => {
       expect(await database.effects()).toEqual([]);
     });
 
-    it('commits what its work wrote, whatever the handle is asked for before COMMIT is sent', async () => {
+    it('commits its writes, even if the handle is used before COMMIT is sent', async () => {
       let late: Promise<unknown> | undefined;
       await knexUnitOfWork(db).run(OPTIONS, async ({ handle }) => {
         const insert = async () => handle('effects').insert({ id: 'one' });
         await insert();
         setImmediate(() => {
-          // It would fail, and the transaction with it.
+          // This insert would fail, and the transaction with it.
           late = insert();
           late.catch(() => undefined);
         });
@@ -92,14 +92,14 @@ describe('knexUnitOfWork', () => {
       expect(await database.effects()).toEqual(['one']);
     });
 
-    it('says why it did not commit', async () => {
+    it('throws the reason why it did not commit', async () => {
       const run = knexUnitOfWork(db).run(OPTIONS, async ({ handle }) => {
         await handle.raw('SELECT 1/0').catch(() => undefined);
       });
       await expect(run).rejects.toThrow(TransactionAbortedError);
     });
 
-    it('tells an operator with a question mark from a place for a value', async () => {
+    it('distinguishes an operator with a question mark from a placeholder', async () => {
       const rows = await knexUnitOfWork(db).run(OPTIONS, (tx) =>
         tx.query(`SELECT '{"a": 1}'::jsonb ? $1::text AS found`, ['a']),
       );
@@ -110,7 +110,7 @@ describe('knexUnitOfWork', () => {
       ['a quoted name', `SELECT $1::text AS "a$2""$1?"`, 'a$2"$1?'],
       ['a string', `SELECT $1::text AS name WHERE 'it''s $2?' LIKE 'it_s %$2_'`, 'name'],
       ['an escaped string', String.raw`SELECT $1::text AS name WHERE E'\'$2' LIKE '_$2'`, 'name'],
-    ])('tells what %s says from a place for a value', async (_, text, name) => {
+    ])('distinguishes the text of %s from a placeholder', async (_, text, name) => {
       const rows = await knexUnitOfWork(db).run(OPTIONS, (tx) => tx.query(text, ['one']));
       expect(rows).toEqual([{ [name]: 'one' }]);
     });

@@ -22,7 +22,7 @@ describe('kyselyUnitOfWork', () => {
     ['null', null],
     ['a URL', 'postgres://127.0.0.1/shop'],
     ['a dialect', new PostgresDialect({ pool: openPostgresPool('postgres://127.0.0.1/shop') })],
-  ])('refuses %s', (_, db) => {
+  ])('rejects %s', (_, db) => {
     const create = () => kyselyUnitOfWork(db as unknown as Kysely<Tables>);
     expect(create).toThrow(IdempotencyOptionsError);
     expect(create).toThrow('a Kysely of kysely 0.28 or newer');
@@ -35,7 +35,7 @@ describe('kyselyUnitOfWork', () => {
       return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: database.pool }) });
     }
 
-    it('refuses a transaction in the place of a database', async () => {
+    it('rejects a transaction in place of a database', async () => {
       await open()
         .transaction()
         .execute(async (transaction) => {
@@ -43,7 +43,7 @@ describe('kyselyUnitOfWork', () => {
         });
     });
 
-    it('takes no more from a query that was built before the transaction was over', async () => {
+    it('rejects a query that was built before the transaction was over', async () => {
       let late: () => Promise<unknown> = () => Promise.resolve();
       await kyselyUnitOfWork(open()).run(OPTIONS, async ({ handle }) => {
         const query = handle.insertInto('effects').values({ id: 'late' });
@@ -53,13 +53,13 @@ describe('kyselyUnitOfWork', () => {
       expect(await database.effects()).toEqual([]);
     });
 
-    it('commits what its work wrote, whatever the handle is asked for before COMMIT is sent', async () => {
+    it('commits its writes, even if the handle is used before COMMIT is sent', async () => {
       let late: Promise<unknown> | undefined;
       await kyselyUnitOfWork(open()).run(OPTIONS, async ({ handle }) => {
         const insert = async () => handle.insertInto('effects').values({ id: 'one' }).execute();
         await insert();
         setImmediate(() => {
-          // It would fail, and the transaction with it.
+          // This insert would fail, and the transaction with it.
           late = insert();
           late.catch(() => undefined);
         });
@@ -68,7 +68,7 @@ describe('kyselyUnitOfWork', () => {
       expect(await database.effects()).toEqual(['one']);
     });
 
-    it('says why it did not commit', async () => {
+    it('throws the reason why it did not commit', async () => {
       const run = kyselyUnitOfWork(open()).run(OPTIONS, async ({ handle }) => {
         const twice = [{ id: 'one' }, { id: 'one' }];
         const inserting = handle.insertInto('effects').values(twice).execute();
@@ -77,7 +77,7 @@ describe('kyselyUnitOfWork', () => {
       await expect(run).rejects.toThrow(TransactionAbortedError);
     });
 
-    it('leaves the columns of its own statements as they are, whatever the plugins do', async () => {
+    it('preserves the columns of its own statements under plugins', async () => {
       const db = open().withPlugin(new CamelCasePlugin());
       const rows = await kyselyUnitOfWork(db).run(OPTIONS, (tx) =>
         tx.query('SELECT $1::integer AS lease_left', [7]),
@@ -85,7 +85,7 @@ describe('kyselyUnitOfWork', () => {
       expect(rows).toEqual([{ lease_left: 7 }]);
     });
 
-    it('outlives a connection that is lost while it is lent, where somebody listens to each', async () => {
+    it('survives the loss of a connection during checkout, with an error listener on each', async () => {
       const relay = await startHastyRelay(database.url);
       const opened = await kysely.open(relay.url, 1);
       try {

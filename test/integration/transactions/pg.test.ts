@@ -24,7 +24,7 @@ describe('pgUnitOfWork', () => {
     ['null', null],
     ['a URL', 'postgres://127.0.0.1/shop'],
     ['a single client', new Client()],
-  ])('refuses %s', (_, pool) => {
+  ])('rejects %s', (_, pool) => {
     const create = () => pgUnitOfWork(pool as unknown as Pool);
     expect(create).toThrow(IdempotencyOptionsError);
     expect(create).toThrow('a Pool of pg 8');
@@ -33,7 +33,7 @@ describe('pgUnitOfWork', () => {
   describe('on a real server', () => {
     const database = useDatabase();
 
-    it('gives handlers the rows as they type them, and nothing but queries', async () => {
+    it('provides handlers with typed rows, and only with queries', async () => {
       const ids = await pgUnitOfWork(database.pool).run(OPTIONS, async ({ handle }) => {
         expect(Object.keys(handle)).toEqual(['query']);
         const text = 'INSERT INTO effects VALUES ($1) RETURNING id';
@@ -43,7 +43,7 @@ describe('pgUnitOfWork', () => {
       expect(ids).toEqual(['ONE']);
     });
 
-    it('says why it did not commit, and why a handle takes no more', async () => {
+    it('throws the reason why it did not commit, and why a handle is over', async () => {
       const unitOfWork = pgUnitOfWork(database.pool);
       let late: () => Promise<unknown> = () => Promise.resolve();
       const run = unitOfWork.run(OPTIONS, async ({ handle }) => {
@@ -68,20 +68,17 @@ describe('pgUnitOfWork', () => {
         ['after an empty list of values', (heard) => handle.query('SELECT 1', [], heard)],
         ['after a configuration', (heard) => handle.query({ text: 'SELECT 1' }, heard)],
         [
-          'inside of a configuration',
+          'inside a configuration',
           (heard) => handle.query({ text: 'SELECT 1', callback: heard } as { text: string }),
         ],
-      ])(
-        'tells a callback %s, and returns nothing that would have to be awaited',
-        async (_, query) => {
-          const error = await new Promise((heard) => {
-            expect(query(heard)).toBeUndefined();
-          });
-          expect(error).toBeInstanceOf(TransactionOverError);
-        },
-      );
+      ])('calls a callback %s, and returns undefined', async (_, query) => {
+        const error = await new Promise((heard) => {
+          expect(query(heard)).toBeUndefined();
+        });
+        expect(error).toBeInstanceOf(TransactionOverError);
+      });
 
-      it('returns what submits itself, as cursors do, and tells it later', async () => {
+      it('returns a submittable such as a cursor, and reports the error to it later', async () => {
         const cursor = new TestCursor();
         expect(handle.query(cursor)).toBe(cursor);
         expect(cursor.errors).toEqual([]);
@@ -90,7 +87,7 @@ describe('pgUnitOfWork', () => {
         expect(cursor.isSubmitted).toBe(false);
       });
 
-      it('tells the listeners of a query of pg, or its callback', async () => {
+      it('calls the listeners of a query of pg, or its callback', async () => {
         const error = await new Promise((heard) => {
           const query = new Query('SELECT 1');
           query.on('error', heard);
@@ -121,7 +118,7 @@ describe('pgUnitOfWork', () => {
       ';COMMIT',
       'ROLLBACK -- to one\n WORK',
       'BEGIN; SELECT 1; COMMIT',
-    ])('refuses handlers %j', async (text) => {
+    ])('rejects %j in handlers', async (text) => {
       const refusals: unknown[] = [];
       await pgUnitOfWork(database.pool).run(OPTIONS, async ({ handle }) => {
         await handle.query(`INSERT INTO effects VALUES ('one')`);
@@ -136,7 +133,7 @@ describe('pgUnitOfWork', () => {
       expect(await database.effects()).toEqual(['one']);
     });
 
-    it('lets handlers have savepoints, and whatever only looks like the end', async () => {
+    it('allows savepoints, and statements that only resemble transaction control', async () => {
       await pgUnitOfWork(database.pool).run(OPTIONS, async ({ handle }) => {
         await handle.query('SAVEPOINT one');
         for (const rollback of ['rollback to one', 'ROLLBACK WORK /* back */ TO SAVEPOINT one']) {
@@ -150,7 +147,7 @@ describe('pgUnitOfWork', () => {
       expect(await database.effects()).toEqual(['COMMIT']);
     });
 
-    it('keeps the connection of a transaction that was rolled back, and none whose COMMIT failed', async () => {
+    it('keeps the connection of a rolled-back transaction, and closes one whose COMMIT failed', async () => {
       const unitOfWork = pgUnitOfWork(database.pool);
       await database.pool.query(
         'CREATE TABLE bookings (id integer UNIQUE DEFERRABLE INITIALLY DEFERRED)',
@@ -173,7 +170,7 @@ describe('pgUnitOfWork', () => {
       expect(await backend()).not.toBe(first);
     });
 
-    it('outlives a connection that is lost while it is lent, and the process, too', async () => {
+    it('survives the loss of a connection during checkout, and so does the process', async () => {
       const relay = await startHastyRelay(database.url);
       const hasty = openPostgresPool(relay.url);
       try {
@@ -190,7 +187,7 @@ describe('pgUnitOfWork', () => {
   });
 });
 
-/** As those of pg-cursor and pg-query-stream, which hear of what goes wrong by `handleError`. */
+/** Like those of pg-cursor and pg-query-stream, which receive errors by `handleError`. */
 class TestCursor implements Submittable {
   readonly errors: Error[] = [];
   isSubmitted = false;

@@ -18,7 +18,7 @@ import { usePostgres } from '../../support/use-postgres.js';
 import { openClient, prisma } from './adapters/prisma.js';
 import { describeUnitOfWork } from './unit-of-work-suite.js';
 
-/** Compiled against a client that was generated: one that is known when this project is compiled, there is none. */
+/** Compiled against a generated client, because no client exists when this project is compiled. */
 const typedProgram = (client: string) => `
 import { prismaUnitOfWork } from 'nestjs-idempotency/prisma';
 import type { UnitOfWork } from 'nestjs-idempotency';
@@ -58,13 +58,13 @@ describe('prismaUnitOfWork', () => {
     ['a class', Map],
     ['a transaction without transactions', { $transaction: undefined, $queryRawUnsafe: Math.abs }],
     ['a client that runs no statements', { $transaction: Math.abs, $queryRawUnsafe: undefined }],
-  ])('refuses %s', (_, client) => {
+  ])('rejects %s', (_, client) => {
     const create = () => prismaUnitOfWork(client as unknown as EffectsClient);
     expect(create).toThrow(IdempotencyOptionsError);
     expect(create).toThrow('an instance of a generated PrismaClient');
   });
 
-  it('gives handlers the transaction client of the very schema, as a type', async () => {
+  it('types the handle as the transaction client of the schema', async () => {
     const client = await generatePrismaClient();
     const folder = await mkdtemp(join(projectRoot, 'test/.tmp-types-'));
     try {
@@ -89,7 +89,7 @@ describe('prismaUnitOfWork', () => {
     });
     afterEach(() => client.$disconnect());
 
-    it('says why it did not commit', async () => {
+    it('throws the reason why it did not commit', async () => {
       const run = unitOfWork.run(
         { isolation: undefined, timeoutMs: 60_000 },
         async ({ handle }) => {
@@ -99,11 +99,11 @@ describe('prismaUnitOfWork', () => {
       await expect(run).rejects.toThrow(TransactionAbortedError);
     });
 
-    it('has Prisma roll back when the time is up', async () => {
+    it('makes Prisma roll back at the timeout', async () => {
       const failures: unknown[] = [];
       const run = unitOfWork.run({ isolation: undefined, timeoutMs: 100 }, async ({ handle }) => {
         await handle.effect.create({ data: { id: 'one' } });
-        // The only connection: this is answered once the transaction has given it back.
+        // The only connection: this resolves once the transaction has released it.
         expect(await client.effect.findMany()).toEqual([]);
         await handle.effect.create({ data: { id: 'two' } }).then(undefined, (error: unknown) => {
           failures.push(error);
@@ -116,14 +116,14 @@ describe('prismaUnitOfWork', () => {
       expect(await client.effect.findMany()).toEqual([]);
     });
 
-    it('waits for a connection as long, and gives it back when it comes too late', async () => {
+    it('waits for a connection as long as the timeout, and releases one that comes too late', async () => {
       let calls = 0;
       const options = { isolation: undefined, timeoutMs: 60_000 };
       await unitOfWork.run(options, async () => {
         const late = unitOfWork.run({ ...options, timeoutMs: 100 }, async () => void (calls += 1));
-        // Prisma's own default is two seconds.
-        const ends = [late.catch(() => 'has given up'), delay(1_500, 'still waits')];
-        expect(await Promise.race(ends)).toBe('has given up');
+        // Prisma's default is two seconds.
+        const ends = [late.catch(() => 'timed out'), delay(1_500, 'still waiting')];
+        expect(await Promise.race(ends)).toBe('timed out');
       });
       await unitOfWork.run(options, ({ handle }) =>
         Promise.resolve(handle.effect.create({ data: { id: 'next' } })),
@@ -134,7 +134,7 @@ describe('prismaUnitOfWork', () => {
   });
 });
 
-/** @returns what the compiler has to say. */
+/** @returns the output of the compiler. */
 async function compile(project: string): Promise<string> {
   const compiler = createRequire(import.meta.url).resolve('typescript/bin/tsc');
   const compiling = promisify(execFile)(process.execPath, [compiler, '-p', project]);

@@ -31,11 +31,11 @@ beforeEach(async () => {
   relay = closeAfterTest(await ShiftingRelay.start(server.port));
 });
 
-describe.each(adapterNames)('Where replies get out of step in a transaction, %s', (name) => {
+describe.each(adapterNames)('When replies get out of step in a transaction, %s', (name) => {
   let opened: OpenedUnitOfWork<never>;
   let attempt: TransactionalAttempt<never>;
   beforeEach(async () => {
-    // One connection, so that the next transaction would have that of this one.
+    // One connection, so that the next transaction would get the same one.
     opened = await adapterOf(name).open(throughPort(url, relay.port), 1);
     attempt = new TransactionalAttempt(ownStore(url), opened.unitOfWork);
   });
@@ -54,14 +54,14 @@ describe.each(adapterNames)('Where replies get out of step in a transaction, %s'
     expect(await effects()).toEqual(['next']);
   }
 
-  it('the lock is not believed, and the connection ended', async () => {
+  it('the lock fails, and the connection is closed', async () => {
     const lease = await attempt.begin();
     relay.shiftAt(LOCK);
     await expect(attempt.open(lease)).rejects.toMatchObject(MISMATCHED);
     await expectTheNextOneToWork();
   });
 
-  it('the outcome is not believed to be stored, nothing is committed, and the connection ended', async () => {
+  it('the save fails, nothing is committed, and the connection is closed', async () => {
     const lease = await attempt.begin();
     const held = await attempt.open(lease);
     await opened.insert(held.transaction.handle as never, 'one');
@@ -71,12 +71,12 @@ describe.each(adapterNames)('Where replies get out of step in a transaction, %s'
     await expectTheNextOneToWork();
   });
 
-  it('COMMIT is not believed', async () => {
+  it('COMMIT fails', async () => {
     const lease = await attempt.begin();
     const held = await attempt.open(lease);
     await opened.insert(held.transaction.handle as never, 'one');
     const tellsOfCommands = ['pg', 'drizzle'].includes(name);
-    // The others ask for a nonce before it. Drizzle wraps the error.
+    // The others query a nonce before it. Drizzle wraps the error.
     relay.shiftAt(tellsOfCommands ? 'COMMIT' : 'SELECT $1::text AS reply');
     const error = name === 'drizzle' ? { cause: MISMATCHED } : MISMATCHED;
     expect(await attempt.commit(held, lease)).toMatchObject({ kind: 'failed', error });
@@ -87,7 +87,7 @@ describe.each(adapterNames)('Where replies get out of step in a transaction, %s'
   });
 });
 
-describe('Whatever the application’s library makes of replies', () => {
+describe('A commit succeeds with', () => {
   async function expectToCommit<Handle>(unitOfWork: UnitOfWork<Handle>): Promise<void> {
     const attempt = new TransactionalAttempt(ownStore(url), unitOfWork);
     const lease = await attempt.begin();
@@ -95,7 +95,7 @@ describe('Whatever the application’s library makes of replies', () => {
     expect(await attempt.commit(held, lease)).toEqual({ kind: 'committed' });
   }
 
-  it('a pool that is binary', () => expectToCommit(pgUnitOfWork(userPool(url, { binary: true }))));
+  it('a binary pool', () => expectToCommit(pgUnitOfWork(userPool(url, { binary: true }))));
 
   it('a pool whose parser leaves text as bytes', async () => {
     const types = { getTypeParser: () => (sent: unknown) => sent };
@@ -112,7 +112,7 @@ describe('Whatever the application’s library makes of replies', () => {
 
   it.each<[string, (rows: readonly object[]) => unknown]>([
     ['renames columns', (rows) => ({ rows: rows.map(inCapitals) })],
-    ['takes the rows out', (rows) => rows.map(inCapitals)],
+    ['returns only the rows', (rows) => rows.map(inCapitals)],
   ])('a postProcessResponse of Knex that %s', async (_, make) => {
     const db = openKnex({
       client: 'pg',

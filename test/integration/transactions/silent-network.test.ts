@@ -44,7 +44,7 @@ describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answ
     expect(rows).toEqual([{ id: 'after' }, { id: 'before' }]);
   }
 
-  it('gives up as soon as nobody waits any more, and leaves the pool its place', async () => {
+  it('fails at the timeout, and frees its place in the pool', async () => {
     const error: unknown = await insert('lost', SHORT_PATIENCE_MS).catch(
       (thrown: unknown) => thrown,
     );
@@ -54,7 +54,7 @@ describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answ
     await expectTheNextToBeWritten();
   });
 
-  it('gives up long before a handler with much time would', async () => {
+  it('fails long before the timeout of a slow handler', async () => {
     jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'queueMicrotask', 'Date'] });
     try {
       const failure = insert('lost').catch((thrown: unknown) => thrown);
@@ -70,7 +70,7 @@ describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answ
   });
 });
 
-/** Drizzle wraps whatever a statement fails with. */
+/** Drizzle wraps the error of a statement. */
 function root(error: unknown): unknown {
   return (error as Error).cause ?? error;
 }

@@ -20,7 +20,7 @@ describe('typeOrmUnitOfWork', () => {
     ['a URL', 'postgres://127.0.0.1/shop'],
     ['the options of a data source', { type: 'postgres' }],
     ['a data source of another database', new DataSource({ type: 'mysql' })],
-  ])('refuses %s', (_, dataSource) => {
+  ])('rejects %s', (_, dataSource) => {
     const create = () => typeOrmUnitOfWork(dataSource as unknown as DataSource);
     expect(create).toThrow(IdempotencyOptionsError);
     expect(create).toThrow('a DataSource of TypeORM, with type "postgres"');
@@ -41,7 +41,7 @@ describe('typeOrmUnitOfWork', () => {
     const run = (work: (manager: EntityManager) => Promise<unknown>) =>
       unitOfWork.run({ isolation: undefined, timeoutMs: 60_000 }, ({ handle }) => work(handle));
 
-    it('says why it did not commit, and why the handle takes no more', async () => {
+    it('throws the reason why it did not commit, and why the handle is over', async () => {
       let late: EntityManager | undefined;
       const careless = run(async (manager) => {
         late = manager;
@@ -51,7 +51,7 @@ describe('typeOrmUnitOfWork', () => {
       expect(() => late?.insert(Effect, { id: 'late' })).toThrow(TransactionOverError);
     });
 
-    it('keeps what a nested transaction wrote, and undoes one that failed alone', async () => {
+    it('keeps the writes of a nested transaction, and rolls back only a failed one', async () => {
       await run(async (manager) => {
         await manager.insert(Effect, { id: 'outer' });
         await manager.transaction((nested) => nested.insert(Effect, { id: 'kept' }));
@@ -85,7 +85,7 @@ describe('typeOrmUnitOfWork', () => {
       expect(rowCount).toBe(0);
     });
 
-    it('ends the connection when what hears of a rollback prevents it', async () => {
+    it('closes the connection when a subscriber prevents the rollback', async () => {
       const failure = new Error('no such customer');
       dataSource.subscribers.push({
         beforeTransactionRollback: () => Promise.reject(new Error('not now')),

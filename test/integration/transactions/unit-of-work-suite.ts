@@ -24,8 +24,8 @@ export interface UnitOfWorkUnderTest<Handle> {
   /** Whether `OpenTransaction.cut` is there. */
   readonly canCut: boolean;
   /**
-   * Opens what the application would open: the library with a real pool of at most `connections`, and no handlers
-   * of errors but those that the library's documentation asks for.
+   * Opens what an application would open: the library with a real pool of at most `connections`, and only the error
+   * handlers that the library's documentation requires.
    */
   open(url: string, connections: number): Promise<OpenedUnitOfWork<Handle>>;
 }
@@ -56,11 +56,16 @@ const TABLES = `
     FOR EACH ROW EXECUTE FUNCTION await_advisory_lock();
 `;
 
-/** What statements may be given, for which type, and what that is as text. */
+/** Parameter values of statements, their types, and their text form. */
 const VALUES: readonly [string, string, TransactionValue, string | null][] = [
   ['bytes', 'bytea', Buffer.from([0, 1, 0x7f, 0x80, 0xff, 0x5c, 0x27]), '\\x00017f80ff5c27'],
-  ['bytes that are a view of more', 'bytea', Buffer.from('abcdef').subarray(2, 4), '\\x6364'],
-  ['bytes in an Uint8Array', 'bytea', Uint8Array.of(0, 255), '\\x00ff'],
+  [
+    'bytes that are a view of a larger buffer',
+    'bytea',
+    Buffer.from('abcdef').subarray(2, 4),
+    '\\x6364',
+  ],
+  ['bytes in a Uint8Array', 'bytea', Uint8Array.of(0, 255), '\\x00ff'],
   ['no bytes', 'bytea', Buffer.alloc(0), '\\x'],
   ['text', 'text', `it's "$1" \\ ; -- %s {} ? é 💶`, `it's "$1" \\ ; -- %s {} ? é 💶`],
   ['empty text', 'text', '', ''],
@@ -80,7 +85,7 @@ const VALUES: readonly [string, string, TransactionValue, string | null][] = [
   ['null for a number', 'bigint', null, null],
 ];
 
-/** What every adapter owes whoever calls the port, on a real server. */
+/** The contract of every adapter, on a real server. */
 export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>): void {
   const server = usePostgres();
   let url: string;
@@ -92,7 +97,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
   beforeEach(async () => {
     url = await server.newDatabase({
       deadlock_timeout: '50ms',
-      // Without it a backend would sleep on after its client is gone.
+      // Without it, a backend would continue to sleep after its client disconnects.
       client_connection_check_interval: '50ms',
     });
     observer = openPostgresPool(url);
@@ -132,10 +137,10 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     return (row as { pid: number }).pid;
   }
 
-  /** Gone for its client, too: until that has read of the end, a pool lends the connection once more. */
+  /** Waits until the client has noticed the end as well: before that, the pool still hands out the connection. */
   async function untilGone(pid: number): Promise<void> {
     await until(async () => {
-      // It leaves the server's list before it closes its connection.
+      // The backend leaves pg_stat_activity before it closes its connection.
       if (isRunning(pid)) return false;
       const { rowCount } = await observer.query('SELECT 1 FROM pg_stat_activity WHERE pid = $1', [
         pid,
@@ -161,7 +166,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     await untilGone(pid);
   }
 
-  /** Some libraries throw where others reject. */
+  /** Some libraries throw synchronously, others reject. */
   async function insertLater(
     insert: OpenedUnitOfWork<Handle>['insert'],
     handle: Handle,
@@ -169,7 +174,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     await insert(handle, 'late');
   }
 
-  /** That one more transaction works, on another connection than the backend's. */
+  /** Expects that the next transaction works, on another connection than the dead backend's. */
   async function expectTheNextRunToWork(deadBackend?: number): Promise<void> {
     const { unitOfWork, insert } = opened!;
     const pid = await unitOfWork.run(options(), async (tx) => {
@@ -181,7 +186,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
   }
 
   describe(`${adapter.name}: a transaction`, () => {
-    it('is committed when its work resolves, with what that resolves with', async () => {
+    it('is committed when its work resolves, and returns the value of the work', async () => {
       const { unitOfWork, insert } = await open();
       const result = await unitOfWork.run(options(), async (tx) => {
         await insert(tx.handle, 'one');
@@ -201,7 +206,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       expect(rowCount).toBe(1);
     });
 
-    it('calls its work once, in the async context of whoever opened it', async () => {
+    it('calls its work once, in the async context of the caller', async () => {
       const { unitOfWork } = await open();
       const caller = new AsyncLocalStorage<string>();
       const contexts: unknown[] = [];
@@ -215,7 +220,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       expect(contexts).toEqual(['this request', 'this request']);
     });
 
-    it('is rolled back when its work rejects, and the very same error is thrown', async () => {
+    it('is rolled back when its work rejects, and throws the same error', async () => {
       const { unitOfWork, insert } = await open();
       const failure = new Error('no such customer');
       const run = unitOfWork.run(options(), async (tx) => {
@@ -257,7 +262,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       expect(await effects()).toEqual([]);
     });
 
-    it('takes no further statement after one that failed, although the handle let it pass', async () => {
+    it('rejects further statements after a failed one, even if the handle ignored its error', async () => {
       const { unitOfWork, insert } = await open();
       const run = unitOfWork.run(options(), async (tx) => {
         await insert(tx.handle, 'one');
@@ -268,7 +273,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       expect(await effects()).toEqual([]);
     });
 
-    it('is not committed when a statement failed, although the work resolves, and run rejects', async () => {
+    it('is not committed when a statement failed, even if the work resolves, and run rejects', async () => {
       const { unitOfWork, insert } = await open();
       const run = unitOfWork.run(options(), async ({ handle }) => {
         await insert(handle, 'one');
@@ -279,7 +284,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       await expectTheNextRunToWork();
     });
 
-    it('is not committed when COMMIT is refused, and run rejects', async () => {
+    it('is not committed when COMMIT fails, and run rejects', async () => {
       const { unitOfWork, insert } = await open();
       let isWorkDone = false;
       const run = unitOfWork.run(options(), async (tx) => {
@@ -295,7 +300,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     });
 
     it.each(['resolved', 'rejected'])(
-      'takes no more from its handle once its work has %s',
+      'rejects statements of its handle once its work has %s',
       async (how) => {
         const { unitOfWork, insert } = await open(1);
         let late: Handle | undefined;
@@ -305,7 +310,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
         });
         await run.catch(() => undefined);
         await expect(insertLater(insert, late!)).rejects.toThrow();
-        // By now another request has the connection.
+        // By now, another request has the connection.
         await unitOfWork.run(options(), async ({ handle }) => {
           await insert(handle, 'next');
           await expect(insertLater(insert, late!)).rejects.toThrow();
@@ -314,7 +319,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       },
     );
 
-    it('takes no more from its handle while COMMIT is under way', async () => {
+    it('rejects statements of its handle during COMMIT', async () => {
       const { unitOfWork, insert } = await open(1);
       const holder = await observer.connect();
       await holder.query('SELECT pg_advisory_lock(1)');
@@ -354,7 +359,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       expect(seen).toEqual([[], [{ id: 'inner' }, { id: 'outer' }]]);
     });
 
-    it(`gives its connection back, whichever way it ends: ${RUNS} of them over two`, async () => {
+    it(`releases its connection, however it ends: ${RUNS} of them over two`, async () => {
       const { unitOfWork, insert } = await open(2);
       const ends = Array.from({ length: RUNS }, async (_, n) => {
         const run = unitOfWork.run(options(), async (tx) => {
@@ -372,7 +377,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       await expectTheNextRunToWork();
     });
 
-    it('is not begun when there is no connection, and run rejects', async () => {
+    it('does not begin without a connection, and run rejects', async () => {
       const { unitOfWork } = await open(1);
       const database = new URL(url).pathname.slice(1);
       const pid = await unitOfWork.run(options(), backendOf);
@@ -395,7 +400,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
   });
 
   describe(`${adapter.name}: the isolation level`, () => {
-    it.each(LEVELS)('is %s when that is asked for', async (level) => {
+    it.each(LEVELS)('is %s when requested', async (level) => {
       const other = LEVELS.find((name) => name !== level)!;
       await setDefault(`default_transaction_isolation = '${other}'`);
       const { unitOfWork } = await open();
@@ -405,7 +410,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       expect(found).toBe(level);
     });
 
-    it.each(LEVELS)('is %s when that is the default and none is asked for', async (level) => {
+    it.each(LEVELS)('is %s when that is the default and none is requested', async (level) => {
       await setDefault(`default_transaction_isolation = '${level}'`);
       const { unitOfWork } = await open();
       const found = await unitOfWork.run(options(), (tx) => shown(tx, 'transaction_isolation'));
@@ -426,7 +431,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       return unitOfWork.run(options(), (tx) => tx.query(text, values));
     }
 
-    it('takes each kind of value as it is', async () => {
+    it('takes each kind of value unchanged', async () => {
       await open();
       const taken: unknown[] = [];
       for (const [what, type, value] of VALUES) {
@@ -436,7 +441,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       expect(taken).toEqual(VALUES.map(([what, , , text]) => [what, text]));
     });
 
-    it('takes as many bytes as an outcome may have', async () => {
+    it('takes as many bytes as the largest outcome', async () => {
       const bytes = Buffer.alloc(5 * 1024 * 1024, Buffer.from([0, 1, 0x5c, 0x80, 0xff]));
       const digest = createHash('sha256').update(bytes).digest('hex');
       const text = `SELECT encode(sha256($1::bytea), 'hex') AS digest`;
@@ -451,7 +456,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       ]);
     });
 
-    it('returns the rows that a statement selects, returns, or has none of', async () => {
+    it('returns the rows of a statement, or none', async () => {
       await open();
       const all = 'SELECT name, on_call FROM doctors ORDER BY name';
       expect(await rowsOf(all, [])).toEqual([
@@ -471,7 +476,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       expect(await rowsOf(cte, [false, 'Ann'])).toEqual([{ name: 'Ann' }]);
     });
 
-    it('works at settings of the transaction alone', async () => {
+    it('can change settings of the transaction only', async () => {
       const { unitOfWork } = await open(1);
       const found = await unitOfWork.run(options(), async (tx) => {
         await tx.query(`SELECT set_config('statement_timeout', $1::text, true)`, ['54321']);
@@ -493,7 +498,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
   });
 
   describe(`${adapter.name}: a conflict`, () => {
-    /** Runs both at the same time; each waits for the other where it says so. */
+    /** Runs both at the same time; each can wait for the other. */
     async function together(
       isolation: IsolationLevel,
       work: (tx: Transaction, n: number, meet: () => Promise<void>) => Promise<unknown>,
@@ -558,7 +563,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       expect(opened!.unitOfWork.isConflict(failures[0])).toBe(true);
     });
 
-    it('is a conflict that the handle ran into, too', async () => {
+    it('is also detected in a statement of the handle', async () => {
       const { unitOfWork, insert } = await open(2);
       const failures: unknown[] = [];
       const run = unitOfWork.run(options('serializable'), async (first) => {
@@ -577,7 +582,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       expect(unitOfWork.isConflict(thrown)).toBe(true);
     });
 
-    it('is neither a unique violation, nor an error of the application, nor none at all', async () => {
+    it('is not a unique violation, an error of the application, or undefined', async () => {
       const { unitOfWork, insert } = await open();
       const run = unitOfWork.run(options(), async (tx) => {
         await insert(tx.handle, 'one');
@@ -591,7 +596,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
   });
 
   describe(`${adapter.name}: when the connection is lost`, () => {
-    /** How a backend may end while its transaction does nothing. */
+    /** How a backend can end while its transaction is idle. */
     const idle: [string, (pid: number, tx: Transaction) => Promise<void>][] = [
       ['by an administrator', terminate],
       [
@@ -612,7 +617,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
         },
       ],
     ];
-    /** How it may end while a statement runs. */
+    /** How it can end while a statement runs. */
     const busy: [string, (pid: number) => Promise<void>, string][] = [
       ['by an administrator', terminate, '0'],
       ['by transaction_timeout', untilGone, '500'],
@@ -674,7 +679,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       await expectTheNextRunToWork(pid);
     });
 
-    it('and the work then rejects for a reason of its own, that very error is thrown', async () => {
+    it('and the work then rejects with its own error, that error is thrown', async () => {
       const { unitOfWork } = await open(1);
       const failure = new Error('no such customer');
       let pid: number | undefined;
@@ -710,7 +715,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
     });
 
     if (adapter.tellsOfLoss) {
-      it('its signal is aborted, while the work waits for something else', async () => {
+      it('its signal aborts while the work waits for something else', async () => {
         const { unitOfWork } = await open(1);
         const told: unknown[] = [];
         const run = unitOfWork.run(options(), async (tx) => {
@@ -724,7 +729,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
         expect(told).toEqual([false, true]);
       });
 
-      it('its signal is not aborted by a transaction that ends well, nor after it', async () => {
+      it('its signal does not abort during or after a successful transaction', async () => {
         const { unitOfWork } = await open(1);
         const signals: AbortSignal[] = [];
         const pid = await unitOfWork.run(options(), async (tx) => {
@@ -732,13 +737,13 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
           return backendOf(tx);
         });
         await terminate(pid);
-        // The pool may lend the connection once more, before it has read of its end.
+        // The pool may hand out the connection once more before it notices the end.
         await unitOfWork.run(options(), backendOf).catch(() => undefined);
         await expectTheNextRunToWork(pid);
         expect(signals.map(({ aborted }) => aborted)).toEqual([false]);
       });
     } else {
-      it('it has no signal to tell it by', async () => {
+      it('it has no signal', async () => {
         const { unitOfWork } = await open(1);
         expect(await unitOfWork.run(options(), async (tx) => 'lost' in tx)).toBe(false);
       });
@@ -776,7 +781,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
         await expectTheNextRunToWork(pid);
       });
 
-      it('does no harm to the next one, when the cut comes too late', async () => {
+      it('does not affect the next one when the cut comes too late', async () => {
         const { unitOfWork, insert } = await open(1);
         let cut: (() => void) | undefined;
         await unitOfWork.run(options(), async (tx) => {
@@ -790,7 +795,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
         expect(await effects()).toEqual(['one']);
       });
     } else {
-      it('is none that this library has', async () => {
+      it('is not supported by this library', async () => {
         const { unitOfWork } = await open(1);
         expect(await unitOfWork.run(options(), async (tx) => 'cut' in tx)).toBe(false);
       });

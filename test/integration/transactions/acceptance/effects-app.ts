@@ -12,10 +12,10 @@ import type { OpenedUnitOfWork } from '../unit-of-work-suite.js';
 
 const OPENED = Symbol('the opened unit of work');
 
-/** What the handler does once it has written. */
+/** What the handler does after its write. */
 export type Plan = 'answer' | 'fail' | 'hang';
 
-/** How long a retry waits for the dead at the most. Nobody else's lease is ever over: its transaction holds it. */
+/** The longest wait of a retry for a dead process. No other lease expires: its transaction holds the record. */
 const LEASE_MS = 2_000;
 
 @Controller('effects')
@@ -56,7 +56,7 @@ export async function startEffectsApp(
         unitOfWork: opened.unitOfWork,
         scope: () => 'everybody',
         leaseMs: LEASE_MS,
-        // A machine that is busy with other tests is not to be mistaken for a server that is down.
+        // A machine that is busy with other tests must not look like a server that is down.
         commandTimeoutMs: 10_000,
         saveTimeoutMs: 10_000,
       }),

@@ -10,7 +10,7 @@ const WORKER = fileURLToPath(new URL('worker.ts', import.meta.url));
 type Ports = Readonly<Record<AdapterName, number>>;
 type Message = { readonly ports: Ports } | { readonly written: string };
 
-/** What a client is told. */
+/** The response to a client. */
 export interface Answer {
   readonly status: number;
   readonly isReplay: boolean;
@@ -19,7 +19,7 @@ export interface Answer {
 
 /** Another process, with an application for each adapter. */
 export class WorkerProcess {
-  /** The rows that handlers have written before they hung. */
+  /** The rows that hanging handlers have written. */
   readonly written = new Set<string>();
 
   private constructor(
@@ -42,7 +42,7 @@ export class WorkerProcess {
     return new WorkerProcess(child, message.ports);
   }
 
-  /** Asks for the row `id`, whose key is its own name. */
+  /** Posts the row `id`, with `id` as the key. */
   async post(adapter: AdapterName, id: string, plan: Plan = 'answer'): Promise<Answer> {
     const response = await fetch(`http://127.0.0.1:${this.ports[adapter]}/effects`, {
       method: 'POST',
@@ -56,7 +56,7 @@ export class WorkerProcess {
     };
   }
 
-  /** SIGKILL, and waits until it is dead. */
+  /** Sends SIGKILL, and waits until the process has ended. */
   async kill(): Promise<void> {
     if (this.child.exitCode !== null || this.child.signalCode !== null) return;
     const death = once(this.child, 'exit');

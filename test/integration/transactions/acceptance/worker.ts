@@ -3,7 +3,7 @@ import { startEffectsApp } from './effects-app.js';
 
 const CONNECTIONS = 4;
 
-/** A process with an application for each adapter, on the database whose URL it is given. */
+/** A process with an application for each adapter, on the database of the given URL. */
 const [, , url] = process.argv;
 process.on('disconnect', () => process.exit());
 const ports = await Promise.all(

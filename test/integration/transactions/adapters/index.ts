@@ -6,14 +6,14 @@ import { pg } from './pg.js';
 import { prisma } from './prisma.js';
 import { typeorm } from './typeorm.js';
 
-/** Those that an application in a process of its own can open. */
+/** The adapters that an application in a separate process can open. */
 export const adapters = { pg, typeorm, prisma, kysely, drizzle, knex };
 
 export type AdapterName = keyof typeof adapters;
 
 export const adapterNames = Object.keys(adapters) as AdapterName[];
 
-/** The same, whatever its handle: its own functions alone are called with it. */
+/** Erases the type of the handle: only functions of the same adapter receive it. */
 export function adapterOf(name: AdapterName): UnitOfWorkUnderTest<never> {
   return adapters[name] as unknown as UnitOfWorkUnderTest<never>;
 }

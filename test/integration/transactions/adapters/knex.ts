@@ -2,7 +2,7 @@ import openKnex, { type Knex } from 'knex';
 import { knexUnitOfWork } from 'nestjs-idempotency/knex';
 import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
 
-/** It tells of every connection that it has lost. */
+/** It reports every lost connection. */
 const silent = { warn: () => undefined, error: () => undefined };
 
 export const knex: UnitOfWorkUnderTest<Knex.Transaction> = {

@@ -1,9 +1,9 @@
 import { TcpRelay } from '../../../support/tcp-relay.js';
 
-/** What PostgreSQL says last to a client that has just come in. */
+/** The last message of PostgreSQL during a connect. */
 const READY_FOR_QUERY = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
 
-/** A server that ends each connection with the very packet that says that it is ready. */
+/** A server that terminates each connection in the same packet that reports it ready. */
 export async function startHastyRelay(
   url: string,
 ): Promise<{ url: string; stop(): Promise<void> }> {

@@ -3,12 +3,12 @@ import type { Pool } from 'pg';
 import { openPostgresPool } from '../../../support/postgres-pool.js';
 import { usePostgres } from '../../../support/use-postgres.js';
 
-/** A database of its own for each test. */
+/** A separate database for each test. */
 export interface Database {
   readonly url: string;
-  /** A pool of one connection, so that the next transaction has that of the one before. */
+  /** A pool of one connection, so that the next transaction gets the same one. */
   readonly pool: Pool;
-  /** The rows of the table `effects (id text PRIMARY KEY)` that were committed. */
+  /** The committed rows of the table `effects (id text PRIMARY KEY)`. */
   effects(): Promise<string[]>;
 }
 
