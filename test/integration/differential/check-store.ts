@@ -7,7 +7,7 @@ import type { Step } from './step.js';
 /**
  * Compares a store with the reference over random sequences.
  *
- * @returns what occurred in them, and in how many.
+ * @returns what occurred in the sequences, and how many were checked.
  * @throws the shrunk first difference.
  */
 export async function checkStore(

@@ -3,27 +3,27 @@ import { encodeRecord, type Fields } from './encoding.js';
 import { expected } from './reference.js';
 import type { Step } from './step.js';
 
-/** What can be seen of a step from outside. */
+/** The externally visible result of a step. */
 export interface Observation {
-  /** `undefined` where the step asks for none. */
+  /** `undefined` where the step expects no reply. */
   readonly reply: Fields | undefined;
   readonly record: string | null;
-  /** When the store would delete the record: -2, as PEXPIRETIME says, where there is none. */
+  /** When the store would delete the record: -2, as PEXPIRETIME returns, without a record. */
   readonly expiresAt: number;
 }
 
 export const NO_RECORD = { record: null, expiresAt: -2 };
 
 /**
- * Takes the steps of many sequences, each on a record of its own, and says what came of every one. After a step of
- * which `isExpected` is false, the rest of that sequence may be left out.
+ * Runs the steps of many sequences, each on its own record, and returns the result of every step. After a step whose
+ * `isExpected` is false, the subject may skip the rest of that sequence.
  */
 export type Subject = (
   sequences: readonly (readonly Step[])[],
   isExpected: (sequence: number, at: number, observation: Observation) => boolean,
 ) => Promise<readonly (readonly Observation[])[]>;
 
-/** Called with every step and what the reference made of it. */
+/** Called with every step and the result of the reference. */
 export type Watcher = (step: Step, reply: Fields, before: StoredRecord | undefined) => void;
 
 /** @returns for every sequence its first difference between subject and reference. */

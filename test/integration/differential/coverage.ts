@@ -2,7 +2,7 @@ import type { StoredRecord } from '../../../lib/core/record.js';
 import type { Fields } from './encoding.js';
 import type { Step } from './step.js';
 
-/** Every reply of every operation, and the situations that a reply does not show. */
+/** Every reply of every operation, and situations that a reply does not show. */
 const MUST_OCCUR = [
   ...['acquired', 'owned', 'takeover', 'in_progress', 'abandoned', 'completed', 'failed'],
   ...['mismatch', 'stale_begin', 'late'],
@@ -18,11 +18,11 @@ const MUST_OCCUR = [
     ['begin in_progress, lease clamped', 'begin acquired over an expired record'],
     ['begin acquired after a release', 'begin late instead of a takeover'],
     ['complete ok_late after a release', 'complete restored over an expired record'],
-    ['a failure that is gone, though it was to be restored'],
+    ['a failure that is gone although restore was requested'],
     ['a fence of previous + 1', 'a command with fence 0'],
   );
 
-/** Counts what occurred, so that a generator that has gone blind is noticed. */
+/** Counts what occurred, to detect a generator that misses situations. */
 export class Coverage {
   private readonly counts = new Map<string, number>(MUST_OCCUR.map((name) => [name, 0]));
 
@@ -32,12 +32,12 @@ export class Coverage {
     this.count(`${step.operation} ${detailed ? `${kind} ${detail}` : kind}`);
     if ('lease' in step && step.lease.fence === 0) this.count('a command with fence 0');
     if (kind === 'gone' && step.operation === 'complete' && step.command.whenGone === 'restore') {
-      this.count('a failure that is gone, though it was to be restored');
+      this.count('a failure that is gone although restore was requested');
     }
     if (before !== undefined) this.watchRecord(step, kind, Number(detail), before);
   };
 
-  /** What occurred less than `times` times, with how often it did. */
+  /** What occurred fewer than `times` times, with its count. */
   missing(times: number): Record<string, number> {
     return Object.fromEntries([...this.counts].filter(([, count]) => count < times));
   }

@@ -17,13 +17,13 @@ const redis = useServer(
 );
 
 describe('the scripts and the reference state machine', () => {
-  it('reply alike and leave the same record, whatever comes in whatever order', async () => {
+  it('give equal replies and leave equal records for any sequence of commands', async () => {
     const { coverage, checked } = await checkStore(await redisSubject(redis), { runs });
     expect(coverage.missing(Math.floor(checked / 200))).toEqual({});
   }, 600_000);
 
-  // All of the mistakes: mutants.all.test.ts.
-  it('are seen to differ where there is a mistake in a script', async () => {
+  // mutants.all.test.ts runs all mistakes.
+  it('differ when a script contains a planted mistake', async () => {
     const { mutate, objection } = LUA_MISTAKES[0]!;
     const check = checkStore(await redisSubject(redis, mutate), { runs });
     await expect(check).rejects.toThrow(objection);

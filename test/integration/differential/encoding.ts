@@ -8,8 +8,8 @@ import type {
 import type { Outcome, StoredRecord } from '../../../lib/core/record.js';
 
 /**
- * Replies and records of the reference in the form that the headers of the Lua files describe, written
- * from those headers and not with the store's own code. Bytes stand as latin1, one character each.
+ * Encodes replies and records of the reference as the headers of the Lua files describe, independently of the store's
+ * own code. Bytes are written as latin1, one character each.
  */
 export type Fields = readonly string[];
 

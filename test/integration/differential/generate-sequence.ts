@@ -15,15 +15,15 @@ const HEADERS = ['', '{"status":201}', '"Zoë" — 😀 \\n %s', '1 c 1 2 3'];
 const BODIES = ['', '\n', 'plain', '\0\r\n\xff\xfe', '1 p 9 9 9 9 9 9 9 a b c\n'];
 
 /**
- * Random lives of one record. They are aimed: the reference is asked where the record stands, so that
- * boundaries are hit exactly, and fences are the right ones or wrong in an interesting way.
+ * Generates random histories of one record. The generator reads the state of the reference, so it hits boundaries
+ * exactly and picks correct or plausible wrong fences.
  */
 export const sequences = listsFromSeed((seed) => new SequenceGenerator(new Random(seed)).steps());
 
 class SequenceGenerator {
   private nowUs: number;
   private record: StoredRecord | undefined;
-  /** Every fence that a token was ever given. */
+  /** Every fence that a token has received. */
   private readonly fences = new Map<OwnerToken, number[]>(TOKENS.map((token) => [token, []]));
   private readonly sent: Command[] = [];
 
@@ -63,7 +63,7 @@ class SequenceGenerator {
     const boundaries = [record.expiresAt];
     if (record.state === 'in_progress') {
       const { leaseUntil, leaseMs, deadline } = record;
-      // The last two are where the clamp of a lease that lies too far ahead begins.
+      // The last two are the boundaries at which a lease too far ahead is clamped.
       boundaries.push(leaseUntil, leaseUntil, deadline, leaseUntil - leaseMs, leaseUntil - leaseMs);
     }
     const aside = random.pick([-1_000, -1, 0, 0, 0, 1, 999, 1_000]);
@@ -74,7 +74,7 @@ class SequenceGenerator {
     const { random } = this;
     const dice = random.fraction();
     const latest = this.sent.at(-1);
-    // A resend after a lost reply, or a copy that was delayed somewhere.
+    // A resend after a lost reply, or a delayed copy.
     if (dice < 0.08 && latest !== undefined) return latest;
     if (dice < 0.18 && latest !== undefined) return random.pick(this.sent);
     if (dice < 0.48) return this.begin();
@@ -118,7 +118,7 @@ class SequenceGenerator {
         state: random.chance(0.55) ? 'completed' : 'failed',
         outcome: this.outcome(),
         retentionMs: this.duration(),
-        // Of another content than the record's, often enough.
+        // Often with a fingerprint that differs from the record's.
         fingerprint: random.chance(0.5) ? this.fingerprint() : random.pick(FINGERPRINTS),
         whenGone: random.chance(0.65) ? 'restore' : 'report',
       },

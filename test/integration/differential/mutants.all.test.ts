@@ -8,7 +8,7 @@ import { LUA_MISTAKES, SQL_MISTAKES } from './mutants.js';
 import { withPostgresSubject } from './postgres-subject.js';
 import { redisSubject } from './redis-subject.js';
 
-describe('the comparison notices', () => {
+describe('the comparison detects', () => {
   const server = useRedis();
   const postgres = usePostgres();
   let redis: Redis;
@@ -29,7 +29,7 @@ describe('the comparison notices', () => {
   it.each(SQL_MISTAKES)(
     '$mistake',
     async ({ mutate, objection }) => {
-      // The seed is always the same: some mistakes show in one sequence of thousands only.
+      // The seed is fixed: some mistakes appear in only one of thousands of sequences.
       const extent = { runs: 5_000, seed: 1 };
       const check = withPostgresSubject(url, (subject) => checkStore(subject, extent), mutate);
       await expect(check).rejects.toThrow(objection);

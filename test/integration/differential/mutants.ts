@@ -9,17 +9,17 @@ interface Mistake extends PlantedMistake {
 
 const NOW = `date_trunc('milliseconds', statement_timestamp())`;
 
-/** Mistakes that were made elsewhere, or that are easy to make here. */
+/** Mistakes that other libraries have made, or that are easy to make here. */
 export const LUA_MISTAKES: readonly Mistake[] = [
-  lua('begin', 'a copy of an owner is told that it acquires anew', [
+  lua('begin', 'a resent begin of the owner acquires again', [
     'elseif mine then',
     'elseif false then',
   ]),
-  lua('begin', 'another request on the same key is not noticed', [
+  lua('begin', 'another request with the same key is not detected', [
     'elseif fingerprint ~= ARGV[2] then',
     'elseif false then',
   ]),
-  lua('begin', 'a released attempt may begin again', [
+  lua('begin', 'a released attempt can begin again', [
     'if mine then return',
     'if false then return',
   ]),
@@ -31,7 +31,7 @@ export const LUA_MISTAKES: readonly Mistake[] = [
     'math.min(leaseUntil, now + leaseMs)',
     'tonumber(leaseUntil)',
   ]),
-  lua('begin', 'the clamp is not written down', [
+  lua('begin', 'the clamped lease is not stored', [
     'if clamped < tonumber(leaseUntil) then',
     'if false then',
   ]),
@@ -52,16 +52,19 @@ export const LUA_MISTAKES: readonly Mistake[] = [
     "string.format('%.0f', math.max((fence or 0) + 1, nowUs))",
     'tostring(math.max((fence or 0) + 1, nowUs))',
   ]),
-  lua('begin', 'a record lives on in the millisecond of its expiry', [
+  lua('begin', 'a record still exists in the millisecond of its expiry', [
     'tonumber(expiresAt) <= now',
     'tonumber(expiresAt) < now',
   ]),
-  lua('extend', 'the heartbeat is a plain PEXPIRE of whatever is there', [
+  lua('extend', 'the heartbeat is an unconditional PEXPIRE', [
     "if state ~= 'p' then",
     "if state ~= 'p' then redis.call('PEXPIREAT', KEYS[1], string.format('%.0f', now + ARGV[4]))",
   ]),
   lua('extend', 'the owner is not compared', ['not mine or (', 'false or (']),
-  lua('extend', 'a hung attempt may go on', ['if now >= tonumber(deadline) then', 'if false then']),
+  lua('extend', 'a hung attempt can extend its lease', [
+    'if now >= tonumber(deadline) then',
+    'if false then',
+  ]),
   lua('extend', 'the hard deadline comes a millisecond later', [
     'now >= tonumber(deadline)',
     'now > tonumber(deadline)',
@@ -72,30 +75,30 @@ export const LUA_MISTAKES: readonly Mistake[] = [
     'elseif mine then',
     'elseif false then',
   ]),
-  lua('complete', 'an outcome of another content is handed over', [
+  lua('complete', 'an outcome with another fingerprint is returned', [
     'if fingerprint ~= ARGV[5] then',
     'if false then',
   ]),
-  lua('complete', 'an outcome is never handed over', [
+  lua('complete', 'an outcome is never returned', [
     'if fingerprint ~= ARGV[5] then',
     'if true then',
   ]),
-  lua('complete', 'the late failure of another is accepted', ["mine or ARGV[3] == 'f'", 'mine']),
+  lua('complete', 'a late failure of another attempt is accepted', [
+    "mine or ARGV[3] == 'f'",
+    'mine',
+  ]),
   lua('complete', 'a failure is restored', ["'report' or ARGV[3] == 'f'", "'report'"]),
   lua('complete', 'a late success lowers the fence', ['math.max(fence, ARGV[2])', 'ARGV[2]']),
   lua('complete', 'a restored outcome lowers the fence', ['math.max(fence or 0, own)', 'own']),
-  lua('complete', 'the retention is not that of the outcome', [
-    'now + ARGV[4]',
-    'now + ARGV[4] + 1',
-  ]),
+  lua('complete', "the outcome's retention is ignored", ['now + ARGV[4]', 'now + ARGV[4] + 1']),
   lua('release', 'the record is deleted', [
     "redis.call('SET', KEYS[1], line, 'PXAT', at)",
     "redis.call('DEL', KEYS[1])",
   ]),
-  lua('release', 'an outcome may be released', ["if state ~= 'p' then", "if state == 'r' then"]),
-  lua('release', 'another attempt may release', ['token ~= ARGV[1]', 'false']),
+  lua('release', 'an outcome can be released', ["if state ~= 'p' then", "if state == 'r' then"]),
+  lua('release', 'another attempt can release', ['token ~= ARGV[1]', 'false']),
   lua('release', 'the fence is not compared', ["ARGV[2] ~= '0' and fence ~= ARGV[2]", 'false']),
-  lua('inspect', 'it shows a lease that is not clamped', [
+  lua('inspect', 'it returns a lease that is not clamped', [
     'math.min(leaseUntil, now + leaseMs)',
     'tonumber(leaseUntil)',
   ]),
@@ -112,7 +115,7 @@ export const SQL_MISTAKES: readonly Mistake[] = [
     'greatest(0,',
   ]),
   sql('take', 'a takeover is not counted', ['record.takeovers + 1', 'record.takeovers']),
-  sql('take', 'an expired record hands its counters on', [
+  sql('take', 'the counters of an expired record are carried over', [
     `attempt = CASE how WHEN 'expired' THEN 1`,
     `attempt = CASE how WHEN 'never' THEN 1`,
   ]),
@@ -120,24 +123,18 @@ export const SQL_MISTAKES: readonly Mistake[] = [
     'deadline)',
     "deadline + interval '1 hour')",
   ]),
-  sql('clamp', 'the clamp is not written down', ["state = 'in_progress'", 'false']),
+  sql('clamp', 'the clamped lease is not stored', ["state = 'in_progress'", 'false']),
   sql('extend', 'the owner is not compared', ['token = $2::text', 'true']),
   sql('extend', 'the fence is not compared', ['fence = $3::bigint', 'true']),
-  sql('extend', 'a lease that is over is prolonged like one that runs', [
-    `lease_until > ${NOW}`,
-    'true',
-  ]),
+  sql('extend', 'an expired lease is extended like a live one', [`lease_until > ${NOW}`, 'true']),
   sql('complete', 'the owner is not compared', ['token = $2::text', 'true']),
   sql('complete', 'the fence is not compared', ['fence = $3::bigint', 'true']),
-  sql('complete', 'the record lives on in the millisecond of its expiry', [
+  sql('complete', 'the record still exists in the millisecond of its expiry', [
     `expires_at > ${NOW}`,
     `expires_at >= ${NOW}`,
   ]),
   sql('complete', 'an outcome is replaced', ["state = 'in_progress'", "state <> 'released'"]),
-  sql('complete', 'the retention is not that of the outcome', [
-    '$5::bigint *',
-    '($5::bigint + 1) *',
-  ]),
+  sql('complete', "the outcome's retention is ignored", ['$5::bigint *', '($5::bigint + 1) *']),
   sql('complete-released', 'a late success lowers the fence', [
     'greatest(fence, $3::bigint)',
     '$3::bigint',
@@ -151,10 +148,10 @@ export const SQL_MISTAKES: readonly Mistake[] = [
     'greatest(record.fence, excluded.fence)',
     'excluded.fence',
   ]),
-  sql('release', 'an outcome may be released', ["state = 'in_progress'", 'true']),
-  sql('release', 'another attempt may release', ['token = $2::text', 'true']),
+  sql('release', 'an outcome can be released', ["state = 'in_progress'", 'true']),
+  sql('release', 'another attempt can release', ['token = $2::text', 'true']),
   sql('release', 'the fence is not compared', ['fence = $3::bigint', 'true']),
-  sql('look', 'it shows what is due in another second', [
+  sql('look', 'it returns an expiry that is off by a second', [
     'extract(epoch FROM expires_at)',
     'extract(epoch FROM expires_at) + 1',
   ]),
@@ -183,7 +180,7 @@ function mutation(name: string, [original, changed]: readonly [string, string]):
   return (file, text) => {
     if (file !== name) return text;
     const at = text.lastIndexOf(original);
-    if (at === -1) throw new Error(`${name} does not hold: ${original}`);
+    if (at === -1) throw new Error(`${name} does not contain: ${original}`);
     return text.slice(0, at) + changed + text.slice(at + original.length);
   };
 }

@@ -13,11 +13,11 @@ import type { Step } from './step.js';
 
 const CONNECTIONS = 4;
 const CLOCK = `(to_timestamp(0) + current_setting('test.now_us')::bigint * interval '1 microsecond')`;
-/** Reads the row without the store's own code, and sets the clock for the next step in the same round trip. */
+/** Reads the row without the store's own code, and sets the clock of the next step in the same round trip. */
 const LOOK = `SELECT set_config('test.now_us', $2, false), record.*
   FROM (SELECT 1) AS one LEFT JOIN idempotency_records AS record ON record_key = $1`;
 
-/** Runs `work` with the statements on a migrated database, with a clock that each step sets. */
+/** Runs `work` with the statements on a migrated database. Each step sets the clock. */
 export async function withPostgresSubject<Result>(
   url: string,
   work: (subject: Subject) => Promise<Result>,

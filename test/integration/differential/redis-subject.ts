@@ -8,7 +8,7 @@ import type { Step } from './step.js';
 type Operation = keyof LuaScripts;
 type InstrumentedScripts = Readonly<Record<Operation, string>>;
 
-/** The scripts of a Redis that nobody else uses. All sequences go there in one round trip. */
+/** Runs the scripts on a dedicated Redis. All sequences are sent in one round trip. */
 export async function redisSubject(redis: Redis, mutate?: Mutation): Promise<Subject> {
   const scripts = await loadInstrumentedScripts(redis, mutate);
   return async (sequences) => {
@@ -38,14 +38,14 @@ export async function redisSubject(redis: Redis, mutate?: Mutation): Promise<Sub
 function observe(answer: unknown): Observation {
   const [reply, record, expiresAt] = answer as [unknown[], Buffer | null, number];
   return {
-    // A script that fails answers with an error instead of fields.
+    // A script that fails returns an error instead of fields.
     reply: Array.isArray(reply) ? afterNonce(reply.map(text)) : [String(reply)],
     record: record === null ? null : text(record),
     expiresAt,
   };
 }
 
-/** A reply that does not begin with the nonce differs from every other. */
+/** Makes a reply without the leading nonce differ from every other. */
 function afterNonce([nonce, ...fields]: string[]): string[] {
   return nonce === NONCE ? fields : ['no nonce', ...fields];
 }
@@ -55,8 +55,8 @@ function text(field: unknown): string {
 }
 
 /**
- * Loads the shipped scripts with two changes: the clock comes with the call, and the answer brings the
- * record as the step left it, with the instant at which Redis would delete it.
+ * Loads the shipped scripts with two changes: the call passes the clock, and the reply contains the record after the
+ * step and the instant at which Redis would delete it.
  */
 async function loadInstrumentedScripts(
   redis: Redis,
@@ -74,7 +74,7 @@ return { step(), redis.call('GET', KEYS[1]), redis.call('PEXPIRETIME', KEYS[1]) 
   return Object.fromEntries(await Promise.all(loaded)) as Record<Operation, string>;
 }
 
-/** What each step is called with, and has to say first. */
+/** Sent with each step; every reply must start with it. */
 const NONCE = 'the nonce';
 
 /** The arguments as the headers of the Lua files list them, then the clock. */

@@ -7,11 +7,11 @@ const unused = { recordKey: 'unused by the transitions' as RecordKey, timeoutMs:
 
 export interface Expected {
   readonly record: StoredRecord | undefined;
-  /** What the store answers; undefined where the step asks for nothing. */
+  /** The reply of the store; undefined where the step expects none. */
   readonly reply: Fields | undefined;
 }
 
-/** What the reference state machine makes of a step. */
+/** The result of a step in the reference state machine. */
 export function expected(stored: StoredRecord | undefined, step: Step): Expected {
   if (step.operation === 'lose') return { record: undefined, reply: undefined };
   if (step.operation === 'inspect') {

@@ -3,7 +3,7 @@ import type { Lease } from '../../../lib/core/record.js';
 
 type Untimed<Command> = Omit<Command, 'timeoutMs' | 'recordKey'>;
 
-/** One command on the one record of a sequence, with all that it depends on. */
+/** One command on the record of a sequence, with everything it depends on. */
 export type Command =
   | { readonly operation: 'begin'; readonly command: Untimed<Begin> }
   | { readonly operation: 'extend'; readonly lease: OwnLease; readonly command: Untimed<Extend> }
@@ -19,5 +19,5 @@ export type Command =
 
 export type OwnLease = Omit<Lease, 'recordKey'>;
 
-/** A command and the store's clock, in microseconds, at which it arrives. */
+/** A command and the time of its arrival by the store's clock, in microseconds. */
 export type Step = Command & { readonly nowUs: number };
