@@ -23,11 +23,11 @@ import { brokers } from './support/brokers.js';
 
 const START_AND_WAIT = fileURLToPath(new URL('support/start-and-wait.ts', import.meta.url));
 
-/** Where a server is not there, `npm test` has said so: test/support/provision. */
+/** Skips a missing server; `npm test` reports it (test/support/provision). */
 const where = (found: unknown) => (found === undefined ? describe.skip : describe);
 const onLinux = process.platform === 'linux' ? describe : describe.skip;
 
-/** What a test has started, the last first. */
+/** What a test has started; ended in reverse order. */
 const endings: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
@@ -44,13 +44,13 @@ function folder(): string {
   return dir;
 }
 
-onLinux('the brokers of the tests', () => {
+onLinux('the test brokers', () => {
   const installed = brokers.filter(
     ({ name, isInstalled }) => isInstalled && (name === 'RabbitMQ') === isTestAll,
   );
 
   it.each(installed)(
-    '$name leaves neither a process nor a file when who started it is killed',
+    '$name leaves neither a process nor a file when its parent is killed',
     async ({ name, processes }) => {
       const starter = fork(START_AND_WAIT, [name], { execArgv: [...typescriptNodeOptions] });
       endings.push(() => starter.kill('SIGKILL'));
@@ -78,7 +78,7 @@ onLinux('the brokers of the tests', () => {
   );
 });
 
-/** What each run's own broker shows to all its tests anyway. */
+/** In the `push` project, the shared broker of each run covers this. */
 const describeRabbitMq = () => {
   let server: RabbitMqServer;
   let channel: ConfirmChannel;
@@ -99,7 +99,7 @@ const describeRabbitMq = () => {
     await channel.waitForConfirms();
   }
 
-  it('tells what waits, what consumers have, and that a queue is not there', async () => {
+  it('reports ready messages, unacknowledged messages, and a missing queue', async () => {
     server = ending(await startRabbitMq());
     await open();
     for (const queue of ['classic', 'quorum']) {
@@ -114,7 +114,7 @@ const describeRabbitMq = () => {
     await expect(queueLength(server.url, 'none')).rejects.toThrow("no queue 'none'");
   }, 60_000);
 
-  it('comes back after SIGKILL with what is persistent, and with a time limit for consumers', async () => {
+  it('restarts after SIGKILL with persistent messages and a consumer timeout', async () => {
     const dir = folder();
     server = ending(await startRabbitMq({ dir }));
     await open();
@@ -136,10 +136,10 @@ const describeRabbitMq = () => {
     expect(await queueDepth(server, 'classic')).toEqual({ ready: 5, unacked: 0, consumers: 0 });
   }, 60_000);
 };
-if (isTestAll) where(findRabbitMq())('a RabbitMQ of the tests', describeRabbitMq);
+if (isTestAll) where(findRabbitMq())('a RabbitMQ test server', describeRabbitMq);
 
-where(findNats())('a NATS of the tests', () => {
-  it('answers, and keeps streams only when it is asked to', async () => {
+where(findNats())('a NATS test server', () => {
+  it('replies, and provides streams only when JetStream is enabled', async () => {
     const replies: boolean[] = [];
     for (const jetStream of [false, true]) {
       const server = ending(await startNats({ jetStream }));
@@ -160,8 +160,8 @@ where(findNats())('a NATS of the tests', () => {
   });
 });
 
-where(findMosquitto())('a Mosquitto of the tests', () => {
-  it("speaks MQTT v5, and keeps an absent subscriber's messages over an orderly end", async () => {
+where(findMosquitto())('a Mosquitto test server', () => {
+  it("speaks MQTT v5, and keeps an absent subscriber's messages across an orderly restart", async () => {
     const dir = folder();
     const session = {
       protocolVersion: 5,

@@ -7,7 +7,7 @@ import type { Place, StartedServer } from '../../../support/start-server.js';
 export interface Broker {
   readonly name: string;
   readonly isInstalled: boolean;
-  /** How many processes it has at least, with what it needs beside it. */
+  /** The minimum number of processes, helper processes included. */
   readonly processes: number;
   readonly start: (place?: Place) => Promise<StartedServer>;
 }
