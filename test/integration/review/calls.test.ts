@@ -33,7 +33,7 @@ const answers =
   <Reply>() =>
     Promise.resolve(reply as Reply);
 
-/** No promise, but something that can be awaited, as query builders return it. */
+/** A thenable that is not a promise, as query builders return. */
 const thenable = (promise: Promise<unknown>) => ({
   then: (...handlers: Parameters<Promise<unknown>['then']>) => promise.then(...handlers),
 });
@@ -49,7 +49,7 @@ describe('an operation that throws undefined', () => {
     ['at once', rejected],
     ['later', () => Promise.resolve().then(rejected)],
     ['in a thenable', () => thenable(rejected())],
-  ])('has failed, and may run again: %s', async (_, failing) => {
+  ])('fails and can run again: %s', async (_, failing) => {
     const call = newCall();
     expect(await caller.refused(call, failing)).toBeUndefined();
     expect(caller.told).toEqual(['acquired', 'released']);
@@ -57,7 +57,7 @@ describe('an operation that throws undefined', () => {
   });
 });
 
-describe('a kept failure that is hard to write down', () => {
+describe('a kept failure that is hard to serialize', () => {
   const unreadable = {
     get message(): string {
       throw new Error('planned: no message');
@@ -70,7 +70,7 @@ describe('a kept failure that is hard to write down', () => {
     ['an error whose message cannot be read', unreadable],
     ['null', null],
     ['a circle', Object.assign(new Error('circle'), { cause: globalThis })],
-  ])('ends its attempt all the same: %s', async (_, thrown) => {
+  ])('ends its attempt: %s', async (_, thrown) => {
     const call = newCall({ leaseMs: LEASE_MS }, () => true);
     const failing = counted(() => {
       throw thrown;
@@ -91,14 +91,14 @@ describe('a value that cannot be stored', () => {
     body: Buffer.from(text),
   });
 
-  it('gives way to the success of another attempt: all callers see one outcome', async () => {
+  it('yields to the success of another attempt: all callers get one outcome', async () => {
     const superseded = { kind: 'superseded', state: 'completed', outcome: stored('"theirs"') };
     caller.store.next('complete', answers(superseded));
     expect(await caller.call(newCall(), notStorable)).toBe('theirs');
     expect(caller.told).toEqual(['acquired', 'superseded']);
   });
 
-  it('fails its caller where it is the outcome', async () => {
+  it('rejects its caller when it is the outcome', async () => {
     expect(await caller.refused(newCall(), notStorable)).toBeInstanceOf(ValueNotStorableError);
   });
 });
@@ -120,7 +120,7 @@ describe('an operation that returns a thenable', () => {
     expect(slow.times).toBe(1);
   });
 
-  it('that throws when it is asked ends its attempt', async () => {
+  it('whose then() throws ends its attempt', async () => {
     const call = newCall();
     const broken = {
       get then(): never {
@@ -132,16 +132,16 @@ describe('an operation that returns a thenable', () => {
   });
 });
 
-describe('an outcome that is not one of a call', () => {
+describe('an outcome that is not the outcome of a call', () => {
   it.each([
     ['of HTTP', '[1,201,{}]'],
     ['of a later format', '{"call":2,"kind":"value"}'],
-    ['of a kind that this version does not know', '{"call":1,"kind":"stream"}'],
-    ['that is no object', '"text"'],
+    ['of an unknown kind', '{"call":1,"kind":"stream"}'],
+    ['that is not an object', '"text"'],
     ['that is null', 'null'],
-    ['that is no JSON', 'status=201'],
+    ['that is not JSON', 'status=201'],
     ['that is empty', ''],
-  ])('is done, and its value was not kept: a header %s', async (_, header) => {
+  ])('rejects as done without a stored value: a header %s', async (_, header) => {
     const outcome: Outcome = { header, body: Buffer.from('"not mine"') };
     caller.store.next('begin', answers({ kind: 'completed', outcome, retentionLeftMs: 1_000 }));
     const executed = counted(() => 'paid');
@@ -153,7 +153,7 @@ describe('an outcome that is not one of a call', () => {
   });
 });
 
-describe('an option that is wrong', () => {
+describe('an invalid option', () => {
   const SECRET = 's3cret';
   const URL_WITH_PASSWORD = `redis://:${SECRET}@127.0.0.1:6379`;
   const messageOf = (action: () => unknown): string => {
@@ -162,7 +162,7 @@ describe('an option that is wrong', () => {
     } catch (error) {
       return (error as Error).message;
     }
-    throw new Error('it was taken');
+    throw new Error('the option was accepted');
   };
 
   it.each<[string, () => unknown]>([
@@ -178,7 +178,7 @@ describe('an option that is wrong', () => {
       'onConnectionError',
       () => redisStore({ url: 'redis://a', onConnectionError: SECRET as never }),
     ],
-  ])('does not show a password that was put there: %s', (_, action) => {
+  ])('does not show a password in its value: %s', (_, action) => {
     expect(messageOf(action)).not.toContain(SECRET);
   });
 });

@@ -15,7 +15,7 @@ const IN_PROGRESS = { kind: 'reject', reason: 'in_progress' };
 
 const time = inFakeTime();
 
-/** What a store's author may forget: the command is executed, the reply is this. */
+/** A faulty store: it executes the command and returns this reply. */
 const answers =
   (reply: unknown): Fault =>
   async <Reply>(execute: () => Promise<Reply>) => {
@@ -34,13 +34,13 @@ const throwsNoError: Fault = () =>
   // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- what a careless store does
   Promise.reject('planned: not even an error');
 
-/** An error of the library as another installed copy of it raises it: of another class, with its code. */
+/** An error of another installed copy of the library: another class, the same code. */
 const ofAnotherCopy =
   (code: string): Fault =>
   () =>
     Promise.reject(Object.assign(new Error(`planned: ${code}`), { code }));
 
-/** The same without the command being executed. */
+/** The same fault, without executing the command. */
 const notExecuted =
   (fault: Fault): Fault =>
   () =>
@@ -54,10 +54,10 @@ const GARBAGE: [string, Fault][] = [
   ['the name of a method of all objects', answers({ kind: 'toString' })],
   ['a TypeError, rejected', rejectedProgrammingError],
   ['a TypeError, thrown at once', programmingError],
-  ['something that is no error', throwsNoError],
+  ['something that is not an error', throwsNoError],
 ];
 
-/** What came of a promise so far. */
+/** The result of a promise so far. */
 function watched<Result extends object>(promise: Promise<Result>) {
   const state: { result?: Result } = {};
   void promise.then((result) => (state.result = result));
@@ -74,12 +74,12 @@ describe('a waiting duplicate', () => {
 
   it.each<[string, Fault]>([
     ['is down', unavailable],
-    ['executes and does not answer', lostReply],
-    ['does not answer', lostRequest],
-    ['refuses its set-up', misconfigured],
+    ['executes and does not reply', lostReply],
+    ['does not reply', lostRequest],
+    ['is misconfigured', misconfigured],
     ['has a bug', rejectedProgrammingError],
   ])(
-    'never runs beside the one it waits for, though the store %s at every second look',
+    'never runs concurrently with the first one when the store %s at every second poll',
     async (_, fault) => {
       const [worker, other] = [time.worker(), time.worker()];
       const request = newClaim(OPTIONS);
@@ -97,7 +97,7 @@ describe('a waiting duplicate', () => {
     },
   );
 
-  it('that may have acquired the key when the process ends lets it go', async () => {
+  it('that may have acquired the key releases it at shutdown', async () => {
     const [worker, other] = [time.worker(), time.worker()];
     const request = newClaim(OPTIONS);
     const attempt = await worker.run(request);
@@ -115,7 +115,7 @@ describe('a waiting duplicate', () => {
     expect(await time.worker().begin(next)).toMatchObject({ kind: 'run' });
   });
 
-  it('that had to let go of an unusable lease says so at once, and the key is free', async () => {
+  it('that released an unusable lease is rejected at once, and the key is free', async () => {
     const [worker, other] = [time.worker(), time.worker()];
     const request = newClaim({ ...OPTIONS, commandTimeoutMs: 10_000 });
     const attempt = await worker.run(request);
@@ -138,14 +138,14 @@ describe('a waiting duplicate', () => {
 describe("with onStoreUnavailable: 'execute'", () => {
   const OPTIONS = { onStoreUnavailable: 'execute', leaseMs: LEASE_MS } as const;
 
-  it.each(GARBAGE)('nothing runs for a store that answers begin with %s', async (_, fault) => {
+  it.each(GARBAGE)('nothing runs when the store replies to begin with %s', async (_, fault) => {
     const worker = time.worker();
     worker.store.always(fault, 'begin');
     const request = newClaim(OPTIONS);
     expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
     expect(worker.told).toEqual(['store_unavailable', 'rejected']);
     await time.pass(0);
-    // Whatever it was, it may have acquired the record.
+    // The begin may have acquired the record.
     expect(await time.worker().run(request)).toMatchObject({ isTakeover: false });
   });
 
@@ -164,7 +164,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
   });
 
   it.each(GARBAGE)(
-    'an outcome is offered again in growing pauses to a store that answers with %s',
+    'a save is retried in growing pauses when the store replies with %s',
     async (_, fault) => {
       const worker = time.worker();
       worker.store.always(unavailable, 'begin');
@@ -179,8 +179,8 @@ describe("with onStoreUnavailable: 'execute'", () => {
   );
 });
 
-describe('an unprotected run that failed', () => {
-  it('has the time of a command for its release, which nobody waits for', async () => {
+describe('an unprotected attempt that failed', () => {
+  it('releases with commandTimeoutMs in the background', async () => {
     const worker = time.worker();
     const request = newClaim({ onStoreUnavailable: 'execute', commandTimeoutMs: 500 });
     worker.store.next('begin', lostReply);
@@ -190,7 +190,7 @@ describe('an unprotected run that failed', () => {
   });
 });
 
-describe('a store that answers with what the port does not know', () => {
+describe('a store with a reply that is not part of the port', () => {
   const OPTIONS = { leaseMs: LEASE_MS, maxExecutionMs: 30_000, saveTimeoutMs: 1_000 };
 
   it.each(GARBAGE)('has not stored the outcome: %s', async (_, fault) => {
@@ -233,8 +233,8 @@ describe('a store that answers with what the port does not know', () => {
   });
 });
 
-describe('a begin that gets no place in time', () => {
-  it('because the clock jumped twice says so in its event', async () => {
+describe('a begin that cannot be placed in time', () => {
+  it('because the clock jumped twice emits that reason in its event', async () => {
     const worker = time.worker();
     await worker.run(newClaim());
     const jump: Fault = (execute) => {
@@ -255,7 +255,7 @@ describe('a begin that gets no place in time', () => {
     ]);
   });
 
-  it('because it was released before it was answered says so in its event', async () => {
+  it('because it was released before its reply emits that reason in its event', async () => {
     const worker = time.worker();
     const request = newClaim();
     const overtaken: Fault = async (execute) => {
@@ -279,13 +279,13 @@ describe('a begin that gets no place in time', () => {
 });
 
 describe('a heartbeat without a reply', () => {
-  it('does not cost the lease, though a command may take longer than the lease', async () => {
+  it('does not lose the lease, although a command may take longer than the lease', async () => {
     const [worker, other] = [time.worker(), time.worker()];
     const request = newClaim({ leaseMs: 900, commandTimeoutMs: 2_000 });
     const attempt = await worker.run(request);
     const { signal } = attempt;
     const silent: Fault = async () => {
-      // As the port demands it: the store gives up after the command's own time.
+      // As the port requires: the store gives up after the command's own timeout.
       const { timeoutMs } = worker.store.sentOf('extend').at(-1)!.command;
       await new Promise((resolve) => setTimeout(resolve, timeoutMs));
       return lostRequest(() => Promise.resolve(undefined as never));
@@ -302,7 +302,7 @@ describe('a heartbeat without a reply', () => {
 });
 
 describe('a record that vanished', () => {
-  it('is reported once, by the heartbeat that finds it out or by the save', async () => {
+  it('is reported once, by the heartbeat or by the save', async () => {
     const worker = time.worker();
     const request = newClaim({ leaseMs: LEASE_MS });
     const attempt = await worker.run(request);

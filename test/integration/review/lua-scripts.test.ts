@@ -7,7 +7,7 @@ const [FIRST, LAST] = ["local time = redis.call('TIME')", 'if tonumber(expiresAt
 function readingBlock(text: string): string {
   const start = text.indexOf(FIRST);
   const end = text.indexOf('\nend\n', text.indexOf(LAST, start));
-  if (start < 0 || end < 0) throw new Error('There is no block that reads the record.');
+  if (start < 0 || end < 0) throw new Error('The script has no block that reads the record.');
   return text.slice(start, end);
 }
 
@@ -30,7 +30,7 @@ describe('the six scripts', () => {
     expect(block).toContain('UNKNOWNRECORD');
   });
 
-  it.each(scripts)('ask for record and time once: %s', (_, { text }) => {
+  it.each(scripts)('read record and time once: %s', (_, { text }) => {
     expect(text.match(/redis\.call\('GET'/g)).toHaveLength(1);
     expect(text.match(/redis\.call\('TIME'/g)).toHaveLength(1);
   });

@@ -23,7 +23,7 @@ const loadAll = async () => {
   for (const { text } of Object.values(loadScripts())) await client.script('LOAD', text);
 };
 
-/** How many records there are in each state, by the letter that Redis has for it. */
+/** The number of records in each state, by its letter in Redis. */
 async function recordStates(keyPrefix: string): Promise<Record<string, number>> {
   const states: Record<string, number> = {};
   for (const key of await client.keys(`${keyPrefix}:*`)) {
@@ -35,7 +35,7 @@ async function recordStates(keyPrefix: string): Promise<Record<string, number>> 
 
 describe('a process that shuts down under a burst of requests', () => {
   it.each(isTestAll ? [0, 1, 10, 30] : [3])(
-    '%d ms after they came leaves no record in progress',
+    '%d ms after their arrival leaves no record in progress',
     async (ms) => {
       const keyPrefix = randomUUID();
       const store = redisStore({ url: redis.url, keyPrefix, onConnectionError: () => undefined });
@@ -74,7 +74,7 @@ describe('a process that shuts down under a burst of requests', () => {
 });
 
 describe('a command whose script the server does not know', () => {
-  it('is not executed any more once its caller has given up', async () => {
+  it('is not executed once its caller has given up', async () => {
     const store = freshStore();
     await client.script('FLUSH');
     await client.config('RESETSTAT');
@@ -87,7 +87,7 @@ describe('a command whose script the server does not know', () => {
     } finally {
       redis.kill('SIGCONT');
     }
-    // Sent after whatever the late refusal may have set off, on the same connection.
+    // Sent on the same connection, after any command that the late error reply may have triggered.
     await client.ping();
     await client.ping();
     expect(await client.info('commandstats')).not.toContain('cmdstat_eval:');
@@ -98,7 +98,7 @@ describe('a command whose script the server does not know', () => {
 describe('a process whose event loop was blocked for longer than the lease', () => {
   afterEach(() => void jest.useRealTimers());
 
-  it('has not lost it when the reply to its heartbeat came meanwhile', async () => {
+  it('keeps it when the reply to its heartbeat arrived meanwhile', async () => {
     await loadAll();
     const leaseMs = 6_000;
     driveTimers(true);
@@ -108,9 +108,9 @@ describe('a process whose event loop was blocked for longer than the lease', () 
     const blocked = new Promise<void>((resolve) => {
       const blocking: Fault = (execute) => {
         const reply = execute();
-        // At the end of this turn, when the client has written its command.
+        // At the end of this event loop iteration, when the client has written its command.
         setImmediate(() => {
-          // The reply comes, and nobody reads it before all of that time has passed.
+          // The reply arrives, but is read only after all of that time.
           standStill(200);
           jest.advanceTimersByTime((5 / 6) * leaseMs);
           resolve();
@@ -129,7 +129,7 @@ describe('a process whose event loop was blocked for longer than the lease', () 
 });
 
 describe('a wrong password', () => {
-  // The test's own connection stays.
+  // The test's own connection stays open.
   beforeAll(async () => {
     await client.config('SET', 'requirepass', 'right');
   });
@@ -155,11 +155,11 @@ describe('a wrong password', () => {
     { type: 'rejected' },
   ];
 
-  it("runs nothing, not even with onStoreUnavailable: 'execute'", async () => {
+  it("runs nothing, even with onStoreUnavailable: 'execute'", async () => {
     expect(await eventsWith(redisStore)).toMatchObject(told);
   });
 
-  it('runs nothing either where the store is of another copy of the package', async () => {
+  it('runs nothing with a store of another copy of the package', async () => {
     jest.resetModules();
     const another = await import('nestjs-idempotency/redis');
     expect(another.RedisIdempotencyStore).not.toBe(RedisIdempotencyStore);

@@ -17,7 +17,7 @@ const critical: IdempotencyEvent = {
 };
 
 describe('a listener that was subscribed twice', () => {
-  it('is told twice, and once more after one of its subscriptions ended', () => {
+  it('is called twice, and once after one of its subscriptions ended', () => {
     const events = new IdempotencyEvents();
     let told = 0;
     const listener = () => void (told += 1);
@@ -31,7 +31,7 @@ describe('a listener that was subscribed twice', () => {
     expect(told).toBe(3);
   });
 
-  it('replaces the log until the subscription that said so has ended', () => {
+  it('replaces the log until the subscription with replacesLog has ended', () => {
     const events = new IdempotencyEvents();
     let logged = 0;
     events.reportTo({ critical: () => void (logged += 1), subscriberFailed: () => undefined });
@@ -53,7 +53,7 @@ describe('a logger that throws', () => {
   };
   const logger = { log: broken, error: broken, warn: broken };
 
-  it('fails no request, and no attempt is left behind', async () => {
+  it('fails no request, and leaves no attempt open', async () => {
     const events = new IdempotencyEvents();
     events.reportTo(new LogReporter(logger));
     events.subscribe(broken);
@@ -81,27 +81,24 @@ describe('an asynchronous subscriber that fails', () => {
     ],
   ];
 
-  it.each(failing)(
-    'does not end the process, though its logger throws, too: %s',
-    async (_, fail) => {
-      const unhandled: unknown[] = [];
-      const note = (reason: unknown) => void unhandled.push(reason);
-      process.on('unhandledRejection', note);
-      try {
-        const events = new IdempotencyEvents();
-        events.reportTo({
-          critical: () => undefined,
-          subscriberFailed: () => {
-            throw new Error('planned: the logger is down');
-          },
-        });
-        events.subscribe(fail);
-        events.emit(critical);
-        for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
-        expect(unhandled).toEqual([]);
-      } finally {
-        process.off('unhandledRejection', note);
-      }
-    },
-  );
+  it.each(failing)('does not end the process, even when its logger throws: %s', async (_, fail) => {
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown) => void unhandled.push(reason);
+    process.on('unhandledRejection', note);
+    try {
+      const events = new IdempotencyEvents();
+      events.reportTo({
+        critical: () => undefined,
+        subscriberFailed: () => {
+          throw new Error('planned: the logger is down');
+        },
+      });
+      events.subscribe(fail);
+      events.emit(critical);
+      for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+      expect(unhandled).toEqual([]);
+    } finally {
+      process.off('unhandledRejection', note);
+    }
+  });
 });

@@ -16,7 +16,7 @@ async function effect(scenario: Scenario) {
   return { execution };
 }
 
-/** What a query builder returns: no promise, but something that can be awaited. */
+/** What a query builder returns: a thenable that is not a promise. */
 class Query {
   private readonly result: Promise<unknown>;
 
@@ -57,7 +57,7 @@ describe.each(platforms)('a handler that returns a thenable on %s', (platform) =
     startApp({ platform, store: slowStore(), controllers: [ThenableController] }),
   );
 
-  it('has run when the thenable is settled: its value is the answer, and is replayed', async () => {
+  it('ends when the thenable settles: its value is the response, and is replayed', async () => {
     const scenario = app.scenario();
     scenario.gate.close();
     const pending = scenario.start('POST', '/plain');
@@ -70,7 +70,7 @@ describe.each(platforms)('a handler that returns a thenable on %s', (platform) =
     expect(scenario.executions).toBe(1);
   });
 
-  it('has failed when the thenable rejects: the key is free', async () => {
+  it('fails when the thenable rejects: the key is free', async () => {
     const scenario = app.scenario();
     scenario.plan = ['fail'];
     expect(await scenario.post('/plain')).toMatchObject({ status: 500 });
@@ -78,7 +78,7 @@ describe.each(platforms)('a handler that returns a thenable on %s', (platform) =
   });
 
   it.each(['/inside', '/outside'])(
-    'keeps its key when an interceptor gives up on it, and is never repeated beside itself: %s',
+    'keeps its key when an interceptor times out, and never runs concurrently with itself: %s',
     async (path) => {
       const scenario = app.scenario();
       scenario.gate.close();

@@ -11,7 +11,7 @@ import { valueFormat } from '../../../../lib/transports/call/outcome-format.js';
 import { noServices } from '../../../support/no-services.js';
 import { Worker } from '../../engine/support/worker.js';
 
-/** A call with a key of its own. */
+/** A call with its own key. */
 export function newCall(options: ProtocolOptions = {}, keep: OutcomePolicy = keepSuccesses): Call {
   return {
     operation: 'pay',
@@ -26,7 +26,7 @@ export function newCall(options: ProtocolOptions = {}, keep: OutcomePolicy = kee
   };
 }
 
-/** A worker that is given plain calls. */
+/** A worker for plain calls. */
 export class Caller extends Worker {
   private readonly calls = new CallTransport(this.engine, noServices);
 
@@ -36,7 +36,7 @@ export class Caller extends Worker {
     return result.value;
   }
 
-  /** @returns what the call was refused with. */
+  /** @returns the rejection of the call. */
   async refused(call: Call, operation: () => unknown): Promise<unknown> {
     return this.call(call, operation).then(
       (value) => {
