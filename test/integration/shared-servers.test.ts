@@ -13,7 +13,7 @@ import { until } from './redis/support/until.js';
 
 const SET_UP = new URL('../support/shared-servers/set-up.mjs', import.meta.url).href;
 
-/** As a file asks that `worker` runs. */
+/** Requests a server like a test file of `worker`. */
 async function lend(kind: SharedKind, worker: string): Promise<SharedServer> {
   const response = await fetch(`${process.env.SHARED_SERVERS_URL!}/${kind}/${worker}`);
   return (await response.json()) as SharedServer;
@@ -31,7 +31,7 @@ async function pidOf(client: Redis): Promise<number> {
 
 describe('A server that test files share', () => {
   it(
-    'is one for all who ask for it at once, and another one for another worker',
+    'is one for all concurrent requests, and another one for another worker',
     async () => {
       const [first, second, other] = await Promise.all(
         ['one', 'one', 'two'].map((worker) => lend('redis', worker)),
@@ -58,9 +58,9 @@ describe('A server that test files share', () => {
   );
 
   it(
-    'is a PostgreSQL without the databases, the connections and the roles of the file before',
+    'is a PostgreSQL without the databases, connections and roles of the previous file',
     async () => {
-      // This file's own worker, so that none has to start for it.
+      // This file's own worker, whose server already runs.
       const worker = process.env.JEST_WORKER_ID!;
       const { url } = await lend('postgres-embedded', worker);
       const client = new Client(await newDatabase(url, { lock_timeout: '7s' }));
@@ -88,7 +88,7 @@ describe('A server that test files share', () => {
   );
 
   it(
-    'is a new one where a file has killed it',
+    'is a new one after a file has killed it',
     async () => {
       const pid = await pidOf(clientOf(await lend('redis', 'one')));
       process.kill(pid, 'SIGKILL');
@@ -99,7 +99,7 @@ describe('A server that test files share', () => {
   );
 
   it(
-    'says why it does not start, and is tried again',
+    'reports why it does not start, and is started again',
     async () => {
       const keeper = new Keeper();
       afterTest(() => keeper.stop());

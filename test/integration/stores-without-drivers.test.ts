@@ -9,7 +9,7 @@ const compiled = useServer(
   (it) => it.remove(),
 );
 
-/** What a process prints in whose folders no package is installed. */
+/** The output of a process without installed packages. */
 async function printed(store: 'redis' | 'postgres', script: string): Promise<unknown> {
   const library = JSON.stringify(compiled.pathOf(`stores/${store}/index`));
   const text = `const library = await import(${library});
@@ -24,7 +24,7 @@ async function printed(store: 'redis' | 'postgres', script: string): Promise<unk
 }
 
 describe('Where the driver is not installed', () => {
-  it('redisStore with a url stops the start, and says what to install', async () => {
+  it('redisStore with a url stops the start, and names what to install', async () => {
     const script = `return library.redisStore({ url: 'redis://127.0.0.1:1' }).open().catch(told);`;
     expect(await printed('redis', script)).toEqual({
       code: 'idempotency_options_invalid',
@@ -33,16 +33,19 @@ describe('Where the driver is not installed', () => {
     });
   });
 
-  it.each(['open', 'migrate'])('postgresStore with a url says so at %s()', async (method) => {
-    const script = `return library.postgresStore({ url: 'postgres://127.0.0.1:1/db' }).${method}().catch(told);`;
-    expect(await printed('postgres', script)).toEqual({
-      code: 'idempotency_options_invalid',
-      message:
-        'postgresStore opens its connections with pg, which is not installed: npm install pg',
-    });
-  });
+  it.each(['open', 'migrate'])(
+    'postgresStore with a url names what to install at %s()',
+    async (method) => {
+      const script = `return library.postgresStore({ url: 'postgres://127.0.0.1:1/db' }).${method}().catch(told);`;
+      expect(await printed('postgres', script)).toEqual({
+        code: 'idempotency_options_invalid',
+        message:
+          'postgresStore opens its connections with pg, which is not installed: npm install pg',
+      });
+    },
+  );
 
-  it('postgresStore says so where only its listener needs it', async () => {
+  it('postgresStore names what to install when only its listener needs it', async () => {
     const script = `
       const client = { totalCount: 0, connect: (use) => use(new Error('down')) };
       const listenUrl = 'postgres://127.0.0.1:1/db';
