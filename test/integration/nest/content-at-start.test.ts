@@ -69,7 +69,7 @@ class Passing implements NestInterceptor {
 const parsing = UseInterceptors(FileInterceptor('file'));
 const passing = UseInterceptors(Passing);
 
-/** A route with `onMethod`, on a class with `onClass`. */
+/** A route with the decorators `ofMethod`, on a class with `ofClass`. */
 const forms = (ofClass: ClassDecorator[], ...ofMethod: MethodDecorator[]) =>
   declared('Forms', [Controller(), ...ofClass], { upload: [Post(), ...ofMethod], list: [Get()] });
 

@@ -498,7 +498,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
   });
 
   describe(`${adapter.name}: a conflict`, () => {
-    /** Runs both at the same time; each can wait for the other. */
+    /** Runs `work` in two concurrent transactions; `meet` waits until both have called it. */
     async function together(
       isolation: IsolationLevel,
       work: (tx: Transaction, n: number, meet: () => Promise<void>) => Promise<unknown>,

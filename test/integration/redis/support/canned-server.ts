@@ -36,7 +36,7 @@ export function startInfoServer(info: string): Promise<CannedServer> {
   return answer(([command]) => (command === 'info' ? `$${info.length}\r\n${info}` : '+OK'));
 }
 
-/** Sends nothing without a reply. */
+/** `replyTo` returns the reply; `undefined` sends none. */
 function answer(replyTo: (words: string[]) => string | undefined): Promise<CannedServer> {
   return listen((socket) => {
     const requests = new RespReader();
