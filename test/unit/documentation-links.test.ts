@@ -12,7 +12,7 @@ const pages = [
   'test/contract/README.md',
 ];
 
-/** Targets within the project. Code is no text: a link in it is part of an example. */
+/** Targets within the project. A link in code is part of an example, and left out. */
 function linksOf(page: string): string[] {
   const text = readFileSync(join(projectRoot, page), 'utf8').replace(/```[^]*?```|`[^`\n]*`/g, '');
   return [...text.matchAll(/\]\(([^)\s]+)\)/g)]
@@ -20,7 +20,7 @@ function linksOf(page: string): string[] {
     .filter((target) => !/^[a-z]+:/.test(target));
 }
 
-/** The names that a page's headings get. */
+/** The anchors of a page's headings. */
 function anchorsOf(file: string): string[] {
   const headings = readFileSync(file, 'utf8').matchAll(/^#+ (.+)$/gm);
   return [...headings].map(([, heading]) =>
@@ -32,7 +32,7 @@ function anchorsOf(file: string): string[] {
 }
 
 describe('The links of the documentation', () => {
-  it.each(pages)('lead somewhere: %s', (page) => {
+  it.each(pages)('lead to existing targets: %s', (page) => {
     for (const target of linksOf(page)) {
       const [path = '', anchor] = target.split('#');
       const file = path === '' ? join(projectRoot, page) : join(projectRoot, dirname(page), path);

@@ -16,10 +16,10 @@ import {
 import { projectRoot } from '../support/project-root.js';
 
 const samples = documentedSamples();
-/** Those that are whole files: they import something. The others are excerpts. */
+/** Those that are whole files: they have imports. The others are excerpts. */
 const files = samples.filter(({ code }) => /^import /m.test(code));
 
-/** What is compiled, linted and run where it stands, and shown as it is. */
+/** What is compiled, linted and run elsewhere, and shown as it is. */
 const recipes = new Set(
   ['e2e/recipes', 'e2e/testing/recipes'].flatMap((folder) => {
     const root = join(projectRoot, 'test', folder);
@@ -30,7 +30,7 @@ const recipes = new Set(
   }),
 );
 
-/** The pages whose samples compile as they stand, and what they leave to their reader. */
+/** The pages whose samples compile as they are, and what they leave to the reader. */
 const left: LeftToReaders = {
   'README.md': {},
   'docs/calls.md': {
@@ -92,14 +92,14 @@ describe('the TypeScript in the README and in docs', () => {
       (pageOf(place) !== 'README.md' || files.some((file) => file.place === place)),
   );
 
-  it('compiles as it stands, with what its page leaves to the reader', () => {
+  it('compiles as it is, with what its page leaves to the reader', () => {
     const pages = compiled.map(({ place }) => pageOf(place));
     expect(pages.filter((page) => page === 'README.md')).toHaveLength(2);
     expect([...new Set(pages)]).toEqual(Object.keys(left));
     expect(complaintsInModules(compiled, left)).toEqual([]);
   });
 
-  it('compiles as CommonJS modules, too, where it is a whole file', () => {
+  it('compiles as a CommonJS module, too, where it is a whole file', () => {
     expect(files.length).toBeGreaterThanOrEqual(30);
     const code = "import { setTimeout as pause } from 'node:timers/promises';\nawait pause(1);\n";
     expect(complaintsInCommonJs([...files, { place: 'planted, 0', code }])).toEqual([
@@ -107,7 +107,7 @@ describe('the TypeScript in the README and in docs', () => {
     ]);
   });
 
-  it('compiles, and the client with it, where there is nothing but a browser', () => {
+  it('compiles, with the client, where there is nothing but a browser', () => {
     expect(browser).toHaveLength(1);
     const planted = { place: 'planted, 0', code: 'process.exit();\nexport {};\n' };
     expect(complaintsInBrowsers([...browser, planted])).toEqual([
@@ -117,7 +117,7 @@ describe('the TypeScript in the README and in docs', () => {
 });
 
 describe('the README’s "scope"', () => {
-  /** What typescript-eslint says by the rules that `nest new` chooses: `file: rule`. */
+  /** What typescript-eslint reports by the rules that `nest new` chooses: `file: rule`. */
   async function findings(codes: Readonly<Record<string, string>>): Promise<string[]> {
     const folder = await mkdtemp(join(projectRoot, 'test/.tmp-lint-'));
     try {

@@ -7,14 +7,14 @@ import { figuresFolder, loadReport } from '../support/figures/report.js';
 const pages = pagesWithFigures.map((page) => readFileSync(page, 'utf8'));
 
 describe('The figures of the documentation', () => {
-  it.each(pages)('are those that the runs have written (--report)', (page) => {
+  it.each(pages)('are those that the runs wrote (--report)', (page) => {
     expect(page).toBe(withFigures(page, loadReport));
   });
 
   it('are all shown', () => {
     const kept = readdirSync(figuresFolder).map((name) => name.replace(/\.json$/, ''));
     const shown = pages.flatMap((page) => [...page.matchAll(/<!-- figures: ([a-z-]+) -->/g)]);
-    // The tables of the benchmark are kept elsewhere, and have a test of their own.
+    // The tables of the benchmark are kept elsewhere and have their own test.
     const ofReports = shown.map(([, name]) => name!).filter((name) => !name.startsWith('bench-'));
     expect(ofReports.sort()).toEqual(kept.sort());
   });

@@ -18,7 +18,7 @@ const SCRIPT = `
 `;
 
 describe('the environment of a test file', () => {
-  it('gives tests an AsyncLocalStorage that it knows of', () => {
+  it('gives tests a tracked AsyncLocalStorage', () => {
     expect((Object.getPrototypeOf(AsyncLocalStorage) as { name: string }).name).toBe(
       'AsyncLocalStorage',
     );

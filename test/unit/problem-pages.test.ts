@@ -21,7 +21,7 @@ const problems = Object.values<unknown>(exported)
   });
 
 describe('the pages about problems', () => {
-  it.each(problems)('$slug says what the answer says', ({ slug, document, retryAfter }) => {
+  it.each(problems)('$slug describes the response', ({ slug, document, retryAfter }) => {
     const page = readFileSync(join(pages, slug, 'README.md'), 'utf8');
     const cells = page
       .split('\n')[4]!
@@ -37,7 +37,7 @@ describe('the pages about problems', () => {
     ]);
   });
 
-  it('are as many as there are problems, and the index leads to each', () => {
+  it('are as many as there are problems, and the index links to each', () => {
     const slugs = problems.map(({ slug }) => slug).sort();
     const folders = readdirSync(pages, { withFileTypes: true }).filter((e) => e.isDirectory());
     expect(folders.map(({ name }) => name).sort()).toEqual(slugs);

@@ -1,11 +1,11 @@
 import { afterEach, expect, it } from '@jest/globals';
 import { checkRandomly, listsFromSeed } from '../support/random-runs.js';
 
-// 1, 2 … 100 in an order of the seed's own.
+// 1, 2 … 100 in an order that the seed determines.
 const values = listsFromSeed((seed) =>
   Array.from({ length: 100 }, (_, index) => ((index * 37 + seed) % 101) + 1),
 );
-/** Wrong is every list in which 40 comes before 10. */
+/** Every list in which 40 comes before 10 is wrong. */
 const check = async (lists: readonly (readonly number[])[]) =>
   lists.map((list) =>
     list.includes(40) && list.lastIndexOf(10) > list.indexOf(40) ? `[${list.join()}]` : undefined,
@@ -24,7 +24,7 @@ async function failure(): Promise<string> {
   );
 }
 
-it('a random failure is shrunk, and comes again by the seed and path that it was printed with', async () => {
+it('a random failure is shrunk, and recurs with the printed seed and path', async () => {
   const found = await failure();
   const [, seed, path, list] = /RANDOM_SEED=(\d+) RANDOM_PATH=(\S+)\n(.*)$/.exec(found) ?? [];
   expect(list).toBe('[40,10]');
@@ -33,7 +33,7 @@ it('a random failure is shrunk, and comes again by the seed and path that it was
   expect(await failure()).toContain('[40,10]');
 });
 
-it('as many random values are checked as were asked for', async () => {
+it('as many random values are checked as requested', async () => {
   let checked = 0;
   const count = async (lists: readonly unknown[]) => lists.map(() => void (checked += 1));
   expect(await checkRandomly({ values, runs: 60, atOnce: 20, check: count })).toBe(60);

@@ -15,10 +15,10 @@ import { tablesOf } from '../../lab/bench/report/tables.js';
 
 const kept = loadResults();
 
-describe('The page of the performance', () => {
+describe('The performance page', () => {
   const page = readFileSync(performancePage, 'utf8');
 
-  it('shows what the runs have measured', () => {
+  it('shows the measurements of the runs', () => {
     expect(pageWith(kept, page)).toBe(page);
   });
 
@@ -27,14 +27,14 @@ describe('The page of the performance', () => {
     for (const name of tablesOf(kept).keys()) expect(places).toContain(name);
   });
 
-  it('shows every chart as the runs have drawn it', () => {
+  it('shows every chart as the runs drew it', () => {
     for (const [name, chart] of chartsOf(kept)) {
       expect(readFileSync(join(assetsFolder, name), 'utf8')).toBe(chart);
       expect(page).toContain(`assets/performance/${name}`);
     }
   });
 
-  it('says nothing of the machine that is nobody else’s business', () => {
+  it('contains no path and no address of the machine', () => {
     for (const name of kept.keys()) {
       const text = readFileSync(join(assetsFolder, `${name}.json`), 'utf8');
       expect(text).not.toMatch(/\/(tmp|home|root|work)\/|127\.0\.0\.1|localhost/);
@@ -116,15 +116,15 @@ describe('The charts', () => {
   });
 });
 
-describe('The command line of the benchmark', () => {
-  it('takes all parts that are not optional, and keeps what it finds', () => {
+describe('The benchmark’s command line', () => {
+  it('runs all parts that are not optional and writes the results', () => {
     const plan = planOf([], parts);
     expect(plan).toMatchObject({ profile: 'default', isKept: true, library: undefined });
     expect(plan.parts.map(({ name }) => name)).not.toContain('nodes');
     expect(planOf(['--full'], parts).parts).toHaveLength(parts.length);
   });
 
-  it('takes the parts that it is told to, and keeps nothing of a quick run', () => {
+  it('runs the parts that are named, and writes nothing after a quick run', () => {
     const plan = planOf(['--quick', '--only', 'http,size'], parts);
     expect(plan.parts.map(({ name }) => name)).toEqual(['http', 'size']);
     expect(plan.isKept).toBe(false);
@@ -135,7 +135,7 @@ describe('The command line of the benchmark', () => {
   it.each([
     [['--only', 'htp'], 'there is no part "htp"'],
     [['--quick', '--full'], 'exclude each other'],
-  ])('refuses %s', (args, message) => {
+  ])('rejects %s', (args, message) => {
     expect(() => planOf(args, parts)).toThrow(message);
   });
 });

@@ -13,7 +13,7 @@ describe('The statistics of the benchmark', () => {
     expect(median([9, 1, 5, 7])).toBe(6);
   });
 
-  it('compare within rounds: a machine that slows down both changes nothing', () => {
+  it('compare within rounds: a machine that slows both down changes nothing', () => {
     const { estimate, low, high } = pairedRatio([50, 100, 200, 10], [100, 200, 400, 20]);
     expect([estimate, low, high].map((value) => value.toFixed(9))).toEqual(
       Array(3).fill('0.500000000'),
@@ -37,7 +37,7 @@ describe('The statistics of the benchmark', () => {
     expect(Math.log(high)).toBeCloseTo(averages[46]!, 9);
   });
 
-  it('are not led astray by one round of trouble', () => {
+  it('are robust against one disturbed round', () => {
     const calm = [1.01, 0.99, 1.02, 0.98, 1, 1.01, 0.99];
     const { estimate, low, high } = pairedRatio([...calm, 25], Array<number>(8).fill(1));
     expect(estimate).toBeCloseTo(1, 1);
@@ -46,15 +46,15 @@ describe('The statistics of the benchmark', () => {
   });
 });
 
-describe('The rounds of the benchmark', () => {
-  it('let everyone come first as often as the others', () => {
+describe('The benchmark’s rounds', () => {
+  it('let every entrant come first equally often', () => {
     const first = Array.from({ length: 12 }, (_, round) => orderOf(3, round)[0]);
     expect([0, 1, 2].map((one) => first.filter((other) => other === one).length)).toEqual([
       4, 4, 4,
     ]);
   });
 
-  it('go through all entrants of all groups, and do not count the first', async () => {
+  it('run all entrants of all groups, and do not count the first round', async () => {
     const turns: string[] = [];
     const entrant = (name: string) => ({
       name,
@@ -74,7 +74,7 @@ describe('The rounds of the benchmark', () => {
     });
   });
 
-  it('are put together with those of another start, whoever came first there', () => {
+  it('are combined with those of another start, regardless of the order there', () => {
     const run = (entrants: Record<string, number[]>) =>
       Object.entries(entrants).map(([entrant, rounds]) => ({
         factors: { task: 'pair' },

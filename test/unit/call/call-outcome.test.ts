@@ -23,7 +23,7 @@ const json = jsonCodec();
 const messagePack = messagePackCodec();
 const SECRET = 's3cret';
 
-/** Writes the bytes of texts the other way round; knows nothing else. */
+/** Reverses the bytes of a string; supports no other value. */
 const reverse: OutcomeCodec = {
   name: 'reverse',
   encode(value) {
@@ -57,7 +57,7 @@ function rejection(outcome: Outcome, codec: OutcomeCodec): OperationRejectedErro
   throw new Error('it was read');
 }
 
-describe('a failure that cannot be asked what it says', () => {
+describe('a failure whose message cannot be read', () => {
   it('is kept by its name and message', () => {
     const error = new RangeError('planned');
     const thrown = {
@@ -91,7 +91,7 @@ describe('the value of a call', () => {
     expect(decodeOutcome(outcome, codec)).toStrictEqual({ kind: 'value', value });
   });
 
-  it('is what it was when it was written down, if it is bytes', () => {
+  it('keeps the bytes of the moment of writing', () => {
     const bytes = Buffer.from('paid');
     const outcome = stored(encodeValue(bytes, json));
     bytes.fill(0);
@@ -100,7 +100,7 @@ describe('the value of a call', () => {
     expect(decodeOutcome(outcome, json)).toEqual({ kind: 'value', value: Buffer.from('paid') });
   });
 
-  it('comes back as a Buffer, if it is bytes of whatever class', () => {
+  it('comes back as a Buffer, whatever the class of the bytes', () => {
     class Bytes extends Uint8Array {}
     for (const bytes of [Uint8Array.of(7), Bytes.of(7)]) {
       const { value } = decodeOutcome(stored(encodeValue(bytes, json)), json) as { value: unknown };
@@ -108,7 +108,7 @@ describe('the value of a call', () => {
     }
   });
 
-  it('is read where it is JSON, whatever the codec is by now', () => {
+  it('is read as JSON where it is JSON, whatever the codec is now', () => {
     const outcomes = [{ id: 7 }, undefined, Buffer.from('a')].map((value) =>
       stored(encodeValue(value, json)),
     );
@@ -119,7 +119,7 @@ describe('the value of a call', () => {
     ]);
   });
 
-  it('is not read by another codec: the message names both, and what to do', () => {
+  it('is not read by another codec: the message names both codecs and the remedy', () => {
     const outcome = stored(encodeValue(new Map(), messagePack));
     const { message } = rejection(outcome, json);
     expect(message).toContain('"messagepack"');
@@ -130,7 +130,7 @@ describe('the value of a call', () => {
   it.each<[string, OutcomeCodec]>([
     ['JSON', json],
     ['MessagePack', messagePack],
-  ])('is not kept where it is damaged %s: it is told with the cause', (_, codec) => {
+  ])('is rejected when damaged %s, with the cause', (_, codec) => {
     const { header } = stored(encodeValue({ text: SECRET }, codec));
     const { message, cause } = rejection({ header, body: Buffer.from(`"${SECRET}`) }, codec);
     expect(message).toContain(`cannot be read by the codec "${codec.name}"`);
@@ -138,7 +138,7 @@ describe('the value of a call', () => {
     expect(message + String(cause)).not.toContain(SECRET);
   });
 
-  it('is not kept where an own codec cannot read it: only the cause tells its reason', () => {
+  it('is rejected when a custom codec cannot read it: only the cause has the reason', () => {
     const outcome = stored(encodeValue('', reverse));
     const { message, cause } = rejection(outcome, reverse);
     expect(message).toContain('cannot be read by the codec "reverse"');
@@ -147,7 +147,7 @@ describe('the value of a call', () => {
   });
 
   describe('that cannot be kept', () => {
-    it('says where, why and what to do', () => {
+    it('reports where, why and what to do', () => {
       const error = notStorable(encodeValue({ list: [{ n: 7n }] }, json));
       expect(error.message).toMatch(
         /^The operation has run, but what it returned cannot be kept: value\.list\[0\]\.n is a BigInt, .* messagePackCodec\(\)/,
@@ -155,7 +155,7 @@ describe('the value of a call', () => {
       expect(error.cause).toMatchObject({ code: 'idempotency_value_not_storable' });
     });
 
-    it('does not show what an own codec says of it, which may be the value', () => {
+    it('does not print a custom codec’s message, which may contain the value', () => {
       const error = notStorable(encodeValue(Object('s3cret'), reverse));
       expect(error.message).toMatch(/^The operation has run, .* The codec "reverse" failed/);
       expect(error.message).not.toContain(SECRET);
@@ -166,12 +166,12 @@ describe('the value of a call', () => {
       ['a text', 'paid'],
       ['a promise', Promise.resolve(Buffer.from('a'))],
       ['nothing', undefined],
-    ])('is what an own codec makes %s of', (_, given) => {
+    ])('is rejected when a custom codec makes %s of it', (_, given) => {
       const codec = { ...reverse, encode: () => given as Uint8Array };
       expect(notStorable(encodeValue('paid', codec)).cause).toBeInstanceOf(TypeError);
     });
 
-    it('is one with a getter that throws', () => {
+    it('is rejected when one of its getters throws', () => {
       const bug = new Error('planned');
       const value = {
         get price(): number {
@@ -183,7 +183,7 @@ describe('the value of a call', () => {
   });
 });
 
-describe('the emissions of a stream', () => {
+describe('the emitted values of a stream', () => {
   const all = [{ id: 7 }, undefined, Buffer.from([0xc1, 0]), 'paid', null, Buffer.alloc(0), [1]];
 
   it.each([json, messagePack])('are kept in order, as $name', (codec) => {
@@ -193,7 +193,7 @@ describe('the emissions of a stream', () => {
     }
   });
 
-  it('are kept in order, whatever they are', () => {
+  it('are kept in order, whatever their types', () => {
     const value = fc.oneof(
       fc.jsonValue({ noUnicodeString: false }).filter((one) => !Object.is(one, -0)),
       fc.constant(undefined),
@@ -207,7 +207,7 @@ describe('the emissions of a stream', () => {
     );
   });
 
-  it('are not one value that is an array', () => {
+  it('are distinct from one value that is an array', () => {
     const one = decodeOutcome(stored(encodeValue([1, 2], json)), json);
     const two = decodeOutcome(stored(encodeEmissions([1, 2], json)), json);
     expect([one, two]).toEqual([
@@ -216,7 +216,7 @@ describe('the emissions of a stream', () => {
     ]);
   });
 
-  it('have a short header, however many they are; the body counts all of them', () => {
+  it('have a short header, however many there are; the body counts them', () => {
     const none = Array.from({ length: 10_000 }, () => undefined);
     const { header, body } = stored(encodeEmissions(none, json));
     expect(header).toBe('{"call":1,"kind":"emissions"}');
@@ -226,7 +226,7 @@ describe('the emissions of a stream', () => {
     );
   });
 
-  it('are read where they are JSON, whatever the codec is by now, and no others', () => {
+  it('are read as JSON where they are JSON, whatever the codec is now; others are rejected', () => {
     expect(decodeOutcome(stored(encodeEmissions([{ id: 7 }], json)), reverse)).toEqual({
       kind: 'emissions',
       values: [{ id: 7 }],
@@ -235,7 +235,7 @@ describe('the emissions of a stream', () => {
     expect(rejection(outcome, json).message).toContain('"messagepack"');
   });
 
-  it('cannot be kept where one of them cannot: it is named', () => {
+  it('cannot be kept if one of them cannot: the message names it', () => {
     const error = notStorable(encodeEmissions([1, { at: new Date() }, 3], json));
     expect(error.message).toMatch(
       /^The operation has run, but its emission 2 of 3 cannot be kept: value\.at is a Date/,
@@ -247,10 +247,10 @@ describe('the emissions of a stream', () => {
   it.each<[string, Uint8Array]>([
     ['cut off in the middle of a part', emitted.body.subarray(0, -1)],
     ['cut off in front of a part', emitted.body.subarray(0, 13)],
-    ['of parts that nobody knows', Buffer.concat([emitted.body, Buffer.of(9, 0, 0, 0, 0)])],
+    ['of unknown parts', Buffer.concat([emitted.body, Buffer.of(9, 0, 0, 0, 0)])],
     ['cut off in the middle of bytes', framedBytes.body.subarray(0, -1)],
     ['no parts at all', Buffer.from('"paid"')],
-  ])('are not kept where the body is %s', (_, body) => {
+  ])('are rejected when the body is %s', (_, body) => {
     expect(rejection({ ...emitted, body }, json).message).toContain('cannot be read');
   });
 });
@@ -279,13 +279,13 @@ describe('a failure', () => {
     expect(decodeOutcome(outcome, codec)).toStrictEqual({ kind: 'thrown', value });
   });
 
-  it('whose value cannot be kept says so', () => {
+  it('reports that its value cannot be kept', () => {
     expect(notStorable(encodeThrown({ amount: 7n }, json)).message).toMatch(
       /^The operation has failed, but what it threw cannot be kept: value\.amount is a BigInt/,
     );
   });
 
-  it('whose value another codec has written is not read', () => {
+  it('rejects a value that another codec wrote', () => {
     const outcome = stored(encodeThrown(new Date(7), messagePack));
     expect(rejection(outcome, json).message).toContain('"messagepack"');
   });
@@ -312,7 +312,7 @@ describe('an outcome that holds nothing', () => {
     }
   });
 
-  it('names a codec that is no name', () => {
+  it('names a codec that is not a string', () => {
     const outcome = { header: '{"call":1,"kind":"value","codec":7}', body };
     expect(rejection(outcome, json).message).toContain('was written by the codec 7');
   });

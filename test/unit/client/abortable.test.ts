@@ -4,7 +4,7 @@ import { abortable } from '../../../lib/client/abortable.js';
 
 describe('abortable work', () => {
   it.each([
-    ['is done', () => Promise.resolve(1)],
+    ['completes', () => Promise.resolve(1)],
     ['fails', () => Promise.reject(new Error('broken'))],
   ])('leaves no listener behind when it %s', async (_, work) => {
     const { signal } = new AbortController();
@@ -14,7 +14,7 @@ describe('abortable work', () => {
     expect(getEventListeners(signal, 'abort')).toHaveLength(0);
   });
 
-  it('rejects with the reason, however long it would take', async () => {
+  it('rejects with the reason at once, however long the work would take', async () => {
     const controller = new AbortController();
     const result = abortable(new Promise(() => undefined), controller.signal);
     controller.abort(new Error('enough'));

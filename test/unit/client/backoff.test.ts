@@ -9,8 +9,8 @@ const backoff = fc.record({
 const tries = fc.integer({ min: 1, max: 5_000 });
 const drawn = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
-describe('the pause between tries', () => {
-  it('lies between nothing and the step, which doubles up to the cap', () => {
+describe('the pause between attempts', () => {
+  it('is between zero and the step, which doubles up to the cap', () => {
     fc.assert(
       fc.property(backoff, tries, drawn, (settings, count, random) => {
         const pause = fullJitterMs(count, { ...settings, random: () => random });
@@ -23,7 +23,7 @@ describe('the pause between tries', () => {
     );
   });
 
-  it('is spread over the whole of the step', () => {
+  it('is spread over the whole step', () => {
     const settings = { backoffBaseMs: 100, backoffCapMs: 10_000, random: Math.random };
     const tenths = new Set<number>();
     for (let draw = 0; draw < 2_000; draw += 1) {

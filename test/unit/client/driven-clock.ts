@@ -1,8 +1,8 @@
 import { jest } from '@jest/globals';
 
 /**
- * Timers and the monotonic clock of the client in the test's hands, while sockets go on in real time: Node's
- * own timers are not those of the test's realm.
+ * Timers and the monotonic clock of the client, driven by the test, while sockets run in real time: Node's own timers
+ * are not those of the test's realm.
  */
 export const drivenClock = {
   take(): void {
@@ -24,7 +24,7 @@ export const drivenClock = {
     jest.useRealTimers();
   },
 
-  /** Resolves as soon as exactly so many timers wait. */
+  /** Resolves as soon as exactly this many timers are pending. */
   async untilTimers(count: number): Promise<void> {
     while (jest.getTimerCount() !== count) await new Promise((resolve) => setImmediate(resolve));
   },

@@ -12,7 +12,7 @@ const printable = fc.string({
 });
 
 describe('a new key', () => {
-  it('is a random UUID of version 4, another one each time', () => {
+  it('is a random version 4 UUID, a new one each time', () => {
     const keys = Array.from({ length: 1_000 }, newIdempotencyKey);
     for (const key of keys) {
       expect(key).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
@@ -27,7 +27,7 @@ describe('a new key', () => {
   });
 });
 
-describe('the field with the key', () => {
+describe('the header field with the key', () => {
   it('is a structured-field String that the server reads as the same key', () => {
     fc.assert(
       fc.property(printable, (key) => {
@@ -40,7 +40,7 @@ describe('the field with the key', () => {
   });
 
   it.each(['', 'schlüssel', 'a\tb', 'a\r\nX-Admin: 1', '\u{1F511}', 7, null])(
-    'is refused for %j',
+    'rejects %j',
     (key) => {
       expect(() => idempotencyKeyField(key as string)).toThrow(TypeError);
     },

@@ -27,8 +27,8 @@ async function failure(call: Promise<unknown>): Promise<IdempotentFetchError> {
   return error;
 }
 
-describe('the answer', () => {
-  it('is the first one where that comes, and says so', async () => {
+describe('the response', () => {
+  it('is the first one where it arrives, and says so', async () => {
     server.play(created);
     const { response, key, replayed, tries } = await pay();
     expect([response.status, response.headers.get('x-charge')]).toEqual([201, '1']);
@@ -37,7 +37,7 @@ describe('the answer', () => {
     expect(server.requests[0]!.headers['idempotency-key']).toBe(`"${key}"`);
   });
 
-  it('tells a replay by the marker, under the name that the API gives it', async () => {
+  it("recognizes a replay by the marker, under the API's name for it", async () => {
     server.play(replay);
     expect((await pay()).replayed).toBe(true);
     expect((await pay({ replayHeader: 'X-Replayed' })).replayed).toBe(false);
@@ -60,7 +60,7 @@ describe('the answer', () => {
 });
 
 describe('the key', () => {
-  it('is new for every call, and one for all tries of it', async () => {
+  it('is new for every call, and the same for all its attempts', async () => {
     server.play('hang up', problem(409, 'in-progress', '0'), created);
     const first = await pay();
     const second = await pay();
@@ -73,14 +73,14 @@ describe('the key', () => {
     expect(first.key).not.toBe(second.key);
   });
 
-  it('is the given one, as a structured field, under the name that the API gives it', async () => {
+  it("is the given one, as a structured field, under the API's name for it", async () => {
     server.play(created);
     const { key } = await pay({ key: 'order "7"', keyHeader: 'X-Once' });
     expect(key).toBe('order "7"');
     expect(server.requests[0]!.headers['x-once']).toBe('"order \\"7\\""');
   });
 
-  it('goes on with an operation that an earlier call did not finish', async () => {
+  it('resumes an operation that an earlier call did not finish', async () => {
     server.play('hang up');
     const { key } = await failure(pay({ maxTries: 2 }));
     server.play(replay);
@@ -90,10 +90,10 @@ describe('the key', () => {
   });
 });
 
-describe('a try', () => {
+describe('an attempt', () => {
   it.each<[string, Step]>([
     ['whose connection breaks', 'hang up'],
-    ['whose answer breaks off in the body', 'break off in the body'],
+    ['whose response breaks off in the body', 'break off in the body'],
     ['that finds the first one in progress', problem(409, 'in-progress', '0')],
     ['that finds the store unreachable', problem(503, 'store-unavailable', '0')],
     ['that finds the process shutting down', problem(503, 'shutting-down', '0')],
@@ -105,7 +105,7 @@ describe('a try', () => {
     ['that gets 502', { status: 502 }],
     ['that gets 504', { status: 504 }],
     ["that gets a gateway's own 520", { status: 520 }],
-  ])('%s is followed by another one', async (_, step) => {
+  ])('%s is followed by another attempt', async (_, step) => {
     server.play(step, step, replay);
     expect(await pay()).toMatchObject({ response: { status: 201 }, replayed: true, tries: 3 });
     expect(server.requests).toHaveLength(3);
@@ -129,7 +129,7 @@ describe('a try', () => {
   });
 
   it.each([500, 502, 504])(
-    'that gets %i is the last one where 5xx are not wanted',
+    'that gets %i is the last one where retries on 5xx are disabled',
     async (status) => {
       server.play({ status }, created);
       expect(await pay({ retryServerErrors: false })).toMatchObject({ response: { status } });
@@ -142,10 +142,16 @@ describe('a try', () => {
     expect(await pay({ retryServerErrors: false })).toMatchObject({ tries: 2 });
   });
 
-  it.each([425, 429])('that gets %i is the last one where that is not wanted', async (status) => {
-    server.play({ status }, created);
-    expect(await pay({ retryThrottled: false })).toMatchObject({ response: { status }, tries: 1 });
-  });
+  it.each([425, 429])(
+    'that gets %i is the last one where its retry is disabled',
+    async (status) => {
+      server.play({ status }, created);
+      expect(await pay({ retryThrottled: false })).toMatchObject({
+        response: { status },
+        tries: 1,
+      });
+    },
+  );
 
   it.each([
     'application/json',
@@ -153,14 +159,14 @@ describe('a try', () => {
     'APPLICATION/JSON ;charset="utf-8"',
     'application/vnd.failure+json',
     'text/json',
-  ])('that finds the first one in progress, as %s, is followed by another one', async (type) => {
+  ])('that gets a conflict, as %s, is followed by another one', async (type) => {
     const step = problem(409, 'in-progress', '0');
     server.play({ ...step, headers: { ...step.headers, 'content-type': type } }, replay);
     expect(await pay()).toMatchObject({ response: { status: 201 }, replayed: true, tries: 2 });
   });
 
   it.each(['text/html', 'text/plain', 'application/jsonp', 'application/json-seq', ''])(
-    'that gets 409 as %j is the last one, whatever it says',
+    'that gets 409 as %j is the last one, whatever the document says',
     async (type) => {
       const step = problem(409, 'in-progress', '0');
       server.play({ ...step, headers: { 'content-type': type } }, created);
@@ -168,7 +174,7 @@ describe('a try', () => {
     },
   );
 
-  it('that gets a document which is too long for a problem is the last one, and can be read', async () => {
+  it('that gets a document too long for a problem is the last one, and its body is readable', async () => {
     const headers = { 'content-type': 'application/json' };
     const body = JSON.stringify({ code: 'idempotency_in_progress', list: 'x'.repeat(70_000) });
     server.play({ status: 409, headers, body }, created);
@@ -176,7 +182,7 @@ describe('a try', () => {
     expect([tries, await response.text()]).toEqual([1, body]);
   });
 
-  it('that gets the replay of a problem which the operation handed on is the last one', async () => {
+  it('that gets the replay of a problem forwarded by the operation is the last one', async () => {
     const step = problem(409, 'in-progress', '0');
     server.play({ ...step, headers: { ...step.headers, 'idempotent-replayed': 'true' } }, created);
     const { response, replayed } = await pay();
@@ -197,7 +203,7 @@ describe('a try', () => {
   });
 
   it.each(['', 'no JSON', 'null', '7', '[]', '{"code":7}'])(
-    'that gets a document which says nothing is the last one: %j',
+    'that gets a document without a problem is the last one: %j',
     async (body) => {
       server.play({ status: 409, headers: { 'content-type': 'application/problem+json' }, body });
       const { response } = await pay();
@@ -206,7 +212,7 @@ describe('a try', () => {
   );
 });
 
-describe("the idempotency layer's refusal", () => {
+describe('a rejection by the library', () => {
   it.each([
     [400, 'key-missing'],
     [400, 'key-invalid'],
@@ -215,7 +221,7 @@ describe("the idempotency layer's refusal", () => {
     [409, 'response-not-kept'],
     [409, 'outcome-unknown'],
     [422, 'key-reused'],
-  ])('%i %s is thrown after one try', async (status, slug) => {
+  ])('%i %s is thrown after one attempt', async (status, slug) => {
     server.play(problem(status, slug), created);
     const error = await failure(pay({ key: 'order-7' }));
     expect(error).toBeInstanceOf(IdempotencyProblemError);
@@ -234,13 +240,13 @@ describe("the idempotency layer's refusal", () => {
     expect(await error.response!.json()).toMatchObject({ status });
   });
 
-  it('may be answered otherwise later where it does not say, and its code is of a newer server', async () => {
+  it('may have another response later if it does not say otherwise and its code is from a newer server', async () => {
     const headers = { 'content-type': 'application/json' };
     server.play({ status: 409, headers, body: '{"code":"idempotency_of_the_future"}' });
     expect(await failure(pay())).toMatchObject({ retryable: true, title: '', tries: 1 });
   });
 
-  it('may be what it says, whatever is known of its code', async () => {
+  it('may be retryable as it says, whatever its code', async () => {
     const headers = { 'content-type': 'application/json' };
     const body = JSON.stringify({ code: 'idempotency_key_reused', retryable: true });
     server.play({ status: 422, headers, body });
@@ -251,7 +257,7 @@ describe("the idempotency layer's refusal", () => {
     [409, 'in-progress'],
     [503, 'store-unavailable'],
     [503, 'shutting-down'],
-  ])('%i %s is thrown when all tries got it', async (status, slug) => {
+  ])('%i %s is thrown when every attempt got it', async (status, slug) => {
     server.play(problem(status, slug, '0'));
     const error = await failure(pay({ maxTries: 3 }));
     expect(error).toBeInstanceOf(IdempotencyProblemError);
@@ -260,8 +266,8 @@ describe("the idempotency layer's refusal", () => {
   });
 });
 
-describe('the last try', () => {
-  it('throws what broke it, with the key', async () => {
+describe('the last attempt', () => {
+  it('throws the cause of the failure, with the key', async () => {
     server.play('hang up');
     const error = await failure(pay({ key: 'order-7', maxTries: 2 }));
     expect(error).toMatchObject({
@@ -275,7 +281,7 @@ describe('the last try', () => {
     expect(error.response).toBeUndefined();
   });
 
-  it('throws the answer that was not the last word, to be read', async () => {
+  it('throws the last response if it is not final, readable', async () => {
     server.play({ status: 502, body: 'bad gateway' });
     const error = await failure(pay({ maxTries: 2 }));
     expect(error).toMatchObject({ code: 'idempotency_fetch_tries_exhausted', tries: 2 });
@@ -285,7 +291,7 @@ describe('the last try', () => {
 });
 
 describe('an error', () => {
-  it('shows neither key nor response where it is printed', async () => {
+  it('shows neither key nor response when printed', async () => {
     const { inspect } = await import('node:util');
     for (const step of [problem(422, 'key-reused'), { status: 502, body: 'secret' }]) {
       server.play(step);

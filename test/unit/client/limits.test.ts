@@ -30,7 +30,7 @@ const failure = (call: Promise<unknown>) =>
   );
 
 describe('a pause', () => {
-  /** Milliseconds of the pause that follows. */
+  /** Milliseconds of the next pause. */
   async function pausedFor(ms: number): Promise<void> {
     await drivenClock.untilTimers(1);
     drivenClock.advance(ms - 1);
@@ -53,14 +53,14 @@ describe('a pause', () => {
     ['425', { status: 425, headers: { 'retry-after': '3' } }],
     ['500', { status: 500, headers: { 'retry-after': '3' } }],
     ['409 in progress', problem(409, 'in-progress', '3')],
-  ])('of what Retry-After asks for comes on top, with %s', async (_, step) => {
+  ])('adds what Retry-After asks for, with %s', async (_, step) => {
     server.play(step, created);
     const call = pay({ ...unlimited, backoffBaseMs: 200 });
     await pausedFor(3_100);
     expect(await call).toMatchObject({ tries: 2 });
   });
 
-  it('lasts until the date that Retry-After names', async () => {
+  it('lasts until the date of Retry-After', async () => {
     const date = 'Sun, 06 Nov 1994 08:49:07 GMT';
     const headers = { date, 'retry-after': 'Sun, 06 Nov 1994 08:49:12 GMT' };
     server.play({ status: 503, headers }, created);
@@ -90,7 +90,7 @@ describe('the deadline', () => {
     expect(drivenClock.timers()).toBe(0);
   });
 
-  it('ends the call before a pause that would not fit, and tells the last answer', async () => {
+  it('ends the call before a pause that does not fit, and throws the last response', async () => {
     server.play(problem(409, 'in-progress', '5'));
     const error = await failure(pay({ deadlineMs: 5_000 }));
     expect(error).toMatchObject({ code: 'idempotency_fetch_deadline', key: 'order-7', tries: 1 });
@@ -100,7 +100,7 @@ describe('the deadline', () => {
     expect(drivenClock.timers()).toBe(0);
   });
 
-  it('is for all tries and pauses together', async () => {
+  it('covers all attempts and pauses together', async () => {
     server.play('hang up', 'stay silent');
     const options = { deadlineMs: 5_000, tryTimeoutMs: Infinity, backoffBaseMs: 4_000 };
     const call = failure(pay(options));
@@ -127,7 +127,7 @@ describe('the deadline', () => {
     expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline', tries: 0 });
   });
 
-  it('is a minute, where nothing else is said', async () => {
+  it('is one minute by default', async () => {
     server.play('stay silent');
     const call = failure(pay({ tryTimeoutMs: Infinity }));
     await server.received(1);
@@ -138,8 +138,8 @@ describe('the deadline', () => {
   });
 });
 
-describe('the limit of one try', () => {
-  it('makes a try that takes longer a lost one', async () => {
+describe('the timeout of one attempt', () => {
+  it('makes an attempt that takes longer a lost one', async () => {
     server.play('stay silent', created);
     const call = pay({ deadlineMs: Infinity, tryTimeoutMs: 700, backoffBaseMs: 1 });
     await server.received(1);
@@ -152,7 +152,7 @@ describe('the limit of one try', () => {
     expect(await call).toMatchObject({ tries: 2 });
   });
 
-  it('is what the last try ends with', async () => {
+  it('ends the last attempt', async () => {
     server.play('stay silent');
     const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1 }));
     await server.received(1);
@@ -163,7 +163,7 @@ describe('the limit of one try', () => {
     });
   });
 
-  it('holds for a fetch that does not heed its signal', async () => {
+  it('holds for a fetch that ignores its signal', async () => {
     const deaf = () => new Promise<Response>(() => undefined);
     const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1, fetch: deaf }));
     await drivenClock.untilTimers(2);
@@ -204,7 +204,7 @@ describe("the caller's signal", () => {
     expect(drivenClock.timers()).toBe(0);
   });
 
-  it('that was aborted before lets nothing be sent', async () => {
+  it('prevents any request if already aborted', async () => {
     server.play(created);
     const error = await failure(pay(unlimited, AbortSignal.abort(reason)));
     expect(error).toMatchObject({ code: 'idempotency_fetch_aborted', tries: 0, key: 'order-7' });
@@ -221,7 +221,7 @@ describe("the caller's signal", () => {
     expect(await call).toMatchObject({ code: 'idempotency_fetch_aborted', cause: reason });
   });
 
-  it('does not blur that the deadline came first', async () => {
+  it('does not hide that the deadline came first', async () => {
     server.play('stay silent');
     const controller = new AbortController();
     const call = failure(pay({ deadlineMs: 5_000 }, controller.signal));
@@ -231,13 +231,13 @@ describe("the caller's signal", () => {
     expect(await call).toMatchObject({ code: 'idempotency_fetch_deadline' });
   });
 
-  it('of a Request does not count where the caller says null', async () => {
+  it('of a Request is ignored when the caller passes null', async () => {
     server.play(created);
     const request = new Request(server.url, { method: 'POST', signal: AbortSignal.abort(reason) });
     expect(await idempotentFetch(request, { signal: null }, unlimited)).toMatchObject({ tries: 1 });
   });
 
-  it('is left alone when the call is over', async () => {
+  it('has no listener left after the call', async () => {
     server.play({ status: 503 }, created);
     const { signal } = new AbortController();
     const call = pay({ ...unlimited, backoffBaseMs: 1 }, signal);

@@ -17,13 +17,13 @@ const problems = Object.values<unknown>(exported)
 const server = useServer(() => ScriptedServer.start());
 
 describe("the server's codes", () => {
-  it('are those that the client knows, with what a repetition is worth', () => {
+  it('are those that the client knows, with whether a retry can help', () => {
     const told = problems.map(({ code, retryable }): [string, boolean] => [code, retryable]);
     expect(PROBLEM_RETRYABLE).toEqual(Object.fromEntries(told));
   });
 
   it.each(problems.map((problem) => ({ code: problem.code, problem })))(
-    '$code says enough, where an exception filter keeps nothing else',
+    '$code suffices where an exception filter keeps nothing else',
     async ({ code, problem }) => {
       server.play({
         status: problem.getStatus(),

@@ -7,7 +7,7 @@ const server = useServer(() => ScriptedServer.start());
 
 const patience: IdempotentFetchOptions = { backoffBaseMs: 1, backoffCapMs: 1 };
 
-/** What the server gets of one call, in three tries. */
+/** What the server receives of one call, in three attempts. */
 async function sent(input: string | URL | Request, init?: RequestInit, options = {}) {
   server.play('hang up', { status: 503 }, { status: 201 });
   await idempotentFetch(input, init, { ...patience, ...options });
@@ -27,7 +27,7 @@ async function sent(input: string | URL | Request, init?: RequestInit, options =
 const bytes = Uint8Array.from([0, 1, 128, 255]);
 const asText = '\x00\x01\x80\xff';
 
-describe('a body is sent again as it was:', () => {
+describe('a body is sent again unchanged:', () => {
   it.each<[string, RequestInit['body'], string, string | undefined]>([
     ['a string', '{"a":"ü"}', '{"a":"\xc3\xbc"}', 'text/plain;charset=UTF-8'],
     ['bytes', bytes, asText, undefined],
@@ -58,7 +58,7 @@ describe('a body is sent again as it was:', () => {
     expect(text).toContain(asText);
   });
 
-  it('what the caller changes afterwards changes nothing', async () => {
+  it('later changes by the caller have no effect', async () => {
     const array = Uint8Array.from(bytes);
     const form = new URLSearchParams({ amount: '1200' });
     const headers = new Headers({ authorization: 'Bearer a' });
@@ -98,7 +98,7 @@ describe('a body is sent again as it was:', () => {
     });
   });
 
-  it('that which replaces the one of a Request', async () => {
+  it('the one that replaces that of a Request', async () => {
     const request = new Request(server.url, { method: 'PUT', body: '{"a":1}' });
     expect(await sent(request, { body: '{"a":2}' })).toMatchObject({ text: '{"a":2}' });
   });
@@ -120,7 +120,7 @@ describe('a stream', () => {
   it.each([
     ['a ReadableStream', stream],
     ['an async iterable', chunks],
-  ])('is refused before anything is sent: %s', async (_, make) => {
+  ])('is rejected before anything is sent: %s', async (_, make) => {
     server.play({ status: 201 });
     const init = { method: 'POST', body: make(), duplex: 'half' } as RequestInit;
     await expect(idempotentFetch(server.url, init)).rejects.toThrow(
@@ -132,13 +132,13 @@ describe('a stream', () => {
   it.each([
     ['a ReadableStream', stream],
     ['an async iterable', chunks],
-  ])('is read into memory where that is wanted: %s', async (_, make) => {
+  ])('is read into memory with bufferStream: %s', async (_, make) => {
     const init = { method: 'POST', body: make(), duplex: 'half' } as RequestInit;
     expect(await sent(server.url, init, { bufferStream: true })).toMatchObject({ text: 'astream' });
   });
 });
 
-describe('a call that cannot work', () => {
+describe('an invalid call', () => {
   it.each<[string, string | Request, RequestInit, object, RegExp]>([
     ['no URL', 'not a URL', {}, {}, /URL/],
     ['a body for GET', 'http://127.0.0.1/', { body: 'x' }, {}, /GET/],
@@ -167,31 +167,25 @@ describe('a call that cannot work', () => {
       { tryTimeoutMs: 2 ** 31 },
       /"tryTimeoutMs".*2147483647/,
     ],
-    [
-      'a pause that is none',
-      'http://127.0.0.1/',
-      {},
-      { backoffBaseMs: NaN },
-      /"backoffBaseMs".*NaN/,
-    ],
-    ['pauses without end', 'http://127.0.0.1/', {}, { backoffCapMs: Infinity }, /"backoffCapMs"/],
-    ['a text for a number', 'http://127.0.0.1/', {}, { deadlineMs: '9' }, /"deadlineMs"/],
+    ['an invalid pause', 'http://127.0.0.1/', {}, { backoffBaseMs: NaN }, /"backoffBaseMs".*NaN/],
+    ['endless pauses', 'http://127.0.0.1/', {}, { backoffCapMs: Infinity }, /"backoffCapMs"/],
+    ['a string for a number', 'http://127.0.0.1/', {}, { deadlineMs: '9' }, /"deadlineMs"/],
     ['a bad key', 'http://127.0.0.1/', {}, { key: 'ü' }, /printable ASCII/],
-  ])('is refused at once, and not retried: %s', async (_, input, init, options, message) => {
+  ])('is rejected at once, and not retried: %s', async (_, input, init, options, message) => {
     const call = idempotentFetch(input, init, options);
     await expect(call).rejects.toThrow(message);
     await expect(call).rejects.toMatchObject({ name: 'TypeError' });
   });
 
-  it('takes an option that is undefined for one that is not given', async () => {
+  it('treats an option that is undefined as not given', async () => {
     server.play({ status: 503 }, { status: 201 });
     const options = { ...patience, key: undefined, maxTries: undefined } as object;
     expect(await idempotentFetch(server.url, {}, options)).toMatchObject({ tries: 2 });
   });
 });
 
-describe('a fetch of the caller', () => {
-  it('sends the requests, and knows itself what a URL means', async () => {
+describe('a fetch function of the caller', () => {
+  it('sends the requests and resolves URLs itself', async () => {
     server.play({ status: 503 }, { status: 201 });
     const asked: unknown[] = [];
     const { tries } = await idempotentFetch(

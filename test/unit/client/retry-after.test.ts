@@ -17,7 +17,7 @@ function asked(retryAfter: string, date?: string): number | undefined {
 }
 
 describe('Retry-After', () => {
-  it('is nothing where the answer has none', () => {
+  it('is undefined where the response has none', () => {
     expect(retryAfterMs(new Headers(), now)).toBeUndefined();
   });
 
@@ -46,7 +46,7 @@ describe('Retry-After', () => {
     expect(asked(date)).toBe(30_000);
   });
 
-  it('is understood alike in every time zone', async () => {
+  it('is the same in every time zone', async () => {
     const source = await readFile(join(projectRoot, 'lib/client/retry-after.ts'), 'utf8');
     const { code } = await transform(source, { jsc: { parser: { syntax: 'typescript' } } });
     const script = `${code}
@@ -58,17 +58,17 @@ describe('Retry-After', () => {
     expect(stdout).toBe('30000\n');
   });
 
-  it('is measured by the clock of the server, where that is told', () => {
+  it("is measured by the server's clock, where the response has a Date", () => {
     const threeHoursOff = 'Sun, 06 Nov 1994 11:49:07 GMT';
     expect(asked('Sun, 06 Nov 1994 11:49:12 GMT', threeHoursOff)).toBe(5_000);
   });
 
-  it('is no wait at all where the date has passed', () => {
+  it('is zero where the date has passed', () => {
     expect(asked('Sun, 06 Nov 1994 08:00:00 GMT')).toBe(0);
   });
 
   it.each(['', 'soon', '-1', '1.5', '1e3', 'Sun, no such day', '2 s'])(
-    'is ignored where it is not legible: "%s"',
+    'is ignored where it is invalid: "%s"',
     (value) => {
       expect(asked(value)).toBeUndefined();
     },

@@ -24,8 +24,8 @@ function pay(options: IdempotentFetchOptions = {}) {
   });
 }
 
-describe('an answer without a stream', () => {
-  it("is the operation's, to be read", async () => {
+describe('a response without a stream', () => {
+  it('belongs to the operation, and is readable', async () => {
     server.play(replay);
     const { response, replayed } = await pay();
     expect([await response.json(), replayed]).toEqual([{ charge: 1 }, true]);
@@ -33,9 +33,9 @@ describe('an answer without a stream', () => {
 
   it.each<[string, Step]>([
     ['breaks off', 'break off in the body'],
-    ['says that the first one is in progress', problem(409, 'in-progress', '0')],
+    ['says that the first attempt is in progress', problem(409, 'in-progress', '0')],
     ['says that the store is unreachable', problem(503, 'store-unavailable', '0')],
-  ])('is followed by another try where it %s', async (_, step) => {
+  ])('is followed by another attempt where it %s', async (_, step) => {
     server.play(step, step, replay);
     expect(await pay()).toMatchObject({ response: { status: 201 }, replayed: true, tries: 3 });
   });
@@ -45,7 +45,7 @@ describe('an answer without a stream', () => {
     [409, 'outcome-unknown'],
     [409, 'response-not-kept'],
     [422, 'key-reused'],
-  ])("is no answer of the operation's where it is %i %s", async (status, slug) => {
+  ])("is not the operation's response where it is %i %s", async (status, slug) => {
     server.play(problem(status, slug));
     await expect(pay()).rejects.toMatchObject({
       name: 'IdempotencyProblemError',
@@ -55,16 +55,16 @@ describe('an answer without a stream', () => {
     });
   });
 
-  it('is understood where Node has a stream of its own kind', async () => {
+  it('is read where Node has a stream of its own kind', async () => {
     server.play(problem(409, 'in-progress', '0'), replay);
     const fetch = fetchWithoutStreams({ body: new PassThrough() });
     expect(await pay({ fetch })).toMatchObject({ replayed: true, tries: 2 });
   });
 
   it.each([
-    ['its length is told, and it is not looked into', 'content-length', 1],
-    ['its text is', 'transfer-encoding', 2],
-  ])("is the operation's where it is too long for a problem: %s", async (_, field, texts) => {
+    ['its length is known, and it is not read', 'content-length', 1],
+    ['its length is unknown, and it is read', 'transfer-encoding', 2],
+  ])('belongs to the operation where it is too long for a problem: %s', async (_, field, texts) => {
     const body = JSON.stringify({ code: 'idempotency_in_progress', list: 'x'.repeat(70_000) });
     const value = field === 'content-length' ? String(body.length) : 'chunked';
     const headers = { 'content-type': 'application/json', [field]: value };
@@ -73,7 +73,6 @@ describe('an answer without a stream', () => {
     const { response, tries } = await pay({
       fetch: fetchWithoutStreams({ onText: () => (read += 1) }),
     });
-    // The first is that of the whole answer, whatever it is.
     expect([read, tries, response.headers.get(field)]).toEqual([texts, 1, value]);
     expect(await response.text()).toBe(body);
   });

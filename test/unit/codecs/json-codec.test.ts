@@ -33,7 +33,7 @@ class Node {
 }
 
 describe('jsonCodec()', () => {
-  // Of other values: round-trips.test.ts.
+  // Other values: round-trips.test.ts.
   it.each<[string, unknown]>([
     ['the same object twice', Array(2).fill({ id: 7 })],
     ['1,000 objects inside each other', nested(1_000, (inner) => ({ inner }))],
@@ -42,12 +42,12 @@ describe('jsonCodec()', () => {
     expect(kept(codec, value)).toStrictEqual(value);
   });
 
-  it('writes nothing but JSON', () => {
+  it('writes only JSON', () => {
     const text = Buffer.from(codec.encode({ id: 7, list: ['ü'] })).toString();
     expect(text).toBe('{"id":7,"list":["ü"]}');
   });
 
-  describe('refuses what JSON would lose, and says what and where:', () => {
+  describe('rejects what JSON would lose, with what and where:', () => {
     const circle: Record<string, unknown> = { list: [{ id: 7 }] };
     circle.self = { again: circle };
 
@@ -74,7 +74,7 @@ describe('jsonCodec()', () => {
       ['an instance in itself', new Node(), /^value\.self is a circle/],
       ['a RegExp', { r: /a/ }, /^value\.r is an instance of RegExp/],
       ['an Error', { e: new TypeError('bad') }, /^value\.e is an instance of TypeError/],
-      ['what was not awaited', { p: Promise.resolve(7) }, /^value\.p is an instance of Promise/],
+      ['an unawaited promise', { p: Promise.resolve(7) }, /^value\.p is an instance of Promise/],
       ['a URLSearchParams', [new URLSearchParams('a=1')], /^value\[0\] is an instance of URLSea/],
       ['a boxed number', { n: Object(NaN) as unknown }, /^value\.n is an instance of Number/],
       ['a WeakMap', { w: new WeakMap() }, /^value\.w is an instance of WeakMap/],
@@ -93,13 +93,13 @@ describe('jsonCodec()', () => {
       ['objects', (inner) => ({ inner })],
       ['arrays', (inner) => [inner]],
       ['instances', (inner) => Object.assign(Object.create({}) as object, { inner })],
-      ['what toJSON returns', (inner) => ({ toJSON: () => ({ inner }) })],
+      ['the result of toJSON', (inner) => ({ toJSON: () => ({ inner }) })],
     ])('more than 1,000 %s inside each other', (_, wrap) => {
       expect(refusal(codec, nested(1_001, wrap)).message).toContain('more than 1000 levels deep');
       expect(refusal(codec, nested(20_000, wrap)).message).toContain('more than 1000 levels');
     });
 
-    it('a circle without going round', () => {
+    it('a circle, without an endless loop', () => {
       let reads = 0;
       const value = {
         get id() {
@@ -113,7 +113,7 @@ describe('jsonCodec()', () => {
     });
   });
 
-  it('never shows what a value holds', () => {
+  it("never prints a value's content", () => {
     const secrets = [
       [SECRET, 7n],
       { [`${SECRET}@example.org`]: 7n },
@@ -132,7 +132,7 @@ describe('jsonCodec()', () => {
     expect(path).toMatch(/^value….*\.member\.member$/);
   });
 
-  describe('turns into something plain:', () => {
+  describe('converts to plain data:', () => {
     it('an undefined member, which is left out', () => {
       expect(kept(codec, { a: 1, b: undefined })).toStrictEqual({ a: 1 });
     });
@@ -157,7 +157,7 @@ describe('jsonCodec()', () => {
       expect(kept(codec, bare)).toStrictEqual({ a: 1 });
     });
 
-    it('an object with a toJSON, which is asked once', () => {
+    it('an object with a toJSON, which is called once', () => {
       const price = new Decimal('7.10');
       expect(kept(codec, { price, list: [price] })).toStrictEqual({
         price: '7.10',
@@ -166,7 +166,7 @@ describe('jsonCodec()', () => {
       expect(price.asked).toBe(2);
     });
 
-    it('an object whose toJSON wants to know its name', () => {
+    it('an object whose toJSON uses its name argument', () => {
       const named = { toJSON: (name: string) => `I am ${name}` };
       expect(kept(codec, { a: named, b: [named] })).toStrictEqual({ a: 'I am a', b: ['I am 0'] });
       expect(kept(codec, named)).toBe('I am ');
@@ -220,11 +220,11 @@ describe('jsonCodec()', () => {
       Object.assign([1], { toJSON: () => new Date(0) }),
       /^value\.x is a Date/,
     ],
-  ])('does not trust a toJSON: it may return %s', (_, x, message) => {
+  ])('checks the result of toJSON: it may return %s', (_, x, message) => {
     expect(refusal(codec, { x }).message).toMatch(message);
   });
 
-  it('does not take a polyfill for an answer', () => {
+  it('ignores a polyfilled BigInt.prototype.toJSON', () => {
     const prototype = BigInt.prototype as { toJSON?: () => string };
     prototype.toJSON = () => 'seven';
     try {
@@ -234,7 +234,7 @@ describe('jsonCodec()', () => {
     }
   });
 
-  it('leaves what it writes as it was', () => {
+  it('does not modify what it writes', () => {
     const value = Object.freeze({
       list: Object.freeze([Object.freeze({ price: new Decimal('7') })]),
     });
@@ -246,7 +246,7 @@ describe('jsonCodec()', () => {
     ['no JSON', `{"a":"${SECRET}"`],
     ['cut off', `"${SECRET}`],
     ['empty', ''],
-  ])('says so, and quotes nothing, where what is stored is %s', (_, text) => {
+  ])('rejects stored data that is %s, without quoting it', (_, text) => {
     const decode = () => codec.decode(Buffer.from(text));
     expect(decode).toThrow('The stored value is no JSON.');
     expect(decode).not.toThrow(SECRET);
@@ -255,7 +255,7 @@ describe('jsonCodec()', () => {
   describe("with dates: 'text'", () => {
     const withDates = jsonCodec({ dates: 'text' });
 
-    it('writes Dates as their ISO texts, wherever they are', () => {
+    it('writes Dates as ISO strings at any depth', () => {
       class Stamp extends Date {
         override toJSON(): string {
           return 'never asked';
@@ -271,12 +271,12 @@ describe('jsonCodec()', () => {
       expect(kept<unknown>(withDates, new Date(7))).toBe(at);
     });
 
-    it('refuses a Date that is invalid, for which JSON has null', () => {
+    it('rejects an invalid Date, for which JSON has null', () => {
       const { message } = refusal(withDates, { at: new Date(NaN) });
       expect(message).toMatch(/^value\.at is a Date that is invalid/);
     });
 
-    it('is read by the default, and reads what that has written', () => {
+    it('is compatible with the default in both directions', () => {
       expect(codec.name).toBe(withDates.name);
       expect(codec.decode(withDates.encode([new Date(7)]))).toEqual(['1970-01-01T00:00:00.007Z']);
     });
@@ -287,7 +287,7 @@ describe('jsonCodec()', () => {
     [{ dates: true }, '"jsonCodec.dates"'],
     [{ date: 'text' }, '"date"'],
     [null, 'jsonCodec()'],
-  ])('is not made with options that cannot work: %j', (options, named) => {
+  ])('rejects invalid options: %j', (options, named) => {
     const make = () => jsonCodec(options as JsonCodecOptions);
     expect(make).toThrow(expect.objectContaining({ code: 'idempotency_options_invalid' }));
     expect(make).toThrow(named);

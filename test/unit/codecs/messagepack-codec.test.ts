@@ -11,7 +11,7 @@ const members = (count: number) =>
   Object.fromEntries(Array.from({ length: count }, (_, index) => [`m${String(index)}`, index]));
 
 describe('messagePackCodec()', () => {
-  // Of other values: round-trips.test.ts.
+  // Other values: round-trips.test.ts.
   it.each<[string, unknown]>([
     ['a Date of a whole second', new Date(7_000)],
     ['the first and the last Date', [new Date(-8.64e15), new Date(8.64e15)]],
@@ -19,16 +19,19 @@ describe('messagePackCodec()', () => {
     ['the bounds of 64 bits', [-(2n ** 63n), 2n ** 63n - 1n, 2n ** 64n - 1n]],
     ['a huge BigInt', [2n ** 70_000n, -(2n ** 70_000n)]],
     ['many bytes', { bytes: Buffer.alloc(70_000, 7) }],
-    ['a text of every length', [0, 1, 31, 32, 255, 256, 65_535, 65_536].map((n) => 'ü'.repeat(n))],
-    ['a text with a byte order mark', ['\ufeff', `\ufeff${'ü'.repeat(100)}`]],
     [
-      'an array with as many items as it takes',
+      'a string of every length',
+      [0, 1, 31, 32, 255, 256, 65_535, 65_536].map((n) => 'ü'.repeat(n)),
+    ],
+    ['a string with a byte order mark', ['\ufeff', `\ufeff${'ü'.repeat(100)}`]],
+    [
+      'an array of the maximum length of each format',
       Array.from({ length: 70_000 }, (_, index) => index),
     ],
-    ['an object with as many members as it takes', members(70_000)],
+    ['an object of the maximum size of each format', members(70_000)],
     ['members of every name', { '': 1, 'a b': 2, '10': 3, '\ud800': 4, ['ü'.repeat(100)]: 5 }],
     ['a name with a byte order mark', { [`\ufeff${'x'.repeat(100)}`]: 1 }],
-    ['members that say what an object is', { constructor: 'Acme', toJSON: 1, hasOwnProperty: 2 }],
+    ['members with the names of type tags', { constructor: 'Acme', toJSON: 1, hasOwnProperty: 2 }],
     [
       'an array of what look like tags',
       [
@@ -49,7 +52,7 @@ describe('messagePackCodec()', () => {
     expect(kept(codec, new Date(NaN)).getTime()).toBeNaN();
   });
 
-  describe('refuses what it would lose, and says what and where:', () => {
+  describe('rejects what it would lose, with what and where:', () => {
     const circle: { map?: Map<string, unknown> } = {};
     circle.map = new Map([['self', circle]]);
     const map = new Map<unknown, unknown>([[1, 2]]);
@@ -72,7 +75,7 @@ describe('messagePackCodec()', () => {
       ['an ArrayBuffer', new Set([new ArrayBuffer(1)]), /^value\[0\] is binary data other than/],
       ['a RegExp', { r: /a/ }, /^value\.r is an instance of RegExp/],
       ['an Error', { e: new Error('bad') }, /^value\.e is an instance of Error/],
-      ['what was not awaited', { p: Promise.resolve(7) }, /^value\.p is an instance of Promise/],
+      ['an unawaited promise', { p: Promise.resolve(7) }, /^value\.p is an instance of Promise/],
     ])('%s', (_, value, message) => {
       const error = refusal(codec, value);
       expect(error).toBeInstanceOf(ValueNotStorableError);
@@ -89,8 +92,8 @@ describe('messagePackCodec()', () => {
     });
   });
 
-  describe('turns into something plain:', () => {
-    it('instances, and what has a toJSON', () => {
+  describe('converts to plain data:', () => {
+    it('instances, and objects with a toJSON', () => {
       class Money {
         constructor(readonly amount: bigint) {}
       }
@@ -103,7 +106,7 @@ describe('messagePackCodec()', () => {
       });
     });
 
-    it('instances of classes that are derived from what it keeps', () => {
+    it('instances of subclasses of supported classes', () => {
       class Prices extends Map<string, number> {}
       class Tags extends Set<string> {}
       class Stamp extends Date {}
@@ -113,7 +116,7 @@ describe('messagePackCodec()', () => {
       expect(kept<unknown>(codec, value)).toStrictEqual(plain);
     });
 
-    it('what comes from another realm', () => {
+    it('values from another realm', () => {
       const value: unknown = runInNewContext(
         '({ at: new Date(7), map: new Map([[1, [2]]]), set: new Set([1]) })',
       );
@@ -124,7 +127,7 @@ describe('messagePackCodec()', () => {
       });
     });
 
-    it('an object that is there twice: it comes back as two', () => {
+    it('an object that occurs twice: it comes back as two', () => {
       const line = { id: 7 };
       const [one, other] = kept(codec, [line, line]);
       expect([one, other]).toStrictEqual([line, line]);
@@ -132,15 +135,15 @@ describe('messagePackCodec()', () => {
     });
   });
 
-  it('leaves what it writes as it was', () => {
+  it('does not modify what it writes', () => {
     const value = Object.freeze({ list: Object.freeze([new Map([[1, -0]])]), text: '\ud800' });
     const before = structuredClone(value);
     expect(kept<unknown>(codec, value)).toStrictEqual(before);
     expect(value).toStrictEqual(before);
   });
 
-  it('has nothing from one value left for the next', () => {
-    // With msgpackr's records the second is written so that nobody can read it.
+  it('carries no state from one value to the next', () => {
+    // With msgpackr's records no other process could read the second one.
     expect(kept(codec, { __keys__: 1, highByte: 1 })).toStrictEqual({ __keys__: 1, highByte: 1 });
     expect(kept(codec, {})).toStrictEqual({});
     const [first, , again] = [{ a: 1 }, { b: { a: 2 } }, { a: 1 }].map((value) =>
@@ -149,7 +152,7 @@ describe('messagePackCodec()', () => {
     expect(again).toEqual(first);
   });
 
-  it('writes what another process reads without having seen anything before', () => {
+  it('writes bytes that another process reads without earlier ones', () => {
     for (const value of [{ a: 1 }, { a: 1 }, new Map([[{ a: 1 }, 1]])]) {
       expect(messagePackCodec().decode(codec.encode(value))).toStrictEqual(value);
     }
@@ -160,7 +163,7 @@ describe('messagePackCodec()', () => {
     expect(unpack(codec.encode(value))).toStrictEqual(value);
   });
 
-  it('shares no memory with whoever has the bytes, and leaves them as they are', () => {
+  it('shares no memory with the holder of the bytes, and does not modify them', () => {
     const bytes = codec.encode({
       bytes: Buffer.from('paid'),
       list: [Uint8Array.of(1, 2)],
@@ -185,7 +188,7 @@ describe('messagePackCodec()', () => {
     expect(value).toStrictEqual({ text: 'ü'.repeat(100), bytes: Buffer.from('paid') });
   });
 
-  it('shares no memory with others who pack by msgpackr', () => {
+  it('shares no memory with other users of msgpackr', () => {
     const packr = new Packr();
     const theirs = Buffer.alloc(16_384);
     packr.useBuffer(theirs);
@@ -200,7 +203,7 @@ describe('messagePackCodec()', () => {
     }
   });
 
-  it('keeps bytes although somebody has given Buffer a toJSON of their own', () => {
+  it('keeps bytes even if Buffer has a custom toJSON', () => {
     const own = Object.getOwnPropertyDescriptor(Buffer.prototype, 'toJSON')!;
     Buffer.prototype.toJSON = () => ({ type: 'Buffer', data: [] });
     try {
@@ -212,16 +215,16 @@ describe('messagePackCodec()', () => {
 
   it.each<[string, (bytes: Buffer) => Uint8Array]>([
     ['cut off', (bytes) => bytes.subarray(0, -1)],
-    ['followed by something', (bytes) => Buffer.concat([bytes, bytes])],
+    ['followed by other bytes', (bytes) => Buffer.concat([bytes, bytes])],
     ['empty', () => Buffer.alloc(0)],
-  ])('says so, and quotes nothing, where what is stored is %s', (_, damaged) => {
+  ])('rejects stored data that is %s, without quoting it', (_, damaged) => {
     const bytes = damaged(Buffer.from(codec.encode({ text: SECRET })));
     const decode = () => codec.decode(bytes);
     expect(decode).toThrow('The stored value is no MessagePack.');
     expect(decode).not.toThrow(SECRET);
   });
 
-  it('never shows what a value holds', () => {
+  it("never prints a value's content", () => {
     const value = new Map([[SECRET, { [`${SECRET}@example.org`]: [SECRET, () => SECRET] }]]);
     expect(refusal(codec, value).message).not.toContain(SECRET);
   });

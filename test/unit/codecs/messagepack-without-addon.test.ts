@@ -2,7 +2,7 @@ import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { OutcomeCodec } from 'nestjs-idempotency';
 import { kept } from './support.js';
 
-// msgpackr reads texts by an add-on where there is one for the machine; without it, by a decoder of its own.
+// msgpackr reads strings with a native add-on where the machine has one; without it, with its own decoder.
 describe('messagePackCodec() without the add-on of msgpackr', () => {
   let codec: OutcomeCodec;
 
@@ -18,7 +18,7 @@ describe('messagePackCodec() without the add-on of msgpackr', () => {
     ['a byte order mark', ['\ufeff', `\ufeff${'ü'.repeat(100)}`]],
     ['a byte order mark in a name', { [`\ufeff${'x'.repeat(100)}`]: 1 }],
     ['a lone surrogate', ['\ud800', `${'x'.repeat(100)}\udfff`]],
-    ['texts of all lengths', [1, 31, 32, 64, 65, 255, 256, 65_536].map((n) => 'ü€😀'.repeat(n))],
+    ['strings of all lengths', [1, 31, 32, 64, 65, 255, 256, 65_536].map((n) => 'ü€😀'.repeat(n))],
   ])('keeps %s', (_, value) => {
     expect(kept(codec, value)).toStrictEqual(value);
   });

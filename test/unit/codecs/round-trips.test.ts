@@ -24,7 +24,7 @@ const bigints = fc.oneof(
   fc.bigInt({ min: -(2n ** 300n), max: 2n ** 300n }),
 );
 
-/** Whatever is made of `leaf`, arrays, objects, and where `isRich` says so Maps and Sets. */
+/** Any value made of `leaf`, arrays, objects and, if `isRich`, Maps and Sets. */
 function valuesOf(leaf: fc.Arbitrary<unknown>, isRich: boolean): fc.Arbitrary<unknown> {
   return fc.letrec<{ value: unknown }>((tie) => {
     const value = tie('value');
@@ -51,7 +51,7 @@ const richLeaf = fc.oneof(
   fc.uint8Array().map((bytes) => Buffer.from(bytes)),
 );
 
-/** What JSON is documented to make of what it takes. */
+/** The documented JSON form of a supported value. */
 function asJson(value: unknown): unknown {
   if (Object.is(value, -0)) return 0;
   if (Array.isArray(value)) return value.map(asJson);
@@ -60,7 +60,7 @@ function asJson(value: unknown): unknown {
   return Object.fromEntries(members.map(([name, member]) => [name, asJson(member)]));
 }
 
-/** Whether anything in `value` is none of JSON's. */
+/** Whether anything in `value` is not JSON. */
 function isJson(value: unknown): boolean {
   if (Array.isArray(value)) return value.every((item) => item !== undefined && isJson(item));
   if (typeof value === 'number') return Number.isFinite(value);
@@ -79,10 +79,10 @@ function writes(codec: OutcomeCodec, value: unknown): boolean {
   }
 }
 
-describe('whatever a codec writes is read as it was:', () => {
+describe('a codec reads what it has written:', () => {
   const json = jsonCodec();
 
-  it('JSON, of what JSON has', () => {
+  it('JSON, for JSON values', () => {
     fc.assert(
       fc.property(valuesOf(plainLeaf, false), (value) => {
         fc.pre(isJson(value));
@@ -92,7 +92,7 @@ describe('whatever a codec writes is read as it was:', () => {
     );
   });
 
-  it('JSON, of anything: it writes exactly what it can read again', () => {
+  it('JSON, for any value: it writes only what it can read again', () => {
     let written = 0;
     fc.assert(
       fc.property(valuesOf(richLeaf, true), (value) => {
@@ -107,7 +107,7 @@ describe('whatever a codec writes is read as it was:', () => {
     expect(written).toBeGreaterThan(RUNS / 50);
   });
 
-  it('MessagePack, of anything that it is said to keep', () => {
+  it('MessagePack, for every supported value', () => {
     const codec = messagePackCodec();
     fc.assert(
       fc.property(valuesOf(richLeaf, true), (value) => {
@@ -117,7 +117,7 @@ describe('whatever a codec writes is read as it was:', () => {
     );
   });
 
-  it.each([json, messagePackCodec()])('$name, or not written at all, whatever it is', (codec) => {
+  it.each([json, messagePackCodec()])('$name, or rejects it on writing', (codec) => {
     const anything = fc.anything({
       withBigInt: true,
       withDate: true,

@@ -1,6 +1,6 @@
 import type { OutcomeCodec, ValueNotStorableError } from 'nestjs-idempotency';
 
-/** @returns what the codec says of a value that it cannot write. */
+/** @returns the codec's message about a value that it cannot write. */
 export function refusal(codec: OutcomeCodec, value: unknown): ValueNotStorableError {
   try {
     codec.encode(value);
@@ -10,7 +10,7 @@ export function refusal(codec: OutcomeCodec, value: unknown): ValueNotStorableEr
   throw new Error('it was written');
 }
 
-/** As a caller gets a value: written, and read again. */
+/** Writes the value and reads it again, as a caller gets it. */
 export function kept<Value>(codec: OutcomeCodec, value: Value): Value {
   return codec.decode(codec.encode(value)) as Value;
 }

@@ -3,7 +3,7 @@ import { AlarmClock, type Alarm } from '../../../lib/core/alarm-clock.js';
 
 const DAY_MS = 86_400_000;
 
-describe('the alarm clock', () => {
+describe('the deadline timer', () => {
   let clock: AlarmClock;
   let rung: string[];
   let started: number;
@@ -32,7 +32,7 @@ describe('the alarm clock', () => {
     return alarm;
   }
 
-  it('rings each alarm when it is due, whatever the order they were set in', () => {
+  it('calls deadlines when they are due, whatever the order they were set in', () => {
     set('late', 300);
     set('early', 100);
     set('between', 200);
@@ -40,14 +40,14 @@ describe('the alarm clock', () => {
     expect(rung).toEqual(['early at 100', 'between at 200', 'late at 300']);
   });
 
-  it('rings those that are due at once in the order they were set in, and none twice', () => {
+  it('calls those due at once in the order they were set in, and none twice', () => {
     set('one', 100);
     set('two', 100);
     jest.advanceTimersByTime(1_000);
     expect(rung).toEqual(['one at 100', 'two at 100']);
   });
 
-  it('rings no alarm that was called off, also by the one before it', () => {
+  it('calls no cancelled deadline, even if the one before it cancelled it', () => {
     const off = set('off', 100);
     clock.callOff(off);
     const others: Alarm[] = [];
@@ -59,7 +59,7 @@ describe('the alarm clock', () => {
     expect(rung).toEqual(['first at 200']);
   });
 
-  it('lets an alarm be set again while it rings', () => {
+  it('lets a callback schedule its deadline again', () => {
     let left = 2;
     const again = {
       dueAt: started + 100,
@@ -83,7 +83,7 @@ describe('the alarm clock', () => {
     expect(rung).toEqual([`in a month at ${String(30 * DAY_MS)}`]);
   });
 
-  it('has one timer for all, and none once all is over', () => {
+  it('has one timer for all, and none once all are over', () => {
     for (let i = 0; i < 1_000; i += 1) set(`alarm ${String(i)}`, 100 + i);
     expect(jest.getTimerCount()).toBe(1);
     jest.advanceTimersByTime(2_000);
@@ -91,7 +91,7 @@ describe('the alarm clock', () => {
     expect(jest.getTimerCount()).toBe(0);
   });
 
-  it('looks at many alarms less often, and rings none of them early', () => {
+  it('checks many deadlines less often, and calls none of them early', () => {
     const alarms = 20_000;
     for (let i = 0; i < alarms; i += 1) set('', 100 + i / 1_000);
     const wake = jest.spyOn(clock, 'wake');
@@ -103,7 +103,7 @@ describe('the alarm clock', () => {
     }
   });
 
-  it('is no reason for the process to stay alive', () => {
+  it('does not keep the process alive', () => {
     jest.useRealTimers();
     const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout');
     const before = timers().length;

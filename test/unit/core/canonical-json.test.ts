@@ -13,7 +13,7 @@ import { ofMembers, reordered } from '../../support/json-members.js';
 import { dose } from '../../support/test-all.js';
 
 const NAMES = ['a', 'b', 'aa', '', '__proto__', 'toJSON', 'constructor', '10', '9', '\ud800', 'é'];
-/** Values that meet each other often: few leaves, few names. */
+/** Values that often collide: few leaves, few names. */
 const { value: json } = fc.letrec<{ value: unknown }>((tie) => ({
   value: fc.oneof(
     { maxDepth: 3, depthIdentifier: 'json' },
@@ -31,7 +31,7 @@ const nestedObjects = (depth: number, innermost: string) =>
   JSON.parse('{"a":'.repeat(depth) + innermost + '}'.repeat(depth)) as unknown;
 
 describe('canonical JSON', () => {
-  it('is equal exactly for values that are equal', () => {
+  it('is equal exactly for equal values', () => {
     fc.assert(
       fc.property(json, json, (one, other) => {
         expect(canonicalJson(one) === canonicalJson(other)).toBe(isDeepStrictEqual(one, other));
@@ -70,7 +70,7 @@ describe('canonical JSON', () => {
     expect(Object.keys(JSON.parse(text) as object)).toEqual([...names].sort());
   });
 
-  it('of nothing is nothing', () => {
+  it('of undefined is undefined', () => {
     expect(canonicalJson(undefined)).toBe('');
   });
 
@@ -79,11 +79,11 @@ describe('canonical JSON', () => {
     ['[Array]', ['[Array]']],
     ['[Circular]', ['[Circular]', '[Circular: 0]']],
   ];
-  it.each(literals)('takes the text "%s" for a text', (_, value) => {
+  it.each(literals)('treats the string "%s" as a string', (_, value) => {
     expect(JSON.parse(canonicalJson(value))).toEqual(value);
   });
 
-  it('judges the depth alike beside a text that looks like a mark for it', () => {
+  it('counts the depth correctly beside a string that looks like its marker', () => {
     const judged = (value: unknown) => {
       try {
         return JSON.stringify(value) === canonicalJson(value);
@@ -94,13 +94,13 @@ describe('canonical JSON', () => {
     for (const leaf of ['[]', '{}', '1', '[1]', '{"a":1}']) {
       for (const depth of [997, 998, 999, 1_000]) {
         const value = nested(depth, leaf);
-        expect(judged(['[Array]', value])).toBe(judged(['a text', value]));
-        expect(judged([value, '[Object]'])).toBe(judged([value, 'a text']));
+        expect(judged(['[Array]', value])).toBe(judged(['a string', value]));
+        expect(judged([value, '[Object]'])).toBe(judged([value, 'a string']));
       }
     }
   });
 
-  it('finds what is nested too deep beside a text that looks like a mark for it', () => {
+  it('finds excessive depth beside a string that looks like its marker', () => {
     const value = ['[Array]', '[Object]', nested(MAX_CONTENT_DEPTH, '1')];
     expect(() => canonicalJson(value)).toThrow(ContentNotComparableError);
   });
@@ -119,11 +119,11 @@ describe('canonical JSON', () => {
       },
     );
 
-    it.each(['1', 'null', '"[Array]"'])('refuses 1,001, with %s inside', (leaf) => {
+    it.each(['1', 'null', '"[Array]"'])('rejects 1,001, with %s inside', (leaf) => {
       expect(() => canonicalJson(nest(1_001, leaf))).toThrow(ContentNotComparableError);
     });
 
-    it('refuses 100,000 without running out of stack', () => {
+    it('rejects 100,000 without a stack overflow', () => {
       let value = nest(1, '1');
       for (let depth = 1; depth < 100_000; depth += 1) {
         value = Array.isArray(value) ? [value] : { a: value };
@@ -140,7 +140,7 @@ describe('canonical JSON', () => {
     ['a function', { f: () => 1 }],
     ['a symbol', [Symbol('s')]],
   ];
-  it.each(inexpressible)('refuses %s', (_, value) => {
+  it.each(inexpressible)('rejects %s', (_, value) => {
     expect(() => canonicalJson(value)).toThrow(ContentNotComparableError);
   });
 
@@ -173,7 +173,7 @@ describe('canonical JSON', () => {
     ['a BigInt', [1n]],
     ['a function', { f: () => 1 }],
     ['a Map', new Map([['a', 1]])],
-  ])('refuses %s also where it lies deep', (name, value) => {
+  ])('rejects %s at depth, too', (name, value) => {
     const bottom: unknown[] = [value];
     if (name === 'a circle') bottom.push(bottom);
     const deep = Array.from({ length: 100 }).reduce<unknown>((inner) => [inner], bottom);
@@ -200,13 +200,13 @@ describe('canonical JSON', () => {
         }
       })(),
     ],
-  ])('refuses %s, which JSON would write as an empty object', (_, value) => {
+  ])('rejects %s, which JSON would write as an empty object', (_, value) => {
     expect(() => canonicalJson(value)).toThrow(ContentNotComparableError);
     expect(() => canonicalJson({ items: [value] })).toThrow(ContentNotComparableError);
     expect(() => canonicalJson([{ toJSON: () => value }])).toThrow(ContentNotComparableError);
   });
 
-  it('asks a toJSON that answers with more of its kind no longer than there may be levels', () => {
+  it('stops at the maximum depth when toJSON keeps returning objects with a toJSON', () => {
     class Endless {
       toJSON(): unknown {
         return { next: new Endless(), none: {} };
@@ -216,14 +216,14 @@ describe('canonical JSON', () => {
     expect(containersIn(new Endless()).length).toBeLessThan(2 * MAX_CONTENT_DEPTH + 3);
   });
 
-  it('takes what is empty', () => {
+  it('accepts empty values', () => {
     const bare = Object.create(null) as object;
     expect(canonicalJson([{}, bare, [], new Uint8Array()])).toBe('[{},{},[],{}]');
     const dated = { at: new Date(0), of: { toJSON: () => ({}) } };
     expect(canonicalJson(dated)).toBe('{"at":"1970-01-01T00:00:00.000Z","of":{}}');
   });
 
-  it('refuses a circle, and takes an object that occurs twice', () => {
+  it('rejects a circle, and accepts an object that occurs twice', () => {
     const circle: Record<string, unknown> = {};
     circle.self = circle;
     expect(() => canonicalJson(circle)).toThrow(ContentNotComparableError);
@@ -231,14 +231,14 @@ describe('canonical JSON', () => {
     expect(canonicalJson([twice, twice])).toBe('[{"n":1},{"n":1}]');
   });
 
-  it('says what is wrong without repeating the content', () => {
+  it('reports what is wrong without repeating the content', () => {
     const refused = () => canonicalJson({ card: '4242-4242', n: JSON.parse('1e400') as number });
     expect(refused).toThrow(/not finite/);
     expect(refused).not.toThrow(/4242/);
   });
 });
 
-it('a circle is found too deep, also one that branches', () => {
+it('a circle is rejected as too deep, also one that branches', () => {
   const circle: Record<string, unknown> = {};
   Object.assign(circle, { one: circle, others: [circle, circle] });
   expect(() => checkDepth(circle)).toThrow(ContentNotComparableError);

@@ -14,14 +14,14 @@ const order = {
   sentAt: '2026-11-01',
 };
 
-/** As it counts: the canonical text, read again. */
+/** The members that count: the canonical text, parsed again. */
 function selected(body: unknown, include: string[] | undefined, exclude: string[] = []): unknown {
   const text = canonicalJson(selectMembers(body, include, exclude));
   return text === '' ? undefined : JSON.parse(text);
 }
 
 describe('the members that count', () => {
-  it('are all where nothing is chosen', () => {
+  it('are all by default', () => {
     expect(selectMembers(order, undefined, [])).toBe(order);
   });
 
@@ -62,24 +62,24 @@ describe('the members that count', () => {
     expect(selected([[{ a: 1, b: 2 }]], ['a'])).toEqual([[{ a: 1 }]]);
   });
 
-  it('keep the number of items apart, also where nothing of them counts', () => {
+  it('keep the number of items, even where nothing in them counts', () => {
     const one = selected({ items: [{ a: 1 }] }, ['items.sku']);
     const two = selected({ items: [{ a: 1 }, { a: 2 }] }, ['items.sku']);
     expect(one).not.toEqual(two);
   });
 
-  it('tell a member that is null from one that is absent', () => {
+  it('distinguish a member that is null from one that is absent', () => {
     expect(selected({ a: null }, ['a'])).toEqual({ a: null });
     expect(selected({}, ['a'])).toEqual({});
     expect(selected({ a: null, b: 1 }, undefined, ['b'])).toEqual({ a: null });
   });
 
-  it('tell an object in which nothing counts from one that is absent', () => {
+  it('distinguish an object in which nothing counts from one that is absent', () => {
     expect(selected({ a: { b: 1 } }, ['a.c'])).toEqual({ a: {} });
     expect(selected({}, ['a.c'])).toEqual({});
   });
 
-  it('are none of those that an object inherits', () => {
+  it('exclude inherited members', () => {
     expect(selected({}, ['constructor', 'toString.name', '__proto__'])).toEqual({});
   });
 
@@ -92,7 +92,7 @@ describe('the members that count', () => {
     );
   });
 
-  it('of a body that is no object are the body itself, unless some are chosen', () => {
+  it('of a body that is not an object are the body itself, unless some are chosen', () => {
     for (const body of ['text', 1, true, null]) {
       expect(selected(body, undefined, ['a'])).toEqual(body);
       expect(selected(body, ['a'])).toBeUndefined();
@@ -100,7 +100,7 @@ describe('the members that count', () => {
     expect(selected(undefined, undefined, ['a'])).toBeUndefined();
   });
 
-  it('are not looked for in what cannot be taken apart, which counts as a whole', () => {
+  it('do not include parts of a value without members, which counts as a whole', () => {
     class Money {
       readonly #cents: number;
       constructor(cents: number) {
@@ -136,13 +136,13 @@ describe('the members that count', () => {
     }
   });
 
-  it('leave the body as it was', () => {
+  it('do not change the body', () => {
     const text = JSON.stringify(order);
     selectMembers(order, ['customer.id', 'items.sku'], ['items.note']);
     expect(JSON.stringify(order)).toBe(text);
   });
 
-  it('make up the whole when those of include and exclude are the same paths', () => {
+  it('make up the whole when include and exclude have the same paths', () => {
     const name = fc.constantFrom('a', 'b', 'c');
     const body = fc.dictionary(name, fc.dictionary(name, fc.integer()));
     const path = fc

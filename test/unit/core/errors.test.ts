@@ -36,12 +36,12 @@ describe('an error of the library', () => {
     expect(isIdempotencyError(error)).toBe(true);
   });
 
-  it('is recognised although it comes from another copy of the package', () => {
+  it('is recognized even from another copy of the package', () => {
     const foreign = Object.assign(new Error('m'), { code: 'idempotency_in_progress' });
     expect(isIdempotencyError(foreign)).toBe(true);
   });
 
-  it('is also what HTTP answers with', () => {
+  it('is also the HTTP response', () => {
     const problem = new KeyMissingProblem({
       typeBase: 'https://api.example/problems',
       retryAfterMs: 1,
@@ -53,14 +53,14 @@ describe('an error of the library', () => {
     ['a plain error', new Error('m')],
     ['an error with another code', Object.assign(new Error('m'), { code: 'ECONNREFUSED' })],
     ['an error with a numeric code', Object.assign(new Error('m'), { code: 11000 })],
-    ['what only looks like one', { code: 'idempotency_in_progress', message: 'm' }],
+    ['a lookalike', { code: 'idempotency_in_progress', message: 'm' }],
     ['null', null],
     ['undefined', undefined],
   ])('is not %s', (_, other) => {
     expect(isIdempotencyError(other)).toBe(false);
   });
 
-  it('that rejects an operation says whether a repetition can help', () => {
+  it('that rejects an operation says whether a retry can help', () => {
     const rejection = (retryAfterMs: number | undefined) =>
       new OperationRejectedError('m', 'idempotency_in_progress', retryAfterMs).retryable;
     expect(rejection(1_000)).toBe(true);

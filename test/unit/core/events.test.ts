@@ -5,7 +5,7 @@ const subject = { operation: 'pay', recordKey: 'digest', attempt: 1, fencingToke
 const critical = { type: 'record_lost', ...subject } as IdempotencyEvent;
 const ordinary = { type: 'acquired', ...subject } as IdempotencyEvent;
 
-/** Events with a reporter that remembers. */
+/** Events with a reporter that records. */
 function reported() {
   const events = new IdempotencyEvents();
   const logged: IdempotencyEvent[] = [];
@@ -18,7 +18,7 @@ function reported() {
 }
 
 describe('subscribers', () => {
-  it('are told of every event, in the order of their subscription', () => {
+  it('are notified of every event, in the order of their subscription', () => {
     const { events } = reported();
     const told: string[] = [];
     events.subscribe(({ type }) => void told.push(`first: ${type}`));
@@ -33,7 +33,7 @@ describe('subscribers', () => {
     ]);
   });
 
-  it('are told nothing after they left, and may leave twice', () => {
+  it('are not notified after they unsubscribe, and may unsubscribe twice', () => {
     const { events } = reported();
     const told: IdempotencyEvent[] = [];
     const leave = events.subscribe((event) => void told.push(event));
@@ -44,7 +44,7 @@ describe('subscribers', () => {
     expect(told).toEqual([ordinary]);
   });
 
-  it('may leave while they are told', () => {
+  it('may unsubscribe while being notified', () => {
     const { events } = reported();
     const told: string[] = [];
     const leave = events.subscribe(() => {
@@ -74,7 +74,7 @@ describe('subscribers', () => {
     const { events, failures } = reported();
     const bug = new Error('a subscriber’s bug');
     let rejected: Promise<void> | undefined;
-    // As a subscriber would write it: an async function fits where nothing is awaited.
+    // As a subscriber would write it: an async function is allowed where nothing is awaited.
     events.subscribe(() => {
       rejected = Promise.reject(bug);
       return rejected;
@@ -85,7 +85,7 @@ describe('subscribers', () => {
     expect(failures).toEqual([[ordinary, bug]]);
   });
 
-  it('that fail without anybody to report to harm nobody either', () => {
+  it('that fail without a reporter affect nothing else', () => {
     const events = new IdempotencyEvents();
     events.subscribe(() => {
       throw new Error('a subscriber’s bug');
@@ -103,7 +103,7 @@ describe('the log', () => {
     expect(logged.map(({ type }) => type)).toEqual([...CRITICAL_EVENTS]);
   });
 
-  it('leaves critical events to a subscriber that replaces it, for as long as it stays', () => {
+  it('leaves critical events to a subscriber that replaces it, as long as it is subscribed', () => {
     const { events, logged } = reported();
     const leave = events.subscribe(() => undefined, { replacesLog: true });
     events.emit(critical);

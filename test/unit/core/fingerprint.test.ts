@@ -12,13 +12,13 @@ const text = fc.string({
 const bytes = fc.uint8Array({ maxLength: 4, max: 0x7f });
 const parts = fc.array(fc.oneof(text, bytes), { minLength: 1, maxLength: 4 });
 
-/** One text that stands for the parts, types and boundaries included. */
+/** One string for the parts, types and boundaries included. */
 function spelled(list: readonly (string | Uint8Array)[]): string {
   return JSON.stringify(list.map((part) => (typeof part === 'string' ? part : [...part])));
 }
 
 describe('a fingerprint', () => {
-  it('is the same for equal parts, and for no others', () => {
+  it('is equal for equal parts, and for no others', () => {
     fc.assert(
       fc.property(parts, parts, (one, other) => {
         const same = spelled(one) === spelled(other);
@@ -28,7 +28,7 @@ describe('a fingerprint', () => {
     );
   });
 
-  it('of JSON values is the same for equal values, and for no others', () => {
+  it('of JSON values is equal for equal values, and for no others', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 3 }), fc.jsonValue({ maxDepth: 3 }), (one, other) => {
         const [left, right] = [one, other].map(
@@ -48,20 +48,20 @@ describe('a fingerprint', () => {
     expect(fingerprint(['', 'a'])).not.toBe(fingerprint(['a', '']));
   });
 
-  it('tells a text from the bytes of it', () => {
+  it('distinguishes a string from its bytes', () => {
     expect(fingerprint(['a'])).not.toBe(fingerprint([Buffer.from('a')]));
     expect(fingerprint(['x', 'a'])).not.toBe(fingerprint([Buffer.from('x'), 'a']));
   });
 
-  it('tells two lone surrogates apart', () => {
+  it('distinguishes two lone surrogates', () => {
     expect(fingerprint(['\ud800'])).not.toBe(fingerprint(['\udfff']));
     expect(fingerprint(['\ud800', Buffer.from('')])).not.toBe(
       fingerprint(['\udfff', Buffer.from('')]),
     );
   });
 
-  it('counts what it writes: an escaped lone surrogate does not swallow the next part', () => {
-    // Escaped, the first text is longer than the length in front of it says.
+  it('counts the written length: an escaped lone surrogate does not swallow the next part', () => {
+    // Escaped, the first string is longer than its length prefix says.
     const swallowing = `\ud800${'x'.repeat(3)}s4:abc`;
     const escaped = JSON.stringify(swallowing);
     const kept = escaped.slice(0, swallowing.length);

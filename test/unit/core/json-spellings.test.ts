@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { canonicalJson } from '../../../lib/core/canonical-json.js';
 import { fingerprint } from '../../../lib/core/fingerprint.js';
 
-/** A JSON value, apart from JavaScript: members are a list, for their order is what varies. */
+/** A JSON value outside JavaScript: members are a list, since their order varies. */
 type Json =
   | { readonly kind: 'literal'; readonly value: null | boolean }
   | { readonly kind: 'number'; readonly value: number }
@@ -36,10 +36,10 @@ const { json } = fc.letrec<{ json: Json }>((tie) => ({
   ),
 }));
 
-/** Draws one of `count` ways to write the next thing. */
+/** Chooses one of `count` ways to write the next token. */
 type Choose = (count: number) => number;
 
-/** One of the many texts for a value. */
+/** One of the many texts of a value. */
 function spell(value: Json, choose: Choose): string {
   const space = () => ['', '', ' ', '\n\t', '\r '][choose(5)]!;
   switch (value.kind) {
@@ -81,7 +81,7 @@ function spellString(value: string, choose: Choose): string {
   return [JSON.stringify(value), `"${escaped.join('')}"`, `"${mixed.join('')}"`][choose(3)]!;
 }
 
-/** What two values must share to be equal, found without the code under test. */
+/** What two equal values must share, determined without the code under test. */
 function identity(value: Json): string {
   switch (value.kind) {
     case 'literal':
@@ -100,7 +100,7 @@ function identity(value: Json): string {
   }
 }
 
-/** The same value, but for one place in it. */
+/** The same value, changed in one place. */
 function changed(value: Json, choose: Choose): Json {
   if (value.kind === 'array' && value.items.length > 0 && choose(4) > 0) {
     const at = choose(value.items.length);
@@ -132,7 +132,7 @@ function changed(value: Json, choose: Choose): Json {
   return others[choose(others.length)]!;
 }
 
-/** The neighbour of a number, one bit further. */
+/** The adjacent number, one bit away. */
 function nextAfter(value: number): number {
   const bits = new BigInt64Array(new Float64Array([value]).buffer);
   bits[0]! += Math.abs(value) === Number.MAX_VALUE ? -1n : 1n;
@@ -150,7 +150,7 @@ function of(text: string): string {
 }
 
 describe('the fingerprint of a JSON value', () => {
-  it('is the same however the value is spelled', () => {
+  it('is the same however the value is written', () => {
     fc.assert(
       fc.property(json, choices, (value, stream) => {
         const choose = chooser(stream);
@@ -160,7 +160,7 @@ describe('the fingerprint of a JSON value', () => {
     );
   });
 
-  it('changes exactly when the value does, by the least that it can', () => {
+  it('changes exactly when the value does, by the smallest change', () => {
     let equal = 0;
     let different = 0;
     fc.assert(
@@ -174,12 +174,12 @@ describe('the fingerprint of a JSON value', () => {
       }),
       { numRuns: 3_000 },
     );
-    // Few changes lead back to the same value; without any, only one direction would have been tried.
+    // Few changes lead back to the same value; without one, only one direction would have been tested.
     expect(different).toBeGreaterThan(1_000);
     expect(equal).toBeGreaterThan(10);
   });
 
-  it('of 0 is that of -0', () => {
+  it('of 0 equals that of -0', () => {
     expect(of('[-0, -0.0, 0e1]')).toBe(of('[0,0,0]'));
   });
 });

@@ -87,7 +87,7 @@ describe('the lease keeper', () => {
       },
     );
 
-  /** When heartbeats went out, in milliseconds since the start. */
+  /** When heartbeats were sent, in milliseconds since the start. */
   const heartbeats = () => store.sentOf('extend').map(({ at }) => at - startedAt);
 
   describe('beats', () => {
@@ -116,7 +116,7 @@ describe('the lease keeper', () => {
       ]);
     });
 
-    it('counting from before begin was sent, however late its reply was', async () => {
+    it('counting from before begin was sent, however late its reply came', async () => {
       keeper.stop();
       keeper = keep(startedAt - HEARTBEAT_MS / 2);
       await keeper.start();
@@ -135,7 +135,7 @@ describe('the lease keeper', () => {
       expect(heartbeats()).toHaveLength(2);
     });
 
-    it('at once, when the reply to the one before took longer than a third of the lease', async () => {
+    it('at once, when the reply to the previous one took longer than a third of the lease', async () => {
       const gate = new Gate();
       gate.close();
       store.next('extend', heldReply(gate));
@@ -145,7 +145,7 @@ describe('the lease keeper', () => {
       expect(heartbeats()).toEqual([HEARTBEAT_MS, HEARTBEAT_MS + LEASE_MS / 2]);
     });
 
-    it('sooner after one that failed, until one is confirmed', async () => {
+    it('sooner after a failed one, until one is confirmed', async () => {
       store.next('extend', unavailable, lostReply);
       await jest.advanceTimersByTimeAsync(2 * HEARTBEAT_MS);
       const retries = [1, 2].map((retry) => HEARTBEAT_MS + (retry * LEASE_MS) / 12);
@@ -155,14 +155,14 @@ describe('the lease keeper', () => {
       expect(told).toEqual([]);
     });
 
-    it('never once the hard deadline is reached', async () => {
+    it('never after the hard deadline', async () => {
       await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
       expect(Math.max(...heartbeats())).toBeLessThan(MAX_EXECUTION_MS);
       await expectNoTimerRenewed();
     });
   });
 
-  it('is done at the hard deadline, also with a heartbeat under way', async () => {
+  it('is done at the hard deadline, even with a heartbeat pending', async () => {
     const gate = new Gate();
     gate.close();
     await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS - HEARTBEAT_MS - 1);
@@ -175,12 +175,12 @@ describe('the lease keeper', () => {
     await expectNoTimerRenewed();
   });
 
-  describe('takes the lease for lost', () => {
+  describe('treats the lease as lost', () => {
     it('when another attempt has the record', async () => {
       const { signal } = keeper;
       store.always(unavailable, 'extend');
       await jest.advanceTimersByTimeAsync(LEASE_MS - 1);
-      // By the store's clock the lease ends when this process' own does; another one takes over then.
+      // By the store's clock the lease ends when it ends in this process; another attempt takes over then.
       jest.setSystemTime(Date.now() + 1);
       await begin('another');
       store.heal();
@@ -190,7 +190,7 @@ describe('the lease keeper', () => {
       await expectNoTimerRenewed();
     });
 
-    it('at the heartbeat that says so, while the own clock sees the lease running', async () => {
+    it('at the heartbeat that says so, while the lease still runs by the local clock', async () => {
       const { signal } = keeper;
       jest.setSystemTime(Date.now() + LEASE_MS);
       await begin('another');
@@ -210,7 +210,7 @@ describe('the lease keeper', () => {
       await expectNoTimerRenewed();
     });
 
-    it('when the store says that the deadline is over', async () => {
+    it('when the store says that the deadline has passed', async () => {
       const { signal } = keeper;
       jest.setSystemTime(Date.now() + MAX_EXECUTION_MS);
       await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
@@ -219,7 +219,7 @@ describe('the lease keeper', () => {
       await expectNoTimerRenewed();
     });
 
-    it('at the hard deadline, by the own clock', async () => {
+    it('at the hard deadline, by the local clock', async () => {
       const { signal } = keeper;
       await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS - 1);
       expect(signal.aborted).toBe(false);
@@ -228,7 +228,7 @@ describe('the lease keeper', () => {
       expect(told).toEqual(['slow', 'max_execution']);
     });
 
-    it('when no heartbeat was confirmed in its time, and not before', async () => {
+    it('when no heartbeat was confirmed in time, and not before', async () => {
       const { signal } = keeper;
       store.always(unavailable, 'extend');
       await jest.advanceTimersByTimeAsync(LEASE_MS - 1);
@@ -238,7 +238,7 @@ describe('the lease keeper', () => {
       expect(told).toEqual(['expired']);
     });
 
-    it('a lease after the last heartbeat that was confirmed was sent, not answered', async () => {
+    it('a lease after the last confirmed heartbeat was sent, not answered', async () => {
       const { signal } = keeper;
       const gate = new Gate();
       gate.close();
@@ -258,14 +258,14 @@ describe('the lease keeper', () => {
       expect(keeper.signal).toBe(keeper.signal);
     });
 
-    it('is aborted from the start for who asks after the loss', async () => {
+    it('is already aborted if requested after the loss', async () => {
       jest.setSystemTime(Date.now() + 100_000);
       await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
       expect(keeper.signal).toMatchObject({ aborted: true, reason: 'gone' });
       expect(keeper.signal).toBe(keeper.signal);
     });
 
-    it('tells its listeners once', async () => {
+    it('notifies its listeners once', async () => {
       let aborts = 0;
       keeper.signal.addEventListener('abort', () => void (aborts += 1));
       store.always(unavailable, 'extend');
@@ -279,7 +279,7 @@ describe('the lease keeper', () => {
   });
 
   describe('after the lease ran out', () => {
-    it('goes on beating, and the heartbeat that gets through revives the lease', async () => {
+    it('continues its heartbeats, and a successful one revives the lease', async () => {
       store.always(unavailable, 'extend');
       await jest.advanceTimersByTimeAsync(2 * LEASE_MS);
       store.heal();
@@ -292,8 +292,8 @@ describe('the lease keeper', () => {
       expect(keeper.signal.reason).toBe('expired');
     });
 
-    it('beats at once when the event loop was blocked for longer than the lease', async () => {
-      // A blocked loop: the clock moves, and no timer fires until it is over.
+    it('sends a heartbeat at once when the event loop was blocked for longer than the lease', async () => {
+      // A blocked loop: the clock moves, and no timer fires until the loop continues.
       const now = jest.spyOn(performance, 'now').mockReturnValue(startedAt + 2 * LEASE_MS);
       jest.setSystemTime(Date.now() + 2 * LEASE_MS);
       await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
@@ -304,7 +304,7 @@ describe('the lease keeper', () => {
     });
   });
 
-  describe('says that the attempt is slow', () => {
+  describe('reports a slow attempt', () => {
     it('once, at half of the hard deadline', async () => {
       await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2 - 1);
       expect(told).toEqual([]);
@@ -316,7 +316,7 @@ describe('the lease keeper', () => {
   });
 
   describe('once stopped', () => {
-    it('sends nothing, tells nothing and has no timer', async () => {
+    it('sends nothing, emits nothing and has no timer', async () => {
       keeper.stop();
       await expectNoTimerRenewed();
       await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
@@ -325,7 +325,7 @@ describe('the lease keeper', () => {
       expect(keeper.signal.aborted).toBe(false);
     });
 
-    it('has no use for the reply of a heartbeat that was under way', async () => {
+    it('ignores the reply to a pending heartbeat', async () => {
       const gate = new Gate();
       gate.close();
       store.next('extend', heldRequest(gate));
@@ -339,7 +339,7 @@ describe('the lease keeper', () => {
       await expectNoTimerRenewed();
     });
 
-    it('stops by itself when a heartbeat finds the own attempt finished', async () => {
+    it('stops by itself when a heartbeat finds its attempt finished', async () => {
       await complete('owner', lease.fence);
       await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
       expect(heartbeats()).toHaveLength(1);
@@ -348,7 +348,7 @@ describe('the lease keeper', () => {
     });
   });
 
-  it('is no reason for the process to stay alive', async () => {
+  it('does not keep the process alive', async () => {
     jest.useRealTimers();
     const timers = () =>
       process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;

@@ -22,7 +22,7 @@ describe('a peer that could not be loaded', () => {
   );
 
   it.each([failed(), failed('ERR_DLOPEN_FAILED'), 'a string', undefined])(
-    'for whatever other reason brings back the very reason: %p',
+    'for any other reason rejects with that reason: %p',
     (error) => {
       expect(told(error)).toBe(error);
     },

@@ -39,8 +39,8 @@ describe('an option of the protocol', () => {
     }
   });
 
-  it.each(ranges)('%s below %d or above %d is refused by name', (option, min, max) => {
-    // The upper end of a lease is an hour where the deadline leaves room for it.
+  it.each(ranges)('%s below %d or above %d is rejected by name', (option, min, max) => {
+    // The maximum of a lease is an hour where the deadline allows it.
     const room = option === 'leaseMs' ? { maxExecutionMs: DAY_MS } : {};
     const highest = option === 'leaseMs' ? 3_600_000 : max;
     for (const value of [min - 1, highest + 1, min + 0.5, NaN, Infinity, String(min), null]) {
@@ -76,7 +76,7 @@ describe('an option of the protocol', () => {
     }
   });
 
-  it('holds a value of its own kind in the defaults', () => {
+  it('has a valid default', () => {
     expect(() => checkProtocolOptions(PROTOCOL_DEFAULTS)).not.toThrow();
     expect(Object.isFrozen(PROTOCOL_DEFAULTS)).toBe(true);
   });
@@ -98,20 +98,20 @@ describe('an option of the engine', () => {
     }
   });
 
-  it('holds a value of its own kind in the defaults', () => {
+  it('has a valid default', () => {
     expect(() => checkEngineOptions(ENGINE_DEFAULTS)).not.toThrow();
     expect(Object.isFrozen(ENGINE_DEFAULTS)).toBe(true);
   });
 });
 
 describe('the retention', () => {
-  it('that is a number holds for whatever happens', () => {
+  it('that is a number applies to every outcome', () => {
     const options = { ...PROTOCOL_DEFAULTS, retentionMs: 5 };
     expect(unfinishedRetentionMs(options)).toBe(5);
     expect(finishedRetentionMs(options, { state: 'failed', error: new Error() })).toBe(5);
   });
 
-  it('that is a function is asked about the outcome, and records in progress are kept for a day', () => {
+  it('that is a function receives the outcome, and records in progress are kept for a day', () => {
     const seen: OutcomeSummary[] = [];
     const retentionMs = (outcome: OutcomeSummary & { state: string }) => {
       seen.push(outcome);
@@ -136,7 +136,7 @@ describe('the retention', () => {
     ['returns 0', () => 0],
     ['returns a fraction', () => 1.5],
     ['returns more than a year', () => 366 * DAY_MS],
-  ])('costs nobody his outcome when the function %s', (_, retentionMs) => {
+  ])('does not lose the outcome when the function %s', (_, retentionMs) => {
     const options = { ...PROTOCOL_DEFAULTS, retentionMs };
     expect(finishedRetentionMs(options, { state: 'completed' })).toBe(DAY_MS);
   });

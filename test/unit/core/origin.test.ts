@@ -7,7 +7,7 @@ describe('The origin of a record', () => {
   it.each([
     { operation: 'pay', scope: ['acme', 7], key: 'k' },
     { operation: 'Ü.€', scope: [], key: 'with "quotes", spaces\nand 😀' },
-  ])('is one word that tells operation, scope and key: %j', (origin) => {
+  ])('is one word with operation, scope and key: %j', (origin) => {
     const text = originOf(origin);
     expect(text).toMatch(/^[\w-]+$/);
     expect(parseOrigin(text)).toEqual(origin);
@@ -22,7 +22,7 @@ describe('The origin of a record', () => {
     ['no key', '["pay",["alice"],null]'],
     ['no scope', '["pay","alice","k"]'],
     ['no part of a scope', '["pay",[null],"k"]'],
-  ])('is nothing where somebody else has written it: %s', (_, text) => {
+  ])('is undefined where another program wrote it: %s', (_, text) => {
     expect(parseOrigin(word(text))).toBeUndefined();
   });
 });

@@ -3,14 +3,14 @@ import { keepAnswers, keepSuccesses } from 'nestjs-idempotency';
 import { asksToKeep } from '../../../lib/core/outcome-policy.js';
 
 describe('the policy of HTTP', () => {
-  it('keeps every answer to this very request, and nothing that asks to come back', () => {
+  it('keeps every response to this request, except those that ask for a retry', () => {
     const statuses = Array.from({ length: 500 }, (_, index) => index + 100);
     const released = statuses.filter((status) => !keepAnswers({ status }));
     const from500 = statuses.filter((status) => status >= 500);
     expect(released).toEqual([401, 403, 408, 412, 425, 429, ...from500]);
   });
 
-  it('does not care whether an answer was returned or thrown', () => {
+  it('does not depend on whether a response was returned or thrown', () => {
     expect(keepAnswers({ status: 404, error: new Error('not found') })).toBe(true);
     expect(keepAnswers({ status: 503, error: new Error('down') })).toBe(false);
   });
@@ -23,7 +23,7 @@ describe('the policy of calls', () => {
   });
 });
 
-describe('a policy of one’s own', () => {
+describe('a custom policy', () => {
   it('decides', () => {
     expect(asksToKeep(() => true, keepAnswers, { status: 500 })).toBe(true);
     expect(asksToKeep(() => false, keepAnswers, { status: 200 })).toBe(false);
@@ -32,7 +32,7 @@ describe('a policy of one’s own', () => {
   it.each([
     [201, true],
     [500, false],
-  ])('that throws counts as the default: %d → %s', (status, kept) => {
+  ])('that throws falls back to the default: %d → %s', (status, kept) => {
     const policy = () => {
       throw new Error('a bug');
     };

@@ -11,7 +11,7 @@ describe('an owner token', () => {
     expect(Buffer.from(tokens[0]!, 'base64url')).toHaveLength(16);
   });
 
-  it('is given to one attempt only', () => {
+  it('is unique to one attempt', () => {
     expect(new Set(tokens).size).toBe(TOKENS);
   });
 

@@ -5,7 +5,7 @@ describe('a jittered pause', () => {
   beforeEach(() => void jest.useFakeTimers());
   afterEach(() => void jest.useRealTimers());
 
-  it('takes from half of its time to all of it, and not always the same', async () => {
+  it('takes between half of its time and all of it, at random', async () => {
     const startedAt = performance.now();
     const lengths: number[] = [];
     const pauses = Array.from({ length: 200 }, () =>

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { placeOn } from '../../../lib/core/place-on.js';
 
-describe('A place on objects', () => {
-  it('keeps a value for each object, and gives it up', () => {
+describe('A symbol slot on objects', () => {
+  it('keeps a value for each object until it is removed', () => {
     const places = placeOn<string>();
     const [one, other] = [{}, {}];
     places.set(one, 'first');
@@ -14,7 +14,7 @@ describe('A place on objects', () => {
     expect(places.get({})).toBeUndefined();
   });
 
-  it('leaves nothing that others see or copy', () => {
+  it('leaves nothing that other code sees or copies', () => {
     const places = placeOn<string>();
     const object = { shown: 1 };
     places.set(object, 'kept');
@@ -24,7 +24,7 @@ describe('A place on objects', () => {
     expect(places.get(structuredClone(object))).toBeUndefined();
   });
 
-  it('tells an object from what stands in for it', () => {
+  it('distinguishes an object from its proxy', () => {
     const places = placeOn<string>();
     const object = {};
     const heir = Object.create(object) as object;
@@ -35,7 +35,7 @@ describe('A place on objects', () => {
     expect([places.get(object), places.get(proxy)]).toEqual(['kept', 'of the proxy']);
   });
 
-  it('is there for frozen objects, and for functions', () => {
+  it('supports frozen objects and functions', () => {
     const places = placeOn<string>();
     const later = { shown: 1 };
     places.set(later, 'kept');
@@ -46,7 +46,7 @@ describe('A place on objects', () => {
     expect(objects.map((object) => places.get(object))).toEqual(objects.map(() => undefined));
   });
 
-  it('is another one each time', () => {
+  it('is separate for each slot', () => {
     const [one, other] = [placeOn<string>(), placeOn<string>()];
     const object = {};
     one.set(object, 'of the one');

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { IdempotencyOptionsError, recordKey, type RecordIdentity } from 'nestjs-idempotency';
 import { dose } from '../../support/test-all.js';
 
-/** Few characters that mean something to an encoding, so that boundaries move often; lone surrogates too. */
+/** Few characters that an encoding gives a meaning, so that boundaries move often; lone surrogates too. */
 const tricky = fc.constantFrom('a', '1', ':', ';', 's', 'n', 'p', 'o', '"', '\\', 'ü', '😀');
 const loneSurrogates = fc.constantFrom('\ud800', '\udfff', '\udc00');
 const text = (minLength: number) =>
@@ -16,8 +16,8 @@ const identity: fc.Arbitrary<RecordIdentity> = fc.record({
 });
 
 /**
- * Two triples of equally many parts that read the same when their parts are written one after the other,
- * with something between them that looks like the encoding's own.
+ * Two triples with the same number of parts that read the same when joined by something that looks like the encoding's
+ * separator.
  */
 const shifted = fc
   .record({
@@ -48,11 +48,11 @@ function canonical({ scope, operation, key }: RecordIdentity): string {
 }
 
 describe('a record key', () => {
-  it('is the same for equal triples, and for no others', () => {
+  it('is equal for equal triples, and for no others', () => {
     fc.assert(fc.property(identity, identity, expectEqualOnlyIfSame), { numRuns: dose(5_000) });
   });
 
-  it('changes when characters move from one part into its neighbour', () => {
+  it('changes when characters move from one part to the next', () => {
     fc.assert(
       fc.property(shifted, ([one, other]) => expectEqualOnlyIfSame(one, other)),
       { numRuns: dose(5_000) },
@@ -77,19 +77,23 @@ describe('a record key', () => {
     ['two parts the other way round', id(['a', 'b'], 'o', 'k'), id(['b', 'a'], 'o', 'k')],
     ['no scope and an operation that looks like one', id([], 's1:a', 'k'), id(['a'], '', 'k')],
     ['no operation and an empty one', id(['u'], undefined, 'k'), id(['u'], '', 'k')],
-    ['what follows a mark inside a part', id(['a', 'bs:c'], 'o', 'k'), id(['as:b', 'c'], 'o', 'k')],
+    [
+      'the text after a marker inside a part',
+      id(['a', 'bs:c'], 'o', 'k'),
+      id(['as:b', 'c'], 'o', 'k'),
+    ],
     ['the same with lengths', id(['a', 'bs1:c'], 'o', 'k'), id(['as1:b', 'c'], 'o', 'k')],
     ['a part with a length in front of it', id(['s1:a'], 'o', 'k'), id(['a'], 'o', 'k')],
   ];
-  it.each(pairs)('tells %s apart', (_, one, other) => {
+  it.each(pairs)('distinguishes %s', (_, one, other) => {
     expect(recordKey(one)).not.toBe(recordKey(other));
   });
 
-  it('takes 0 and -0 for the same number', () => {
+  it('treats 0 and -0 as the same number', () => {
     expect(recordKey(id([-0], 'o', 'k'))).toBe(recordKey(id([0], 'o', 'k')));
   });
 
-  it('is a SHA-256 in base64url, whatever goes in', () => {
+  it('is a SHA-256 in base64url, whatever the input', () => {
     fc.assert(
       fc.property(identity, (one) => {
         expect(recordKey(one)).toMatch(/^[A-Za-z0-9_-]{43}$/);
@@ -98,15 +102,15 @@ describe('a record key', () => {
   });
 
   it.each([
-    ['an empty text', ''],
+    ['an empty string', ''],
     ['a fraction', 1.5],
-    ['a number beyond those that are exact', 2 ** 53],
+    ['a number beyond the safe integers', 2 ** 53],
     ['NaN', NaN],
     ['null', null],
     ['undefined', undefined],
     ['an object', {}],
     ['a BigInt', 1n],
-  ])('is refused for a scope that holds %s', (_, value) => {
+  ])('is rejected for a scope that holds %s', (_, value) => {
     const scope = ['tenant', value] as RecordIdentity['scope'];
     expect(() => recordKey({ scope, operation: 'o', key: 'k' })).toThrow(IdempotencyOptionsError);
     expect(() => recordKey({ scope, operation: 'o', key: 'k' })).toThrow('"scope"');

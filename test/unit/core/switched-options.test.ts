@@ -36,15 +36,15 @@ describe.each(OPTIONS)('the option "$name"', ({ name, resolve, defaults, ranges 
       expect(error).toBeInstanceOf(IdempotencyOptionsError);
       return (error as Error).message;
     }
-    throw new Error('it was taken');
+    throw new Error('it was accepted');
   }
 
-  it('asks for none where it is false or not given', () => {
+  it('is off where it is false or not given', () => {
     expect(resolve(undefined)).toBeUndefined();
     expect(resolve(false)).toBeUndefined();
   });
 
-  it('takes the defaults for all that is not given', () => {
+  it('has defaults for all that is not given', () => {
     const [[first, [min]], [second]] = members as [(typeof members)[0], (typeof members)[0]];
     expect(resolve(true)).toEqual(defaults);
     expect(resolve({})).toEqual(defaults);
@@ -52,7 +52,7 @@ describe.each(OPTIONS)('the option "$name"', ({ name, resolve, defaults, ranges 
     expect(resolve(given)).toEqual({ ...defaults, [first]: min });
   });
 
-  it('is frozen, and not what was given', () => {
+  it('is frozen, and a copy of what was given', () => {
     const [[first, [min, max]]] = members as [(typeof members)[0]];
     const given = { [first]: max };
     const resolved = resolve(given);
@@ -74,11 +74,11 @@ describe.each(OPTIONS)('the option "$name"', ({ name, resolve, defaults, ranges 
     }
   });
 
-  it.each(['on', 1, null, [[]], [[1]]])('is not %j', (value) => {
+  it.each(['on', 1, null, [[]], [[1]]])('rejects %j', (value) => {
     expect(messageOf(value)).toContain(`"${name}" must be true, false or an object`);
   });
 
-  it('refuses names that it does not know, and lists those it knows', () => {
+  it('rejects names that it does not know, and lists those it knows', () => {
     const message = messageOf({ max: 5 });
     expect(message).toMatch(new RegExp(`"max".*"${name}"`));
     for (const [option] of members) expect(message).toContain(option);

@@ -6,12 +6,12 @@ class Connection extends EventEmitter {
   destroyed = false;
 }
 
-describe('the departure of a caller', () => {
+describe('the disconnect of a caller', () => {
   it.each([
     ['the socket of its request', (socket: Connection) => ({ socket })],
-    ['that of the request below Fastify’s', (socket: Connection) => ({ raw: { socket } })],
+    ['the socket of the request below Fastify’s', (socket: Connection) => ({ raw: { socket } })],
     [
-      'the stream of HTTP/2, whose socket stays',
+      'the stream of HTTP/2, whose socket stays open',
       (stream: Connection) => ({ stream, socket: new Connection() }),
     ],
   ])('is the end of %s', (_, requestOf) => {
@@ -22,19 +22,19 @@ describe('the departure of a caller', () => {
     expect(signal.aborted).toBe(true);
   });
 
-  it('may have been before anybody asked', () => {
+  it('may precede the subscription', () => {
     const socket = new Connection();
     socket.destroyed = true;
     expect(departureOf({ socket }).signal.aborted).toBe(true);
   });
 
-  it('leaves nothing behind on a connection that goes on', () => {
+  it('leaves no listener behind on a connection that stays open', () => {
     const socket = new Connection();
     departureOf({ socket }).forget();
     expect(socket.listenerCount('close')).toBe(0);
   });
 
-  it('is not known where there is no connection', () => {
+  it('is unknown where there is no connection', () => {
     const departure = departureOf(undefined);
     departure.forget();
     expect(departure.signal.aborted).toBe(false);

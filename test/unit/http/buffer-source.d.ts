@@ -1,2 +1,2 @@
-/** A type of the web platform, which the declarations of structured-headers speak of. */
+/** A type of the web platform that the declarations of structured-headers use. */
 type BufferSource = ArrayBufferView | ArrayBuffer;

@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ContentNotComparableError } from '../../../lib/core/canonical-json.js';
 import { formContent } from '../../../lib/transports/http/content/form-content.js';
 
-/** The fields as multer leaves them, where Nest does not close the gaps of its arrays. */
+/** The fields as multer leaves them, where Nest does not close the gaps in its arrays. */
 function contentOf(
   fields: object,
   select = (members: unknown): unknown => members,
@@ -15,7 +15,7 @@ function arrayWith(values: Record<string, string>): unknown[] {
 }
 
 describe('the fields of a form', () => {
-  it('are refused where they lead back to themselves, before any selection goes in circles', async () => {
+  it('are rejected when circular, before any selection loops', async () => {
     const fields = { note: 'a note', parts: {} };
     fields.parts = { fields, others: [fields, fields] };
     let selections = 0;
@@ -36,16 +36,16 @@ describe('the arrays of a form', () => {
   });
 
   it.each([
-    ['one that ends beyond measure', { rows: arrayWith({ 4_294_967_294: 'a' }) }],
-    ['one inside of another', { rows: [{ cells: arrayWith({ 20_000: 'a' }) }] }],
+    ['one that ends far beyond its values', { rows: arrayWith({ 4_294_967_294: 'a' }) }],
+    ['one inside another', { rows: [{ cells: arrayWith({ 20_000: 'a' }) }] }],
     ['many small ones', { rows: Array.from({ length: 20 }, () => arrayWith({ 999: 'a' })) }],
     ['a value beyond the greatest index', { rows: arrayWith({ 0: 'a', 99_999_999_999: 'b' }) }],
     ['no value but that one', { rows: arrayWith({ 99_999_999_999: 'b' }) }],
-  ])('are refused with more: %s', async (_, fields) => {
+  ])('are rejected with more: %s', async (_, fields) => {
     await expect(contentOf(fields)).rejects.toBeInstanceOf(ContentNotComparableError);
   });
 
-  it('may be as long as their values are many', async () => {
+  it('may be as long as they have values', async () => {
     const rows = Array.from({ length: 150_000 }, (_, index) => String(index));
     expect((await contentOf({ rows })).includes('"149999"')).toBe(true);
   });

@@ -10,7 +10,7 @@ function contentOf(request: ParsedRequest, isMulterBound = false): Promise<strin
   return formContent(request, (members) => members, isMulterBound);
 }
 
-describe('a form that another parser than multer has parsed', () => {
+describe('a form that a parser other than multer has parsed', () => {
   it.each<[string, ParsedRequest]>([
     ['express-formidable', { files: { file: parsed } }],
     ['express-formidable, of several files', { files: { file: [parsed, parsed] } }],
@@ -32,7 +32,7 @@ describe('a form that another parser than multer has parsed', () => {
       { files: [{ ...parsed, fieldname: 'file', originalname: 'a.txt' }] },
     ],
     ['one that found no files', { body: { note: 'a note' }, files: {} }],
-  ])('is refused: %s', async (_, request) => {
+  ])('is rejected: %s', async (_, request) => {
     await expect(contentOf(request)).rejects.toBeInstanceOf(ContentNotComparableError);
   });
 });
@@ -42,7 +42,7 @@ describe('a form without files', () => {
     note = 'a note';
   }
 
-  it('is known as parsed by its body, by its empty list, or by who stands before the layer', async () => {
+  it('is recognized as parsed by its body, by its empty list, or by an earlier interceptor', async () => {
     const bare = Object.assign(Object.create(null) as object, { note: 'a note' });
     const contents = await Promise.all([
       contentOf({ body: bare }),
@@ -52,12 +52,12 @@ describe('a form without files', () => {
     expect(new Set(contents)).toEqual(new Set(['[{"note":"a note"},{}]']));
   });
 
-  it('is not known as parsed where there is nothing but an object', async () => {
+  it('is not recognized as parsed where there is only an object', async () => {
     const content = contentOf({ body: new OrderDto() });
     await expect(content).rejects.toBeInstanceOf(ContentNotComparableError);
   });
 
-  it('is not known as parsed where the body is no object', async () => {
+  it('is not recognized as parsed where the body is not an object', async () => {
     for (const body of [undefined, null, 'text']) {
       await expect(contentOf({ body }, true)).rejects.toBeInstanceOf(ContentNotComparableError);
     }
@@ -67,7 +67,7 @@ describe('a form without files', () => {
 describe('a form on Fastify, by keys and values', () => {
   const contentOfBody = (body: object) => contentOf({ body, isMultipart: () => true });
 
-  it('tells one from a list of one, values and files alike', async () => {
+  it('distinguishes a value from a list of one, values and files alike', async () => {
     const file = Buffer.from('content');
     const bodies = [{ a: 5 }, { a: [5] }, { a: [[5]] }, { a: null }, { a: [null] }];
     const contents = await Promise.all([...bodies, { a: file }, { a: [file] }].map(contentOfBody));

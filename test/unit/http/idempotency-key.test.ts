@@ -21,7 +21,7 @@ function byStructuredHeaders(field: string): string | false {
   }
 }
 
-/** What `lenient` takes besides: printable ASCII that means nothing to a structured field or a list. */
+/** What `lenient` accepts besides: printable ASCII without a meaning in a structured field or a list. */
 function isBare(field: string): boolean {
   return (
     field !== '' &&
@@ -63,7 +63,7 @@ const display = joined(
   repeated(fc.constantFrom('a', ' ', '%c3%a9', '%41', '%C3', '%ff', '\\'), 3),
   fc.constant('"'),
 );
-// No dates: structured-headers refuses one with a parameter behind it, which RFC 9651 §3.3.7 allows.
+// No dates: structured-headers rejects one with a parameter behind it, which RFC 9651 §3.3.7 allows.
 const value = fc.oneof(
   string,
   number,
@@ -86,7 +86,7 @@ const parameter = joined(
 const wellFormed = joined(string, repeated(parameter, 3));
 const soup = repeated(fc.oneof(char, stray, fc.constantFrom('"', '"', ';', '=')), 12);
 
-/** `text` with one piece put in, taken out or doubled. */
+/** `text` with one piece inserted, removed or doubled. */
 const damaged = fc
   .tuple(
     wellFormed,
@@ -101,7 +101,7 @@ const damaged = fc
     return how === 'double' ? before + after.slice(0, 1) + after : before + piece + after;
   });
 
-/** Field values as they come to the parser: without white space around them. */
+/** Field values as they reach the parser: without white space around them. */
 const field = fc
   .oneof(
     { weight: 4, arbitrary: wellFormed },
@@ -110,11 +110,11 @@ const field = fc
     { weight: 1, arbitrary: value },
   )
   .map((text) => text.replace(/^[ \t]+|[ \t]+$/g, ''))
-  // Damage can make a date of something else.
+  // Damage can turn something else into a date.
   .filter((text) => !/=@-?\d/.test(text));
 
 describe('the key, as two parsers see it', () => {
-  // Counted in order to know that the comparison is one: both outcomes have to be frequent.
+  // Counted to know that the comparison is one: both outcomes have to be frequent.
   const seen = { accepted: 0, refused: 0 };
 
   it(`is the same in ${FIELDS.toLocaleString('en')} fields, with strict`, () => {
@@ -145,7 +145,7 @@ describe('the key, as two parsers see it', () => {
   });
 });
 
-// Of other parameters: above, where none is a date, and the others are seldom at the limit.
+// Other parameters: above, where none is a date and few are at the limit.
 describe('a field with a date or a limit among its parameters', () => {
   it.each([
     ['a=@1659578233', 'k'],
@@ -176,7 +176,7 @@ describe('the length of a key', () => {
     expect(parseKey('x'.repeat(11), 'lenient', 10)).toBe(false);
   });
 
-  it('is not that of its parameters', () => {
+  it('does not include its parameters', () => {
     expect(parseKey(`"k";a="${'x'.repeat(1_000)}"`, 'strict', 1)).toBe('k');
   });
 });
@@ -191,8 +191,8 @@ describe('a field of 16 KiB', () => {
     ['base64', `"k";a=:${'a'.repeat(16_384)}`],
     ['bare characters', `${'a'.repeat(16_384)} `],
   ];
-  // That the steps grow with the length, and no more, is counted in test/unit/linear-time.
-  it.each(long)('of %s is refused', (_, text) => {
+  // test/unit/linear-time counts that the steps grow linearly with the length.
+  it.each(long)('of %s is rejected', (_, text) => {
     expect(parseKey(text, 'lenient', MAX_LENGTH)).toBe(false);
   });
 });
@@ -209,11 +209,11 @@ describe('keySyntax', () => {
     [`${uuid}0`, false],
     [uuid.replaceAll('-', ''), false],
     ['', false],
-  ])("'uuid' makes of %s: %s", (text, key) => {
+  ])("'uuid' maps %s to %s", (text, key) => {
     expect(parseKey(text, 'uuid', MAX_LENGTH)).toBe(key);
   });
 
-  it('as a predicate is asked about the decoded key, and only about one', () => {
+  it('as a predicate receives the decoded key, and only a decoded one', () => {
     const asked: string[] = [];
     const syntax: KeySyntax = (key) => {
       asked.push(key);
@@ -251,7 +251,7 @@ describe('the lines of a field', () => {
     expect(fieldLines([], 'idempotency-key')).toEqual([]);
   });
 
-  it('are kept as they came', () => {
+  it('are kept unchanged', () => {
     expect(fieldLines(['k', '"a", "b"', 'K', ''], 'k')).toEqual(['"a", "b"', '']);
   });
 });

@@ -15,7 +15,7 @@ describe('Prefer: wait (RFC 7240)', () => {
     expect(preferredWaitMs([line])).toBe(expected);
   });
 
-  it('may stand on several lines, of which the first counts', () => {
+  it('may have several lines, of which the first counts', () => {
     expect(preferredWaitMs(['respond-async', 'wait=2', 'wait=8'])).toBe(2_000);
   });
 
@@ -26,7 +26,7 @@ describe('Prefer: wait (RFC 7240)', () => {
     },
   );
 
-  it('counts as none where it is not there', () => {
+  it('counts as none where it is absent', () => {
     expect(preferredWaitMs([])).toBeUndefined();
   });
 });

@@ -13,14 +13,14 @@ function added(
   return addedHeaders(before, after, routeHeaders, chosen);
 }
 
-describe('a field that a replay repeats', () => {
+describe('a header field in a replay', () => {
   it.each([
     'content-type content-language content-disposition content-encoding content-location',
     'location etag last-modified cache-control expires link vary retry-after allow',
     'x-order-id deprecation sunset x-request-idempotent x-server ratelimited-by',
-  ])('is one about the outcome: %s', (names) => {
+  ])('is kept as part of the outcome: %s', (names) => {
     const refused = names.split(' ').filter((name) => !isReplayable(name));
-    // The last one starts like a family of fields, and is taken for one of it.
+    // The last one starts like a family of fields, and is treated as one of it.
     expect(refused).toEqual(names.includes('ratelimited-by') ? ['ratelimited-by'] : []);
   });
 
@@ -31,41 +31,41 @@ describe('a field that a replay repeats', () => {
     'traceparent tracestate x-request-id request-id x-correlation-id x-trace-id',
     'ratelimit ratelimit-limit ratelimit-policy ratelimit-remaining x-ratelimit-reset',
     'access-control-allow-origin access-control-expose-headers',
-  ])('is none of the exchange: %s', (names) => {
+  ])('is left out as part of the exchange: %s', (names) => {
     expect(names.split(' ').filter(isReplayable)).toEqual([]);
   });
 });
 
-describe('the fields that were added', () => {
-  it('are those that were not there before, or have another value now', () => {
+describe('the added header fields', () => {
+  it('are those that were absent before, or have another value now', () => {
     const before = { 'x-powered-by': 'Express', vary: 'Origin', 'cache-control': 'private' };
     const after = { ...before, vary: 'Accept', location: '/payments/1' };
     expect(added(before, after)).toEqual({ vary: 'Accept', location: '/payments/1' });
   });
 
-  it('are also those of the route’s @Header, which stood there before the layer ran', () => {
+  it('include those of the route’s @Header, which were set before the interceptor ran', () => {
     const before = { 'cache-control': 'no-store', 'x-middleware': '1' };
     expect(added(before, { ...before }, new Set(['cache-control']))).toEqual({
       'cache-control': 'no-store',
     });
   });
 
-  it('leave out what belongs to the exchange, even if the route’s @Header names it', () => {
+  it('exclude those of the exchange, even if the route’s @Header names them', () => {
     const after = { date: 'today', 'set-cookie': ['a=1'], 'x-request-id': '7', etag: '"1"' };
     expect(added({}, after, new Set(['x-request-id', 'set-cookie']))).toEqual({ etag: '"1"' });
   });
 
-  it('keep every line of a repeated field, and are text as on the wire', () => {
+  it('keep every line of a repeated field, as the strings on the wire', () => {
     const link = ['</a>; rel="next"', '</b>; rel="prev"'];
     expect(added({}, { link, 'x-count': 7 })).toEqual({ link, 'x-count': '7' });
   });
 
-  it('are not those whose lines are the same as before, in another array', () => {
+  it('exclude those whose lines are the same as before, in another array', () => {
     expect(added({ link: ['a', 'b'] }, { link: ['a', 'b'] })).toEqual({});
     expect(added({ link: ['a'] }, { link: ['a', 'b'] })).toEqual({ link: ['a', 'b'] });
   });
 
-  it('are those of the choice where there is one', () => {
+  it('are the chosen ones where there is a choice', () => {
     const after = { etag: '"1"', location: '/1', 'content-type': 'text/plain' };
     const chosen = new Set(['etag', 'content-type', 'set-cookie']);
     expect(added({}, { ...after, 'set-cookie': ['a=1'] }, NONE, chosen)).toEqual({
@@ -75,7 +75,7 @@ describe('the fields that were added', () => {
     expect(added({}, after, NONE, NONE)).toEqual({});
   });
 
-  it('are none of those that were removed', () => {
+  it('exclude removed ones', () => {
     expect(added({ 'x-powered-by': 'Express' }, {})).toEqual({});
   });
 });

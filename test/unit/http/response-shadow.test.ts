@@ -16,12 +16,12 @@ const recorder: ResponseRecorder = {
   end: () => undefined,
 };
 
-describe('The shadow of a response', () => {
-  it('does not take its own method, which somebody has put back, for one of theirs', () => {
+describe('The patch of a response', () => {
+  it('does not mistake its own method, restored by other code, for a foreign one', () => {
     const response = new ServerResponse(new IncomingMessage(new Socket()));
     const { prototype } = ServerResponse;
     const first = new ResponseShadow(response, recorder);
-    // As middleware does that lays its own over what it has found, and puts that back when it is through.
+    // As middleware does that patches the patched method, and restores it when it has finished.
     const found = Reflect.get(response, 'end');
     response.end = () => response;
     first.remove();

@@ -10,8 +10,8 @@ const ofSelf = (self: unknown) => (self as { readonly length: number }).length;
 const ofResult = (_: unknown, result: unknown) => (result as { readonly length: number }).length;
 
 /**
- * Methods whose own work V8 does not count, and what they go through. `slice` of a text is not among them: V8 shares the
- * characters. Nor are regular expressions, of which the linter is the judge.
+ * Methods whose own work V8 does not count, and what they traverse. `slice` of a string is not among them: V8 shares
+ * the characters. Nor are regular expressions: the linter checks those.
  */
 const METERED: readonly [owner: object, names: string, size: typeof ofResult][] = [
   [
@@ -38,7 +38,7 @@ for (const [owner, names, size] of METERED) {
   }
 }
 
-// Before anything is compiled that is to be counted: later V8 would count functions, and no loops.
+// Before anything to be counted is compiled: later V8 would count functions, and no loops.
 const session = new Session();
 session.connect();
 session.post('Profiler.enable');
@@ -46,8 +46,8 @@ session.post('Profiler.startPreciseCoverage', { callCount: true, detailed: true 
 const { mistakes, readings } = await import('./readings.js');
 
 /**
- * The steps of `run`, all that it does before it first awaits: how often each function and each block ran, as V8 counts
- * them, and the length of what was handed to {@link METERED} methods. No clock, so that they are the same at every load.
+ * The steps of `run` before its first await: how often each function and each block ran, as V8 counts them, and the
+ * length of the arguments of {@link METERED} methods. No clock, so that they are the same at every load.
  */
 function stepsOf(run: () => unknown): number {
   counts();
@@ -57,7 +57,7 @@ function stepsOf(run: () => unknown): number {
   return steps + counts();
 }
 
-/** Of all blocks since the last time. On the same thread the answer is there before `post` returns. */
+/** Of all blocks since the last call. On the same thread the reply is there before `post` returns. */
 function counts(): number {
   let scripts: readonly Profiler.ScriptCoverage[] = [];
   session.post('Profiler.takePreciseCoverage', (_, { result }) => (scripts = result));
@@ -76,11 +76,11 @@ function stepsFor([, read, inputOf, least = 1_000]: Reading): Steps {
       try {
         read(input);
       } catch {
-        // A refusal is an answer.
+        // A rejection is a result.
       }
     });
   };
-  // What is done once, at the first time, counts in none.
+  // What is done once, at the first call, is not counted.
   steps(least);
   return [steps(least), steps(2 * least), steps(4 * least)];
 }

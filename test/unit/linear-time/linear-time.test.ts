@@ -11,8 +11,8 @@ interface Counted {
 }
 
 /**
- * How many times more steps there are between 2n and 4n than between n and 2n: 2 where they grow linearly, 4 where
- * quadratically. What does not grow at all may differ by a few.
+ * The ratio of the steps between 2n and 4n to those between n and 2n: 2 where they grow linearly, 4 where
+ * quadratically. What does not grow may differ by a few.
  */
 function growthOf([one, two, four]: Steps): number {
   return (four - two) / Math.max(two - one, 100);
@@ -24,11 +24,11 @@ const LINEAR = 2.5;
 const notLinear = (counted: Readonly<Record<string, Steps>>) =>
   Object.entries(counted).filter(([, steps]) => growthOf(steps) > LINEAR);
 
-describe('the steps to read what others write', () => {
+describe('the steps to read foreign input', () => {
   let counted: Counted;
 
   beforeAll(async () => {
-    // A process of its own: V8 counts the loops of what it compiles after it was told to count.
+    // A process of its own: V8 counts the loops of what it compiles after counting was enabled.
     const loader = join(projectRoot, 'test/support/typescript/register.mjs');
     const main = join(import.meta.dirname, 'count-steps.ts');
     const { NODE_OPTIONS: _, ...env } = process.env;
@@ -43,7 +43,7 @@ describe('the steps to read what others write', () => {
     expect(notLinear(counted.readings)).toEqual([]);
   });
 
-  it('are those that mistakes would take', () => {
+  it('are more than linear in every planted mistake', () => {
     const found = notLinear(counted.mistakes).map(([mistake]) => mistake);
     expect(found).toEqual(Object.keys(counted.mistakes));
   });

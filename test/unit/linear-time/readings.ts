@@ -22,12 +22,12 @@ import { payloadKey } from '../../../lib/transports/message/keys/payload-key.js'
 import { chosenContent } from '../../../lib/transports/request/bytes-or-json.js';
 import { fieldLines, keyInLines } from '../../../lib/transports/request/idempotency-key.js';
 
-/** A parser of what somebody else has written, and an input for each length. */
+/** A parser of foreign input, and an input for each length. */
 export type Reading<Input = any> = readonly [
   what: string,
   read: (input: Input) => unknown,
   inputOf: (n: number) => Input,
-  /** The least length: that of the longest input is four times as much. */
+  /** The least length: the longest input is four times as long. */
   least?: number,
 ];
 
@@ -36,7 +36,7 @@ const lines = (n: number) =>
   Array.from({ length: n }, (_, at) => [`X-${at}`, 'a', 'Prefer', 'b']).flat();
 const wide = (n: number) =>
   Object.fromEntries(Array.from({ length: n }, (_, at) => [`m${n - at}`, [{ at }]]));
-/** As many containers as there are levels above them: who looks among all ancestors of each does n × n. */
+/** As many containers as there are levels above them: a search among all ancestors of each takes n × n. */
 const deep = (n: number, innermost = '[0]') =>
   JSON.parse(
     '[{"a":'.repeat(n / 2) + `[${Array(n).fill(innermost).join()}]` + '}]'.repeat(n / 2),
@@ -168,7 +168,7 @@ export const readings: readonly Reading[] = [
     (n) => Array.from({ length: n }, () => tagged('map', ['a', tagged('set', [1])])),
   ],
   [
-    'what an answer asks to wait',
+    'the pause that a response asks for',
     (value) => retryAfterMs(new Headers({ 'retry-after': value }), 0),
     (n) => `Mon${' ('.repeat(n)}`,
   ],
@@ -182,10 +182,10 @@ function walk(value: unknown): void {
   ancestors.pop();
 }
 
-/** Mistakes that such parsers make, which the count has to find. */
+/** Mistakes of such parsers, which the count has to find. */
 export const mistakes: readonly Reading[] = [
-  ['a container that is looked for among its ancestors', walk, deep, LEAST_DEPTH],
-  ['JSON.stringify’s replacer that does so', replaced, deep, LEAST_DEPTH],
+  ['a search for a container among its ancestors', walk, deep, LEAST_DEPTH],
+  ['JSON.stringify’s replacer with that search', replaced, deep, LEAST_DEPTH],
   [
     'a search for the end from each character',
     (text: string) => {
@@ -200,12 +200,12 @@ export const mistakes: readonly Reading[] = [
     (n) => `a${spaces(n)}b`,
   ],
   [
-    'a list that is copied for each item',
+    'a list copied for each item',
     (items: string[]) => items.reduce<string[]>((all, item) => all.concat(item), []),
     (n) => Array(n).fill('a'),
   ],
   [
-    'a text that is searched for each of its parts',
+    'a string searched for each of its parts',
     (text: string) => text.split(',').filter((part) => text.includes(`;${part}`)),
     (n) => 'a,'.repeat(n),
   ],

@@ -10,7 +10,7 @@ const operations = fc.array(
 );
 
 describe('ExpiryQueue', () => {
-  it('hands out what has expired, first what expired first, however often keys were moved', () => {
+  it('returns expired keys, first what expired first, however often keys were moved', () => {
     fc.assert(
       fc.property(operations, (steps) => {
         const queue = new ExpiryQueue<string>();

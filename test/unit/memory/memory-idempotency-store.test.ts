@@ -18,7 +18,7 @@ beforeEach(() => {
 });
 
 describe('maxRecords', () => {
-  it('refuses a key that has no record yet, and leaves no trace of it', async () => {
+  it('rejects a key that has no record yet, and leaves no trace of it', async () => {
     const store = await filled(3);
     await expect(store.begin(begin('another'))).rejects.toThrow(StoreUnavailableError);
     await expect(store.begin(begin('another'))).rejects.toThrow('"maxRecords" is 3');
@@ -26,7 +26,7 @@ describe('maxRecords', () => {
     expect(await store.inspect('another' as RecordKey)).toBeUndefined();
   });
 
-  it('goes on serving the keys that have a record', async () => {
+  it('continues to serve keys that have a record', async () => {
     const store = await filled(3);
     expect((await store.begin(begin('record 0'))).kind).toBe('owned');
     expect((await store.begin(begin('record 0', 'other'))).kind).toBe('in_progress');
@@ -39,7 +39,7 @@ describe('maxRecords', () => {
     expect((await store.begin(begin('record 1', 'other'))).kind).toBe('acquired');
   });
 
-  it('stores the outcome of what has run, although there is no record and no room', async () => {
+  it('stores the outcome of an execution even without a record and without room', async () => {
     const store = await filled(3);
     const { kind } = await store.complete(lease('lost'), complete({ whenGone: 'restore' }));
     expect(kind).toBe('restored');
@@ -47,14 +47,14 @@ describe('maxRecords', () => {
     expect(store.size).toBe(4);
   });
 
-  it('gives the room of expired records away', async () => {
+  it('reuses the room of expired records', async () => {
     const store = await filled(3);
     now += RETENTION_MS;
     expect((await store.begin(begin('another'))).kind).toBe('acquired');
     expect(store.size).toBe(1);
   });
 
-  it('does not take a renewed record for an expired one', async () => {
+  it('does not treat a renewed record as expired', async () => {
     const store = await filled(1);
     now += RETENTION_MS - 1;
     await store.begin(begin('record 0'));
@@ -63,7 +63,7 @@ describe('maxRecords', () => {
     expect((await store.inspect('record 0' as RecordKey))?.retentionLeftMs).toBe(1);
   });
 
-  it('is no matter to a begin that is too late anyway', async () => {
+  it('does not matter to a begin that is too late anyway', async () => {
     const store = await filled(1);
     const reply = await store.begin({ ...begin('another'), notAfter: now - 1 });
     expect(reply).toEqual({ kind: 'late', now });
@@ -71,7 +71,7 @@ describe('maxRecords', () => {
 });
 
 describe('expired records', () => {
-  it('leave with the commands that follow, a few with each, and the live ones stay', async () => {
+  it('are removed by the commands that follow, a few with each, and live ones stay', async () => {
     const store = await filled(100, { maxRecords: 1_000 });
     now += RETENTION_MS - 1;
     await store.begin(begin('live'));
@@ -94,11 +94,11 @@ describe('expired records', () => {
       await store.begin(begin(`record ${index}`));
       most = Math.max(most, store.size);
     }
-    // A hundred are alive at any time.
+    // A hundred are live at any time.
     expect(most).toBeLessThanOrEqual(101);
   });
 
-  it('still hand their fence on where the clock has fallen behind it', async () => {
+  it('hand on their fence even where the clock has gone backwards', async () => {
     const store = memoryStore({ now: () => now });
     const fence = now * 1000 + 5_000_000;
     await store.complete({ ...lease('key'), fence }, complete({ whenGone: 'restore' }));
@@ -127,7 +127,7 @@ describe('the clock', () => {
     expect(told).toBeLessThanOrEqual(Date.now());
   });
 
-  it('may count fractions of a millisecond', async () => {
+  it('may have fractions of a millisecond', async () => {
     const store = memoryStore({ now: () => 1_234.75 });
     const reply = await store.begin(begin('key'));
     expect(reply).toMatchObject({ now: 1_234, fence: 1_234_000 });
@@ -140,21 +140,21 @@ describe('open', () => {
     process.env.NODE_ENV = NODE_ENV;
   });
 
-  it('warns loudly in production', async () => {
+  it('warns prominently in production', async () => {
     process.env.NODE_ENV = 'production';
     const warnings = await memoryStore().open();
     expect(warnings.map(({ code }) => code)).toEqual(['memory_store_in_production']);
     expect(warnings[0]?.message).toMatch(/^THE MEMORY STORE RUNS IN PRODUCTION/);
   });
 
-  it('has nothing to say elsewhere', async () => {
+  it('does not warn elsewhere', async () => {
     process.env.NODE_ENV = 'development';
     expect(await memoryStore().open()).toEqual([]);
   });
 });
 
 describe('close', () => {
-  it('forgets every record, and every command fails afterwards', async () => {
+  it('drops every record, and every command fails afterwards', async () => {
     const store = await filled(2);
     await store.close();
     await store.close();
@@ -181,7 +181,7 @@ describe('options', () => {
     [{ maxRecords: '10' }, '"maxRecords" must be an integer'],
     [{ now: 5 }, '"now" must be a function, but it is 5'],
     [{ maxRecord: 5 }, '"maxRecord" is not an option of memoryStore'],
-  ])('that cannot work stop the start: %j', (options, message) => {
+  ])('that are invalid stop the start: %j', (options, message) => {
     const create = () => memoryStore(options as MemoryStoreOptions);
     expect(create).toThrow(message);
     expect(create).toThrow(expect.objectContaining({ code: 'idempotency_options_invalid' }));
@@ -203,7 +203,7 @@ async function filled(
 }
 
 describe('abandoned()', () => {
-  it('gives others their turn while it looks at many records', async () => {
+  it('yields to other work while it reads many records', async () => {
     const store = await filled(40_000);
     now += RETENTION_MS - 1;
     let turns = 0;

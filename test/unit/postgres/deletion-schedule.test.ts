@@ -16,7 +16,7 @@ const onDeletionError = jest.fn();
 
 beforeEach(() => {
   jest.useFakeTimers();
-  // Nothing of the interval is left out.
+  // Nothing is left out of the interval.
   jest.spyOn(Math, 'random').mockReturnValue(1);
   emitWarning.mockReturnValue(undefined);
 });
@@ -36,25 +36,25 @@ function started(listeners = { onDeleted, onDeletionError }): DeletionSchedule {
   return schedule;
 }
 
-/** Where each round began. */
+/** The start of each round. */
 function beginnings(): number[] {
   return deleteFrom.mock.calls.map(([from]) => from);
 }
 
 describe('The deletion of expired records', () => {
-  it('waits for no listener, and tells of one that rejects', async () => {
+  it('does not wait for a listener, and reports one that rejects', async () => {
     deleteFrom.mockResolvedValue(round());
     onDeleted.mockReturnValue(Promise.reject(new Error('planned: deleted')));
-    onDeletionError.mockReturnValue(Promise.reject(new Error('planned: told')));
+    onDeletionError.mockReturnValue(Promise.reject(new Error('planned: notified')));
     started();
     await jest.advanceTimersByTimeAsync(MINUTE_MS);
     expect(onDeletionError.mock.calls).toMatchObject([[{ message: 'planned: deleted' }]]);
     expect(emitWarning.mock.calls).toMatchObject([
-      ['Expired records are not deleted: planned: told', {}],
+      ['Expired records are not deleted: planned: notified', {}],
     ]);
   });
 
-  it('comes every minute, the first time after one', async () => {
+  it('runs every minute, the first time after one', async () => {
     deleteFrom.mockResolvedValue(round());
     started();
     await jest.advanceTimersByTimeAsync(MINUTE_MS - 1);
@@ -65,7 +65,7 @@ describe('The deletion of expired records', () => {
     expect(deleteFrom).toHaveBeenCalledTimes(10);
   });
 
-  it('comes earlier by up to half of the interval, at random', async () => {
+  it('runs earlier by up to half of the interval, at random', async () => {
     jest.mocked(Math.random).mockReturnValue(0);
     deleteFrom.mockResolvedValue(round());
     started();
@@ -75,21 +75,21 @@ describe('The deletion of expired records', () => {
     expect(deleteFrom).toHaveBeenCalledTimes(1);
   });
 
-  it('is started once, however often the store is opened', async () => {
+  it('starts once, however often the store is opened', async () => {
     deleteFrom.mockResolvedValue(round());
     started().start();
     await jest.advanceTimersByTimeAsync(MINUTE_MS);
     expect(deleteFrom).toHaveBeenCalledTimes(1);
   });
 
-  it('is paced as the options say', async () => {
+  it('runs at the pace of its options', async () => {
     deleteFrom.mockResolvedValue(round());
     started();
     await jest.advanceTimersByTimeAsync(MINUTE_MS);
     expect(deleteFrom.mock.calls[0]?.[1]).toMatchObject({ batchSize: 9, pauseMs: 8 });
   });
 
-  it('never has two rounds under way', async () => {
+  it('never has two rounds in progress', async () => {
     let finish: (round: DeletionRound) => void = () => undefined;
     deleteFrom.mockReturnValue(new Promise((resolve) => (finish = resolve)));
     started();
@@ -100,9 +100,9 @@ describe('The deletion of expired records', () => {
     expect(deleteFrom).toHaveBeenCalledTimes(2);
   });
 
-  it('goes on where the last round ended, and from time to time begins with the oldest', async () => {
+  it('continues where the last round ended, and periodically restarts with the oldest', async () => {
     deleteFrom.mockResolvedValueOnce(round({ reached: 100 }));
-    // It found nothing, and another process was at it.
+    // It found nothing, and another process was deleting.
     deleteFrom.mockResolvedValueOnce(round({ reached: 100 }));
     deleteFrom.mockResolvedValueOnce(round({ batches: 0, reached: 100 }));
     deleteFrom.mockResolvedValue(round({ reached: 200 }));
@@ -113,7 +113,7 @@ describe('The deletion of expired records', () => {
     expect(beginnings().filter((from) => from === 0)).toHaveLength(2);
   });
 
-  it('does not go back to the oldest for good when there was nothing left of them', async () => {
+  it('does not stay with the oldest when none of them were left', async () => {
     deleteFrom.mockResolvedValueOnce(round({ reached: 100 }));
     deleteFrom.mockImplementation((from) => Promise.resolve(round({ reached: from })));
     started();
@@ -122,8 +122,8 @@ describe('The deletion of expired records', () => {
   });
 });
 
-describe('Whoever asked for metrics', () => {
-  it('is told of each round', async () => {
+describe('A listener for metrics', () => {
+  it('is notified of each round', async () => {
     deleteFrom.mockResolvedValue(round());
     started();
     await jest.advanceTimersByTimeAsync(2 * MINUTE_MS);
@@ -131,7 +131,7 @@ describe('Whoever asked for metrics', () => {
     expect(onDeleted.mock.calls).toEqual([[report], [report]]);
   });
 
-  it('is not told of a round that was another process’s', async () => {
+  it('is not notified of another process’s round', async () => {
     deleteFrom.mockResolvedValue(round({ batches: 0 }));
     started();
     await jest.advanceTimersByTimeAsync(2 * MINUTE_MS);
@@ -141,7 +141,7 @@ describe('Whoever asked for metrics', () => {
 });
 
 describe('A round that fails', () => {
-  it('is told once, until one succeeds, and the next comes all the same', async () => {
+  it('is reported once until one succeeds, and the next one follows', async () => {
     const failure = new Error('no connection');
     deleteFrom.mockRejectedValueOnce(failure).mockRejectedValueOnce(failure);
     deleteFrom.mockResolvedValueOnce(round()).mockRejectedValueOnce(failure);
@@ -154,7 +154,7 @@ describe('A round that fails', () => {
     expect(deleteFrom).toHaveBeenCalledTimes(5);
   });
 
-  it('is a warning of the process where nobody asked to be told', async () => {
+  it('is a process warning without a listener', async () => {
     deleteFrom.mockRejectedValue(new Error('no connection'));
     started({} as never);
     await jest.advanceTimersByTimeAsync(2 * MINUTE_MS);
@@ -169,7 +169,7 @@ describe('A round that fails', () => {
   it.each([
     ['onDeleted', () => deleteFrom.mockResolvedValue(round()), onDeletionError],
     ['onDeletionError', () => deleteFrom.mockRejectedValue(new Error('down')), emitWarning],
-  ])('because %s throws ends nothing, and is told', async (listener, play, told) => {
+  ])('because %s throws stops nothing, and is reported', async (listener, play, told) => {
     play();
     const listeners = { onDeleted, onDeletionError };
     listeners[listener as keyof typeof listeners].mockImplementation(() => {
@@ -183,7 +183,7 @@ describe('A round that fails', () => {
 });
 
 describe('When the store is closed', () => {
-  it('no round comes any more, not after one that was under way either', async () => {
+  it('no further round starts, not after a pending one either', async () => {
     const schedule = started();
     await schedule.stop();
     let finish: (round: DeletionRound) => void = () => undefined;
@@ -199,7 +199,7 @@ describe('When the store is closed', () => {
     expect(deleteFrom).toHaveBeenCalledTimes(1);
   });
 
-  it('the round under way is told to stop, and its batch is waited for', async () => {
+  it('the pending round is stopped, and its batch is awaited', async () => {
     let finish: (round: DeletionRound) => void = () => undefined;
     deleteFrom.mockReturnValue(new Promise((resolve) => (finish = resolve)));
     const schedule = started();
@@ -215,7 +215,7 @@ describe('When the store is closed', () => {
     await stopping;
   });
 
-  it('a server that does not answer is not waited for, and its failure is nobody’s concern', async () => {
+  it('a server that does not reply is not awaited, and its failure is not reported', async () => {
     let fail: (error: Error) => void = () => undefined;
     deleteFrom.mockReturnValue(new Promise((_, reject) => (fail = reject)));
     const schedule = started();
@@ -240,7 +240,7 @@ describe('The options of the deletion', () => {
     [{ deleteExpired: { pauseMs: 0.5 } }, '"deleteExpired.pauseMs" must be an integer from 0'],
     [{ onDeleted: 1 }, 'The option "onDeleted" must be a function, but it is 1'],
     [{ onDeletionError: 'log' }, 'The option "onDeletionError" must be a function'],
-  ])('refuse %j', (options, message) => {
+  ])('reject %j', (options, message) => {
     expect(() => checkDeletionOptions(options as never)).toThrow(message);
   });
 
@@ -250,7 +250,7 @@ describe('The options of the deletion', () => {
     { deleteExpired: {} },
     { deleteExpired: { intervalMs: 100, batchSize: 1, pauseMs: 0 } },
     { onDeleted: () => undefined, onDeletionError: () => undefined },
-  ] as const)('take %j', (options) => {
+  ] as const)('accept %j', (options) => {
     expect(() => checkDeletionOptions(options)).not.toThrow();
   });
 });

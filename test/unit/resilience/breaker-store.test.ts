@@ -43,7 +43,7 @@ beforeEach(() => void jest.useFakeTimers());
 afterEach(() => void jest.useRealTimers());
 
 describe('a closed circuit', () => {
-  it('brings back the very error of the store', async () => {
+  it("rejects with the store's own error", async () => {
     const breaker = new BreakerUnderTest();
     for (const fault of [unavailable, lostRequest, misconfigured]) {
       const planned = await fault(() => Promise.resolve()).catch((error: unknown) => error);
@@ -68,7 +68,7 @@ describe('a closed circuit', () => {
     ]);
   });
 
-  it('stays closed over what a store says that answers: a wrong set-up, a rejection by the protocol', async () => {
+  it('stays closed over a store that answers: a wrong configuration, a rejection by the protocol', async () => {
     const breaker = new BreakerUnderTest();
     const lease = breaker.newLease();
     await breaker.send('begin', lease);
@@ -84,7 +84,7 @@ describe('a closed circuit', () => {
   it.each([
     ['unavailable', StoreUnavailableError],
     ['unknown', StoreOutcomeUnknownError],
-  ])('stays closed over what a store refuses that answers: %s', async (_, Failure) => {
+  ])('stays closed over a rejection by a store that answers: %s', async (_, Failure) => {
     const breaker = new BreakerUnderTest();
     const refused: Fault = () => Promise.reject(new Failure('planned', { isRefusal: true }));
     await breaker.sendMany(2 * breaker.settings.volumeThreshold, 'begin', refused);
@@ -111,7 +111,7 @@ describe('a closed circuit', () => {
     expect(breaker.told).toEqual(['breaker_opened']);
   });
 
-  it('forgets what lies further back than its window', async () => {
+  it('forgets what is older than its window', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.sendMany(breaker.settings.volumeThreshold - 1, 'begin', unavailable);
     await pass(breaker.settings.windowMs);
@@ -119,7 +119,7 @@ describe('a closed circuit', () => {
     expect(breaker.told).toEqual([]);
   });
 
-  it('counts commands when they have ended: those still out are no successes', async () => {
+  it('counts completed commands: pending ones are not successes', async () => {
     const breaker = new BreakerUnderTest();
     const gate = closedGate();
     const out = Array.from({ length: 100 }, () => {
@@ -134,7 +134,7 @@ describe('a closed circuit', () => {
 });
 
 describe('an open circuit', () => {
-  it.each(REFUSED)('refuses %s at once, and the store is not asked', async (step) => {
+  it.each(REFUSED)('rejects %s at once, without a call to the store', async (step) => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     const sent = breaker.inner.sent.length;
@@ -144,7 +144,7 @@ describe('an open circuit', () => {
   });
 
   it.each(PASSED)(
-    'sends %s all the same: it speaks for an operation that runs or is done',
+    'sends %s all the same: it belongs to an operation that runs or is done',
     async (step) => {
       const breaker = new BreakerUnderTest();
       const lease = breaker.newLease();
@@ -158,7 +158,7 @@ describe('an open circuit', () => {
     },
   );
 
-  it('stays open whatever becomes of those, until the store was probed', async () => {
+  it('stays open whatever their outcome, until the store was probed', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     await breaker.sendMany(2 * breaker.settings.volumeThreshold, 'complete');
@@ -168,7 +168,7 @@ describe('an open circuit', () => {
 });
 
 describe('a probe', () => {
-  it('is sent by the breaker itself, with inspect, on a record that no client can have', async () => {
+  it('is sent by the breaker itself, with inspect, for a record that no client can have', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     const { length } = breaker.inner.sent;
@@ -183,7 +183,7 @@ describe('a probe', () => {
     expect(command).toEqual({ timeoutMs: PROBE_TIMEOUT_MS });
   });
 
-  it('reads another record each time: a shard of a cluster that is away does not fail them all', async () => {
+  it('reads another record each time: an unavailable shard of a cluster does not fail them all', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     breaker.inner.always(lostRequest, 'inspect');
@@ -192,11 +192,11 @@ describe('a probe', () => {
     const probed = inspect.mock.calls.map(([recordKey]) => recordKey);
     expect(probed).toHaveLength(100);
     expect(new Set(probed).size).toBe(100);
-    // What stands in braces would decide over the slot alone.
+    // Text in braces would alone determine the slot.
     expect(probed.join()).not.toContain('{');
   });
 
-  it('that is answered closes the circuit', async () => {
+  it('that succeeds closes the circuit', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     await pass(breaker.settings.probeIntervalMs);
@@ -204,7 +204,7 @@ describe('a probe', () => {
     expect(await breaker.send('begin')).toMatchObject({ kind: 'acquired' });
   });
 
-  it('is waited for: requests are refused until it was answered', async () => {
+  it('is awaited: requests are rejected until it succeeded', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     const gate = closedGate();
@@ -241,7 +241,7 @@ describe('a probe', () => {
     expect(breaker.events[2]).toMatchObject({ error: { message: 'planned: lost request' } });
   });
 
-  it('that finds a wrong set-up closes the circuit: the store answers, and says it better', async () => {
+  it('that finds a wrong configuration closes the circuit: the store answers, and reports it better', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     breaker.inner.always(misconfigured, 'inspect', 'begin');
@@ -251,13 +251,13 @@ describe('a probe', () => {
   });
 });
 
-describe('a command that was sent before the circuit changed', () => {
+describe('a command sent before the circuit changed', () => {
   const answered: Fault = (execute) => execute();
 
   it.each([
     ['fails', lostReply],
-    ['is answered', answered],
-  ])('does not decide over a half-open one when it %s', async (_, fault) => {
+    ['completes', answered],
+  ])('does not decide a half-open one when it %s', async (_, fault) => {
     const breaker = new BreakerUnderTest();
     const [late, probe] = [closedGate(), closedGate()];
     breaker.inner.next('begin', held(late, fault));
@@ -291,7 +291,7 @@ describe('a command that was sent before the circuit changed', () => {
 });
 
 describe('a circuit that has closed again', () => {
-  it('starts with an empty window: it takes as many failures to open it as the first time', async () => {
+  it('starts with an empty window: it takes as many failures to open as the first time', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     await pass(breaker.settings.probeIntervalMs);
@@ -313,8 +313,8 @@ describe('a store that throws instead of rejecting', () => {
   });
 });
 
-describe('what else a store does', () => {
-  it('passes: open and its warnings, watching, close', async () => {
+describe('the other methods of a store', () => {
+  it('are delegated: open and its warnings, watching, close', async () => {
     const breaker = new BreakerUnderTest();
     const warnings = [{ code: 'planned', message: 'a warning' }];
     const stop = () => undefined;
@@ -357,7 +357,7 @@ describe('what else a store does', () => {
 describe('the list of abandoned records', () => {
   const command = { overMs: 0, limit: 10, timeoutMs: 1_000 };
 
-  it('is that of the store, and its failures open nothing', async () => {
+  it("is the store's own, and its failures open nothing", async () => {
     const page = { records: [], cursor: 'where it ended' };
     let answer = () => Promise.resolve(page);
     class Listing extends MemoryIdempotencyStore {
@@ -375,14 +375,14 @@ describe('the list of abandoned records', () => {
     expect(breaker.told).toEqual([]);
   });
 
-  it('is refused at once while the circuit is open', async () => {
+  it('is rejected at once while the circuit is open', async () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     await expect(breaker.store.abandoned(command)).rejects.toThrow('circuit breaker is open');
   });
 });
 
-it('brings the records that a transaction writes from the store, with an open circuit, too', async () => {
+it("returns the store's transactional records, even with an open circuit", async () => {
   const records = {} as TransactionalRecords;
   const breaker = new BreakerUnderTest();
   expect(breaker.store.transactional).toBeUndefined();
@@ -395,7 +395,7 @@ it('brings the records that a transaction writes from the store, with an open ci
 it('no timer of an open circuit keeps the process alive', async () => {
   jest.useRealTimers();
   const script = fileURLToPath(new URL('open-circuit-process.ts', import.meta.url));
-  // A process that is ended by the time limit rejects.
+  // A process that the time limit ends rejects.
   const { stdout } = await promisify(execFile)(
     process.execPath,
     [...typescriptNodeOptions, script],
@@ -404,7 +404,7 @@ it('no timer of an open circuit keeps the process alive', async () => {
   expect(stdout.trim()).toBe('breaker_opened');
 });
 
-it('the structure of opossum that the library declares is that of the package', async () => {
+it('the structure of opossum that the library declares matches the package', async () => {
   const Breaker: OpossumConstructor = opossum;
   const breaker = new Breaker((work) => work(), {} as never);
   expect(await breaker.fire(() => Promise.resolve('done'))).toBe('done');

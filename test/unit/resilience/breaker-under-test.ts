@@ -12,7 +12,7 @@ const HOUR_MS = 3_600_000;
 
 const random = (bytes: number) => randomBytes(bytes).toString('base64url');
 
-/** A breaker around a store that does as it is told. */
+/** A breaker around a store with planned faults. */
 export class BreakerUnderTest {
   readonly inner: FaultyStore;
   readonly events: BreakerEvent[] = [];
@@ -30,7 +30,7 @@ export class BreakerUnderTest {
     );
   }
 
-  /** The names of the events so far, in their order. */
+  /** The names of the events so far, in order. */
   get told(): string[] {
     return this.events.map(({ type }) => type);
   }
@@ -39,7 +39,7 @@ export class BreakerUnderTest {
     return { recordKey: random(32) as RecordKey, token: random(16) as OwnerToken, fence: 0 };
   }
 
-  /** Sends one command on a record of its own, or on the one that is named. */
+  /** Sends one command for a new record, or for the one that is named. */
   send(step: Step, lease = this.newLease()): Promise<unknown> {
     const { store } = this;
     const fingerprint = 'content' as Fingerprint;
@@ -74,7 +74,7 @@ export class BreakerUnderTest {
     }
   }
 
-  /** Sends so many commands, one after the other, whatever becomes of them. */
+  /** Sends this many commands, one after the other, whatever their outcome. */
   async sendMany(count: number, step: Step, fault?: Fault): Promise<void> {
     for (let sent = 0; sent < count; sent += 1) {
       if (fault !== undefined) this.inner.next(step, fault);
@@ -82,7 +82,7 @@ export class BreakerUnderTest {
     }
   }
 
-  /** As many failures as open it. */
+  /** The number of failures that opens it. */
   async open(): Promise<void> {
     await this.sendMany(this.settings.volumeThreshold, 'begin', unavailable);
   }

@@ -13,7 +13,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** Runs CI where npm does nothing but what these lines of its script say. */
+/** Runs CI with an npm that only executes these lines of a script. */
 function runCi(npm: string) {
   const script = (text: string) => `#!/bin/sh\n${text}\nexit 0\n`;
   writeFileSync(join(folder, 'bin/npm'), script(npm), { mode: 0o755 });

@@ -14,8 +14,8 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-describe('What is made once for all processes', () => {
-  it('is made by one after the other', async () => {
+describe('What is built once for all processes', () => {
+  it('is built by one after the other', async () => {
     const steps: string[] = [];
     const make = (name: string) =>
       withLock(join(folder, 'lock'), async () => {
@@ -34,13 +34,13 @@ describe('What is made once for all processes', () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
-  it('is made, too, where a process has ended while it made it', async () => {
+  it('is built even where a process has ended while it built it', async () => {
     const { pid } = spawnSync(process.execPath, ['--version']);
     writeFileSync(join(folder, 'lock'), String(pid));
     expect(await withLock(join(folder, 'lock'), () => Promise.resolve('made'))).toBe('made');
   });
 
-  it('is the package, for all that ask at the same time', async () => {
+  it('is the package, for all that request it at the same time', async () => {
     const [first, ...others] = await Promise.all([builtPackage(), builtPackage(), builtPackage()]);
     expect(others).toEqual([first, first]);
     expect(readdirSync(join(first, 'dist/cjs'))).toContain('index.js');

@@ -82,7 +82,7 @@ describe('npm run test:all', () => {
     expect((await inCi()).output).toMatch(/^one: differs\ntwo: differs$/m);
   });
 
-  it('runs in CI what was never run, and all of it without git', async () => {
+  it('runs in CI what was never run, and everything without git', async () => {
     await testAll({ args: ['two'] });
     expect(verified()).toEqual({ two: expect.any(String) });
     commit();
@@ -102,7 +102,7 @@ describe('npm run test:all', () => {
     }
   });
 
-  it('takes a part back that fails though nothing of it has changed', async () => {
+  it('withdraws a part that fails though nothing in it has changed', async () => {
     commit({
       'test/one/a.all.test.ts': `it('passes', () => expect(process.env).not.toHaveProperty('BREAK'));`,
     });
@@ -112,7 +112,7 @@ describe('npm run test:all', () => {
     expect(verified()).toEqual({ two: expect.any(String) });
   });
 
-  it.each(['{ "one":', 'null'])('takes nothing as verified by %s', async (text) => {
+  it.each(['{ "one":', 'null'])('treats nothing as verified by %s', async (text) => {
     commit({ '.ci/verified': text });
     const { output, verdict } = await inCi();
     expect(output).toMatch(
@@ -129,7 +129,7 @@ describe('npm run test:all', () => {
     expect(verified()).toEqual({ two: expect.any(String) });
   });
 
-  it('writes nothing where files are not those of a commit, nor where a part has run in part', async () => {
+  it('writes nothing where files differ from the commit, nor where a part has run partly', async () => {
     await testAll({ args: ['-t', 'passes'] });
     expect(verified()).toBeUndefined();
     project.write({ 'test/one/new.mjs': '' });
@@ -138,7 +138,7 @@ describe('npm run test:all', () => {
     expect(verified()).toBeUndefined();
   });
 
-  it('writes nothing where a variable changes what is run', async () => {
+  it('writes nothing where a variable changes what runs', async () => {
     const { output, verdict } = await testAll({ env: { RANDOM_RUNS: '1' } });
     expect(verdict).toEqual({ passed: 3, failed: 0, flaky: [] });
     expect(output).toContain('.ci/verified stays as it is: RANDOM_RUNS changed what was run.');
@@ -169,11 +169,11 @@ it('The parts of this project are complete, and repeat nothing', () => {
   expect(complaintsAbout(readParts(projectRoot), projectRoot)).toEqual([]);
 });
 
-/** Variables that choose a program, that Node, npm, Jest and CI have, or that a test sets for others. */
+/** Variables that choose a program, that Node, npm, Jest and CI set, or that a test sets for others. */
 const NEUTRAL =
   /_BIN$|^(?:CC|CI|JEST_WORKER_ID|NODE_ENV|NODE_OPTIONS|PATH|SHARED_SERVERS_URL|MSGPACKR_NATIVE_ACCELERATION_DISABLED)$/;
 
-it('The variables that change what is run are those that tests read', () => {
+it('The variables that change what runs are those that tests read', () => {
   const names = readdirSync(join(projectRoot, 'test'), { recursive: true, encoding: 'utf8' });
   const read = names
     .filter((name) => /\.test\.ts$|^(?:contract\/harness|support)\/.*\.ts$/.test(name))

@@ -24,16 +24,16 @@ export interface RunOptions {
   readonly args?: readonly string[];
   readonly env?: Readonly<NodeJS.ProcessEnv>;
   /**
-   * Where it runs.
+   * The working directory.
    *
    * @defaultValue the project itself
    */
   readonly folder?: string;
-  /** What the output has when the program is to be ended. */
+  /** The output at which the program is to be ended. */
   readonly endAfter?: RegExp;
 }
 
-/** A folder of these files, in which `npm test` runs as it does here. */
+/** A folder with these files, in which `npm test` runs as it does here. */
 export class PlantedProject {
   readonly folder = mkdtempSync(join(tmpdir(), 'planted-project-'));
 
@@ -79,7 +79,7 @@ export class PlantedProject {
     });
   }
 
-  /** A process that was killed may take a while to go. Linux alone says where one is. */
+  /** A killed process may take a while to exit. Only Linux shows its state. */
   async #left(): Promise<number[]> {
     if (process.platform !== 'linux') return [];
     for (let poll = 0; poll < POLLS && processesIn(this.folder).length > 0; poll++) {

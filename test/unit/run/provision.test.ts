@@ -11,7 +11,7 @@ import { NEEDED_BY, programsFor } from '../../run/programs.mjs';
 
 jest.setTimeout(60_000);
 
-/** Installs a redis-server at the second attempt, and a Chromium never. */
+/** Installs a redis-server at the second attempt, and Chromium never. */
 const APT = `#!/bin/sh
 echo "$@" >> "$FOLDER/calls"
 case "$*" in
@@ -33,7 +33,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-/** Provisions on a machine whose PATH has nothing but what is planted. */
+/** Provisions on a machine whose PATH holds only what is planted. */
 function provision(names: readonly string[], env: NodeJS.ProcessEnv = {}) {
   const program = join(projectRoot, 'test/support/provision/main.ts');
   const { status, stdout, stderr } = spawnSync(
@@ -51,7 +51,7 @@ function plant(name: string, script: string): void {
 }
 
 describe('What the tests need', () => {
-  it('is installed all at once, with a wait for the lock, and then each by itself where that fails', () => {
+  it("is installed all at once, with a wait for the package manager's lock, and one by one where that fails", () => {
     plant('apt-get', APT);
     plant('sudo', SUDO);
     const { status, stdout, stderr, apt } = provision(['redis', 'chromium', 'nats']);
@@ -69,7 +69,7 @@ describe('What the tests need', () => {
     expect(status).toBe(3);
   });
 
-  it('is not installed where a variable names a wrong one', () => {
+  it('is not installed where a variable names an invalid one', () => {
     plant('apt-get', APT);
     const { status, stderr, apt } = provision(['c-compiler'], { CC: '/absent/cc' });
     expect(stderr).toContain('CC names /absent/cc, which is no C compiler.');
@@ -83,7 +83,7 @@ describe('What the tests need', () => {
     expect(status).toBe(1);
   });
 
-  it('is known for each program that a file looks for', () => {
+  it('is known for each program that a file requests', () => {
     const looksFor =
       /(?:Executable|Program|Server|spawn\w*)\(\s*'(redis|rabbitmq|nats|mosquitto)\b/g;
     const files = ['test', 'sample-app/src'].flatMap((root) =>
@@ -130,7 +130,7 @@ describe('npm test, where a program is missing,', () => {
     }
   });
 
-  it('asks for none that the chosen files do not need', async () => {
+  it('requests none that the chosen files do not need', async () => {
     const project = new PlantedProject(files);
     try {
       const { output, status } = await project.run({ args: ['b.spec'], env: { PATH: folder } });

@@ -58,7 +58,7 @@ describe('npm test', () => {
     expect(status).toBe(0);
   });
 
-  it('knows a failure whose error has a circle in it', async () => {
+  it('handles a failure whose error is circular', async () => {
     const { status, verdict } = await runTests({ a: PASSES, b: FAILS_ONCE_IN_A_CIRCLE });
     expect(verdict).toEqual({ passed: 1, failed: 0, flaky: ['b.spec.cjs'] });
     expect(status).toBe(0);
@@ -131,7 +131,7 @@ describe('npm test', () => {
   });
 
   (process.platform === 'linux' ? it : it.skip)(
-    'prints what it has cost in workers and their children, and the dearest files',
+    'prints its cost in workers and their children, and the most expensive files',
     async () => {
       const { output } = await runTests({ a: PASSES, b: BURNS, c: CHILD_BURNS }, { args: [] });
       expect(output).toMatch(/^ +(?!0\.[01])\d\.\d \+ +0\.0 {2}b\.spec\.cjs$/m);

@@ -18,7 +18,7 @@ import {
 } from 'nestjs-idempotency/testing';
 
 describe('createIdempotencyContext()', () => {
-  it('is a first attempt that is protected', () => {
+  it('is a protected first attempt', () => {
     const context: IdempotencyContext = createIdempotencyContext();
     expect(context).toMatchObject({
       ...{ operation: 'test', scope: [], key: 'test-key', attempt: 1, isTakeover: false },
@@ -27,7 +27,7 @@ describe('createIdempotencyContext()', () => {
     expect(context.signal.aborted).toBe(false);
   });
 
-  it('has every member that the real one has, and fits where that goes', async () => {
+  it('has every member of the real one, and can replace it', async () => {
     const imports = [IdempotencyTestingModule.inMemory()];
     const module = await (await Test.createTestingModule({ imports }).compile()).init();
     const names: string[] = [];
@@ -57,16 +57,16 @@ describe('createIdempotencyContext()', () => {
       { operation: 'o', scope: [1], key: 'k' },
       { operation: 'o', scope: [1], key: 'k' },
     ],
-  ])('takes %j', (options, members) => {
+  ])('accepts %j', (options, members) => {
     expect(createIdempotencyContext(options)).toMatchObject(members);
   });
 
-  it('knows its options', () => {
+  it('rejects unknown options', () => {
     const misspelt = { isTakeOver: true } as IdempotencyTestContextOptions;
     expect(() => createIdempotencyContext(misspelt)).toThrow('"isTakeOver" is not an option of');
   });
 
-  it('loses its lease when it is told, or when its own signal does', () => {
+  it('loses its lease on request, or when its own signal aborts', () => {
     const one = createIdempotencyContext();
     one.abort();
     expect(one.signal).toMatchObject({ aborted: true, reason: 'lost' });
@@ -80,7 +80,7 @@ describe('createIdempotencyContext()', () => {
     expect(signal).toMatchObject({ aborted: true, reason: 'gone' });
   });
 
-  it('tells which downstream keys it was asked for', () => {
+  it('reports the requested downstream keys', () => {
     const context = createIdempotencyContext();
     const { downstreamKey } = context;
     expect(downstreamKey('bank/charge')).toMatch(/^[\w-]{43}$/);
@@ -111,14 +111,14 @@ describe('createIdempotencyContext()', () => {
     expect(context.commitHooks).toEqual([]);
   });
 
-  it('refuses what is to follow a commit that never comes', () => {
+  it('rejects what is to follow a commit that never comes', () => {
     const context = createIdempotencyContext();
     expect(() => {
       context.onCommitted(() => undefined);
     }).toThrow(NoTransactionError);
   });
 
-  it('is what code finds that it runs', async () => {
+  it('is available to the code that it runs', async () => {
     const transaction = { query: 1 };
     const context = createIdempotencyContext({ transaction });
     const found = await context.run(async () => {
@@ -133,7 +133,7 @@ describe('createIdempotencyContext()', () => {
     expect(requireIdempotencyContext).toThrow(NoIdempotencyContextError);
   });
 
-  it('is found by one run and not by another', async () => {
+  it('is available in one run and not in another', async () => {
     @Injectable()
     class Probe {
       async key(): Promise<string> {

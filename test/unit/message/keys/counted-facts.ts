@@ -1,8 +1,8 @@
 import type { PayloadSelection } from '../../../../lib/transports/message/keys/payload-key.js';
 
 /**
- * What counts of a payload, said in another way than by the library: one line for each value that counts, and for each
- * object and array above it, with the path that leads there.
+ * The parts of a payload that count, without the code under test: one line for each value that counts, and for each
+ * object and array above it, with the path to it.
  */
 export function countedFacts(
   payload: unknown,
@@ -12,7 +12,7 @@ export function countedFacts(
   visit(payload, [], []);
   return facts.sort();
 
-  /** @param names - on the way here, without the places in arrays. */
+  /** @param names - on the path, without array indexes. */
   function visit(value: unknown, names: string[], place: (string | number)[]): void {
     if (exclude.some((path) => isWithin(names, path))) return;
     const isCounted = include?.some((path) => isWithin(names, path)) ?? true;
@@ -34,7 +34,7 @@ export function countedFacts(
   }
 }
 
-/** Whether a fact can tell one payload from another. */
+/** Whether a fact can distinguish one payload from another. */
 export function saysSomething(fact: string): boolean {
   return !/ is (an array of \d+|an object|null|"")$/.test(fact);
 }

@@ -39,19 +39,19 @@ describe.each(Object.entries(transports))('a header on %s', (_, receive) => {
     expect(messageHeader('X-KEY')(await receive({ 'x-key': 'order-7' }))).toBe('order-7');
   });
 
-  it('is not there under another name', async () => {
+  it('is absent under another name', async () => {
     expect(key(await receive({}))).toBeUndefined();
     expect(key(await receive({ 'Idempotency-Key-2': 'x', Idempotency: 'y' }))).toBeUndefined();
   });
 
-  it('is refused when it is empty, or was no text once', async () => {
+  it('is rejected when it is empty, or was not a string', async () => {
     const empty = await receive({ 'Idempotency-Key': '' });
     const garbled = await receive({ 'Idempotency-Key': 'order-\ufffd' });
     expectUnreadable(() => key(empty));
     expectUnreadable(() => key(garbled), 'order-');
   });
 
-  it('is refused when it is there twice, in two spellings', async () => {
+  it('is rejected when it occurs twice, in two spellings', async () => {
     const twice = await receive({ 'Idempotency-Key': 'order-7', 'idempotency-key': 'order-7' });
     expectUnreadable(() => key(twice), 'order-7');
   });
@@ -64,19 +64,19 @@ describe('a header on RabbitMQ', () => {
     expect(key(await fromRabbitMq({ headers: { 'Idempotency-Key': -0 } }))).toBe('0');
   });
 
-  it('may be bytes of text, as some languages’ clients send it', async () => {
+  it('may be bytes of text, as clients in some languages send it', async () => {
     const pool = Buffer.from('--schlüssel--');
     const headers = { 'Idempotency-Key': pool.subarray(2, -2) };
     expect(key(await fromRabbitMq({ headers }))).toBe('schlüssel');
   });
 
-  it('is not there where it is null, or where there are no headers at all', async () => {
+  it('is absent where it is null, or where there are no headers', async () => {
     expect(key(await fromRabbitMq({ headers: { 'Idempotency-Key': null } }))).toBeUndefined();
     expect(key(await fromRabbitMq({ headers: undefined }))).toBeUndefined();
   });
 
   const unreadable: [string, unknown][] = [
-    ['a long that JavaScript has rounded', 9_007_199_254_740_992],
+    ['a 64-bit integer that JavaScript has rounded', 9_007_199_254_740_992],
     ['a fraction', 1.5],
     ['a boolean', true],
     ['a table', { id: 7 }],
@@ -84,43 +84,43 @@ describe('a header on RabbitMQ', () => {
     ['a list of several', ['a', 'b']],
     ['a list of equal ones', ['a', 'a']],
     ['a list in a list', [['a']]],
-    ['bytes that are no UTF-8', Buffer.from([0x9f, 0x41, 0xff])],
+    ['bytes that are not UTF-8', Buffer.from([0x9f, 0x41, 0xff])],
     ['no bytes', Buffer.alloc(0)],
   ];
-  it.each(unreadable)('is refused when it is %s', async (_, value) => {
+  it.each(unreadable)('is rejected when it is %s', async (_, value) => {
     const context = await fromRabbitMq({ headers: { 'Idempotency-Key': value } });
     expectUnreadable(() => key(context));
   });
 });
 
 describe('a header on Kafka', () => {
-  it('may begin with a zero byte, which Nest leaves as it is', async () => {
+  it('may begin with a zero byte, which Nest does not change', async () => {
     const headers = { 'Idempotency-Key': Buffer.from('\0order-7') };
     expect(key(await fromKafka({ headers }))).toBe('\0order-7');
   });
 
-  it('is refused when it is bytes that are no UTF-8: two keys would be one', async () => {
+  it('is rejected when it is bytes that are not UTF-8: two keys would be one', async () => {
     for (const bytes of [[0x9f, 0x41], [0x00, 0x9f], [0x80]]) {
       const context = await fromKafka({ headers: { 'Idempotency-Key': Buffer.from(bytes) } });
       expectUnreadable(() => key(context));
     }
   });
 
-  it('is refused when it is JSON, which Nest has parsed', async () => {
+  it('is rejected when it is JSON, which Nest has parsed', async () => {
     for (const text of ['{"id":7}', '["order-7","order-8"]']) {
       const context = await fromKafka({ headers: { 'Idempotency-Key': Buffer.from(text) } });
       expectUnreadable(() => key(context));
     }
   });
 
-  it('that came twice has been joined by Nest', async () => {
+  it('that occurs twice has been joined by Nest', async () => {
     const headers = { 'Idempotency-Key': [Buffer.from('a'), Buffer.from('b')] };
     expect(key(await fromKafka({ headers }))).toBe('a,b');
   });
 });
 
 describe('a header on NATS', () => {
-  it('is refused when it is there twice, even with equal values', async () => {
+  it('is rejected when it occurs twice, even with equal values', async () => {
     for (const second of ['order-7', 'order-8']) {
       const context = await fromNats([
         ['Idempotency-Key', 'order-7'],
@@ -130,18 +130,18 @@ describe('a header on NATS', () => {
     }
   });
 
-  it('is not there where the message has no headers', async () => {
+  it('is absent where the message has no headers', async () => {
     expect(key(await fromNats())).toBeUndefined();
   });
 });
 
 describe('a user property of MQTT', () => {
-  it('is refused when it is there twice', async () => {
+  it('is rejected when it occurs twice', async () => {
     const context = await fromMqtt({ userProperties: { 'Idempotency-Key': ['a', 'b'] } });
     expectUnreadable(() => key(context));
   });
 
-  it('is not there before version 5', async () => {
+  it('is absent before version 5', async () => {
     expect(key(await fromMqtt())).toBeUndefined();
     expect(key(await fromMqtt({}))).toBeUndefined();
   });
@@ -157,13 +157,13 @@ describe('metadata of Nest’s packets', () => {
   );
 });
 
-it('there are no headers where there is no message', () => {
+it('has no headers where there is no message', () => {
   const request = { headers: { 'idempotency-key': 'order-7' } };
   expect(key(contextOf('http', [request, {}]))).toBeUndefined();
   expect(key(contextOf('rpc', [{}, {}]))).toBeUndefined();
 });
 
-it.each(['', undefined, 7, null])('the name %p is refused at once', (name) => {
+it.each(['', undefined, 7, null])('rejects the name %p at once', (name) => {
   expect(() => messageHeader(name as string)).toThrow(IdempotencyOptionsError);
   expect(() => messageHeader(name as string)).toThrow(/messageHeader\(name\)/);
 });

@@ -25,22 +25,22 @@ describe('the id of a message', () => {
     );
   });
 
-  it('on RabbitMQ is refused when it is empty', async () => {
+  it('on RabbitMQ is rejected when it is empty', async () => {
     const context = await fromRabbitMq({ messageId: '' });
     expectUnreadable(() => id(context));
   });
 
-  it('on NATS is the header by which JetStream knows duplicates', async () => {
+  it('on NATS is the header by which JetStream recognizes duplicates', async () => {
     expect(id(await fromNats([['Nats-Msg-Id', 'm-1']]))).toBe('m-1');
     expect(id(await fromNats([['Other', 'm-1']]))).toBeUndefined();
     expect(id(await fromNats())).toBeUndefined();
   });
 
-  it('on Kafka is where the message stands', async () => {
+  it('on Kafka is topic, partition and offset', async () => {
     expect(id(await fromKafka())).toBe('orders-eu-2-43');
   });
 
-  it('is not there on transports that give none', async () => {
+  it('is absent on transports that have none', async () => {
     const contexts = [
       await fromMqtt({ userProperties: {} }),
       await fromRedis({ messageId: 'm-1' }),
@@ -59,7 +59,7 @@ describe('the offset as a key', () => {
     );
   });
 
-  it('is the same for a message that comes again, and another for the next one', async () => {
+  it('is the same for a redelivered message, and different for the next one', async () => {
     const keys = [await fromKafka(), await fromKafka(), await fromKafka({ offset: '44' })].map(
       kafkaOffset(),
     );
@@ -67,13 +67,13 @@ describe('the offset as a key', () => {
     expect(keys[2]).not.toBe(keys[0]);
   });
 
-  it('is not there on other transports', async () => {
+  it('is absent on other transports', async () => {
     expect(kafkaOffset()(await fromRabbitMq({ messageId: 'm-1' }))).toBeUndefined();
     expect(kafkaOffset()(await fromNats([['Nats-Msg-Id', 'm-1']]))).toBeUndefined();
   });
 });
 
-describe('the key where nothing is configured', () => {
+describe('the default key', () => {
   const key = defaultMessageKey('Idempotency-Key');
 
   it('is in the header', async () => {
@@ -83,7 +83,7 @@ describe('the key where nothing is configured', () => {
     expect(key(await fromRedis(headers))).toBe('order-7');
   });
 
-  it('is in the header rather than the message’s id', async () => {
+  it('is that of the header rather than the message’s id', async () => {
     const header = 'Idempotency-Key';
     expect(key(await fromRabbitMq({ messageId: 'm-1', headers: { [header]: 'k' } }))).toBe('k');
     expect(key(await fromKafka({ headers: { [header]: Buffer.from('k') } }))).toBe('k');

@@ -33,7 +33,7 @@ describe('a field of the payload', () => {
     expect(id(context)).toBe('order-7');
   });
 
-  it('is not found where a handler is called in another way', () => {
+  it('is absent where a handler is called in another way', () => {
     expect(id(contextOf('cron', [ORDER, ORDER]))).toBeUndefined();
   });
 
@@ -59,11 +59,11 @@ describe('a field of the payload', () => {
     null,
     undefined,
   ];
-  it.each(absent)('is not there in %j', (payload) => {
+  it.each(absent)('is absent in %j', (payload) => {
     expect(id(withPayload(payload))).toBeUndefined();
   });
 
-  it('is none of those that every object, text or array has', () => {
+  it('excludes members that every object, string or array has', () => {
     for (const path of ['constructor.name', 'length', 'order.id.length', '__proto__', 'toString']) {
       expect(payloadField(path)(withPayload(ORDER))).toBeUndefined();
       expect(payloadField(path)(withPayload('text'))).toBeUndefined();
@@ -78,7 +78,7 @@ describe('a field of the payload', () => {
   const unreadable: [string, unknown][] = [
     ['empty', ''],
     ['an object', { value: 7 }],
-    ['an array of one text', ['order-7']],
+    ['an array of one string', ['order-7']],
     ['a boolean', true],
     ['a fraction', 1.5],
     ['beyond the safe integers', 2 ** 53],
@@ -86,13 +86,13 @@ describe('a field of the payload', () => {
     ['a BigInt', 7n],
     ['a date', new Date(0)],
     ['bytes', Buffer.from('order-7')],
-    ['a text that was no text once', 'order-\ufffd'],
+    ['a string that was not a string', 'order-\ufffd'],
   ];
-  it.each(unreadable)('is refused when it is %s', (_, value) => {
+  it.each(unreadable)('is rejected when it is %s', (_, value) => {
     expectUnreadable(() => id(withPayload({ order: { id: value } })), 'order-');
   });
 
-  it('is refused behind an array, for a list is not a key', () => {
+  it('is rejected behind an array, for a list is not a key', () => {
     expectUnreadable(() => id(withPayload({ order: [{ id: 'order-7' }] })));
     expectUnreadable(() => id(withPayload([ORDER])));
     expectUnreadable(() => payloadField('items.0')(withPayload({ items: ['order-7'] })));
@@ -100,7 +100,7 @@ describe('a field of the payload', () => {
   });
 
   it.each(['', '.', 'order.', '.id', 'order..id', undefined, 7, ['order', 'id']])(
-    'by the path %p is refused at once',
+    'rejects the path %p at once',
     (path) => {
       expect(() => payloadField(path as string)).toThrow(IdempotencyOptionsError);
       expect(() => payloadField(path as string)).toThrow(/payloadField\(path\)/);

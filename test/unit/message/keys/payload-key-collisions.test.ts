@@ -6,12 +6,12 @@ import {
 import { dose } from '../../../support/test-all.js';
 import { withPayload } from './received.js';
 
-/** How many of them; PAYLOAD_KEYS checks another number. */
+/** The number of payloads; PAYLOAD_KEYS sets another. */
 const PAYLOADS = Number(process.env.PAYLOAD_KEYS ?? dose(100_000));
 
 const ABSENT = Symbol('absent');
 
-/** Values that are easily taken for each other. The first {@link SILENT} are nothing a message could be known by. */
+/** Values that are easily confused. The first {@link SILENT} cannot identify a message. */
 const VALUES: readonly unknown[] = [
   ...[ABSENT, null, '', [], {}, [null]],
   ...['null', 0, '0', false, 'false', 1, '1', true, 'true', '[]', '{}', '[null]', '"', '\\"', 'a'],
@@ -30,7 +30,7 @@ const VALUES: readonly unknown[] = [
   ],
 ];
 
-/** Lists of items of which one member counts: no two have the same of it in the same places. */
+/** Lists of items of which one member counts: no two have the same values of it in the same places. */
 const LISTS: readonly unknown[] = [
   ...[ABSENT, [], [{}], [null], [[]], [{}, {}]],
   ...[{ sku: 0 }, { sku: '0' }, { sku: 1 }, { sku: false }, { sku: true }, [{ sku: 0 }]],
@@ -52,16 +52,16 @@ const LISTS: readonly unknown[] = [
 ];
 const SILENT = 6;
 
-/** Payloads that can be made of four members, each of which has 32 values. */
+/** Payloads of four members, each of which has 32 values. */
 const RADIX = 32;
 const COMBINATIONS = RADIX ** 4;
 
-/** Which value each member has in the payload of this number: no two payloads have the same four. */
+/** The value of each member in the payload of this number: no two payloads have the same four. */
 function digitsOf(number: number): number[] {
   return [0, 1, 2, 3].map((place) => Math.floor(number / RADIX ** place) % RADIX);
 }
 
-/** @param volatile - what does not count, and may differ from one delivery to the next. */
+/** @param volatile - what does not count, and may differ between deliveries. */
 function payloadOf(number: number, volatile: number): unknown {
   const [id, amount, note, list] = digitsOf(number) as [number, number, number, number];
   const order = present({ id: VALUES[id], amount: VALUES[amount], version: volatile });
@@ -99,7 +99,7 @@ it.each(selections)(
     const keys = new Set<string>();
     let silent = 0;
     for (let index = 0; index < count; index += 1) {
-      // An odd factor leaves none out and takes none twice, nor does the shift, without which a part of them would have
+      // An odd factor leaves none out and takes none twice, nor does the shift, without which some of them would have
       // no two that differ in the last member alone.
       const spread = (index * 7_919) % COMBINATIONS;
       const number = spread ^ (spread >>> 10);
@@ -110,7 +110,7 @@ it.each(selections)(
       } else {
         keys.add(found!);
       }
-      // Else the keys could differ by what does not count.
+      // Otherwise the keys could differ by what does not count.
       if (index % 100 === 0) expect(key(withPayload(payloadOf(number, index + 1)))).toBe(found);
     }
     expect(keys.size).toBe(count - silent);

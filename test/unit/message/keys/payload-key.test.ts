@@ -38,7 +38,7 @@ class Money {
   constructor(readonly amount: number) {}
 }
 
-/** Few names and few leaves, so that payloads meet each other often. */
+/** Few names and few leaves, so that payloads collide often. */
 const name = fc.constantFrom('a', 'b', 'c', 'toJSON', '__proto__');
 const { value: json, object } = fc.letrec<{ value: unknown; object: unknown }>((tie) => ({
   value: fc.oneof(
@@ -74,7 +74,7 @@ const selection = fc.record(
   { requiredKeys: [] },
 );
 
-/** Two payloads that differ in one member at the most, which often is a chosen one. */
+/** Two payloads that differ in at most one member, which often is a chosen one. */
 const pairs = selection.chain((chosen) => {
   const paths = [...(chosen.include ?? []), ...(chosen.exclude ?? [])];
   const at = fc.oneof(names, ...paths.map((each) => fc.constant(each.split('.'))));
@@ -92,7 +92,7 @@ const pairs = selection.chain((chosen) => {
 });
 
 describe('a key derived from the payload', () => {
-  it('is the same for payloads whose counted members are equal, and for no others', () => {
+  it('is equal for payloads whose counted members are equal, and for no others', () => {
     const seen = { equal: 0, different: 0, without: 0 };
     fc.assert(
       fc.property(pairs, ({ chosen, payload, edited }) => {
@@ -126,7 +126,7 @@ describe('a key derived from the payload', () => {
     expect(keyOf({ id: 1, a: undefined }, { include: ['id', 'a'] })).toBe(keyOf({ id: 1 }));
   });
 
-  it('knows a member by the path that leads there, and a dot in a name leads nowhere', () => {
+  it('identifies a member by its path; a dot in a name is not a separator', () => {
     expect(keyOf({ a: 1 }, { include: ['a'] })).toMatch(/^[\w-]{43}$/);
     expect(keyOf({ a: 1 }, { include: ['a.b'] })).toBeUndefined();
     expect(keyOf({ 'a.b': 1 }, { include: ['a.b'] })).toBeUndefined();
@@ -137,13 +137,13 @@ describe('a key derived from the payload', () => {
 
   const nothing: [string, unknown, PayloadSelection][] = [
     ['nothing came', undefined, {}],
-    ['an empty text came', '', {}],
+    ['an empty string came', '', {}],
     ['no bytes came', new Uint8Array(), {}],
-    ['a text has no members', 'a', { include: ['a'] }],
+    ['a string has no members', 'a', { include: ['a'] }],
     ['a number has no members', 7, { include: ['a'] }],
     ['bytes have no members', Buffer.from('{"a":1}'), { include: ['a'] }],
   ];
-  it.each(nothing)('is not there where %s', (_, payload, chosen) => {
+  it.each(nothing)('is absent where %s', (_, payload, chosen) => {
     expect(keyOf(payload, chosen)).toBeUndefined();
   });
 
@@ -166,16 +166,16 @@ describe('a key derived from the payload', () => {
 
   const lossy: [string, unknown][] = [
     ['a date', new Date(0)],
-    ['a date that is none', new Date(NaN)],
+    ['an invalid date', new Date(NaN)],
     ['bytes', Buffer.from('a')],
     ['bytes of another kind', new Float32Array(1)],
     ['an ArrayBuffer', new ArrayBuffer(1)],
     ['a Map', new Map([['b', 1]])],
     ['a Set', new Set([1])],
-    ['a pattern', /a/],
+    ['a regular expression', /a/],
     ['an error', new Error('a')],
     ['an instance of a class', new Money(1)],
-    ['a boxed text', Object('a')],
+    ['a boxed string', Object('a')],
     ['a promise', Promise.resolve(1)],
     ['NaN', NaN],
     ['Infinity', Infinity],
@@ -187,7 +187,7 @@ describe('a key derived from the payload', () => {
     ['a hole in an array', [1, , 2]],
   ];
   describe.each(lossy)('with %s in the payload', (_, value) => {
-    it('is refused, for another value would have the same text', () => {
+    it('is rejected, for another value would have the same text', () => {
       for (const payload of [
         { id: 1, a: value },
         { id: 1, a: [{ b: value }] },
@@ -198,7 +198,7 @@ describe('a key derived from the payload', () => {
       }
     });
 
-    it('is there when that is excluded, or not included', () => {
+    it('exists when that is excluded, or not included', () => {
       const key = keyOf({ id: 1 });
       expect(keyOf({ id: 1, a: value }, { exclude: ['a'] })).toBe(key);
       expect(keyOf({ id: 1, a: value }, { include: ['id'] })).toBe(key);
@@ -206,7 +206,7 @@ describe('a key derived from the payload', () => {
   });
 
   it.each([new Map([['b', 1]]), new Date(0), Buffer.from('b')])(
-    'is refused where a path leads into %p',
+    'is rejected where a path leads into %p',
     (value) => {
       for (const chosen of [{ include: ['id', 'a.b'] }, { exclude: ['a.b'] }]) {
         expect(() => keyOf({ id: 1, a: value }, chosen)).toThrow(ContentNotComparableError);
@@ -214,14 +214,14 @@ describe('a key derived from the payload', () => {
     },
   );
 
-  it('is refused for a stream, of which nothing has come yet', () => {
+  it('is rejected for a stream, of which nothing has arrived yet', () => {
     const stream = new Observable();
     for (const chosen of [{}, { include: ['closed'] }, { exclude: ['a'] }]) {
       expect(() => keyOf(stream, chosen)).toThrow(ContentNotComparableError);
     }
   });
 
-  it('is refused for a circle and for what is nested too deep, also where that does not count', () => {
+  it('is rejected for a circle and for excessive depth, also where that does not count', () => {
     const circle: Record<string, unknown> = { id: 1 };
     circle.self = circle;
     expect(() => keyOf(circle)).toThrow(ContentNotComparableError);
@@ -231,7 +231,7 @@ describe('a key derived from the payload', () => {
     }
   });
 
-  it('is there for a payload nested 1,000 levels deep', () => {
+  it('exists for a payload nested 1,000 levels deep', () => {
     const deep: unknown = JSON.parse(`${'['.repeat(1_000)}1${']'.repeat(1_000)}`);
     expect(keyOf(deep, { exclude: ['a'] })).toMatch(/^[\w-]{43}$/);
   });
@@ -243,7 +243,7 @@ describe('a key derived from the payload', () => {
     expect(keyOf(foreign)).toBe(keyOf({ order: { id: 1 } }));
   });
 
-  it('is the same wherever a payload comes from, and another one for every pattern', async () => {
+  it('is the same on every transport, and different for every pattern', async () => {
     const key = payloadKey({ include: ['order'] });
     const keys = [
       key(contextOf('ws', [{}, ORDER])),
@@ -257,7 +257,7 @@ describe('a key derived from the payload', () => {
     expect(new Set(contexts.map((context) => key(context))).size).toBe(patterns.size);
   });
 
-  it('is another one for every pattern of a payload that is nothing but bytes, too', async () => {
+  it('is different for every pattern of a payload that is only bytes, too', async () => {
     const contexts = await Promise.all([fromRabbitMq(), fromNats(), fromRabbitMq()]);
     const keys = contexts.map((context) => {
       const bytes = Buffer.from('order 7');
@@ -268,14 +268,14 @@ describe('a key derived from the payload', () => {
     expect(keys[2]).toBe(keys[0]);
   });
 
-  it('says nothing of the payload, also where it is refused', () => {
+  it('does not disclose the payload, also where it is rejected', () => {
     expect(keyOf({ card: '4242' })).not.toContain('4242');
     const refused = () => keyOf({ card: '4242-4242', at: new Date(0) });
     expect(refused).toThrow(/payloadKey\(\)/);
     expect(refused).not.toThrow(/4242|card/);
   });
 
-  it('leaves the payload as it was, and goes by the paths as they were', () => {
+  it('does not change the payload, and uses the paths as they were', () => {
     const include = ['order'];
     const key = payloadKey({ include });
     include[0] = 'sentAt';
@@ -289,15 +289,15 @@ const misconfigured: [string, unknown][] = [
   ['a path that is empty', { include: [''] }],
   ['a path with an empty name', { exclude: ['order..id'] }],
   ['a path that ends in a dot', { include: ['order.'] }],
-  ['a path that is no text', { include: ['a', 7] }],
+  ['a path that is not a string', { include: ['a', 7] }],
   ['a path instead of an array', { include: 'order' }],
   ['null instead of an array', { exclude: null }],
   ['no path to include', { include: [] }],
-  ['a name that is no option', { includes: ['order'] }],
+  ['an unknown option', { includes: ['order'] }],
   ['a path in place of the options', 'order'],
   ['null in place of the options', null],
 ];
-it.each(misconfigured)('%s is refused at once', (_, chosen) => {
+it.each(misconfigured)('rejects %s at once', (_, chosen) => {
   expect(() => payloadKey(chosen as PayloadSelection)).toThrow(IdempotencyOptionsError);
   expect(() => payloadKey(chosen as PayloadSelection)).toThrow(/payloadKey/);
 });
@@ -306,7 +306,7 @@ function within(names: readonly string[], value: unknown): unknown {
   return names.reduceRight((inner, member) => ofMembers([[member, inner]]), value);
 }
 
-/** The payload with more members wherever `added` gives some for the names on the way there. */
+/** The payload with more members wherever `added` has some for the names on the path. */
 function withMembers(
   value: unknown,
   added: (names: readonly string[]) => object | false,

@@ -15,8 +15,8 @@ import {
 import type { KafkaMessage } from 'kafkajs';
 
 /**
- * What an interceptor is given when a message comes in: each goes through Nest's own server of its transport, which has
- * no broker here, and is as its client hands it out (written down from amqplib 2.3, kafkajs 2.2 and mqtt-packet 9).
+ * The arguments of an interceptor when a message arrives: each goes through Nest's own server of its transport, which
+ * has no broker here, and is as its client delivers it (written down from amqplib 2.3, kafkajs 2.2 and mqtt-packet 9).
  */
 
 export const ORDER = { order: { id: 'order-7', amount: 100 }, sentAt: '2026-11-01T12:00:00Z' };
@@ -81,7 +81,7 @@ export function fromKafka(message: Partial<KafkaMessage> = {}) {
   );
 }
 
-/** @param members - name and value, in order; none at all where it is `undefined`. */
+/** @param members - name and value, in order; none where it is `undefined`. */
 export function fromNats(members?: readonly (readonly [string, string])[], data: unknown = ORDER) {
   let sent: MsgHdrs | undefined;
   for (const [name, value] of members ?? []) (sent ??= headers()).append(name, value);
@@ -154,14 +154,14 @@ async function handled(
   return contexts[0]!;
 }
 
-/** @param args - what a handler of this kind is called with. */
+/** @param args - the arguments of a handler of this kind. */
 export function contextOf(type: string, args: unknown[]): ExecutionContext {
   const context = new ExecutionContextHost(args);
   context.setType(type);
   return context;
 }
 
-/** A message of a transport of somebody's own, with this payload. */
+/** A message of a custom transport, with this payload. */
 export function withPayload(payload: unknown): ExecutionContext {
   return contextOf('rpc', [payload, undefined]);
 }

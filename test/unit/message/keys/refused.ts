@@ -1,7 +1,7 @@
 import { expect } from '@jest/globals';
 import { OperationRejectedError } from '../../../../lib/core/errors.js';
 
-/** Expects that no key can be read, and that the error does not hold what was there in its place. */
+/** Expects that no key can be read, and that the error does not contain the value in its place. */
 export function expectUnreadable(find: () => unknown, secret?: string): void {
   let thrown: unknown;
   try {

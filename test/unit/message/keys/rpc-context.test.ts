@@ -38,7 +38,7 @@ describe('the source of a message', () => {
     });
   });
 
-  it('on NATS has the subject and, where there are some, the headers', async () => {
+  it('on NATS has the subject and, if present, the headers', async () => {
     const source = rpcSource(await fromNats([['a', 'b']]));
     expect(source).toEqual({
       transport: 'nats',
@@ -70,14 +70,14 @@ describe('the source of a message', () => {
     });
   });
 
-  it('has no metadata with Nest 11, whose contexts do not know any', () => {
+  it('has no metadata with Nest 11, whose contexts have none', () => {
     for (const known of [new RedisContext(['c']), new TcpContext([{} as never, 'c'])]) {
       const nest11 = Object.assign(known, { getMetadata: undefined });
       expect(rpcSource(contextOf('rpc', [{}, nest11]))).toMatchObject({ metadata: undefined });
     }
   });
 
-  it('is known by the shape of its context, from whichever copy of the package that comes', () => {
+  it('is recognized by the shape of its context, from any copy of the package', () => {
     const known = new RmqContext([{ properties: {} }, 'channel', 'pattern']);
     const copy = {
       getMessage: () => known.getMessage(),
@@ -98,9 +98,9 @@ describe('the source of a message', () => {
       'gRPC, whose context is the metadata of the call',
       contextOf('rpc', [{}, { get: () => [], getMap: () => ({}) }]),
     ],
-    ['a transport of somebody’s own', contextOf('rpc', [{}, new BaseRpcContext(['a'])])],
+    ['a custom transport', contextOf('rpc', [{}, new BaseRpcContext(['a'])])],
     [
-      'a transport of somebody’s own with methods of the same names',
+      'a custom transport with methods of the same names',
       contextOf('rpc', [
         {},
         {
@@ -115,7 +115,7 @@ describe('the source of a message', () => {
     ['a stream of gRPC, called with its callback', contextOf('rpc', [{}, () => undefined])],
     ['a request', contextOf('http', [{}, response])],
     [
-      'what a WebSocket’s client sends in the shape of a context',
+      'a WebSocket client’s data in the shape of a context',
       contextOf('ws', [{}, new RedisContext(['c', { 'Idempotency-Key': 'k' }])]),
     ],
   ];
@@ -125,7 +125,7 @@ describe('the source of a message', () => {
   });
 });
 
-it('the pattern of a message is what it was addressed to', async () => {
+it('the pattern of a message is its address', async () => {
   expect(patternOf(await fromRabbitMq())).toBe('order.placed');
   expect(patternOf(await fromKafka())).toBe('orders-eu');
   expect(patternOf(await fromNats())).toBe('orders.placed');
