@@ -5,7 +5,10 @@ const TIMEOUT_MS = 500;
 /** Whether a server on a port of 127.0.0.1 answers `request` with what matches `expected`, at once. */
 export function answers(port: number, request: Buffer, expected: RegExp): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect({ port, host: '127.0.0.1' });
+    const socket = connect({
+      port,
+      host: 'Whether a server on a port of 127.0.0.1 answers `request` at once with what matches `expected`.',
+    });
     const answer = (isExpected: boolean) => {
       socket.destroy();
       resolve(isExpected);

@@ -6,16 +6,16 @@ import type {
   PostgresResult,
 } from '../../lib/stores/postgres/postgres-client.js';
 
-/** A statement on its way. */
+/** A pending statement. */
 export interface SentStatement {
   readonly text: string;
   readonly values: readonly unknown[];
 }
 
 /**
- * The pool of an application in which something happens between the reply to a statement and whoever waits for it.
+ * An application's pool with a hook between the reply to a statement and its caller.
  *
- * @param attend - is given each reply, and returns what is handed on.
+ * @param attend - receives each reply, and returns what the caller gets.
  */
 export function attendedPool(
   pool: Pool,

@@ -8,13 +8,14 @@ export interface ChildOptions {
   /** Another Node than this one. */
   readonly execPath?: string;
   readonly nodeOptions?: readonly string[];
-  /** What lets Node run its TypeScript, where it is of another checkout. */
+  /** What lets Node run its TypeScript, if it belongs to another checkout. */
   readonly loader?: string;
 }
 
 /**
- * V8 collects all garbage of a process that has been idle for eight seconds, and with it what its optimized code rests
- * upon: a contender that waited for its turn would answer its next few thousand requests three times as slowly.
+ * V8 collects all garbage of a process that has been idle for eight seconds, and with it what its optimized
+ * code depends on: a contender that waited its turn would answer its next few thousand requests three times
+ * as slowly.
  */
 const AS_UNDER_STEADY_LOAD = '--no-memory-reducer';
 
@@ -24,7 +25,7 @@ interface Answer {
   readonly error?: string;
 }
 
-/** A process of its own, so that what it costs is its own, too. It ends with this one. */
+/** A separate process, so that its cost is its own. It ends with this one. */
 export class Child {
   private readonly waiting = new Map<number, PromiseWithResolvers>();
   private calls = 0;
@@ -56,7 +57,7 @@ export class Child {
     const id = (this.calls += 1);
     return new Promise<T>((resolve, reject) => {
       this.waiting.set(id, { resolve: resolve as (value: unknown) => void, reject });
-      // A process that has just been forked takes messages before it listens, and gets them then.
+      // A process that has just been forked accepts messages before it listens, and receives them then.
       this.child.send({ id, method, argument });
     });
   }
@@ -84,7 +85,7 @@ interface PromiseWithResolvers {
 
 type Methods = Readonly<Record<string, (argument: never) => unknown>>;
 
-/** The other side: answers the calls of {@link Child}, until it is gone. */
+/** The other side: answers the calls of {@link Child} until the parent is gone. */
 export function serve(methods: Methods): void {
   const all: Methods = { ready: () => undefined, startProfile, stopProfile, ...methods };
   process.on('message', ({ id, method, argument }: Call) => {

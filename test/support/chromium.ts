@@ -5,7 +5,7 @@ import { type Browser, chromium } from 'playwright-core';
 
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome'];
 
-/** Nobody outside of this machine is to be asked for anything. */
+/** No host outside this machine may be contacted. */
 const QUIET = [
   '--disable-background-networking',
   '--disable-component-update',
@@ -36,7 +36,7 @@ function onPath(): string[] {
   return NAMES.flatMap((name) => folders.map((folder) => join(folder, name))).filter(existsSync);
 }
 
-/** Starts it without a window and with a fresh profile, which goes with it; only for pages of one's own. */
+/** Starts it headless with a fresh profile, which is deleted with it; only for pages of one's own. */
 export function launchChromium({ path }: FoundChromium): Promise<Browser> {
   return chromium.launch({ executablePath: path, args: QUIET, chromiumSandbox: false });
 }

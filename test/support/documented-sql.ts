@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { projectRoot } from './project-root.js';
 
 /**
- * The one block of SQL in `docs/postgres.md` that contains `words`, as whoever reads the page would copy it.
+ * The one block of SQL in `docs/postgres.md` that contains `words`, as a reader of the page would copy it.
  */
 export function documentedSql(words: string): string {
   const page = readFileSync(join(projectRoot, 'docs/postgres.md'), 'utf8');

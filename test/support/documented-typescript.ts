@@ -24,23 +24,26 @@ export function documentedSamples(): DocumentedFile[] {
   );
 }
 
-/** Of each page what it leaves to its reader: the names of files and their texts. */
+/** What each page leaves to the reader: the names of files and their texts. */
 export type LeftToReaders = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
-/** What the compiler says of samples, as modules of `test`, where the package finds itself by its own name. */
+/** The compiler's messages on samples, as modules of `test`, where the package finds itself by its own name. */
 export function complaintsInModules(files: readonly DocumentedFile[], left: LeftToReaders) {
   return complaints(files, left, {}).map(({ place, text }) => `${place}: ${text}`);
 }
 
-/** What a page leaves to its reader: an unknown name, an unknown file. */
+/** What a page leaves to the reader: an unknown name, an unknown file. */
 const LEFT_TO_READERS = new Set([2304, 2307]);
 
-/** From here on the compiler complains of types, below of what no module of this kind may hold. */
+/**
+ * From this code on, messages are about types; the codes below are about what no module of this kind may
+ * contain.
+ */
 const FIRST_OF_TYPES = 2000;
 
 /**
- * What the compiler says of samples in a project such as `nest new` of Nest 11 makes: of CommonJS modules. Of
- * types only where nothing is left to the reader: {@link complaintsInModules} sees the rest.
+ * The compiler's messages on samples in a project as `nest new` of Nest 11 makes it, of CommonJS modules.
+ * Types are checked only where nothing is left to the reader: {@link complaintsInModules} covers the rest.
  */
 export function complaintsInCommonJs(files: readonly DocumentedFile[]): string[] {
   const left = files.map(({ place }) => [
@@ -64,7 +67,7 @@ export function complaintsInCommonJs(files: readonly DocumentedFile[]): string[]
     .map(({ place, text }) => `${place}: ${text}`);
 }
 
-/** What the compiler says of samples, and of the client, where there is nothing but a browser. */
+/** The compiler's messages on samples, and on the client, where there is nothing but a browser. */
 export function complaintsInBrowsers(files: readonly DocumentedFile[]): string[] {
   const client = join(projectRoot, 'lib/client/index.ts');
   const found = complaints(
@@ -85,7 +88,7 @@ export function complaintsInBrowsers(files: readonly DocumentedFile[]): string[]
 /** The page on which a sample stands. */
 export const pageOf = (place: string) => place.replace(/, \d+$/, '');
 
-/** Compiles all samples as one program, each page in a folder of its own, with what it leaves to its reader. */
+/** Compiles all samples as one program, each page in its own folder, with what it leaves to the reader. */
 function complaints(
   sources: readonly DocumentedFile[],
   left: LeftToReaders,

@@ -1,6 +1,6 @@
 /**
  * What playwright-core's types mention of the DOM. The library that declares all of it would give every test
- * the globals of a browser; the tests look at pages through locators, and need nothing but the names.
+ * the globals of a browser; the tests use pages through locators, and need only the names.
  */
 type Node = object;
 type HTMLElement = object;

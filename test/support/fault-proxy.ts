@@ -1,30 +1,30 @@
 import type { Socket } from 'node:net';
 import { TcpRelay, type Link } from './tcp-relay.js';
 
-/** What befalls one request and its answer on the way. */
+/** A fault of one request and its response. */
 export type Fault =
   | 'none'
-  /** The server handles the request, the client's connection breaks before the first byte of the answer. */
+  /** The server handles the request; the client's connection breaks before the first byte of the response. */
   | 'lose the answer'
-  /** The same in the middle of the answer. */
+  /** The same in the middle of the response. */
   | 'break off the answer'
   /** The same, and the client's connection stays open. */
   | 'answer nothing'
   /** The connection breaks before the request reaches the server. */
   | 'lose the request'
-  /** The proxy answers 503 in the place of a server that never hears of the request. */
+  /** The proxy responds with 503 in place of the server, which never receives the request. */
   | 'unavailable'
   | { readonly delayMs: number };
 
-/** @param exchange - which request it is, in the order of their coming, from 0. */
+/** @param exchange - the number of the request, in order of arrival, from 0. */
 export type FaultPlan = (exchange: number) => Fault;
 
 const UNAVAILABLE =
   'HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n';
 
 /**
- * A proxy for TCP that spoils HTTP/1.1 exchanges. It reads no HTTP: an exchange begins with the first bytes from
- * the client after an answer, which is so for every client that does not pipeline.
+ * A TCP proxy that injects faults into HTTP/1.1 exchanges. It does not parse HTTP: an exchange begins with
+ * the client's first bytes after a response, which holds for every client that does not pipeline.
  */
 export class FaultProxy extends TcpRelay {
   #exchanges = 0;
@@ -34,12 +34,12 @@ export class FaultProxy extends TcpRelay {
     return `http://127.0.0.1:${String(this.port)}`;
   }
 
-  /** How many requests came since {@link follow}. */
+  /** How many requests arrived since {@link follow}. */
   get exchanges(): number {
     return this.#exchanges;
   }
 
-  /** Spoils what comes from now on by this plan. */
+  /** Injects faults by this plan from now on. */
   follow(plan: FaultPlan): void {
     this.#exchanges = 0;
     this.#plan = plan;

@@ -24,17 +24,17 @@ export type Fault = <Reply>(execute: () => Promise<Reply>) => Promise<Reply>;
 export const unavailable: Fault = () =>
   Promise.reject(new StoreUnavailableError('planned: unavailable'));
 
-/** The store refuses the command, now and later. */
+/** The store rejects the command, now and later. */
 export const misconfigured: Fault = () =>
   Promise.reject(new StoreConfigurationError('planned: misconfigured'));
 
-/** The command is executed, and nobody learns of it. */
+/** The command is executed, and its reply is lost. */
 export const lostReply: Fault = async (execute) => {
   await execute();
   throw new StoreOutcomeUnknownError('planned: lost reply');
 };
 
-/** The command never reaches the store, and nobody learns of it. */
+/** The command is lost, and so is its reply. */
 export const lostRequest: Fault = () =>
   Promise.reject(new StoreOutcomeUnknownError('planned: lost request'));
 
@@ -59,20 +59,17 @@ export const heldReply =
 export interface SentCommand {
   readonly step: Step;
   readonly at: number;
-  /** What begin said of itself, or what the lease says. */
+  /** The token and fence of begin, or of the lease. */
   readonly token: string | undefined;
   readonly fence: number | undefined;
   readonly command: Begin | Extend | Complete | Release | Inspect;
 }
 
-/**
- * A store between the engine and a real one: remembers every command, and does to each what was planned
- * for it.
- */
+/** A store between the engine and a real one: records every command, and applies the planned faults. */
 export class FaultyStore extends IdempotencyStore {
   readonly sent: SentCommand[] = [];
   closed = false;
-  /** Whether it tells of the end of watched records, as far as the real one does. */
+  /** Whether it reports the end of watched records, as far as the real one does. */
   pushes = false;
   private readonly planned = new Map<Step, Fault[]>();
   private readonly standing = new Map<Step, Fault>();
@@ -96,7 +93,7 @@ export class FaultyStore extends IdempotencyStore {
     this.standing.clear();
   }
 
-  /** The commands of one kind that were sent so far. */
+  /** The commands of one kind so far. */
   sentOf(step: Step): SentCommand[] {
     return this.sent.filter((command) => command.step === step);
   }

@@ -1,13 +1,13 @@
-/** What else is there, and who is told of it. */
+/** The other members, and callbacks for them. */
 interface Without {
-  /** What stands in the place of the stream; nothing, unless given. */
+  /** What replaces the stream; nothing by default. */
   readonly body?: object;
   readonly onText?: () => void;
 }
 
 /**
- * `fetch` with answers as React Native's and the polyfill whatwg-fetch's: they have `text()` and `clone()`, and no
- * stream as `body`.
+ * `fetch` with responses as those of React Native and the polyfill whatwg-fetch: they have `text()` and
+ * `clone()`, and no stream as `body`.
  */
 export function fetchWithoutStreams(without: Without = {}): typeof fetch {
   return async (input, init) => withoutStreams(await fetch(input, init), without);

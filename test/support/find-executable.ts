@@ -1,13 +1,13 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** Where packages put servers: these are not on everybody's PATH. */
+/** Where packages install servers: these folders are not on every PATH. */
 const SERVER_FOLDERS = ['/usr/local/sbin', '/usr/sbin', '/opt/homebrew/sbin'];
 
 /**
- * The first program of this name on PATH, or where servers are.
+ * The first program of this name on PATH, or in the servers' folders.
  *
- * @param before - folders to look into before that.
+ * @param before - folders to search first.
  */
 export function findExecutable(name: string, before: readonly string[] = []): string | undefined {
   const onPath = (process.env.PATH ?? '').split(delimiter);
@@ -26,7 +26,7 @@ export function findServer(
   return program !== undefined && isExecutable(program) ? program : undefined;
 }
 
-/** @throws Error that says how to get the server. */
+/** @throws Error that names the way to install the server. */
 export function requireServer<Found = string>(
   name: string,
   variable: string,
@@ -38,7 +38,7 @@ export function requireServer<Found = string>(
   );
 }
 
-/** Whether there is a program of this path. */
+/** Whether this path is a program. */
 export function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);

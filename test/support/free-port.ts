@@ -1,6 +1,6 @@
 import { createServer, type AddressInfo } from 'node:net';
 
-/** A TCP port of 127.0.0.1 that nobody listens on at this moment. */
+/** A TCP port of 127.0.0.1 without a listener at this moment. */
 export async function freePort(): Promise<number> {
   const server = createServer();
   await new Promise<void>((resolve, reject) => {
@@ -14,10 +14,10 @@ export async function freePort(): Promise<number> {
 
 const PORT_ATTEMPTS = 5;
 
-/** As servers and their runtimes say it. */
+/** As servers and their runtimes report it. */
 const PORT_TAKEN = /address already in use|eaddrinuse|already a epmd running/i;
 
-/** Another process may take a port between finding and binding it: then another port. */
+/** Another process may take a port between finding and binding it: then try another port. */
 export async function onFreePort<Result>(
   launch: (port: number) => Promise<Result>,
 ): Promise<Result> {

@@ -2,7 +2,7 @@ const SERVER_TIME = "redis.call('TIME')";
 
 /**
  * The script with another clock: `time` is a Lua expression for a table of seconds and microseconds, as
- * `TIME` gives them.
+ * `TIME` returns them.
  */
 export function withClock(script: string, time: string): string {
   const [before, after, ...more] = script.split(SERVER_TIME);

@@ -10,7 +10,7 @@ export interface Installation {
   readonly dependencies: Readonly<Record<string, string>>;
 }
 
-/** Makes `root` a project of its own, and installs its dependencies from scratch. */
+/** Makes `root` a separate project, and installs its dependencies from scratch. */
 export async function installPackages(
   root: string,
   { type, dependencies }: Installation,

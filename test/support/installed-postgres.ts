@@ -5,7 +5,7 @@ import { delimiter, join } from 'node:path';
 /** Where Debian and Ubuntu keep the versions side by side. */
 const DEBIAN_FOLDER = '/usr/lib/postgresql';
 
-/** What the store needs. */
+/** The store's requirement. */
 const OLDEST_VERSION = 13;
 
 /** An installation of PostgreSQL on this machine. */

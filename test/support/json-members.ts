@@ -1,4 +1,4 @@
-/** As `JSON.parse` makes it: `__proto__` is a member like any other, the last of equal names counts. */
+/** As `JSON.parse` returns it: `__proto__` is a member like any other, the last of equal names counts. */
 export function ofMembers(members: readonly (readonly [string, unknown])[]): unknown {
   const text = members.map(([name, value]) => `${JSON.stringify(name)}:${JSON.stringify(value)}`);
   return JSON.parse(`{${text.join()}}`);

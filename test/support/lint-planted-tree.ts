@@ -9,14 +9,14 @@ import { projectRoot } from './project-root.js';
 /** Files of a made-up project: path → text. */
 export type Tree = Readonly<Record<string, string>>;
 
-/** What a tool complains of. */
+/** A tool's complaints. */
 export interface Finding {
   readonly rule: string;
   readonly file: string;
   readonly message: string;
 }
 
-/** Writes a project that consists of `tree` and this project's own settings of TypeScript. */
+/** Writes a project that consists of `tree` and this project's TypeScript settings. */
 export async function plant(tree: Tree): Promise<{ root: string; remove: () => Promise<void> }> {
   const root = await realpath(await mkdtemp(join(tmpdir(), 'idempotency-planted-')));
   for (const file of ['tsconfig.json', 'test/tsconfig.json']) {
@@ -29,17 +29,17 @@ export async function plant(tree: Tree): Promise<{ root: string; remove: () => P
   return { root, remove: () => rm(root, { recursive: true, force: true }) };
 }
 
-/** The project's arrows. */
+/** The project's dependency rules. */
 export const arrows: IConfiguration = await extractDepcruiseConfig(
   join(projectRoot, '.dependency-cruiser.cjs'),
 );
 
 const LINT_CONFIG = join(projectRoot, 'eslint.config.js');
 
-/** The project's configuration of ESLint; the parts that it takes over have a name with a ">". */
+/** The project's ESLint configuration; inherited parts have a name with a ">". */
 export const { default: lintConfig } = (await import(LINT_CONFIG)) as { default: Linter.Config[] };
 
-/** What dependency-cruiser finds in the tree at `root`; its message is what was imported. */
+/** What dependency-cruiser reports for the tree at `root`; its message is the imported file. */
 export async function brokenArrows(root: string): Promise<Finding[]> {
   const { options, ...ruleSet } = structuredClone(arrows);
   const { output } = await cruise(['lib', 'test', 'sample-app/src'], {
@@ -55,7 +55,7 @@ export async function brokenArrows(root: string): Promise<Finding[]> {
   }));
 }
 
-/** What ESLint finds in `files` of the tree at `root`. */
+/** What ESLint reports for `files` of the tree at `root`. */
 export async function lintFindings(root: string, files: string[]): Promise<Finding[]> {
   const eslint = new ESLint({
     cwd: root,

@@ -5,12 +5,15 @@ import { answers } from './answers.js';
 import { findServer, requireServer } from './find-executable.js';
 import { startServer, type Place, type StartedServer } from './start-server.js';
 
-/** MQTT v5: CONNECT with a clean start, no properties and an empty client id; and what begins the answer. */
+/**
+ * MQTT v5: CONNECT with a clean start, no properties and an empty client id; and the first bytes of the
+ * reply.
+ */
 const CONNECT = Buffer.from('100d00044d51545405020000000000', 'hex');
 const CONNACK = /^\x20/;
 
 export interface StartMosquittoOptions extends Place {
-  /** Further lines of its configuration, by their names: `{ max_inflight_messages: 1 }`. */
+  /** Further lines of its configuration, by name: `{ max_inflight_messages: 1 }`. */
   readonly settings?: Readonly<Record<string, string | number | boolean>>;
 }
 
@@ -24,8 +27,9 @@ const PROGRAM = ['mosquitto', 'MOSQUITTO_BIN'] as const;
 export const findMosquitto = () => findServer(...PROGRAM);
 
 /**
- * Starts a mosquitto of one's own on 127.0.0.1, which speaks MQTT v5 and lets everybody in, and waits until it takes
- * a client. Sessions and what waits for them survive `stop()` where `dir` is given, and no SIGKILL.
+ * Starts a separate mosquitto on 127.0.0.1, which speaks MQTT v5 and accepts anonymous clients, and waits
+ * until it accepts one. If `dir` is given, sessions and their pending messages survive `stop()`, but not
+ * SIGKILL.
  */
 export async function startMosquitto(
   options: StartMosquittoOptions = {},
@@ -48,7 +52,7 @@ function configuration(port: number, dir: string, { settings }: StartMosquittoOp
   const lines = {
     listener: `${String(port)} 127.0.0.1`,
     allow_anonymous: true,
-    // Started by root, it would become a user who cannot come into its folder.
+    // Started by root, it would change to a user without access to its folder.
     user: userInfo().username,
     persistence: true,
     persistence_location: `${dir}/`,

@@ -24,7 +24,7 @@ const PROGRAM = ['nats-server', 'NATS_SERVER_BIN'] as const;
 /** The nats-server that NATS_SERVER_BIN names, else one on PATH. */
 export const findNats = () => findServer(...PROGRAM);
 
-/** Starts a nats-server of one's own on 127.0.0.1, and waits until it answers. */
+/** Starts a separate nats-server on 127.0.0.1, and waits until it answers. */
 export async function startNats(options: StartNatsOptions = {}): Promise<NatsServer> {
   const { jetStream = false, args = [] } = options;
   const program = requireServer(...PROGRAM);

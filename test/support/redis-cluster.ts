@@ -14,14 +14,14 @@ export interface ClusterOptions {
 }
 
 export type FailoverKind =
-  /** In agreement with the primary, which hands over all it has. */
+  /** In agreement with the primary, which hands over all its data. */
   | 'planned'
   /**
-   * Without asking a primary that may be dead; the other primaries vote, once in two seconds for the same
+   * Without the primary, which may be dead; the other primaries vote, at most every two seconds for the same
    * slots.
    */
   | 'force'
-  /** Without asking anybody. */
+  /** Without any agreement. */
   | 'takeover';
 
 const PRIMARIES = 3;
@@ -29,7 +29,7 @@ const SLOTS = 16_384;
 const SLOTS_PER_PRIMARY = Math.ceil(SLOTS / PRIMARIES);
 const NODE_TIMEOUT_MS = 1_000;
 const MIGRATE_TIMEOUT_MS = 2_000;
-/** How long a node tries a failover that it was asked for. */
+/** How long a node attempts a requested failover. */
 const MANUAL_FAILOVER_MS = 5_000;
 
 /** Three primaries with a third of the slots each, and their replicas. */
@@ -49,7 +49,7 @@ export class RedisCluster {
     return cluster;
   }
 
-  /** Where a client may begin. */
+  /** The nodes that a client may connect to first. */
   get addresses(): { host: string; port: number }[] {
     return this.nodes.map(({ address }) => address);
   }
@@ -64,15 +64,15 @@ export class RedisCluster {
     return view.filter(isPrimary).map(({ node }) => node);
   }
 
-  /** Who serves the slot. */
+  /** The node that serves the slot. */
   async primaryOf(slot: number): Promise<RedisNode> {
     const view = await this.viewOf(this.alive()[0]!);
     const owner = view.find(({ slots }) => includes(slots, slot));
-    if (owner === undefined) throw new Error(`nobody serves slot ${slot}`);
+    if (owner === undefined) throw new Error(`no node serves slot ${slot}`);
     return owner.node;
   }
 
-  /** Puts the replica into its primary's place; resolves when every living node knows. */
+  /** Promotes the replica in its primary's place; resolves when every living node knows. */
   async failover(primary: RedisNode, kind: FailoverKind = 'planned'): Promise<RedisNode> {
     const view = await this.viewOf(this.alive()[0]!);
     const replica = view.find(({ primaryId }) => primaryId === this.idOf.get(primary))!.node;
@@ -94,7 +94,7 @@ export class RedisCluster {
     await untilSettled(() => this.doAllSee(withoutServing(old)));
   }
 
-  /** Waits until all slots are served, all nodes agree, and every replica is in line with its primary. */
+  /** Waits until all slots are served, all nodes agree, and every replica is in sync with its primary. */
   async untilHealthy(): Promise<void> {
     const isComplete = (view: readonly NodeView[]) =>
       view.length === this.nodes.length &&
@@ -107,20 +107,20 @@ export class RedisCluster {
     });
   }
 
-  /** `from` goes on serving the keys of the slot that it has, and sends for all others to `to` (ASK). */
+  /** `from` continues to serve the keys of the slot that it has, and redirects all others to `to` (ASK). */
   async startMigration(slot: number, from: RedisNode, to: RedisNode): Promise<void> {
     await to.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', this.idOf.get(from)!);
     await from.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', this.idOf.get(to)!);
   }
 
-  /** Moves up to `count` keys of a slot that is on its way. */
+  /** Moves up to `count` keys of a migrating slot. */
   async moveKeys(slot: number, from: RedisNode, to: RedisNode, count: number): Promise<void> {
     const keys = (await from.call('CLUSTER', 'GETKEYSINSLOT', slot, count)) as string[];
     if (keys.length === 0) return;
     await from.call('MIGRATE', '127.0.0.1', to.port, '', 0, MIGRATE_TIMEOUT_MS, 'KEYS', ...keys);
   }
 
-  /** Moves what keys are left, and gives the slot to `to` (MOVED). */
+  /** Moves the remaining keys, and assigns the slot to `to` (MOVED). */
   async finishMigration(slot: number, from: RedisNode, to: RedisNode): Promise<void> {
     while (Number(await from.call('CLUSTER', 'COUNTKEYSINSLOT', slot)) > 0) {
       await this.moveKeys(slot, from, to, 100);
@@ -128,7 +128,7 @@ export class RedisCluster {
     await this.assign(slot, to);
   }
 
-  /** Nobody serves the slot any more; its keys stay where they are. @returns who had it. */
+  /** Leaves the slot without a node; its keys stay where they are. @returns the previous owner. */
   async uncover(slot: number): Promise<RedisNode> {
     const owner = await this.primaryOf(slot);
     const others = this.alive().filter((node) => node !== owner);
@@ -136,7 +136,7 @@ export class RedisCluster {
     return owner;
   }
 
-  /** Gives a slot to a node; tells all primaries, the new one first, as redis-cli does. */
+  /** Assigns a slot to a node; notifies all primaries, the new one first, as redis-cli does. */
   async assign(slot: number, owner: RedisNode): Promise<void> {
     const others = (await this.primaries()).filter((node) => node !== owner);
     for (const node of [owner, ...others]) {
@@ -158,14 +158,14 @@ export class RedisCluster {
   private async form(): Promise<void> {
     const [first, ...others] = this.nodes as [RedisNode, ...RedisNode[]];
     for (const [i, node] of this.nodes.entries()) {
-      // Two nodes of one epoch would first have to settle who is right.
+      // Two nodes of one epoch would first have to resolve the conflict.
       await node.call('CLUSTER', 'SET-CONFIG-EPOCH', i + 1);
       if (i >= PRIMARIES) continue;
       const last = Math.min((i + 1) * SLOTS_PER_PRIMARY, SLOTS) - 1;
       await node.call('CLUSTER', 'ADDSLOTSRANGE', i * SLOTS_PER_PRIMARY, last);
     }
     for (const node of others) {
-      // The port of the bus is not the usual distance away.
+      // The port of the bus is not at the usual distance.
       const [, bus] = /@(\d+)/.exec(String(await node.call('CLUSTER', 'NODES')))!;
       await first.call('CLUSTER', 'MEET', '127.0.0.1', node.port, bus!);
     }
@@ -181,7 +181,7 @@ export class RedisCluster {
     return views.every(condition);
   }
 
-  /** The nodes as `observer` knows them; none where it does not answer. */
+  /** The nodes as `observer` sees them; none where it does not answer. */
   private async viewOf(observer: RedisNode): Promise<NodeView[]> {
     const text = await observer.call('CLUSTER', 'NODES').catch(() => '');
     const known = new Map([...this.idOf].map(([node, id]) => [id, node]));
@@ -243,7 +243,7 @@ function includes(ranges: readonly SlotRange[], slot: number): boolean {
   return ranges.some(([first, last]) => first <= slot && slot <= last);
 }
 
-/** `5` or `5-9`; what stands in brackets is on its way, and has not come yet. */
+/** `5` or `5-9`; what stands in brackets is migrating, and has not arrived yet. */
 function rangeOf(text: string): SlotRange[] {
   const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(text) ?? [];
   return first === undefined ? [] : [[Number(first), Number(last)]];

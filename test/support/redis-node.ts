@@ -18,11 +18,11 @@ const CONNECTION = {
 };
 
 export interface NodeOptions extends Pick<StartRedisOptions, 'args' | 'env'> {
-  /** Gives it a configuration file to rewrite, which a Sentinel insists on. */
+  /** Gives it a configuration file to rewrite, which Sentinel requires. */
   readonly hasConfigFile?: boolean;
 }
 
-/** One redis-server of a topology: it can die or freeze, and come back with its address and its files. */
+/** One redis-server of a topology: it can die or freeze, and restart with its address and its files. */
 export class RedisNode {
   readonly dir = mkdtempSync(join(tmpdir(), 'idempotency-redis-node-'));
   private server: RedisServer | undefined;
@@ -33,7 +33,7 @@ export class RedisNode {
     private readonly options: NodeOptions,
   ) {}
 
-  /** One that is yet to start: its address refuses connections. */
+  /** One that has not started yet: its address refuses connections. */
   static async down(options: NodeOptions = {}): Promise<RedisNode> {
     return new RedisNode(await freePort(), options);
   }
@@ -64,7 +64,7 @@ export class RedisNode {
     return this.server !== undefined && !this.isPaused;
   }
 
-  /** @param furtherArgs - for this time only. */
+  /** @param furtherArgs - for this start only. */
   async start(...furtherArgs: string[]): Promise<void> {
     const { port, dir, options } = this;
     const { args = [], hasConfigFile = false, ...others } = options;
@@ -79,7 +79,7 @@ export class RedisNode {
     });
   }
 
-  /** SIGKILL; resolves when the process is gone. */
+  /** SIGKILL; resolves when the process has exited. */
   async kill(): Promise<void> {
     const { server } = this;
     if (server === undefined) return;
@@ -89,7 +89,7 @@ export class RedisNode {
     await server.stop();
   }
 
-  /** SIGSTOP: its port still takes connections, its clients see no end of theirs. */
+  /** SIGSTOP: its port still accepts connections, its clients see no end of theirs. */
   pause(): void {
     this.isPaused = true;
     this.server?.kill('SIGSTOP');
@@ -107,7 +107,7 @@ export class RedisNode {
     rmSync(this.dir, { recursive: true, force: true });
   }
 
-  /** Sends one command over a connection of its own; rejects within seconds. */
+  /** Sends one command over a separate connection; rejects within seconds. */
   async call(command: string, ...args: (string | number)[]): Promise<unknown> {
     const client = new Redis(this.url, CONNECTION);
     client.on('error', () => undefined);
@@ -119,7 +119,7 @@ export class RedisNode {
     }
   }
 
-  /** A field of INFO, `undefined` where there is none or the node does not answer. */
+  /** A field of INFO, `undefined` if there is none or the node does not answer. */
   async info(section: string, field: string): Promise<string | undefined> {
     const text = await this.call('INFO', section).catch(() => '');
     return new RegExp(`^${field}:(.*)\r$`, 'm').exec(String(text))?.[1];

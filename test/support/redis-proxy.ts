@@ -14,13 +14,13 @@ import { TcpRelay } from './tcp-relay.js';
 
 export interface RedisProxyOptions {
   /**
-   * `false`: passes all bytes unread, which costs least; faults can then befall whole connections only.
+   * `false`: passes all bytes unread, which costs least; faults can then affect whole connections only.
    *
    * @defaultValue true
    */
   readonly canAim?: boolean;
   /**
-   * The scripts by which commands are recognised.
+   * The scripts by which commands are recognized.
    *
    * @defaultValue those of the package
    */
@@ -29,11 +29,11 @@ export interface RedisProxyOptions {
 
 const CALM = { requestDelayMs: 0, replyDelayMs: 0, losesReply: () => false };
 
-/** Stands between the store's client and one Redis on 127.0.0.1, and spoils what passes. */
+/** A proxy between the store's client and one Redis on 127.0.0.1, which injects faults. */
 export class RedisProxy {
-  /** How many connections there were, the present ones included. */
+  /** How many connections there were, including the present ones. */
   connections = 0;
-  /** How many times a reply was lost by {@link loseReplies}. */
+  /** How many times {@link loseReplies} lost a reply. */
   lostReplies = 0;
   private readonly links = new Set<RedisLink>();
   private readonly scriptNames: ReadonlyMap<string, string>;
@@ -69,7 +69,7 @@ export class RedisProxy {
     return `redis://127.0.0.1:${String(this.port)}`;
   }
 
-  /** The next command that matches, or the nth, meets the fault. */
+  /** The next matching command, or the nth, meets the fault. */
   aim(target: Target, fault: AimedFault, options: AimOptions = {}): Aim {
     const aim = new Aim(target, fault, options);
     this.aims.push(aim);
@@ -77,9 +77,9 @@ export class RedisProxy {
   }
 
   /**
-   * Takes the next command that matches off the wire, to be delivered later or never.
+   * Takes the next matching command off the wire, to be delivered later or never.
    *
-   * @param then - what becomes of its connection: a client whose connection breaks sends again at once.
+   * @param then - what happens to its connection: a client whose connection breaks resends at once.
    */
   capture(
     target: Target,
@@ -93,7 +93,7 @@ export class RedisProxy {
     });
   }
 
-  /** Everything takes so much longer from now on, over every connection. */
+  /** Delays everything by this time from now on, on every connection. */
   slowDown(delays: { readonly requestDelayMs?: number; readonly replyDelayMs?: number }): void {
     this.conditions = { ...this.conditions, ...delays };
   }
@@ -101,7 +101,7 @@ export class RedisProxy {
   /**
    * From now on replies are lost, and their connections with them.
    *
-   * @param isLost - asked for each piece that comes from the server, which is one reply or those of a pipeline.
+   * @param isLost - called for each piece that the server sends, which is one reply or those of a pipeline.
    */
   loseReplies(isLost: () => boolean): void {
     const losesReply = () => {
@@ -112,12 +112,12 @@ export class RedisProxy {
     this.conditions = { ...this.conditions, losesReply };
   }
 
-  /** Nothing comes back any more over the connections that are open; new ones work. */
+  /** Loses all replies on the open connections; new ones work. */
   silenceOpenConnections(): void {
     for (const link of this.links) link.muteReplies();
   }
 
-  /** The server's side of the open connections goes away, and the client is not told; new ones work. */
+  /** Closes the server's side of the open connections, and the client does not notice; new ones work. */
   loseServerSide(): void {
     for (const link of this.links) link.loseServer();
   }
@@ -139,7 +139,7 @@ export class RedisProxy {
     for (const link of this.links) link.mute();
   }
 
-  /** Ends whatever was planned. */
+  /** Ends all planned faults. */
   heal(): void {
     this.aims = [];
     this.receive = 'pass';

@@ -5,7 +5,7 @@ export interface SentinelOptions {
   /** Arguments of the three redis-servers. */
   readonly args?: string[];
   /**
-   * How long a primary has to be silent until the Sentinels replace it, in ms.
+   * How long a primary has to be silent before the Sentinels replace it, in ms.
    *
    * @defaultValue 500
    */
@@ -23,19 +23,19 @@ const REPLICAS = 2;
 const SENTINELS = 3;
 
 /**
- * The first Sentinel may declare the primary dead alone, and does so a second before the others: those who
- * notice together may split their votes, again and again. It still needs the others' votes to act.
+ * The first Sentinel may declare the primary dead alone, and does so a second before the others: those that
+ * notice together may split their votes repeatedly. It still needs the others' votes to act.
  */
 const QUORUM = 1;
 const LEAD_MS = 1_000;
 
-/** A failover that found no end is given up after this, and another may follow after twice as long. */
+/** A failover without an end is given up after this time, and another may follow after twice as long. */
 const FAILOVER_TIMEOUT_MS = 1_000;
 
 /**
- * A Sentinel looks at its servers every ten seconds, and a failover mostly waits for that. Ours look often:
- * the steps of a failover stay the same. Not too often: once the primary is down they look every second, and
- * take no replica that they have not seen for five pings.
+ * A Sentinel checks its servers every ten seconds, and a failover mostly waits for that. Ours check often:
+ * the steps of a failover stay the same. Not too often: once the primary is down they check every second, and
+ * accept no replica that they have not seen for five pings.
  */
 const HASTE_MS = {
   'info-period': 250,
@@ -51,7 +51,7 @@ export class RedisSentinel {
     readonly sentinels: readonly RedisNode[],
   ) {}
 
-  /** The replicas first: Sentinels that see a group form take far longer. */
+  /** The replicas first: Sentinels that watch a group form take far longer. */
   static async start({
     args = [],
     downAfterMs = 500,
@@ -88,8 +88,8 @@ export class RedisSentinel {
   }
 
   /**
-   * A planned failover: the old primary becomes a replica of the new one. It is not told to wait: what it
-   * confirms between the promotion of the other and its own demotion is lost.
+   * A planned failover: the old primary becomes a replica of the new one. It does not wait: what it confirms
+   * between the promotion of the other and its own demotion is lost.
    */
   async failover(): Promise<RedisNode> {
     const old = await this.primary();
@@ -112,7 +112,7 @@ export class RedisSentinel {
     return primary;
   }
 
-  /** Waits until the replicas have all that the primary has by now. */
+  /** Waits until the replicas have all that the primary has now. */
   async untilSynced(): Promise<void> {
     const offset = Number(await (await this.primary()).info('replication', 'master_repl_offset'));
     const replicas = await this.replicas();
@@ -123,8 +123,8 @@ export class RedisSentinel {
   }
 
   /**
-   * Nothing reaches the replicas any more, though their primary takes writes: what it confirms from now on
-   * is lost when it dies. For good: as the server knows no other end of it.
+   * Nothing reaches the replicas any more, though their primary accepts writes: what it confirms from now on
+   * is lost when it dies. Permanent: the server offers no other end of it.
    */
   async cutReplication(): Promise<void> {
     const primary = await this.primary();
@@ -133,13 +133,13 @@ export class RedisSentinel {
     await untilSettled(async () => (await primary.info('replication', 'connected_slaves')) === '0');
   }
 
-  /** Brings a dead server back, as a replica of the present primary. */
+  /** Restarts a dead server as a replica of the present primary. */
   async restart(node: RedisNode): Promise<void> {
     const primary = await this.primary();
     await node.start('--replicaof', '127.0.0.1', String(primary.port));
   }
 
-  /** Waits until the replicas follow the primary and every Sentinel knows: the next failover may come. */
+  /** Waits until the replicas follow the primary and every Sentinel knows: the next failover may follow. */
   async untilHealthy(): Promise<void> {
     await untilSettled(async () => {
       const primary = await this.primary();
@@ -184,7 +184,7 @@ async function hasReplicas(primary: RedisNode, count: number): Promise<boolean> 
   return (await Promise.all(fields)).every((replica) => replica?.includes('state=online') ?? false);
 }
 
-/** Whether the Sentinel knows the others, and has nothing to say against this primary and its replicas. */
+/** Whether the Sentinel knows the others, and reports no problem with this primary and its replicas. */
 async function seesAllOf(sentinel: RedisNode, primary: RedisNode): Promise<boolean> {
   const about = async (what: string) =>
     ((await sentinel.call('SENTINEL', what, NAME)) as unknown[]).map((entry) => fields(entry));
@@ -206,7 +206,7 @@ async function seesAllOf(sentinel: RedisNode, primary: RedisNode): Promise<boole
   );
 }
 
-/** A reply of names and values in turn; a connection with RESP 3 says it as a map. */
+/** A reply of alternating names and values; a connection with RESP 3 returns it as a map. */
 function fields(reply: unknown): ReadonlyMap<string, string> {
   const flat = Array.isArray(reply) ? (reply as string[]) : Object.entries(reply as object).flat();
   const pairs = new Map<string, string>();

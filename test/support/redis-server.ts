@@ -17,7 +17,7 @@ export interface RedisServer extends StartedServer {
   readonly url: string;
 }
 
-/** Starts a redis-server of one's own on 127.0.0.1, without persistence, and waits until it answers. */
+/** Starts a separate redis-server on 127.0.0.1, without persistence, and waits until it answers. */
 export async function startRedis(options: StartRedisOptions = {}): Promise<RedisServer> {
   const { args = [], configFile, env } = options;
   const program = requireServer('redis-server', 'REDIS_SERVER_BIN');
@@ -30,7 +30,7 @@ export async function startRedis(options: StartRedisOptions = {}): Promise<Redis
       ...args,
     ],
     env: { ...process.env, ...env },
-    // The second is what a Sentinel says.
+    // The second is a Sentinel's.
     readyLog: /Ready to accept connections|Sentinel ID is/,
     isReady: () => answers(port, PING, /^\+PONG/),
   }));

@@ -19,7 +19,7 @@ export interface ReceivedRequest {
   readonly body: Buffer;
 }
 
-/** An HTTP server that does what the script says, request by request; the last step is for all that follow. */
+/** An HTTP server that follows a script, request by request; the last step applies to all further ones. */
 export class ScriptedServer {
   readonly requests: ReceivedRequest[] = [];
   #script: readonly Step[] = [];
@@ -41,13 +41,13 @@ export class ScriptedServer {
     return `http://127.0.0.1:${String((this.server.address() as AddressInfo).port)}/payments`;
   }
 
-  /** Begins anew with these steps. */
+  /** Starts again with these steps. */
   play(...script: readonly Step[]): void {
     this.requests.length = 0;
     this.#script = script;
   }
 
-  /** Resolves as soon as so many requests have come since {@link play}. */
+  /** Resolves as soon as this many requests have arrived since {@link play}. */
   async received(count: number): Promise<void> {
     while (this.requests.length < count) await once(this.server, 'received');
   }
@@ -86,7 +86,7 @@ function perform(step: Step, response: ServerResponse): void {
   }
 }
 
-/** The idempotency layer's answers, as far as a client reads them. */
+/** The library's own responses, as far as a client reads them. */
 export function problem(status: number, slug: string, retryAfter?: string): Reply {
   const code = `idempotency_${slug.replaceAll('-', '_')}`;
   return {

@@ -7,15 +7,19 @@ const AUTHENTICATION = 'R'.charCodeAt(0);
 const HEAD_BYTES = 5;
 
 /**
- * A way to PostgreSQL on which the replies of a connection can get out of step: one is given twice, and from then on
- * each comes in the place of the next one. It reads as much of the protocol as it takes to tell where a reply ends.
+ * A relay to PostgreSQL on which the replies of a connection can get out of step: one is sent twice, and from
+ * then on each arrives in place of the next one. It parses only as much of the protocol as it needs to find
+ * the end of a reply.
  */
 export class ShiftingRelay extends TcpRelay {
   /** How many connections have got out of step. */
   shifts = 0;
   private awaited: string | undefined;
 
-  /** The next statement that `text` stands in, or names, is given the reply before its own; so is each after it. */
+  /**
+   * The next statement that contains `text`, or names it, gets the reply before its own; so does each after
+   * it.
+   */
   shiftAt(text: string): void {
     this.awaited = text;
   }
@@ -23,7 +27,7 @@ export class ShiftingRelay extends TcpRelay {
   protected override pass({ client, server, breakBoth }: Link): void {
     server.on('close', breakBoth);
     let last: Buffer = Buffer.alloc(0);
-    /** Replies that stand before the one that the server gives. */
+    /** Replies that precede the server's own. */
     const delayed: Buffer[] = [];
     client.on('data', (chunk: Buffer) => {
       if (this.awaited !== undefined && delayed.length === 0 && chunk.includes(this.awaited)) {
@@ -42,7 +46,7 @@ export class ShiftingRelay extends TcpRelay {
   }
 }
 
-/** @returns what is to be told of the bytes as they come. */
+/** @returns the listener for the received bytes. */
 function readReplies(onReply: (reply: Buffer) => void): (chunk: Buffer) => void {
   let bytes: Buffer = Buffer.alloc(0);
   let end = 0;
@@ -53,7 +57,7 @@ function readReplies(onReply: (reply: Buffer) => void): (chunk: Buffer) => void 
       const next = end + 1 + bytes.readInt32BE(end + 1);
       if (bytes.length < next) return;
       end = next;
-      // While a client comes in, the server asks for more, and waits for it.
+      // While a client connects, the server asks for more, and waits for it.
       if (type !== READY && type !== AUTHENTICATION) continue;
       onReply(bytes.subarray(0, end));
       bytes = bytes.subarray(end);

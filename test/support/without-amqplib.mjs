@@ -1,4 +1,4 @@
-/** For `node --import`: a machine on which no client for RabbitMQ is installed. */
+/** For `node --import`: a machine without a client for RabbitMQ. */
 import Module, { register } from 'node:module';
 
 const MISSING = 'amqplib is not installed';

@@ -15,10 +15,11 @@ const KEPT_MS = 86_400_000;
 const run = promisify(execFile);
 
 /**
- * The folder of the package as it is published: the project's own where `npm run build` has built these sources, else one
- * that swc and Rollup fill, without declarations, for all files and runs that ask for the same sources.
+ * The folder of the package as it is published: the project's own if `npm run build` has built these sources,
+ * otherwise one that swc and Rollup fill, without declarations, shared by all files and runs with the same
+ * sources.
  *
- * @param needs - declarations are made by `npm run build` alone: it is run where it has not been.
+ * @param needs - `npm run build` alone makes declarations: it is run if it has not been.
  */
 export async function builtPackage(needs: { declarations?: boolean } = {}): Promise<string> {
   const digest = digestOfSources();
@@ -57,7 +58,7 @@ async function make(target: string): Promise<void> {
   await rename(folder, target);
 }
 
-/** Of sources that have changed since. A run that has begun meanwhile may still use what is younger. */
+/** Built from sources that have changed since. A run in progress may still use younger ones. */
 async function removeOld(): Promise<void> {
   for (const name of await readdir(CACHE)) {
     const { mtimeMs } = await stat(join(CACHE, name));

@@ -3,7 +3,7 @@ import { readFileSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectRoot } from '../project-root.js';
 
-/** What the package holds besides what is built. */
+/** Files of the package besides the built ones. */
 export const SHIPPED = [
   'CHANGELOG.md',
   'LICENSE',
@@ -14,7 +14,7 @@ export const SHIPPED = [
   'sql',
 ] as const;
 
-/** What it is built of and by. */
+/** The inputs of the build. */
 const SOURCES = [
   ...SHIPPED,
   'lib',
@@ -28,7 +28,7 @@ const SOURCES = [
 /** Where `npm run build` writes the digest of the sources that it has built. */
 export const DIGEST_FILE = join(projectRoot, 'build/digest');
 
-/** Of all that the package is made of. */
+/** The digest of all inputs of the package. */
 export function digestOfSources(): string {
   const hash = createHash('sha256');
   for (const file of SOURCES.flatMap(filesIn).sort()) {

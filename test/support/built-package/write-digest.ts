@@ -1,4 +1,4 @@
-/** The last step of `npm run build`: the tests take what it has built as long as the sources are the same. */
+/** The last step of `npm run build`: tests use its result as long as the sources are the same. */
 import { writeFileSync } from 'node:fs';
 import { DIGEST_FILE, digestOfSources } from './digest.js';
 

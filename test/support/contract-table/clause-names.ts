@@ -22,7 +22,7 @@ export function testNames(folder: string): Map<string, string[]> {
 export function clauseNames(source: string): [clause: string, name: string][] {
   const texts = source.matchAll(/(['"`])(C\d{2}[a-z]?) ((?:(?!\1)[^\\]|\\.)+)\1/g);
   return Array.from(texts, ([, , clause, name]) => {
-    // Which server it is does not belong to what is owed.
+    // The server's name is not part of the clause.
     const owed = name!.replace(/, on \$name$/, '');
     return [clause!, owed.replaceAll(/\\(.)/g, '$1')];
   });

@@ -3,7 +3,7 @@ import type { Note } from './notes.js';
 
 /** What is known of the clauses besides their text. */
 export interface Evidence {
-  /** Names of the tests that know nothing but HTTP, by clause. */
+  /** Names of the tests that use only HTTP, by clause. */
   readonly fromOutside: ReadonlyMap<string, readonly string[]>;
   /** Names of the tests that share a process with the application. */
   readonly inProcess: ReadonlyMap<string, readonly string[]>;

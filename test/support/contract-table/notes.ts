@@ -1,4 +1,4 @@
-/** What the names of the tests cannot say of a clause. Markdown; of a clause without a note: by default. */
+/** Columns padded to their widest cell would all change with every name. */
 export type Note =
   /** By default, within limits. */
   | { readonly byDefault: string }
@@ -18,7 +18,7 @@ export const notes: Readonly<Record<string, Note>> = {
   C46: { byDefault: 'where a body parser of the application takes the media type' },
   C47: {
     byDefault:
-      'where the parts are parsed before the layer: an interceptor of multer outside of it, or @fastify/multipart with `attachFieldsToBody`; else `fingerprint` has to be a function',
+      'where the parts are parsed before this interceptor: by one of multer outside it, or @fastify/multipart with `attachFieldsToBody`; else `fingerprint` has to be a function',
   },
   C55: { with: "`whenInProgress: 'wait'`" },
   C60: { with: 'a store that processes share, such as `redisStore()`' },

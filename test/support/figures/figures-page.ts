@@ -21,7 +21,7 @@ function rendered({ command, date, versions, cores, processor, table }: Report):
   return [
     `\`${command}\` (${origin})`,
     '',
-    // Columns that are padded to their widest cell would change as a whole with every figure.
+    // Columns padded to their widest cell would all change with every figure.
     '<!-- prettier-ignore-start -->',
     row(columns),
     row(columns.map((_, column) => (column === 0 ? '---' : '--:'))),

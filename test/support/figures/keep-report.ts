@@ -2,11 +2,11 @@ import { updatePages } from './pages.js';
 import { newReport, saveReport, type Row } from './report.js';
 
 /**
- * Keeps what a run has measured, and shows it in the documentation. Without a name it does neither.
+ * Keeps the measurements of a run, and shows them in the documentation. Without a name it does neither.
  *
  * @param verb - the tool that ran, as `npm run lab --` calls it.
- * @param args - its arguments, those aside that say where to keep the report.
- * @param servers - versions of what the run has started, by name.
+ * @param args - its arguments, except those that say where to keep the report.
+ * @param servers - versions of the started servers, by name.
  */
 export function keepReport(
   name: string | undefined,

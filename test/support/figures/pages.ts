@@ -4,7 +4,7 @@ import { projectRoot } from '../project-root.js';
 import { withFigures } from './figures-page.js';
 import { loadReport } from './report.js';
 
-/** Pages of the documentation that show what runs have measured. */
+/** Pages of the documentation that show measurements. */
 export const pagesWithFigures: readonly string[] = [
   'docs/reliability.md',
   'docs/postgres.md',
@@ -12,7 +12,7 @@ export const pagesWithFigures: readonly string[] = [
   'docs/performance.md',
 ].map((page) => join(projectRoot, page));
 
-/** Lets the documentation show what the runs have measured last. */
+/** Updates the documentation with the latest measurements. */
 export function updatePages(): void {
   for (const page of pagesWithFigures) {
     writeFileSync(page, withFigures(readFileSync(page, 'utf8'), loadReport));

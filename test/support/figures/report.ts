@@ -5,9 +5,9 @@ import { projectRoot } from '../project-root.js';
 
 export type Row = Readonly<Record<string, string | number>>;
 
-/** What a run has measured, and all that a page of figures has to say of where they are from. */
+/** The measurements of a run, and their origin for a page of figures. */
 export interface Report {
-  /** As it is to be typed to have the run again. */
+  /** The command that repeats the run. */
   readonly command: string;
   /** ISO 8601. */
   readonly date: string;
@@ -19,10 +19,10 @@ export interface Report {
   readonly table: readonly Row[];
 }
 
-/** Where the figures are kept that the documentation shows. */
+/** Where the figures of the documentation are kept. */
 export const figuresFolder = join(projectRoot, 'docs/figures');
 
-/** @param servers - versions of what the run has started, by name. */
+/** @param servers - versions of the started servers, by name. */
 export function newReport(
   command: string,
   servers: Readonly<Record<string, string>>,
@@ -37,7 +37,7 @@ export function newReport(
   };
 }
 
-/** Writes what a run has measured to `docs/figures/{name}.json`. */
+/** Writes the measurements of a run to `docs/figures/{name}.json`. */
 export function saveReport(name: string, report: Report): void {
   mkdirSync(figuresFolder, { recursive: true });
   writeFileSync(join(figuresFolder, `${name}.json`), `${JSON.stringify(report, null, 2)}\n`);

@@ -45,10 +45,10 @@ export class Unserializable {
 }
 
 let calls = 0;
-/** Another value at every exchange. */
+/** A different value in every exchange. */
 const nextTag = () => `"tag-${(calls += 1)}"`;
 
-/** Every way in which a handler can answer on both platforms. The name of the path says which. */
+/** Every way in which a handler can respond on both platforms, named by the path. */
 @Controller()
 @Idempotent()
 export class AnswersController {
@@ -373,7 +373,7 @@ export class FastifyAnswersController {
   }
 }
 
-/** Answers that something after the handler turns into an error. */
+/** Responses that something after the handler turns into an error. */
 @Controller()
 @Idempotent()
 export class DivergingAnswersController {

@@ -10,8 +10,8 @@ import { scenarioOf, type Scenario } from './scenario.js';
 export type Around = (next: CallHandler, scenario: Scenario) => Observable<unknown>;
 
 /**
- * An interceptor made of one function. Decorators apply from the bottom: below `@Idempotent()` it stands
- * outside of it, above inside.
+ * An interceptor made of one function. Decorators apply from the bottom: below `@Idempotent()` it is outside
+ * it, above it is inside.
  */
 export const Around = (around: Around) =>
   UseInterceptors({
@@ -19,7 +19,7 @@ export const Around = (around: Around) =>
       around(next, scenarioOf(context.switchToHttp().getRequest())),
   });
 
-/** Answers 503 in the handler's place when the scenario's timeout fires: once for each time it is opened. */
+/** Responds with 503 in place of the handler when the scenario's timeout fires: once each time it is opened. */
 export const givingUp: Around = (next, scenario) =>
   defer(() => {
     const timeout = from(scenario.timeout.pass()).pipe(

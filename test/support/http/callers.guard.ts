@@ -9,7 +9,7 @@ import { scenarioOf } from './scenario.js';
 
 const PUBLIC = Symbol('public');
 
-/** The route asks for no credentials. */
+/** The route needs no credentials. */
 export const Public = () => SetMetadata(PUBLIC, true);
 
 const USERS: Record<string, object> = {
@@ -25,8 +25,8 @@ interface GuardedRequest {
 }
 
 /**
- * Knows its users by a bearer token: the two above, or a token `user:{json}` that says who it is. Refuses
- * with 401 whom it does not know.
+ * Authenticates users by a bearer token: the two above, or a token `user:{json}` that describes the user.
+ * Rejects others with 401.
  */
 export class CallersGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {

@@ -11,7 +11,10 @@ export type StoreKind = 'memory' | 'redis';
 
 export const platforms: readonly Platform[] = ['express', 'fastify'];
 
-/** Each platform on one store; `npm run test:all` has the other pairing. No code knows both a platform and a store. */
+/**
+ * Each platform on one store; `npm run test:all` has the other pairing. No code depends on both a platform
+ * and a store.
+ */
 export const combinations: readonly { platform: Platform; store: StoreKind }[] = isTestAll
   ? [
       { platform: 'express', store: 'redis' },
@@ -23,7 +26,7 @@ export const combinations: readonly { platform: Platform; store: StoreKind }[] =
     ];
 
 export interface TestStores {
-  /** A store that nothing was stored in yet. */
+  /** An empty store. */
   fresh(kind: StoreKind): IdempotencyStore;
   /** The server behind the Redis stores of this file. */
   readonly redis: SharedServer;

@@ -8,7 +8,7 @@ interface Problem {
   readonly retryable: boolean;
 }
 
-/** The layer's own answers, by the last part of their type. */
+/** The library's own responses, by the last part of their type. */
 export const problems = {
   'key-missing': {
     status: 400,
@@ -86,7 +86,7 @@ export const problems = {
 
 export type ProblemName = keyof typeof problems;
 
-/** The answer is exactly this problem document, and nothing of a replay. */
+/** The response is exactly this problem document, and nothing of a replay. */
 export function expectProblem(response: RawResponse, name: ProblemName, retryAfter = '1'): void {
   const { status, title, code, retryable } = problems[name];
   expect({ status: response.status, body: response.text }).toMatchObject({ status });

@@ -13,7 +13,7 @@ const OF_THE_EXCHANGE = new Set(
     .split(' '),
 );
 
-/** The header lines that the first answer and its replay share, sorted by name, repeated ones in order. */
+/** The header lines that the first response and its replay share, sorted by name, repeated ones in order. */
 export function lastingHeaders(response: RawResponse): string[] {
   return response.lines
     .map(([name, value]) => [name.toLowerCase(), value] as const)
@@ -22,9 +22,9 @@ export function lastingHeaders(response: RawResponse): string[] {
     .map(([name, value]) => `${name}: ${value}`);
 }
 
-/** `replay` is marked and equals the unmarked first answer in status, headers and every byte. */
+/** `replay` is marked and equals the unmarked first response in status, headers and every byte. */
 export function expectReplay(replay: RawResponse, first: RawResponse): void {
-  expect({ marked: first.replayed, of: 'the first answer' }).toMatchObject({ marked: false });
+  expect({ marked: first.replayed, of: 'the first response' }).toMatchObject({ marked: false });
   expect({ status: replay.status, text: printable(replay) }).toEqual({
     status: first.status,
     text: printable(first),

@@ -4,12 +4,12 @@ import type { Sending } from './scenario.js';
 export interface Part {
   readonly name: string;
   readonly value: string | Buffer;
-  /** Makes a file of it. */
+  /** Makes it a file. */
   readonly filename?: string;
   readonly type?: string;
 }
 
-/** A multipart body with a boundary of its own, as a client draws a new one for each attempt. */
+/** A multipart body with a boundary of its own, as a client chooses a new one for each attempt. */
 export function form(...parts: readonly Part[]): Sending {
   const boundary = `boundary-${randomUUID()}`;
   return {
@@ -28,7 +28,7 @@ function head(boundary: string, { name, filename, type }: Part): string {
   return `\r\n${lines.join('\r\n')}\r\n\r\n`;
 }
 
-/** The same parts, one of them with a change. */
+/** The same parts, with a change in one of them. */
 export function changed(
   parts: readonly Part[],
   name: string,

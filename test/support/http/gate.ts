@@ -1,4 +1,4 @@
-/** Open from the start; once closed, everybody waits until the test opens it again. */
+/** Open from the start; once closed, every caller waits until the test opens it again. */
 export class Gate {
   #passage: Promise<void> = Promise.resolve();
   #open: () => void = () => undefined;

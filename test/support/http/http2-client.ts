@@ -10,7 +10,7 @@ export class Http2Client {
 
   static async connect(port: number): Promise<Http2Client> {
     const session = connect(`http://127.0.0.1:${port}`);
-    // Requests of their own say what became of them.
+    // Requests report their own outcome.
     session.on('error', () => undefined);
     await once(session, 'connect');
     return new Http2Client(session);
@@ -46,7 +46,7 @@ export class Http2Client {
   }
 }
 
-/** Gives the stream up midway, as a client does that no longer wants the answer. */
+/** Cancels the stream midway, as a client that no longer wants the response. */
 export async function reset(stream: ClientHttp2Stream): Promise<void> {
   const closed = once(stream, 'close');
   stream.close(constants.NGHTTP2_CANCEL);
@@ -56,13 +56,13 @@ export async function reset(stream: ClientHttp2Stream): Promise<void> {
 export async function responseOn(stream: ClientHttp2Stream): Promise<RawResponse> {
   const [fields, flat] = await new Promise<[Record<string, unknown>, string[]]>(
     (resolve, reject) => {
-      // The declarations do not know of the last one, which keeps repeated fields apart.
+      // The declarations lack the last one, which keeps repeated fields apart.
       const onResponse = (head: Record<string, unknown>, _flags: number, ...rest: unknown[]) => {
         resolve([head, rest[0] as string[]]);
       };
       stream.once('response', onResponse);
       stream.once('close', () => {
-        reject(new Error('the stream was closed without an answer'));
+        reject(new Error('the stream was closed without a response'));
       });
     },
   );

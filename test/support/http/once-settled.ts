@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { RawResponse } from './raw-response.js';
 
-/** Longer than any attempt of a test takes to be settled. */
+/** Longer than any attempt in a test takes to settle. */
 const PATIENCE_MS = 5_000;
 
-/** Repeats a request until it is no longer "in progress": what became of the attempt before it. */
+/** Repeats a request until it is no longer "in progress", and returns the outcome of the attempt before it. */
 export async function onceSettled(send: () => Promise<RawResponse>): Promise<RawResponse> {
   const giveUpAt = performance.now() + PATIENCE_MS;
   for (;;) {

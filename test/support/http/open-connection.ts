@@ -13,7 +13,7 @@ export class OpenConnection {
       this.#received = Buffer.concat([this.#received, chunk]);
       this.#wake();
     });
-    // What became of it is said by the close that follows.
+    // The close that follows reports the outcome.
     this.#socket.on('error', () => undefined);
     this.#socket.on('close', () => {
       this.#isClosed = true;
@@ -25,13 +25,13 @@ export class OpenConnection {
     this.#socket.write(bytes);
   }
 
-  /** Everything that has come, once it holds `part`. */
+  /** All received bytes, once they contain `part`. */
   async until(part: string): Promise<string> {
     while (!this.#received.includes(part)) await this.#more(`"${part}"`);
     return this.#received.toString('latin1');
   }
 
-  /** What `read` makes of the bytes that came, once it makes something of them; they are used up then. */
+  /** The first result of `read` for the received bytes; those are consumed then. */
   async next<Part>(
     read: (bytes: Buffer) => { readonly part: Part; readonly length: number } | undefined,
   ): Promise<Part> {
@@ -41,7 +41,7 @@ export class OpenConnection {
         this.#received = this.#received.subarray(found.length);
         return found.part;
       }
-      await this.#more('the rest of an answer');
+      await this.#more('the rest of a response');
     }
   }
 

@@ -6,21 +6,21 @@ import { parseResponse, type RawResponse } from './raw-response.js';
 export interface RawRequest {
   readonly method: string;
   readonly path: string;
-  /** Header lines exactly as they go out: each character is one byte. */
+  /** Header lines exactly as they are sent: each character is one byte. */
   readonly lines: readonly (readonly [name: string, value: string])[];
   readonly body?: Buffer | undefined;
 }
 
-/** A request under way on a connection of its own. */
+/** A pending request on a connection of its own. */
 export interface PendingRequest {
   readonly response: Promise<RawResponse>;
-  /** Leaves as a client does whose process died: the socket is reset. */
+  /** Disconnects like a client whose process died: the socket is reset. */
   abandon(): void;
-  /** Whether the response is there already. */
+  /** Whether the response has arrived. */
   readonly answered: boolean;
-  /** How much of the response is there. */
+  /** How many bytes of the response have arrived. */
   readonly receivedBytes: number;
-  /** Stops reading once the first bytes of the answer are here, so that the server meets back pressure. */
+  /** Stops reading at the first bytes of the response, so that the server meets back pressure. */
   firstBytes(): Promise<void>;
 }
 
@@ -29,7 +29,7 @@ export function sendRaw(port: number, request: RawRequest): PendingRequest {
   return sendBytes(port, request.method, encode(request, port, 'close'));
 }
 
-/** The same with a request that is written out already, and asks for the connection to be closed. */
+/** The same with a request that is written out already, and asks to close the connection. */
 export function sendBytes(port: number, method: string, request: Buffer): PendingRequest {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   let answered = false;
@@ -49,7 +49,7 @@ export function sendBytes(port: number, method: string, request: Buffer): Pendin
     answered = true;
     return parsed.response;
   });
-  // Who abandons a request does not wait for its response.
+  // A client that abandons a request does not wait for its response.
   response.catch(() => undefined);
   socket.write(request);
   return {

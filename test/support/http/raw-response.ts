@@ -1,8 +1,8 @@
-/** One response as it came over the wire. */
+/** One response as received. */
 export class RawResponse {
   constructor(
     readonly status: number,
-    /** Every header line in its order, names as they were sent. */
+    /** Every header line in order, names as they were sent. */
     readonly lines: readonly (readonly [name: string, value: string])[],
     readonly body: Buffer,
   ) {}
@@ -13,7 +13,7 @@ export class RawResponse {
     return this.lines.filter(([found]) => found.toLowerCase() === wanted).map(([, value]) => value);
   }
 
-  /** The value of a header that may stand there once at most. */
+  /** The value of a header that may occur at most once. */
   header(name: string): string | undefined {
     const values = this.all(name);
     if (values.length > 1)
@@ -43,9 +43,9 @@ export interface ParsedResponse {
 }
 
 /**
- * Reads one response from the start of `bytes`; `undefined` while it is incomplete. Strict where a client
- * of a keep-alive connection would lose its place: a length that does not fit, a length beside chunks, a
- * body where none may be.
+ * Reads one response from the start of `bytes`; `undefined` while it is incomplete. Strict where a client of
+ * a keep-alive connection would lose its place: a length that does not match, a length beside chunks, a body
+ * where none is allowed.
  */
 export function parseResponse(bytes: Buffer, method: string): ParsedResponse | undefined {
   const headEnd = bytes.indexOf('\r\n\r\n');
@@ -77,7 +77,7 @@ function readBody(bytes: Buffer, head: RawResponse, method: string) {
   if (bodiless) return { body: Buffer.alloc(0), length: 0 };
   if (coding !== undefined) return readChunks(bytes);
   if (lengthHeader === undefined) {
-    // Without a length the body lasts until the connection ends: here, everything there is.
+    // Without a length the body lasts until the connection ends: here, all bytes.
     return { body: bytes, length: bytes.length };
   }
   const length = Number(lengthHeader);

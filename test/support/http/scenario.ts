@@ -14,44 +14,44 @@ export const SCENARIO_HEADER = 'x-scenario';
 const running = new Map<string, Scenario>();
 
 export interface Sending {
-  /** The header's value as it goes out; several for several lines, `null` for none. */
+  /** The header's value as it is sent; several for several lines, `null` for none. */
   readonly key?: string | readonly string[] | null;
   /** The name of the header that carries it. */
   readonly keyHeader?: string;
   /** The bearer token, `null` for none. */
   readonly as?: string | null;
   readonly json?: unknown;
-  /** A body that is no JSON, or JSON in a spelling of its own. */
+  /** A body that is not JSON, or JSON in a spelling of its own. */
   readonly body?: string | Buffer;
   readonly type?: string;
   readonly headers?: readonly (readonly [name: string, value: string])[];
-  /** The port of another application, which knows the scenario, too: another process as far as the library can tell. */
+  /** The port of another application with the same scenario: another process as far as the library can see. */
   readonly port?: number;
 }
 
 /**
- * One test's own story: a key of its own, a count of the effects that the application under test had on
- * its behalf, and a gate in front of them. It is known to the handlers by a header that the library does not read.
+ * One test's scenario: its own key, a count of its effects in the application under test, and a gate before
+ * them. Handlers identify it by a header that the library does not read.
  */
 export class Scenario {
   readonly id = randomUUID();
   readonly key = randomUUID();
-  /** Requests that came as far as the guards. */
+  /** Requests that reached the guards. */
   readonly arrived = new Tally();
-  /** The effects: how often a handler ran, whatever anybody says about it. */
+  /** The effects: the counted executions of a handler, whatever is reported. */
   readonly started = new Tally();
-  /** Executions that came through the gate. */
+  /** Executions that passed the gate. */
   readonly passed = new Tally();
-  /** Connections of the scenario's requests that are gone, as the server sees it. */
+  /** Closed connections of the scenario's requests, as the server sees it. */
   readonly disconnected = new Tally();
   readonly gate = new Gate();
-  /** Fires what an outer interceptor of the test waits for, in place of a timer. */
+  /** Fires what an outer interceptor of the test waits for, instead of a timer. */
   readonly timeout = new Gate();
-  /** Users who have lost the right to call. */
+  /** Users who are no longer allowed to call. */
   readonly forbidden = new Set<unknown>();
-  /** What a handler does at its first, second, … execution; it succeeds where nothing is planned. */
+  /** What a handler does in its first, second, … execution; by default it succeeds. */
   plan: readonly string[] = [];
-  /** Whatever a handler wants to show the test. */
+  /** Anything that a handler shows the test. */
   readonly notes: any[] = [];
 
   constructor(private readonly port: number) {
@@ -62,7 +62,7 @@ export class Scenario {
     return this.started.count;
   }
 
-  /** The effect. @returns its number, so that no two executions give the same answer. */
+  /** The effect. @returns its number, so that no two executions have the same response. */
   async run(): Promise<number> {
     const execution = this.started.add();
     await this.gate.pass();
@@ -70,7 +70,7 @@ export class Scenario {
     return execution;
   }
 
-  /** The effect, and what a handler without anything else to say makes of it. */
+  /** The effect, and the default response. */
   async answer(): Promise<{ execution: number }> {
     return { execution: await this.run() };
   }
@@ -87,7 +87,7 @@ export class Scenario {
     return this.start(method, path, sending).response;
   }
 
-  /** Sends without waiting for the answer. */
+  /** Sends without waiting for the response. */
   start(method: string, path: string, sending: Sending = {}): PendingRequest {
     return sendRaw(sending.port ?? this.port, this.request(method, path, sending));
   }
@@ -103,7 +103,7 @@ export class Scenario {
     return responses;
   }
 
-  /** The same post, one after the other on one connection, without keeping the answers. */
+  /** The same post, one after the other on one connection, without keeping the responses. */
   async *repeatedPosts(path: string, times: number): AsyncGenerator<RawResponse> {
     const connection = new KeepAliveConnection(this.port);
     for (let time = 0; time < times; time += 1) {

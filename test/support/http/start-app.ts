@@ -26,9 +26,9 @@ export interface StartAppOptions {
   readonly rawBody?: boolean;
   /** Speaks HTTP/2 without TLS; on Fastify alone. */
   readonly http2?: boolean;
-  /** Knows the callers, in place of {@link CallersGuard}. */
+  /** Authenticates the callers, in place of {@link CallersGuard}. */
   readonly guard?: CanActivate;
-  /** Adds what an application adds: pipes, filters, interceptors, middleware. */
+  /** Adds an application's pipes, filters, interceptors, middleware. */
   readonly configure?: (app: INestApplication) => unknown;
 }
 
@@ -42,7 +42,7 @@ export interface TestApp {
 @Module({})
 class AppModule {}
 
-// Of a right application something closes it at a signal; otherwise the library warns.
+// A correct application is closed at a signal; otherwise the library warns.
 process.on('SIGTERM', () => undefined);
 
 /** A listening Nest application on a free port of 127.0.0.1. */
@@ -90,7 +90,7 @@ export async function startApp(start: StartAppOptions): Promise<TestApp> {
       return scenario;
     },
     close: () => {
-      // A test that failed may have left a handler at its gate, and the shutdown waits for handlers.
+      // A failed test may have left a handler at its gate, and the shutdown waits for handlers.
       for (const { gate } of scenarios) gate.open();
       return nest.close();
     },

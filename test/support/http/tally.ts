@@ -1,4 +1,4 @@
-/** Counts something and tells who waits for it when a number is reached: a test needs no sleep then. */
+/** Counts, and resolves the waiters of a number when it is reached: a test needs no sleep then. */
 export class Tally {
   #count = 0;
   #waiting: { readonly wanted: number; readonly resolve: () => void }[] = [];

@@ -9,10 +9,10 @@ import { promisify } from 'node:util';
 import { projectRoot } from '../project-root.js';
 
 const SCHEMA = join(projectRoot, 'test/support/prisma/schema.prisma');
-/** Inside of the project, where a client finds its packages. */
+/** Inside the project, where a client finds its packages. */
 const FOLDER = join(projectRoot, 'test/.tmp-prisma');
 
-/** What the tests use of a client that is generated from schema.prisma. */
+/** What the tests use of a client generated from schema.prisma. */
 export interface EffectsClient extends EffectsTransaction {
   $transaction<Result>(
     work: (transaction: EffectsTransaction) => Promise<Result>,
@@ -32,7 +32,7 @@ export interface EffectsTransaction {
 export type EffectsClientClass = new (options: { adapter: object }) => EffectsClient;
 
 /**
- * Generates a client from schema.prisma, where this version of Prisma has not done so before, without a network.
+ * Generates a client from schema.prisma once per version of Prisma, without a network.
  *
  * @returns the folder of client.ts.
  */
@@ -47,13 +47,13 @@ export async function generatePrismaClient(): Promise<string> {
   if (existsSync(client)) return client;
 
   await mkdir(FOLDER, { recursive: true });
-  // Other processes may be at it, too.
+  // Other processes may be generating it, too.
   const own = await mkdtemp(`${folder}-`);
   await copyFile(SCHEMA, join(own, 'schema.prisma'));
   const command = [resolve('prisma/build/index.js'), 'generate', '--schema', 'schema.prisma'];
   await promisify(execFile)(process.execPath, command, {
     cwd: own,
-    // It would download the schema engine, of which a client with a driver adapter has no use.
+    // It would download the schema engine, which a client with a driver adapter does not need.
     env: { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: '1' },
   });
   await rename(own, folder).catch(async (error: unknown) => {

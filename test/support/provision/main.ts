@@ -1,8 +1,8 @@
 /**
- * `npm run provision -- redis rabbitmq`: sees to it that what tests need is installed. A script, not a test set-up, because
- * it may have to install packages. `npm test` runs it for what the chosen files need.
+ * `npm run provision -- redis rabbitmq`: installs what tests need. A script, not a test
+ * set-up, because it may have to install packages. `npm test` runs it for what the chosen files need.
  *
- * Ends with 1 where they cannot run, with 3 where some of them are left out.
+ * Exits with 1 where they cannot run, with 3 where some of them are left out.
  */
 import { programs, type ProgramName } from './programs.js';
 import { provide } from './provide.js';

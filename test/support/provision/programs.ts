@@ -13,8 +13,8 @@ export type ProgramName =
   'redis' | 'postgres' | 'c-compiler' | 'chromium' | 'rabbitmq' | 'nats' | 'mosquitto';
 
 /**
- * What tests need besides npm's packages. The services that Debian's packages may start on the usual ports are left alone:
- * the tests start servers of their own on free ports.
+ * What tests need besides npm's packages. Services that Debian's packages may start on the usual ports are
+ * not used: the tests start their own servers on free ports.
  */
 export const programs: Readonly<Record<ProgramName, Program>> = {
   redis: {
@@ -34,7 +34,7 @@ export const programs: Readonly<Record<ProgramName, Program>> = {
       const found = findPostgres();
       return found && `PostgreSQL ${found.majorVersion} (${found.binaries})`;
     },
-    // npm brings the first one.
+    // npm installs the first one.
     tests: 'The tests on a second PostgreSQL',
     elsewhere: '"brew install postgresql@15" (macOS)',
     named: 'the folder of its programs',
@@ -44,7 +44,7 @@ export const programs: Readonly<Record<ProgramName, Program>> = {
     debianPackages: ['gcc', 'libc6-dev'],
     variable: 'CC',
     find: () => {
-      if (process.platform !== 'linux') throw new Error('LD_PRELOAD is a thing of Linux.');
+      if (process.platform !== 'linux') throw new Error('LD_PRELOAD needs Linux.');
       return findCompiler()?.version;
     },
     tests: "The tests that move a server's clock",
@@ -80,7 +80,7 @@ export const programs: Readonly<Record<ProgramName, Program>> = {
     name: 'Mosquitto',
     debianPackages: ['mosquitto'],
     variable: 'MOSQUITTO_BIN',
-    // Its help is the only place where it says its version without listening.
+    // Only its help prints its version without listening.
     find: () => versionOf(findMosquitto(), '-h', /^mosquitto version \S+/),
     tests: 'The tests on MQTT',
     elsewhere: '"brew install mosquitto" (macOS)',

@@ -4,16 +4,16 @@ const LOCK_TIMEOUT_S = 300;
 
 /** A program that tests need. */
 export interface Program {
-  /** As a person would call it. */
+  /** Its name for a reader. */
   readonly name: string;
-  /** Debian's packages that bring it. */
+  /** The Debian packages that contain it. */
   readonly debianPackages: readonly string[];
-  /** Environment variable with the path of one's own. Where it is set, nothing is installed. */
+  /** Environment variable with the path of another one. If it is set, nothing is installed. */
   readonly variable: string;
   /**
-   * What is there, with its version.
+   * What is installed, with its version.
    *
-   * @throws Error where it is of no use here.
+   * @throws Error if it cannot be used.
    */
   readonly find: () => string | undefined;
   /** The tests that are left out without it. */
@@ -39,13 +39,13 @@ export type Provision = 'provided' | 'left out' | 'absent';
 interface LookUp {
   readonly program: Program;
   readonly found?: string | undefined;
-  /** Why there is none, and will be none. */
+  /** Why it is missing and cannot be installed. */
   readonly problem?: string | undefined;
 }
 
 /**
- * Looks for programs, installs with apt-get what is missing, all at once, and says what is there and which tests are left
- * out. A variable that names a wrong program is a mistake, and no reason to leave tests out.
+ * Finds programs, installs what is missing with apt-get, all at once, and reports what is installed and which
+ * tests are left out. A variable that names a wrong program is a mistake, not a reason to leave tests out.
  */
 export function provide(wanted: readonly Program[]): Provision {
   const before = wanted.map(lookFor);
@@ -67,7 +67,10 @@ function lookFor(program: Program): LookUp {
   try {
     const found = program.find();
     if (found !== undefined || named === undefined) return { program, found };
-    return { program, problem: `${program.variable} names ${named}, which is no ${program.name}.` };
+    return {
+      program,
+      problem: `${program.variable} names ${named}, which is not a ${program.name}.`,
+    };
   } catch (error) {
     return { program, problem: error instanceof Error ? error.message : String(error) };
   }
@@ -77,7 +80,7 @@ function isMissing({ found, problem }: LookUp): boolean {
   return found === undefined && problem === undefined;
 }
 
-/** @returns what stood in the way. */
+/** @returns the problem. */
 function install(missing: readonly Program[]): string | undefined {
   if (!succeeds('apt-get', '--version')) return 'It was not found on PATH.';
   const isRoot = process.getuid?.() === 0;
@@ -85,7 +88,7 @@ function install(missing: readonly Program[]): string | undefined {
     return 'It was not found on PATH, and installing it needs root.';
   }
   const apt = (...args: string[]) => {
-    // An image that has just started often installs something itself.
+    // A newly started image often installs packages itself.
     const options = ['-qq', '-o', `DPkg::Lock::Timeout=${LOCK_TIMEOUT_S}`];
     const command = [
       '/usr/bin/env',
@@ -100,13 +103,13 @@ function install(missing: readonly Program[]): string | undefined {
   const add = (programs: readonly Program[]) => {
     const packages = programs.flatMap(({ debianPackages }) => debianPackages);
     console.log(`Installing ${packages.join(', ')} with apt-get.`);
-    // It fails, too, where a package's own service cannot be started, which is of no use here.
+    // It fails, too, where a package's own service cannot be started, which is not needed here.
     return apt('install', '-y', '--no-install-recommends', ...packages) || isThere(programs);
   };
   if (add(missing)) return undefined;
   // A fresh image has no package lists.
   if (apt('update') && add(missing)) return undefined;
-  // One that this system does not have is not to keep the others away.
+  // One package that this system does not have must not block the others.
   if (missing.length > 1) for (const program of missing) if (!isThere([program])) add([program]);
   return 'apt-get could not install it.';
 }

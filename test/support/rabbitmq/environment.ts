@@ -1,13 +1,13 @@
 import { join } from 'node:path';
 import { WITH_QUEUE_COUNTS } from './queue-counts.js';
 
-/** A broker that comes back looks for the files of its name. Others of this name are registered with another epmd. */
+/** A restarted broker looks for the files of its name. Others of this name are registered with another epmd. */
 const NODE = 'idempotency@localhost';
 
-/** How Erlang writes the address that a node and its tools listen on for each other. */
+/** Erlang's form of the address on which a node and its tools listen for each other. */
 const LOOPBACK_ONLY = '-kernel inet_dist_use_interface {127,0,0,1}';
 
-/** One is there already; and what Erlang starts by itself would outlive the broker. */
+/** One is already running; and one that Erlang starts itself would outlive the broker. */
 const WITHOUT_EPMD = '-start_epmd false';
 
 /** For rabbitmq-server. */
@@ -23,9 +23,9 @@ export function brokerEnvironment(port: number, dir: string, epmdPort: number): 
     RABBITMQ_CONFIG_FILE: join(dir, 'rabbitmq.conf'),
     RABBITMQ_CONFIG_FILES: join(dir, '*.conf'),
     RABBITMQ_ADVANCED_CONFIG_FILE: join(dir, 'advanced.config'),
-    // Erlang in the place of the script that starts it: a signal meets the broker itself.
+    // Erlang replaces the script that starts it: a signal reaches the broker itself.
     RUNNING_UNDER_SYSTEMD: 'true',
-    // A node that has its name from the start spares RabbitMQ a second Erlang that looks for it.
+    // A node named from the start spares RabbitMQ a second Erlang that looks for its name.
     RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: `-sname ${NODE} ${WITHOUT_EPMD} ${LOOPBACK_ONLY} ${WITH_QUEUE_COUNTS}`,
     ERL_CRASH_DUMP_SECONDS: '0',
   };
@@ -36,13 +36,13 @@ export function controlEnvironment(dir: string, epmdPort: number): NodeJS.Proces
   return {
     ...commonEnvironment(dir, epmdPort),
     RABBITMQ_CTL_ERL_ARGS: `${WITHOUT_EPMD} ${LOOPBACK_ONLY}`,
-    // Any free port, instead of eleven of which several tools at once would run out.
+    // Any free port, instead of eleven, which several tools at once would exhaust.
     RABBITMQ_CTL_DIST_PORT_MIN: '0',
     RABBITMQ_CTL_DIST_PORT_MAX: '0',
   };
 }
 
-/** What a broker and its tools have in common; nothing that is set for the machine's own broker. */
+/** Common to a broker and its tools; without the settings of the machine's own broker. */
 function commonEnvironment(dir: string, epmdPort: number): NodeJS.ProcessEnv {
   return {
     PATH: process.env.PATH,

@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path';
 import { findExecutable, findServer } from '../find-executable.js';
 
-/** Debian's program on PATH changes to the user `rabbitmq`, who has no business here; this is the server's own. */
+/** Debian's program on PATH changes to the user `rabbitmq`, who has no access here; this is the server's own. */
 const DEBIAN_FOLDER = '/usr/lib/rabbitmq/bin';
 
 /** The programs of an installation. */

@@ -7,9 +7,9 @@ const PROGRAM = 'queue-counts.erl';
 const SOCKET = 'queue-counts';
 
 /**
- * What a broker does besides: it tells whoever connects and names a queue of the virtual host `/` how many messages
- * are ready and unacknowledged, and how many consumers there are. `rabbitmqctl list_queues` says the same, and is an
- * Erlang to start for each look.
+ * An extension of the broker: a client that connects and names a queue of the virtual host `/` receives the
+ * number of ready messages, unacknowledged messages and consumers. `rabbitmqctl list_queues` reports the
+ * same, but starts an Erlang for each call.
  */
 const TELL_COUNTS = `
 Columns = [messages_ready, messages_unacknowledged, consumers],
@@ -38,17 +38,17 @@ end).
 export const WITH_QUEUE_COUNTS = `-eval file:eval("${PROGRAM}")`;
 
 export function writeQueueCounts(dir: string): void {
-  // What a broker left there that was killed.
+  // Left behind by a killed broker.
   rmSync(join(dir, SOCKET), { force: true });
   writeFileSync(join(dir, PROGRAM), TELL_COUNTS);
 }
 
-/** A broker may take clients before Erlang has come to the program. */
+/** A broker may accept clients before Erlang has started the program. */
 export function hasQueueCounts(dir: string): boolean {
   return existsSync(join(dir, SOCKET));
 }
 
-/** @returns `undefined` where there is no such queue. */
+/** @returns `undefined` if there is no such queue. */
 export async function queueCounts(
   dir: string,
   queue: string,

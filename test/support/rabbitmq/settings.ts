@@ -3,15 +3,15 @@ import { join } from 'node:path';
 import { writeQueueCounts } from './queue-counts.js';
 
 /**
- * How often a channel looks for acknowledgements that are overdue, and a quorum queue counts its messages. By default
- * these take a minute and five seconds.
+ * How often a channel checks for overdue acknowledgements, and a quorum queue counts its messages. The
+ * defaults are a minute and five seconds.
  */
 const QUICK = { channel_tick_interval: 200, quorum_tick_interval: 200 };
 
-/** Settings of RabbitMQ's application `rabbit`; texts are Erlang's way to write a value. */
+/** Settings of RabbitMQ's application `rabbit`; strings are in Erlang's syntax. */
 export type RabbitMqSettings = Readonly<Record<string, string | number>>;
 
-/** Writes what a broker reads from its folder when it starts. */
+/** Writes the files that a broker reads from its folder when it starts. */
 export function writeSettings(dir: string, settings: RabbitMqSettings): void {
   const cookie = join(dir, '.erlang.cookie');
   if (!existsSync(cookie)) writeFileSync(cookie, 'ONLY_FOR_TESTS', { mode: 0o400 });

@@ -1,25 +1,25 @@
 import type { LuaScripts } from '../../../lib/stores/redis/lua-scripts.js';
 
-/** What a fault is aimed at: a script of the store by its name, any other command in capitals, or whatever comes. */
+/** The target of a fault: a script of the store by its name, any other command in capitals, or any command. */
 export type Target = keyof LuaScripts | Uppercase<string> | 'any';
 
-/** What befalls one command on its way to the server and back. */
+/** What happens to one command on its way to the server and back. */
 export type AimedFault =
   /** The connection breaks before the command reaches the server. */
   | 'lose the request'
-  /** The server executes, and the connection breaks in the place of the reply. */
+  /** The server executes, and the connection breaks instead of the reply. */
   | 'lose the reply'
   /** Neither the command nor any later one arrives; the connection stays open. */
   | 'swallow the request'
   /** The server executes, and neither this reply nor any later one arrives; the connection stays open. */
   | 'swallow the reply'
-  /** This reply never arrives, and the later ones do: each comes in the place of the one before it. */
+  /** This reply never arrives, but the later ones do: each arrives in place of the one before it. */
   | 'skip the reply'
-  /** This reply arrives twice: each later one comes in the place of the next. */
+  /** This reply arrives twice: each later one arrives in place of the next. */
   | 'repeat the reply'
-  /** The command, and what follows it, comes late to the server. */
+  /** The command, and what follows it, reaches the server late. */
   | { readonly requestDelayMs: number }
-  /** The reply, and what follows it, comes late to the client. */
+  /** The reply, and what follows it, reaches the client late. */
   | { readonly replyDelayMs: number }
   | Capture;
 
@@ -31,13 +31,13 @@ export interface Capture {
 
 export interface AimOptions {
   /**
-   * Which of the commands that match, counted from 1.
+   * Which of the matching commands, counted from 1.
    *
    * @defaultValue 1
    */
   readonly nth?: number;
   /**
-   * How many commands are hit, from that one on.
+   * How many commands are affected, from that one on.
    *
    * @defaultValue 1
    */
@@ -46,9 +46,9 @@ export interface AimOptions {
 
 /** A fault that waits for its command. */
 export class Aim {
-  /** How many commands it has hit so far. */
+  /** How many commands it has affected so far. */
   hits = 0;
-  /** Resolves at the first hit: the command has come, or its reply has. */
+  /** Resolves at the first match: the command has arrived, or its reply has. */
   readonly hit: Promise<void>;
   private matched = 0;
   private onHit: () => void = () => undefined;
@@ -63,7 +63,7 @@ export class Aim {
     });
   }
 
-  /** Whether the command of this name is one to hit. */
+  /** Whether the command of this name matches. */
   takes(name: string): boolean {
     const { nth = 1, times = 1 } = this.options;
     if (this.target !== 'any' && this.target !== name) return false;
@@ -71,7 +71,7 @@ export class Aim {
     return this.matched >= nth && this.matched < nth + times;
   }
 
-  /** The command was not executed after all, for the server had forgotten the script: its copy is the one. */
+  /** The command was not executed after all, because the server had forgotten the script: its copy is the one. */
   giveBack(): void {
     this.matched -= 1;
   }

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 
-/** A command that was taken off the wire, and that the server does not know of yet. */
+/** A command that was taken off the wire and has not reached the server. */
 export class CapturedCommand {
   constructor(
     private readonly words: readonly Buffer[],
@@ -8,9 +8,9 @@ export class CapturedCommand {
   ) {}
 
   /**
-   * Hands it to the server over a connection of its own, as the network does with a copy that comes late.
+   * Delivers it to the server over a separate connection, as the network does with a delayed copy.
    *
-   * @returns the reply, which the client never sees: its fields as text, without a script's nonce.
+   * @returns the reply, which the client never sees: its fields as strings, without a script's nonce.
    */
   async deliver(): Promise<string[]> {
     const [name = Buffer.of(), ...args] = this.words;

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 
-/** One direction of a connection: whatever is sent arrives in its order, each piece after its delay. */
+/** One direction of a connection: everything arrives in order, each piece after its delay. */
 export class Lane {
   private readonly underWay: (() => void)[] = [];
   private lastDueAt = 0;
@@ -13,7 +13,7 @@ export class Lane {
     });
   }
 
-  /** Calls `action` once everything that was sent before has left. */
+  /** Calls `action` once everything sent before has left. */
   end(action: () => void): void {
     this.after(0, () => {
       if (this.socket.writable) this.socket.end(action);
@@ -29,7 +29,7 @@ export class Lane {
     }
     this.underWay.push(action);
     this.lastDueAt = Math.max(this.lastDueAt, now + delayMs);
-    // Timers of one millisecond may come in any order: each lets the oldest piece go.
+    // Timers of one millisecond may fire in any order: each releases the oldest piece.
     setTimeout(() => this.underWay.shift()?.(), this.lastDueAt - now);
   }
 }

@@ -3,17 +3,17 @@ import type { Aim, AimedFault } from './aim.js';
 import { Lane } from './lane.js';
 import { RespReader, wordsOf } from './resp-reader.js';
 
-/** What holds for every connection of a proxy. */
+/** What applies to every connection of a proxy. */
 export interface Conditions {
   readonly requestDelayMs: number;
   readonly replyDelayMs: number;
-  /** Whether what just came from the server is lost, and its connection with it. */
+  /** Whether the piece that the server just sent is lost, and its connection with it. */
   readonly losesReply: () => boolean;
-  /** `undefined`: nothing can be aimed, and the bytes pass unread. */
+  /** `undefined`: no command can be matched, and the bytes pass unread. */
   readonly aimFor: AimFor | undefined;
 }
 
-/** The aim that a request meets, if any. */
+/** The fault that a request meets, if any. */
 export type AimFor = (request: Buffer) => Aim | undefined;
 
 /** These are answered by push messages, or by as many as there are channels. */
@@ -26,12 +26,12 @@ export class RedisLink {
   private readonly toClient: Lane;
   private readonly requests = new RespReader();
   private readonly replies = new RespReader();
-  /** One for each reply that the server owes: the aim at it, if any. */
+  /** One for each pending reply of the server: its fault, if any. */
   private readonly owed: (Aim | undefined)[] = [];
   private requestsPass = true;
   private repliesPass = true;
 
-  /** @param conditions - asked anew for whatever passes. */
+  /** @param conditions - read again for each piece. */
   constructor(
     private readonly link: Link,
     private readonly conditions: () => Conditions,
@@ -50,7 +50,7 @@ export class RedisLink {
     this.link.breakBoth();
   }
 
-  /** The server executes on, and nothing comes back any more. */
+  /** The server continues to execute, and no more replies pass. */
   muteReplies(): void {
     this.repliesPass = false;
   }
@@ -61,7 +61,7 @@ export class RedisLink {
     this.repliesPass = false;
   }
 
-  /** The server's side is gone, and the client is not told. */
+  /** The server's side is closed, and the client does not notice. */
   loseServer(): void {
     this.mute();
     this.link.server.destroy();

@@ -1,20 +1,20 @@
 const CR = 0x0d;
 const LINE_END = 2;
 
-/** Where a value ends, or how many bytes there have to be before it is worth looking again. */
+/** Where a value ends, or how many bytes are needed before parsing again. */
 type Scan = { readonly end: number } | { readonly needed: number };
 
-/** Cuts a stream of RESP2 or RESP3 into its values, requests and replies alike. */
+/** Splits a stream of RESP2 or RESP3 into its values, requests and replies alike. */
 export class RespReader {
   private chunks: Buffer[] = [];
   private length = 0;
   private needed = 0;
 
-  /** @returns the values that are complete now, each as its bytes. */
+  /** @returns the complete values, each as its bytes. */
   read(chunk: Buffer): Buffer[] {
     this.chunks.push(chunk);
     this.length += chunk.length;
-    // A value of megabytes comes in many chunks, which are put together once.
+    // A value of megabytes arrives in many chunks, which are joined once.
     if (this.length < this.needed) return [];
     const bytes = this.chunks.length === 1 ? chunk : Buffer.concat(this.chunks);
     const values: Buffer[] = [];
@@ -36,7 +36,7 @@ export class RespReader {
   }
 }
 
-/** The strings of a request, which is an array of them. */
+/** The strings of a request, which is an array of strings. */
 export function wordsOf(request: Buffer): Buffer[] {
   const words: Buffer[] = [];
   let at = lineEnd(request, 0) + LINE_END;

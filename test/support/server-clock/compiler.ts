@@ -18,7 +18,7 @@ export function findCompiler(): FoundCompiler | undefined {
   const dir = mkdtempSync(join(tmpdir(), 'idempotency-cc-'));
   try {
     const source = join(dir, 'empty.c');
-    // A compiler without the headers of the C library is there, too, and of no use.
+    // A compiler without the headers of the C library exists, too, and is useless.
     writeFileSync(source, '#include <time.h>\n');
     compile(command, source, join(dir, 'empty.so'));
     return { command, version: stdout.split('\n', 1)[0]! };
@@ -29,7 +29,7 @@ export function findCompiler(): FoundCompiler | undefined {
   }
 }
 
-/** @throws Error with what the compiler says. */
+/** @throws Error with the compiler's message. */
 export function compile(command: string, source: string, target: string): void {
   const args = [...SHARED_LIBRARY, '-o', target, source];
   const { status, stderr } = spawnSync(command, args, { encoding: 'utf8' });

@@ -22,7 +22,7 @@ const VERSION = createHash('sha256').update(readFileSync(SOURCE)).digest('hex');
 /** Compiled once for all test files. */
 const LIBRARY = join(projectRoot, 'node_modules/.cache/idempotency-server-clock', `${VERSION}.so`);
 
-/** Preloading a library is a thing of Linux; what is missing there, `npm test` has said. */
+/** Preloading a library needs Linux; `npm test` has reported what is missing there. */
 export const canFakeServerClock =
   process.platform === 'linux' && (existsSync(LIBRARY) || findCompiler() !== undefined);
 
@@ -33,7 +33,7 @@ export const describeWithClock: typeof describe.skip = canFakeServerClock
 export const itWithClock: typeof it.skip = canFakeServerClock ? it : it.skip;
 
 /**
- * The wall clock of the servers that are started with its {@link env}: TIME, the lives of keys, everything
+ * The wall clock of the servers that are started with its {@link env}: TIME, the expiry of keys, everything
  * but the monotonic clock. It can be set while they run, forwards and backwards.
  */
 export class ServerClock {
@@ -45,7 +45,7 @@ export class ServerClock {
   constructor() {
     const offset = join(this.dir, 'offset');
     if (!existsSync(LIBRARY)) {
-      // Another worker may be at it as well: whole, or not at all.
+      // Another worker may be writing it as well: the file is whole or absent.
       const unfinished = `${LIBRARY}.${String(process.pid)}`;
       mkdirSync(dirname(LIBRARY), { recursive: true });
       compile(findCompiler()!.command, SOURCE, unfinished);
@@ -64,7 +64,7 @@ export class ServerClock {
     writeSync(this.file, bytes, 0, bytes.length, 0);
   }
 
-  /** So much time passes at the servers, all at once. */
+  /** Advances the servers' clock by this time at once. */
   pass(ms: number): void {
     this.setOffset(this.offsetMs + ms);
   }

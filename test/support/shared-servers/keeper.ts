@@ -13,7 +13,10 @@ import { startRabbitMq } from '../rabbitmq-server.js';
 import { startRedis } from '../redis-server.js';
 import type { SharedKind, SharedServer } from './kinds.js';
 
-/** A worker runs one file at a time: what is its own needs nothing but to be emptied. The brokers need not even that. */
+/**
+ * A worker runs one file at a time: what belongs to it only has to be emptied. The brokers do not even need
+ * that.
+ */
 const ONE_FOR_ALL_WORKERS: readonly SharedKind[] = ['rabbitmq', 'nats', 'mosquitto'];
 
 const MAKERS: Readonly<Record<SharedKind, () => KeptServer>> = {
@@ -26,7 +29,7 @@ const MAKERS: Readonly<Record<SharedKind, () => KeptServer>> = {
   mosquitto: () => new KeptServer(startMosquitto, () => Promise.resolve()),
 };
 
-/** Starts what the test files of a run share when a file asks for it, and stops it after the last one. */
+/** Starts what the test files of a run share when a file requests it, and stops it after the last one. */
 export class Keeper {
   readonly #servers = new Map<string, KeptServer>();
 
@@ -49,10 +52,10 @@ interface StartedServer extends SharedServer {
 
 class KeptServer {
   #server: StartedServer | undefined;
-  /** One file after the other: until the one before has been told. */
+  /** One file after the other: until the previous one has its reply. */
   #busy: Promise<unknown> = Promise.resolve();
 
-  /** @param empty - takes away what the file before has left behind. */
+  /** @param empty - removes what the previous file has left behind. */
   constructor(
     private readonly start: () => Promise<StartedServer>,
     private readonly empty: (server: StartedServer) => Promise<void>,
@@ -70,7 +73,7 @@ class KeptServer {
   }
 
   async #lend(): Promise<SharedServer> {
-    // The file that has killed it is not to fail those after it.
+    // The file that killed it must not fail those after it.
     if (this.#server === undefined || !isRunning(this.#server.pid)) {
       this.#server = await this.start();
     }
@@ -90,7 +93,7 @@ async function emptyRedis({ port }: SharedServer): Promise<void> {
   ];
   const request = Buffer.from([...commands, 'ECHO emptied', ''].join('\r\n'));
   if (!(await answers(port, request, /emptied/))) {
-    throw new Error('The redis-server that test files share did not let itself be emptied.');
+    throw new Error('The shared redis-server could not be emptied.');
   }
 }
 

@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 let listener;
 let keeper;
 
-/** Before the first test file: it costs nothing until a file asks for a server. */
+/** Before the first test file: it costs nothing until a file requests a server. */
 export default async function setUp() {
   listener = createServer((request, response) => {
     void lend(request.url).then(

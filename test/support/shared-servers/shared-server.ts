@@ -3,7 +3,7 @@ import type { SharedKind, SharedServer } from './kinds.js';
 
 const asked = new Map<SharedKind, Promise<SharedServer>>();
 
-/** The shared server, emptied when this file asks for it for the first time. It may have to start. */
+/** The shared server, emptied when this file requests it for the first time. It may have to start. */
 export function sharedServer(kind: SharedKind): Promise<SharedServer> {
   const lent = asked.get(kind) ?? ask(kind);
   asked.set(kind, lent);
@@ -18,7 +18,7 @@ function ask(kind: SharedKind): Promise<SharedServer> {
       let text = '';
       response.setEncoding('utf8');
       response.on('data', (chunk: string) => (text += chunk));
-      // Not before its socket is gone: there are tests that count theirs.
+      // Not before its socket is closed: some tests count theirs.
       response.socket.once('close', () => {
         if (response.statusCode === 200) resolve(JSON.parse(text) as SharedServer);
         else reject(new Error(text));

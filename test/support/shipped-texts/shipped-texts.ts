@@ -15,7 +15,7 @@ export interface TextModule {
   readonly source: string;
 }
 
-/** What `lua/` and `sql/` are in the library: it reads no file beside its own, which a bundle would not have. */
+/** What `lua/` and `sql/` are in the library: it reads no file at run time, which a bundle would not contain. */
 export function shippedTexts(): TextModule[] {
   return [
     textModule('lib/stores/redis/lua-texts.generated.ts', [

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { projectRoot } from '../project-root.js';
 import { shippedTexts } from './shipped-texts.js';
 
-// With --check it writes nothing and fails where a module is stale.
+// With --check it writes nothing and fails if a module is stale.
 const checks = process.argv.includes('--check');
 for (const { path, source } of shippedTexts()) {
   const file = join(projectRoot, path);
   if (!checks) writeFileSync(file, source);
   else if (readFileSync(file, 'utf8') !== source) {
-    throw new Error(`${path} is not what lua/ and sql/ have: npm run texts`);
+    throw new Error(`${path} differs from lua/ and sql/: run npm run texts`);
   }
 }

@@ -72,7 +72,7 @@ describe('What the tests need', () => {
   it('is not installed where a variable names an invalid one', () => {
     plant('apt-get', APT);
     const { status, stderr, apt } = provision(['c-compiler'], { CC: '/absent/cc' });
-    expect(stderr).toContain('CC names /absent/cc, which is no C compiler.');
+    expect(stderr).toContain('CC names /absent/cc, which is not a C compiler.');
     expect(apt).toEqual([]);
     expect(status).toBe(1);
   });

@@ -3,9 +3,9 @@ import { encode, type FuzzedRequest } from './fuzzed-request.js';
 import { isSameBody } from './same-content.js';
 import { saidKey, type SaidKey } from './fuzzed-key.js';
 
-/** One execution of a handler, as the application itself wrote it down. */
+/** One execution of a handler, as the application itself recorded it. */
 export interface Effect {
-  /** Of the request that it was executed for. */
+  /** Of the executed request. */
   readonly number: number;
   readonly route: string;
 }
@@ -20,7 +20,7 @@ interface Exchange {
   readonly answers: readonly RawResponse[];
 }
 
-/** Compares what the application did with what it was asked for; the library's word counts for nothing. */
+/** Compares the effects in the application with its requests, without relying on the library's reports. */
 export class Effects {
   readonly violations: string[] = [];
   private readonly effects: Effect[] = [];
@@ -28,7 +28,7 @@ export class Effects {
   /** The one request executed for a caller's key on a route. */
   private readonly executed = new Map<string, number>();
 
-  /** @param counts - of all runs: how often something was met. A comparison that meets nothing proves nothing. */
+  /** @param counts - of all runs: how often each case was met. A comparison without cases proves nothing. */
   constructor(private readonly counts: Map<string, number>) {}
 
   add(effect: Effect): void {
@@ -48,11 +48,12 @@ export class Effects {
     if (answer !== undefined && isSuccess(answer)) this.compareAnswer(request, answer);
   }
 
-  /** Call it when all answers are there. */
+  /** Call it after all responses. */
   compareAll(): void {
     for (const effect of this.effects) {
       const request = this.requests.get(effect.number);
-      if (request === undefined) this.violations.push(`executed for nobody: ${effect.route}`);
+      if (request === undefined)
+        this.violations.push(`executed without a request: ${effect.route}`);
       else this.compareEffect(effect, request);
     }
     for (const request of this.requests.values()) {
@@ -64,14 +65,15 @@ export class Effects {
     if (isSafe(request)) return;
     const key = keyOn(route, request);
     if (key.kind === 'missing' && route === 'optional') {
-      this.count('unprotected by its own wish');
+      this.count('unprotected by its own choice');
       return;
     }
     if (key.kind !== 'valid') {
       this.violation(`executed on ${route} though the key is ${key.kind}`, request);
       return;
     }
-    if (request.content.caller === undefined) this.violation('executed for nobody known', request);
+    if (request.content.caller === undefined)
+      this.violation('executed for an unknown caller', request);
     const name = claim(route, request, key.key);
     const first = this.executed.get(name);
     if (first !== undefined) {
@@ -81,7 +83,7 @@ export class Effects {
     this.count('executed');
   }
 
-  /** Nothing was wrong with it: itself, or a repetition that overtook it, was executed. */
+  /** Nothing was wrong with it: the request, or a retry that overtook it, was executed. */
   private comparePlain(request: FuzzedRequest): void {
     const key = keyOn(routeOf(request), request);
     const isExecuted =
@@ -89,7 +91,7 @@ export class Effects {
     if (!isExecuted) this.violation('a plain request was not executed', request);
   }
 
-  /** A success tells which request was executed: its own, or the one that it replays. */
+  /** A success names the executed request: its own, or the one that it replays. */
   private compareAnswer(request: FuzzedRequest, answer: RawResponse): void {
     if (isSafe(request) || answer.body.length === 0) return;
     const { execution } = answer.json as { execution: number };

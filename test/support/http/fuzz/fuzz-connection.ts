@@ -1,10 +1,10 @@
 import { connect, type Socket } from 'node:net';
 import { parseResponse, type RawResponse } from '../raw-response.js';
 
-/** A server that neither answers nor hangs up has lost a request, or waits for the rest of it. */
+/** A server that neither responds nor hangs up has lost a request, or waits for the rest of it. */
 const PATIENCE_MS = 5_000;
 
-/** A connection that stays, for requests whose answers say where they end. */
+/** A kept connection, for requests whose responses state where they end. */
 export class FuzzConnection {
   private socket: Socket | undefined;
   private received: Buffer = Buffer.alloc(0);
@@ -12,7 +12,7 @@ export class FuzzConnection {
 
   constructor(private readonly port: number) {}
 
-  /** @returns the answer, or `undefined` where the server hung up without one. */
+  /** @returns the response, or `undefined` where the server hung up without one. */
   async exchange(bytes: Buffer, method: string): Promise<RawResponse | undefined> {
     const socket = (this.socket ??= this.open());
     socket.write(bytes);
@@ -55,10 +55,10 @@ export class FuzzConnection {
 }
 
 /**
- * Sends bytes that may be no request at all on a connection of their own.
+ * Sends bytes that may not be a request on a separate connection.
  *
  * @param leaves - the client ends the connection right after them.
- * @returns every answer that came.
+ * @returns every response.
  */
 export async function sendAlone(
   port: number,
@@ -70,7 +70,7 @@ export async function sendAlone(
   const chunks: Buffer[] = [];
   socket.on('error', () => undefined);
   socket.on('data', (chunk: Buffer) => chunks.push(chunk));
-  // What it was sent may be only half of what it was promised.
+  // The server may have received only half of the announced body.
   socket.setTimeout(PATIENCE_MS, () => void socket.destroy());
   socket.write(bytes);
   if (leaves) socket.end();
@@ -82,7 +82,7 @@ function allResponses(bytes: Buffer, method: string): RawResponse[] {
   const responses: RawResponse[] = [];
   let rest = withoutInterim(bytes);
   for (;;) {
-    // What cannot be read as HEAD is refused with a body.
+    // What cannot be parsed as HEAD is rejected with a body.
     if (method === 'HEAD' && rest.toString('latin1', 0, 5) !== 'HTTP/') return responses;
     const parsed = parseResponse(rest, method);
     if (parsed === undefined) return responses;
@@ -91,7 +91,7 @@ function allResponses(bytes: Buffer, method: string): RawResponse[] {
   }
 }
 
-/** Without the `100 Continue` in front. */
+/** Without the preceding `100 Continue`. */
 function withoutInterim(bytes: Buffer): Buffer {
   if (bytes.toString('latin1', 0, 10) !== 'HTTP/1.1 1') return bytes;
   const end = bytes.indexOf('\r\n\r\n');

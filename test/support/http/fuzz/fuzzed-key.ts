@@ -3,7 +3,7 @@ import type { Random } from '../../../integration/differential/random.js';
 
 const MAX_LENGTH = 255;
 
-/** What the lines of the key's field say, by a parser that is none of the library's. */
+/** What the lines of the key's field mean, by a parser other than the library's. */
 export type SaidKey =
   | { readonly kind: 'missing' }
   | { readonly kind: 'invalid' }
@@ -27,7 +27,7 @@ function stringItem(value: string): string | undefined {
   }
 }
 
-/** Printable ASCII that means nothing to a structured field or a list. */
+/** Printable ASCII without a meaning in a structured field or a list. */
 function isBare(value: string): boolean {
   return /^[!-~]+$/.test(value) && !/[",;\\]/.test(value);
 }
@@ -35,16 +35,16 @@ function isBare(value: string): boolean {
 const NOTABLE = ['__proto__', 'constructor', '../..', '%00', '*', '{a}', 'a b', "'", '0', 'null'];
 const PARAMETERS = ['', '', '', ';v=1', '; w="x"', ';a=?1', ';', ';=1', ';A=1', ';a=:aGk=:', ' ;a'];
 const SPACES = ['', '', '', '', ' ', '\t', ' \t '];
-/** No `@`: structured-headers refuses a date with a parameter behind it, which RFC 9651 §3.3.7 allows. */
+/** No `@`: structured-headers rejects a date with a parameter behind it, which RFC 9651 §3.3.7 allows. */
 const SOUP = '"\\,;=: abzAZ09-_./%?*(){}\t\x7f\x80\xe9\xff\x01\x0b'.split('');
 
 export interface FuzzedKey {
   readonly lines: readonly string[];
-  /** A key that no request before it has had, and nothing wrong with its spelling. */
+  /** A key that no request before it used, in a correct spelling. */
   readonly isNew: boolean;
 }
 
-/** @param known - keys of requests before it, to be met again. */
+/** @param known - keys of earlier requests, to be reused. */
 export function fuzzedKey(random: Random, fresh: string, known: string[]): FuzzedKey {
   const kind = random.fraction();
   if (kind < 0.3) {
@@ -65,7 +65,7 @@ function oddLines(random: Random, kind: number, key: string): string[] {
   return [spelled(random, random.pick(NOTABLE))];
 }
 
-/** Recent ones above all: what they ask for may still be running. */
+/** Mostly recent ones: their operations may still be running. */
 function knownOr(random: Random, known: readonly string[]): string {
   if (known.length === 0) return random.pick(NOTABLE);
   const reach = random.chance(0.7) ? 10 : known.length;

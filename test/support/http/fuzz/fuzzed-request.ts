@@ -1,6 +1,6 @@
 export type HeaderLine = readonly [name: string, value: string];
 
-/** How the bytes of a body are framed; all but the first two are at odds with what is sent. */
+/** How the bytes of a body are framed; all but the first two contradict what is sent. */
 export type Framing =
   | 'length'
   | 'chunked'
@@ -19,7 +19,7 @@ export interface FuzzedBody {
   readonly coding?: string;
 }
 
-/** What is sent, but for the number that tells one sending from another. */
+/** What is sent, except the number that identifies one sending. */
 export interface FuzzedContent {
   readonly method: string;
   readonly target: string;
@@ -27,7 +27,7 @@ export interface FuzzedContent {
   readonly keyLines: readonly string[];
   /** The field's name, in some mixture of cases. */
   readonly keyName: string;
-  /** Who asks: a user that the application knows, a stranger, or nobody. */
+  /** The caller: a known user, a stranger, or anonymous. */
   readonly caller: string | undefined;
   readonly body: FuzzedBody | undefined;
   readonly framing: Framing;
@@ -36,7 +36,7 @@ export interface FuzzedContent {
   readonly cutAt: number | undefined;
   /** The server may lose its place in the connection, or close it. */
   readonly isOdd: boolean;
-  /** Nothing is wrong with it, and its key is new: it has to be executed. */
+  /** The request is correct, and its key is new: it has to be executed. */
   readonly isPlain: boolean;
 }
 
@@ -45,9 +45,9 @@ export interface FuzzedRequest {
   readonly content: FuzzedContent;
 }
 
-/** By this header the application tells which request it executes; the library does not read it. */
+/** By this header the application identifies the executed request; the library does not read it. */
 export const NUMBER_HEADER = 'x-number';
-/** And by this one in which run: each has callers of its own, whose keys no other run has used. */
+/** And by this one the run: each has its own callers, whose keys no other run has used. */
 export const RUN_HEADER = 'x-run';
 
 export function encode({ number, content }: FuzzedRequest, run: number): Buffer {

@@ -19,7 +19,7 @@ interface FuzzedRequestOnServer {
   user?: object;
 }
 
-/** Knows alice and bob, lets nobody pass as nobody, and refuses strangers. */
+/** Accepts alice and bob, and rejects anonymous callers and strangers. */
 export class FuzzedCallers implements CanActivate {
   /** Of each run. */
   readonly effects: Effects[] = [];
@@ -38,7 +38,7 @@ export class FuzzedCallers implements CanActivate {
 
 type Execute = (route: string) => { execution: number };
 
-/** The effect: it is written down under the number of the request that had it. */
+/** The effect: recorded under the number of its request. */
 const Effect = createParamDecorator((_: unknown, context: ExecutionContext): Execute => {
   const request = context.switchToHttp().getRequest<FuzzedRequestOnServer>();
   return (route) => {

@@ -6,11 +6,11 @@ import type { Framing, FuzzedContent, FuzzedRequest, HeaderLine } from './fuzzed
 
 const RECENT = 50;
 
-/** A server's parser refuses them, and hangs up. */
+/** A server's parser rejects them, and hangs up. */
 const CONTROLS = /[\x00-\x08\x0a-\x1f\x7f]/;
 
 const KEY_NAMES = ['Idempotency-Key', 'idempotency-key', 'IDEMPOTENCY-KEY', 'iDEMPOTENCY-kEY'];
-/** Those whom the application knows. */
+/** The callers that the application accepts. */
 const CALLERS = ['alice', 'bob'];
 const ODD_METHODS = ['TRACE', 'PROPFIND', 'SEARCH', 'CONNECT', 'post', 'PÖST', 'PO ST', '', 'X'];
 const QUERIES = ['?a=1', '?a=2&a=1', '?b=1&a=2', '?__proto__=1', '?a[b]=1', '?%41=1', '?', '??'];
@@ -104,7 +104,7 @@ class RequestGenerator {
     return { number: this.number, content };
   }
 
-  /** The same once more, or with one thing changed: another request for the same key. */
+  /** The same again, or with one change: another request for the same key. */
   private repeated(earlier: FuzzedContent): FuzzedContent {
     const { random } = this;
     const again = { ...earlier, isPlain: false };
@@ -193,7 +193,7 @@ function plain<Value>(value: Value): Part<Value> {
   return { value, kind: 'plain' };
 }
 
-/** Allowed by HTTP, whatever the application makes of it. */
+/** Allowed by HTTP, whatever the application does with it. */
 function unusual<Value>(value: Value): Part<Value> {
   return { value, kind: 'unusual' };
 }

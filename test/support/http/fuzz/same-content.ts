@@ -2,9 +2,10 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FuzzedContent } from './fuzzed-request.js';
 
 /**
- * Whether two bodies are the same JSON value, or on a route that compares them by bytes the same bytes.
+ * Whether two bodies are the same JSON value, or the same bytes on a route that compares bytes.
  *
- * @returns `undefined` where that is not easily said: another type, a coding, bytes that are lost on the way.
+ * @returns `undefined` where that is hard to determine: another type, a coding, bytes that are lost on the
+ * way.
  */
 export function isSameBody(
   one: FuzzedContent,
@@ -27,7 +28,7 @@ function plainBytes({ body, framing, cutAt }: FuzzedContent): Buffer | undefined
   return isWhole && body.types.join() === 'application/json' ? body.bytes : undefined;
 }
 
-/** Without the sign of a zero, which is no difference between numbers. */
+/** Without the sign of a zero, which does not distinguish numbers. */
 function valueOf(bytes: Buffer): unknown {
   return JSON.parse(bytes.toString(), (_, value: unknown) => (value === 0 ? 0 : value));
 }
