@@ -44,7 +44,7 @@ describe('docs/contract.md', () => {
 });
 
 describe('the README of the suite', () => {
-  it('tells of every route that a request goes to', () => {
+  it('lists every route that a request goes to', () => {
     const readme = readFileSync(join(import.meta.dirname, 'README.md'), 'utf8');
     for (const file of readdirSync(requestsFolder)) {
       const requests = readFileSync(join(requestsFolder, file), 'utf8');
@@ -77,11 +77,11 @@ describe('the clause table', () => {
     expect(withClauseTable(text, evidence)).not.toContain('the old table');
   });
 
-  it('tells limits, and what does not hold', () => {
-    const notes = { C01: { byDefault: 'on Mondays' }, C02: { doesNot: 'nobody wants it' } };
+  it('has limits, and what does not hold', () => {
+    const notes = { C01: { byDefault: 'on Mondays' }, C02: { doesNot: 'out of scope' } };
     expect(rows({ ...evidence, inProcess: new Map(), notes })).toEqual([
       "| C01 | by default, on Mondays | one holds; with more: 'a\\|b' it holds twice |",
-      '| C02 | does not: nobody wants it |  |',
+      '| C02 | does not: out of scope |  |',
     ]);
   });
 
@@ -91,14 +91,14 @@ describe('the clause table', () => {
     );
   });
 
-  it('is not written where a test or a note names a clause that there is not', () => {
+  it('is not written where a test or a note names an unknown clause', () => {
     const inProcess = new Map([...evidence.inProcess, ['C03', ['three']] as const]);
     expect(() => withClauseTable(text, { ...evidence, inProcess })).toThrow('has no C03');
     const notes = { ...evidence.notes, C04: { with: 'luck' } };
     expect(() => withClauseTable(text, { ...evidence, notes })).toThrow('has no C04');
   });
 
-  it('finds the names whatever quotes they stand in', () => {
+  it('finds the names in any kind of quotes', () => {
     const source = `it('C01 it\\'s one', …); it("C02 with a: 'b'", …); each('C60a x, on $name'); // C03 no`;
     expect(clauseNames(source)).toEqual([
       ['C01', "it's one"],

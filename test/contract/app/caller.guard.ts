@@ -9,7 +9,7 @@ import { scenarioOf } from './scenario.js';
 
 const PUBLIC = Symbol('public');
 
-/** Asks for no credentials: on a route, or on all routes of a controller. */
+/** Needs no credentials: on a route, or on all routes of a controller. */
 export const Public = () => SetMetadata(PUBLIC, true);
 
 export interface Caller {
@@ -25,8 +25,8 @@ export interface CallersRequest {
 }
 
 /**
- * Believes what a caller says of himself: `Authorization: Caller id="alice", tenant="acme", session="2"`.
- * 401 without an id, 403 for whom the scenario forbids.
+ * Trusts the caller's own claim: `Authorization: Caller id="alice", tenant="acme", session="2"`. 401 without
+ * an id, 403 for callers whom the scenario forbids.
  */
 export class CallerGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {

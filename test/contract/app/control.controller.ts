@@ -4,7 +4,7 @@ import { scenarioNamed } from './scenario.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Traces } from './traces.js';
 
-/** How the suite learns what happened, and orders what shall. */
+/** How the suite reads what happened, and controls what happens next. */
 @Controller('control')
 @Public()
 export class ControlController {
@@ -31,7 +31,7 @@ export class ControlController {
     scenarioNamed(name).openGate();
   }
 
-  @Post('scenarios/:name/lose-patience')
+  @Post('scenarios/:name/fire-timeout')
   @HttpCode(204)
   losePatience(@Param('name') name: string): void {
     scenarioNamed(name).losePatience();
@@ -55,7 +55,7 @@ export class ControlController {
     this.store.always(unavailable, 'begin', 'extend', 'complete', 'release', 'inspect');
   }
 
-  @Post('store/mend')
+  @Post('store/restore')
   @HttpCode(204)
   mend(): void {
     this.store.heal();

@@ -26,7 +26,7 @@ export interface AppSettings {
   readonly traces: Traces;
 }
 
-/** A machine that is busy with other tests is not to be mistaken for a store that is down. */
+/** A machine that is busy with other tests must not be mistaken for a store that is down. */
 const PATIENCE = { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 };
 
 @Module({})
@@ -85,7 +85,7 @@ async function parseOnFastify(app: NestFastifyApplication): Promise<void> {
   await app.register(multipart, { attachFieldsToBody: true });
 }
 
-/** As a middleware for request ids does: another one at every exchange, under a known name and one of its own. */
+/** As a middleware for request ids does: a new one for each exchange, under a known name and a custom one. */
 function numberExchanges(app: INestApplication): void {
   let exchanges = 0;
   app.use(

@@ -7,12 +7,12 @@ import { Pool } from 'pg';
 
 export interface OpenStore {
   readonly store: IdempotencyStore;
-  /** The names under which it keeps its records, where it names them. */
+  /** The names under which it keeps its records, if it names them. */
   readonly recordNames: () => Promise<string[]>;
   readonly disconnect: () => void;
 }
 
-/** The store that the environment asks for. */
+/** The store that the environment selects. */
 export async function openStore({
   STORE,
   REDIS_URL = '',

@@ -1,20 +1,20 @@
 import { createParamDecorator, type ExecutionContext } from '@nestjs/common';
 
-/** What was done on behalf of one story of the suite, and what the suite has ordered for it. */
+/** The effects of one test of the suite, and its orders for them. */
 export class Scenario {
-  /** Requests that came as far as the guard. */
+  /** Requests that reached the guard. */
   arrivals = 0;
-  /** The effects: how often a handler ran, whatever anybody says about it. */
+  /** The effects: the counted executions of a handler, whatever is reported. */
   executions = 0;
-  /** Connections of its requests that are gone. */
+  /** Closed connections of its requests. */
   departures = 0;
-  /** Callers who have lost the right to call. */
+  /** Callers who are no longer allowed to call. */
   readonly forbidden = new Set<string>();
   #gate: Promise<void> = Promise.resolve();
   #openGate: () => void = () => undefined;
   #losePatience: () => void = () => undefined;
 
-  /** The effect. @returns its number, so that no two executions give the same answer. */
+  /** The effect. @returns its number, so that no two executions have the same response. */
   async execute(): Promise<number> {
     this.executions += 1;
     const execution = this.executions;
@@ -22,7 +22,7 @@ export class Scenario {
     return execution;
   }
 
-  /** Whoever executes from now on waits until the gate is open again. */
+  /** Every execution from now on waits until the gate is open again. */
   closeGate(): void {
     this.#gate = new Promise((resolve) => {
       this.#openGate = resolve;
@@ -33,7 +33,7 @@ export class Scenario {
     this.#openGate();
   }
 
-  /** What a timeout waits for: the suite's word in place of a timer. */
+  /** What a timeout waits for: the suite's order in place of a timer. */
   patienceEnds(): Promise<void> {
     return new Promise((resolve) => {
       this.#losePatience = resolve;
@@ -47,7 +47,7 @@ export class Scenario {
 
 const scenarios = new Map<string, Scenario>();
 
-/** The one with this name; there is none that was not asked for. */
+/** The scenario with this name; it is created on first use. */
 export function scenarioNamed(name: string): Scenario {
   const scenario = scenarios.get(name) ?? new Scenario();
   scenarios.set(name, scenario);
@@ -58,7 +58,7 @@ export function scenarioOf(request: { headers: Record<string, unknown> }): Scena
   return scenarioNamed(String(request.headers['x-scenario']));
 }
 
-/** The scenario that the request belongs to. */
+/** The scenario of the request. */
 export const InScenario = createParamDecorator((_: unknown, context: ExecutionContext) =>
   scenarioOf(context.switchToHttp().getRequest()),
 );

@@ -1,6 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 
-/** All that the application leaves behind outside of its answers. */
+/** All that the application leaves behind outside its responses. */
 export class Traces implements LoggerService {
   readonly lines: string[] = [];
 
@@ -18,7 +18,7 @@ export class Traces implements LoggerService {
     this.log(...line);
   }
 
-  /** Lines of the log, and the names under which the store keeps its records where it names them. */
+  /** Lines of the log, and the names under which the store keeps its records, if it names them. */
   async all(): Promise<{ readonly lines: string[]; readonly names: string[] }> {
     return { lines: this.lines, names: await this.recordNames() };
   }

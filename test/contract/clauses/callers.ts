@@ -19,7 +19,7 @@ export function callers(server: Server): void {
     expect(await story.send('bob')).toMatchObject({ status: 201, replayed: false });
   });
 
-  it('C24 no choice of caller and key meets in one record', async () => {
+  it('C24 different callers and keys never share a record', async () => {
     for (const separator of [':', '|', '/', '-', '.', '_', '#', ',']) {
       const story = server.story('C24');
       await story.send('separator in the caller', { separator });
@@ -36,14 +36,14 @@ export function callers(server: Server): void {
     expect(await story.executions()).toBe(0);
   });
 
-  it('C26 a 401 uses the key not up', async () => {
+  it('C26 a 401 does not use the key up', async () => {
     const story = server.story('C26');
     expect((await story.send('without credentials')).status).toBe(401);
     const first = await story.send('with credentials');
     expect(first).toMatchObject({ status: 201, replayed: false, json: { execution: 1 } });
   });
 
-  it('C27 who has lost the right gets 403 and nothing of what is stored', async () => {
+  it('C27 a caller who is no longer allowed gets 403 and nothing of what is stored', async () => {
     const story = server.story('C27');
     const first = await story.send('charge');
     await story.order('forbid/alice');
@@ -54,7 +54,7 @@ export function callers(server: Server): void {
     expectReplay(await story.send('charge'), first);
   });
 
-  it('C28 a 403 uses the key not up', async () => {
+  it('C28 a 403 does not use the key up', async () => {
     const story = server.story('C28');
     await story.order('forbid/alice');
     expect((await story.send('charge')).status).toBe(403);
@@ -69,7 +69,7 @@ export function callers(server: Server): void {
     expectReplay(await story.send('second session'), first);
   });
 
-  it('C30 an anonymous caller with a key is refused', async () => {
+  it('C30 an anonymous caller with a key is rejected', async () => {
     const story = server.story('C30');
     expectProblem(await story.send('anonymous'), 'caller-unknown');
     expectProblem(await story.send('anonymous'), 'caller-unknown');

@@ -15,7 +15,7 @@ export function expectOneResult(answers: readonly RawResponse[]): RawResponse {
   return firsts[0]!;
 }
 
-/** Section D but for C56, which takes its time, and C87c of I. */
+/** Section D except C56, which takes long, and C87c of I. */
 export function concurrency(server: Server): void {
   it('C49 thirty identical requests at once have one effect and one result', async () => {
     const story = server.story('C49');
@@ -33,7 +33,7 @@ export function concurrency(server: Server): void {
     expect(await story.executions()).toBe(1);
   });
 
-  it('C51 the 409 says after how many whole seconds to come back', async () => {
+  it('C51 the 409 says after how many whole seconds to retry', async () => {
     const story = server.story('C51');
     const first = await story.hold('charge');
     expectProblem(await story.send('charge'), 'in-progress', '1');
@@ -70,7 +70,7 @@ export function concurrency(server: Server): void {
   it('C54 other keys and other callers do not wait', async () => {
     const story = server.story('C54');
     const held = await story.hold('held');
-    // At an open gate: only the layer could make the others wait.
+    // At an open gate: only the interceptor could make the others wait.
     const freely = server.story('C54');
     expect((await freely.send('another key')).status).toBe(201);
     const { key } = story;
@@ -95,8 +95,8 @@ export function concurrency(server: Server): void {
 
   it("C55 with whenInProgress: 'wait' waiting is bounded, then 409", async () => {
     const story = server.story('C55');
-    const pending = await story.hold('charge with little patience');
-    expectProblem(await story.send('charge with little patience'), 'in-progress');
+    const pending = await story.hold('charge with a short wait');
+    expectProblem(await story.send('charge with a short wait'), 'in-progress');
     expect(pending.answered).toBe(false);
     await story.order('open-gate');
     await pending.response;
@@ -115,7 +115,7 @@ export function concurrency(server: Server): void {
     }
   });
 
-  it('C58 a client that leaves and comes back too early gets 409', async () => {
+  it('C58 a client that leaves and retries too early gets 409', async () => {
     const story = server.story('C58');
     const pending = await story.hold('charge');
     pending.abandon();
@@ -126,7 +126,7 @@ export function concurrency(server: Server): void {
     expect((await story.sendOnceSettled('charge')).replayed).toBe(true);
   });
 
-  it('C59 who has the response replays it at once, never 409', async () => {
+  it('C59 a client that has the response replays it at once, never 409', async () => {
     for (let times = 0; times < 20; times += 1) {
       const story = server.story('C59');
       const [first, second] = await story.sendOnOneConnection('charge', 'charge');
@@ -137,7 +137,7 @@ export function concurrency(server: Server): void {
   it('C60c after a timeout from outside the key stays locked until the handler settles', async () => {
     const story = server.story('C60c');
     const pending = await story.hold('charge');
-    await story.order('lose-patience');
+    await story.order('fire-timeout');
     expect((await pending.response).status).toBe(503);
     expectProblem(await story.send('charge'), 'in-progress');
     await story.order('open-gate');
@@ -145,7 +145,7 @@ export function concurrency(server: Server): void {
     expect(await story.executions()).toBe(1);
   });
 
-  it('C87c a gateway that repeats a POST causes no second execution', async () => {
+  it('C87c a gateway that resends a POST causes no second execution', async () => {
     const story = server.story('C87c');
     const answers = [story.send('through a gateway'), story.send('through a gateway')];
     const first = expectOneResult(await Promise.all(answers));
@@ -154,7 +154,7 @@ export function concurrency(server: Server): void {
   });
 }
 
-/** C60: what two processes on one store owe together. */
+/** C60: what two processes on one store guarantee together. */
 export function twoProcesses(server: Server): void {
   it('C60 two processes on one store execute once, and either replays', async () => {
     const here = server.story('C60');

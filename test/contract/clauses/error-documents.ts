@@ -7,7 +7,7 @@ type Answers = readonly (readonly [ProblemName, RawResponse])[];
 
 /** Section H. */
 export function errorDocuments(server: Server): void {
-  /** All of the layer's answers that a caller can bring about, and those of a store that is away. */
+  /** All responses of the library that a caller can provoke, and those of an unavailable store. */
   async function provokeAll(): Promise<{ readonly key: string; readonly answers: Answers }> {
     const story = server.story('C83-C86');
     const pending = await story.hold('charge');
@@ -28,12 +28,12 @@ export function errorDocuments(server: Server): void {
     try {
       answers.push(['store-unavailable', await story.send('charge')]);
     } finally {
-      await story.control('store/mend', 'POST');
+      await story.control('store/restore', 'POST');
     }
     return { key: story.key, answers };
   }
 
-  it('C83 every answer of the layer is a problem document', async () => {
+  it('C83 every response of the library is a problem document', async () => {
     const { answers } = await provokeAll();
     for (const [name, answer] of answers) {
       expectProblem(answer, name);
@@ -58,7 +58,7 @@ export function errorDocuments(server: Server): void {
     expect(new Set(types).size).toBe(types.length);
   });
 
-  it('C85 no error tells the key, the caller or anything of either request', async () => {
+  it('C85 no error discloses the key, the caller or anything of either request', async () => {
     const { key, answers } = await provokeAll();
     for (const [, { text, lines }] of answers) {
       const everything = `${text}${JSON.stringify(lines)}`;
@@ -68,7 +68,7 @@ export function errorDocuments(server: Server): void {
     }
   });
 
-  it('C86 only "in progress" and 503 say when to come back', async () => {
+  it('C86 only "in progress" and 503 say when to retry', async () => {
     const { answers } = await provokeAll();
     const telling = answers.filter(([, answer]) => answer.header('retry-after') !== undefined);
     expect(telling.map(([name]) => name)).toEqual(['in-progress', 'store-unavailable']);

@@ -18,7 +18,7 @@ const either = (...statuses: number[]) =>
     ['returned', status],
   ]);
 
-/** An error that nobody foresaw, and a text in the place of one. */
+/** An unexpected error, and a string in place of one. */
 const unforeseen: readonly Failure[] = [
   ['raised', 500],
   ['rejected', 500],
@@ -26,7 +26,7 @@ const unforeseen: readonly Failure[] = [
 
 /** Section F. */
 export function failures(server: Server): void {
-  /** The first execution fails; its answer is kept. */
+  /** The first execution fails; its response is kept. */
   async function expectKept(clause: string, [how, status]: Failure, name = 'charge') {
     const story = server.story(clause);
     const values = { how, status: String(status) };
@@ -37,12 +37,12 @@ export function failures(server: Server): void {
     return first;
   }
 
-  /** The first execution fails; its answer is not kept, the retry executes and is kept. */
+  /** The first execution fails; its response is not kept, the retry executes and is kept. */
   async function expectReleased(clause: string, [how, status]: Failure, name = 'charge') {
     const story = server.story(clause);
     const values = { how, status: String(status) };
     expect(await story.send(name, values)).toMatchObject({ status, replayed: false });
-    // What a native handler sends does not wait for the release: the handler is not done yet.
+    // What a native handler sends does not wait for the release: the handler has not finished yet.
     const isRetried = ({ status }: RawResponse) => name !== NATIVE || status !== 409;
     const second = await story.sendUntil(isRetried, name, values);
     expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
@@ -112,7 +112,7 @@ export function failures(server: Server): void {
     }
   });
 
-  it('C79 a refused request uses nothing up and changes nothing', async () => {
+  it('C79 a rejected request uses nothing up and changes nothing', async () => {
     const story = server.story('C79');
     expectProblem(await story.send('malformed'), 'key-invalid');
     expectProblem(await story.send('not comparable'), 'content-invalid');
@@ -124,7 +124,7 @@ export function failures(server: Server): void {
     expect(await story.executions()).toBe(1);
   });
 
-  it('C79 after a release another payload is welcome', async () => {
+  it('C79 after a release another payload is accepted', async () => {
     const story = server.story('C79');
     expect((await story.send('fails')).status).toBe(500);
     const second = await story.send('fails, another payload');
@@ -156,7 +156,7 @@ export function failures(server: Server): void {
     expect(await story.send('corrected number')).toMatchObject({ status: 201, json });
   });
 
-  it('C88 validation inside of the handler is its answer, and kept', async () => {
+  it('C88 validation inside the handler is its response, and kept', async () => {
     const story = server.story('C88');
     const first = await story.send('invalid to the handler');
     expect(first.status).toBe(400);

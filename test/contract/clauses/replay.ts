@@ -6,7 +6,7 @@ import type { Server } from '../harness/server.js';
 
 /** Section E, and C87d of I. */
 export function replay(server: Server): void {
-  /** The request twice, one execution, the second answer a replay of the first. */
+  /** The request twice, one execution, the second response a replay of the first. */
   async function sendTwice(clause: string, name = 'charge') {
     const story = server.story(clause);
     const first = await story.send(name);
@@ -68,7 +68,7 @@ export function replay(server: Server): void {
     expect(again.all('set-cookie')).toEqual([]);
   });
 
-  it('C67 what belongs to the exchange is not replayed, though the handler said it', async () => {
+  it('C67 what belongs to the exchange is not replayed, even if the handler sets it', async () => {
     const [first, again] = await sendTwice('C67');
     const names = [
       ...['traceparent', 'Server-Timing', 'RateLimit-Limit', 'RateLimit-Remaining', 'Age', 'Via'],
@@ -80,7 +80,7 @@ export function replay(server: Server): void {
     expect(again.header('x-request-id')).toMatch(/^exchange-/);
   });
 
-  it('C67 what the application says at each exchange is said of this one', async () => {
+  it('C67 what the application sets in each exchange comes from this one', async () => {
     const story = server.story('C67');
     const first = await story.send('charge from one origin');
     const again = await story.send('charge from another origin');
@@ -116,7 +116,7 @@ export function replay(server: Server): void {
     expect(again.text).toMatch(/^1:0;1:1;.*1:19;$/);
   });
 
-  it('C70a a response over maxStoredBytes goes out whole and is not repeated', async () => {
+  it('C70a a response over maxStoredBytes goes out whole and is not replayed', async () => {
     for (const [name, length] of [
       ['charge', 2_001],
       ['stream', 3_000],
@@ -192,7 +192,7 @@ export function replay(server: Server): void {
     expect(marker(again.lines)).toEqual([]);
   });
 
-  it('C73 a first answer is not marked, whatever its handler sets', async () => {
+  it('C73 a first response is not marked, whatever its handler sets', async () => {
     const story = server.story('C73');
     const answers = [];
     for (let i = 0; i < 2; i += 1) answers.push(await story.send('charge that marks itself'));
@@ -228,7 +228,7 @@ function marker(lines: readonly (readonly [name: string, value: string])[]): str
   return found.map(([, value]) => value);
 }
 
-/** What a script of a page on another origin can read of an answer. */
+/** What a script of a page on another origin can read of a response. */
 export function visible(answer: RawResponse, name: string): string | undefined {
   expect(answer.header('access-control-allow-origin')).toBe('https://shop.example.com');
   const exposed = answer.header('access-control-expose-headers')?.toLowerCase().split(/, */) ?? [];

@@ -6,7 +6,7 @@ import type { Server } from '../harness/server.js';
 
 /** Section A. */
 export function requestHeader(server: Server): void {
-  /** Each of these requests is refused, and nothing is executed: a bad key never counts as none. */
+  /** Each of these requests is rejected, and nothing is executed: a bad key never counts as none. */
   async function expectRefused(clause: string, ...names: string[]) {
     const story = server.story(clause);
     for (const name of names) expectProblem(await story.send(name), 'key-invalid');
@@ -47,7 +47,7 @@ export function requestHeader(server: Server): void {
     }
   });
 
-  it('C04 strict syntax takes a string and nothing else', async () => {
+  it('C04 strict syntax accepts only a string', async () => {
     const story = server.story('C04');
     const first = await story.send('string');
     expectReplay(await story.send('string'), first);
@@ -62,22 +62,22 @@ export function requestHeader(server: Server): void {
     expectReplay(await story.send('plain'), first);
   });
 
-  it('C06 what is neither a string nor a bare key is refused', async () => {
+  it('C06 what is neither a string nor a bare key is rejected', async () => {
     const kinds = ['text after it', 'text right after it', 'another escape', 'two strings'];
     await expectRefused('C06', 'unterminated', ...kinds, 'empty parameter', 'quote in a bare key');
   });
 
-  it('C07 two field lines are refused, even with equal values', () =>
+  it('C07 two field lines are rejected, even with equal values', () =>
     expectRefused('C07', 'equal', 'different', 'equal strings', 'one is empty'));
 
-  it('C08 two keys on one line are refused', () =>
+  it('C08 two keys on one line are rejected', () =>
     expectRefused('C08', 'two strings', 'two bare keys', 'without a space'));
 
-  it('C09 a string split over two lines is refused', () => expectRefused('C09', 'split'));
+  it('C09 a string split over two lines is rejected', () => expectRefused('C09', 'split'));
 
-  it('C10 an empty key is refused', () => expectRefused('C10', 'no value', 'empty string'));
+  it('C10 an empty key is rejected', () => expectRefused('C10', 'no value', 'empty string'));
 
-  it('C11 255 characters are a key, and not one of them is cut off', async () => {
+  it('C11 255 characters are a key, and none of them is cut off', async () => {
     const story = server.story('C11');
     const stem = story.key.padEnd(254, 'x');
     const first = await story.send('long key', { long: `${stem}a` });
@@ -87,7 +87,7 @@ export function requestHeader(server: Server): void {
     expect(await story.executions()).toBe(2);
   });
 
-  it('C11 more characters are refused', async () => {
+  it('C11 more characters are rejected', async () => {
     const story = server.story('C11');
     for (const length of [256, 1020]) {
       const long = story.key.padEnd(length, 'x');
@@ -100,8 +100,8 @@ export function requestHeader(server: Server): void {
   it('C11 with the option maxKeyLength the limit is another', async () => {
     const story = server.story('C11');
     const of = (length: number) => ({ long: story.key.padEnd(length, 'x') });
-    expect((await story.send('key of 64 at the most', of(64))).status).toBe(201);
-    expectProblem(await story.send('key of 64 at the most', of(65)), 'key-invalid');
+    expect((await story.send('key of at most 64', of(64))).status).toBe(201);
+    expectProblem(await story.send('key of at most 64', of(65)), 'key-invalid');
   });
 
   it('C12 the limit counts decoded characters', async () => {
@@ -122,7 +122,7 @@ export function requestHeader(server: Server): void {
     expect(await story.executions()).toBe(0);
   });
 
-  it('C14 a byte above 0x7E is refused', async () => {
+  it('C14 a byte above 0x7E is rejected', async () => {
     const story = server.story('C14');
     for (const octets of [Buffer.of(0x80), Buffer.of(0xe9), Buffer.from('é'), Buffer.of(0xff)]) {
       expectProblem(await story.send('octets', { octets }), 'key-invalid');
@@ -151,7 +151,7 @@ export function requestHeader(server: Server): void {
     expectReplay(await story.send('spaces around it', { space: ' ', tab: '\t' }), first);
   });
 
-  it('C17 what means something elsewhere is a key like any other', async () => {
+  it('C17 characters with a meaning elsewhere are a key like any other', async () => {
     const story = server.story('C17');
     const names = [
       ...['*', '{a}', ':', '::', '../', '../../etc', '__proto__', 'constructor', '%00', '%2e', '?'],
@@ -167,7 +167,7 @@ export function requestHeader(server: Server): void {
     expect(await story.executions()).toBe(names.length);
   });
 
-  it('C18 a route that requires a key refuses a request without one', async () => {
+  it('C18 a route that requires a key rejects a request without one', async () => {
     const story = server.story('C18');
     expectProblem(await story.send('without a key'), 'key-missing');
     expect(await story.executions()).toBe(0);

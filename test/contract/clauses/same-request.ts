@@ -9,7 +9,7 @@ type Told = string | readonly [name: string, values: Values];
 
 /** Sections C, and C87b of I. */
 export function sameRequest(server: Server): void {
-  /** The others are the first one again, as far as the contract goes. */
+  /** The others are the same request as the first, by the contract. */
   async function expectSame(clause: string, first: Told, ...others: Told[]) {
     const story = server.story(clause);
     const send = (told: Told) => story.send(...([told].flat() as [string, Values?]));
@@ -19,7 +19,7 @@ export function sameRequest(server: Server): void {
     expect(await story.executions()).toBe(1);
   }
 
-  /** Each of the others is another request under the same key; the first one is untouched by them. */
+  /** Each of the others is another request under the same key; the first one is unaffected. */
   async function expectReused(clause: string, first: Told, ...others: Told[]) {
     const story = server.story(clause);
     const send = (told: Told) => story.send(...([told].flat() as [string, Values?]));
@@ -30,10 +30,10 @@ export function sameRequest(server: Server): void {
     expect(await story.executions()).toBe(1);
   }
 
-  it('C31 another JSON value is refused, and the original still replays', () =>
+  it('C31 another JSON value is rejected, and the original still replays', () =>
     expectReused('C31', 'first', 'another amount'));
 
-  it('C31 with fingerprint: false whatever is sent replays', () =>
+  it('C31 with fingerprint: false any payload replays', () =>
     expectSame('C31', 'uncompared', 'uncompared, another amount'));
 
   it('C32 the order of members, spacing and escapes do not count', () =>
@@ -68,7 +68,7 @@ export function sameRequest(server: Server): void {
     await expectSame('C35', number('0'), number('-0'));
   });
 
-  it('C35 numbers that are not finite and 1,100 levels are refused', async () => {
+  it('C35 numbers that are not finite and 1,100 levels are rejected', async () => {
     const story = server.story('C35');
     const nested = '['.repeat(1_100) + ']'.repeat(1_100);
     expectProblem(await story.send('number', { number: '1e400' }), 'content-invalid');
@@ -76,7 +76,7 @@ export function sameRequest(server: Server): void {
     expect(await story.executions()).toBe(0);
   });
 
-  it("C35 with fingerprint: 'bytes' integers above 2^53 are told apart", () => {
+  it("C35 with fingerprint: 'bytes' integers above 2^53 are distinct", () => {
     const bytes = (number: string): Told => ['bytes', { number }];
     return expectReused('C35', bytes('9007199254740993'), bytes('9007199254740992'));
   });
@@ -194,13 +194,13 @@ export function sameRequest(server: Server): void {
     await expectReused('C48', 'without a body', 'with a body');
   });
 
-  it('C87b host, forwarded addresses and TLS are no part of the request', () =>
+  it('C87b host, forwarded addresses and TLS are not part of the request', () =>
     expectSame('C87b', 'first', 'through proxies'));
 
   it('C87b the absolute form of a request is the same request', () =>
     expectSame('C87b', 'first', 'in absolute form'));
 
-  it('C87b the parameters of the host of a route are', async () => {
+  it("C87b the parameters of a route's host are", async () => {
     await expectSame('C87b', 'of a tenant', 'of a tenant');
     await expectReused('C87b', 'of a tenant', 'of another tenant');
   });

@@ -12,11 +12,11 @@ export function store(server: Server): void {
     try {
       await during();
     } finally {
-      await story.control('store/mend', 'POST');
+      await story.control('store/restore', 'POST');
     }
   }
 
-  it('C87 while the store is away nothing executes, and requests without a key go on', async () => {
+  it('C87 while the store is unavailable nothing executes, and requests without a key continue', async () => {
     const story = server.story('C87');
     await whileCut(story, async () => {
       expectProblem(await story.send('charge'), 'store-unavailable');
@@ -29,7 +29,7 @@ export function store(server: Server): void {
     expectReplay(await story.send('charge'), first);
   });
 
-  it("C87 with onStoreUnavailable: 'execute' the operation runs, and the answer says so", async () => {
+  it("C87 with onStoreUnavailable: 'execute' the operation runs, and the response says so", async () => {
     const story = server.story('C87');
     await whileCut(story, async () => {
       const answer = await story.send('rather unprotected');
@@ -38,7 +38,7 @@ export function store(server: Server): void {
     });
   });
 
-  it('C73a it may read that the store is away, and that a run was not protected', async () => {
+  it('C73a it may read that the store is unavailable, and that an execution was not protected', async () => {
     const story = server.story('C73a');
     await whileCut(story, async () => {
       const refused = await story.send('charge from a page');
@@ -48,7 +48,7 @@ export function store(server: Server): void {
     });
   });
 
-  it('C87a a store that fails after the handler does not take the answer away', async () => {
+  it('C87a a store that fails after the handler does not lose the response', async () => {
     const story = server.story('C87a');
     const pending = await story.hold('charge');
     await whileCut(story, async () => {
@@ -59,14 +59,14 @@ export function store(server: Server): void {
     expect(await story.executions()).toBe(1);
   });
 
-  it('C87e keys, callers and bodies stand in no record name and no line of the log', async () => {
+  it('C87e no record name and no log line contains a key, a caller or a body', async () => {
     const story = server.story('C87e');
-    // First: under the key of a charge it would be refused, and log nothing.
+    // First: under the key of a charge it would be rejected, and log nothing.
     for (const name of ['fails', 'charge', 'charge', 'another payload', 'malformed key']) {
       await story.send(name);
     }
     const traces = await story.control('traces', 'GET');
-    expect(traces).toContain('nobody expected this');
+    expect(traces).toContain('unexpected failure');
     for (const secret of [story.key, 'alice-of-C87e', 'what-was-sent', 'something-else']) {
       expect(traces).not.toContain(secret);
     }

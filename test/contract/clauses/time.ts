@@ -15,8 +15,8 @@ const isSecond = ({ status, json }: RawResponse) => status === 201 && json.execu
 
 /**
  * C56, and section G. A server's clock cannot be driven from outside, so lease and retention of these routes
- * are short, and the suite asks until they are over: that they end, and never before their time. Nothing here
- * fails because somebody was slow. The tests run at once, on all servers.
+ * are short, and the suite polls until they are over: that they end, and never too early. Nothing here fails
+ * because a machine was slow. The tests run at once, on all servers.
  */
 export function whatTakesTime(targets: readonly Target[]): void {
   const each = it.concurrent.each(targets);
@@ -62,7 +62,7 @@ export function whatTakesTime(targets: readonly Target[]): void {
     const story = server.story('C82');
     const first = await story.send('charge');
     const replays: RawResponse[] = [];
-    // Asked every few milliseconds, a retention that replays prolong would never end.
+    // Polled every few milliseconds, a retention that replays prolong would never end.
     const second = await story.sendUntil((answer) => {
       if (answer.replayed) replays.push(answer);
       return isSecond(answer);

@@ -12,7 +12,7 @@ const tests = join(projectRoot, 'test');
 
 const APP = 'contract/app';
 
-/** The one piece that the application shares with the other tests, types aside. */
+/** The one module that the application shares with the other tests, types aside. */
 const SHARED = 'support/faulty-store.ts';
 
 /** What the application needs besides Nest and the library. */
@@ -28,7 +28,7 @@ const OTHERS = [
 
 /**
  * Builds the application of this suite in `folder`, over the tarball of the library as a user gets it. All
- * other packages are the project's own, and nothing is installed, unless it is to be on another version of Nest.
+ * other packages are the project's own, and nothing is installed, except for another version of Nest.
  *
  * @returns the program to run.
  */
@@ -47,13 +47,16 @@ async function linkPackages(folder: string, app: string): Promise<void> {
   await mkdir(library, { recursive: true });
   await Promise.all([
     unpackLibrary(folder, library),
-    // Node looks into the folders above, too: the library is found first, everything else here.
+    // Node searches the folders above, too: the library is found first, everything else here.
     symlink(join(projectRoot, 'node_modules'), join(folder, 'node_modules')),
     writeFile(join(app, 'package.json'), JSON.stringify({ type: 'module' })),
   ]);
 }
 
-/** Without a link to the project's packages: Nest looks for others of its own, and would find the project's version. */
+/**
+ * Without a link to the project's packages: Nest looks for others of its own, and would find the project's
+ * version.
+ */
 async function installOn(nest: NestPackages, folder: string, app: string): Promise<void> {
   const { tarball } = await packPackage(folder);
   const manifest = await readFile(join(projectRoot, 'package.json'), 'utf8');

@@ -3,24 +3,24 @@ import { join } from 'node:path';
 
 export const requestsFolder = join(import.meta.dirname, '../requests');
 
-/** What stands in the place of `{{name}}`: text goes out in UTF-8, bytes as they are. */
+/** What replaces `{{name}}`: text is sent in UTF-8, bytes as they are. */
 export type Values = Readonly<Record<string, string | Buffer>>;
 
-/** A request as its file has it. */
+/** A request as in its file. */
 export interface RequestTemplate {
   readonly method: string;
   readonly head: string;
   readonly body: string | undefined;
 }
 
-/** Reads the requests of one clause, by the names that stand behind `###`. */
+/** Reads the requests of one clause, by the names after `###`. */
 export function readRequests(clause: string): Map<string, RequestTemplate> {
   const text = readFileSync(join(requestsFolder, `${clause}.http`), 'utf8');
   const [, ...blocks] = text.split(/^### /m);
   return new Map(
     blocks.map((block) => {
       const nameEnd = block.indexOf('\n');
-      // Every line of a request goes out with CRLF; those that end the block are no part of its body.
+      // Every line of a request is sent with CRLF; those that end the block are not part of its body.
       const lines = block.slice(nameEnd + 1).replace(/\n+$/, '');
       const headEnd = lines.indexOf('\n\n');
       const head = headEnd === -1 ? lines : lines.slice(0, headEnd);
@@ -42,7 +42,7 @@ function fillText(text: string, values: Values): Buffer {
   return Buffer.concat(
     pieces.map((piece, index) => {
       const value = index % 2 === 0 ? piece : values[piece];
-      if (value === undefined) throw new Error(`nobody says what {{${piece}}} is`);
+      if (value === undefined) throw new Error(`{{${piece}}} has no value`);
       return Buffer.from(value as string);
     }),
   );

@@ -4,16 +4,16 @@ import { createInterface } from 'node:readline';
 import { outsideEnvironment } from '../../support/outside-environment.js';
 import { Story } from './story.js';
 
-/** A server that the clauses are tried on. */
+/** A server that the clauses are tested on. */
 export interface Server {
   readonly port: number;
-  /** A test's story, told by the requests in `requests/{clause}.http`. */
+  /** A test's scenario, with the requests in `requests/{clause}.http`. */
   story(clause: string): Story;
-  /** Another process on the same store, where the store can be shared. */
+  /** Another process on the same store, if the store can be shared. */
   readonly peer: Server | undefined;
 }
 
-/** A server that is there already, and maybe a peer of it. */
+/** A running server, and an optional peer of it. */
 export class ForeignServer implements Server {
   readonly peer: Server | undefined;
 
@@ -33,7 +33,7 @@ export class ForeignServer implements Server {
   }
 }
 
-/** The application of this suite as a process of its own. */
+/** The application of this suite in a separate process. */
 export class AppProcess implements Server {
   peer: Server | undefined;
   #child: ChildProcess | undefined;
@@ -75,7 +75,7 @@ export class AppProcess implements Server {
     const child = this.#child;
     if (child?.exitCode !== null || child.signalCode !== null) return;
     const ended = once(child, 'close');
-    // Nothing that a test left at a gate is worth waiting for.
+    // Handlers that a test left at a gate are not worth waiting for.
     child.kill('SIGKILL');
     await ended;
   }

@@ -8,7 +8,7 @@ import {
 import type { RawResponse } from '../../support/http/raw-response.js';
 import { fill, readRequests, type RequestTemplate, type Values } from './request-file.js';
 
-/** What the server says of a story, see README.md. */
+/** The server's report on a scenario, see README.md. */
 export interface Counts {
   readonly arrivals: number;
   readonly executions: number;
@@ -18,7 +18,7 @@ export interface Counts {
 const PATIENCE_MS = 10_000;
 const POLL_MS = 10;
 
-/** One test against one server: the clause's requests, with a key and a count of effects of their own. */
+/** One test against one server: the clause's requests, with its own key and count of effects. */
 export class Story {
   readonly #requests: ReadonlyMap<string, RequestTemplate>;
 
@@ -31,7 +31,7 @@ export class Story {
     this.#requests = readRequests(clause);
   }
 
-  /** The same story, told to another server. */
+  /** The same scenario on another server. */
   at({ port }: { readonly port: number }): Story {
     return new Story(port, this.clause, this.key, this.scenario);
   }
@@ -41,7 +41,7 @@ export class Story {
     return this.start(name, values).response;
   }
 
-  /** Sends without waiting for the answer. */
+  /** Sends without waiting for the response. */
   start(name: string, values?: Values): PendingRequest {
     return sendBytes(this.port, this.#request(name).method, this.#bytes(name, values));
   }
@@ -66,7 +66,7 @@ export class Story {
     return responses;
   }
 
-  /** Sends again until the answer is one to stay: what became of the attempt before. */
+  /** Retries until the response is final: the outcome of the previous attempt. */
   async sendUntil(
     isThere: (response: RawResponse) => boolean,
     name: string,
@@ -80,7 +80,7 @@ export class Story {
     }
   }
 
-  /** Sends again while an attempt is in progress or the store is away. */
+  /** Retries while an attempt is in progress or the store is unavailable. */
   sendOnceSettled(name: string): Promise<RawResponse> {
     return this.sendUntil(({ text }) => !/_in_progress|_store_unavailable/.test(text), name);
   }
@@ -90,7 +90,7 @@ export class Story {
     return (await this.#counts()).executions;
   }
 
-  /** Waits until the server has counted so many. */
+  /** Waits until the server has counted this many. */
   async reach(wanted: Partial<Counts>): Promise<void> {
     const giveUpAt = performance.now() + PATIENCE_MS;
     for (;;) {
@@ -104,12 +104,12 @@ export class Story {
     }
   }
 
-  /** Has the server do something for this story: `close-gate`, `forbid/alice` … */
+  /** Sends an order to the server for this scenario: `close-gate`, `forbid/alice` … */
   order(command: string): Promise<string> {
     return this.control(`scenarios/${this.scenario}/${command}`, 'POST');
   }
 
-  /** One of the routes below /control, for all stories. */
+  /** One of the routes below /control, for all scenarios. */
   async control(path: string, method: 'GET' | 'POST'): Promise<string> {
     const response = await fetch(`http://127.0.0.1:${this.port}/control/${path}`, { method });
     if (!response.ok) throw new Error(`/control/${path} answered ${response.status}`);

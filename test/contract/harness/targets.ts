@@ -18,11 +18,11 @@ export interface Target {
   readonly isShared: boolean;
 }
 
-/** Processes on one store, those aside that only are the peers of others. */
+/** Processes on one store, except those that are only peers of others. */
 interface Combination {
   readonly targets: readonly Target[];
   readonly processes: readonly AppProcess[];
-  /** Starts the server of the store. @returns what tells the processes where it is. */
+  /** Starts the server of the store. @returns its address for the processes. */
   readonly startStore: () => Promise<NodeJS.ProcessEnv>;
 }
 
@@ -95,12 +95,12 @@ function onPostgres(version: PostgresUnderTest): Combination {
   };
 }
 
-/** Where the platform stands that has its turn: `npm run test:all` has the other one on each store. */
+/** The platform of the next store: `npm run test:all` has the other one on each store. */
 function turn(onPush: 0 | 1): 0 | 1 {
   return isTestAll === (onPush === 0) ? 1 : 0;
 }
 
-/** Two processes on one store, and not even on the same platform. */
+/** Two processes on one store, on different platforms. */
 function peers(store: string): [express: AppProcess, fastify: AppProcess] {
   const [express, fastify] = platforms(store);
   express.peer = fastify;

@@ -17,7 +17,7 @@ import { InScenario, Scenario } from '../scenario.js';
 const octets = (length: number) =>
   Buffer.from(Array.from({ length }, (_, index) => (index * 7) % 256));
 
-/** What belongs to one exchange, though a handler may say it. */
+/** What belongs to one exchange, even if a handler sets it. */
 const OF_THE_EXCHANGE = {
   'X-Request-Id': 'of the first',
   traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
@@ -31,7 +31,7 @@ const OF_THE_EXCHANGE = {
   'WWW-Authenticate': 'Bearer',
 };
 
-/** Routes that differ in what they answer. */
+/** Routes that differ in their response. */
 @Controller()
 export class AnswersController {
   @Post('with-headers')

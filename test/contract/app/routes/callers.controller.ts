@@ -8,7 +8,7 @@ function tenantAndUser(context: ExecutionContext) {
   return [user?.tenant, user?.id];
 }
 
-/** Routes that differ in whose key it is. */
+/** Routes that differ in the caller of a key. */
 @Controller()
 export class CallersController {
   @Post('public')

@@ -5,7 +5,7 @@ import { from, merge, mergeMap, take, throwError, type Observable } from 'rxjs';
 import type { Reply } from '../../../support/http/reply.js';
 import { InScenario, Scenario, scenarioOf } from '../scenario.js';
 
-/** A timeout that the suite fires: 503, while the handler goes on. */
+/** A timeout that the suite fires: 503, while the handler continues. */
 class TimeoutInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const scenario = scenarioOf(context.switchToHttp().getRequest());
@@ -16,7 +16,7 @@ class TimeoutInterceptor implements NestInterceptor {
   }
 }
 
-/** Routes that differ in what becomes of a duplicate that comes too early. */
+/** Routes that differ in their response to a duplicate in progress. */
 @Controller()
 export class ConcurrencyController {
   @Post('waiting')
@@ -49,7 +49,7 @@ export class ConcurrencyController {
     reply.status(201).send({ execution: await scenario.execute() });
   }
 
-  @Post('impatient')
+  @Post('with-timeout')
   @Idempotent()
   @UseInterceptors(TimeoutInterceptor)
   async impatient(@InScenario() scenario: Scenario) {

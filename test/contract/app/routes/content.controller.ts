@@ -6,7 +6,7 @@ function orderNumber(_: unknown, context: ExecutionContext): unknown {
   return context.switchToHttp().getRequest<{ body: { order: string } }>().body.order;
 }
 
-/** Routes that differ in what makes a request the same as another. */
+/** Routes that differ in which requests are the same. */
 @Controller()
 export class ContentController {
   @Post('things/:id')

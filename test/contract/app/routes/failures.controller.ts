@@ -130,7 +130,7 @@ async function failFirst(scenario: Scenario, how: string, status: number, reply:
   reply.header('X-Execution', String(execution));
   if (execution > 1) return body;
   if (how === 'thrown') throw new HttpException(body, status);
-  if (how === 'raised') throw new TypeError('nobody expected this');
+  if (how === 'raised') throw new TypeError('unexpected failure');
   // eslint-disable-next-line @typescript-eslint/only-throw-error -- applications do it
   if (how === 'rejected') throw 'a text';
   reply.status(status);

@@ -2,7 +2,7 @@ import { All, Controller, Post } from '@nestjs/common';
 import { currentIdempotencyContext, Idempotent } from 'nestjs-idempotency';
 import { InScenario, Scenario } from '../scenario.js';
 
-/** Routes that differ in what they take for a key. */
+/** Routes that differ in what they accept as a key. */
 @Controller()
 export class KeysController {
   @Post('things')

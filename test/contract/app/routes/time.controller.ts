@@ -2,7 +2,7 @@ import { Controller, Post } from '@nestjs/common';
 import { Idempotent } from 'nestjs-idempotency';
 import { InScenario, Scenario } from '../scenario.js';
 
-/** Routes that differ in how long something may take. */
+/** Routes that differ in their time limits. */
 @Controller()
 export class TimeController {
   @Post('soon-forgotten')

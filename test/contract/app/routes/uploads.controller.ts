@@ -5,7 +5,7 @@ import { InScenario, Scenario } from '../scenario.js';
 
 @Controller()
 export class ExpressUploadsController {
-  // Decorators apply from the bottom: the file is parsed before the layer sees the request.
+  // Decorators apply from the bottom: the file is parsed before the interceptor sees the request.
   @Post('uploads')
   @Idempotent()
   @UseInterceptors(FileInterceptor('file'))
