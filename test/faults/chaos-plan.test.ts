@@ -5,11 +5,11 @@ import { faults } from '../lab/chaos/faults/index.js';
 import { NOTHING_EXCUSED, type Expectations } from '../lab/faults/expectations.js';
 
 describe('the plan of a chaos run', () => {
-  it('shares the requests among the keys', () => {
+  it('distributes the requests among the keys', () => {
     expect(planOf(['--requests', '1000', '--keys', '10'])).toMatchObject({ duplicates: 100 });
   });
 
-  it('takes from the faults what they need, and from the arguments what they say', () => {
+  it('takes the requirements of the faults, and the values of the arguments', () => {
     const needed = faults.get('pause')!.defaults!;
     expect(planOf(['--faults', 'lost-replies,pause'])).toMatchObject(needed);
     expect(planOf(['--faults', 'pause', '--lease-ms', '900'])).toMatchObject({
@@ -18,7 +18,7 @@ describe('the plan of a chaos run', () => {
     });
   });
 
-  it('wants each fault to strike as often as it says, or as often as is said of all', () => {
+  it('requires each fault to strike as often as its own or the common minimum says', () => {
     const faultsAnd = (...args: string[]) => planOf(['--faults', 'kill,cut,pause', ...args]);
     expect(faultsAnd().strikes).toEqual([1, 1, 1]);
     expect(faultsAnd('--strikes', '7').strikes).toEqual([7, 7, 7]);
@@ -41,13 +41,13 @@ describe('the plan of a chaos run', () => {
     [['--on-save-failure', 'ignore'], '--on-save-failure must be one of error, respond'],
     [['--requests', '0'], '--requests must be a whole number from 1, not 0'],
     [['--unknown'], "Unknown option '--unknown'"],
-  ])('is refused for %j', (args, message) => {
+  ])('rejects %j', (args, message) => {
     expect(() => planOf(args)).toThrow(message);
   });
 });
 
 describe('what is expected of transactions', () => {
-  it('is one execution, one success and one answer for each key, whatever the faults excuse', () => {
+  it('is one execution, one success and one response for each key, whatever the faults excuse', () => {
     const plan = planOf([
       ...['--topology', 'postgres', '--transactional', '--on-save-failure', 'respond'],
       ...['--faults', 'kill,pause,cut,terminate,partition'],
@@ -76,7 +76,7 @@ describe('what several faults excuse', () => {
     expect(excused({}, {})).toEqual(NOTHING_EXCUSED);
   });
 
-  it('is whatever one of them does', () => {
+  it('is what any one of them allows', () => {
     const { otherAnswers } = NOTHING_EXCUSED;
     expect(
       excused(

@@ -26,7 +26,7 @@ describe('chaos, a small dose of it', () => {
     for (const count of Object.values(trouble)) expect(count).toBeGreaterThan(0);
   }, 120_000);
 
-  it('kill -9: what ran again was told to its successor, and a run that excuses nothing objects', async () => {
+  it('kill -9: repeated executions were reported to their successor, and a run that excuses nothing objects', async () => {
     const { evidence, trouble } = await runChaos(
       planOf([
         ...['--requests', '300', '--duplicates', '10', '--workers', '2', '--seed', '12'],
@@ -35,13 +35,13 @@ describe('chaos, a small dose of it', () => {
     );
 
     expect(trouble['kill -9']).toBeGreaterThanOrEqual(2);
-    // Without the limit of the time that a key is blocked: how busy this machine is, nobody knows.
+    // Without the limit on how long a key is blocked: it depends on how busy this machine is.
     const excused = { extraExecutions: 'told to the second', brokenConnections: true } as const;
     expect(judge(evidence, { ...NOTHING_EXCUSED, ...excused }).objections).toEqual([]);
     expect(judge(evidence, NOTHING_EXCUSED).objections).not.toEqual([]);
   }, 120_000);
 
-  it('kill -9 of workers on PostgreSQL: what ran again was told to its successor', async () => {
+  it('kill -9 of workers on PostgreSQL: repeated executions were reported to their successor', async () => {
     const { evidence, figures, trouble, objections } = await runChaos(
       planOf([
         ...['--topology', 'postgres', '--requests', '2000', '--duplicates', '40', '--workers', '2'],
@@ -81,7 +81,7 @@ describe('chaos, a small dose of it', () => {
     expect(figures).toMatchObject({ executions: figures.keys, keysStuck: 0 });
   }, 240_000);
 
-  it('exits with 1 where the workers do not store what they answer', async () => {
+  it('exits with 1 if the workers do not store what they respond', async () => {
     const { stdout, code } = await chaosProgram(
       ...['--requests', '20', '--duplicates', '4', '--workers', '1', '--seed', '11'],
       ...['--mutant', 'outcome-not-stored'],
@@ -92,7 +92,7 @@ describe('chaos, a small dose of it', () => {
   }, 90_000);
 });
 
-/** How long a key was blocked says how busy this machine is. */
+/** How long a key was blocked depends on how busy this machine is. */
 function isTimeless(objection: string): boolean {
   return !objection.startsWith('a key was blocked');
 }

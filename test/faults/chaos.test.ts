@@ -3,7 +3,7 @@ import { chaosProgram } from '../lab/chaos/chaos-program.js';
 
 const FAULTS = ['lost replies', 'CLIENT KILL', 'SCRIPT FLUSH'];
 
-/** All that is repetition is in chaos.all.test.ts. */
+/** The longer runs are in chaos.all.test.ts. */
 describe('npm run lab -- chaos', () => {
   it('loses replies, connections and scripts, has no objection, and exits with 0', async () => {
     const { stdout, code } = await chaosProgram(
@@ -21,7 +21,7 @@ describe('npm run lab -- chaos', () => {
     expect(figures.get('executions')).toBe(figures.get('keys'));
   }, 90_000);
 
-  it('exits with 2 where its arguments make no sense', async () => {
+  it('exits with 2 for invalid arguments', async () => {
     expect(await chaosProgram('--mutant', 'eclipse')).toEqual({ stdout: '', code: 2 });
   }, 90_000);
 });

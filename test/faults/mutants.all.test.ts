@@ -12,7 +12,7 @@ const time = useServer(
 );
 const redis = useServer(() => startRedis({ env: time.env }));
 
-// That the scenarios have no objection to the scripts as they are is what test/faults/store holds.
+// test/faults/store checks that the scenarios have no objection to the scripts as they are.
 describeWithClock('A scenario objects to', () => {
   it.each(MUTANTS)('$mistake', async ({ scenario, objection, scripts }) => {
     time.start();

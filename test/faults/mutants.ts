@@ -23,7 +23,7 @@ export interface Mutant extends PlantedMistake {
 }
 
 const lostReply = lostBegin('lose the reply');
-/** The files of test/faults/store that hold that a scenario has no objection to the scripts as they are. */
+/** The files of test/faults/store that check that a scenario has no objection to the scripts as they are. */
 const SUITES = new Map<Scenario, string>([
   [lateAfterTimeout, 'late-copies'],
   [lateBegin, 'late-copies'],
@@ -44,7 +44,7 @@ const RECORD_GONE = "if not state then return { nonce, 'gone' } end\n";
 
 /** What articles show: no owner token, EXPIRE as heartbeat, DEL on failure; and one for each further rule. */
 export const MUTANTS: readonly Mutant[] = [
-  mutant('complete', 'without a look at the owner', lateOwner, 'different successes for one key', [
+  mutant('complete', 'without a check of the owner', lateOwner, 'different successes for one key', [
     [OWNER, 'local mine = true; fence = ARGV[2]'],
   ]),
   mutant(
@@ -71,26 +71,30 @@ export const MUTANTS: readonly Mutant[] = [
     'the record',
     [[RECORD_GONE, "redis.call('PEXPIRE', KEYS[1], ARGV[3])\ndo return { nonce, 'ok' } end\n"]],
   ),
-  mutant('release', 'is a DEL: a begin that comes late', lateBegin, 'the copy was told', [
+  mutant('release', 'is a DEL: a begin that arrives late', lateBegin, 'the reply to the copy', [
     ["redis.call('SET', KEYS[1], line, 'PXAT', at)", "redis.call('DEL', KEYS[1])"],
   ]),
   mutant('release', 'is a DEL: an outcome of another', lateRelease, 'executed again', [
     [RECORD_GONE, "redis.call('DEL', KEYS[1])\ndo return { nonce, 'ok' } end\n"],
   ]),
-  mutant('begin', 'that does not know its own copy', lostReply, 'the request was answered', [
-    ['elseif mine then', 'elseif false then'],
-  ]),
-  mutant('begin', 'that has no limit in time', lateAfterTimeout, 'the copy was told', [
+  mutant(
+    'begin',
+    'that does not recognize its own copy',
+    lostReply,
+    'the response to the request',
+    [['elseif mine then', 'elseif false then']],
+  ),
+  mutant('begin', 'that has no limit in time', lateAfterTimeout, 'the reply to the copy', [
     [IS_LATE, ''],
   ]),
-  mutant('begin', 'that knows no stale copy', lateBegin, 'the copy was told', [
+  mutant('begin', 'that does not recognize a stale copy', lateBegin, 'the reply to the copy', [
     ["if mine then return { nonce, 'stale_begin' } end", ''],
   ]),
-  mutant('begin', 'that does not look at the content', otherBody, 'the reuse in flight', [
+  mutant('begin', 'that does not check the content', otherBody, 'the reuse in flight', [
     ['elseif fingerprint ~= ARGV[2] then', 'elseif false then'],
   ]),
-  // A little shorter than the lease: dying in the same millisecond as it, it would be taken over now and then.
-  mutant('begin', 'whose record does not outlive its lease', lateOwner, 'the successor was told', [
+  // A little shorter than the lease: if both ended in the same millisecond, it would sometimes be taken over.
+  mutant('begin', 'whose record does not outlive its lease', lateOwner, "the successor's event", [
     [
       "redis.call('SET', KEYS[1], line, 'PXAT', at)",
       "redis.call('SET', KEYS[1], line, 'PX', leaseMs - 100)",
@@ -102,18 +106,22 @@ export const MUTANTS: readonly Mutant[] = [
       "  redis.call('DEL', KEYS[1])\n  redis.call('SET', KEYS[1], line",
     ],
   ]),
-  mutant('complete', 'whose first write needs memory', outOfMemory, 'one worker was told', [
+  mutant('complete', 'whose first write needs memory', outOfMemory, 'the events of one worker', [
     ["redis.call('PEXPIREAT', KEYS[1], at)\n", ''],
   ]),
   mutant('extend', 'whose first write needs memory', outOfMemory, 'the lease was renewed', [
     ["redis.call('PEXPIREAT', KEYS[1], at)\n", ''],
   ]),
-  mutant('release', 'whose first write needs memory', outOfMemory, 'the other one was told', [
-    ["redis.call('PEXPIREAT', KEYS[1], at)\n", ''],
-  ]),
+  mutant(
+    'release',
+    'whose first write needs memory',
+    outOfMemory,
+    'the events of the other worker',
+    [["redis.call('PEXPIREAT', KEYS[1], at)\n", '']],
+  ),
   mutant(
     'complete',
-    'that leaves a vanished record be',
+    'that does not restore a vanished record',
     vanishedRecord,
     'different successes for one key',
     [["if ARGV[6] == 'report' or ARGV[3] == 'f' then", 'if true then']],

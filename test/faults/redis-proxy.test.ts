@@ -23,7 +23,7 @@ afterEach(async () => {
   for (const proxy of proxies) await proxy.stop();
 });
 
-/** A client that neither reconnects nor sends anything again by itself. */
+/** A client that neither reconnects nor resends by itself. */
 async function connected(options: RedisProxyOptions = {}) {
   const proxy = await RedisProxy.start(redis.port, options);
   const client = new Redis(proxy.url, { retryStrategy: null, disconnectTimeout: 100 });
@@ -36,7 +36,7 @@ async function connected(options: RedisProxyOptions = {}) {
 
 const count = async () => Number(await admin.get('count'));
 
-/** Whether it settles while five others are answered. */
+/** Whether it settles while five others complete. */
 async function isAnswered(sent: Promise<unknown>): Promise<boolean> {
   const others = (async () => {
     for (let other = 0; other < 5; other += 1) await admin.ping();
@@ -76,7 +76,7 @@ describe('An aimed fault', () => {
     expect(client.status).toBe('ready');
   });
 
-  it('hits the nth command, and as many as it should', async () => {
+  it('affects the nth command, and as many as planned', async () => {
     const { proxy, client } = await connected();
     const aim = proxy.aim('INCR', { requestDelayMs: 0 }, { nth: 2, times: 2 });
     for (const hits of [0, 1, 2, 2]) {
@@ -85,7 +85,7 @@ describe('An aimed fault', () => {
     }
   });
 
-  it('finds its command in a pipeline: what was answered before is kept', async () => {
+  it('finds its command in a pipeline: earlier replies are kept', async () => {
     const { proxy, client } = await connected();
     proxy.aim('INCR', 'lose the reply', { nth: 3 });
     const replies = Array.from({ length: 5 }, () => client.incr('count'));
@@ -101,7 +101,7 @@ describe('An aimed fault', () => {
   });
 
   it.each([{ requestDelayMs: 100 }, { replyDelayMs: 100 }])(
-    '%j delays what follows as well, in its order',
+    '%j delays what follows as well, in order',
     async (fault) => {
       const { proxy, client } = await connected();
       proxy.aim('INCR', fault);
@@ -129,7 +129,7 @@ describe('An aimed fault', () => {
     expect(await admin.getBuffer('binary')).toEqual(Buffer.of(0, 13, 10, 255));
   });
 
-  it('knows a script by its name, and waits for the copy that the server knows', async () => {
+  it('recognizes a script by its name, and waits for the copy that the server knows', async () => {
     const { proxy, client } = await connected();
     const { inspect } = loadScripts();
     await admin.script('FLUSH');
@@ -140,7 +140,7 @@ describe('An aimed fault', () => {
     expect(aim.hits).toBe(1);
   });
 
-  it('is not led astray by what the server pushes', async () => {
+  it("is not confused by the server's push messages", async () => {
     const { proxy, client } = await connected();
     const heard: string[] = [];
     client.on('message', (_channel, message) => void heard.push(message));
@@ -152,8 +152,8 @@ describe('An aimed fault', () => {
   });
 });
 
-describe('A fault of the whole way', () => {
-  it('is ended by healing, for new connections', async () => {
+describe('A fault of the whole connection', () => {
+  it('ends with heal(), for new connections', async () => {
     const { proxy, client } = await connected({ canAim: false });
     proxy.hangUp();
     await until(() => client.status === 'end');
@@ -173,7 +173,7 @@ describe('A fault of the whole way', () => {
     expect(client.status).toBe('ready');
   });
 
-  it('that takes the server side away leaves the client connected', async () => {
+  it('that closes the server side leaves the client connected', async () => {
     const { proxy, client } = await connected();
     proxy.loseServerSide();
     const names = async () =>
@@ -184,7 +184,7 @@ describe('A fault of the whole way', () => {
     expect(client.status).toBe('ready');
   });
 
-  it('loses the replies that it is told to lose', async () => {
+  it('loses the planned replies', async () => {
     const { proxy, client } = await connected({ canAim: false });
     const losses = [false, true];
     proxy.loseReplies(() => losses.shift() ?? false);
@@ -194,7 +194,7 @@ describe('A fault of the whole way', () => {
     expect(proxy.lostReplies).toBe(1);
   });
 
-  it('slows down both ways', async () => {
+  it('delays both directions', async () => {
     const { proxy, client } = await connected();
     proxy.slowDown({ requestDelayMs: 50, replyDelayMs: 50 });
     const startedAt = performance.now();
@@ -229,7 +229,7 @@ describe('The reader of RESP', () => {
     expect(found).toEqual(values);
   });
 
-  it('knows the words of a request', () => {
+  it('decodes the words of a request', () => {
     const request = Buffer.from('*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\n\r\n\r\n');
     expect(wordsOf(request).map(String)).toEqual(['SET', 'k', '\r\n']);
   });

@@ -28,7 +28,7 @@ afterEach(async () => {
   jest.useRealTimers();
 });
 
-/** Moves the wall clock of this process, with both workers in it; the monotonic one goes on. */
+/** Moves the wall clock of this process, with both workers in it; the monotonic one continues. */
 function setWallClock(aheadMs: number): void {
   jest.restoreAllMocks();
   const now = Date.now.bind(Date);
@@ -42,7 +42,7 @@ async function serverTime(): Promise<number> {
 }
 
 describe.each([HOUR_MS, -HOUR_MS])("A worker's wall clock that jumps by %d ms", (jumpMs) => {
-  it('changes nothing for an attempt: its lease is neither over nor longer', async () => {
+  it('does not affect an attempt: its lease neither ends nor grows', async () => {
     const claim = labClaim();
     const attempt = await alice.run(claim);
     setWallClock(jumpMs);
@@ -64,7 +64,7 @@ describe.each([HOUR_MS, -HOUR_MS])("A worker's wall clock that jumps by %d ms", 
     expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
   });
 
-  it('changes nothing for a begin: it says the same time limit to the server, and is not late', async () => {
+  it('does not affect a begin: it sends the same time limit to the server, and is not late', async () => {
     await alice.request(labClaim());
     setWallClock(jumpMs);
     const claim = labClaim();

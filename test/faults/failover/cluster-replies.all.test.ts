@@ -13,7 +13,10 @@ import { RedisCluster } from '../../support/redis-cluster.js';
 import { afterTest } from '../../support/after-test.js';
 import { useServer } from '../../support/use-server.js';
 
-/** More for a longer look. What believes its replies is refused by integration/redis/shifted-replies, which shifts them by hand. */
+/**
+ * Set it higher for a longer run. integration/redis/shifted-replies rejects code that trusts its replies: it
+ * shifts them by hand.
+ */
 const FAILOVERS = Number(process.env.FAILOVERS ?? 8);
 const BEGINS = Number(process.env.BEGINS ?? 20_000);
 
@@ -48,16 +51,16 @@ interface Run {
   begins: number;
   replays: number;
   failovers: number;
-  /** Requests that were told of an outcome that is not their key's. */
+  /** Requests that received an outcome of another key. */
   readonly foreign: string[];
   readonly finished: Set<RecordKey>;
 }
 
 /**
- * Requests of two processes' stores, one in twenty with a new key, the others repetitions, while one primary after the
- * other is replaced: in agreement, by election after its death, or by force.
+ * Requests to two processes' stores, one in twenty with a new key, the others retries, while one primary
+ * after the other is replaced: in agreement, by election after its death, or by force.
  *
- * @param isOver - looked at before each request and each failover.
+ * @param isOver - read before each request and each failover.
  */
 async function underFailovers(
   stores: readonly RedisIdempotencyStore[],
@@ -84,7 +87,7 @@ async function underFailovers(
   };
   const loop = async (store: RedisIdempotencyStore) => {
     while (!isOver(run)) {
-      // Where there is no reply, there is nothing foreign either.
+      // Without a reply, there is no foreign one either.
       await request(store).catch(() => undefined);
       if (Math.random() < 0.3) await delay(Math.random() * 10);
     }
@@ -117,7 +120,7 @@ async function replaceOne(): Promise<void> {
   await servers.untilHealthy();
 }
 
-describe('While the primaries of a cluster are replaced again and again', () => {
+describe('While the primaries of a cluster are replaced repeatedly', () => {
   it.each([true, false])(
     'no key gets the outcome of another, enableOfflineQueue: %s',
     async (enableOfflineQueue) => {
@@ -131,7 +134,7 @@ describe('While the primaries of a cluster are replaced again and again', () => 
         `${String(failovers)} failovers, ${String(begins)} begins, ${String(replays)} replays`,
       );
       expect(foreign).toEqual([]);
-      // What the servers hold: a failover may have lost some, and none is another key's.
+      // The servers' data: a failover may have lost records, but none is another key's.
       for (const recordKey of finished) {
         const record = await stores[0]!.inspect(recordKey, { timeoutMs: COMMAND_TIMEOUT_MS });
         if (record?.outcome === undefined) continue;

@@ -9,7 +9,7 @@ import { claims, ownerOf, slotOf, useCluster } from './support/use-cluster.js';
 const used = useCluster();
 
 describe('Cluster failover', () => {
-  it('after a crash of a primary: what is lost in flight is reported, the rest goes on', async () => {
+  it('after a crash of a primary: losses in flight are reported, the rest continues', async () => {
     const { servers, scene, alice, bob } = used;
     const running = labClaim(PATIENT);
     const attempt = await alice.run(running);
@@ -29,7 +29,7 @@ describe('Cluster failover', () => {
   });
 });
 
-describe('A slot on its way to another node', () => {
+describe('A slot that migrates to another node', () => {
   it('is followed by attempts, duplicates and new keys alike (ASK, MOVED)', async () => {
     const { servers, scene, alice, bob } = used;
     const running = labClaim(PATIENT);
@@ -53,7 +53,7 @@ describe('A slot on its way to another node', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('troubles no client while requests come in', async () => {
+  it('does not disturb clients while requests arrive', async () => {
     const { servers, scene, alice, bob } = used;
     const asked = claims(12);
     await Promise.all(asked.map((claim) => alice.request(claim)));
@@ -78,8 +78,8 @@ describe('A slot on its way to another node', () => {
   });
 });
 
-describe('A slot that nobody serves', () => {
-  it('makes its keys unavailable (503, come again), and no others', async () => {
+describe('A slot without a node', () => {
+  it('makes its keys unavailable (503, retryable), and no others', async () => {
     const { servers, scene, alice } = used;
     const [claim, other] = claims(2, { commandTimeoutMs: 2_000 }) as [Claim, Claim];
     const slot = await slotOf(used, claim);

@@ -4,9 +4,9 @@ import { claims, ownerOf, useCluster } from './support/use-cluster.js';
 
 const used = useCluster();
 
-// The other ways: cluster.all.test.ts.
+// The other kinds of failover: cluster.all.test.ts.
 describe('Cluster failover', () => {
-  it('planned: attempts in progress go on, and duplicates get their outcomes', async () => {
+  it('planned: attempts in progress continue, and duplicates get their outcomes', async () => {
     const { servers, scene, alice, bob } = used;
     const [before, running] = claims(2) as [Claim, Claim];
     const paid = await alice.request(before);

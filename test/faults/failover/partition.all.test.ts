@@ -5,13 +5,13 @@ import { WORKER } from './support/partition.js';
 import { PATIENT } from './support/patient.js';
 import { usePartition } from './support/use-partition.js';
 
-/** Once the Sentinels are gone, ioredis would ask for them every minute. */
+/** Without the Sentinels, ioredis would retry them every minute. */
 const LISTENING = { failoverDetector: true, sentinelReconnectStrategy: () => null };
 
 const used = usePartition();
 
-describe('A partitioned old primary that may write alone', () => {
-  it('forgets at the reunion what it confirmed meanwhile: nobody can notice', async () => {
+describe('A partitioned old primary that accepts writes alone', () => {
+  it('loses at the reunion what it confirmed meanwhile: the loss is undetectable', async () => {
     const { scene, alice } = used;
     const claim = labClaim(PATIENT);
     const partition = await used.part();
@@ -27,8 +27,8 @@ describe('A partitioned old primary that may write alone', () => {
   });
 });
 
-describe('A partitioned old primary whose worker still hears the Sentinels', () => {
-  it('is left by its worker, if the connection listens to them', async () => {
+describe('A partitioned old primary whose worker still receives the Sentinels’ messages', () => {
+  it('is abandoned by its worker, if the connection subscribes to them', async () => {
     const { group, scene } = used;
     const claim = labClaim(PATIENT);
     const listening = await scene.sentinelWorker(group, { ...WORKER, ...LISTENING });
@@ -54,7 +54,7 @@ describe('A partitioned old primary with min-replicas-to-write 1', () => {
     }
   });
 
-  it('refuses (NOREPLICAS): 503, while the other side goes on with the key', async () => {
+  it('rejects writes (NOREPLICAS): 503, while the other side continues with the key', async () => {
     const { scene, alice } = used;
     const claim = labClaim(PATIENT);
     const partition = await used.part();

@@ -6,9 +6,9 @@ import { usePartition } from './support/use-partition.js';
 
 const used = usePartition();
 
-// What else it may do: partition.all.test.ts.
-describe('A partitioned old primary that may write alone', () => {
-  it('gives one key to two owners; the one in flight at the reunion learns of it', async () => {
+// The other cases: partition.all.test.ts.
+describe('A partitioned old primary that accepts writes alone', () => {
+  it('gives one key to two owners; the one in flight is notified at the reunion', async () => {
     const { scene, alice } = used;
     const [taken, untaken] = [labClaim(PATIENT), labClaim(PATIENT)];
     const partition = await used.part();

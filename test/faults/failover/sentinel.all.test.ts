@@ -9,7 +9,7 @@ import { loseThePrimary, useSentinel } from './support/use-sentinel.js';
 const used = useSentinel();
 
 describe('Sentinel failover, synced', () => {
-  it('planned: attempts in progress go on, and duplicates get their outcomes', async () => {
+  it('planned: attempts in progress continue, and duplicates get their outcomes', async () => {
     const { group, scene, alice, bob } = used;
     const [before, running] = [labClaim(PATIENT), labClaim(PATIENT)];
     const paid = await alice.request(before);
@@ -23,7 +23,7 @@ describe('Sentinel failover, synced', () => {
 });
 
 describe('Sentinel failover, unsynced', () => {
-  it('a record in progress is lost: its holder reports it, and writes the outcome back', async () => {
+  it('a record in progress is lost: its holder reports it, and restores the outcome', async () => {
     const { group, scene, alice, bob } = used;
     await group.cutReplication();
     const claim = labClaim(PATIENT);
@@ -36,7 +36,7 @@ describe('Sentinel failover, unsynced', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('… taken by a duplicate meanwhile: its holder is superseded, and all get one outcome', async () => {
+  it('… acquired by a duplicate meanwhile: its holder is superseded, and all get one outcome', async () => {
     const { group, scene, alice, bob } = used;
     await group.cutReplication();
     const claim = labClaim(PATIENT);
@@ -51,7 +51,7 @@ describe('Sentinel failover, unsynced', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('a completed record is lost: nobody can notice, and the operation runs again', async () => {
+  it('a completed record is lost: the loss is undetectable, and the operation runs again', async () => {
     const { group, scene, alice, bob } = used;
     await group.cutReplication();
     const claim = labClaim(PATIENT);
@@ -72,8 +72,8 @@ describe('Sentinel failover, unsynced', () => {
   });
 });
 
-describe('A primary that turned replica (READONLY)', () => {
-  it('is left for the new one by the connection, and the same attempt is begun there', async () => {
+describe('A primary that became a replica (READONLY)', () => {
+  it('is abandoned by the connection for the new one, and the same attempt begins there', async () => {
     const { group, scene, alice } = used;
     const old = await group.primary();
     const [replica] = await group.replicas();
@@ -91,7 +91,7 @@ describe('A primary that turned replica (READONLY)', () => {
 });
 
 describe('A Sentinel that hangs', () => {
-  it('is passed over for the next one, and does not keep the store from closing', async () => {
+  it('is skipped for the next one, and does not keep the store from closing', async () => {
     const { group, scene } = used;
     const [first, hanging, third] = group.sentinels as [RedisNode, RedisNode, RedisNode];
     hanging.pause();

@@ -7,9 +7,9 @@ import { loseThePrimary, useSentinel } from './support/use-sentinel.js';
 
 const used = useSentinel();
 
-// The other ways: sentinel.all.test.ts.
+// The other cases: sentinel.all.test.ts.
 describe('Sentinel failover, synced', () => {
-  it('after a crash of the primary: attempts in progress go on, and requests meanwhile are let through in the end', async () => {
+  it('after a crash of the primary: attempts in progress continue, and requests meanwhile succeed in the end', async () => {
     const { group, scene, alice, bob } = used;
     const [before, running] = [labClaim(PATIENT), labClaim(PATIENT)];
     const paid = await alice.request(before);

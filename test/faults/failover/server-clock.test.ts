@@ -28,8 +28,8 @@ describeWithClock("The server's clock", () => {
   });
   afterEach(() => scene.stop());
 
-  describe('an hour ahead, all at once', () => {
-    it('ends a lease in flight: takeover, told to the second, and superseded, told to the first', async () => {
+  describe('one hour ahead, in one step', () => {
+    it('ends a lease in flight: a takeover, reported to the second, and superseded, reported to the first', async () => {
       const claim = labClaim();
       const attempt = await alice.run(claim);
       clock.setOffset(HOUR_MS);
@@ -43,7 +43,7 @@ describeWithClock("The server's clock", () => {
       expect(scene.objections()).toEqual([]);
     });
 
-    it('costs an attempt that nobody took over nothing', async () => {
+    it('does not affect an attempt without a takeover', async () => {
       const claim = labClaim();
       const attempt = await alice.run(claim);
       clock.setOffset(HOUR_MS);
@@ -54,7 +54,7 @@ describeWithClock("The server's clock", () => {
       expect(scene.objections()).toEqual([]);
     });
 
-    it('makes a begin late, which is sent once more, and no more than one', async () => {
+    it('makes a begin late, which is resent once, and no more', async () => {
       await alice.request(labClaim());
       clock.setOffset(HOUR_MS);
       expect(await alice.request(labClaim())).toMatchObject({ kind: 'success' });
@@ -66,7 +66,7 @@ describeWithClock("The server's clock", () => {
       expect(alice.told).not.toContain('store_unavailable');
     });
 
-    it('is when a retention of half an hour is over', async () => {
+    it('determines when a retention of half an hour ends', async () => {
       const claim = labClaim();
       const attempt = await alice.run(claim);
       const retentionMs = HOUR_MS / 2;
@@ -78,8 +78,8 @@ describeWithClock("The server's clock", () => {
     });
   });
 
-  describe('an hour back, all at once', () => {
-    it('leaves an attempt in flight and its duplicates as they are', async () => {
+  describe('one hour back, in one step', () => {
+    it('does not affect an attempt in flight and its duplicates', async () => {
       const claim = labClaim();
       const attempt = await alice.run(claim);
       clock.setOffset(-HOUR_MS);
@@ -91,7 +91,7 @@ describeWithClock("The server's clock", () => {
       expect(scene.objections()).toEqual([]);
     });
 
-    it("does not keep a dead owner's lease alive for longer than the lease is", async () => {
+    it("does not keep a dead owner's lease alive for longer than its duration", async () => {
       const claim = labClaim();
       alice.store.always(unavailable, 'extend');
       await alice.run(claim);
@@ -103,7 +103,7 @@ describeWithClock("The server's clock", () => {
       expect(scene.objections()).toEqual([]);
     });
 
-    it('makes no begin late, and fencing tokens of a key go on growing', async () => {
+    it('makes no begin late, and fencing tokens of a key keep increasing', async () => {
       const claim = labClaim();
       const first = await alice.run(claim);
       await first.release();

@@ -6,7 +6,7 @@ import { Random } from '../../integration/differential/random.js';
 import { POINTS } from '../../lab/faults/worker/mishap.js';
 
 describe('the plan of a run with messages', () => {
-  it('publishes each message five times unless it is told otherwise', () => {
+  it('publishes each message five times by default', () => {
     expect(messagePlanOf(['--messages', '10'])).toMatchObject({ deliveries: 50 });
     expect(messagePlanOf(['--messages', '10', '--deliveries', '12'])).toMatchObject({
       deliveries: 12,
@@ -19,7 +19,7 @@ describe('the plan of a run with messages', () => {
     [['--points', 'after_effect,later'], '--points must be one of after_begin,'],
     [['--kills', 'x'], '--kills must be a whole number from 0, not x'],
     [['--unknown'], "Unknown option '--unknown'"],
-  ])('is refused for %j', (args, message) => {
+  ])('rejects %j', (args, message) => {
     expect(() => messagePlanOf(args)).toThrow(message);
   });
 });
@@ -30,7 +30,7 @@ describe('the messages of a run', () => {
     return Array.from({ length: count }, () => numbers.next().value);
   };
 
-  it('are all published, in their order, and each copy after its message', () => {
+  it('are all published, in order, and each copy after its message', () => {
     const numbers = published(1, 1_000);
     const firsts = numbers.filter((number, index) => numbers.indexOf(number) === index);
     expect(firsts).toEqual(Array.from({ length: 200 }, (_, index) => index + 1));
@@ -45,12 +45,12 @@ describe('the messages of a run', () => {
     expect(distances.filter((distance) => distance > 200).length).toBeGreaterThan(100);
   });
 
-  it('go on with copies when more of them are needed', () => {
+  it('continue with copies when more of them are needed', () => {
     const more = published(1, 1_500).slice(1_000);
     expect(more.every((number) => number >= 1 && number <= 200)).toBe(true);
   });
 
-  it('are the same for the same seed, and others for another one', () => {
+  it('are the same for the same seed, and different for another one', () => {
     expect(published(1, 1_000)).toEqual(published(1, 1_000));
     expect(published(1, 1_000)).not.toEqual(published(2, 1_000));
   });
@@ -59,7 +59,7 @@ describe('the messages of a run', () => {
 describe('the strikes of a run', () => {
   const plan = messagePlanOf(['--kills', '20', '--closes', '6', '--pauses', '2']);
 
-  it('are those that the plan wants, half of the deaths at each named point in its turn', () => {
+  it('are those of the plan, half of the deaths at each named point in rotation', () => {
     const strikes = strikesOf(plan, new Random(1));
     const count = (isIt: (strike: (typeof strikes)[number]) => boolean) =>
       strikes.filter(isIt).length;
@@ -73,7 +73,7 @@ describe('the strikes of a run', () => {
     expect(count(({ kind }) => kind === 'pause')).toBe(2);
   });
 
-  it('come in the order that the seed draws', () => {
+  it('are in the order that the seed determines', () => {
     expect(strikesOf(plan, new Random(1))).toEqual(strikesOf(plan, new Random(1)));
     expect(strikesOf(plan, new Random(1))).not.toEqual(strikesOf(plan, new Random(2)));
   });

@@ -1,7 +1,7 @@
 import type { Mutant } from '../../lab/faults/messages/mutant.js';
 import type { PlantedMistake } from '../../support/planted-mistake.js';
 
-/** A mistake, the run that has to notice it, and what its oracle has to object to. */
+/** A mistake, the run that has to notice it, and the expected objection of its oracle. */
 export interface MutantCase extends Mutant, PlantedMistake {
   /** Of the run. */
   readonly args: readonly string[];
@@ -46,14 +46,14 @@ export const MUTANTS: readonly MutantCase[] = [
     objection: 'acknowledged without a stored outcome',
   },
   {
-    mistake: 'throws a copy of a message in progress away',
+    mistake: 'discards a copy of a message in progress',
     changes: [change(CHANNEL, "verdict === 'requeue'", 'false')],
     suite,
     args: ['--when-in-progress', 'reject'],
     objection: 'thrown away by its consumer',
   },
   {
-    mistake: 'hands a copy of a message in progress back at once',
+    mistake: 'requeues a copy of a message in progress at once',
     changes: [
       change(
         HANDLING,
@@ -63,11 +63,11 @@ export const MUTANTS: readonly MutantCase[] = [
     ],
     suite,
     args: ['--when-in-progress', 'reject', '--messages', '10', '--effect-ms', '300'],
-    // On a busy machine the loop is slow, and seen all the same.
+    // On a busy machine the loop is slow, but still visible.
     objection: /handed back more than 5 times in a second|redeliveries, and/,
   },
   {
-    mistake: 'hands a copy of a message in progress back instead of waiting',
+    mistake: 'requeues a copy of a message in progress instead of waiting',
     changes: [
       change(HANDLING, 'options: protocol,', "options: { ...protocol, whenInProgress: 'reject' },"),
     ],
@@ -76,14 +76,14 @@ export const MUTANTS: readonly MutantCase[] = [
     objection: 'redeliveries, and',
   },
   {
-    mistake: 'tells the broker twice',
+    mistake: 'acknowledges a message twice',
     changes: [change(CHANNEL, ACKNOWLEDGE, `${ACKNOWLEDGE} ${ACKNOWLEDGE}`)],
     suite,
     args: ['--messages', '4', '--deliveries', '8'],
     objection: 'was closed: 406 PRECONDITION_FAILED',
   },
   {
-    mistake: 'takes a message that comes again for another one',
+    mistake: 'treats a redelivered message as another one',
     changes: [
       change(
         HANDLING,
@@ -96,7 +96,7 @@ export const MUTANTS: readonly MutantCase[] = [
     objection: 'handled again, and not reported as a takeover',
   },
   {
-    mistake: 'does not tell a handler that it takes over',
+    mistake: 'does not report a takeover to the handler',
     changes: [
       change('core/attempt-context.ts', 'isTakeover: attempt.isTakeover,', 'isTakeover: false,'),
     ],

@@ -15,7 +15,7 @@ const servers = useServer(() => startMessageServers());
 
 // With mistakes: mutants.all.test.ts.
 describe('consumers on RabbitMQ that are killed and lose their channels', () => {
-  it('handle each message once, but for takeovers, lose none, and go round in no circle', async () => {
+  it('handle each message once, except for takeovers, lose none, and do not loop', async () => {
     const dose = isTestAll
       ? { messages: 300, kills: 4, closes: 3 }
       : { messages: 60, kills: 1, closes: 1 };
@@ -23,7 +23,7 @@ describe('consumers on RabbitMQ that are killed and lose their channels', () => 
   }, 120_000);
 });
 
-describe('what is heard between broker and consumer', () => {
+describe('the wire log between broker and consumer', () => {
   const queue = `heard-${randomUUID()}`;
   let log: WireLog;
   let relay: BrokerRelay;
@@ -71,7 +71,7 @@ describe('what is heard between broker and consumer', () => {
   const ends = () =>
     Object.fromEntries(log.deliveries.map(({ copy, end }) => [copy, end] as const).sort());
 
-  it('is what a consumer has said of each message, and how many it has as the broker counts them', async () => {
+  it("has each consumer's acknowledgements, and the unacknowledged messages as the broker counts them", async () => {
     channel.ack(received[1]!, true);
     channel.nack(received[2]!, false, false);
     channel.reject(received[3]!, false);
@@ -104,7 +104,7 @@ describe('what is heard between broker and consumer', () => {
     ['with its connection', () => relay.cut(), { by: 'nobody' }],
   ];
 
-  it.each(closings)('is what a channel had when it was closed %s', async (_, end, how) => {
+  it.each(closings)('has what a channel held when it was closed %s', async (_, end, how) => {
     channel.ack(received[0]!);
     channel.ack(received[1]!);
     await until(() => log.unacknowledged === 5);

@@ -45,7 +45,7 @@ describeWithClock('a worker that dies by kill -9', () => {
 
   // The worst point, and in `npm run test:all` each of the others.
   it.each(isTestAll ? (['after_effect', 'before_complete'] as const) : (['after_effect'] as const))(
-    'at the point %s leaves an effect that is repeated by an attempt which knows that it takes over',
+    'at the point %s leaves an effect that a takeover repeats, and the takeover is reported',
     async (point) => {
       const answer = await crashAt(point, point);
 
@@ -80,7 +80,7 @@ describeWithClock('a worker that dies by kill -9', () => {
   if (!isTestAll) return;
 
   it.each(['after_begin', 'in_handler'] as const)(
-    'at the point %s leaves a key that comes free with its lease, and one effect',
+    'at the point %s leaves a key that is released with its lease, and one effect',
     async (point) => {
       const answer = await crashAt(point, point);
 
@@ -91,7 +91,7 @@ describeWithClock('a worker that dies by kill -9', () => {
     },
   );
 
-  it('at the point after_complete leaves an outcome that is replayed, though no client had it', async () => {
+  it('at the point after_complete leaves an outcome that is replayed, though no client received it', async () => {
     const point = 'after_complete';
     const answer = await crashAt(point, point);
 
@@ -100,7 +100,7 @@ describeWithClock('a worker that dies by kill -9', () => {
     expect(lab.eventsOf(point)).not.toContainEqual(expect.objectContaining({ type: 'takeover' }));
   });
 
-  it('leaves the outcome unknown where onTakeover is "reject": no second effect, whoever asks', async () => {
+  it('leaves the outcome unknown with onTakeover: "reject": no second effect for any client', async () => {
     const options = { leaseMs: LEASE_MS, onTakeover: 'reject' } as const;
     const [victim, careful] = await Promise.all([
       lab.start(store, { options }),

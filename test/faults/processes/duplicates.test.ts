@@ -34,7 +34,7 @@ describe(`${WORKERS} processes on one Redis`, () => {
   const urlOf = (number: number) => workers[number % WORKERS]!.url;
   const askAll = (key: string) => lab.client.ask(() => [urlOf(0)], key, { limitMs: LIMIT_MS });
 
-  it(`execute once what ${DUPLICATES} clients ask for at the same time`, async () => {
+  it(`execute once what ${DUPLICATES} clients request at the same time`, async () => {
     const key = 'at-once';
     const answers = await Promise.all(
       Array.from({ length: DUPLICATES }, (_, number) => lab.client.send(urlOf(number), key)),
@@ -47,12 +47,12 @@ describe(`${WORKERS} processes on one Redis`, () => {
     for (const answer of answers) {
       if (answer.status !== 409) expect(answer).toMatchObject({ execution: effect!.execution });
     }
-    // Who waits is not told to come back.
+    // A waiting duplicate is not asked to retry.
     const waiting = answers.filter((_, number) => number % WORKERS === 1);
     expect(new Set(waiting.map(({ status }) => status))).toEqual(new Set([201]));
   });
 
-  it('replay 5 MB of bytes that are no text, the same in every process', async () => {
+  it('replay 5 MB of bytes that are not text, the same in every process', async () => {
     const key = 'large';
     const body = { bytes: BYTES };
     const first = await lab.client.send(urlOf(0), key, { body });

@@ -13,11 +13,11 @@ const LIMIT_MS = 20_000;
 const HUNG_LEASE_MS = 2_000;
 const HUNG_EXECUTION_MS = 5_000;
 
-/** A handler that is under way until its process goes on. */
+/** A handler that runs until its process continues. */
 const HELD = { point: 'in_handler', action: { kind: 'hold' } } as const;
 
 // By SIGSTOP for longer than its lease: pauses.test.ts.
-describe('a worker that stands still', () => {
+describe('a paused worker', () => {
   const redis = useRedis();
   let lab: Lab;
   let store: StoreSettings;
@@ -42,7 +42,7 @@ describe('a worker that stands still', () => {
   describe('longer than its lease', () => {
     beforeAll(() => restart(SHORT_LEASE_MS), 60_000);
 
-    it('by a blocked event loop comes to the same', async () => {
+    it('by a blocked event loop is superseded as well', async () => {
       const key = 'blocked';
       const action = { kind: 'block', ms: 5 * SHORT_LEASE_MS } as const;
       const [first, second] = await Promise.all([
@@ -57,7 +57,7 @@ describe('a worker that stands still', () => {
       expect(lab.effects(key)).toHaveLength(2);
     });
 
-    it('by a blocked event loop does not take over what it runs itself', async () => {
+    it('by a blocked event loop does not take over its own execution', async () => {
       const key = 'own';
       const block = { kind: 'block', ms: 2 * SHORT_LEASE_MS } as const;
       const answerOfFirst = lab.client.send(paused.url, key, { mishap: HELD });
@@ -77,7 +77,7 @@ describe('a worker that stands still', () => {
       });
     });
 
-    it('has told both owners of every execution beyond the first', () => {
+    it('has reported each repeated execution to both owners', () => {
       const { objections, figures } = lab.judge({
         ...NOTHING_EXCUSED,
         extraExecutions: 'told to both',

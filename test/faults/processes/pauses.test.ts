@@ -6,11 +6,11 @@ import type { LabWorker } from '../../lab/faults/lab-worker.js';
 
 const LIMIT_MS = 20_000;
 
-/** A handler that is under way until its process goes on. */
+/** A handler that runs until its process continues. */
 const HELD = { point: 'in_handler', action: { kind: 'hold' } } as const;
 
-// No clock can be driven that the paused process itself looks at; the other ways to stand still: pauses.all.test.ts.
-describe('a worker that stands still longer than its lease, by SIGSTOP,', () => {
+// The clock of a paused process cannot be driven; the other ways to pause: pauses.all.test.ts.
+describe('a worker paused for longer than its lease, by SIGSTOP,', () => {
   const redis = useRedis();
   let lab: Lab;
   let paused: LabWorker;
@@ -25,7 +25,7 @@ describe('a worker that stands still longer than its lease, by SIGSTOP,', () => 
 
   afterAll(() => lab.clear());
 
-  it('finds itself superseded, and answers with the outcome of its successor', async () => {
+  it('is superseded, and responds with the outcome of its successor', async () => {
     const key = 'stopped';
     const answerOfPaused = lab.client.send(paused.url, key, { mishap: HELD });
     await lab.untilBegan(key);
@@ -49,7 +49,7 @@ describe('a worker that stands still longer than its lease, by SIGSTOP,', () => 
     );
   });
 
-  it('has told both owners of the execution beyond the first', () => {
+  it('has reported the repeated execution to both owners', () => {
     const { objections, figures } = lab.judge({
       ...NOTHING_EXCUSED,
       extraExecutions: 'told to both',

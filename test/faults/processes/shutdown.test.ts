@@ -6,7 +6,7 @@ import type { Point } from '../../lab/faults/worker/mishap.js';
 import type { StoreSettings } from '../../lab/faults/worker/settings.js';
 
 const RUNNING = 20;
-/** Longer than anything in here takes: a key that waits for its lease is found out. */
+/** Longer than anything in here takes: a key that waits for its lease is detected. */
 const options = { leaseMs: 60_000, shutdownTimeoutMs: 60_000 };
 
 describe('SIGTERM under load', () => {
@@ -29,7 +29,7 @@ describe('SIGTERM under load', () => {
     }
   }
 
-  it('lets what runs finish, begins nothing more, and leaves no key behind', async () => {
+  it('completes what runs, begins nothing more, and leaves no key behind', async () => {
     const [leaving, staying] = await Promise.all([
       lab.start(store, { options }),
       lab.start(store, { options }),
@@ -37,7 +37,7 @@ describe('SIGTERM under load', () => {
     const running = Array.from({ length: RUNNING }, (_, index) => `running-${index}`);
     const held = (point: Point) => ({ mishap: { point, action: { kind: 'hold' } } }) as const;
     const answers = running.map((key) => lab.client.send(leaving.url, key, held('in_handler')));
-    // Has begun at the store, and comes back when the shutdown is under way.
+    // Begun in the store, and returns when the shutdown is in progress.
     const unstarted = lab.client.send(leaving.url, 'unstarted', held('after_begin'));
     await Promise.all([...running, 'unstarted'].map((key) => lab.untilBegan(key)));
 
@@ -53,7 +53,7 @@ describe('SIGTERM under load', () => {
       expect(answer).toMatchObject({ status: 201, replayed: false });
     }
     await exited;
-    // Not even at the store.
+    // Not even in the store.
     expect(lab.eventsOf(refused.key)).toEqual([]);
 
     for (const key of running) {
@@ -70,7 +70,7 @@ describe('SIGTERM under load', () => {
     const { objections, figures } = lab.judge({ ...NOTHING_EXCUSED, otherAnswers: UNAVAILABLE });
     expect(objections).toEqual([]);
     expect(figures.keysExecutedTwice).toBe(0);
-    // Those that ran, the two that came too late, and whichever came before the signal.
+    // Those that ran, the two that came too late, and those before the signal.
     expect(figures.executions).toBeGreaterThanOrEqual(RUNNING + 2);
   }, 60_000);
 });

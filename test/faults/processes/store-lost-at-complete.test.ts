@@ -13,7 +13,7 @@ const ANSWERS = [
   ['error', 'with 503', { status: 503, code: 'idempotency_store_unavailable' }],
 ] as const;
 
-describe('a worker whose store is gone when its outcome is to be stored', () => {
+describe('a worker whose store is unavailable when its outcome is to be stored', () => {
   const redis = useRedis();
   let proxy: RedisProxy | undefined;
   let lab: Lab;
@@ -31,9 +31,9 @@ describe('a worker whose store is gone when its outcome is to be stored', () => 
   });
 
   it.each(isTestAll ? ANSWERS : ANSWERS.slice(0, 1))(
-    'answers %s, and stores the outcome once the store is back',
+    'responds %s, and stores the outcome once the store is back',
     async (onSaveFailure, _, expected) => {
-      // The heartbeats cannot come through either: the lease has to last until the store is back.
+      // The heartbeats fail, too: the lease has to last until the store is back.
       const options = { leaseMs: 60_000, saveTimeoutMs: 300, onSaveFailure };
       const worker = await lab.start({ kind: 'redis', url: proxy!.url }, { options });
       const key = `gone-${onSaveFailure}`;

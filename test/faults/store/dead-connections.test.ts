@@ -7,26 +7,29 @@ import { useScene } from './support/use-scene.js';
 const used = useScene();
 
 it.each<[string, (proxy: RedisProxy) => void]>([
-  ['whose server side is gone without a word', (proxy) => proxy.loseServerSide()],
-  ['over which nothing comes back', (proxy) => proxy.silenceOpenConnections()],
-])('A connection %s is replaced in the middle of an attempt, which goes on', async (_, breakIt) => {
-  const { scene } = used;
-  const worker = await scene.worker({ connection: { socketTimeout: 300 } });
-  const other = await scene.worker();
-  const claim = labClaim();
-  const answer = await worker.request(claim, async ({ signal }) => {
-    breakIt(worker.proxy);
-    expect(await other.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
-    expect(signal.aborted).toBe(false);
-  });
-  expect(answer).toMatchObject({ kind: 'success', replayed: false });
-  expect(worker.proxy.connections).toBe(2);
-  expect(worker.told).toEqual(['acquired', 'completed']);
-  expect(await other.request(claim)).toMatchObject({ kind: 'success', replayed: true });
-  expect(scene.objections()).toEqual([]);
-});
+  ['whose server side has closed silently', (proxy) => proxy.loseServerSide()],
+  ['that loses all replies', (proxy) => proxy.silenceOpenConnections()],
+])(
+  'A connection %s is replaced in the middle of an attempt, which continues',
+  async (_, breakIt) => {
+    const { scene } = used;
+    const worker = await scene.worker({ connection: { socketTimeout: 300 } });
+    const other = await scene.worker();
+    const claim = labClaim();
+    const answer = await worker.request(claim, async ({ signal }) => {
+      breakIt(worker.proxy);
+      expect(await other.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+      expect(signal.aborted).toBe(false);
+    });
+    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    expect(worker.proxy.connections).toBe(2);
+    expect(worker.told).toEqual(['acquired', 'completed']);
+    expect(await other.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(scene.objections()).toEqual([]);
+  },
+);
 
-it('A black hole refuses begins in time, and takes no attempt its outcome', async () => {
+it("A black hole rejects begins in time, and does not lose an attempt's outcome", async () => {
   const { scene } = used;
   const worker = await scene.worker({ connection: { socketTimeout: 300 } });
   const [running, fresh] = [

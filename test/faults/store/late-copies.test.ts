@@ -18,7 +18,7 @@ describeWithClock('A copy that reaches the server late', () => {
     expect(await lateBegin(used.scene)).toEqual([]);
   });
 
-  it('of a heartbeat does not touch the retention of what is completed: not_in_progress', async () => {
+  it('of a heartbeat does not change the retention of a completed record: not_in_progress', async () => {
     expect(await lateHeartbeat(used.scene)).toEqual([]);
   });
 
@@ -46,7 +46,7 @@ describeWithClock('A copy that reaches the server late', () => {
     ['complete', 'superseded', succeed],
     ['release', 'lost', fail],
   ] as const)(
-    'of a %s changes nothing once a successor has its outcome stored: %s',
+    "of a %s changes nothing once a successor's outcome is stored: %s",
     async (step, reply, prepare) => {
       const { scene } = used;
       const owner = await scene.worker({ connection: { socketTimeout: 300 } });

@@ -19,12 +19,12 @@ const connection = { socketTimeout: 300 };
 
 const used = useScene();
 
-describeWithClock.each(FAULTS)('A way to the store that will %s', (fault) => {
-  it('of begin: the attempt runs once, as the one that it is', async () => {
+describeWithClock.each(FAULTS)('A connection to the store that will %s', (fault) => {
+  it('of begin: the attempt runs once, as itself', async () => {
     expect(await lostBegin(fault)(used.scene)).toEqual([]);
   });
 
-  it('of complete: the outcome is stored once, and the answer is the own one', async () => {
+  it("of complete: the outcome is stored once, and the response is the attempt's own", async () => {
     const worker = await used.scene.worker({ connection });
     const claim = labClaim();
     const aim = worker.proxy.aim('complete', fault);
@@ -50,7 +50,7 @@ describeWithClock.each(FAULTS)('A way to the store that will %s', (fault) => {
     expect(await worker.run(claim)).toMatchObject({ number: 2, isTakeover: false });
   });
 
-  it('of a heartbeat: it is made up for, and the lease goes on', async () => {
+  it('of a heartbeat: the next one compensates, and the lease continues', async () => {
     const { scene } = used;
     const owner = await scene.worker({ connection });
     const other = await scene.worker();

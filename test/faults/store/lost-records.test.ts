@@ -12,7 +12,7 @@ describeWithClock('FLUSHALL in flight', () => {
     expect(await vanishedRecord(used.scene)).toEqual([]);
   });
 
-  it('lets a duplicate run that nobody can warn: the first holder reports it, and answers with the one outcome', async () => {
+  it('lets a duplicate run undetected: the first holder reports it, and responds with the one outcome', async () => {
     const { scene } = used;
     const holder = await scene.worker();
     const other = await scene.worker();
@@ -30,17 +30,17 @@ describeWithClock('FLUSHALL in flight', () => {
 });
 
 describeWithClock('Redis at its maxmemory', () => {
-  it('with noeviction refuses begins, and lets running attempts extend, complete and release', async () => {
+  it('with noeviction rejects begins, and lets running attempts extend, complete and release', async () => {
     expect(await outOfMemory(used.scene)).toEqual([]);
   });
 
-  it('with volatile-lru is warned of at the start; the holder of an evicted record reports it', async () => {
+  it('with volatile-lru is reported at the start; the holder of an evicted record reports it', async () => {
     const { scene } = used;
     const { admin } = scene;
     await admin.config('SET', 'maxmemory-policy', 'volatile-lru');
     const worker = await scene.worker();
     const codes = (await worker.store.open()).map(({ code }) => code);
-    // The scene's own opening stays.
+    // The scene's own opening remains.
     await worker.store.close();
     expect(codes).toContain('redis_may_evict');
     const claim = labClaim();

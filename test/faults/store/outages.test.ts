@@ -7,7 +7,7 @@ import { mortalScene } from './support/mortal-redis.js';
 const UNAVAILABLE = { kind: 'rejected', reason: 'store_unavailable' };
 
 describeWithClock('Redis is down at begin', () => {
-  it('and the route is closed: nothing runs, and the key is as new afterwards', async () => {
+  it('fails closed: nothing runs, and the key is unused afterwards', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const worker = await scene.worker();
     const claim = labClaim({ commandTimeoutMs: 300 });
@@ -22,7 +22,7 @@ describeWithClock('Redis is down at begin', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('and the route is open: it runs unprotected, and is saved once the store is back', async () => {
+  it('fails open: it runs unprotected, and is saved once the store is back', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const worker = await scene.worker();
     const claim = labClaim({ commandTimeoutMs: 300, onStoreUnavailable: 'execute' });
@@ -38,7 +38,7 @@ describeWithClock('Redis is down at begin', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('and the route is open: two workers that both run report it, and one outcome stands', async () => {
+  it('fails open: two workers that both run report it, and one outcome remains', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const workers = [await scene.worker(), await scene.worker()];
     const claim = labClaim({ commandTimeoutMs: 300, onStoreUnavailable: 'execute' });
@@ -63,7 +63,7 @@ describeWithClock('Redis is down at complete', () => {
     ['respond', { kind: 'success', replayed: false }],
     ['error', UNAVAILABLE],
   ] as const)(
-    "and onSaveFailure is '%s': saving goes on with heartbeats until it is confirmed",
+    "with onSaveFailure '%s': saving continues with heartbeats until it is confirmed",
     async (onSaveFailure, told) => {
       const { scene, die, comeBack } = await mortalScene('durable');
       const worker = await scene.worker();
@@ -82,7 +82,7 @@ describeWithClock('Redis is down at complete', () => {
     },
   );
 
-  it('and comes back without its records: the outcome is restored, and the loss reported', async () => {
+  it('and returns without its records: the outcome is restored, and the loss reported', async () => {
     const { scene, die, comeBack } = await mortalScene('ephemeral');
     const worker = await scene.worker();
     const claim = labClaim({ saveTimeoutMs: 300 });
@@ -94,7 +94,7 @@ describeWithClock('Redis is down at complete', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('for the owner alone: saving goes on until it finds the outcome of a successor', async () => {
+  it('for the owner alone: saving continues until it finds the outcome of a successor', async () => {
     const { scene } = await mortalScene('durable');
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
     const successor = await scene.worker();
@@ -109,7 +109,7 @@ describeWithClock('Redis is down at complete', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('and stays down: it is given up at the hard deadline, with an event', async () => {
+  it('and stays down: saving ends at the hard deadline, with an event', async () => {
     const { scene, die } = await mortalScene('durable');
     const worker = await scene.worker();
     const claim = labClaim({ maxExecutionMs: 60_000, saveTimeoutMs: 100 });
@@ -119,7 +119,7 @@ describeWithClock('Redis is down at complete', () => {
     expect(worker.told.at(1)).toBe('save_delayed');
   });
 
-  it('and the process ends: the drain does not wait for ever, and says what is left', async () => {
+  it('and the process ends: the drain has a limit, and reports what is left', async () => {
     const { scene, die } = await mortalScene('durable');
     const worker = await scene.worker({ shutdownTimeoutMs: 300 });
     await worker.request(labClaim({ commandTimeoutMs: 300, saveTimeoutMs: 100 }), die);

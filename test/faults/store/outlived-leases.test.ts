@@ -9,13 +9,13 @@ import { useScene } from './support/use-scene.js';
 const used = useScene();
 
 describeWithClock('An attempt with heartbeats', () => {
-  it('may take longer than its lease: duplicates stay out', async () => {
+  it('may take longer than its lease: duplicates do not run', async () => {
     expect(await longRun(used.scene)).toEqual([]);
   });
 });
 
 describeWithClock('An attempt that outlives its lease', () => {
-  it('answers with the success of its successor: superseded', async () => {
+  it('responds with the success of its successor: superseded', async () => {
     expect(await lateOwner(used.scene)).toEqual([]);
   });
 
@@ -23,7 +23,7 @@ describeWithClock('An attempt that outlives its lease', () => {
     expect(await lateRelease(used.scene)).toEqual([]);
   });
 
-  it('has its outcome stand when nobody took over', async () => {
+  it('keeps its outcome without a takeover', async () => {
     const { scene } = used;
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
     const claim = labClaim({ saveTimeoutMs: 10_000 });
@@ -39,7 +39,7 @@ describeWithClock('An attempt that outlives its lease', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('learns at its next heartbeat that another one has its record', async () => {
+  it('detects at its next heartbeat that another one has its record', async () => {
     const { scene } = used;
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
     const successor = await scene.worker();
@@ -81,11 +81,11 @@ describeWithClock('An operation that hangs', () => {
   });
 });
 
-describeWithClock('A way to the store that takes two leases', () => {
+describeWithClock('A connection to the store that takes two leases', () => {
   const claim = () => labClaim({ commandTimeoutMs: 600_000 });
   const connection = { socketTimeout: 600_000 };
 
-  it('there: nothing runs on a lease that is over when it is known', async () => {
+  it('to the server: nothing runs on a lease that has already ended', async () => {
     const { scene } = used;
     const slow = await scene.worker({ connection });
     const asked = claim();
@@ -103,7 +103,7 @@ describeWithClock('A way to the store that takes two leases', () => {
     expect(await slow.request(asked)).toMatchObject({ kind: 'success', replayed: false });
   });
 
-  it('and back: what was acquired is over when the reply comes, and does not run', async () => {
+  it('and back: an acquired lease has ended when the reply arrives, and nothing runs', async () => {
     const { scene } = used;
     const slow = await scene.worker({ connection });
     const quick = await scene.worker();

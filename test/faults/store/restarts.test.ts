@@ -4,9 +4,9 @@ import { labClaim } from './support/claims.js';
 import { load } from './support/load.js';
 import { mortalScene } from './support/mortal-redis.js';
 
-// That the process dies says nothing of a power cut: fsync is the server's own promise.
+// The death of the process does not represent a power failure: fsync is the server's own promise.
 describe('Redis is killed and restarted', () => {
-  it('with appendfsync always in the middle of load: no acknowledged record is lost', async () => {
+  it('with appendfsync always under load: no acknowledged record is lost', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const workers = [await scene.worker(), await scene.worker()];
     const loaded = load(workers, 150, { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 });
@@ -24,7 +24,7 @@ describe('Redis is killed and restarted', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('without AOF: the holder of a record reports its loss, and writes the outcome back', async () => {
+  it('without AOF: the holder of a record reports its loss, and restores the outcome', async () => {
     const { scene, die, comeBack } = await mortalScene('ephemeral');
     const worker = await scene.worker();
     const claim = labClaim({ saveTimeoutMs: 20_000 });
@@ -38,7 +38,7 @@ describe('Redis is killed and restarted', () => {
     expect(scene.objections()).toEqual([]);
   });
 
-  it('without AOF: nobody can notice that a completed record is lost, and it runs again', async () => {
+  it('without AOF: the loss of a completed record is undetectable, and it runs again', async () => {
     const { scene, die, comeBack } = await mortalScene('ephemeral');
     const worker = await scene.worker();
     const claim = labClaim();

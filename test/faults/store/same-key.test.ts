@@ -6,13 +6,13 @@ import { useScene } from './support/use-scene.js';
 const used = useScene();
 
 describe('The same key with another payload', () => {
-  it('is refused in flight and afterwards, and changes nothing', async () => {
+  it('is rejected in flight and afterwards, and changes nothing', async () => {
     expect(await otherBody(used.scene)).toEqual([]);
   });
 });
 
 describe('Other data under the key', () => {
-  it('runs nothing, not even when the route fails open', async () => {
+  it('runs nothing, even when the route fails open', async () => {
     const { scene } = used;
     const worker = await scene.worker();
     const claim = labClaim({ onStoreUnavailable: 'execute' });

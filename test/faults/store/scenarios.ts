@@ -6,7 +6,7 @@ import { recordIn } from './support/record-in.js';
 import type { Scene } from './support/scene.js';
 import { scenario, type Verdict } from './support/verdict.js';
 
-/** A begin is on its way for longer than its caller waits, and reaches the server after that. */
+/** A begin is in transit for longer than its caller waits, and reaches the server after that. */
 export const lateAfterTimeout = scenario(async (scene, verdict) => {
   const hasty = await scene.worker();
   const other = await scene.worker();
@@ -19,13 +19,13 @@ export const lateAfterTimeout = scenario(async (scene, verdict) => {
 
   const [reply] = await (await captured).deliver();
 
-  verdict.expect('the copy was told', reply, 'late');
+  verdict.expect('the reply to the copy', reply, 'late');
   const patient = { ...claim, options: labClaim().options };
   const next = await other.request(patient);
   verdict.expect('the next request', next.kind, 'success');
 });
 
-/** A copy of a begin reaches the server when its attempt was released already. */
+/** A copy of a begin reaches the server after the release of its attempt. */
 export const lateBegin = scenario(async (scene, verdict) => {
   const worker = await scene.worker();
   const claim = labClaim();
@@ -35,14 +35,14 @@ export const lateBegin = scenario(async (scene, verdict) => {
 
   const reply = await (await captured).deliver();
 
-  verdict.expect('the copy was told', reply, ['stale_begin']);
+  verdict.expect('the reply to the copy', reply, ['stale_begin']);
   let attempts: number | undefined;
   const again = await worker.request(claim, ({ number }) => (attempts = number));
   verdict.expect('the next request', again.kind, 'success');
   verdict.expect('its attempt', attempts, 2);
 });
 
-/** A copy of a heartbeat reaches the server when the operation is long over. */
+/** A copy of a heartbeat reaches the server long after the operation. */
 export const lateHeartbeat = scenario(async (scene, verdict) => {
   const owner = await scene.worker();
   const retentionMs = 3_600_000;
@@ -60,15 +60,15 @@ export const lateHeartbeat = scenario(async (scene, verdict) => {
 
   const reply = await (await captured).deliver();
 
-  verdict.expect('the copy was told', reply, ['not_in_progress']);
+  verdict.expect('the reply to the copy', reply, ['not_in_progress']);
   verdict.expect('the record', await recordOf(), before);
   const repeated = await owner.request(claim);
-  verdict.expect('a repetition was answered', repeated.kind, 'success');
+  verdict.expect('the response to a retry', repeated.kind, 'success');
 });
 
 /**
- * An owner is cut off for longer than its lease, another attempt takes over and completes, and only then the owner is
- * connected again, and its operation comes to `end`.
+ * An owner is disconnected for longer than its lease, another attempt takes over and completes, and only then
+ * the owner is connected again, and its operation runs `end`.
  */
 async function overtaken(scene: Scene, verdict: Verdict, end: () => unknown = () => undefined) {
   const owner = await scene.worker({ connection: { socketTimeout: 300 } });
@@ -79,7 +79,7 @@ async function overtaken(scene: Scene, verdict: Verdict, end: () => unknown = ()
     owner.proxy.swallowEverything();
     await scene.pass(claim.options.leaseMs);
     const taken = await successor.request(claim);
-    verdict.expect('the successor ran', taken.kind, 'success');
+    verdict.expect("the successor's execution", taken.kind, 'success');
     await until(() => signal.aborted);
     stored = await scene.admin.get(scene.redisKey(claim));
     owner.proxy.heal();
@@ -88,32 +88,32 @@ async function overtaken(scene: Scene, verdict: Verdict, end: () => unknown = ()
   return { owner, successor, claim, late, stored };
 }
 
-/** The owner that was overtaken succeeds. */
+/** The overtaken owner succeeds. */
 export const lateOwner = scenario(async (scene, verdict) => {
   const { owner, successor, claim, late, stored } = await overtaken(scene, verdict);
   const isReplay = 'replayed' in late && late.replayed;
-  verdict.expect('the owner answered with the stored outcome', isReplay, true);
+  verdict.expect("the owner's response is the stored outcome", isReplay, true);
   const told = new Set(['acquired', 'lease_lost', 'superseded']);
-  verdict.expect('the owner was told', new Set(owner.told), told);
-  verdict.expect('the successor was told', successor.told.at(-2), 'takeover');
+  verdict.expect("the owner's events", new Set(owner.told), told);
+  verdict.expect("the successor's event", successor.told.at(-2), 'takeover');
   verdict.expect('the record', await scene.admin.get(scene.redisKey(claim)), stored);
   const repeated = await successor.request(claim);
-  verdict.expect('a repetition was answered', repeated.kind, 'success');
+  verdict.expect('the response to a retry', repeated.kind, 'success');
 });
 
-/** The owner that was overtaken fails, and lets go of what its successor has completed. */
+/** The overtaken owner fails, and releases what its successor has completed. */
 export const lateRelease = scenario(async (scene, verdict) => {
   const fail = () => Promise.reject(new Error('declined'));
   const { owner, successor, claim, late } = await overtaken(scene, verdict, fail);
   verdict.expect('the owner', late.kind, 'failure');
   const told = new Set(['acquired', 'lease_lost', 'release_failed']);
-  verdict.expect('the owner was told', new Set(owner.told), told);
+  verdict.expect("the owner's events", new Set(owner.told), told);
   const repeated = await successor.request(claim);
-  verdict.expect('a repetition', repeated.kind === 'success' && repeated.replayed, true);
+  verdict.expect('a retry', repeated.kind === 'success' && repeated.replayed, true);
   verdict.expect('effects', scene.ledger.effectsOn(claim).length, 1);
 });
 
-/** An operation takes longer than the lease that it began with, while heartbeats get through. */
+/** An operation takes longer than the lease that it began with, while heartbeats succeed. */
 export const longRun = scenario(async (scene, verdict) => {
   const owner = await scene.worker();
   const other = await scene.worker();
@@ -127,12 +127,12 @@ export const longRun = scenario(async (scene, verdict) => {
     verdict.expect('a duplicate', 'reason' in duplicate && duplicate.reason, 'in_progress');
   });
 
-  verdict.expect('the owner answered', answer.kind, 'success');
+  verdict.expect("the owner's response", answer.kind, 'success');
   verdict.expect('effects', scene.ledger.effectsOn(claim).length, 1);
-  verdict.expect('the owner was told', owner.told, ['acquired', 'completed']);
+  verdict.expect("the owner's events", owner.told, ['acquired', 'completed']);
 });
 
-/** A begin, or the reply to it, is lost on its way. */
+/** A begin, or the reply to it, is lost. */
 export const lostBegin = (fault: AimedFault) =>
   scenario(async (scene, verdict) => {
     const worker = await scene.worker({ connection: { socketTimeout: 300 } });
@@ -145,11 +145,11 @@ export const lostBegin = (fault: AimedFault) =>
     });
 
     verdict.expect('lost messages', aim.hits, 1);
-    verdict.expect('the request was answered', answer.kind, 'success');
+    verdict.expect('the response to the request', answer.kind, 'success');
     verdict.expect('the attempt', attempt, { number: 1, isTakeover: false });
-    verdict.expect('the worker was told', worker.told, ['acquired', 'completed']);
+    verdict.expect("the worker's events", worker.told, ['acquired', 'completed']);
     const repeated = await worker.request(claim);
-    verdict.expect('a repetition', repeated.kind === 'success' && repeated.replayed, true);
+    verdict.expect('a retry', repeated.kind === 'success' && repeated.replayed, true);
   });
 
 /** A key is used for another payload, while the first one is in flight and after it. */
@@ -168,7 +168,7 @@ export const otherBody = scenario(async (scene, verdict) => {
   verdict.expect('the first one', first.kind, 'success');
   verdict.expect('the record', await scene.admin.get(scene.redisKey(claim)), record);
   const repeated = await worker.request(claim);
-  verdict.expect('its repetition', repeated.kind === 'success' && repeated.replayed, true);
+  verdict.expect('its retry', repeated.kind === 'success' && repeated.replayed, true);
   verdict.expect('effects', scene.ledger.effectsOn(claim).length, 1);
 });
 
@@ -200,27 +200,27 @@ export const outOfMemory = scenario(async (scene, verdict) => {
   await scene.admin.config('SET', 'maxmemory', '0');
 
   const refusal = ['store_unavailable', 'rejected'];
-  verdict.expect('one worker was told', worker.told, [
+  verdict.expect('the events of one worker', worker.told, [
     'acquired',
     ...refusal,
     'completed',
     'replayed',
   ]);
-  verdict.expect('the other one was told', failingWorker.told, ['acquired', 'released']);
+  verdict.expect('the events of the other worker', failingWorker.told, ['acquired', 'released']);
   const again = await worker.request(failing);
   verdict.expect('the released key, with memory again', again.kind, 'success');
 });
 
-/** All data is flushed while an operation runs, and nobody repeats it before its end. */
+/** All data is flushed while an operation runs, and no retry arrives before its end. */
 export const vanishedRecord = scenario(async (scene, verdict) => {
   const worker = await scene.worker();
   const claim = labClaim();
 
   const answer = await worker.request(claim, () => scene.admin.flushall());
 
-  verdict.expect('the answer', 'replayed' in answer && answer.replayed, false);
-  verdict.expect('the worker was told', worker.told, ['acquired', 'record_lost', 'completed']);
+  verdict.expect('the response', 'replayed' in answer && answer.replayed, false);
+  verdict.expect("the worker's events", worker.told, ['acquired', 'record_lost', 'completed']);
   const repeated = await worker.request(claim);
-  verdict.expect('a repetition', repeated.kind === 'success' && repeated.replayed, true);
+  verdict.expect('a retry', repeated.kind === 'success' && repeated.replayed, true);
   verdict.expect('effects', scene.ledger.effectsOn(claim).length, 1);
 });

@@ -11,8 +11,8 @@ const STALL_MS = 300;
 const used = useScene('--enable-debug-command', 'yes', '--busy-reply-threshold', '20');
 
 /**
- * Keeps the server from executing for as long as {@link STALL_MS} lasts, and for `ms` more by its own clock; resolves when
- * it executes again.
+ * Keeps the server from executing for {@link STALL_MS}, and for `ms` more by its own clock; resolves when it
+ * executes again.
  */
 type Stall = (ms: number) => Promise<unknown>;
 
@@ -49,7 +49,7 @@ describeWithClock.each<[string, Stall]>([
   ],
   ['a script that keeps it BUSY', longScript],
 ])('A server that is stalled by %s', (_, stall) => {
-  it('for less than a lease makes everybody wait, and nothing else', async () => {
+  it('for less than a lease delays all requests, and has no other effect', async () => {
     const { scene } = used;
     const worker = await scene.worker();
     const other = await scene.worker();
@@ -68,7 +68,7 @@ describeWithClock.each<[string, Stall]>([
     expect(scene.objections()).toEqual([]);
   });
 
-  it('for two leases tells the owner, and there is one outcome whoever ran', async () => {
+  it('for two leases is reported to the owner, and there is one outcome, whichever attempt ran', async () => {
     const { scene } = used;
     const owner = await scene.worker();
     const others = [await scene.worker(), await scene.worker()];

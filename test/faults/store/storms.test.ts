@@ -8,7 +8,7 @@ import { useScene } from './support/use-scene.js';
 
 const KEYS = 150;
 const PATIENT = { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 };
-/** Between two disturbances; and there may be no quiet moment between two of them on a starved machine. */
+/** Between two disturbances; on a starved machine there may be no quiet moment between them. */
 const PAUSE_MS = 10;
 const DISTURBANCES = 100;
 
@@ -31,7 +31,7 @@ async function weather(disturb: () => unknown): Promise<RemoteWorker[]> {
   return workers;
 }
 
-it('A CLIENT KILL storm has every operation run once, and every client answered', async () => {
+it('A CLIENT KILL storm has every operation run once, and every client get a response', async () => {
   const workers = await weather(() =>
     used.scene.admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'),
   );

@@ -10,7 +10,7 @@ const POINTS = isTestAll ? TRANSACTIONAL_POINTS : (['before_commit'] as const);
 
 let lab: TransactionalLab;
 let survivor: LabWorker;
-/** What the clients were told whose first attempt died, by the point where it did. */
+/** The responses to clients whose first attempt died, by the point of its death. */
 const answers = new Map<Point, Answer>();
 
 beforeAll(async () => {
@@ -32,7 +32,7 @@ async function crashAt(point: Point): Promise<Answer> {
 
 describe('A transactional worker that dies by kill -9', () => {
   it.each(POINTS.filter((point) => point !== 'in_commit' && point !== 'after_commit'))(
-    'at the point %s leaves nothing, and the next attempt does all of it',
+    'at the point %s leaves nothing, and the next attempt does everything',
     async (point) => {
       const answer = answers.get(point);
 
@@ -45,7 +45,7 @@ describe('A transactional worker that dies by kill -9', () => {
 
   if (!isTestAll) return;
 
-  it('after COMMIT leaves all of it, which is replayed, though no client had it', async () => {
+  it('after COMMIT leaves everything, which is replayed, though no client received it', async () => {
     const answer = answers.get('after_commit');
 
     expect(answer).toMatchObject({ status: 201, replayed: true });
@@ -54,7 +54,7 @@ describe('A transactional worker that dies by kill -9', () => {
     ]);
   });
 
-  it('while COMMIT is on its way leaves all or nothing', async () => {
+  it('during COMMIT leaves all or nothing', async () => {
     const answer = answers.get('in_commit');
 
     expect(answer).toMatchObject({ status: 201 });
@@ -68,7 +68,7 @@ describe('A transaction whose connection is cut', () => {
   const cutAt = (point: Point) =>
     lab.send(survivor, `cut-${point}`, { point, action: { kind: 'cut' } });
 
-  it('before COMMIT leaves nothing: 503, and a repetition may run at once', async () => {
+  it('before COMMIT leaves nothing: 503, and a retry may run at once', async () => {
     const answer = await cutAt('before_commit');
 
     expect(answer).toMatchObject({ status: 503, code: 'idempotency_store_unavailable' });
@@ -77,7 +77,7 @@ describe('A transaction whose connection is cut', () => {
     expect(repetition).toMatchObject({ status: 201, replayed: false });
   });
 
-  it('while COMMIT is on its way is answered as the record says that it ended', async () => {
+  it('during COMMIT responds with what the record says', async () => {
     const { status, execution } = await cutAt('in_commit');
     const effects = await lab.effects('cut-in_commit');
 
@@ -87,7 +87,7 @@ describe('A transaction whose connection is cut', () => {
   });
 });
 
-it('Whatever died or broke, each key has one row, which is the one that its clients were told of', async () => {
+it('After any death or break, each key has one row, which is the one that its clients received', async () => {
   const { objections, figures } = await lab.judge();
 
   expect(objections).toEqual([]);

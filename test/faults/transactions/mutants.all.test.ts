@@ -3,7 +3,7 @@ import type { LabWorker } from '../../lab/faults/lab-worker.js';
 import { MUTANTS, type MutantName } from '../../lab/faults/worker/mutants.js';
 import { TransactionalLab } from './support/transactional-lab.js';
 
-/** What befalls the mutant's attempt at a key before another worker is asked for it, or while. */
+/** The accident of the mutant's attempt at a key, before or while another worker is asked for it. */
 type Accident = (mutant: LabWorker, key: string) => Promise<unknown>;
 
 const crashBeforeCommit: Accident = (mutant, key) =>
@@ -41,7 +41,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(() => lab.clear());
 
-// That it has no objection to the library as it is, after the same accidents, is what the tests beside this one hold.
+// The tests beside this one check that it has no objection to the library as it is, after the same accidents.
 describe('The oracle objects to a transactional worker with the mistake', () => {
   it.each(MISTAKES)('%s', (name) => {
     const about = objections.filter((text) => text.includes(name));

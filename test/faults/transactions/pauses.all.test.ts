@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import type { LabWorker } from '../../lab/faults/lab-worker.js';
 import { TransactionalLab } from './support/transactional-lab.js';
 
-/** Nobody ends a lease whose row is locked. */
+/** The lease of a locked row cannot be ended by others. */
 const LEASE_MS = 2_000;
 
 let lab: TransactionalLab;
@@ -31,7 +31,7 @@ describe('A transactional worker that is paused (SIGSTOP) beyond its lease', () 
   });
 
   it('before it has locked the record is taken over, and its transaction never begins', async () => {
-    // What was let go of once is held no more.
+    // A record once released is not held any more.
     const another = await lab.start({ leaseMs: LEASE_MS });
     const key = 'paused-before-its-transaction';
     const { paused, meanwhile } = await lab.pauseBeforeTransaction(another, key, async () => {

@@ -9,7 +9,7 @@ import type { SentinelConnection } from '../../../support/redis-sentinel.js';
 import { Ledger } from '../../store/support/ledger.js';
 import { LedgerWorker } from '../../store/support/ledger-worker.js';
 
-/** Workers around several servers, and what their operations and clients write down. */
+/** Workers around several servers, and the records of their operations and clients. */
 export class FailoverScene {
   readonly ledger = new Ledger();
   private readonly workers: LedgerWorker[] = [];
@@ -36,7 +36,7 @@ export class FailoverScene {
     return worker;
   }
 
-  /** What broke a promise so far; an execution more than one has to be reported. */
+  /** Promises broken so far; each repeated execution has to be reported. */
   objections(): readonly string[] {
     const events = this.workers.flatMap((worker) => worker.events);
     return this.ledger.objections(events, { extraExecutions: 'told to either' });

@@ -3,12 +3,12 @@ import { until } from '../../../integration/redis/support/until.js';
 import type { RedisNode } from '../../../support/redis-node.js';
 import type { RedisSentinel } from '../../../support/redis-sentinel.js';
 
-/** Whom the workers log in as; Sentinels, replicas and everybody else are the default user. */
+/** The user name of the workers; Sentinels, replicas and all others are the default user. */
 export const WORKER = { username: 'worker', password: 'of-the-workers' };
 
 const ALL_RIGHTS = ['on', '~*', '&*', '+@all'];
 
-/** Lets the workers in under their own name, on every server of the group. */
+/** Admits the workers under their own name, on every server of the group. */
 export async function admitWorkers({ nodes }: RedisSentinel): Promise<void> {
   const { username, password } = WORKER;
   for (const node of nodes) {
@@ -17,9 +17,9 @@ export async function admitWorkers({ nodes }: RedisSentinel): Promise<void> {
 }
 
 /**
- * A primary that only the workers which are connected can still reach: it answers neither Sentinels nor
- * replicas, and they take it for dead. Modelled by its access list, for the servers talk to each other by
- * their addresses, past any proxy; what each side sees is the same.
+ * A primary that only the connected workers can still reach: it answers neither Sentinels nor replicas, which
+ * consider it dead. Modelled by its access list, because the servers talk to each other by their addresses,
+ * past any proxy; each side sees the same.
  */
 export class Partition {
   private readonly admin: Redis;
@@ -32,7 +32,7 @@ export class Partition {
     });
   }
 
-  /** Cuts the primary off; resolves when another one is in its place, on the other side. */
+  /** Isolates the primary; resolves when another one is in its place, on the other side. */
   static async around(group: RedisSentinel): Promise<Partition> {
     const partition = new Partition(await group.primary());
     const { admin, oldPrimary } = partition;
@@ -42,13 +42,13 @@ export class Partition {
     return partition;
   }
 
-  /** The sides see each other again: the Sentinels make the old primary a replica of the new one. */
+  /** Reunites the sides: the Sentinels make the old primary a replica of the new one. */
   async heal(): Promise<void> {
     await this.admin.call('ACL', 'SETUSER', 'default', 'on');
     await until(async () => (await this.oldPrimary.info('replication', 'role')) === 'slave');
   }
 
-  /** Only what it has to do with servers; the partition itself goes with the group. */
+  /** Only its part in the servers; the partition itself ends with the group. */
   stop(): void {
     this.admin.disconnect();
   }

@@ -9,7 +9,7 @@ import type { LedgerWorker } from '../../store/support/ledger-worker.js';
 import { FailoverScene } from './failover-scene.js';
 import { FAILOVER_TEST_MS, PATIENT } from './patient.js';
 
-/** What the documentation recommends for a client of one's own. */
+/** What the documentation recommends for an application's own client. */
 const RECOMMENDED = {
   retryDelayOnClusterDown: 0,
   redisOptions: { connectTimeout: 2_000, socketTimeout: 1_000 },
@@ -17,7 +17,7 @@ const RECOMMENDED = {
 
 export interface UsedCluster {
   readonly servers: RedisCluster;
-  /** Anew for each test, as are its workers. */
+  /** New for each test, as are its workers. */
   readonly scene: FailoverScene;
   readonly alice: LedgerWorker;
   readonly bob: LedgerWorker;
@@ -58,7 +58,7 @@ export async function ownerOf(used: UsedCluster, claim: Claim): Promise<RedisNod
   return used.servers.primaryOf(await slotOf(used, claim));
 }
 
-/** Records in as many slots as there are claims. */
+/** Records in as many slots as there are requests. */
 export function claims(count: number, options: ProtocolOptions = PATIENT): Claim[] {
   return Array.from({ length: count }, () => labClaim(options));
 }

@@ -5,19 +5,19 @@ import { FailoverScene } from './failover-scene.js';
 import { admitWorkers, Partition, WORKER } from './partition.js';
 import { FAILOVER_TEST_MS } from './patient.js';
 
-/** Anew for each test. */
+/** New for each test. */
 export interface UsedPartition {
   readonly group: RedisSentinel;
   readonly scene: FailoverScene;
-  /** Connected to the old primary, before it is cut off and for as long as it is. */
+  /** Connected to the old primary, before it is isolated and while it is. */
   readonly alice: LedgerWorker;
-  /** Cuts the primary off. */
+  /** Isolates the primary. */
   part(): Promise<Partition>;
   /** A process on the side of the new primary. */
   newcomer(): Promise<LedgerWorker>;
 }
 
-/** A group of its own for each test: one that was parted may take a minute to be in order again. */
+/** A separate group for each test: one that was partitioned may take a minute to recover. */
 export function usePartition(): UsedPartition {
   let partition: Partition | undefined;
   const used = {
@@ -32,7 +32,7 @@ export function usePartition(): UsedPartition {
     used.group = await RedisSentinel.start();
     await admitWorkers(used.group);
     used.scene = new FailoverScene();
-    // Nor do the Sentinels reach her.
+    // The Sentinels do not reach it either.
     const deaf = { ...WORKER, failoverDetector: false };
     used.alice = await used.scene.sentinelWorker(used.group, deaf);
   });

@@ -6,7 +6,7 @@ import { FAILOVER_TEST_MS } from './patient.js';
 
 export interface UsedSentinel {
   readonly group: RedisSentinel;
-  /** Anew for each test, as are its workers. */
+  /** New for each test, as are its workers. */
   readonly scene: FailoverScene;
   readonly alice: LedgerWorker;
   readonly bob: LedgerWorker;
@@ -30,7 +30,7 @@ export function useSentinel(): UsedSentinel {
   return used;
 }
 
-/** The primary dies, and comes back as a replica once another one is in its place. */
+/** The primary dies, and returns as a replica once another one is in its place. */
 export async function loseThePrimary({ group }: UsedSentinel): Promise<void> {
   const old = await group.primary();
   await old.kill();

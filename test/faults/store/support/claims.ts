@@ -8,7 +8,7 @@ import { OPERATION } from '../../../lab/faults/worker/settings.js';
 /** More time than a machine takes that is busy with other tests: a lease ends because a clock has moved. */
 const PATIENCE = { leaseMs: 30_000, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
 
-/** A request with a key of its own, in the terms of the laboratory. */
+/** A request with a new key, in the terms of the laboratory. */
 export function labClaim(options: ProtocolOptions = {}): Claim {
   const claim = newClaim({ ...PATIENCE, ...options });
   const recordKey = recordKeyOf(claim.key);

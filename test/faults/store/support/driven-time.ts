@@ -3,9 +3,10 @@ import { canFakeServerClock, ServerClock } from '../../../support/server-clock/s
 import { driveTimers } from '../../../support/standing-time.js';
 
 /**
- * Time that passes when a test says so: for the servers that are started with its {@link env}, and for the engines of this
- * process. In between, this process goes on by small steps, one for each turn that it gets: never faster than real time,
- * and slower on a busy machine. So no lease and no budget ends because somebody was slow.
+ * Time that the test drives: for the servers started with its {@link env}, and for the engines of this
+ * process. In between, the time of this process advances by small steps, one per iteration of the event loop:
+ * never faster than real time, and slower on a busy machine. So no lease and no deadline ends because a
+ * machine was slow.
  */
 export class DrivenTime {
   private readonly clock = canFakeServerClock ? new ServerClock() : undefined;
@@ -19,11 +20,11 @@ export class DrivenTime {
     driveTimers(true);
   }
 
-  /** As if everybody had stood still for so long. */
+  /** As if all processes had been paused for this long. */
   async pass(ms: number): Promise<void> {
     this.clock?.pass(ms);
     jest.advanceTimersByTime(ms);
-    // A timer may leave it to the next turn to judge.
+    // A timer may leave the check to the next iteration.
     for (let turn = 0; turn < 2; turn += 1) await new Promise(setImmediate);
   }
 

@@ -16,7 +16,7 @@ const INSIST_PAUSE_MS = 20;
 
 const nothing: Preparation = () => undefined;
 
-/** A process of an application, whose operations have their effects in a ledger. */
+/** A process of an application, whose operations record their effects in a ledger. */
 export class LedgerWorker extends Worker {
   constructor(
     store: IdempotencyStore,
@@ -26,7 +26,7 @@ export class LedgerWorker extends Worker {
     super(store, options);
   }
 
-  /** What becomes of a client's request: the operation has its effect, unless it is decided otherwise. */
+  /** The outcome of a client's request: by default the operation has its effect. */
   async request(claim: Claim, prepare = nothing): Promise<Answer> {
     const sentAt = Date.now();
     const answer = await this.handle(claim, prepare);
@@ -34,7 +34,7 @@ export class LedgerWorker extends Worker {
     return answer;
   }
 
-  /** A client that repeats its request for as long as it is told to come back. */
+  /** A client that retries as long as the response asks for it. */
   async insist(claim: Claim, prepare = nothing): Promise<Answer> {
     // Not by the clock that a test may drive.
     const giveUpAt = Date.now() + INSIST_MS;
@@ -47,7 +47,7 @@ export class LedgerWorker extends Worker {
     }
   }
 
-  /** The operation's effect, as the ledger shows it. */
+  /** The operation's effect, as recorded in the ledger. */
   effect(claim: Claim, attempt: Attempt): string {
     const execution = randomUUID();
     const { number, isTakeover, fencingToken: fence } = attempt;

@@ -10,18 +10,18 @@ import {
 import { judge } from '../../../lab/faults/oracle.js';
 import type { Effect } from '../../../lab/faults/worker/lines.js';
 
-/** What a client was told. */
+/** The response that a client received. */
 export type Answer =
   | { readonly kind: 'success'; readonly execution: string; readonly replayed: boolean }
   | { readonly kind: 'rejected'; readonly reason: RejectionReason }
-  /** The operation failed, and may be repeated. */
+  /** The operation failed, and may be retried. */
   | { readonly kind: 'failure' };
 
 const STATUS = { mismatch: 422, in_progress: 409, outcome_unknown: 409 };
 const RETRYABLE = new Set<RejectionReason>(['in_progress', 'store_unavailable', 'shutting_down']);
 const REFUSALS = ['422 idempotency_mismatch', '409 idempotency_outcome_unknown', '500'];
 
-/** What came about, written down by operations and clients. */
+/** What happened, as recorded by operations and clients. */
 export class Ledger {
   readonly effects: Effect[] = [];
   private readonly clients = new ClientLog();
@@ -30,7 +30,7 @@ export class Ledger {
     return this.effects.filter((effect) => effect.key === key);
   }
 
-  /** Notes what a client was told, in the words of HTTP. */
+  /** Records a client's response, in terms of HTTP. */
   note({ key }: Claim, sentAt: number, answer: Answer): void {
     const common = { key, url: '', sentAt, receivedAt: Date.now(), replayed: false };
     if (answer.kind === 'success') {
@@ -39,7 +39,7 @@ export class Ledger {
     } else if (answer.kind === 'rejected') {
       const { reason } = answer;
       const status = reason in STATUS ? STATUS[reason as keyof typeof STATUS] : 503;
-      // The header is the transport's; whether it comes is held by the contract's tests.
+      // The header belongs to the transport; the contract's tests check it.
       const retryAfter = RETRYABLE.has(reason) ? { retryAfter: 1 } : {};
       this.clients.add({ ...common, status, code: `idempotency_${reason}`, ...retryAfter });
     } else {
@@ -48,7 +48,7 @@ export class Ledger {
   }
 
   /**
-   * What broke a promise, in words; the library's events count where something had to be reported.
+   * The broken promises, in words; the library's events count where something had to be reported.
    *
    * @param excused - what this run's faults allow besides reported executions after an outlived lease.
    */

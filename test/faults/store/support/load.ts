@@ -8,9 +8,10 @@ const KEYS_AT_ONCE = 8;
 const OPERATION_MS = 10;
 
 /**
- * Sends each of so many requests to every worker at once, with clients that repeat until they are answered.
+ * Sends each of these requests to every worker at once, with clients that retry until they get a final
+ * response.
  *
- * @returns the claims, whose outcomes are all stored.
+ * @returns the requests, whose outcomes are all stored.
  */
 export async function load(
   workers: readonly RemoteWorker[],

@@ -4,7 +4,7 @@ import { RedisNode } from '../../../support/redis-node.js';
 import { DrivenTime } from './driven-time.js';
 import { Scene } from './scene.js';
 
-/** Every write is in the file before it is answered. */
+/** Every write is in the file before its reply. */
 const DURABLE = ['--appendonly', 'yes', '--appendfsync', 'always'];
 
 export interface MortalScene {
@@ -15,7 +15,7 @@ export interface MortalScene {
   readonly comeBack: () => Promise<void>;
 }
 
-/** A scene whose Redis can die and come back, with its records or, `ephemeral`, without them. */
+/** A scene whose Redis can die and restart, with its records or, if `ephemeral`, without them. */
 export async function mortalScene(records: 'durable' | 'ephemeral'): Promise<MortalScene> {
   const time = new DrivenTime();
   time.start();

@@ -3,7 +3,7 @@ import type { RedisProxy } from '../../../support/redis-proxy.js';
 import type { Ledger } from './ledger.js';
 import { LedgerWorker } from './ledger-worker.js';
 
-/** One with a connection of its own to Redis, through a proxy of its own. */
+/** A worker with its own connection to Redis, through its own proxy. */
 export class RemoteWorker extends LedgerWorker {
   constructor(
     store: IdempotencyStore,

@@ -20,16 +20,16 @@ export interface WorkerOptions extends EngineOptions {
 }
 
 export interface SceneOptions {
-  /** In which leases end. */
+  /** The unit in which leases end. */
   readonly time: DrivenTime;
   /** Instead of those of the package. */
   readonly scripts?: LuaScripts | undefined;
 }
 
-/** Workers around one Redis, and what their operations and clients write down. */
+/** Workers around one Redis, and the records of their operations and clients. */
 export class Scene {
   readonly ledger = new Ledger();
-  /** A connection past all proxies. */
+  /** A connection without proxies. */
   readonly admin: Redis;
   private readonly workers: RemoteWorker[] = [];
   private readonly closing: (() => Promise<unknown>)[] = [];
@@ -39,7 +39,7 @@ export class Scene {
     private readonly options: SceneOptions,
   ) {
     this.admin = new Redis(port, '127.0.0.1', { disconnectTimeout: 100 });
-    // A server that goes down is what some scenes are about.
+    // Some scenes are about a server that goes down.
     this.admin.on('error', () => undefined);
   }
 
@@ -51,7 +51,7 @@ export class Scene {
     const store = this.storeAt(proxy.url, connection);
     await store.open();
     this.closing.push(async () => {
-      // First the way: over one that is silent a farewell would not be answered.
+      // The proxy first: over a silent one the closing handshake would get no reply.
       await proxy.stop();
       await store.close();
     });
@@ -74,12 +74,12 @@ export class Scene {
     return seconds * 1_000 + Math.floor(micros / 1_000);
   }
 
-  /** As if everybody had stood still for so long. */
+  /** As if all processes had been paused for this long. */
   pass(ms: number): Promise<void> {
     return this.options.time.pass(ms);
   }
 
-  /** Lets a third of the lease pass, and the heartbeat that is due then have its reply, or fail. */
+  /** Advances time by a third of the lease, until the heartbeat that is due then has its reply, or fails. */
   async passToHeartbeat(worker: RemoteWorker, { options }: Claim): Promise<void> {
     const ended = new Promise<void>((resolve) => {
       worker.store.next('extend', (execute) => execute().finally(resolve));
@@ -89,7 +89,7 @@ export class Scene {
     await new Promise(setImmediate);
   }
 
-  /** What broke a promise so far; see {@link Ledger.objections}. */
+  /** Promises broken so far; see {@link Ledger.objections}. */
   objections(excused: Partial<Expectations> = {}): readonly string[] {
     const events = this.workers.flatMap((worker) => worker.events);
     return this.ledger.objections(events, excused);

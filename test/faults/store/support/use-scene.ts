@@ -5,7 +5,7 @@ import { DrivenTime } from './driven-time.js';
 import { Scene } from './scene.js';
 
 export interface UsedScene {
-  /** Anew for each test. */
+  /** New for each test. */
   readonly scene: Scene;
   readonly redis: RedisServer;
 }

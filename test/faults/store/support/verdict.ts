@@ -1,10 +1,10 @@
 import { inspect, isDeepStrictEqual } from 'node:util';
 import type { Scene } from './scene.js';
 
-/** Plays a scene and says what was not as it should have been; nothing where all was well. */
+/** Runs a scene and returns its objections; none if all was well. */
 export type Scenario = (scene: Scene) => Promise<string[]>;
 
-/** Gathers what a scenario objects to. */
+/** Collects the objections of a scenario. */
 export class Verdict {
   readonly objections: string[] = [];
 
@@ -14,7 +14,7 @@ export class Verdict {
   }
 }
 
-/** The ledger's own objections are part of it. */
+/** Includes the ledger's own objections. */
 export function scenario(play: (scene: Scene, verdict: Verdict) => Promise<void>): Scenario {
   return async (scene) => {
     const verdict = new Verdict();

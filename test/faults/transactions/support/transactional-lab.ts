@@ -23,7 +23,7 @@ interface VictimOptions extends Pick<StartOptions, 'mutant'> {
 /** Longer than anything in here takes. */
 const LEASE_MS = 60_000;
 
-/** Workers whose effects are rows that are committed with their records, in a database of their own. */
+/** Workers whose effects are rows, committed with their records in a separate database. */
 export class TransactionalLab {
   private constructor(
     private readonly url: string,
@@ -48,12 +48,12 @@ export class TransactionalLab {
     return this.lab.client.send(worker.url, key, { mishap });
   }
 
-  /** Asks until there is a success. */
+  /** Retries until there is a success. */
   ask(worker: LabWorker, key: string): Promise<Answer> {
     return this.lab.client.ask(() => [worker.url], key, { limitMs: LIMIT_MS });
   }
 
-  /** An attempt stands still (SIGSTOP) in its transaction until `meanwhile` is over. */
+  /** Pauses an attempt (SIGSTOP) in its transaction until `meanwhile` is over. */
   async pauseInTransaction<Result>(
     worker: LabWorker,
     key: string,
@@ -64,7 +64,7 @@ export class TransactionalLab {
     return this.#stopWhile(worker, paused, meanwhile);
   }
 
-  /** An attempt stands still (SIGSTOP) before its transaction until `meanwhile` is over. */
+  /** Pauses an attempt (SIGSTOP) before its transaction until `meanwhile` is over. */
   async pauseBeforeTransaction<Result>(
     worker: LabWorker,
     key: string,
@@ -75,7 +75,7 @@ export class TransactionalLab {
     return this.#stopWhile(worker, paused, meanwhile);
   }
 
-  /** Ends the lease that an attempt has on `key`, as if its time had passed. */
+  /** Ends the lease of an attempt on `key`, as if its time had passed. */
   async endLease(key: string): Promise<void> {
     await this.pool.query(
       `UPDATE idempotency_records SET lease_until = lease_until - $1 * interval '1 ms' WHERE record_key = $2`,
@@ -93,7 +93,7 @@ export class TransactionalLab {
     return effects.filter((effect) => effect.key === key);
   }
 
-  /** Excuses what clients are answered while there is trouble, and nothing else. */
+  /** Excuses other responses during faults, and nothing else. */
   async judge(): Promise<Verdict> {
     const evidence = { ...this.lab.evidence(), ledger: await readEffects(this.pool) };
     const otherAnswers = [...NOTHING_EXCUSED.otherAnswers, ...CUT_OFF];
@@ -130,7 +130,7 @@ export class TransactionalLab {
   }
 }
 
-/** The attempt itself waits, so that the whole process can be stopped meanwhile. */
+/** The attempt itself waits, so that the whole process can be paused meanwhile. */
 function held(point: Point): Mishap {
   return { point, action: { kind: 'hold' } };
 }
