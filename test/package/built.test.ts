@@ -16,12 +16,12 @@ interface Loaded {
   readonly replayed: string;
 }
 
-/** What one import may load of ours. */
+/** What one import of the package may load. */
 const MOST_FILES = 90;
 
 const built = await builtPackage();
 
-describe.each(['esm', 'cjs'])('what is built as %s', (format) => {
+describe.each(['esm', 'cjs'])('the build as %s', (format) => {
   const dist = join(built, 'dist', format);
   const files = readdirSync(dist, { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.js'))
@@ -33,7 +33,7 @@ describe.each(['esm', 'cjs'])('what is built as %s', (format) => {
     expect(files.some(({ text }) => text.includes('class IdempotencyModule '))).toBe(true);
   });
 
-  it('asks neither for its own place nor for a way to require', () => {
+  it('uses neither its own path nor a way to require', () => {
     const asking = files.filter(({ text }) =>
       /import\.meta|createRequire|__dirname|__filename/.test(text),
     );
@@ -41,7 +41,7 @@ describe.each(['esm', 'cjs'])('what is built as %s', (format) => {
   });
 
   if (format === 'cjs') {
-    it('imports nothing by import(), which Jest cannot', () => {
+    it('imports nothing by import(), which Jest does not support', () => {
       const importing = files.filter(({ text }) =>
         /\bimport\(/.test(text.replace(/\/\*[\s\S]*?\*\/|\/\/.*/g, '')),
       );
@@ -49,7 +49,7 @@ describe.each(['esm', 'cjs'])('what is built as %s', (format) => {
     });
   }
 
-  it('loads no package that is not used, neither by an import nor by an application of one route', async () => {
+  it('loads no unused package, neither by an import nor by an application of one route', async () => {
     const entry = (file: string) => pathToFileURL(join(dist, file)).href;
     const script = join(projectRoot, 'test/package/loading-application.mjs');
     const args = [script, entry('index.js'), entry('stores/memory/index.js')];

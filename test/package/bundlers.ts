@@ -1,16 +1,16 @@
 import type { GeneratedSources } from './generated-sources.js';
 
-/** How a built application is made one file, as Nest's users do it. */
+/** How Nest's users bundle a built application into one file. */
 export interface Bundler {
   readonly name: string;
-  /** What has to be written for it. */
+  /** Files to write for it. */
   readonly files: GeneratedSources;
   readonly command: readonly [program: string, ...args: string[]];
-  /** What comes out. */
+  /** Its output. */
   readonly output: string;
 }
 
-/** What Nest requires where it is there: the recipe of its documentation leaves it out of bundles. */
+/** What Nest requires if installed: the recipe of its documentation leaves it out of bundles. */
 const LAZY = [
   '@nestjs/microservices',
   '@nestjs/microservices/microservices-module',
@@ -27,7 +27,7 @@ const LAZY = [
 export const esbuildCommonJs: Bundler = {
   name: 'esbuild, CommonJS, minified',
   files: {},
-  // Operations and providers are called by their classes' names.
+  // Operations and providers are identified by their classes' names.
   command: esbuild('--minify', '--keep-names', '--format=cjs', '--outfile=bundle/main.cjs'),
   output: 'bundle/main.cjs',
 };
@@ -35,7 +35,7 @@ export const esbuildCommonJs: Bundler = {
 export const esbuildModule: Bundler = {
   name: 'esbuild, ES module',
   files: {},
-  // Under names that nothing in the bundle has.
+  // Under names that occur nowhere in the bundle.
   command: esbuild(
     '--format=esm',
     '--outfile=bundle/main.mjs',
@@ -44,7 +44,7 @@ export const esbuildModule: Bundler = {
   output: 'bundle/main.mjs',
 };
 
-/** What stands in Nest's documentation of serverless functions. */
+/** From Nest's documentation of serverless functions. */
 export const nestWebpack: Bundler = {
   name: 'nest build --webpack, without externals',
   files: {

@@ -29,7 +29,7 @@ export class ConsumerApp {
     return new ConsumerApp(root);
   }
 
-  /** Puts an ES module into the project, as a package that others have written. */
+  /** Adds an ES module to the project, like a third-party package. */
   async addModule(name: string, text: string): Promise<void> {
     const folder = join(this.root, 'node_modules', name);
     await mkdir(folder, { recursive: true });
@@ -38,7 +38,7 @@ export class ConsumerApp {
     await writeFile(join(folder, 'index.js'), text);
   }
 
-  /** Compiles main.ts; rejects with what the compiler has to say. */
+  /** Compiles main.ts; rejects with the compiler's messages. */
   async compile(): Promise<void> {
     const tsc = join(projectRoot, 'node_modules/typescript/bin/tsc');
     try {
@@ -48,7 +48,7 @@ export class ConsumerApp {
     }
   }
 
-  /** Runs `script` in the project, as its own kind of module, and returns what it prints. */
+  /** Runs `script` in the project, as its own kind of module, and returns its output. */
   async print(script: string): Promise<string> {
     const { stdout } = await run(process.execPath, ['--eval', script], {
       cwd: this.root,
@@ -57,7 +57,7 @@ export class ConsumerApp {
     return stdout.trim();
   }
 
-  /** Runs a program that the package brings, and returns what it prints. */
+  /** Runs a program of the package, and returns its output. */
   async bin(name: string, ...args: string[]): Promise<string> {
     const { stdout } = await run(join(this.root, 'node_modules/.bin', name), args, {
       cwd: this.root,
@@ -98,6 +98,6 @@ export class ConsumerApp {
 
 export interface RunningApp {
   readonly url: string;
-  /** @returns what it has written, to both outputs. */
+  /** @returns its output, standard and error. */
   stop(): Promise<string>;
 }

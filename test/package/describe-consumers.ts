@@ -10,7 +10,7 @@ import { packPackage, type PackedPackage } from '../support/packed-package.js';
 import { startRedis, type RedisServer } from '../support/redis-server.js';
 import { ConsumerApp, type RunningApp } from './consumer-app.js';
 
-/** An ES module that stands on the package, too. */
+/** An ES module that depends on the package, too. */
 const ONE_COPY_LIBRARY = `
 import 'reflect-metadata';
 import { NestFactory } from '@nestjs/core';
@@ -52,10 +52,10 @@ export const ENTRIES = [
   ['nestjs-idempotency/client', 'idempotentFetch'],
 ] as const;
 
-/** Declarations are made by `npm run build`. */
+/** `npm run build` makes declarations. */
 const BUILD_TIMEOUT_MS = 300_000;
 
-/** An application that has nothing but these packages besides the tarball. */
+/** An application that has only these packages besides the tarball. */
 export interface Consumer extends Installation {
   readonly name: string;
 }
@@ -133,7 +133,7 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
     },
   );
 
-  it('has one copy, whichever way the application and a library of it ask for it', async () => {
+  it('has one copy, however the application and a library load it', async () => {
     await expectOneCopy(app);
   });
 
@@ -153,7 +153,7 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
   });
 
   it.each(platforms)(
-    'refuses in a problem document, without a warning, on %s',
+    'rejects in a problem document, without a warning, on %s',
     async (PLATFORM) => {
       const running = await app.start({ PLATFORM });
       const refused = await fetch(`${running.url}/charges`, { method: 'POST' });
@@ -168,7 +168,7 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
   );
 
   it.each(platforms)(
-    'names the remedy at a request where raw bodies are compared and not kept, on %s',
+    'names the remedy in a response if raw bodies are compared and not kept, on %s',
     async (PLATFORM) => {
       const running = await app.start({ PLATFORM, FINGERPRINT: 'bytes' });
       const { status } = await charge(running);
@@ -220,14 +220,14 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
       }
     });
   } else {
-    it('is told to install ioredis when it asks for a connection to Redis', async () => {
+    it('names the missing ioredis when it needs a connection to Redis', async () => {
       const starting = app.start({ REDIS_URL: 'redis://127.0.0.1:1' });
       await expect(starting).rejects.toThrow('npm install ioredis');
     });
   }
 }
 
-/** Whichever way an application and a library of it ask for the package. */
+/** However the application and a library load the package. */
 export async function expectOneCopy(app: ConsumerApp): Promise<void> {
   await app.addModule('charging-library', ONE_COPY_LIBRARY);
   const script = `(async () => {

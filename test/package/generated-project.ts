@@ -19,7 +19,7 @@ export class GeneratedProject {
     return new GeneratedProject(join(folder, name));
   }
 
-  /** Adds `packages` to what it depends on, and installs what is missing. */
+  /** With the newest command line tool of Nest's version `major`; without git, and with nothing installed. */
   async install(...packages: string[]): Promise<void> {
     await this.run('npm', ['install', ...NPM_FLAGS, ...packages]);
   }

@@ -31,7 +31,7 @@ interface Scaffold {
   /** Further arguments of `nest build`. */
   readonly builders: readonly string[];
   readonly bundlers: readonly Bundler[];
-  /** What runners, builders and bundlers need besides what the project has. */
+  /** What runners, builders and bundlers need besides the project's packages. */
   readonly tools: readonly string[];
 }
 
@@ -41,7 +41,7 @@ interface Runner {
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** What tells the application of a store, by the store's name. */
+/** What configures the application for a store, by the store's name. */
 type Stores = Readonly<Record<string, () => NodeJS.ProcessEnv | Promise<NodeJS.ProcessEnv>>>;
 
 const SWC = {
@@ -119,7 +119,7 @@ describe.each(SCAFFOLDS)('a new project of Nest $nest', (scaffold) => {
     });
   };
 
-  /** One file of the whole application, started where there is nothing else; with each of the stores. */
+  /** One file of the whole application, started in an empty folder; with each of the stores. */
   const describeBundles = (stores: Stores) => {
     describe.each(scaffold.bundlers)('$name', ({ name, files, command, output }) => {
       const main = basename(output);
@@ -144,7 +144,7 @@ describe.each(SCAFFOLDS)('a new project of Nest $nest', (scaffold) => {
   };
 
   describe('as it was made', () => {
-    it('passes its lint, which finds nothing to mend', async () => {
+    it('passes its lint, which finds nothing to fix', async () => {
       await project.run('npm', ['run', 'lint']);
       expect(await project.read(Object.keys(sources))).toEqual(sources);
     });
@@ -167,7 +167,7 @@ describe.each(SCAFFOLDS)('a new project of Nest $nest', (scaffold) => {
     });
   });
 
-  describe('with tools that its user has installed', () => {
+  describe('with tools that a user installs', () => {
     beforeAll(async () => {
       await project.install('--save-dev', ...scaffold.tools);
     });
@@ -222,7 +222,7 @@ describe.each(SCAFFOLDS)('a new project of Nest $nest', (scaffold) => {
   });
 });
 
-/** How many tests a runner says to have passed: Jest, or Vitest. */
+/** The number of passed tests that a runner reports: Jest, or Vitest. */
 function passed(log: string): number {
   return Number(/^\s*Tests:?\s+(\d+) passed/m.exec(log)?.[1]);
 }

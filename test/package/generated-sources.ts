@@ -2,8 +2,8 @@
 export type GeneratedSources = Readonly<Record<string, string>>;
 
 /**
- * What a user writes into a new project: a protected route behind a guard, a protected method of a service, and their
- * tests. Formatted as the project's own linter wants it.
+ * What a user writes into a new project: a protected route behind a guard, a protected method of a service,
+ * and their tests. Formatted as the project's own linter requires.
  *
  * @param js - how the project's imports end: '' in CommonJS, '.js' in ES modules.
  */
@@ -307,7 +307,7 @@ describe('AppController (e2e)', () => {
   };
 }
 
-/** The module of an application that is told by its environment where the records are. */
+/** The module of an application whose environment selects the store. */
 export function moduleWithStores(js: '' | '.js'): GeneratedSources {
   return {
     'src/app.module.ts': `import { Module } from '@nestjs/common';

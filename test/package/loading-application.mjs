@@ -41,7 +41,7 @@ async function payTwice(module) {
 const session = new Session();
 session.connect();
 session.on('Debugger.scriptParsed', ({ params: { url } }) => {
-  // An ES module has the address of its file, a CommonJS one its path.
+  // An ES module has the URL of its file, a CommonJS one its path.
   if (/^(file:|\/)/.test(url)) scripts.push(url.replace(/^file:\/\//, ''));
 });
 await session.post('Debugger.enable');

@@ -11,7 +11,7 @@ describeConsumers(
   useTarball({ declarations: true }),
   Object.entries(nestVersions).flatMap(([version, nest]) =>
     (['commonjs', 'module'] as const)
-      // Nest 12 is made of ES modules, and its applications are.
+      // Nest 12 consists of ES modules, and so do its applications.
       .filter((type) => type === 'module' || version.startsWith('11.'))
       .map((type) => ({
         name: `an application of type ${type} on Nest ${version}`,

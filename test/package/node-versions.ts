@@ -7,7 +7,7 @@ export const NODE_VERSIONS = [20, 22, 24] as const;
 
 export type NodeVersion = (typeof NODE_VERSIONS)[number];
 
-/** The folder of each version's program: of the one that runs this, and of those that npm brings. */
+/** The folder of each version's program: of the one that runs this, and of those that npm installs. */
 export async function installNodes(folder: string): Promise<ReadonlyMap<NodeVersion, string>> {
   const bins = new Map<NodeVersion, string>();
   for (const version of NODE_VERSIONS) {

@@ -37,7 +37,7 @@ describe('the tarball', () => {
     }
   });
 
-  it.each(['esm', 'cjs'])('keeps the comments of what is built as %s', (format) => {
+  it.each(['esm', 'cjs'])('keeps the comments of the build as %s', (format) => {
     const dist = join(tarball.folder, 'package/dist', format);
     const texts = readdirSync(dist, { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.js'))

@@ -17,7 +17,7 @@ interface Manifest {
 const tarball = useTarball();
 
 describe('the tarball', () => {
-  it('holds what was built from lib, the scripts, the SQL, the papers, and nothing else', () => {
+  it('holds what was built from lib, the scripts, the SQL, the documents, and nothing else', () => {
     const { bin, exports } = JSON.parse(
       readFileSync(join(projectRoot, 'package.json'), 'utf8'),
     ) as Manifest;
@@ -72,7 +72,7 @@ describe('a project that has installed it', () => {
     expect(await app.print(script)).toBe(loaded.join('\n'));
   });
 
-  it('has one copy, whichever way the application and a library of it ask for it', async () => {
+  it('has one copy, however the application and a library load it', async () => {
     await expectOneCopy(app);
   });
 

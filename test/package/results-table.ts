@@ -2,7 +2,7 @@ import { NODE_VERSIONS, type NodeVersion } from './node-versions.js';
 
 const WIDTH = 7;
 
-/** Which ways hold on which versions of Node, to be shown at the end. */
+/** Which combinations pass on which versions of Node, to be printed at the end. */
 export class ResultsTable {
   private readonly rows: { readonly name: string; readonly cells: Map<NodeVersion, string> }[] = [];
 
@@ -34,6 +34,6 @@ export class ResultsTable {
 }
 
 export interface ResultsRow {
-  /** Notes how `run` ends. */
+  /** Records how `run` ends. */
   note(node: NodeVersion, run: () => Promise<void>): Promise<void>;
 }

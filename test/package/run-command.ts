@@ -6,12 +6,12 @@ const TIMEOUT_MS = 240_000;
 
 export interface CommandOptions {
   readonly cwd: string;
-  /** The folder of the Node that runs it, and whatever it starts. */
+  /** The folder of the Node that runs it, and its child processes. */
   readonly bin?: string;
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** Runs a program to its end. Rejects with all that it has written if it fails, or does not end. */
+/** Runs a program to its end. Rejects with all its output if it fails, or does not end. */
 export async function runCommand(
   program: string,
   args: readonly string[],
@@ -21,7 +21,7 @@ export async function runCommand(
     cwd,
     env: { ...environmentOf(bin), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
-    // A group of its own, which is ended as a whole: npm does not end what it has started.
+    // A separate group, which is ended as a whole: npm does not end its children.
     detached: true,
   });
   let log = '';
@@ -38,7 +38,7 @@ export async function runCommand(
   }
 }
 
-/** The environment of a person at a terminal, whose Node is the one in `bin`. */
+/** The environment of a terminal whose Node is the one in `bin`. */
 export function environmentOf(bin: string | undefined): NodeJS.ProcessEnv {
   const { NODE_ENV, JEST_WORKER_ID, FORCE_COLOR, ...rest } = outsideEnvironment();
   const path = bin === undefined ? rest.PATH : `${bin}:${rest.PATH ?? ''}`;

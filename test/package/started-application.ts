@@ -14,7 +14,7 @@ export interface Program {
   readonly env?: NodeJS.ProcessEnv;
 }
 
-/** Starts a program, sends it everything twice, and looks into its ledger. */
+/** Starts a program, sends every request twice, and checks its ledger. */
 export async function expectOnceEach(program: Program): Promise<void> {
   const { dir, main, bin } = program;
   const app = await startServer(main, { dir }, (port) => ({

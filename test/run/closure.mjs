@@ -6,15 +6,15 @@ const TEXT = /(['"`])((?:(?!\1)[\w./@${}():-])+)\1/g;
 
 export const SOURCE = /\.(?:ts|mjs|js|cjs)$/;
 
-/** By file: what it names. A file is loaded by many. */
+/** What each file names, by file: many files load the same one. */
 const named = new Map();
 
 /**
- * What files of this checkout load, and what these do: imports, and whatever else a text in them names, from its own folder
- * or from the root, as `new URL('worker.ts', import.meta.url)` does.
+ * What files of this checkout load, and what these do: imports, and any other file that a string in them
+ * names, from its own folder or from the root, as `new URL('worker.ts', import.meta.url)` does.
  *
  * @param files - below `root`.
- * @returns paths below `root`, the files themselves first. What is named may be a folder, whose path ends with `/` then.
+ * @returns paths below `root`, the files themselves first. A named folder has a path that ends with `/`.
  */
 export function closureOf(files, root) {
   const found = new Set(files.map((file) => relative(root, resolve(root, file))));
@@ -50,7 +50,7 @@ function pathBelow(root, path, namedBy, name) {
   const below = relative(root, path);
   if (/^$|^\.\.|^(?:build|coverage|dist|node_modules)(?:\/|$)/.test(below)) return [];
   if (statSync(path).isFile()) return below;
-  // A mere word is no folder, nor is one that a path begins with which goes on elsewhere.
+  // A bare word is not a folder, nor is the beginning of a path that continues elsewhere.
   return name.includes('/') && !namedBy.startsWith(`${path}/`) ? `${below}/` : [];
 }
 

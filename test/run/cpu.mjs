@@ -1,10 +1,13 @@
-/** What processes have cost, from Linux's /proc; elsewhere nothing is known. */
+/** The cost of processes, from Linux's /proc; unknown elsewhere. */
 import { readdirSync, readFileSync } from 'node:fs';
 
 const TICKS_PER_S = 100;
 const isKnown = process.platform === 'linux';
 
-/** CPU seconds of this process, and of the children that it has waited for, with theirs; `undefined` but on Linux. */
+/**
+ * CPU seconds of this process, and of the children that it has waited for, with theirs; `undefined` except on
+ * Linux.
+ */
 export function cpuOfThisProcess() {
   if (!isKnown) return undefined;
   const [own, ownSystem, children, childrenSystem] = statOf('self').slice(11);
@@ -42,7 +45,7 @@ export function descendantsOf(pid) {
   return found.slice(1);
 }
 
-/** The fields from the third on: the second is a name, and may have blanks in it. */
+/** The fields from the third on: the second is a name, and may contain blanks. */
 function statOf(pid) {
   return readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /s, '')

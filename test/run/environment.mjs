@@ -2,7 +2,10 @@ import { appendFileSync } from 'node:fs';
 import FileEnvironment from '../support/jest/environment.mjs';
 import { cpuOfThisProcess } from './cpu.mjs';
 
-/** Notes in TEST_COSTS what a test file has cost its worker, and the children that the worker has waited for. */
+/**
+ * Records in TEST_COSTS the cost of a test file to its worker, and to the children that the worker has waited
+ * for.
+ */
 export default class CostEnvironment extends FileEnvironment {
   constructor(config, context) {
     const before = process.env.TEST_COSTS && cpuOfThisProcess();

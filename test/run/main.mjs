@@ -21,8 +21,8 @@ then the run fails. A run of test:all on a clean tree writes the digests of the 
 
 TEST_MINUTES    ends the run after that time, with the result so far
 TEST_VERDICT    a file for { passed, failed, flaky }
-RANDOM_SEED     and RANDOM_PATH repeat a random failure that was printed with them
-Sizes and targets, with which .ci/verified stays as it is: ${NARROWING.join(' ')}
+RANDOM_SEED     and RANDOM_PATH reproduce a random failure that was printed with them
+Sizes and targets, with which .ci/verified is unchanged: ${NARROWING.join(' ')}
 Programs: REDIS_SERVER_BIN POSTGRES_BIN RABBITMQ_SERVER_BIN NATS_SERVER_BIN MOSQUITTO_BIN CHROMIUM_BIN CC
 `.trim();
 
@@ -55,7 +55,7 @@ async function main() {
     const { verdict, costs, files, leftOut } = await runTests(scratch, parts?.args ?? options);
     if (verdict === undefined) return 0;
     if (leftOut.length === 0) parts?.verify(files);
-    // Before the busy loops have ended: they are no cost of the tests.
+    // Before the busy loops have ended: they are not a cost of the tests.
     const { own, children } = cpuOfThisProcess() ?? {};
     const seconds = (performance.now() - before.startedAt) / 1000;
     const others = cpuOfMachine() - before.machine - own - children;
@@ -79,11 +79,11 @@ function spawnBusyLoop() {
   return spawn(process.execPath, ['-e', BUSY_LOOP], { stdio: 'ignore' });
 }
 
-/** All of it, and what failed once more. */
+/** All results, and those of the second runs. */
 async function runTests(scratch, options) {
   const { TEST_MINUTES, CI } = process.env;
   const deadline = TEST_MINUTES ? Date.now() + Number(TEST_MINUTES) * 60_000 : Infinity;
-  // Last: what follows that option is taken for a project, too.
+  // Last: the values after that option are taken for projects, too.
   const project = ['--selectProjects', suite === 'all' ? 'all' : 'push'];
   const workers = options.some((option) => /^(--maxWorkers|-w|-i$|--runInBand)/.test(option))
     ? []
@@ -91,12 +91,12 @@ async function runTests(scratch, options) {
   const jest = (name, args) => runJest({ scratch, name, deadline, args: [...args, ...project] });
 
   const first = await jest('first', [...workers, ...options]);
-  // It was asked for something else, as by --listTests.
+  // Another mode was requested, as by --listTests.
   if (first.status === 0 && !first.isComplete && first.files.length === 0) return {};
   const failures = first.files.filter(({ failed }) => failed > 0);
   const flaky = [];
   const costs = [...first.costs];
-  // A file that ran alone has been run by itself. A signal that has ended Jest ends the run.
+  // A file that ran alone has already run by itself. A signal that has ended Jest ends the run.
   const mayRepeat = first.isComplete && first.status !== null;
   if (mayRepeat && failures.length <= MAX_FLAKY && first.files.length > 1) {
     for (const [index, { file, message }] of failures.entries()) {
@@ -114,7 +114,7 @@ async function runTests(scratch, options) {
   for (const { name, message } of flaky) console.log(`\nFLAKY ${name}:\n${message}`);
 
   for (const { file } of first.files.filter(({ hasEnded }) => !hasEnded)) {
-    console.log(`\n${nameOf(file)} had not ended when Jest was ended.`);
+    console.log(`\n${nameOf(file)} had not finished when Jest was ended.`);
   }
   const failed = failures
     .filter(({ file }) => !flaky.some((one) => one.file === file))
@@ -122,8 +122,8 @@ async function runTests(scratch, options) {
   const isLeftOut = Boolean(CI) && first.leftOut.length > 0;
   if (isLeftOut) console.log(`\nIn CI no tests may be left out: ${first.leftOut.join(', ')}.`);
   if (first.isEmpty) console.log(`\nNo test file matches ${options.join(' ')}`);
-  else if (!first.isComplete) console.log('\nJest was ended before it was done.');
-  // A file that failed, perhaps by chance, hides no other failure of Jest.
+  else if (!first.isComplete) console.log('\nJest was ended before it had finished.');
+  // A failed file, perhaps by chance, must not hide another failure of Jest.
   const expectedStatus = failures.length > 0 ? TESTS_FAILED : 0;
   const isEnded = first.isComplete && first.status === expectedStatus;
   if (first.isComplete && !isEnded)
@@ -137,7 +137,7 @@ async function runTests(scratch, options) {
   return { verdict, costs, files: first.files, leftOut: first.leftOut };
 }
 
-/** A test that fails where others of its file do not run is to run so again. */
+/** A test that fails where others of its file do not run must run like that again. */
 function namePatternIn(options) {
   const at = options.findIndex((option) => /^(-t|--testNamePattern)(=|$)/.test(option));
   if (at < 0) return [];

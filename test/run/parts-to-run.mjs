@@ -19,10 +19,10 @@ const HARMLESS = /^(?:--ci|(?:--maxWorkers|-w)(?:=.*)?|-i|--runInBand|--verbose)
 const HAS_VALUE = /^(?:--maxWorkers|-w)$/;
 
 /**
- * What `npm run test:all -- OPTIONS` is to run.
+ * What `npm run test:all -- OPTIONS` has to run.
  *
- * @returns `{ problem }`, or `{ args, verify }`: what Jest gets, `undefined` where nothing is to be run, and what takes the
- * files that have run and writes the digests of the parts that have passed.
+ * @returns `{ problem }`, or `{ args, verify }`: the arguments of Jest, `undefined` where nothing is to be
+ * run, and a function that takes the completed files and writes the digests of the passed parts.
  */
 export function partsToRun(options) {
   const root = process.cwd();
@@ -56,14 +56,14 @@ export function partsToRun(options) {
       // CI only reads.
       if (process.env.CI) return;
       if (narrowing.length > 0) {
-        console.log(`\n${VERIFIED} stays as it is: ${narrowing.join(', ')} changed what was run.`);
+        console.log(`\n${VERIFIED} is unchanged: ${narrowing.join(', ')} changed what was run.`);
         return;
       }
       const passed = chosen.filter((part) => hasPassed(part, results));
       const now = digestsOf(parts, root);
       const isSame = ({ name }) => digests[name] !== undefined && digests[name] === now[name];
       if (!isClean || !isCleanTree(root) || !passed.every(isSame)) {
-        console.log(`\n${VERIFIED} stays as it is: the files are not those of a commit.`);
+        console.log(`\n${VERIFIED} is unchanged: the files differ from the commit.`);
         return;
       }
       const failed = chosen.filter(
@@ -95,7 +95,7 @@ function hasFailed({ files }, results) {
   return files.some((file) => failed.includes(resolve(file)));
 }
 
-/** All of its files, at the first try. */
+/** All of its files passed at the first attempt. */
 function hasPassed({ files }, results) {
   const passed = results.filter(({ failed }) => failed === 0).map(({ file }) => file);
   return files.every((file) => passed.includes(resolve(file)));

@@ -4,7 +4,7 @@ export interface Part {
   readonly files: readonly string[];
 }
 
-/** Variables with which tests check something else than usual, or less. */
+/** Variables that make tests check something else, or less. */
 export const NARROWING: readonly string[];
 
 export function readParts(root: string): readonly Part[];

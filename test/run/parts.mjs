@@ -1,6 +1,6 @@
 /**
- * The parts of `npm run test:all`, as test/parts.json has them by patterns of files. `.ci/verified` has, for each part, the
- * digest of all that it depends on, of the time when its tests last passed.
+ * The parts of `npm run test:all`, as test/parts.json defines them by patterns of files. For each part,
+ * `.ci/verified` has the digest of all that it depends on, from the last time that its tests passed.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -11,7 +11,7 @@ import { SOURCE, closureOf } from './closure.mjs';
 const PARTS = 'test/parts.json';
 export const VERIFIED = '.ci/verified';
 
-/** Variables with which tests check something else than usual, or less: such a run does not write VERIFIED. */
+/** Variables that make tests check something else, or less: such a run does not write VERIFIED. */
 export const NARROWING = [
   'BEGINS',
   'CLIENT_PAYMENTS',
@@ -57,7 +57,7 @@ export function readParts(root) {
   }));
 }
 
-/** What is wrong with the parts: a file that is in none, or that would do the same as in `npm test`. */
+/** The mistakes in the parts: a file without a part, or one that would do the same as in `npm test`. */
 export function complaintsAbout(parts, root) {
   const complaints = [];
   for (const file of testFiles(root)) {
@@ -75,7 +75,7 @@ export function complaintsAbout(parts, root) {
     }
     for (const file of files) {
       if (!file.endsWith('.all.test.ts') && !closureOf([file], root).includes(TEST_ALL)) {
-        complaints.push(`${file} does the same in npm test: it does not ask isTestAll`);
+        complaints.push(`${file} does the same in npm test: it does not use isTestAll`);
       }
     }
   }
@@ -97,7 +97,7 @@ function digestOf({ files }, root) {
   return createHash('sha256').update(tracked).digest('hex');
 }
 
-/** The file, and what lies beside it: that may be read by a name that is put together. */
+/** The file, and its folder: code may read a file of it by a composed name. */
 function pathspecsOf(path) {
   if (isBelow(path, COMMON)) return [];
   const folder = dirname(path);
@@ -114,7 +114,7 @@ export function isCleanTree(root) {
   }
 }
 
-/** @returns digests by the part's name; `undefined` where the file has something else. */
+/** @returns digests by the part's name; `undefined` if the file contains anything else. */
 export function readVerified(root) {
   const file = join(root, VERIFIED);
   if (!existsSync(file)) return {};
@@ -127,8 +127,8 @@ export function readVerified(root) {
 }
 
 /**
- * @param digests - of the parts that have passed, and `undefined` for those that have not; those of others stay as long as
- * there is such a part.
+ * @param digests - of the passed parts, and `undefined` for those that have not; those of others remain as
+ * long as there is such a part.
  */
 export function writeVerified(digests, parts, root) {
   const merged = { ...readVerified(root), ...digests };

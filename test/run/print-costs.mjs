@@ -2,7 +2,10 @@ import { relative } from 'node:path';
 
 const DEAREST = 10;
 
-/** @param cpu - `{ own, others }` in seconds, of all processes of the run and of all others; `undefined` but on Linux. */
+/**
+ * @param cpu - `{ own, others }` in seconds, of all processes of the run and of all others; `undefined`
+ * except on Linux.
+ */
 export function printCosts({ verdict, costs, seconds, cpu, load, busy }) {
   const { passed, failed, flaky } = verdict;
   const lines = ['', `tests: ${passed} passed, ${failed} failed`, `time: ${format(seconds)} s`];
@@ -15,7 +18,7 @@ export function printCosts({ verdict, costs, seconds, cpu, load, busy }) {
   }
   if (costs.length > 1) {
     const dearest = costs.sort((a, b) => sumOf(b) - sumOf(a)).slice(0, DEAREST);
-    lines.push('dearest, CPU s in the worker + in its children:');
+    lines.push('most expensive, CPU s in the worker + in its children:');
     for (const cost of dearest) {
       const { file, own, children } = cost;
       const name = relative(process.cwd(), file);

@@ -3,7 +3,7 @@ export const NEEDED_BY = {
   redis: [
     'sample-app/src/demo/redis-server.ts',
     'test/support/redis-server.ts',
-    // Whichever it asks for: most ask for this one.
+    // Whichever it requests: most request this one.
     'test/support/shared-servers/shared-server.ts',
   ],
   postgres: ['test/support/installed-postgres.ts'],

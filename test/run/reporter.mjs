@@ -1,6 +1,6 @@
 /**
- * A reporter of Jest: notes in TEST_REPORT, line by line, which file has begun and what came of it. So a run that is ended
- * has a result, and an error with a circle in it, over which Jest's own --json stumbles, has a message.
+ * A reporter of Jest: records in TEST_REPORT, line by line, which file has begun and its result. So a run
+ * that is ended has a result, and a circular error, on which Jest's own --json fails, has a message.
  */
 import { appendFileSync } from 'node:fs';
 

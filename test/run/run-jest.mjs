@@ -6,20 +6,24 @@ import { descendantsOf } from './cpu.mjs';
 
 const JEST = createRequire(import.meta.url).resolve('jest/bin/jest');
 const NODE_OPTIONS = '--experimental-vm-modules --disable-warning=ExperimentalWarning';
-/** Workers get it, what tests start does not. Modules of a file are many and short-lived: to import all files took 77 CPU seconds for 92. */
+/**
+ * For workers, not for what tests start. The modules of a file are many and short-lived: to import all files
+ * took 77 CPU seconds instead of 92.
+ */
 const YOUNG_SPACE = '--max-semi-space-size=64';
-/** The exit code where tests have failed, and Jest has ended as it should. */
+/** The exit code where tests have failed, and Jest has ended normally. */
 export const TESTS_FAILED = 100;
 const REPORTERS = ['default', join(import.meta.dirname, 'reporter.mjs')];
 
 /**
  * Runs Jest in the working directory.
  *
- * @param scratch - a folder for what it notes.
- * @param name - no other run's in that folder.
+ * @param scratch - a folder for its records.
+ * @param name - unique in that folder.
  * @param deadline - when it is ended, by `Date.now()`.
- * @returns `{ status, isComplete, isEmpty, files, leftOut, costs }`; `isEmpty` where no file was chosen. A file is `{ file, passed, failed, message, hasEnded }`:
- * one that had not ended when Jest was ended has failed.
+ * @returns `{ status, isComplete, isEmpty, files, leftOut, costs }`; `isEmpty` where no file was chosen. A
+ * file is `{ file, passed, failed, message, hasEnded }`: one that had not finished when Jest was ended has
+ * failed.
  */
 export async function runJest({ scratch, name, args, deadline = Infinity }) {
   const TEST_REPORT = join(scratch, `${name}.jsonl`);

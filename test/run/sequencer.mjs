@@ -12,7 +12,10 @@ const PROVISION = join(ROOT, 'test/support/provision/main.ts');
 /** Of test/support/provision/main.ts. */
 const LEFT_OUT = 3;
 
-/** Jest's own order, the dearest of the last run first; before the first file, what the chosen files need is provisioned. */
+/**
+ * Jest's own order, the most expensive of the last run first; before the first file, what the chosen files
+ * need is provisioned.
+ */
 export default class Sequencer extends TestSequencer {
   sort(tests) {
     note({ chosen: tests.length });
@@ -30,7 +33,7 @@ function provision(files) {
     env: { ...process.env, NODE_OPTIONS: '' },
   });
   if (status === LEFT_OUT) note({ leftOut: programs });
-  else if (status !== 0) throw new Error('What the tests need is not there: see above.');
+  else if (status !== 0) throw new Error('Something that the tests need is missing: see above.');
 }
 
 function note(line) {

@@ -5,7 +5,7 @@ import type { Way } from './way.js';
 /** A client that leaves does so in the middle of its operation. */
 const LEAVES_AFTER_MS = 10;
 
-/** Each of these is a burst of so many equal requests at the same time. */
+/** Each of these is a burst of this many equal requests at the same time. */
 const BURSTS: readonly (readonly [kind: Kind, copies: number])[] = [
   ['plain', 1],
   ['slow', 4],
@@ -20,14 +20,14 @@ const LEAVING = 2;
 
 const CLIENTS = 24;
 
-/** How many requests there are at the most at the same time, without those whose clients leave. */
+/** The maximum number of concurrent requests, without those whose clients leave. */
 export const MOST_AT_ONCE = CLIENTS * Math.max(...BURSTS.map(([, copies]) => copies));
 
 /** A burst, a replay of its first, and another content under its key; and the requests whose clients leave. */
 const REQUESTS_OF_A_TURN =
   BURSTS.reduce((sum, [, copies]) => sum + copies, 0) + KINDS.length + 1 + LEAVING;
 
-/** Resolves when so many requests have been answered, in whole turns; `onRequest` is called for each of them. */
+/** Resolves when this many requests have completed, in whole rounds; `onRequest` is called for each of them. */
 export async function sendAll(way: Way, requests: number, onRequest: () => void): Promise<void> {
   let turns = Math.ceil(requests / REQUESTS_OF_A_TURN);
   await Promise.all(

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 
-/** Of every AbortController that this process has made since this module was loaded, for as long as it is not collected. */
+/** Of every AbortController that this process has made since this module was loaded, until it is collected. */
 let signals: WeakRef<AbortSignal>[] = [];
 
 globalThis.AbortController = class extends AbortController {
@@ -10,7 +10,7 @@ globalThis.AbortController = class extends AbortController {
   }
 };
 
-/** How many listeners the signals have that are still there. */
+/** The number of listeners of the signals that still exist. */
 export function countSignalListeners(): number {
   const living = signals.flatMap((reference) => reference.deref() ?? []);
   signals = living.map((signal) => new WeakRef(signal));

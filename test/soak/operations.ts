@@ -3,18 +3,18 @@ import type { CallHandler, ExecutionContext, NestInterceptor, Type } from '@nest
 import { currentIdempotencyContext, type ProtocolOptions } from 'nestjs-idempotency';
 import { map, race, timer, type Observable } from 'rxjs';
 
-/** What the operations of a soak do; each way in has one of each kind, of that name. */
+/** What the operations of a soak do; each transport has one of each kind, of that name. */
 export const KINDS = [
   'plain',
   /** Takes so long that its duplicates wait for it. */
   'slow',
-  /** Its duplicates do not wait for so long. */
+  /** Its duplicates do not wait that long. */
   'hasty',
-  /** Takes longer than an interceptor inside of the layer waits. */
+  /** Takes longer than an inner interceptor waits. */
   'inner',
-  /** Takes longer than an interceptor around the layer waits. */
+  /** Takes longer than an outer interceptor waits. */
   'outer',
-  /** Is not to run where an attempt before it has not come to an end. */
+  /** Must not run if an earlier attempt has not ended. */
   'denied',
   'failing',
 ] as const;
@@ -31,7 +31,7 @@ const WORK_MS = 25;
 const PATIENCE_MS = 10;
 const TEXT = 'x'.repeat(200);
 
-/** Short, so that whatever is given up soon comes to rest. */
+/** Short, so that abandoned attempts soon end. */
 const COMMON = {
   whenInProgress: 'wait',
   onStoreUnavailable: 'execute',
@@ -55,7 +55,7 @@ export function optionsOf(kind: Kind): ProtocolOptions & { anonymous: 'shared' }
 }
 
 export async function work({ kind, amount }: Pick<Order, 'kind' | 'amount'>): Promise<string> {
-  // As what takes a signal does.
+  // As code that takes a signal does.
   const signal = currentIdempotencyContext()?.signal;
   const onAbort = () => undefined;
   signal?.addEventListener('abort', onAbort);
@@ -65,7 +65,7 @@ export async function work({ kind, amount }: Pick<Order, 'kind' | 'amount'>): Pr
   return `${kind} ${amount} ${TEXT}`;
 }
 
-/** Ends, in place of what takes too long, what comes first. */
+/** Completes with the first emission, in place of what takes too long. */
 export async function impatiently<T>(working: Promise<T>): Promise<T | undefined> {
   working.catch(() => undefined);
   return Promise.race([working, delay(PATIENCE_MS, undefined)]);
@@ -75,12 +75,12 @@ function givingUp(next: CallHandler, early: unknown): Observable<unknown> {
   return race(next.handle(), timer(PATIENCE_MS).pipe(map(() => early)));
 }
 
-/** Inside of the layer, for the operation of that name. */
+/** Inside the idempotency interceptor, for the operation of that name. */
 export const inner = (early: unknown): NestInterceptor => ({
   intercept: (_, next) => givingUp(next, early),
 });
 
-/** Around the layer, for all operations of a way. */
+/** Outside the idempotency interceptor, for all operations of a transport. */
 export const outer = (early: unknown): NestInterceptor => ({
   intercept: (context: ExecutionContext, next) =>
     context.getHandler().name === 'outer' ? givingUp(next, early) : next.handle(),

@@ -1,4 +1,4 @@
-// First of all: it notes the signals of what is loaded after it.
+// First of all: it tracks the signals of what is loaded after it.
 import { countSignalListeners } from './noted-signals.js';
 import 'reflect-metadata';
 import { Redis } from 'ioredis';
@@ -13,7 +13,7 @@ import type { SoakSetup } from './setup.js';
 import { troubledStore } from './troubled-store.js';
 import { openWay } from './ways/open-way.js';
 
-/** What the engine keeps to itself. */
+/** Private fields of the engine. */
 interface EngineBooks {
   readonly running: ReadonlySet<unknown>;
   readonly underWay: number;
@@ -25,12 +25,12 @@ interface EngineBooks {
 }
 
 const setup = JSON.parse(process.env.SOAK_SETUP ?? '') as SoakSetup;
-// As the store opens its own, whose listeners nobody else could count.
+// As the store opens its own, whose listeners only it could count.
 const client = new Redis(setup.redisUrl, { enableAutoPipelining: true });
 const store = troubledStore(redisStore({ client }));
 const way = await openWay(setup.way, { store, rabbitMqPort: setup.rabbitMqPort });
 
-/** How often what has happened. */
+/** How often each event happened. */
 const ends: Record<string, number> = {};
 way.nest.get(IdempotencyEvents, { strict: false }).subscribe(
   (event) => {
@@ -47,7 +47,7 @@ const leaveBehind = () => {
 };
 
 serve({
-  /** Resolves when so many requests have been answered. */
+  /** Resolves when this many requests have completed. */
   send: async (requests: number) => {
     await sendAll(way, requests, leaveBehind);
     await way.settled?.();

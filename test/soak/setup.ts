@@ -1,6 +1,6 @@
 import type { Leak } from '../lab/measure/growth/leaks.js';
 
-/** The ways by which operations come in. */
+/** The transports of the operations. */
 export const WAYS = [
   'express',
   'fastify',
@@ -13,11 +13,11 @@ export const WAYS = [
 
 export type WayName = (typeof WAYS)[number];
 
-/** What is soaked. */
+/** The subject of the soak. */
 export interface SoakSetup {
   readonly way: WayName;
   readonly redisUrl: string;
   readonly rabbitMqPort?: number | undefined;
-  /** What every request leaves behind, so that the soak itself can be put to the test. */
+  /** What every request leaves behind, so that the soak itself can be tested. */
   readonly leaks?: readonly Exclude<Leak, 'socket'>[];
 }

@@ -6,16 +6,16 @@ import { useServer } from '../support/use-server.js';
 import { WAYS, type SoakSetup, type WayName } from './setup.js';
 import { soak } from './soak.js';
 
-/** `SOAK_REQUESTS=2000` for a short look. */
+/** `SOAK_REQUESTS=2000` for a short run. */
 const REQUESTS = Number(process.env.SOAK_REQUESTS ?? 10_000);
 /** What five thousand requests exceed that leave a hundred bytes each. */
 const HEAP_MAY_GROW_BYTES = 500_000;
 const TIMEOUT_MS = 300_000;
 
-/** Enough for a kilobyte of each request to be seen. */
+/** Enough to detect a kilobyte of each request. */
 const REQUESTS_THAT_LEAK = 2_000;
 
-/** How requests end: what is named here has to have happened, or nothing is said of it. */
+/** How requests end: each of these has to have happened, or the run proves nothing about it. */
 const ENDS = [
   ...['completed', 'released', 'replayed', 'waited', 'mismatch', 'in_progress', 'unprotected'],
   ...['superseded', 'outcome_diverged', 'save_delayed', 'store_unavailable', 'outcome_unknown'],
@@ -31,7 +31,7 @@ const setupOf = (way: WayName, leaks: SoakSetup['leaks'] = []): SoakSetup => ({
 
 describe.each(WAYS)('requests by way of %s', (way) => {
   it(
-    'leave no listener, timer, attempt, place in a line or memory behind, however they end',
+    'leave no listener, timer, attempt, waiter or memory behind, however they end',
     async () => {
       const readings = await soak(setupOf(way), REQUESTS);
       expect(growthsIn(readings, HEAP_MAY_GROW_BYTES)).toEqual([]);
@@ -41,7 +41,7 @@ describe.each(WAYS)('requests by way of %s', (way) => {
   );
 
   it(
-    'that leave something behind are noticed',
+    'that leave something behind are detected',
     async () => {
       const readings = await soak(setupOf(way, ['heap', 'listener', 'timer']), REQUESTS_THAT_LEAK);
       const growths = growthsIn(readings, HEAP_MAY_GROW_BYTES);

@@ -2,13 +2,13 @@ import { Child } from '../support/child.js';
 import type { Reading } from '../lab/measure/growth/reading.js';
 import type { SoakSetup } from './setup.js';
 
-/** What the soaked process holds after so many requests, and how they have ended until then. */
+/** What the soaked process holds after this many requests, and how they have ended so far. */
 export interface SoakReading extends Reading {
-  /** How often it was told of what, by type of event or reason of refusal. */
+  /** How often each event was emitted, by its type or the reason of its rejection. */
   readonly ends: Readonly<Record<string, number>>;
 }
 
-// How it counts objects is an experiment of Node's, which says so.
+// Counting objects is experimental in Node, which warns about it.
 const NODE_OPTIONS = ['--expose-gc', '--disable-warning=ExperimentalWarning'];
 
 /** Reads after the first half of the requests, and after all of them. */
@@ -19,7 +19,7 @@ export async function soak(setup: SoakSetup, requests: number): Promise<SoakRead
   });
   try {
     const readings: SoakReading[] = [];
-    // In the first half alone: what a channel leaves behind is not to hide what each of its messages does.
+    // In the first half alone: what a channel leaves behind must not hide what each of its messages leaves.
     await app.call('send', requests / 4);
     await app.call('disconnect');
     for (const [already, more] of [

@@ -7,16 +7,16 @@ import {
   type OwnerToken,
 } from 'nestjs-idempotency';
 
-/** Of so many commands of its kind, one meets this. */
+/** One in this many commands of its kind meets this. */
 const EVERY = { slowBegin: 7, refusedBegin: 23, refusedComplete: 11, superseded: 13, lost: 53 };
 const LATE_MS = 20;
-/** For an attempt that nobody is at. */
+/** For an attempt without an owner. */
 const NO_LEASE_MS = 1;
 const TIMEOUT_MS = 5_000;
 
 /**
- * Redis as it is on a bad day: it is late, it refuses, and other processes take over. Which command meets what depends
- * on nothing but the order of the commands.
+ * A degraded Redis: it is late, it rejects, and other processes take over. Which command meets what depends
+ * only on the order of the commands.
  */
 export function troubledStore(real: IdempotencyStore): IdempotencyStore {
   let begins = 0;

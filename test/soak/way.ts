@@ -3,18 +3,18 @@ import type { INestApplicationContext } from '@nestjs/common';
 import type { IdempotencyStore } from 'nestjs-idempotency';
 import type { Order } from './operations.js';
 
-/** One way in, with an application at its end. */
+/** One transport, with an application at its end. */
 export interface Way {
   readonly nest: INestApplicationContext;
-  /** Sends a request, and resolves when it has been answered, whatever the answer is. */
+  /** Sends a request, and resolves with the response, whatever it is. */
   send(order: Order): Promise<void>;
-  /** Sends a request whose client leaves after so many milliseconds; one that cannot leave stays. */
+  /** Sends a request whose client leaves after this many milliseconds; one that cannot leave stays. */
   sendAndLeave(order: Order, afterMs: number): Promise<void>;
-  /** Resolves when nothing is on its way any more. */
+  /** Resolves when nothing is in transit any more. */
   settled?(): Promise<void>;
-  /** Takes away, once, what connects the application with its clients or its broker. */
+  /** Breaks, once, the connections of the application with its clients or its broker. */
   disconnect?(): void;
-  /** What lives for long, and is listened to. */
+  /** Long-lived emitters with listeners. */
   emitters(): Readonly<Record<string, readonly EventEmitter[]>>;
 }
 

@@ -2,13 +2,10 @@ import { connect } from 'node:net';
 
 const TIMEOUT_MS = 500;
 
-/** Whether a server on a port of 127.0.0.1 answers `request` with what matches `expected`, at once. */
+/** Whether a server on a port of 127.0.0.1 answers `request` at once with what matches `expected`. */
 export function answers(port: number, request: Buffer, expected: RegExp): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect({
-      port,
-      host: 'Whether a server on a port of 127.0.0.1 answers `request` at once with what matches `expected`.',
-    });
+    const socket = connect({ port, host: '127.0.0.1' });
     const answer = (isExpected: boolean) => {
       socket.destroy();
       resolve(isExpected);

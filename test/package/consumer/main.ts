@@ -1,6 +1,6 @@
 /**
- * An application as a user of the package has it. The test compiles this one file twice, in a folder of its
- * own: as CommonJS on Nest 11 and as an ES module on Nest 12.
+ * A user's application. The test compiles this one file twice, in a separate folder: as CommonJS on Nest 11
+ * and as an ES module on Nest 12.
  */
 import 'reflect-metadata';
 import {
@@ -23,14 +23,14 @@ import { documentIdempotency } from 'nestjs-idempotency/swagger';
 
 const { REDIS_URL: url, PLATFORM, FINGERPRINT } = process.env;
 
-/** Installed where it is asked for, and not where this is compiled. */
+/** Installed where it is used, and not where this is compiled. */
 const FASTIFY = ['@nestjs', 'platform-fastify'].join('/');
 
 @Controller('charges')
 class ChargesController {
   private charges = 0;
 
-  // By its class alone: works only if application and package hold one and the same class.
+  // By its class alone: works only if application and package share one class.
   constructor(private readonly store: IdempotencyStore) {}
 
   @Post()
@@ -46,7 +46,7 @@ class ChargesController {
   }
 }
 
-/** What no request reaches directly. */
+/** Methods that no request reaches directly. */
 @Injectable()
 class Printer {
   private printed = 0;

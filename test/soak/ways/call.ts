@@ -32,7 +32,7 @@ addOperations(
   },
 );
 
-/** By the service, or by a decorated method, and by both in turn. */
+/** By the service, or by a decorated method, alternately. */
 export async function byCalls(settings: WaySettings): Promise<Way> {
   const module = appModule(settings, { providers: [Orders] });
   const nest = await NestFactory.createApplicationContext(module, {
@@ -58,6 +58,6 @@ export async function byCalls(settings: WaySettings): Promise<Way> {
   const send = async (order: Order) => {
     await call(order).catch(() => undefined);
   };
-  // Nobody can leave a call: whoever has no time does not wait for it.
+  // A call has no client that leaves: its caller stops waiting.
   return { nest, send, sendAndLeave: send, emitters: () => ({}) };
 }

@@ -9,7 +9,7 @@ import { listen } from './start.js';
 
 @Resolver()
 class OrdersResolver {
-  /** A document may not be without a query. */
+  /** A document needs a query. */
   @Query(() => Boolean)
   isHealthy(): boolean {
     return true;

@@ -30,7 +30,7 @@ export async function overHttp(settings: WaySettings, platform: Platform): Promi
   return overConnections(app, ({ kind, key, amount }) => request(`/${kind}`, { amount }, key));
 }
 
-/** Sends each request on a connection that is kept, and those whose clients leave on one of their own. */
+/** Sends each request on a kept connection, and those whose clients leave on separate ones. */
 export async function overConnections(
   app: ListeningApp,
   requestOf: (order: Order) => RawRequest,

@@ -1,7 +1,7 @@
 import type { WayName } from '../setup.js';
 import type { Way, WaySettings } from '../way.js';
 
-/** Each process loads what its own way needs. */
+/** Each process loads what its own transport needs. */
 export async function openWay(name: WayName, settings: WaySettings): Promise<Way> {
   switch (name) {
     case 'express':

@@ -38,7 +38,7 @@ addOperations(
       [Payload(), Ctx()],
       Idempotent({
         ...{ ...options, consumer: QUEUE, redeliveryDelayMs: 20, holdTimeoutMs: 1_000 },
-        // Else it comes again, and again.
+        // Otherwise it is redelivered again and again.
         onFailure: 'dead-letter',
       }),
       ...(kind === 'inner' ? [UseInterceptors(inner('early'))] : []),
@@ -70,7 +70,7 @@ export async function overRabbitMq(settings: WaySettings): Promise<Way> {
       socketOptions: { reconnectTimeInSeconds: 1 },
     },
   });
-  /** Who waits for the first end of a message, by its correlation id. */
+  /** The waiters for the first end of a message, by its correlation id. */
   const waiting = new Map<string, () => void>();
   let channel: EventEmitter | undefined;
   nest.useGlobalInterceptors(
@@ -98,7 +98,7 @@ export async function overRabbitMq(settings: WaySettings): Promise<Way> {
   return {
     nest,
     send,
-    // The broker leaves for all of them at once: disconnect().
+    // The broker closes all of them at once: disconnect().
     sendAndLeave: send,
     disconnect: () => {
       relay.cut();

@@ -12,7 +12,7 @@ import type { Way, WaySettings } from '../way.js';
 @Module({})
 class AppModule {}
 
-/** The application of a way. */
+/** The application of a transport. */
 export function appModule({ store }: WaySettings, metadata: ModuleMetadata) {
   const imports = [IdempotencyModule.forRoot({ store }), ...(metadata.imports ?? [])];
   return { ...metadata, module: AppModule, imports };
@@ -22,7 +22,7 @@ export interface ListeningApp extends Pick<Way, 'nest' | 'emitters'> {
   readonly port: number;
 }
 
-/** An application that listens; its connections stay for as long as their clients want. */
+/** An application that listens; its connections stay as long as their clients want. */
 export async function listen(
   settings: WaySettings,
   metadata: ModuleMetadata,
@@ -32,7 +32,7 @@ export async function listen(
     configure,
   }: {
     readonly platform?: Platform;
-    /** What is answered in place of what takes too long. */
+    /** The response in place of what takes too long. */
     readonly early?: unknown;
     readonly configure?: (app: INestApplication) => unknown;
   } = {},

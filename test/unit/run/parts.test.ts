@@ -134,14 +134,14 @@ describe('npm run test:all', () => {
     expect(verified()).toBeUndefined();
     project.write({ 'test/one/new.mjs': '' });
     const { output } = await testAll();
-    expect(output).toContain('.ci/verified stays as it is');
+    expect(output).toContain('.ci/verified is unchanged');
     expect(verified()).toBeUndefined();
   });
 
   it('writes nothing where a variable changes what runs', async () => {
     const { output, verdict } = await testAll({ env: { RANDOM_RUNS: '1' } });
     expect(verdict).toEqual({ passed: 3, failed: 0, flaky: [] });
-    expect(output).toContain('.ci/verified stays as it is: RANDOM_RUNS changed what was run.');
+    expect(output).toContain('.ci/verified is unchanged: RANDOM_RUNS changed what was run.');
     expect(verified()).toBeUndefined();
   });
 
@@ -157,7 +157,7 @@ describe('npm run test:all', () => {
     expect(output.trim().split('\n').sort()).toEqual([
       'one: no file is named test/gone.test.ts',
       'test/one/a.all.test.ts is in several parts: one, two',
-      'test/same.test.ts does the same in npm test: it does not ask isTestAll',
+      'test/same.test.ts does the same in npm test: it does not use isTestAll',
       'test/three.all.test.ts is in no part of test/parts.json',
     ]);
     expect(verdict.failed).toBe(1);

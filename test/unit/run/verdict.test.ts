@@ -115,7 +115,7 @@ describe('npm test', () => {
       endAfter: /PASS push/,
     });
     expect(verdict).toEqual({ passed: 1, failed: 1, flaky: [] });
-    expect(output).toContain('b.spec.cjs had not ended');
+    expect(output).toContain('b.spec.cjs had not finished');
     expect(left).toEqual([]);
     expect(status).toBe(1);
   });
@@ -126,7 +126,7 @@ describe('npm test', () => {
       { env: { TEST_MINUTES: '0.05' } },
     );
     expect(verdict).toMatchObject({ passed: 0, failed: 1 });
-    expect(output).toContain('Jest was ended before it was done.');
+    expect(output).toContain('Jest was ended before it had finished.');
     expect(status).toBe(1);
   });
 
