@@ -8,7 +8,7 @@ const UPPER_BOUND = 'CallExpression[callee.property.name=/^toBeLessThan/]';
 const CLOCK = 'CallExpression[callee.property.name=/^(now|hrtime|bigint)$/]';
 const DURATION = 'Identifier[name=/elapsed|duration|took|^(seconds|millis|ms)$/i]';
 const TIMED =
-  'A slow machine is no mistake: say what comes first, count steps, or drive the clock (test/support/standing-time.ts).';
+  'A slow machine is not an error: assert the order, count steps, or drive the clock (test/support/standing-time.ts).';
 
 const UPPER_BOUNDS = [
   `${UPPER_BOUND} CallExpression[callee.name='expect'] ${CLOCK}`,
@@ -44,7 +44,7 @@ export default defineConfig(
       },
     },
     settings: {
-      // Without these two, no-cycle reads no TypeScript and finds nothing, silently.
+      // Without these two, no-cycle reads no TypeScript and silently finds nothing.
       'import-x/parsers': { '@typescript-eslint/parser': ['.ts'] },
       'import-x/extensions': ['.ts', '.js'],
       // An import of './x.js' means x.ts.
@@ -56,7 +56,7 @@ export default defineConfig(
       'import-x/no-default-export': 'error',
       eqeqeq: 'error',
 
-      // A number in a message is meant to be there.
+      // A number in a message is intended.
       '@typescript-eslint/restrict-template-expressions': ['error', { allowNumber: true }],
       '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
       // A Nest module is often nothing but its decorator.
@@ -67,12 +67,12 @@ export default defineConfig(
         'error',
         { considerDefaultExhaustiveForUnions: true },
       ],
-      // An unused parameter may be what a decorator or an interface asks for; the underscore says so.
+      // An unused parameter may be required by a decorator or an interface; the underscore marks it.
       '@typescript-eslint/no-unused-vars': [
         'error',
         { argsIgnorePattern: '^_', ignoreRestSiblings: true },
       ],
-      // Therefore never consistent-type-imports, which would break injections one by one.
+      // So never consistent-type-imports, which would break injections one by one.
       'local/injected-class-is-a-value': 'error',
     },
   },
@@ -80,7 +80,7 @@ export default defineConfig(
     files: ['lib/**/*.ts'],
     plugins: { regexp },
     rules: {
-      // Whoever sends the text chooses it: no regular expression may take more than linear time.
+      // The sender chooses the text: no regular expression may take more than linear time.
       'regexp/no-super-linear-backtracking': ['error', { report: 'potential' }],
       'regexp/no-super-linear-move': [
         'error',
@@ -89,7 +89,7 @@ export default defineConfig(
 
       // The declaration files are the documentation: a return type is written, not inferred.
       '@typescript-eslint/explicit-module-boundary-types': 'error',
-      // In a bundle there is no file beside its own, and in CommonJS no import.meta.
+      // In a bundle there are no other files, and in CommonJS no import.meta.
       'no-restricted-imports': ['error', 'node:module'],
       'no-restricted-globals': ['error', '__dirname', '__filename', 'require'],
       'no-restricted-syntax': [
@@ -98,7 +98,7 @@ export default defineConfig(
         {
           selector:
             'ImportExpression[source.value=/^[^.]/]:not(TryStatement > BlockStatement.block ImportExpression)',
-          message: 'Within a try: a bundler leaves it be where the package is not installed.',
+          message: 'Inside a try: a bundler then ignores a package that is not installed.',
         },
         {
           selector: 'ImportExpression:not([source.type="Literal"])',
@@ -115,14 +115,14 @@ export default defineConfig(
     files: ['test/**/*.ts'],
     rules: {
       'no-restricted-syntax': ['error', ...UPPER_BOUNDS, ...CHOSEN],
-      // What came over the wire is `any`: looking at it is what the assertion does.
+      // Data from the wire is `any`: the assertion checks it.
       '@typescript-eslint/no-explicit-any': 'off',
       '@typescript-eslint/no-unsafe-argument': 'off',
       '@typescript-eslint/no-unsafe-assignment': 'off',
       '@typescript-eslint/no-unsafe-call': 'off',
       '@typescript-eslint/no-unsafe-member-access': 'off',
       '@typescript-eslint/no-unsafe-return': 'off',
-      // An element that is not there fails the test at the next step anyway.
+      // A missing element fails the test at the next step anyway.
       '@typescript-eslint/no-non-null-assertion': 'off',
       // Handlers under test are async because handlers are.
       '@typescript-eslint/require-await': 'off',

@@ -19,7 +19,7 @@ const shared = {
     '^(\\.{1,2}/.*)\\.js$': '$1',
   },
   // light-my-request and @fastify/static require() these two, which are ES modules only. Node 20's real
-  // require() can load them, Jest's cannot: hence as CommonJS.
+  // require() can load them, Jest's cannot: so they are compiled to CommonJS.
   transformIgnorePatterns: ['/node_modules/(?!(.*/)?(cookie|content-disposition)/)'],
   transform: {
     '/node_modules/(.*/)?(cookie|content-disposition)/.+\\.js$': [

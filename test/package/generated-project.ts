@@ -9,7 +9,7 @@ const NPM_FLAGS = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel', 
 export class GeneratedProject {
   private constructor(readonly root: string) {}
 
-  /** By the newest command line tool of Nest's version `major`; without git, and with nothing installed. */
+  /** Made with the newest command line tool of Nest's version `major`; without git, and with nothing installed. */
   static async create(folder: string, major: number): Promise<GeneratedProject> {
     const name = `nest-${String(major)}`;
     const flags = ['--skip-install', '--skip-git', '--package-manager', 'npm'];
@@ -19,7 +19,7 @@ export class GeneratedProject {
     return new GeneratedProject(join(folder, name));
   }
 
-  /** With the newest command line tool of Nest's version `major`; without git, and with nothing installed. */
+  /** Adds `packages` to its dependencies, and installs what is missing. */
   async install(...packages: string[]): Promise<void> {
     await this.run('npm', ['install', ...NPM_FLAGS, ...packages]);
   }

@@ -145,7 +145,7 @@ describe('AppController', () => {
     });
   });
 
-  it('charges in the attempt that it is told', () => {
+  it('charges in the given attempt', () => {
     const context = createIdempotencyContext({ attempt: 2 });
     expect(appController.charge({ amount: 1250 }, context)).toEqual({
       charge: 1,
@@ -250,7 +250,7 @@ describe('AppController (e2e)', () => {
     await ledger().expect({ charges: 1, receipts: 0 });
   });
 
-  it('replays the first answer', async () => {
+  it('replays the first response', async () => {
     await charge(1250).expect(201);
     await charge(1250)
       .expect(201, { charge: 1, amount: 1250, attempt: 1 })
@@ -258,13 +258,13 @@ describe('AppController (e2e)', () => {
     await ledger().expect({ charges: 1, receipts: 0 });
   });
 
-  it('refuses the key for another amount', async () => {
+  it('rejects the key for another amount', async () => {
     await charge(1250).expect(201);
     await charge(999).expect(422);
     await ledger().expect({ charges: 1, receipts: 0 });
   });
 
-  it('refuses whom the guard does not know', async () => {
+  it('rejects users that the guard does not know', async () => {
     await charge(1250).unset('x-user').expect(403);
     await ledger().expect({ charges: 0, receipts: 0 });
   });

@@ -1,5 +1,5 @@
 // Plain JavaScript: a loader of TypeScript would be counted, too. Prints which files are loaded for the library: by an
-// import of its root entry, and from there on by an application that protects a route, up to the replay of its answer.
+// import of its root entry, and from there on by an application that protects a route, up to the replay of its response.
 // What the same application loads without it does not count.
 //
 //   loading-application.mjs ROOT MEMORY   addresses of the two entries, of one format

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { runCommand } from './run-command.js';
 
-/** What the package is for. */
+/** The versions that the package supports. */
 export const NODE_VERSIONS = [20, 22, 24] as const;
 
 export type NodeVersion = (typeof NODE_VERSIONS)[number];

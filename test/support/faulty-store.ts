@@ -28,13 +28,13 @@ export const unavailable: Fault = () =>
 export const misconfigured: Fault = () =>
   Promise.reject(new StoreConfigurationError('planned: misconfigured'));
 
-/** The command is executed, and its reply is lost. */
+/** The command is executed, and the caller cannot know that. */
 export const lostReply: Fault = async (execute) => {
   await execute();
   throw new StoreOutcomeUnknownError('planned: lost reply');
 };
 
-/** The command is lost, and so is its reply. */
+/** The command never reaches the store, and the caller cannot know that. */
 export const lostRequest: Fault = () =>
   Promise.reject(new StoreOutcomeUnknownError('planned: lost request'));
 

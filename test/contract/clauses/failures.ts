@@ -102,7 +102,7 @@ export function failures(server: Server): void {
     expectOneResult(answers);
   });
 
-  it('C78 no failure leaves the key answering 409', async () => {
+  it('C78 no failure leaves the key responding with 409', async () => {
     const failures = [...either(400, 401, 429, 500, 503), ...unforeseen];
     for (const [how, status] of failures) {
       const story = server.story('C78');

@@ -30,7 +30,7 @@ export function withClauseTable(contract: string, evidence: Evidence): string {
     throw new Error(`the contract has no ${[...new Set(unknown)].join(', ')}`);
   const rows = clauses.map((clause) => rowOf(clause, evidence));
   const table = ['| clause | holds | tested as |', '| --- | --- | --- |', ...rows].join('\n');
-  // Columns that are padded to their widest cell would change as a whole with every name.
+  // Columns padded to their widest cell would all change with every name.
   const ignored = `<!-- prettier-ignore-start -->\n${table}\n<!-- prettier-ignore-end -->\n`;
   return `${before}${BEGIN}\n${ignored}\n${END}${after}`;
 }

@@ -1,4 +1,4 @@
-/** Columns padded to their widest cell would all change with every name. */
+/** What the names of the tests cannot say of a clause, in Markdown. A clause without a note holds by default. */
 export type Note =
   /** By default, within limits. */
   | { readonly byDefault: string }

@@ -1,8 +1,8 @@
 /*
- * Lets a program that it is preloaded into live at another time: the wall clock plus as many milliseconds
- * as the file named in SERVER_CLOCK_FILE says, 8 bytes, little-endian. The monotonic clock stays as it is.
+ * Preloaded into a program, changes its wall clock by the number of milliseconds in the file that
+ * SERVER_CLOCK_FILE names: 8 bytes, little-endian. The monotonic clock is unchanged.
  *
- * The system is asked directly: to look the real functions up allocates memory, which asks for the time.
+ * Calls the system directly: a lookup of the real functions allocates memory, which reads the time.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -44,7 +44,7 @@ describe.each(Object.entries(transports))('a header on %s', (_, receive) => {
     expect(key(await receive({ 'Idempotency-Key-2': 'x', Idempotency: 'y' }))).toBeUndefined();
   });
 
-  it('is rejected when it is empty, or was not a string', async () => {
+  it('is rejected when it is empty, or has a replacement character', async () => {
     const empty = await receive({ 'Idempotency-Key': '' });
     const garbled = await receive({ 'Idempotency-Key': 'order-\ufffd' });
     expectUnreadable(() => key(empty));

@@ -86,7 +86,7 @@ describe('a field of the payload', () => {
     ['a BigInt', 7n],
     ['a date', new Date(0)],
     ['bytes', Buffer.from('order-7')],
-    ['a string that was not a string', 'order-\ufffd'],
+    ['a string with a replacement character', 'order-\ufffd'],
   ];
   it.each(unreadable)('is rejected when it is %s', (_, value) => {
     expectUnreadable(() => id(withPayload({ order: { id: value } })), 'order-');
