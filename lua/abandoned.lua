@@ -1,21 +1,21 @@
 --[[
-Says whether the record is in progress, its lease has been over for a while, and where it comes from. Changes nothing but
-a lease further ahead than its own length, of a record that says where it comes from.
+Checks whether the record is abandoned: in progress, with an expired lease and an origin. Its only write shortens a lease
+further ahead than its own length.
 
 KEYS[1]  the record
 
-ARGV[1]  how long the lease has been over at least, ms
+ARGV[1]  minimum time since the lease expired, ms
 ARGV[2]  nonce of this send
 
 Replies, each after the nonce
   abandoned, fingerprint, origin
-  other                                         in whatever other state, or none
-  error UNKNOWNRECORD                           the value is of no known format
+  other                                         in another state, or absent
+  error UNKNOWNRECORD                           the value has an unknown format
 
-The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
+The first write is a PEXPIREAT, which Redis allows without free memory; then it also allows the SET after it.
 ]]
 local nonce = ARGV[2]
--- A finished record may be long, and its first bytes tell it from one in progress.
+-- A finished record may be long; its first bytes distinguish it from one in progress.
 if redis.call('GETRANGE', KEYS[1], 0, 3) ~= '1 p ' then return { nonce, 'other' } end
 
 local time = redis.call('TIME')

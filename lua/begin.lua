@@ -1,5 +1,5 @@
 --[[
-Asks for the right to run the operation: absent, released or abandoned -> in progress.
+Acquires the right to run the operation: absent, released or abandoned -> in progress.
 
 KEYS[1]  the record
 
@@ -9,7 +9,7 @@ ARGV[3]  lease, ms
 ARGV[4]  max execution, ms
 ARGV[5]  retention of the record in progress, ms
 ARGV[6]  notAfter, ms of this server's clock; 0 = no limit
-ARGV[7]  another attempt's lease is over: 'takeover' or 'deny'
+ARGV[7]  if another attempt's lease has expired: 'takeover' or 'deny'
 ARGV[8]  origin, or '-'
 ARGV[9]  nonce of this send
 
@@ -18,14 +18,14 @@ Replies, each after the nonce
   takeover, fence, now (ms), attempt, takeovers
   owned, fence, now (ms), attempt, takeovers    an earlier copy of this command acquired it; lease renewed
   in_progress, ms left of another attempt's lease
-  abandoned, fence, ms since that lease was over, attempt, takeovers
+  abandoned, fence, ms since that lease expired, attempt, takeovers
   completed | failed, retention left (ms), outcome header, outcome body
   mismatch                                      the record has another fingerprint
   stale_begin                                   a delayed copy of an attempt that was released
   late, now (ms)                                past notAfter
-  error UNKNOWNRECORD                           the value is of no known format; left as it is
+  error UNKNOWNRECORD                           the value has an unknown format and is left unchanged
 
-The first write is a SET: without memory Redis refuses it, and so the whole step.
+The first write is a SET: without free memory Redis rejects it, and with it the whole step.
 
 A record is a line of text, then the outcome; instants in ms of this server's clock:
   1 p <fence> <lease until> <lease ms> <deadline> <expires at> <attempt> <takeovers> <token> <fingerprint> <origin>\n

@@ -7,25 +7,25 @@ ARGV[1]  owner token
 ARGV[2]  fence, or 0 to compare the token alone
 ARGV[3]  'c' completed or 'f' failed
 ARGV[4]  retention of the outcome, ms
-ARGV[5]  fingerprint of what the outcome answers; written where the record is gone or was released
+ARGV[5]  fingerprint of the outcome's request; written if the record is gone or was released
 ARGV[6]  when the record is gone: 'restore', for a success alone, or 'report'
 ARGV[7]  outcome header, one line
 ARGV[8]  outcome body
-ARGV[9]  how to tell those who wait for the record: PUBLISH or SPUBLISH; '-' where nobody does
+ARGV[9]  how to notify waiters of the record: PUBLISH or SPUBLISH; '-' for not at all
 ARGV[10] nonce of this send
 
 Replies, each after the nonce
   ok                                               stored
-  ok_late                                          stored, though the lease was over or another attempt let go
+  ok_late                                          stored, though the lease had expired or another attempt released it
   already                                          an earlier copy of this command stored it
   superseded, completed | failed, header, body     another attempt's outcome of the same content stands
-  lost, in_progress | released, fence              another attempt has the record, or let it go
+  lost, in_progress | released, fence              another attempt owns the record, or released it
   lost, completed | failed, fence                  an outcome of another content stands
   restored                                         there was no record; the success was written back
   gone                                             there is no record; nothing was written
-  error UNKNOWNRECORD                              the value is of no known format; left as it is
+  error UNKNOWNRECORD                              the value has an unknown format and is left unchanged
 
-The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
+The first write is a PEXPIREAT, which Redis allows without free memory; then it also allows the SET after it.
 ]]
 local nonce = ARGV[10]
 local time = redis.call('TIME')
@@ -52,7 +52,7 @@ end
 local kind = 'ok'
 local mine = token == ARGV[1]
 if not state then
-  -- A failure that is written back could bury the effect of an attempt that nothing tells of any more.
+  -- A restored failure could hide the effect of an attempt whose record is gone.
   if ARGV[6] == 'report' or ARGV[3] == 'f' then return { nonce, 'gone' } end
   local own = ARGV[2] == '0' and nowUs or tonumber(ARGV[2])
   kind, fence = 'restored', string.format('%.0f', math.max(fence or 0, own))
@@ -64,7 +64,7 @@ elseif state == 'r' then
   if mine or ARGV[3] == 'f' then return { nonce, 'lost', 'released', fence } end
   kind, fence, fingerprint = 'ok_late', string.format('%.0f', math.max(fence, ARGV[2])), ARGV[5]
 elseif mine then
-  -- Changes nothing, yet gives WAIT after a resend something to wait for.
+  -- No change, but a write for the WAIT after a resend.
   redis.call('PEXPIREAT', KEYS[1], expiresAt)
   return { nonce, 'already' }
 else
@@ -81,6 +81,6 @@ local record = '1 ' .. ARGV[3] .. ' ' .. fence .. ' ' .. at .. ' ' .. attempt ..
   .. ARGV[1] .. ' ' .. fingerprint .. '\n' .. ARGV[7] .. '\n' .. ARGV[8]
 redis.call('PEXPIREAT', KEYS[1], at)
 redis.call('SET', KEYS[1], record, 'PXAT', at)
--- It is done: a server that will not publish must not make it fail.
+-- The write is done: a failing PUBLISH must not fail it.
 if ARGV[9] ~= '-' then redis.pcall(ARGV[9], KEYS[1], '') end
 return { nonce, kind }

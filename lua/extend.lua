@@ -1,5 +1,5 @@
 --[[
-Prolongs the lease of a running attempt, never beyond its hard deadline.
+Extends the lease of a running attempt, never beyond its hard deadline.
 
 KEYS[1]  the record
 
@@ -11,14 +11,14 @@ ARGV[5]  nonce of this send
 
 Replies, each after the nonce
   ok                   the lease runs from now
-  revived              the same, though it had been over
+  revived              the same, though it had expired
   max_execution        the hard deadline has passed; nothing changed
-  lost                 another attempt has the record
+  lost                 another attempt owns the record
   gone                 there is no record
-  not_in_progress      it is this attempt's own, finished or released
-  error UNKNOWNRECORD  the value is of no known format; left as it is
+  not_in_progress      this attempt's record is finished or released
+  error UNKNOWNRECORD  the value has an unknown format and is left unchanged
 
-The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
+The first write is a PEXPIREAT, which Redis allows without free memory; then it also allows the SET after it.
 ]]
 local nonce = ARGV[5]
 local time = redis.call('TIME')

@@ -1,5 +1,5 @@
 --[[
-Shows the record without changing it.
+Reads the record without changing it.
 
 KEYS[1]  the record
 
@@ -7,10 +7,10 @@ ARGV[1]  nonce of this send
 
 Replies, each after the nonce
   absent
-  in_progress, fence, attempt, takeovers, fingerprint, retention left (ms), lease left (ms; negative: over), origin or '-'
+  in_progress, fence, attempt, takeovers, fingerprint, retention left (ms), lease left (ms; negative: expired), origin or '-'
   completed | failed, fence, attempt, takeovers, fingerprint, retention left (ms), outcome header, outcome body
   released, fence, attempt, takeovers, fingerprint, retention left (ms)
-  error UNKNOWNRECORD  the value is of no known format
+  error UNKNOWNRECORD  the value has an unknown format
 ]]
 local nonce = ARGV[1]
 local time = redis.call('TIME')

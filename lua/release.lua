@@ -6,18 +6,18 @@ KEYS[1]  the record
 ARGV[1]  owner token
 ARGV[2]  fence, or 0 to compare the token alone
 ARGV[3]  how long the tombstone is kept, ms
-ARGV[4]  how to tell those who wait for the record: PUBLISH or SPUBLISH; '-' where nobody does
+ARGV[4]  how to notify waiters of the record: PUBLISH or SPUBLISH; '-' for not at all
 ARGV[5]  nonce of this send
 
 Replies, each after the nonce
   ok                   released
   already              an earlier copy of this command released it
   not_in_progress      this attempt's outcome is stored
-  lost                 another attempt has the record
+  lost                 another attempt owns the record
   gone                 there is no record
-  error UNKNOWNRECORD  the value is of no known format; left as it is
+  error UNKNOWNRECORD  the value has an unknown format and is left unchanged
 
-The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
+The first write is a PEXPIREAT, which Redis allows without free memory; then it also allows the SET after it.
 ]]
 local nonce = ARGV[5]
 local time = redis.call('TIME')
@@ -51,6 +51,6 @@ local line = '1 r ' .. fence .. ' ' .. at .. ' ' .. attempt .. ' ' .. takeovers 
   .. token .. ' ' .. fingerprint .. '\n'
 redis.call('PEXPIREAT', KEYS[1], at)
 redis.call('SET', KEYS[1], line, 'PXAT', at)
--- It is done: a server that will not publish must not make it fail.
+-- The write is done: a failing PUBLISH must not fail it.
 if ARGV[4] ~= '-' then redis.pcall(ARGV[4], KEYS[1], '') end
 return { nonce, 'ok' }

@@ -1,22 +1,22 @@
--- Lists records in progress whose lease has been over for a while, the longest first, and that say where they come from. A row
--- that a transaction holds is left out: a transactional attempt is at work on it, however long ago its lease ran out. The
--- locks that this takes end with the statement, and the next one to write waits that long.
+-- Lists records in progress with an origin whose lease has expired, the oldest first. Skips a row that a transaction has
+-- locked: a transactional attempt is running, however long ago its lease expired. The locks that this takes end with the
+-- statement; a concurrent write waits that long.
 --
--- With the first page, leases of such records that lie further ahead than their own length are shortened to it, as in clamp.sql:
--- the clock stepped back, and nobody else may ever ask about a dead owner's key. Only of those that lie furthest ahead, as many
--- as a page holds: that is where a step back leaves them, and all healthy leases lie ahead as well.
+-- The first page also shortens leases of such records that lie further ahead than their own length, as clamp.sql does: the
+-- clock stepped back, and no request may ever come for a dead owner's key. It shortens only those furthest ahead, one page of
+-- them: a step back leaves them there, among all healthy leases.
 --
--- $1  how long the lease has been over at least, ms
--- $2  how many at the most
+-- $1  minimum time since the lease expired, ms
+-- $2  maximum number of records
 -- $3  end of the lease of the last record of the page before, ms; 0 for the first page
 -- $4  key of that record; empty for the first page
 -- $5  nonce
 --
--- After the nonce: of each record its key in base64, fingerprint, origin, and the end of the lease in ms.
+-- After the nonce: for each record its key in base64, fingerprint, origin, and the end of the lease in ms.
 WITH ahead AS (
   SELECT record_key
   FROM idempotency_records
-  -- Arrays, as a join may be planned as one with the whole table.
+  -- Arrays, since the planner may turn a join into one with the whole table.
   WHERE record_key = ANY (ARRAY(
       SELECT record_key
       FROM idempotency_records

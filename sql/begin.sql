@@ -1,8 +1,8 @@
--- Asks for the right to run the operation: inserts the record where there is none, and reads it where there is one.
--- One statement for a first request and for a replay; nothing is written or locked where a record stands.
+-- Acquires the right to run the operation: inserts the record, or reads an existing one.
+-- One statement for a first request and for a replay; it neither writes nor locks an existing record.
 --
--- statement_timestamp() is this server's clock as it received the statement: the same wherever it is asked for, here and
--- in every other of these files, and cheaper than a clock that is asked for once and handed around.
+-- statement_timestamp() is this server's clock when it received the statement: constant within the statement, here and in
+-- all of these files, and cheaper than a clock that is read once and passed around.
 --
 -- $1  record key
 -- $2  owner token
@@ -10,19 +10,20 @@
 -- $4  lease, ms
 -- $5  max execution, ms
 -- $6  retention of the record in progress, ms
--- $7  from when on it is late, in seconds of this server's clock; Infinity = never
+-- $7  notAfter: when the begin is late, in seconds of this server's clock; Infinity = never
 -- $8  origin, or null
 -- $9  nonce
 --
--- Reply, as that of each of these files: one row of one column, words of which the first is the nonce, the statement's last
--- parameter and new for each send. No other reply is believed, whatever its place. One column, because each is made ready and
--- described anew by every execution, whatever it holds.
+-- Reply, in all of these files: one row of one column, words of which the first is the nonce, the statement's last parameter
+-- and new for each send. A reply with another nonce is discarded. One column, because every execution prepares and describes
+-- each column again.
 --
 -- After the nonce: the fence, which is the clock in microseconds, if the record was inserted; else the clock in seconds and the
--- record, as record-row.ts has it, without the outcome of another content, which is read for nobody. Nothing: it is late, or a concurrent begin inserted the record after this statement's snapshot.
+-- record, in the format of record-row.ts, without the outcome of another content. Nothing: it is late, or a concurrent begin
+-- inserted the record after this statement's snapshot.
 --
--- What stands there is read first, so that a replay looks it up once. And an insert would wait for a transaction that has
--- completed the record and is about to commit: a begin waits for nobody.
+-- An existing record is read first, so that a replay reads it once. And an insert would wait for a transaction that has
+-- completed the record and is about to commit: a begin never waits.
 WITH found AS MATERIALIZED (
   SELECT concat_ws(
     ' ', $9::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,

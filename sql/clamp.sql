@@ -1,6 +1,6 @@
 -- Shortens a lease that lies further ahead than its own length, because the clock stepped back: a dead owner's lease would
--- outlast its length by the size of the step. A row that somebody holds is left as it is: a begin waits for nobody, a
--- transactional attempt that holds it is alive, and the next begin comes by again.
+-- outlast its length by the size of the step. Skips a locked row: a begin never waits, a transactional attempt that holds the
+-- lock is alive, and the next begin tries again.
 --
 -- $1  record key
 -- $2  fence of the record

@@ -1,13 +1,13 @@
--- Stores the outcome in the attempt's own record in progress, within the transaction that lock.sql has locked it in and given
--- the attempt's name. A transaction that the application has ended meanwhile, or begun anew, does not have that name.
+-- Stores the outcome in the attempt's own record in progress, within the transaction that lock.sql has locked it in and marked
+-- with the attempt's name. A transaction that the application has ended since, or begun again, lacks that mark.
 --
--- An insert that finds the record there, for the reason told in lock.sql.
+-- An insert with a conflict, for the reason given in lock.sql.
 --
 -- $1 to $7 as in complete.sql
 -- $8  nonce
 --
 -- After the nonce: a word if the outcome was stored. Nothing, and then the transaction must be rolled back: it is another one, or
--- the record is no longer there, and a tombstone was inserted in its place.
+-- the record is gone, and a tombstone was inserted in its place.
 WITH stored AS (
   INSERT INTO idempotency_records AS record (
     record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at

@@ -1,5 +1,5 @@
--- Stores a success over the tombstone of another attempt: that one let go, and this effect did happen. Never a failure: a late
--- one could bury another's effect.
+-- Stores a success over the tombstone of another attempt: that attempt released the key, and this effect happened. Never a
+-- failure: a late one could hide the effect of another attempt.
 --
 -- $1  record key
 -- $2  owner token
@@ -10,7 +10,7 @@
 -- $7  outcome body
 -- $8  nonce
 --
--- After the nonce: a word if the outcome was stored. Nothing: the record stands otherwise by now.
+-- After the nonce: a word if the outcome was stored. Nothing: the record has changed.
 WITH stored AS (
   UPDATE idempotency_records
   SET

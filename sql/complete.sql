@@ -7,10 +7,11 @@
 -- $5  retention of the outcome, ms
 -- $6  outcome header
 -- $7  outcome body
--- $8  whether the lease may be over
+-- $8  whether the lease may have expired
 -- $9  nonce
 --
--- After the nonce: a word if the outcome was stored. Nothing: the record is not this attempt's, or is over in some way.
+-- After the nonce: a word if the outcome was stored. Nothing: the record is not this attempt's, or is no longer in
+-- progress.
 WITH stored AS (
   UPDATE idempotency_records
   SET

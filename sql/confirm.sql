@@ -1,6 +1,5 @@
--- Locks the record and changes nothing. The lock is a write: this statement ends when the standbys that
--- synchronous_commit asks for have it, and with it all that came before, also what a backend stored that was terminated
--- while it waited for them.
+-- Locks the record without changing it. The lock is a write: this statement ends when the standbys of synchronous_commit have
+-- it and everything before it, including what a backend stored that was terminated while it waited for them.
 --
 -- $1  record key
 -- $2  nonce

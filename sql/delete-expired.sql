@@ -1,18 +1,17 @@
--- Deletes a batch of expired records, oldest first, if no other process does so at this moment. Rows that somebody holds are
--- left for another time.
+-- Deletes a batch of expired records, oldest first, unless another process is doing so. Skips locked rows.
 --
--- $1  how many at the most
+-- $1  maximum number of records
 -- $2  advisory lock of this table
--- $3  where to begin, in seconds; 0 = with the oldest. Deleted rows stay in front of the index until they are vacuumed, which
---     any older transaction holds up: to step over all of them takes longer with every batch.
--- $4  how many bytes of outcomes at the most, save that one record always goes: a large one is deleted piece by piece
+-- $3  where to begin, in seconds; 0 = with the oldest. Deleted rows stay in the front of the index until they are vacuumed,
+--     which any older transaction delays: skipping all of them would take longer with every batch.
+-- $4  maximum bytes of outcomes, but at least one record: a large one is deleted piece by piece
 -- $5  nonce
 --
--- The lower bound is compared as a pair, so that a planner who knows nothing of the table yet does not take the two bounds for
--- a narrow range, and sorts all that it holds for every batch instead of following the index.
+-- The lower bound is compared as a pair: without statistics, the planner would take the two bounds for a narrow range, and sort
+-- the whole table for every batch instead of following the index.
 --
--- After the nonce: whether it was this one's turn, how many were deleted, whether nothing is left, and where the next batch is
--- to begin, if any was deleted.
+-- After the nonce: whether this process got the advisory lock, how many records were deleted, whether none is left, and where
+-- the next batch begins, if any was deleted.
 WITH turn AS MATERIALIZED (
   SELECT pg_try_advisory_xact_lock($2::bigint) AS mine
 ),

@@ -1,14 +1,15 @@
--- Prolongs the lease of a running attempt, never beyond its hard deadline.
+-- Extends the lease of a running attempt, never beyond its hard deadline.
 --
 -- $1  record key
 -- $2  owner token
 -- $3  fence, or 0 to compare the token alone
 -- $4  lease, ms
 -- $5  retention of the record in progress, ms
--- $6  whether the lease may be over
+-- $6  whether the lease may have expired
 -- $7  nonce
 --
--- After the nonce: a word if the lease was prolonged. Nothing: the record is not this attempt's, or is over in some way.
+-- After the nonce: a word if the lease was extended. Nothing: the record is not this attempt's, or is no longer in
+-- progress.
 WITH extended AS (
   UPDATE idempotency_records
   SET

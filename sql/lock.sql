@@ -1,23 +1,22 @@
--- Takes the record's row for a transaction of the application, as its first statement, and has the server end that
--- transaction after a while: no process that hangs, is frozen or cut off keeps its key for longer. Since version 17 that time
--- counts from here; before, it bounds each statement and each pause between two of them. A shorter one that the application
--- has set stays.
+-- Locks the record's row in a transaction of the application, as its first statement, and sets a timeout on that transaction:
+-- a process that hangs, is frozen or cut off keeps its key no longer. Since version 17 the timeout counts from here; before, it
+-- bounds each statement and each pause between two of them. A shorter timeout that the application has set stays.
 --
--- The row is locked by an insert that finds it there, and changes nothing in it. Whatever reads it, by an index or not, would
--- in a serializable transaction read its surroundings, too, and attempts at other keys, which write there, would abort it.
--- What looks for conflicts of unique keys is not a read of the transaction's.
+-- The row is locked by an insert with a conflict, which changes nothing in it. A read, by an index or not, would in a
+-- serializable transaction also read neighbouring rows, and attempts at other keys, which write there, would abort it. The
+-- check for conflicts of unique keys is not a read of the transaction.
 --
--- The transaction is given the attempt's name. Its end takes the name away: complete-in-transaction.sql looks for it.
+-- The transaction is marked with the attempt's name until its end: complete-in-transaction.sql checks the mark.
 --
 -- $1  record key
 -- $2  owner token
 -- $3  fence
--- $4  max execution that is left, ms
--- $5  how long to wait for somebody else who holds the row, ms: then the statement fails
+-- $4  rest of the max execution, ms
+-- $5  how long to wait for another transaction that holds the row, ms: then the statement fails
 -- $6  nonce
 --
--- After the nonce: the settings, if the record is still the attempt's own, whether its lease is over or not. Nothing: it is not,
--- and the transaction must be rolled back, because a tombstone was inserted where there was no record.
+-- After the nonce: the settings, if the record is still the attempt's own, even with an expired lease. Nothing: it is not,
+-- and the transaction must be rolled back, because a tombstone was inserted if the record was gone.
 WITH patience AS MATERIALIZED (
   SELECT
     before,
@@ -35,7 +34,7 @@ inserted AS (
   FROM patience
   ON CONFLICT (record_key) DO UPDATE
   SET lease_ms = record.lease_ms
-  -- Judged on the locked row, and never true.
+  -- Evaluated on the locked row, and never true.
   WHERE CASE
     WHEN record.expires_at > date_trunc('milliseconds', statement_timestamp())
       AND record.state = 'in_progress' AND record.token = $2::text AND record.fence = $3::bigint
@@ -45,7 +44,7 @@ inserted AS (
   RETURNING 1
 ),
 mine AS MATERIALIZED (
-  -- In this order: what does not depend on the count could be asked for before the row is locked.
+  -- In this order: an expression that does not depend on the count could be evaluated before the row is locked.
   SELECT CASE count(*) WHEN 0 THEN current_setting('nestjs_idempotency.attempt', true) = $2::text END AS locked
   FROM inserted
 ),

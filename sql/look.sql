@@ -3,7 +3,7 @@
 -- $1  record key
 -- $2  nonce
 --
--- After the nonce: the clock, in seconds, and the record if there is one, as record-row.ts has it.
+-- After the nonce: the clock, in seconds, and the record if it exists, in the format of record-row.ts.
 SELECT concat_ws(
   ' ', $2::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
   extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,

@@ -1,5 +1,5 @@
--- Tells those who wait for the record that it has ended. A statement of its own: a server that cannot tell anybody (its queue
--- is full, say) must not make the end itself fail.
+-- Notifies waiters that the record has ended. A separate statement: a failing NOTIFY (its queue is full, say) must not fail
+-- the write of the end.
 --
 -- $1  channel of the table
 -- $2  record key, in base64url

@@ -1,10 +1,10 @@
--- Asks whether somebody holds the row of a record in progress: a transactional attempt at work, whose lease is the lock.
+-- Checks whether the row of a record in progress is locked: by a running transactional attempt, whose lease is the lock.
 --
 -- $1  record key
 -- $2  fence of the record
 -- $3  nonce
 --
--- After the nonce: a word if nobody does. Nothing: somebody does, or the record stands otherwise by now.
+-- After the nonce: a word if it is not locked. Nothing: it is locked, or the record has changed.
 WITH free AS (
   SELECT concat_ws(' ', $3::text, 'free') AS reply
   FROM idempotency_records

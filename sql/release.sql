@@ -6,7 +6,7 @@
 -- $4  how long the tombstone is kept, ms
 -- $5  nonce
 --
--- After the nonce: a word if the record was released. Nothing: the record stands otherwise.
+-- After the nonce: a word if the record was released. Nothing: the record has changed.
 WITH released AS (
   UPDATE idempotency_records
   SET

@@ -7,9 +7,10 @@
 -- $5  retention of the record in progress, ms
 -- $6  nonce
 --
--- After the nonce: the clock in seconds, fence, attempt, takeovers. Nothing: the record stands otherwise by now.
+-- After the nonce: the clock in seconds, fence, attempt, takeovers. Nothing: the record has changed.
 --
--- It waits for nobody's business: before its begin has been answered, an attempt has no transaction that could hold the row.
+-- It does not wait for the application: before the reply to its begin, an attempt has no transaction that could lock the
+-- row.
 WITH renewed AS (
   UPDATE idempotency_records
   SET

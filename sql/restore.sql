@@ -1,5 +1,5 @@
--- Writes the outcome of a success back where there is no record any more. Never a failure: it could bury the effect of an attempt
--- that nothing tells of any more.
+-- Restores the outcome of a success whose record is gone. Never a failure: it could hide the effect of an attempt whose record
+-- is gone.
 --
 -- $1  record key
 -- $2  owner token
@@ -10,7 +10,7 @@
 -- $7  outcome body
 -- $8  nonce
 --
--- After the nonce: a word if the outcome was stored. Nothing: there is a record.
+-- After the nonce: a word if the outcome was stored. Nothing: a record exists.
 WITH restored AS (
   INSERT INTO idempotency_records AS record (
     record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at, outcome_header, outcome_body

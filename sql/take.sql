@@ -1,13 +1,13 @@
--- Acquires a record that is there: expired, released by another attempt, or left behind by one whose lease is over.
--- Everything that this depends on is judged anew, by this statement's clock and on the locked row.
+-- Acquires an existing record: expired, released by another attempt, or abandoned by one whose lease has expired.
+-- All conditions are evaluated again, by this statement's clock and on the locked row.
 --
 -- $1 to $8 as in begin.sql
 -- $9  whether the lease of another attempt may be taken over
 -- $10 nonce
 --
 -- After the nonce: how (expired, released, abandoned), the clock in seconds, fence, attempt, takeovers. Nothing: nothing was
--- changed, because the record stands otherwise by now, it is late, or another transaction holds the row. That one is not waited
--- for: whoever holds the row of a record in progress is at work on it, and a clock that was read before a wait would lie.
+-- changed, because the record has changed, it is late, or another transaction has locked the row. This does not wait for that
+-- transaction: it belongs to a running attempt, and the clock of this statement would be wrong after a wait.
 WITH found AS (
   SELECT
     record_key,

@@ -6,7 +6,7 @@ CREATE TABLE idempotency_records (
   -- Owner token of the attempt that wrote the record last, and its fencing token.
   token text NOT NULL,
   fence bigint NOT NULL,
-  -- Digest of the request's content, or - where nothing is compared. Text: base64url that is cut off is no whole bytes.
+  -- Digest of the request's content, or - without comparison. Text, since truncated base64url is not whole bytes.
   fingerprint text NOT NULL,
   attempt integer NOT NULL,
   takeovers integer NOT NULL,
@@ -17,7 +17,7 @@ CREATE TABLE idempotency_records (
   -- From then on the record counts as absent, whether it has been deleted or not.
   expires_at timestamptz NOT NULL,
   origin text,
-  -- UTF-8, as bytes: a database of another encoding would refuse some characters, after the effect has happened.
+  -- UTF-8, as bytes: a database with another encoding would reject some characters, after the effect has happened.
   outcome_header bytea,
   outcome_body bytea,
   CHECK (

@@ -1,25 +1,25 @@
 // Made from sql/ by "npm run texts": change the files there.
 
 export const STATEMENT_TEXTS = {
-  'abandoned': `-- Lists records in progress whose lease has been over for a while, the longest first, and that say where they come from. A row
--- that a transaction holds is left out: a transactional attempt is at work on it, however long ago its lease ran out. The
--- locks that this takes end with the statement, and the next one to write waits that long.
+  'abandoned': `-- Lists records in progress with an origin whose lease has expired, the oldest first. Skips a row that a transaction has
+-- locked: a transactional attempt is running, however long ago its lease expired. The locks that this takes end with the
+-- statement; a concurrent write waits that long.
 --
--- With the first page, leases of such records that lie further ahead than their own length are shortened to it, as in clamp.sql:
--- the clock stepped back, and nobody else may ever ask about a dead owner's key. Only of those that lie furthest ahead, as many
--- as a page holds: that is where a step back leaves them, and all healthy leases lie ahead as well.
+-- The first page also shortens leases of such records that lie further ahead than their own length, as clamp.sql does: the
+-- clock stepped back, and no request may ever come for a dead owner's key. It shortens only those furthest ahead, one page of
+-- them: a step back leaves them there, among all healthy leases.
 --
--- $1  how long the lease has been over at least, ms
--- $2  how many at the most
+-- $1  minimum time since the lease expired, ms
+-- $2  maximum number of records
 -- $3  end of the lease of the last record of the page before, ms; 0 for the first page
 -- $4  key of that record; empty for the first page
 -- $5  nonce
 --
--- After the nonce: of each record its key in base64, fingerprint, origin, and the end of the lease in ms.
+-- After the nonce: for each record its key in base64, fingerprint, origin, and the end of the lease in ms.
 WITH ahead AS (
   SELECT record_key
   FROM idempotency_records
-  -- Arrays, as a join may be planned as one with the whole table.
+  -- Arrays, since the planner may turn a join into one with the whole table.
   WHERE record_key = ANY (ARRAY(
       SELECT record_key
       FROM idempotency_records
@@ -57,11 +57,11 @@ SELECT concat_ws(
 ) AS reply
 FROM found
 `,
-  'begin': `-- Asks for the right to run the operation: inserts the record where there is none, and reads it where there is one.
--- One statement for a first request and for a replay; nothing is written or locked where a record stands.
+  'begin': `-- Acquires the right to run the operation: inserts the record, or reads an existing one.
+-- One statement for a first request and for a replay; it neither writes nor locks an existing record.
 --
--- statement_timestamp() is this server's clock as it received the statement: the same wherever it is asked for, here and
--- in every other of these files, and cheaper than a clock that is asked for once and handed around.
+-- statement_timestamp() is this server's clock when it received the statement: constant within the statement, here and in
+-- all of these files, and cheaper than a clock that is read once and passed around.
 --
 -- $1  record key
 -- $2  owner token
@@ -69,19 +69,20 @@ FROM found
 -- $4  lease, ms
 -- $5  max execution, ms
 -- $6  retention of the record in progress, ms
--- $7  from when on it is late, in seconds of this server's clock; Infinity = never
+-- $7  notAfter: when the begin is late, in seconds of this server's clock; Infinity = never
 -- $8  origin, or null
 -- $9  nonce
 --
--- Reply, as that of each of these files: one row of one column, words of which the first is the nonce, the statement's last
--- parameter and new for each send. No other reply is believed, whatever its place. One column, because each is made ready and
--- described anew by every execution, whatever it holds.
+-- Reply, in all of these files: one row of one column, words of which the first is the nonce, the statement's last parameter
+-- and new for each send. A reply with another nonce is discarded. One column, because every execution prepares and describes
+-- each column again.
 --
 -- After the nonce: the fence, which is the clock in microseconds, if the record was inserted; else the clock in seconds and the
--- record, as record-row.ts has it, without the outcome of another content, which is read for nobody. Nothing: it is late, or a concurrent begin inserted the record after this statement's snapshot.
+-- record, in the format of record-row.ts, without the outcome of another content. Nothing: it is late, or a concurrent begin
+-- inserted the record after this statement's snapshot.
 --
--- What stands there is read first, so that a replay looks it up once. And an insert would wait for a transaction that has
--- completed the record and is about to commit: a begin waits for nobody.
+-- An existing record is read first, so that a replay reads it once. And an insert would wait for a transaction that has
+-- completed the record and is about to commit: a begin never waits.
 WITH found AS MATERIALIZED (
   SELECT concat_ws(
     ' ', $9::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
@@ -109,8 +110,8 @@ inserted AS (
 SELECT coalesce((SELECT reply FROM found), (SELECT reply FROM inserted), $9::text) AS reply
 `,
   'clamp': `-- Shortens a lease that lies further ahead than its own length, because the clock stepped back: a dead owner's lease would
--- outlast its length by the size of the step. A row that somebody holds is left as it is: a begin waits for nobody, a
--- transactional attempt that holds it is alive, and the next begin comes by again.
+-- outlast its length by the size of the step. Skips a locked row: a begin never waits, a transactional attempt that holds the
+-- lock is alive, and the next begin tries again.
 --
 -- $1  record key
 -- $2  fence of the record
@@ -132,16 +133,16 @@ clamped AS (
 )
 SELECT $3::text AS reply
 `,
-  'complete-in-transaction': `-- Stores the outcome in the attempt's own record in progress, within the transaction that lock.sql has locked it in and given
--- the attempt's name. A transaction that the application has ended meanwhile, or begun anew, does not have that name.
+  'complete-in-transaction': `-- Stores the outcome in the attempt's own record in progress, within the transaction that lock.sql has locked it in and marked
+-- with the attempt's name. A transaction that the application has ended since, or begun again, lacks that mark.
 --
--- An insert that finds the record there, for the reason told in lock.sql.
+-- An insert with a conflict, for the reason given in lock.sql.
 --
 -- $1 to $7 as in complete.sql
 -- $8  nonce
 --
 -- After the nonce: a word if the outcome was stored. Nothing, and then the transaction must be rolled back: it is another one, or
--- the record is no longer there, and a tombstone was inserted in its place.
+-- the record is gone, and a tombstone was inserted in its place.
 WITH stored AS (
   INSERT INTO idempotency_records AS record (
     record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at
@@ -161,8 +162,8 @@ WITH stored AS (
 )
 SELECT concat_ws(' ', $8::text, (SELECT 'stored' FROM stored WHERE state = $4::text)) AS reply
 `,
-  'complete-released': `-- Stores a success over the tombstone of another attempt: that one let go, and this effect did happen. Never a failure: a late
--- one could bury another's effect.
+  'complete-released': `-- Stores a success over the tombstone of another attempt: that attempt released the key, and this effect happened. Never a
+-- failure: a late one could hide the effect of another attempt.
 --
 -- $1  record key
 -- $2  owner token
@@ -173,7 +174,7 @@ SELECT concat_ws(' ', $8::text, (SELECT 'stored' FROM stored WHERE state = $4::t
 -- $7  outcome body
 -- $8  nonce
 --
--- After the nonce: a word if the outcome was stored. Nothing: the record stands otherwise by now.
+-- After the nonce: a word if the outcome was stored. Nothing: the record has changed.
 WITH stored AS (
   UPDATE idempotency_records
   SET
@@ -199,10 +200,11 @@ SELECT coalesce((SELECT reply FROM stored), $8::text) AS reply
 -- $5  retention of the outcome, ms
 -- $6  outcome header
 -- $7  outcome body
--- $8  whether the lease may be over
+-- $8  whether the lease may have expired
 -- $9  nonce
 --
--- After the nonce: a word if the outcome was stored. Nothing: the record is not this attempt's, or is over in some way.
+-- After the nonce: a word if the outcome was stored. Nothing: the record is not this attempt's, or is no longer in
+-- progress.
 WITH stored AS (
   UPDATE idempotency_records
   SET
@@ -218,9 +220,8 @@ WITH stored AS (
 )
 SELECT coalesce((SELECT reply FROM stored), $9::text) AS reply
 `,
-  'confirm': `-- Locks the record and changes nothing. The lock is a write: this statement ends when the standbys that
--- synchronous_commit asks for have it, and with it all that came before, also what a backend stored that was terminated
--- while it waited for them.
+  'confirm': `-- Locks the record without changing it. The lock is a write: this statement ends when the standbys of synchronous_commit have
+-- it and everything before it, including what a backend stored that was terminated while it waited for them.
 --
 -- $1  record key
 -- $2  nonce
@@ -231,21 +232,20 @@ WITH locked AS (
 )
 SELECT coalesce((SELECT reply FROM locked), $2::text) AS reply
 `,
-  'delete-expired': `-- Deletes a batch of expired records, oldest first, if no other process does so at this moment. Rows that somebody holds are
--- left for another time.
+  'delete-expired': `-- Deletes a batch of expired records, oldest first, unless another process is doing so. Skips locked rows.
 --
--- $1  how many at the most
+-- $1  maximum number of records
 -- $2  advisory lock of this table
--- $3  where to begin, in seconds; 0 = with the oldest. Deleted rows stay in front of the index until they are vacuumed, which
---     any older transaction holds up: to step over all of them takes longer with every batch.
--- $4  how many bytes of outcomes at the most, save that one record always goes: a large one is deleted piece by piece
+-- $3  where to begin, in seconds; 0 = with the oldest. Deleted rows stay in the front of the index until they are vacuumed,
+--     which any older transaction delays: skipping all of them would take longer with every batch.
+-- $4  maximum bytes of outcomes, but at least one record: a large one is deleted piece by piece
 -- $5  nonce
 --
--- The lower bound is compared as a pair, so that a planner who knows nothing of the table yet does not take the two bounds for
--- a narrow range, and sorts all that it holds for every batch instead of following the index.
+-- The lower bound is compared as a pair: without statistics, the planner would take the two bounds for a narrow range, and sort
+-- the whole table for every batch instead of following the index.
 --
--- After the nonce: whether it was this one's turn, how many were deleted, whether nothing is left, and where the next batch is
--- to begin, if any was deleted.
+-- After the nonce: whether this process got the advisory lock, how many records were deleted, whether none is left, and where
+-- the next batch begins, if any was deleted.
 WITH turn AS MATERIALIZED (
   SELECT pg_try_advisory_xact_lock($2::bigint) AS mine
 ),
@@ -279,17 +279,18 @@ SELECT concat_ws(
 ) AS reply
 FROM turn
 `,
-  'extend': `-- Prolongs the lease of a running attempt, never beyond its hard deadline.
+  'extend': `-- Extends the lease of a running attempt, never beyond its hard deadline.
 --
 -- $1  record key
 -- $2  owner token
 -- $3  fence, or 0 to compare the token alone
 -- $4  lease, ms
 -- $5  retention of the record in progress, ms
--- $6  whether the lease may be over
+-- $6  whether the lease may have expired
 -- $7  nonce
 --
--- After the nonce: a word if the lease was prolonged. Nothing: the record is not this attempt's, or is over in some way.
+-- After the nonce: a word if the lease was extended. Nothing: the record is not this attempt's, or is no longer in
+-- progress.
 WITH extended AS (
   UPDATE idempotency_records
   SET
@@ -304,26 +305,25 @@ WITH extended AS (
 )
 SELECT coalesce((SELECT reply FROM extended), $7::text) AS reply
 `,
-  'lock': `-- Takes the record's row for a transaction of the application, as its first statement, and has the server end that
--- transaction after a while: no process that hangs, is frozen or cut off keeps its key for longer. Since version 17 that time
--- counts from here; before, it bounds each statement and each pause between two of them. A shorter one that the application
--- has set stays.
+  'lock': `-- Locks the record's row in a transaction of the application, as its first statement, and sets a timeout on that transaction:
+-- a process that hangs, is frozen or cut off keeps its key no longer. Since version 17 the timeout counts from here; before, it
+-- bounds each statement and each pause between two of them. A shorter timeout that the application has set stays.
 --
--- The row is locked by an insert that finds it there, and changes nothing in it. Whatever reads it, by an index or not, would
--- in a serializable transaction read its surroundings, too, and attempts at other keys, which write there, would abort it.
--- What looks for conflicts of unique keys is not a read of the transaction's.
+-- The row is locked by an insert with a conflict, which changes nothing in it. A read, by an index or not, would in a
+-- serializable transaction also read neighbouring rows, and attempts at other keys, which write there, would abort it. The
+-- check for conflicts of unique keys is not a read of the transaction.
 --
--- The transaction is given the attempt's name. Its end takes the name away: complete-in-transaction.sql looks for it.
+-- The transaction is marked with the attempt's name until its end: complete-in-transaction.sql checks the mark.
 --
 -- $1  record key
 -- $2  owner token
 -- $3  fence
--- $4  max execution that is left, ms
--- $5  how long to wait for somebody else who holds the row, ms: then the statement fails
+-- $4  rest of the max execution, ms
+-- $5  how long to wait for another transaction that holds the row, ms: then the statement fails
 -- $6  nonce
 --
--- After the nonce: the settings, if the record is still the attempt's own, whether its lease is over or not. Nothing: it is not,
--- and the transaction must be rolled back, because a tombstone was inserted where there was no record.
+-- After the nonce: the settings, if the record is still the attempt's own, even with an expired lease. Nothing: it is not,
+-- and the transaction must be rolled back, because a tombstone was inserted if the record was gone.
 WITH patience AS MATERIALIZED (
   SELECT
     before,
@@ -341,7 +341,7 @@ inserted AS (
   FROM patience
   ON CONFLICT (record_key) DO UPDATE
   SET lease_ms = record.lease_ms
-  -- Judged on the locked row, and never true.
+  -- Evaluated on the locked row, and never true.
   WHERE CASE
     WHEN record.expires_at > date_trunc('milliseconds', statement_timestamp())
       AND record.state = 'in_progress' AND record.token = $2::text AND record.fence = $3::bigint
@@ -351,7 +351,7 @@ inserted AS (
   RETURNING 1
 ),
 mine AS MATERIALIZED (
-  -- In this order: what does not depend on the count could be asked for before the row is locked.
+  -- In this order: an expression that does not depend on the count could be evaluated before the row is locked.
   SELECT CASE count(*) WHEN 0 THEN current_setting('nestjs_idempotency.attempt', true) = $2::text END AS locked
   FROM inserted
 ),
@@ -382,7 +382,7 @@ WHERE locked
 -- $1  record key
 -- $2  nonce
 --
--- After the nonce: the clock, in seconds, and the record if there is one, as record-row.ts has it.
+-- After the nonce: the clock, in seconds, and the record if it exists, in the format of record-row.ts.
 SELECT concat_ws(
   ' ', $2::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
   extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
@@ -390,8 +390,8 @@ SELECT concat_ws(
 ) AS reply
 FROM (SELECT $1::bytea AS wanted) AS asked LEFT JOIN idempotency_records ON record_key = wanted
 `,
-  'notify': `-- Tells those who wait for the record that it has ended. A statement of its own: a server that cannot tell anybody (its queue
--- is full, say) must not make the end itself fail.
+  'notify': `-- Notifies waiters that the record has ended. A separate statement: a failing NOTIFY (its queue is full, say) must not fail
+-- the write of the end.
 --
 -- $1  channel of the table
 -- $2  record key, in base64url
@@ -400,13 +400,13 @@ FROM (SELECT $1::bytea AS wanted) AS asked LEFT JOIN idempotency_records ON reco
 -- After the nonce: nothing.
 SELECT $3::text AS reply FROM pg_notify($1::text, $2::text)
 `,
-  'probe': `-- Asks whether somebody holds the row of a record in progress: a transactional attempt at work, whose lease is the lock.
+  'probe': `-- Checks whether the row of a record in progress is locked: by a running transactional attempt, whose lease is the lock.
 --
 -- $1  record key
 -- $2  fence of the record
 -- $3  nonce
 --
--- After the nonce: a word if nobody does. Nothing: somebody does, or the record stands otherwise by now.
+-- After the nonce: a word if it is not locked. Nothing: it is locked, or the record has changed.
 WITH free AS (
   SELECT concat_ws(' ', $3::text, 'free') AS reply
   FROM idempotency_records
@@ -423,7 +423,7 @@ SELECT coalesce((SELECT reply FROM free), $3::text) AS reply
 -- $4  how long the tombstone is kept, ms
 -- $5  nonce
 --
--- After the nonce: a word if the record was released. Nothing: the record stands otherwise.
+-- After the nonce: a word if the record was released. Nothing: the record has changed.
 WITH released AS (
   UPDATE idempotency_records
   SET
@@ -448,9 +448,10 @@ SELECT coalesce((SELECT reply FROM released), $5::text) AS reply
 -- $5  retention of the record in progress, ms
 -- $6  nonce
 --
--- After the nonce: the clock in seconds, fence, attempt, takeovers. Nothing: the record stands otherwise by now.
+-- After the nonce: the clock in seconds, fence, attempt, takeovers. Nothing: the record has changed.
 --
--- It waits for nobody's business: before its begin has been answered, an attempt has no transaction that could hold the row.
+-- It does not wait for the application: before the reply to its begin, an attempt has no transaction that could lock the
+-- row.
 WITH renewed AS (
   UPDATE idempotency_records
   SET
@@ -463,8 +464,8 @@ WITH renewed AS (
 )
 SELECT coalesce((SELECT reply FROM renewed), $6::text) AS reply
 `,
-  'restore': `-- Writes the outcome of a success back where there is no record any more. Never a failure: it could bury the effect of an attempt
--- that nothing tells of any more.
+  'restore': `-- Restores the outcome of a success whose record is gone. Never a failure: it could hide the effect of an attempt whose record
+-- is gone.
 --
 -- $1  record key
 -- $2  owner token
@@ -475,7 +476,7 @@ SELECT coalesce((SELECT reply FROM renewed), $6::text) AS reply
 -- $7  outcome body
 -- $8  nonce
 --
--- After the nonce: a word if the outcome was stored. Nothing: there is a record.
+-- After the nonce: a word if the outcome was stored. Nothing: a record exists.
 WITH restored AS (
   INSERT INTO idempotency_records AS record (
     record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at, outcome_header, outcome_body
@@ -505,16 +506,16 @@ WITH restored AS (
 )
 SELECT coalesce((SELECT reply FROM restored), $8::text) AS reply
 `,
-  'take': `-- Acquires a record that is there: expired, released by another attempt, or left behind by one whose lease is over.
--- Everything that this depends on is judged anew, by this statement's clock and on the locked row.
+  'take': `-- Acquires an existing record: expired, released by another attempt, or abandoned by one whose lease has expired.
+-- All conditions are evaluated again, by this statement's clock and on the locked row.
 --
 -- $1 to $8 as in begin.sql
 -- $9  whether the lease of another attempt may be taken over
 -- $10 nonce
 --
 -- After the nonce: how (expired, released, abandoned), the clock in seconds, fence, attempt, takeovers. Nothing: nothing was
--- changed, because the record stands otherwise by now, it is late, or another transaction holds the row. That one is not waited
--- for: whoever holds the row of a record in progress is at work on it, and a clock that was read before a wait would lie.
+-- changed, because the record has changed, it is late, or another transaction has locked the row. This does not wait for that
+-- transaction: it belongs to a running attempt, and the clock of this statement would be wrong after a wait.
 WITH found AS (
   SELECT
     record_key,
@@ -572,7 +573,7 @@ CREATE TABLE idempotency_records (
   -- Owner token of the attempt that wrote the record last, and its fencing token.
   token text NOT NULL,
   fence bigint NOT NULL,
-  -- Digest of the request's content, or - where nothing is compared. Text: base64url that is cut off is no whole bytes.
+  -- Digest of the request's content, or - without comparison. Text, since truncated base64url is not whole bytes.
   fingerprint text NOT NULL,
   attempt integer NOT NULL,
   takeovers integer NOT NULL,
@@ -583,7 +584,7 @@ CREATE TABLE idempotency_records (
   -- From then on the record counts as absent, whether it has been deleted or not.
   expires_at timestamptz NOT NULL,
   origin text,
-  -- UTF-8, as bytes: a database of another encoding would refuse some characters, after the effect has happened.
+  -- UTF-8, as bytes: a database with another encoding would reject some characters, after the effect has happened.
   outcome_header bytea,
   outcome_body bytea,
   CHECK (
@@ -600,7 +601,7 @@ CREATE INDEX ON idempotency_records (expires_at);
 `,
   '002-abandoned': `-- For finding what was left behind. It holds records in progress only, and of those the few that can be recovered. It spoils no
 -- update that needed no new index entries (HOT): but for clamp.sql, each of them moves expires_at, which is in an index, too.
--- Writes wait while it is built, which takes one look at each row.
+-- Writes wait while it is built, which reads each row once.
 CREATE INDEX ON idempotency_records (lease_until) WHERE state = 'in_progress' AND origin IS NOT NULL;
 `,
 };

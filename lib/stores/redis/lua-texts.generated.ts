@@ -2,23 +2,23 @@
 
 export const LUA_TEXTS = {
   'abandoned': `--[[
-Says whether the record is in progress, its lease has been over for a while, and where it comes from. Changes nothing but
-a lease further ahead than its own length, of a record that says where it comes from.
+Checks whether the record is abandoned: in progress, with an expired lease and an origin. Its only write shortens a lease
+further ahead than its own length.
 
 KEYS[1]  the record
 
-ARGV[1]  how long the lease has been over at least, ms
+ARGV[1]  minimum time since the lease expired, ms
 ARGV[2]  nonce of this send
 
 Replies, each after the nonce
   abandoned, fingerprint, origin
-  other                                         in whatever other state, or none
-  error UNKNOWNRECORD                           the value is of no known format
+  other                                         in another state, or absent
+  error UNKNOWNRECORD                           the value has an unknown format
 
-The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
+The first write is a PEXPIREAT, which Redis allows without free memory; then it also allows the SET after it.
 ]]
 local nonce = ARGV[2]
--- A finished record may be long, and its first bytes tell it from one in progress.
+-- A finished record may be long; its first bytes distinguish it from one in progress.
 if redis.call('GETRANGE', KEYS[1], 0, 3) ~= '1 p ' then return { nonce, 'other' } end
 
 local time = redis.call('TIME')
@@ -55,7 +55,7 @@ if now - clamped < tonumber(ARGV[1]) then return { nonce, 'other' } end
 return { nonce, 'abandoned', fingerprint, origin }
 `,
   'begin': `--[[
-Asks for the right to run the operation: absent, released or abandoned -> in progress.
+Acquires the right to run the operation: absent, released or abandoned -> in progress.
 
 KEYS[1]  the record
 
@@ -65,7 +65,7 @@ ARGV[3]  lease, ms
 ARGV[4]  max execution, ms
 ARGV[5]  retention of the record in progress, ms
 ARGV[6]  notAfter, ms of this server's clock; 0 = no limit
-ARGV[7]  another attempt's lease is over: 'takeover' or 'deny'
+ARGV[7]  if another attempt's lease has expired: 'takeover' or 'deny'
 ARGV[8]  origin, or '-'
 ARGV[9]  nonce of this send
 
@@ -74,14 +74,14 @@ Replies, each after the nonce
   takeover, fence, now (ms), attempt, takeovers
   owned, fence, now (ms), attempt, takeovers    an earlier copy of this command acquired it; lease renewed
   in_progress, ms left of another attempt's lease
-  abandoned, fence, ms since that lease was over, attempt, takeovers
+  abandoned, fence, ms since that lease expired, attempt, takeovers
   completed | failed, retention left (ms), outcome header, outcome body
   mismatch                                      the record has another fingerprint
   stale_begin                                   a delayed copy of an attempt that was released
   late, now (ms)                                past notAfter
-  error UNKNOWNRECORD                           the value is of no known format; left as it is
+  error UNKNOWNRECORD                           the value has an unknown format and is left unchanged
 
-The first write is a SET: without memory Redis refuses it, and so the whole step.
+The first write is a SET: without free memory Redis rejects it, and with it the whole step.
 
 A record is a line of text, then the outcome; instants in ms of this server's clock:
   1 p <fence> <lease until> <lease ms> <deadline> <expires at> <attempt> <takeovers> <token> <fingerprint> <origin>\\n
@@ -168,25 +168,25 @@ ARGV[1]  owner token
 ARGV[2]  fence, or 0 to compare the token alone
 ARGV[3]  'c' completed or 'f' failed
 ARGV[4]  retention of the outcome, ms
-ARGV[5]  fingerprint of what the outcome answers; written where the record is gone or was released
+ARGV[5]  fingerprint of the outcome's request; written if the record is gone or was released
 ARGV[6]  when the record is gone: 'restore', for a success alone, or 'report'
 ARGV[7]  outcome header, one line
 ARGV[8]  outcome body
-ARGV[9]  how to tell those who wait for the record: PUBLISH or SPUBLISH; '-' where nobody does
+ARGV[9]  how to notify waiters of the record: PUBLISH or SPUBLISH; '-' for not at all
 ARGV[10] nonce of this send
 
 Replies, each after the nonce
   ok                                               stored
-  ok_late                                          stored, though the lease was over or another attempt let go
+  ok_late                                          stored, though the lease had expired or another attempt released it
   already                                          an earlier copy of this command stored it
   superseded, completed | failed, header, body     another attempt's outcome of the same content stands
-  lost, in_progress | released, fence              another attempt has the record, or let it go
+  lost, in_progress | released, fence              another attempt owns the record, or released it
   lost, completed | failed, fence                  an outcome of another content stands
   restored                                         there was no record; the success was written back
   gone                                             there is no record; nothing was written
-  error UNKNOWNRECORD                              the value is of no known format; left as it is
+  error UNKNOWNRECORD                              the value has an unknown format and is left unchanged
 
-The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
+The first write is a PEXPIREAT, which Redis allows without free memory; then it also allows the SET after it.
 ]]
 local nonce = ARGV[10]
 local time = redis.call('TIME')
@@ -213,7 +213,7 @@ end
 local kind = 'ok'
 local mine = token == ARGV[1]
 if not state then
-  -- A failure that is written back could bury the effect of an attempt that nothing tells of any more.
+  -- A restored failure could hide the effect of an attempt whose record is gone.
   if ARGV[6] == 'report' or ARGV[3] == 'f' then return { nonce, 'gone' } end
   local own = ARGV[2] == '0' and nowUs or tonumber(ARGV[2])
   kind, fence = 'restored', string.format('%.0f', math.max(fence or 0, own))
@@ -225,7 +225,7 @@ elseif state == 'r' then
   if mine or ARGV[3] == 'f' then return { nonce, 'lost', 'released', fence } end
   kind, fence, fingerprint = 'ok_late', string.format('%.0f', math.max(fence, ARGV[2])), ARGV[5]
 elseif mine then
-  -- Changes nothing, yet gives WAIT after a resend something to wait for.
+  -- No change, but a write for the WAIT after a resend.
   redis.call('PEXPIREAT', KEYS[1], expiresAt)
   return { nonce, 'already' }
 else
@@ -242,12 +242,12 @@ local record = '1 ' .. ARGV[3] .. ' ' .. fence .. ' ' .. at .. ' ' .. attempt ..
   .. ARGV[1] .. ' ' .. fingerprint .. '\\n' .. ARGV[7] .. '\\n' .. ARGV[8]
 redis.call('PEXPIREAT', KEYS[1], at)
 redis.call('SET', KEYS[1], record, 'PXAT', at)
--- It is done: a server that will not publish must not make it fail.
+-- The write is done: a failing PUBLISH must not fail it.
 if ARGV[9] ~= '-' then redis.pcall(ARGV[9], KEYS[1], '') end
 return { nonce, kind }
 `,
   'extend': `--[[
-Prolongs the lease of a running attempt, never beyond its hard deadline.
+Extends the lease of a running attempt, never beyond its hard deadline.
 
 KEYS[1]  the record
 
@@ -259,14 +259,14 @@ ARGV[5]  nonce of this send
 
 Replies, each after the nonce
   ok                   the lease runs from now
-  revived              the same, though it had been over
+  revived              the same, though it had expired
   max_execution        the hard deadline has passed; nothing changed
-  lost                 another attempt has the record
+  lost                 another attempt owns the record
   gone                 there is no record
-  not_in_progress      it is this attempt's own, finished or released
-  error UNKNOWNRECORD  the value is of no known format; left as it is
+  not_in_progress      this attempt's record is finished or released
+  error UNKNOWNRECORD  the value has an unknown format and is left unchanged
 
-The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
+The first write is a PEXPIREAT, which Redis allows without free memory; then it also allows the SET after it.
 ]]
 local nonce = ARGV[5]
 local time = redis.call('TIME')
@@ -305,7 +305,7 @@ redis.call('SET', KEYS[1], line, 'PXAT', at)
 return { nonce, now >= tonumber(leaseUntil) and 'revived' or 'ok' }
 `,
   'inspect': `--[[
-Shows the record without changing it.
+Reads the record without changing it.
 
 KEYS[1]  the record
 
@@ -313,10 +313,10 @@ ARGV[1]  nonce of this send
 
 Replies, each after the nonce
   absent
-  in_progress, fence, attempt, takeovers, fingerprint, retention left (ms), lease left (ms; negative: over), origin or '-'
+  in_progress, fence, attempt, takeovers, fingerprint, retention left (ms), lease left (ms; negative: expired), origin or '-'
   completed | failed, fence, attempt, takeovers, fingerprint, retention left (ms), outcome header, outcome body
   released, fence, attempt, takeovers, fingerprint, retention left (ms)
-  error UNKNOWNRECORD  the value is of no known format
+  error UNKNOWNRECORD  the value has an unknown format
 ]]
 local nonce = ARGV[1]
 local time = redis.call('TIME')
@@ -361,18 +361,18 @@ KEYS[1]  the record
 ARGV[1]  owner token
 ARGV[2]  fence, or 0 to compare the token alone
 ARGV[3]  how long the tombstone is kept, ms
-ARGV[4]  how to tell those who wait for the record: PUBLISH or SPUBLISH; '-' where nobody does
+ARGV[4]  how to notify waiters of the record: PUBLISH or SPUBLISH; '-' for not at all
 ARGV[5]  nonce of this send
 
 Replies, each after the nonce
   ok                   released
   already              an earlier copy of this command released it
   not_in_progress      this attempt's outcome is stored
-  lost                 another attempt has the record
+  lost                 another attempt owns the record
   gone                 there is no record
-  error UNKNOWNRECORD  the value is of no known format; left as it is
+  error UNKNOWNRECORD  the value has an unknown format and is left unchanged
 
-The first write is a PEXPIREAT, which Redis lets pass without memory; the SET after it passes then, too.
+The first write is a PEXPIREAT, which Redis allows without free memory; then it also allows the SET after it.
 ]]
 local nonce = ARGV[5]
 local time = redis.call('TIME')
@@ -406,7 +406,7 @@ local line = '1 r ' .. fence .. ' ' .. at .. ' ' .. attempt .. ' ' .. takeovers 
   .. token .. ' ' .. fingerprint .. '\\n'
 redis.call('PEXPIREAT', KEYS[1], at)
 redis.call('SET', KEYS[1], line, 'PXAT', at)
--- It is done: a server that will not publish must not make it fail.
+-- The write is done: a failing PUBLISH must not fail it.
 if ARGV[4] ~= '-' then redis.pcall(ARGV[4], KEYS[1], '') end
 return { nonce, 'ok' }
 `,
