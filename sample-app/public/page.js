@@ -2,12 +2,12 @@ import { idempotentFetch, newIdempotencyKey } from './client/index.js';
 
 const meanings = {
   first: 'The operation ran, and this outcome is stored.',
-  replay: 'The stored outcome, to the byte. Nothing ran.',
-  conflict: 'The first request is still under way. Nothing else ran.',
+  replay: 'The stored response, byte for byte. Nothing ran.',
+  conflict: 'The first request is still in progress. Nothing else ran.',
   mismatch: 'This key belongs to another order. Nothing ran.',
-  failed: 'The operation failed, nothing is stored: the same key may try again.',
-  refused: 'Refused before anything ran.',
-  lost: 'No answer came. Ask again with the same key.',
+  failed: 'The operation failed, nothing is stored: retry with the same key.',
+  refused: 'Rejected before anything ran.',
+  lost: 'No response. Retry with the same key.',
 };
 
 const find = (selector) => document.querySelector(selector);
@@ -15,7 +15,7 @@ const key = find('#key');
 let ledger = Promise.resolve();
 
 const actions = {
-  // No button is disabled while a request is under way: the server has to cope.
+  // Buttons stay enabled during a request, so that duplicates reach the server.
   pay: () => pay('Pay'),
   twice: () => [pay('First of two'), pay('Second of two')],
   retries: () => pay('With retries', { send: sendWithRetries }),
@@ -58,7 +58,7 @@ async function sendOnce(url, init, key) {
   return { response: await fetch(url, { ...init, headers }).catch(() => undefined) };
 }
 
-/** An error tells the same as an answer: the last response, if any came, and how many tries there were. */
+/** An error carries the same as a response: the last response, if any, and the number of tries. */
 function sendWithRetries(url, init, key) {
   return idempotentFetch(url, init, { key, deadlineMs: 20_000 }).catch((error) => error);
 }
@@ -73,7 +73,7 @@ async function verdictOn(response) {
   return response.status < 500 ? 'first' : 'failed';
 }
 
-/** Counts one after the other, so that an older count never replaces a newer one. */
+/** Counts sequentially, so that an older count never replaces a newer one. */
 function readLedger() {
   ledger = ledger.then(async () => {
     const { charges, chargedTwice } = await fetch('ledger').then((response) => response.json());
@@ -84,7 +84,7 @@ function readLedger() {
   return (ledger = ledger.catch(() => ({})));
 }
 
-/** Adds a line that waits for its answer; returns what fills it in. */
+/** Adds a line for a pending request; returns a function that shows the response. */
 function addAnswer(title) {
   const item = find('template').content.firstElementChild.cloneNode(true);
   item.querySelector('span').textContent = title;

@@ -8,9 +8,9 @@ import type { Platform } from './config/environment.js';
 import { serveDocs } from './docs.js';
 
 /**
- * The same application on either platform, not yet listening.
+ * Creates the application on either platform, without listening.
  *
- * @param corsOrigin - the origin whose pages may use the API, besides its own.
+ * @param corsOrigin - a second origin whose pages may use the API.
  */
 export async function createApp(
   platform: Platform,

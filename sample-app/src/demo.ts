@@ -1,4 +1,4 @@
 import { runDemo } from './demo/run-demo.js';
 
-// A scenario that never ended must not keep the process from ending.
+// A hung scenario must not keep the process alive.
 process.exit((await runDemo()) ? 0 : 1);

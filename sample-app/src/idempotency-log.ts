@@ -1,7 +1,7 @@
 import { Injectable, Logger, type OnModuleInit } from '@nestjs/common';
 import { type IdempotencyEvent, IdempotencyEvents } from 'nestjs-idempotency';
 
-/** The everyday events; whatever else happens deserves a second look. */
+/** The everyday events; all others are logged as warnings. */
 const everyday: ReadonlySet<IdempotencyEvent['type']> = new Set([
   'acquired',
   'replayed',
@@ -12,7 +12,7 @@ const everyday: ReadonlySet<IdempotencyEvent['type']> = new Set([
   'breaker_closed',
 ]);
 
-/** A line for everything that happens to a key: the place to count it for a dashboard instead. */
+/** Logs a line for each event; a dashboard would count them here. */
 @Injectable()
 export class IdempotencyLog implements OnModuleInit {
   private readonly logger = new Logger('Idempotency');
@@ -25,7 +25,7 @@ export class IdempotencyLog implements OnModuleInit {
 
   #write({ type, operation, recordKey, ...details }: IdempotencyEvent): void {
     const facts = Object.entries(details).map(([name, value]) => `${name}=${readable(value)}`);
-    // What befalls the store as a whole belongs to no operation.
+    // Events of the store as a whole have no operation.
     const subject = operation === undefined ? [] : [operation, recordKey.slice(0, 8)];
     const line = [type, ...subject, ...facts].join(' ');
     if (everyday.has(type)) this.logger.log(line);

@@ -1,5 +1,5 @@
 /**
- * `node place-order.js ORDER [AMOUNT]`: tells the consumers of BROKER_URL of an order of Alice. Told twice, it is charged once.
+ * `node place-order.js ORDER [AMOUNT]`: publishes an order of Alice to BROKER_URL. Published twice, it is charged once.
  */
 import { Logger } from '@nestjs/common';
 import { validateEnvironment } from './config/environment.js';

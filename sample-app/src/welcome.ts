@@ -7,7 +7,7 @@ const places: Record<Store, string> = {
   postgres: 'PostgreSQL',
 };
 
-/** What `npm start` prints: where the API listens, a page to open, and three requests to paste. */
+/** The text that `npm start` prints: the API's address, a page to open, and three requests to paste. */
 export function welcome(url: string, environment: Environment): string {
   const { PLATFORM, STORE } = environment;
   const key = `order-${randomUUID()}`;
@@ -28,18 +28,18 @@ Open ${url} in a browser, and try to be charged twice. Or in a terminal:
 
 ${pay('alice-demo-token')}
 
-2. The same again: the stored answer at once, marked "Idempotent-Replayed: true". Alice paid once:
+2. The same again: the stored response at once, marked "Idempotent-Replayed: true". Alice paid once:
 
 ${pay('alice-demo-token')}
 
-3. Bob with the same key: a payment of his own:
+3. Bob with the same key: a separate payment:
 
 ${pay('bob-demo-token')}
 
 The API's documentation: ${url}/docs
 ${orders(environment)}
-The amounts 4020, 5000 and 9999 make the provider refuse, fail and hang: see sample-app/README.md.
-${STORE === 'postgres' ? 'Refunds are committed together with their records.\n' : ''}`;
+The amounts 4020, 5000 and 9999 make the provider decline, fail and hang: see sample-app/README.md.
+${STORE === 'postgres' ? 'Each refund commits together with its record.\n' : ''}`;
 }
 
 function orders({ BROKER_URL, ORDERS_QUEUE }: Environment): string {

@@ -59,19 +59,24 @@ describe('the verdict of npm run demo:messages', () => {
       'every order was charged once',
     ],
     [
-      'a customer was charged for no order',
+      'a customer was charged without an order',
       { charges: [...charges, { ...charge!, description: 'none' }] },
       /40\.03 of 30\.03 EUR$/m,
       'nothing else was charged',
     ],
     [
-      'the handler ran again without reporting a takeover',
+      'the handler ran again without a report',
       { takeovers: 0 },
       /^takeovers reported +0 /m,
-      'who asked the provider again had reported a takeover',
+      'every duplicate request to the provider followed a takeover',
     ],
     ['a message is left', { left: 1 }, /^left in the queue +1$/m, 'the queue is empty'],
-    ['a message was dead-lettered', { putAside: 1 }, /^put aside +1$/m, 'nothing was put aside'],
+    [
+      'a message was dead-lettered',
+      { putAside: 1 },
+      /^dead-lettered +1$/m,
+      'nothing was dead-lettered',
+    ],
   ])('is bad when %s', (_, wrong, row, claim) => {
     expect(failuresOf({ ...good, ...wrong })).toContain(claim);
     expect(summaryOf({ ...good, ...wrong })).toMatch(row);
@@ -84,9 +89,9 @@ describe('the settings of npm run demo:messages', () => {
   });
 
   it.each([
-    [{ DEMO_ORDERS: '0' }, 'DEMO_ORDERS must be a whole number from 1 to 100000, and is 0'],
-    [{ DEMO_SEED: 'one' }, 'DEMO_SEED must be a whole number'],
-    [{ BROKER_URL: 'amqps://127.0.0.1' }, 'BROKER_URL must begin with amqp://'],
+    [{ DEMO_ORDERS: '0' }, 'DEMO_ORDERS must be an integer from 1 to 100000, got 0'],
+    [{ DEMO_SEED: 'one' }, 'DEMO_SEED must be an integer'],
+    [{ BROKER_URL: 'amqps://127.0.0.1' }, 'BROKER_URL must start with amqp://'],
   ])('reject %j', (environment, complaint) => {
     expect(() => demoSettings(environment)).toThrow(complaint);
   });

@@ -70,7 +70,7 @@ describe('the orders consumer of the sample app', () => {
     return entries.flatMap((entry) => (entry.kind === 'charge' ? [entry.description] : []));
   }
 
-  /** The dead-lettered messages, and their reasons. */
+  /** The dead-lettered messages, and why. */
   async function deadLetters(): Promise<{ id: string; reason: string }[]> {
     const connection = await connect(broker.url);
     try {
@@ -185,7 +185,7 @@ describe('the sample app without a broker', () => {
   });
 
   it.each(['http://127.0.0.1', '127.0.0.1:5672'])('rejects %s as its URL', (BROKER_URL) => {
-    expect(() => validateEnvironment({ BROKER_URL })).toThrow('BROKER_URL must look like');
+    expect(() => validateEnvironment({ BROKER_URL })).toThrow('BROKER_URL must be');
   });
 });
 

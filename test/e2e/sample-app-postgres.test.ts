@@ -169,7 +169,7 @@ describe.each(postgresServers)('the sample app on $name', (version) => {
       return Number(rows[0]?.count);
     }
 
-    /** While `during` runs, transactions that have written to the ledger wait before they commit. */
+    /** While `during` runs, blocks transactions that have written a line and not committed yet. */
     async function withGateAfterWrites(during: () => Promise<void>): Promise<void> {
       const gate = await pool.connect();
       try {

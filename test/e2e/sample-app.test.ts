@@ -294,8 +294,8 @@ describe('the settings of the sample app', () => {
   });
 
   it.each([
-    [{ DATABASE_URL: 'mysql://127.0.0.1/shop' }, 'DATABASE_URL must look like'],
-    [{ LEDGER_FILE: '/tmp/ledger.jsonl' }, 'leave out LEDGER_FILE'],
+    [{ DATABASE_URL: 'mysql://127.0.0.1/shop' }, 'DATABASE_URL must be'],
+    [{ LEDGER_FILE: '/tmp/ledger.jsonl' }, 'remove LEDGER_FILE'],
   ])('reject %j for PostgreSQL', (settings, complaint) => {
     expect(() => validateEnvironment({ ...settings, STORE: 'postgres' })).toThrow(complaint);
   });
@@ -308,7 +308,7 @@ describe('the settings of the sample app', () => {
   it.each(['shop.example.com', 'https://shop.example.com/', '*'])(
     'reject %s as an origin, because a browser never sends it',
     (CORS_ORIGIN) => {
-      expect(() => validateEnvironment({ CORS_ORIGIN })).toThrow('CORS_ORIGIN must look like');
+      expect(() => validateEnvironment({ CORS_ORIGIN })).toThrow('CORS_ORIGIN must be');
     },
   );
 });

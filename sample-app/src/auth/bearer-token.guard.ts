@@ -11,7 +11,7 @@ interface AuthenticatedRequest {
   user?: User;
 }
 
-/** Says who is calling. Idempotency keys belong to this user: nobody gets the answer to another's request. */
+/** Authenticates the caller. Idempotency keys belong to this user, so that users never get each other's responses. */
 @Injectable()
 export class BearerTokenGuard implements CanActivate {
   canActivate(context: ExecutionContext): boolean {

@@ -14,26 +14,26 @@ import {
 export type Store = 'memory' | 'redis' | 'postgres';
 export type Platform = 'express' | 'fastify';
 
-/** Everything that can be set from outside, with its default. */
+/** All environment variables, with their defaults. */
 export class Environment {
-  /** Where the idempotency records live. */
+  /** Where the idempotency records are stored. */
   @IsIn(['memory', 'redis', 'postgres'])
   STORE: Store = 'memory';
 
   @IsOptional()
-  @Matches(/^rediss?:\/\//, { message: 'REDIS_URL must look like redis://127.0.0.1:6379' })
+  @Matches(/^rediss?:\/\//, { message: 'REDIS_URL must be a URL such as redis://127.0.0.1:6379' })
   REDIS_URL?: string;
 
-  /** The database of STORE=postgres; without it the application starts one of its own, which ends with it. */
+  /** The database of STORE=postgres; by default the application starts one, which ends with it. */
   @IsOptional()
   @Matches(/^postgres(ql)?:\/\//, {
-    message: 'DATABASE_URL must look like postgres://user:password@127.0.0.1:5432/shop',
+    message: 'DATABASE_URL must be a URL such as postgres://user:password@127.0.0.1:5432/shop',
   })
   DATABASE_URL?: string;
 
-  /** The RabbitMQ that tells of orders; without it none are consumed. */
+  /** The RabbitMQ that delivers orders; without it none are consumed. */
   @IsOptional()
-  @Matches(/^amqps?:\/\//, { message: 'BROKER_URL must look like amqp://127.0.0.1:5672' })
+  @Matches(/^amqps?:\/\//, { message: 'BROKER_URL must be a URL such as amqp://127.0.0.1:5672' })
   BROKER_URL?: string;
 
   @IsString()
@@ -50,14 +50,16 @@ export class Environment {
   @IsIn(['express', 'fastify'])
   PLATFORM: Platform = 'express';
 
-  /** The origin whose pages may use the API from a browser, besides the API's own. */
+  /** A second origin whose pages may use the API from a browser. */
   @IsOptional()
-  @Matches(/^https?:\/\/[^/]+$/, { message: 'CORS_ORIGIN must look like http://127.0.0.1:5173' })
+  @Matches(/^https?:\/\/[^/]+$/, {
+    message: 'CORS_ORIGIN must be an origin such as http://127.0.0.1:5173',
+  })
   CORS_ORIGIN?: string;
 
   /**
-   * The file of the ledger; without it the ledger is kept in memory, or with Redis in the temporary folder. With
-   * PostgreSQL it is a table instead.
+   * The file of the ledger; by default the ledger is in memory, or with Redis in the temporary folder. With
+   * PostgreSQL it is a table.
    */
   @IsOptional()
   @IsString()
@@ -69,26 +71,26 @@ export class Environment {
   @Min(0)
   PROVIDER_DELAY_MS = 1000;
 
-  /** How long a key stays locked after the process that worked on it has died. */
+  /** How long a key stays locked after its process has died. */
   @Type(() => Number)
   @IsInt()
   @Min(100)
   LEASE_MS = 10_000;
 
-  /** How long a payment may hang before its key is given free. */
+  /** How long a payment may hang before its key is released. */
   @Type(() => Number)
   @IsInt()
   @Min(1000)
   MAX_EXECUTION_MS = 60_000;
 
-  /** How long the store may take to answer before it counts as down. */
+  /** How long the store may take to reply before it counts as down. */
   @Type(() => Number)
   @IsInt()
   @Min(1)
   COMMAND_TIMEOUT_MS = 500;
 }
 
-/** @throws Error that names every variable which is wrong. */
+/** @throws Error that names every invalid variable. */
 export function validateEnvironment(variables: Record<string, unknown>): Environment {
   const environment = plainToInstance(Environment, {
     ...variables,
@@ -101,10 +103,10 @@ export function validateEnvironment(variables: Record<string, unknown>): Environ
     problems.push('STORE=redis needs REDIS_URL, for example redis://127.0.0.1:6379');
   }
   if (environment.STORE === 'postgres' && environment.LEDGER_FILE !== undefined) {
-    problems.push('STORE=postgres keeps the ledger in a table: leave out LEDGER_FILE');
+    problems.push('STORE=postgres keeps the ledger in a table: remove LEDGER_FILE');
   }
   if (problems.length > 0) {
-    throw new Error(`The environment is not valid: ${problems.join('; ')}`);
+    throw new Error(`Invalid environment: ${problems.join('; ')}`);
   }
   return environment;
 }

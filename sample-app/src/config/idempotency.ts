@@ -2,7 +2,7 @@ import type { ConfigService } from '@nestjs/config';
 import type { Persistence } from '../persistence/persistence.js';
 import type { Environment } from './environment.js';
 
-/** The module-wide options: where records live and how long an attempt may work on one. */
+/** The module's options: where records are stored and how long an attempt may run. */
 export function idempotencyOptions(
   config: ConfigService<Environment, true>,
   { records }: Persistence,

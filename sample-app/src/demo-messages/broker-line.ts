@@ -3,7 +3,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 
 const AMQP_PORT = 5672;
 
-/** A line to the broker that can be cut: what was not acknowledged over it is delivered again, to anybody. */
+/** A proxy to the broker whose connections can be cut: the broker then redelivers unacknowledged messages. */
 export class BrokerLine {
   readonly #connections = new Set<Socket>();
   readonly #listener: Server;
@@ -19,7 +19,7 @@ export class BrokerLine {
     return line;
   }
 
-  /** The broker's, by way of this line. */
+  /** The broker's URL through this proxy. */
   get url(): string {
     const url = new URL(this.broker);
     url.host = `127.0.0.1:${(this.#listener.address() as AddressInfo).port}`;
@@ -41,7 +41,7 @@ export class BrokerLine {
     this.#connections.add(consumer);
     for (const socket of [consumer, broker]) {
       socket.setNoDelay();
-      // The end that follows says all there is to say.
+      // The 'close' event that follows is enough.
       socket.on('error', () => undefined);
     }
     consumer.on('close', () => {

@@ -1,7 +1,7 @@
 import { type ChannelModel, connect } from 'amqplib';
 import { deadLetterQueue } from '../orders/orders-queue.js';
 
-/** What the broker itself tells of the orders that it has. */
+/** The broker's own counts of the orders in its queues. */
 export class BrokerQueues {
   private constructor(
     private readonly connection: ChannelModel,
@@ -10,12 +10,12 @@ export class BrokerQueues {
 
   static async open(url: string, queue: string): Promise<BrokerQueues> {
     const connection = await connect(url);
-    // Of a broker that ends before its client.
+    // The broker may end before its client.
     connection.on('error', () => undefined);
     return new BrokerQueues(connection, queue);
   }
 
-  /** How many orders wait for a consumer: not those that one has. */
+  /** How many orders wait for a consumer, without those delivered to one. */
   waiting(): Promise<number> {
     return this.#count(this.queue);
   }
@@ -24,7 +24,7 @@ export class BrokerQueues {
     return this.#count(deadLetterQueue(this.queue));
   }
 
-  /** Both queues, as far as they are there. */
+  /** Deletes both queues, if they exist. */
   async delete(): Promise<void> {
     const channel = await this.connection.createChannel();
     await channel.deleteQueue(this.queue);

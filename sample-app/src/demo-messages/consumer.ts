@@ -1,7 +1,7 @@
 import type { ApiProcess } from '../demo/api-process.js';
 import type { BrokerLine } from './broker-line.js';
 
-/** A consumer of orders with a line of its own to the broker: one process after the other. */
+/** A consumer of orders with its own proxy to the broker: one process after another. */
 export class Consumer {
   readonly #processes: ApiProcess[] = [];
 
@@ -22,18 +22,18 @@ export class Consumer {
     await this.#processes.at(-1)?.kill();
   }
 
-  /** Lets it finish what it has begun. */
+  /** Shuts down gracefully. */
   async close(): Promise<void> {
     await this.#processes.at(-1)?.close();
   }
 
-  /** How many orders it has begun, and has no outcome of as yet. */
+  /** How many orders it has begun and not completed. */
   get atWork(): number {
     const of = (event: string) => this.#processes.at(-1)?.reported(event) ?? 0;
     return of('acquired') + of('takeover') - of('completed') - of('released');
   }
 
-  /** How many messages it has been delivered, and has not dealt with. */
+  /** How many messages were delivered to it and are not settled. */
   get holds(): number {
     const of = (text: string) => this.#processes.at(-1)?.logged(`[Deliveries] ${text}`) ?? 0;
     return of('delivered') + of('redelivered') - of('settled');
@@ -47,19 +47,19 @@ export class Consumer {
     return this.#logged('[Deliveries] redelivered');
   }
 
-  /** How often the library has given the first outcome in the place of a second run. */
+  /** How often the library replayed the first outcome. */
   get replays(): number {
     return this.#logged('[Idempotency] replayed');
   }
 
-  /** How often the library has reported that it runs what another process may have done. */
+  /** How often the library reported a takeover. */
   get takeovers(): number {
     return this.#logged('[Idempotency] takeover');
   }
 
-  /** How often the provider was asked for a charge that it had made. */
+  /** How often the provider got a request for a charge that it had made. */
   get askedAgain(): number {
-    return this.#logged('[Provider] asked again');
+    return this.#logged('[Provider] duplicate request');
   }
 
   #logged(text: string): number {

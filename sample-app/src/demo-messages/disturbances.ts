@@ -6,7 +6,7 @@ const POLL_MS = 20;
 export type Consumers = readonly [Consumer, Consumer, Consumer];
 
 interface Disturbance {
-  /** Which part of the orders has been charged by then. */
+  /** The share of the orders that is charged by then. */
   readonly at: number;
   readonly consumer: 0 | 1 | 2;
   readonly cause: (consumer: Consumer) => unknown;
@@ -19,7 +19,7 @@ const killAndStartAgain = async (consumer: Consumer) => {
   await consumer.start();
 };
 
-/** As many as an order may come again: one that all of them meet is not put aside. */
+/** At most the delivery limit: an order that is hit by all of them is not dead-lettered. */
 export const disturbances: readonly Disturbance[] = [
   { at: 1 / 8, consumer: 1, cause: cut },
   { at: 1 / 4, consumer: 2, cause: cut },
@@ -31,13 +31,13 @@ export const disturbances: readonly Disturbance[] = [
 /**
  * Cuts connections and kills a consumer, each in the middle of its work.
  *
- * @param progress - which part of the orders has been charged.
+ * @param progress - the share of the orders that is charged.
  */
 export async function disturb(consumers: Consumers, progress: () => number): Promise<void> {
   for (const { at, consumer, cause } of disturbances) {
     const victim = consumers[consumer];
     const isDue = () => progress() >= at && victim.atWork > 0;
-    // When all is done there is no middle any more.
+    // Without orders left there is nothing to interrupt.
     while (!isDue() && progress() < 1) await sleep(POLL_MS);
     await cause(victim);
   }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { findProgram } from '../demo/find-program.js';
 import { freePort } from '../free-port.js';
 
-/** What Debian has on the PATH changes to the user "rabbitmq"; this is the server itself. */
+/** Debian's program on the PATH switches to the user "rabbitmq"; this is the server itself. */
 const DEBIAN_FOLDER = '/usr/lib/rabbitmq/bin';
 
 const NODE = 'orders-demo@localhost';
@@ -13,7 +13,7 @@ const NODE = 'orders-demo@localhost';
 const INSTALL =
   'The demo needs rabbitmq-server, and its Erlang on the PATH. On Debian and Ubuntu: apt-get install rabbitmq-server. Or name a broker: BROKER_URL=amqp://127.0.0.1:5672';
 
-/** A RabbitMQ without plugins on a free port of 127.0.0.1, with all that it writes in a folder of its own. */
+/** A RabbitMQ without plugins on a free port of 127.0.0.1, with its files in a temporary folder. */
 export class RabbitMqServer {
   readonly #children: ChildProcess[] = [];
   #isStopped = false;
@@ -30,7 +30,7 @@ export class RabbitMqServer {
     return this.#version;
   }
 
-  /** @throws Error that says how to install RabbitMQ where there is none. */
+  /** @throws Error with the way to install RabbitMQ if it is missing. */
   async start(): Promise<void> {
     const program =
       process.env.RABBITMQ_SERVER_BIN ?? findProgram('rabbitmq-server', [DEBIAN_FOLDER]);
@@ -38,7 +38,7 @@ export class RabbitMqServer {
     await mkdir(this.folder);
     await writeFile(join(this.folder, '.erlang.cookie'), 'ONLY_FOR_THE_DEMO', { mode: 0o400 });
     await writeFile(join(this.folder, 'enabled_plugins'), '[].');
-    // Erlang's register of nodes: one that Erlang starts by itself would outlive the demo.
+    // epmd, Erlang's register of nodes: one started by Erlang would outlive the demo.
     const epmdPort = await freePort();
     const where = ['-address', '127.0.0.1', '-port', String(epmdPort)];
     await this.#run('epmd', ['-d', ...where], {}, /epmd running/);
@@ -48,13 +48,13 @@ export class RabbitMqServer {
     this.#version = /RabbitMQ ([\d.]+)/.exec(log)?.[1] ?? '';
   }
 
-  /** At once, also while it starts: nothing of it is to be kept. */
+  /** Kills it at once, even while it starts: none of its data is kept. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await Promise.all(this.#children.map(end));
   }
 
-  /** Starts a program, and waits until it has written that it is ready. */
+  /** Starts a program and waits until it logs that it is ready. */
   async #run(
     program: string,
     args: readonly string[],
@@ -64,7 +64,7 @@ export class RabbitMqServer {
     if (this.#isStopped) throw new Error('The demo is over');
     const child = spawn(program, args, {
       cwd: this.folder,
-      // Nothing that is set for a broker of the machine's own.
+      // Without the settings of a broker installed on this machine.
       env: { PATH: process.env.PATH, HOME: this.folder, LANG: 'C.UTF-8', ...environment },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -107,7 +107,7 @@ function serverEnvironment(folder: string, port: number, epmdPort: number) {
     ERL_EPMD_PORT: String(epmdPort),
     ERL_EPMD_ADDRESS: '127.0.0.1',
     ERL_CRASH_DUMP_SECONDS: '0',
-    // The server in the place of the script that starts it: a signal meets the server itself.
+    // Replaces the start script by the server, so that signals reach the server.
     RUNNING_UNDER_SYSTEMD: 'true',
     RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: `-sname ${NODE} -start_epmd false -kernel inet_dist_use_interface {127,0,0,1}`,
   };

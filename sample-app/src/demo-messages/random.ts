@@ -1,4 +1,4 @@
-/** Numbers from 0 to below 1, the same ones for the same seed: mulberry32. */
+/** Numbers in [0, 1), the same for the same seed: mulberry32. */
 export function randomOf(seed: number): () => number {
   let state = seed;
   return () => {
@@ -9,7 +9,7 @@ export function randomOf(seed: number): () => number {
   };
 }
 
-/** In an order that only chance knows. */
+/** Shuffles. */
 export function shuffled<Item>(items: readonly Item[], random: () => number): Item[] {
   return items
     .map((item) => ({ item, place: random() }))

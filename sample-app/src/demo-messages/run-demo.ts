@@ -12,7 +12,7 @@ import { claimsOf, type Observation, summaryOf } from './summary.js';
 const TIME_LIMIT_MS = 120_000;
 const POLL_MS = 200;
 
-/** Publishes the orders, disturbs their consumers, and prints what the ledger says in the end. */
+/** Publishes the orders, injects faults into the consumers, and prints what the ledger contains. */
 export async function runDemo(settings: DemoSettings): Promise<boolean> {
   const startedAt = performance.now();
   const stage = new Stage(settings.brokerUrl);
@@ -22,11 +22,11 @@ export async function runDemo(settings: DemoSettings): Promise<boolean> {
     console.error(error);
     giveUp();
   });
-  // What Nest's client for RabbitMQ tells of itself is not for the audience.
+  // Hides the log lines of Nest's client for RabbitMQ.
   Logger.overrideLogger(['warn', 'error']);
   const abandon = new AbortController();
   const tooLong = sleep(TIME_LIMIT_MS, undefined, { signal: abandon.signal }).then(() => {
-    throw new Error(`The demo has not come to its end within ${TIME_LIMIT_MS / 1000} s`);
+    throw new Error(`The demo did not complete within ${TIME_LIMIT_MS / 1000} s`);
   });
   try {
     const seen = await Promise.race([play(stage, settings), tooLong]);
@@ -54,7 +54,7 @@ async function play(stage: Stage, { orders: count, seed }: DemoSettings): Promis
     new Set(stage.ledger.charges().map(({ description }) => description)).size / orders.length;
   await disturb(consumers, progress);
   await untilAllIsDone(stage, consumers, progress);
-  // What one of them still held would be in the queue again.
+  // A message that a consumer still holds returns to the queue.
   await Promise.all(consumers.map((consumer) => consumer.close()));
   const total = (name: 'deliveries' | 'redeliveries' | 'replays' | 'takeovers' | 'askedAgain') =>
     consumers.reduce((sum, consumer) => sum + consumer[name], 0);
@@ -88,7 +88,7 @@ async function publish({ brokerUrl, queue }: Stage, copies: readonly PlacedOrder
   await publisher.close();
 }
 
-/** Until the broker has no order left, and no consumer has one: twice, for one may be on its way. */
+/** Waits until neither broker nor consumers have an order, twice in a row: one may be in transit. */
 async function untilAllIsDone(
   { queues }: Stage,
   consumers: Consumers,
@@ -105,7 +105,7 @@ async function untilAllIsDone(
 function introduction(stage: Stage, { length }: readonly PlacedOrderDto[], seed: number): string {
   const [delay, lease] = [PROVIDER_DELAY_MS / 1000, LEASE_MS / 1000];
   return `
-Three consumers, each of them beside its API in a process of its own, share ${stage.servers}.
-Each of ${length.toLocaleString('en')} orders is published 1 to ${MAX_COPIES} times, all mixed up (DEMO_SEED=${seed}). A charge takes ${delay} s, a lease lasts ${lease} s.
+Three consumers, each with its API in its own process, share ${stage.servers}.
+Each of ${length.toLocaleString('en')} orders is published 1 to ${MAX_COPIES} times, in random order (DEMO_SEED=${seed}). A charge takes ${delay} s, a lease lasts ${lease} s.
 Connections to the broker are cut, and one consumer is killed and started again.`;
 }

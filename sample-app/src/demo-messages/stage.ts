@@ -14,15 +14,15 @@ import { RabbitMqServer } from './rabbitmq-server.js';
 export const PROVIDER_DELAY_MS = 100;
 export const LEASE_MS = 3000;
 
-/** A slow machine is not to be mistaken for a Redis that is down. */
+/** Generous, so that a slow machine does not pass for a Redis that is down. */
 const COMMAND_TIMEOUT_MS = 2000;
 
-/** One broker, one Redis, one ledger, and consumers on all of them. */
+/** One broker, one Redis, one ledger, and the consumers that use them. */
 export class Stage {
   readonly #folder = mkdtempSync(join(tmpdir(), 'nestjs-idempotency-demo-messages-'));
   readonly #ledgerPath = join(this.#folder, 'ledger.jsonl');
   readonly ledger = new LedgerFile(this.#ledgerPath);
-  /** Of the demo's own, also on a broker that others use. */
+  /** The demo's own queue, also on a shared broker. */
   readonly queue = `orders-demo-${randomUUID()}`;
   readonly #own = new RabbitMqServer(join(this.#folder, 'rabbitmq'));
   readonly #consumers: Consumer[] = [];
@@ -49,13 +49,13 @@ export class Stage {
     return set(this.#queues);
   }
 
-  /** The servers, in words. */
+  /** Names the servers. */
   get servers(): string {
     const broker = this.givenBrokerUrl === undefined ? `RabbitMQ ${this.#own.version}` : 'broker';
     return `one ${broker} and one Redis ${set(this.#redis).version}`;
   }
 
-  /** Not yet consuming, see {@link Consumer.start}. */
+  /** Does not consume yet, see {@link Consumer.start}. */
   async addConsumer(): Promise<Consumer> {
     const line = await BrokerLine.open(this.brokerUrl);
     const consumer = new Consumer(line, () => this.#startProcess(line));
@@ -77,7 +77,7 @@ export class Stage {
     });
   }
 
-  /** Ends every process and removes what they have left, however far they have come. */
+  /** Ends every process and removes their files, at any stage. */
   clear(): Promise<void> {
     this.#cleared ??= this.#clear();
     return this.#cleared;
@@ -94,6 +94,6 @@ export class Stage {
 }
 
 function set<Part>(part: Part | undefined): Part {
-  if (part === undefined) throw new Error('The stage is not set yet');
+  if (part === undefined) throw new Error('The servers are not started yet');
   return part;
 }

@@ -3,30 +3,30 @@ import type { PlacedOrderDto } from '../orders/placed-order.dto.js';
 
 export interface Observation {
   readonly orders: readonly PlacedOrderDto[];
-  /** How often the orders were told of, all in all. */
+  /** How many messages were published. */
   readonly published: number;
   readonly deliveries: number;
   readonly redeliveries: number;
   readonly replays: number;
   readonly takeovers: number;
   readonly askedAgain: number;
-  /** The ledger: neither the library nor the consumers have a say in it. */
+  /** From the ledger, independent of the library and the consumers. */
   readonly charges: readonly Charge[];
-  /** Messages that are left in the queue when the consumers have gone. */
+  /** Messages left in the queue after the consumers have ended. */
   readonly left: number;
-  /** Messages that the broker has given up. */
+  /** Messages that the broker has dead-lettered. */
   readonly putAside: number;
 }
 
-/** What has to hold, in words that make sense after "not:". */
+/** What must hold, in words that fit after "not:". */
 export function claimsOf(seen: Observation): Readonly<Record<string, boolean>> {
   const { orders, charges, takeovers, askedAgain, left, putAside } = seen;
   return {
     'every order was charged once': chargesPerOrder(seen).every((count) => count === 1),
     'nothing else was charged': sumOf(charges) === sumOf(orders),
-    'who asked the provider again had reported a takeover': askedAgain <= takeovers,
+    'every duplicate request to the provider followed a takeover': askedAgain <= takeovers,
     'the queue is empty': left === 0,
-    'nothing was put aside': putAside === 0,
+    'nothing was dead-lettered': putAside === 0,
   };
 }
 
@@ -38,11 +38,11 @@ export function summaryOf(seen: Observation): string {
     ['messages published', counted(published)],
     ['deliveries', counted(deliveries)],
     ['  of these redelivered', counted(redeliveries), 'by closed channels'],
-    ['answered by the record', counted(replays), 'acknowledged without a second run'],
+    ['replayed', counted(replays), 'acknowledged without a second execution'],
     ['takeovers reported', counted(takeovers), 'of orders that the killed consumer had begun'],
-    ['provider asked again', counted(askedAgain), 'with the same key: it charged nothing'],
+    ['provider called again', counted(askedAgain), 'with the same key: it charged nothing'],
     ['left in the queue', counted(left)],
-    ['put aside', counted(putAside)],
+    ['dead-lettered', counted(putAside)],
     ['charges in the ledger', counted(charges.length), `${money(charges)} of ${money(orders)} EUR`],
     ['charges per order', distribution(chargesPerOrder(seen))],
   ];
@@ -59,7 +59,7 @@ function chargesPerOrder({ orders, charges }: Observation): number[] {
   return [...counts.values()];
 }
 
-/** As in "1×998, 2×2". */
+/** For example "1×998, 2×2". */
 function distribution(counts: readonly number[]): string {
   const times = [...new Set(counts)].sort((a, b) => a - b);
   return times

@@ -38,7 +38,7 @@ export class ApiProcess {
   }
 
   get url(): string {
-    if (this.#url === undefined) throw new Error('The process does not listen yet');
+    if (this.#url === undefined) throw new Error('The process is not listening yet');
     return this.#url;
   }
 
@@ -47,7 +47,7 @@ export class ApiProcess {
     return this.logged(`[Idempotency] ${event} `);
   }
 
-  /** How many lines with this text it has written. */
+  /** How many lines with this text it has logged. */
   logged(text: string): number {
     return this.#log.filter((line) => line.includes(text)).length;
   }
@@ -64,14 +64,14 @@ export class ApiProcess {
     await this.#end('SIGKILL');
   }
 
-  /** Lets it finish what it has begun. */
+  /** Shuts down gracefully. */
   async close(): Promise<void> {
     await this.#end('SIGTERM');
   }
 
   async #end(signal: NodeJS.Signals): Promise<void> {
     if (this.#isGone()) return;
-    // Not before its last line has been read.
+    // Wait until its last line has been read.
     const closed = once(this.#child, 'close');
     this.#child.kill(signal);
     await closed;

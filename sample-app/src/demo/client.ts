@@ -7,12 +7,12 @@ export interface PaymentRequest {
   readonly user: 'alice' | 'bob';
   readonly key: string;
   readonly amount: number;
-  /** Tells the payments apart in the ledger. */
+  /** Identifies the payment in the ledger. */
   readonly description: string;
 }
 
 export interface Answer {
-  /** `undefined` where the connection broke before an answer came. */
+  /** `undefined` if the connection broke before a response. */
   readonly status: number | undefined;
   readonly replayed: boolean;
   readonly body: string;
@@ -43,7 +43,7 @@ export async function pay(api: ApiProcess, request: PaymentRequest): Promise<Ans
   }
 }
 
-/** Sends the request until it gets a final answer, as a good client does; tells all answers. */
+/** Retries the request until a final response, as a good client does; returns all responses. */
 export async function payPatiently(api: ApiProcess, request: PaymentRequest): Promise<Answer[]> {
   const answers: Answer[] = [];
   for (;;) {

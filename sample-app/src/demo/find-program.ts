@@ -2,9 +2,9 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 /**
- * The first program of this name on the PATH.
+ * Returns the first program of this name on the PATH.
  *
- * @param before - folders to look into before that.
+ * @param before - folders to search before the PATH.
  */
 export function findProgram(name: string, before: readonly string[] = []): string | undefined {
   const folders = [...before, ...(process.env.PATH ?? '').split(delimiter)];

@@ -4,7 +4,7 @@ import type { Charge, LedgerEntry } from '../ledger/ledger.js';
 
 const POLL_MS = 5;
 
-/** The third party that counts the charges: it reads the file and asks nobody. */
+/** Counts the charges independently: it reads the ledger's file. */
 export class LedgerFile {
   constructor(private readonly path: string) {}
 

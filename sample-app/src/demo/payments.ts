@@ -4,7 +4,7 @@ import type { PaymentRequest } from './client.js';
 export const PAYMENTS = 20;
 export const COPIES = 10;
 
-/** Alice's payments, each with a key of its own. */
+/** Alice's payments, each with its own key. */
 export const payments: readonly PaymentRequest[] = Array.from({ length: PAYMENTS }, (_, index) =>
   newPayment(`payment ${index + 1}`, 1000 + index),
 );

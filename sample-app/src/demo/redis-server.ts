@@ -9,7 +9,7 @@ export interface RedisServer {
   stop(): Promise<void>;
 }
 
-/** @throws Error that says how to install redis-server where there is none. */
+/** @throws Error with the way to install redis-server if it is missing. */
 export async function startRedisServer(folder: string): Promise<RedisServer> {
   const binary = findRedisServer();
   const port = await freePort();

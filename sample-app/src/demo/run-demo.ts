@@ -6,7 +6,7 @@ import { type Row, tableHead, tableRow } from './table.js';
 
 const TIME_LIMIT_MS = 15_000;
 
-/** Plays all scenarios and prints a row for each. */
+/** Runs all scenarios and prints a row for each. */
 export async function runDemo(): Promise<boolean> {
   const startedAt = performance.now();
   const stage = await Stage.set();
@@ -25,14 +25,16 @@ export async function runDemo(): Promise<boolean> {
       allWell &&= row.failures.length === 0;
     }
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
-    console.log(`\n${allWell ? 'All is well' : 'Something is wrong'}, after ${seconds} s.`);
+    console.log(
+      `\n${allWell ? 'All scenarios passed' : 'Some scenarios failed'} after ${seconds} s.`,
+    );
     return allWell;
   } finally {
     await stage.clear();
   }
 }
 
-/** The charges are counted in the ledger's file: neither the library nor the API has a say in it. */
+/** Counts the charges in the ledger's file, independently of the library and the API. */
 async function perform(scenario: Scenario, play: Play): Promise<Row> {
   const before = play.stage.ledger.charges().length;
   const { answers, claims } = await observe(scenario, play);
@@ -46,16 +48,16 @@ async function perform(scenario: Scenario, play: Play): Promise<Row> {
   return { scenario, answers, charges: added.length, failures };
 }
 
-/** A scenario that fails or never ends is a bad verdict, not the end of the demo. */
+/** A scenario that throws or hangs fails; the demo continues. */
 async function observe(scenario: Scenario, play: Play): Promise<Observation> {
   const abandon = new AbortController();
-  const tooLong = sleep(TIME_LIMIT_MS, 'it ends in time', { signal: abandon.signal });
+  const tooLong = sleep(TIME_LIMIT_MS, 'it completes in time', { signal: abandon.signal });
   try {
     const observation = await Promise.race([scenario.play(play), tooLong]);
     if (typeof observation !== 'string') return observation;
     return { answers: [], claims: { [observation]: false } };
   } catch (error) {
-    return { answers: [], claims: { [`it goes through: ${String(error)}`]: false } };
+    return { answers: [], claims: { [`it does not throw: ${String(error)}`]: false } };
   } finally {
     abandon.abort();
   }

@@ -9,10 +9,10 @@ import { type RedisServer, startRedisServer } from './redis-server.js';
 export const PROVIDER_DELAY_MS = 1000;
 export const LEASE_MS = 3000;
 
-/** A slow machine under 200 requests at once is not to be mistaken for a Redis that is down. */
+/** Generous, so that a slow machine under 200 concurrent requests does not pass for a Redis that is down. */
 const COMMAND_TIMEOUT_MS = 2000;
 
-/** One Redis, API processes on it, one ledger for all of them. */
+/** One Redis, the API processes that use it, and one ledger for all of them. */
 export class Stage {
   readonly #processes: ApiProcess[] = [];
   #cleared = false;
@@ -52,7 +52,7 @@ export class Stage {
     return api;
   }
 
-  /** Ends every process, also while a scenario is still at it. */
+  /** Ends every process, even during a scenario. */
   async clear(): Promise<void> {
     this.#cleared = true;
     await Promise.all(this.#processes.map((api) => api.kill()));

@@ -12,7 +12,7 @@ export interface Row {
 
 const columns = [
   { title: 'scenario', width: 44 },
-  { title: 'answers', width: 24 },
+  { title: 'responses', width: 24 },
   { title: 'replays', width: 7 },
   { title: 'charges', width: 7 },
   { title: 'verdict', width: 36 },
@@ -35,7 +35,7 @@ export function tableRow({ scenario, answers, charges, failures }: Row): string 
   ]);
 }
 
-/** As in "20×201, 180×409"; a connection that broke counts as "cut off". */
+/** For example "20×201, 180×409"; a broken connection counts as "cut off". */
 function byStatus(answers: readonly Answer[]): string {
   const counts = new Map<string, number>();
   for (const { status } of answers) {

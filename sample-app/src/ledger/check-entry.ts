@@ -2,9 +2,9 @@ import { ProviderError } from '../provider/provider-error.js';
 import type { LedgerEntry, Refund } from './ledger.js';
 
 /**
- * What the books do not allow. Whoever checks and then writes must let nobody write in between.
+ * Rejects an entry that the ledger does not allow. No other write may happen between this check and the write.
  *
- * @param written - all that is written already, or at least what is about the same operation and the same charge.
+ * @param written - the existing entries, at least those of the same operation and the same charge.
  * @throws ProviderError
  */
 export function checkEntry(entry: LedgerEntry, written: readonly LedgerEntry[]): void {
@@ -13,7 +13,7 @@ export function checkEntry(entry: LedgerEntry, written: readonly LedgerEntry[]):
 }
 
 /**
- * Refuses an attempt that has been overtaken: a process that was frozen for longer than its lease may wake up here,
+ * Rejects an attempt that was superseded: a process that was frozen for longer than its lease may resume here,
  * after another one has done its work.
  */
 function refuseOvertaken(
@@ -38,7 +38,7 @@ function refuseTooLarge({ amount, chargeId }: Refund, written: readonly LedgerEn
   }
 }
 
-/** How much of a charge has been paid back. */
+/** The refunded amount of a charge. */
 export function refundedOf(chargeId: string, written: readonly LedgerEntry[]): number {
   return written
     .filter((entry) => entry.kind === 'refund' && entry.chargeId === chargeId)

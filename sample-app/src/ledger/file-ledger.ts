@@ -2,7 +2,7 @@ import { appendFileSync, readFileSync } from 'node:fs';
 import type { LedgerEntry } from './ledger.js';
 import { LocalLedger } from './local-ledger.js';
 
-/** A JSON document per line, so that several processes share the ledger and `wc -l` counts it. */
+/** One JSON document per line, so that several processes share the ledger and `wc -l` counts it. */
 export class FileLedger extends LocalLedger {
   constructor(readonly path: string) {
     super();
@@ -15,7 +15,7 @@ export class FileLedger extends LocalLedger {
 
   protected write(entry: LedgerEntry): void {
     const text = this.#text();
-    // What a crash has torn must not take the next line with it.
+    // A line that a crash cut off must not corrupt the next one.
     const start = text === '' || text.endsWith('\n') ? '' : '\n';
     appendFileSync(this.path, `${start}${JSON.stringify(entry)}\n`);
   }
@@ -25,7 +25,7 @@ export class FileLedger extends LocalLedger {
   }
 }
 
-/** None in a line that was never written to its end: nobody was told of that movement. */
+/** Returns nothing for an incomplete line: that movement was never confirmed. */
 function entryOf(line: string): LedgerEntry[] {
   if (line === '') return [];
   try {

@@ -1,4 +1,4 @@
-/** One statement after the other in one transaction: of processes that start at once, one makes the table. */
+/** One transaction: of several processes that start at once, one creates the table. */
 export function createLedgerTable(table: string): string {
   return `
     SELECT pg_advisory_xact_lock(hashtext('${table}'));

@@ -5,18 +5,18 @@ import { Ledger } from './ledger.js';
 
 export class LedgerView {
   @ApiProperty({
-    description: 'How often each user was charged, whatever the API answered.',
+    description: 'How often each user was charged, independent of the API’s responses.',
     type: 'object',
     additionalProperties: { type: 'integer' },
     example: { alice: 1, bob: 0 },
   })
   readonly charges!: Record<string, number>;
 
-  @ApiProperty({ description: 'How many charges there are too many.', type: 'integer', example: 0 })
+  @ApiProperty({ description: 'The number of duplicate charges.', type: 'integer', example: 0 })
   readonly chargedTwice!: number;
 }
 
-/** Lets everybody count the charges, to see for himself. A real provider shows his books to nobody. */
+/** Shows the number of charges to every visitor. A real provider keeps its ledger private. */
 @Controller('ledger')
 export class LedgerController {
   constructor(private readonly ledger: Ledger) {}

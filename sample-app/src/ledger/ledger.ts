@@ -1,4 +1,4 @@
-/** One movement of money. Two charges with one reference are a customer who paid twice. */
+/** One movement of money. With two charges of one reference, a customer paid twice. */
 export type LedgerEntry = Charge | Refund;
 
 export interface Charge extends Movement {
@@ -14,23 +14,23 @@ export interface Refund extends Movement {
 
 interface Movement {
   readonly id: string;
-  /** What the movement is for, in the words of whoever asked for it: the same in every attempt. */
+  /** The client's description of the movement, the same in every attempt. */
   readonly reference: string;
   readonly userId: string;
   /** In minor units: 4999 is 49.99 EUR. */
   readonly amount: number;
-  /** Grows with every attempt at one operation. */
+  /** Increases with every attempt at one operation. */
   readonly fencingToken: number;
   readonly at: string;
 }
 
-/** What the lines that are looked for have in common. */
+/** Selects lines of the ledger. */
 export type LedgerQuery = Partial<Pick<Refund, 'id' | 'reference' | 'chargeId'>>;
 
-/** The provider's books: lines are added, never changed. */
+/** The provider's ledger: append-only. */
 export abstract class Ledger {
-  /** @throws ProviderError when the books do not allow it: then nothing is added. */
+  /** @throws ProviderError if the entry is not allowed; nothing is added then. */
   abstract append(entry: LedgerEntry): Promise<void>;
-  /** Those lines that agree with the query in all that it names; without one, all of them. */
+  /** Returns the lines that match all fields of the query; without a query, all lines. */
   abstract entries(query?: LedgerQuery): Promise<readonly LedgerEntry[]>;
 }

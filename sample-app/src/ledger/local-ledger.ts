@@ -1,7 +1,7 @@
 import { checkEntry } from './check-entry.js';
 import { Ledger, type LedgerEntry, type LedgerQuery } from './ledger.js';
 
-/** Books that are read and written at once, so that within a process nobody writes after the check. */
+/** A ledger that checks and writes synchronously, so that no other write of this process comes in between. */
 export abstract class LocalLedger extends Ledger {
   append(entry: LedgerEntry): Promise<void> {
     return new Promise((resolve) => {

@@ -5,11 +5,11 @@ import { checkEntry, superseded } from './check-entry.js';
 import { createLedgerTable } from './ledger-table.js';
 import { type Charge, Ledger, type LedgerEntry, type LedgerQuery, type Refund } from './ledger.js';
 
-/** The pool, or one of its connections with a transaction on it. */
+/** The pool, or one of its connections in a transaction. */
 type Database = PgTransaction<Pool>;
 
 type Row = RowOf<Charge> | RowOf<Refund>;
-/** As pg reads it: a `bigint` as text, a `timestamptz` as a date, what is missing as null. */
+/** As pg returns it: a `bigint` as text, a `timestamptz` as a date, a missing value as null. */
 type RowOf<Entry> = Omit<Entry, 'fencingToken' | 'at' | 'description'> & {
   readonly fencingToken: string;
   readonly at: Date;
@@ -18,11 +18,11 @@ type RowOf<Entry> = Omit<Entry, 'fencingToken' | 'at' | 'description'> & {
 
 const columns = { id: 'id', reference: 'reference', chargeId: 'charge_id' } as const;
 
-/** Books in a table. A refund is booked in the transaction that commits the record of its request, too. */
+/** A ledger in a table. A refund is booked in the transaction that also commits the record of its request. */
 export class PostgresLedger extends Ledger {
   readonly #table: string;
 
-  /** @param schema - has to be there. */
+  /** @param schema - must exist. */
   constructor(
     private readonly pool: Pool,
     schema: string,
@@ -40,7 +40,7 @@ export class PostgresLedger extends Ledger {
       await this.#checkAndInsert(this.pool, entry, entry.id);
     } else {
       const transaction = requireIdempotencyTransaction<Database>();
-      // Until the commit nobody else is told what is left of this charge.
+      // Blocks concurrent refunds of this charge until the commit.
       const lock = `SELECT FROM ${this.#table} WHERE id = $1 FOR UPDATE`;
       await transaction.query(lock, [entry.chargeId]);
       await this.#checkAndInsert(transaction, entry, entry.chargeId);
@@ -51,7 +51,7 @@ export class PostgresLedger extends Ledger {
     const names = Object.keys(query) as (keyof LedgerQuery)[];
     const conditions = names.map((name, index) => `${columns[name]} = $${index + 1}`);
     const values = names.map((name) => query[name]);
-    // A transaction sees what it has written, and reads without a second connection.
+    // In a transaction: sees its own writes, and needs no second connection.
     const database = currentIdempotencyTransaction<Database>() ?? this.pool;
     return this.#select(database, ['true', ...conditions].join(' AND '), values);
   }
@@ -68,7 +68,7 @@ export class PostgresLedger extends Ledger {
       )`,
       valuesOf(entry),
     );
-    // A process can be frozen between the check and the write, too.
+    // A process can also freeze between the check and the write.
     if (rowCount === 0) throw superseded();
   }
 

@@ -1,16 +1,16 @@
 import type { INestApplication } from '@nestjs/common';
 import { deadLetterQueue, ordersTransport, type OrdersQueue } from './orders-queue.js';
 
-/** Has an application consume orders beside whatever else it does. */
+/** Lets an application consume orders in addition to its routes. */
 export async function consumeOrders(app: INestApplication, orders: OrdersQueue): Promise<void> {
   await declareDeadLetters(orders);
   app.connectMicroservice(ordersTransport(orders));
   await app.startAllMicroservices();
 }
 
-/** Nest makes the queue that it consumes. One that is missing behind it would swallow what is put aside. */
+/** Nest creates the queue that it consumes. Without its dead-letter queue, dead-lettered messages would be lost. */
 async function declareDeadLetters({ url, queue }: OrdersQueue): Promise<void> {
-  // Who has no broker needs no client for one.
+  // Applications without a broker do not need its client.
   const { connect } = await import('amqplib');
   const connection = await connect(url);
   try {

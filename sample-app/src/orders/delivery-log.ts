@@ -8,7 +8,7 @@ import {
 import type { RmqContext } from '@nestjs/microservices';
 import { finalize, type Observable } from 'rxjs';
 
-/** A line when the broker delivers a message, and another one when it is dealt with: whether it was handled or not. */
+/** Logs each delivery of a message, and its end, whether it was handled or not. */
 @Injectable()
 export class DeliveryLog implements NestInterceptor {
   private readonly logger = new Logger('Deliveries');

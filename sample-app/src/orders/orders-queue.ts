@@ -2,10 +2,10 @@ import { type RmqOptions, Transport } from '@nestjs/microservices';
 
 export const ORDER_PLACED = 'order.placed';
 
-/** How often an order comes again that fails, or whose consumer dies, before the broker puts it aside. */
+/** How often the broker redelivers an order that fails or whose consumer dies before it dead-letters the order. */
 export const DELIVERY_LIMIT = 5;
 
-/** How many orders a consumer works on at a time. */
+/** How many orders a consumer processes concurrently. */
 const PREFETCH_COUNT = 20;
 
 export interface OrdersQueue {
@@ -13,25 +13,25 @@ export interface OrdersQueue {
   readonly queue: string;
 }
 
-/** Where orders go that cannot be handled, for somebody to look at. */
+/** The queue of orders that cannot be handled, for an operator to inspect. */
 export function deadLetterQueue(queue: string): string {
   return `${queue}.dead`;
 }
 
-/** The queue as its consumers and its publishers have to know it. */
+/** The queue's settings, shared by its consumers and publishers. */
 export function ordersTransport({ url, queue }: OrdersQueue): RmqOptions {
   return {
     transport: Transport.RMQ,
     options: {
       urls: [url],
       queue,
-      // What was delivered is acknowledged by @Idempotent(), and not before its outcome is stored.
+      // @Idempotent() acknowledges a message after its outcome is stored.
       noAck: false,
       prefetchCount: PREFETCH_COUNT,
       queueOptions: {
         durable: true,
         arguments: {
-          // Only these count their deliveries.
+          // Only quorum queues count deliveries.
           'x-queue-type': 'quorum',
           'x-delivery-limit': DELIVERY_LIMIT,
           'x-dead-letter-exchange': '',

@@ -13,14 +13,14 @@ import { DeliveryLog } from './delivery-log.js';
 import { ORDER_PLACED } from './orders-queue.js';
 import { PlacedOrderDto } from './placed-order.dto.js';
 
-/** An application's own pipes are not those of the microservices that are connected to it. */
+/** An application's global pipes do not apply to its connected microservices. */
 const VALID_ORDER = new ValidationPipe({
   whitelist: true,
   forbidNonWhitelisted: true,
   transform: true,
 });
 
-/** Charges for orders that the broker tells of, as often as it may tell of one. */
+/** Charges each order once, however often the broker delivers it. */
 @Controller()
 @UseInterceptors(DeliveryLog)
 export class OrdersController {
@@ -28,8 +28,8 @@ export class OrdersController {
 
   constructor(private readonly provider: PaymentProvider) {}
 
-  /** What is no order will never be one, and is put aside at once; whatever else fails comes again. */
-  // As a list: to handlers of a single name Nest's types allow no second parameter of a type of its own.
+  /** An invalid order is dead-lettered at once; any other failure is requeued. */
+  // A list, since for a single pattern Nest's types do not allow a second parameter of another type.
   @EventPattern([ORDER_PLACED])
   @Idempotent({
     operation: 'orders.charge',
@@ -42,14 +42,14 @@ export class OrdersController {
     @IdempotencyContext() context: IdempotencyContext,
   ): Promise<void> {
     const { fencingToken, signal } = context;
-    // Every attempt at this order gives the provider the same key.
+    // Every attempt at this order sends the same key to the provider.
     const reference = context.downstreamKey('provider/charge');
     const charge = { reference, userId: customer, amount, currency, description: id, fencingToken };
     try {
       await this.provider.chargeOnce(charge, signal);
     } catch (error) {
       if (!(error instanceof ProviderError && error.code === 'card_declined')) throw error;
-      // An answer, and no failure: the next delivery would get it, too.
+      // An outcome, not a failure: the next delivery would be declined, too.
       this.logger.log(`the card of ${customer} was declined`);
     }
   }

@@ -2,7 +2,7 @@ import { Module } from '@nestjs/common';
 import { PaymentsModule } from '../payments/payments.module.js';
 import { OrdersController } from './orders.controller.js';
 
-/** Handlers without a broker, until {@link consumeOrders} connects them with one. */
+/** The handlers; {@link consumeOrders} connects them with a broker. */
 @Module({
   imports: [PaymentsModule],
   controllers: [OrdersController],

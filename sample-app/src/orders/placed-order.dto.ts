@@ -1,13 +1,13 @@
 import { IsInt, IsISO4217CurrencyCode, IsString, Max, MaxLength, Min } from 'class-validator';
 
-/** What the shop tells of an order. */
+/** An order as the shop publishes it. */
 export class PlacedOrderDto {
-  /** The shop's number of the order. */
+  /** The shop's order number. */
   @IsString()
   @MaxLength(100)
   id!: string;
 
-  /** Who pays. */
+  /** The payer. */
   @IsString()
   @MaxLength(100)
   customer!: string;

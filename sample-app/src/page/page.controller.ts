@@ -3,15 +3,15 @@ import { Controller, Get, Header, NotFoundException, Param, StreamableFile } fro
 import { ApiExcludeController } from '@nestjs/swagger';
 
 const PAGE = new URL('../../public/', import.meta.url);
-/** The library's own client: modules without dependencies, so that a browser needs nothing but these files. */
+/** The library's client: modules without dependencies, so a browser can load these files as they are. */
 const CLIENT = new URL('.', import.meta.resolve('nestjs-idempotency/client'));
 
 const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'";
-/** A browser takes each file for what it is said to be, and for nothing else. */
+/** Prevents the browser from guessing another content type. */
 const NoSniffing = () => Header('X-Content-Type-Options', 'nosniff');
 const JAVASCRIPT = 'text/javascript; charset=utf-8';
 
-/** The page at the front door: charges, double-clicks and retries, and shows what is answered. */
+/** The page at `/`: sends payments, double clicks and retries, and shows the responses. */
 @Controller()
 @ApiExcludeController()
 export class PageController {
@@ -45,7 +45,7 @@ export class PageController {
   async client(@Param('file') file: string): Promise<StreamableFile> {
     const module = /^[a-z-]+\.js$/.test(file) ? new URL(file, CLIENT) : undefined;
     const source = module && (await readFile(module).catch(() => undefined));
-    if (source === undefined) throw new NotFoundException('There is no such module');
+    if (source === undefined) throw new NotFoundException('Module not found');
     return new StreamableFile(source, { type: JAVASCRIPT });
   }
 }

@@ -15,7 +15,7 @@ import { PaymentView, RefundView } from './views.js';
 export class PaymentsController {
   constructor(private readonly payments: PaymentsService) {}
 
-  /** The provider moves the money, which no transaction of ours brings back: none is held open meanwhile. */
+  /** The provider moves the money, and a rollback cannot undo that: so no transaction is held open. */
   @Post()
   @Idempotent({ operation: 'payments.create', transactional: false })
   @ApiCreatedResponse({ type: PaymentView })
@@ -33,7 +33,7 @@ export class PaymentsController {
     return this.payments.find(id, user);
   }
 
-  /** With STORE=postgres the module's default is `transactional`: refund and record are committed together. */
+  /** With STORE=postgres the module's default is `transactional`: refund and record commit together. */
   @Post(':id/refunds')
   @Idempotent({ operation: 'payments.refund' })
   @ApiCreatedResponse({ type: RefundView })

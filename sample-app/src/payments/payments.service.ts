@@ -18,7 +18,7 @@ export class PaymentsService {
   ): Promise<PaymentView> {
     const { attempt, fencingToken, signal } = context;
     const reference = context.downstreamKey('provider/charge');
-    // An attempt before this one crashed, hung or failed: it may have charged the card all the same.
+    // An earlier attempt crashed, hung or failed: it may have charged the card.
     const earlier = attempt > 1 ? await this.provider.findCharge(reference) : undefined;
     const order = { reference, userId: user.id, amount, currency, description, fencingToken };
     const charge = earlier ?? (await this.provider.charge(order, signal));
@@ -46,7 +46,7 @@ export class PaymentsService {
 
   async #chargeOf(user: User, id: string): Promise<Charge> {
     const charge = await this.provider.getCharge(id);
-    if (charge?.userId !== user.id) throw new NotFoundException('There is no such payment');
+    if (charge?.userId !== user.id) throw new NotFoundException('Payment not found');
     return charge;
   }
 }

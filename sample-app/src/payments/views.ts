@@ -1,7 +1,7 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
 import type { Charge, Refund } from '../ledger/ledger.js';
 
-/** A payment as the API shows it: what the ledger knows, less what is nobody's business. */
+/** A payment as the API returns it: the ledger's data without its internal fields. */
 export class PaymentView {
   @ApiProperty()
   readonly id!: string;

@@ -9,7 +9,7 @@ import { freePort } from '../free-port.js';
 const USER = 'sample';
 const DATABASE = 'postgres';
 
-/** When the parent is gone, so is the other end of this pipe. */
+/** The pipe closes when the parent ends. */
 const parentGone = once(process.stdin.resume(), 'end');
 
 const password = randomUUID();
@@ -23,7 +23,7 @@ const server = new EmbeddedPostgres({
   password,
   authMethod: 'scram-sha-256',
   persistent: false,
-  // Root has to run it as somebody else.
+  // PostgreSQL does not run as root: use another user.
   createPostgresUser: process.getuid?.() === 0,
   initdbFlags: ['--no-sync', '--encoding=UTF8', '--locale=C'],
   postgresFlags: ['-c', 'listen_addresses=127.0.0.1', '-c', 'unix_socket_directories='],

@@ -12,14 +12,14 @@ const PROGRAM = fileURLToPath(
 
 export interface EmbeddedServer {
   readonly url: string;
-  /** Ends it, and removes its data. */
+  /** Stops it and removes its data. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts a PostgreSQL for this process alone, with an empty database. Its keeper is a process of its own: it ends
- * the server when this process is gone, however it went, and Ctrl-C does not reach it before the application has
- * brought its requests to an end.
+ * Starts a PostgreSQL for this process alone, with an empty database. A separate process supervises it: it stops
+ * the server when this process has ended for any reason, and Ctrl-C does not reach it before the application has
+ * completed its requests.
  */
 export async function startEmbeddedPostgres(): Promise<EmbeddedServer> {
   const keeper = spawn(process.execPath, [...process.execArgv, PROGRAM], {

@@ -7,7 +7,7 @@ import { PostgresLedger } from '../ledger/postgres-ledger.js';
 import { startEmbeddedPostgres } from './embedded-postgres.js';
 import { Persistence } from './persistence.js';
 
-/** Out of the way of whatever else the database is for. */
+/** A separate schema, apart from the database's other tables. */
 const SCHEMA = 'payments_sample';
 
 /** Records and ledger in one database, so that a transaction commits both. */
@@ -18,7 +18,7 @@ export async function inPostgres(config: ConfigService<Environment, true>): Prom
       : undefined;
   const url = embedded?.url ?? config.get('DATABASE_URL', { infer: true });
   const pool = new Pool({ connectionString: url });
-  // Of connections that break while nobody uses them: the next query opens another one.
+  // Emitted when an idle connection breaks: the next query opens another one.
   pool.on('error', () => undefined);
   const close = async () => {
     await pool.end();

@@ -6,7 +6,7 @@ import type { Environment } from '../config/environment.js';
 import { FileLedger } from '../ledger/file-ledger.js';
 import { Persistence } from './persistence.js';
 
-/** Processes that share a Redis share the money too, so they need one ledger. */
+/** Processes that share a Redis must share one ledger. */
 const COMMON_FILE = join(tmpdir(), 'nestjs-idempotency-sample-ledger.jsonl');
 
 export function inRedis(config: ConfigService<Environment, true>): Persistence {

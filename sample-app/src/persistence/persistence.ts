@@ -2,13 +2,13 @@ import type { OnApplicationShutdown } from '@nestjs/common';
 import type { IdempotencyModuleOptions } from 'nestjs-idempotency';
 import type { Ledger } from '../ledger/ledger.js';
 
-/** The module's options that follow from where the records live. */
+/** The module's options that depend on where records are stored. */
 export type RecordOptions = Pick<
   IdempotencyModuleOptions,
   'store' | 'unitOfWork' | 'transactional'
 >;
 
-/** What STORE decides: where the idempotency records live, and where the ledger is kept. */
+/** Depends on STORE: where the idempotency records and the ledger are kept. */
 export class Persistence implements OnApplicationShutdown {
   constructor(
     readonly records: RecordOptions,
@@ -16,7 +16,7 @@ export class Persistence implements OnApplicationShutdown {
     private readonly close: () => Promise<void> = () => Promise.resolve(),
   ) {}
 
-  /** Operations that are running are waited for before this. */
+  /** Called after running operations have completed. */
   onApplicationShutdown(): Promise<void> {
     return this.close();
   }

@@ -8,16 +8,16 @@ import { type Charge, Ledger, type LedgerEntry, type Refund } from '../ledger/le
 import { magicAmounts } from './magic-amounts.js';
 import { ProviderError } from './provider-error.js';
 
-/** The longest that a timer takes: 24 days. */
+/** The longest delay of a timer: 24 days. */
 const FOREVER_MS = 2 ** 31 - 1;
 
 export type ChargeOrder = Omit<Charge, 'kind' | 'id' | 'at'>;
 export type RefundOrder = Omit<Refund, 'kind' | 'id' | 'at'>;
 
 /**
- * A pretended payment provider: slow, and so simple-minded that it charges as often as it is asked to `charge`.
+ * A simulated payment provider: slow, and it charges on every call of `charge`.
  *
- * The money moves half-way through a call. Whoever dies after that has charged the card and never heard of it.
+ * The money moves half-way through a call. A process that dies after that has charged the card without knowing it.
  */
 @Injectable()
 export class PaymentProvider {
@@ -36,14 +36,13 @@ export class PaymentProvider {
   }
 
   /**
-   * Charges once per reference, as real providers do for an idempotency key: whoever asks again is told of the charge
-   * that there is.
+   * Charges once per reference, as real providers do for an idempotency key: a duplicate gets the existing charge.
    */
   chargeOnce(order: ChargeOrder, signal: AbortSignal): Promise<Charge> {
     return this.#answer(order, signal, async () => {
       const known = await this.findCharge(order.reference);
       if (known === undefined) return this.#book(order);
-      this.logger.log(`asked again for a charge of ${known.amount} for ${known.userId}`);
+      this.logger.log(`duplicate request for a charge of ${known.amount} for ${known.userId}`);
       return known;
     });
   }
@@ -56,7 +55,7 @@ export class PaymentProvider {
     return refund;
   }
 
-  /** What an earlier attempt achieved: to be asked before moving money again. */
+  /** The movement of an earlier attempt: check it before moving money again. */
   async findCharge(reference: string): Promise<Charge | undefined> {
     return (await this.ledger.entries({ reference })).find((entry) => entry.kind === 'charge');
   }
@@ -69,7 +68,7 @@ export class PaymentProvider {
     return (await this.ledger.entries({ id })).find((entry) => entry.kind === 'charge');
   }
 
-  /** How much of a charge has been paid back. */
+  /** The refunded amount of a charge. */
   async refunded(chargeId: string): Promise<number> {
     return refundedOf(chargeId, await this.ledger.entries({ chargeId }));
   }

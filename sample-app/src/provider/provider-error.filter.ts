@@ -10,7 +10,7 @@ const statuses: Record<ProviderErrorCode, HttpStatus> = {
   attempt_superseded: HttpStatus.CONFLICT,
 };
 
-/** Puts the provider's errors into the words of this API; a replay repeats what it wrote, to the byte. */
+/** Maps the provider's errors to responses of this API; a replay sends the same bytes. */
 @Catch(ProviderError)
 export class ProviderErrorFilter implements ExceptionFilter<ProviderError> {
   constructor(private readonly adapterHost: HttpAdapterHost) {}

@@ -5,7 +5,7 @@ export type ProviderErrorCode =
   | 'provider_timeout'
   | 'attempt_superseded';
 
-/** What the provider's client throws: it knows nothing of HTTP. */
+/** The error of the provider's client, independent of HTTP. */
 export class ProviderError extends Error {
   override readonly name = 'ProviderError';
 

@@ -13,6 +13,6 @@ export const anotherBody: Scenario = {
       ),
     );
     const refused = answers.filter(({ status }) => status === 422);
-    return { answers, claims: { 'all are refused': refused.length === PAYMENTS } };
+    return { answers, claims: { 'all are rejected': refused.length === PAYMENTS } };
   },
 };

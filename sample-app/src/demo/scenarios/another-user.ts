@@ -5,7 +5,7 @@ import { inTurn, type Play, type Scenario } from '../scenario.js';
 export const anotherUser: Scenario = {
   title: 'the same keys and bodies, another user',
   charges: PAYMENTS,
-  moral: 'nobody gets what is not his',
+  moral: 'another caller, another payment',
   async play({ apis, firstBodies }: Play) {
     const answers = await Promise.all(
       payments.map((payment, index) => pay(inTurn(apis, index), { ...payment, user: 'bob' })),
@@ -15,7 +15,7 @@ export const anotherUser: Scenario = {
       answers,
       claims: {
         'all are executed': answers.every(({ status, replayed }) => status === 201 && !replayed),
-        'no answer is another user’s': answers.every(({ body }) => !foreign.has(body)),
+        'no response is another user’s': answers.every(({ body }) => !foreign.has(body)),
       },
     };
   },

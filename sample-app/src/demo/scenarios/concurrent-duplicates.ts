@@ -21,7 +21,7 @@ export const concurrentDuplicates: Scenario = {
       answers,
       claims: {
         'one copy of each is executed': executed.length === PAYMENTS,
-        'the others are told to come back': answers.every(
+        'the others get 409 and Retry-After': answers.every(
           ({ status, retryAfterMs }) => status === 201 || (status === 409 && retryAfterMs > 0),
         ),
       },

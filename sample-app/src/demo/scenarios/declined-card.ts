@@ -4,9 +4,9 @@ import { newPayment } from '../payments.js';
 import type { Play, Scenario } from '../scenario.js';
 
 export const declinedCard: Scenario = {
-  title: 'a declined card, asked again',
+  title: 'a declined card, sent again',
   charges: 0,
-  moral: 'a refusal is an answer, too',
+  moral: 'a declined payment is replayed',
   async play({ apis }: Play) {
     const payment = newPayment('declined', magicAmounts.declined);
     const first = await pay(apis[0], payment);
@@ -15,7 +15,7 @@ export const declinedCard: Scenario = {
       answers: [first, second],
       claims: {
         'the card is declined': first.status === 402 && !first.replayed,
-        'the refusal is replayed':
+        'the 402 is replayed':
           second.status === 402 && second.replayed && second.body === first.body,
       },
     };

@@ -5,7 +5,7 @@ import { inTurn, type Play, type Scenario } from '../scenario.js';
 export const everybodyRetries: Scenario = {
   title: `all ${PAYMENTS * COPIES} sent again`,
   charges: 0,
-  moral: 'the first answer, to the byte',
+  moral: 'the first response, byte for byte',
   async play({ apis, firstBodies }: Play) {
     const retries = await Promise.all(
       payments.flatMap((payment) =>

@@ -6,12 +6,12 @@ import { PROVIDER_DELAY_MS } from '../stage.js';
 
 /**
  * Freezes a process for longer than its lease, as a long garbage collection or a paused virtual machine
- * does. It wakes up as if nothing had happened, about to charge a card that has been charged meanwhile.
+ * does. When it resumes, it is about to charge a card that was charged in the meantime.
  */
 export const frozenProcess: Scenario = {
   title: 'frozen in mid-charge until the lease is over',
   charges: 1,
-  moral: 'fenced off, and told what happened',
+  moral: 'fenced off, and notified of it',
   async play({ stage, apis: [, heir] }: Play) {
     const sleeper = await stage.startApi();
     const payment = newPayment('frozen before the charge');
@@ -27,9 +27,9 @@ export const frozenProcess: Scenario = {
     return {
       answers: [...inherited, ...awoken],
       claims: {
-        'the retry ends well': inherited.at(-1)?.status === 201,
-        'both clients get one answer': awoken.at(-1)?.body === inherited.at(-1)?.body,
-        'the sleeper is told that it was overtaken':
+        'the retry succeeds': inherited.at(-1)?.status === 201,
+        'both clients get the same response': awoken.at(-1)?.body === inherited.at(-1)?.body,
+        'the frozen process reports that it was superseded':
           sleeper.reported('superseded') + sleeper.reported('lease_lost') > 0,
       },
     };

@@ -8,7 +8,7 @@ import { frozenProcess } from './frozen-process.js';
 import { killedProcess } from './killed-process.js';
 import { storeDown } from './store-down.js';
 
-/** In the order of play: later ones build on the payments of earlier ones, and the last takes Redis away. */
+/** In order of execution: later scenarios use the payments of earlier ones; the last one stops Redis. */
 export const scenarios: readonly Scenario[] = [
   concurrentDuplicates,
   everybodyRetries,

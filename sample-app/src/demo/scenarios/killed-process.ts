@@ -3,8 +3,8 @@ import { newPayment } from '../payments.js';
 import type { Play, Scenario } from '../scenario.js';
 
 /**
- * Kills a process that has charged one card without having heard of it, and is about to charge another.
- * The one who takes over knows neither which is which nor that there is a difference: he asks the provider.
+ * Kills a process that has charged one card without having got the reply, and is about to charge another.
+ * The process that takes over cannot tell the two apart: it asks the provider.
  */
 export const killedProcess: Scenario = {
   title: 'kill -9 in the middle of two charges',
@@ -27,7 +27,7 @@ export const killedProcess: Scenario = {
       answers: [...cutOff, ...retries.flat()],
       claims: {
         'both clients are cut off': cutOff.every(({ status }) => status === undefined),
-        'both retries end well': retries.every((answers) => answers.at(-1)?.status === 201),
+        'both retries succeed': retries.every((answers) => answers.at(-1)?.status === 201),
         'both takeovers are reported': heir.reported('takeover') === 2,
       },
     };

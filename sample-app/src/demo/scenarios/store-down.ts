@@ -14,7 +14,7 @@ export const storeDown: Scenario = {
     return {
       answers,
       claims: {
-        'all are told to come back': answers.every(
+        'all get 503 and Retry-After': answers.every(
           ({ status, retryAfterMs }) => status === 503 && retryAfterMs > 0,
         ),
       },
