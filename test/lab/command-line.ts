@@ -54,7 +54,7 @@ function numberFrom(name: string, given: unknown): number {
   throw new Error(`--${name} must be a positive number, not ${String(given)}`);
 }
 
-/** The other way round: what is to be typed for these values. */
+/** The reverse: the arguments for these values. */
 export function argumentsOf(values: Readonly<Record<string, string | number>>): string[] {
   return Object.entries(values).flatMap(([name, value]) => [`--${name}`, String(value)]);
 }

@@ -76,7 +76,7 @@ const VERBS: Readonly<Record<string, Verb>> = {
 
 const args = process.argv.slice(2);
 const [first = '', second = '-'] = args;
-// `bench chek` is no benchmark, but `model crash` is a model.
+// `bench chek` is not a benchmark, but `model crash` is a model.
 const isLonger = !second.startsWith('-') && Object.keys(VERBS).some(isBelow);
 const name = [`${first} ${second}`, ...(isLonger ? [] : [first])].find((verb) => verb in VERBS);
 if (name === undefined) {

@@ -46,7 +46,7 @@ export function planOf(args: readonly string[], parts: readonly Part[]): BenchPl
 function partsNamed(names: readonly string[], parts: readonly Part[]): Part[] {
   return names.map((name) => {
     const part = parts.find((candidate) => candidate.name === name);
-    if (part === undefined) throw new Error(`there is no part "${name}"`);
+    if (part === undefined) throw new Error(`unknown part "${name}"`);
     return part;
   });
 }

@@ -17,8 +17,8 @@ const USAGE = `npm run lab -- bench check --base REV [--head REV] [--only store|
   --base    the commit to compare with
   --head    the commit to judge; without it, what lies in the checkout
   --starts  how often the processes are started anew (default 4)
-  --rounds  how often each has its turns after each start (default 4)
-  --quick   short turns, to see that it works`;
+  --rounds  how often each is measured after each start (default 4)
+  --quick   short slots, to see that it works`;
 
 /** Base first: the other one is measured against it. */
 const NAMES = ['base', 'head'] as const;

@@ -61,7 +61,7 @@ async function run({ parts: chosen, profile, isKept, library: given }: BenchPlan
   }
 }
 
-/** As it is to be typed to have this part again. */
+/** The command that runs this part again. */
 function commandOf({ name }: Part, profile: BenchPlan['profile']): string {
   const only = `npm run lab -- bench --only ${name}`;
   return profile === 'default' ? only : `${only} --${profile}`;

@@ -96,7 +96,7 @@ try {
 
 function taskNamed(name = '', tasks: readonly string[]): string {
   if (tasks.includes(name)) return name;
-  throw new Error(`there is no task "${name}"`);
+  throw new Error(`unknown task "${name}"`);
 }
 
 async function profileOne(library: string): Promise<void> {

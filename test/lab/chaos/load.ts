@@ -76,7 +76,7 @@ export class Load {
     let left = duplicates;
     let hasSucceeded = false;
     const ask = async (client: number) => {
-      // Nobody gives up a payment half-way, and a key that nobody asks for is not seen to come free.
+      // A client never gives up a payment halfway, and the release of a key shows only to a request for it.
       while (left > 0 || (!hasSucceeded && performance.now() < giveUpAt)) {
         const url = this.pool.urlOf(this.#slotFor(number + client, random));
         if (url === undefined) {
@@ -84,7 +84,7 @@ export class Load {
           await delay(RETRY_PAUSE_MS);
           continue;
         }
-        // Of the requests that come first, any may become the attempt that it is to befall.
+        // Any of the first requests may become the attempt that meets the fault.
         const isEarly = left > duplicates - CLIENTS_PER_KEY;
         left -= 1;
         const answer = await this.client.send(url, key, isEarly ? { mishap } : {});
@@ -95,7 +95,7 @@ export class Load {
     await Promise.all(Array.from({ length: CLIENTS_PER_KEY }, (_, client) => ask(client)));
   }
 
-  /** The clients of a key share no worker: one that stands still holds up one of them only. */
+  /** The clients of a key use different workers: a frozen one delays only one of them. */
   #slotFor(client: number, random: Random): number {
     const share = Math.max(1, Math.floor(this.pool.size / CLIENTS_PER_KEY));
     return random.integer(0, share - 1) * CLIENTS_PER_KEY + (client % CLIENTS_PER_KEY);

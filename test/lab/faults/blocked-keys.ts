@@ -15,7 +15,7 @@ export interface BlockedKey {
 
 /**
  * Every attempt that died with its worker before its record was settled, and was succeeded by another. A key
- * that nobody could ask for, for want of a worker or of processor time, was not blocked meanwhile.
+ * that no client could request, for lack of a worker or of processor time, was not blocked meanwhile.
  */
 export function blockedKeys({ events, deaths, clients }: Evidence): BlockedKey[] {
   const diedAt = new Map(deaths);
@@ -36,7 +36,7 @@ export function blockedKeys({ events, deaths, clients }: Evidence): BlockedKey[]
     owners.set(recordKey, attempt);
     if (before === undefined || death === undefined || settled.has(attemptOf(before))) continue;
     if (before.fence === attempt.fence) continue;
-    // One in between died before it could be seen: nobody knows when.
+    // One in between died before it could be seen, at an unknown time.
     if (attempt.attempt !== before.attempt + 1) continue;
     // A fence is the server's clock in µs, and the server is on this machine. Whatever was answered later may
     // have been refused for the sake of the new attempt.

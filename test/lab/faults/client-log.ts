@@ -7,7 +7,7 @@ export interface KeyHistory {
   firstSuccessAt: number | undefined;
   /** Requests that were refused because another attempt was in progress. */
   readonly refusals: Pick<Answer, 'sentAt' | 'receivedAt'>[];
-  /** Answers 5xx to requests that were sent after somebody had got a success. */
+  /** Responses 5xx to requests that were sent after a client had got a success. */
   readonly serverErrorsAfterSuccess: Answer[];
 }
 

@@ -29,7 +29,7 @@ export interface AskOptions extends SendOptions {
   readonly limitMs: number;
 }
 
-/** A client over keep-alive connections that tells a log of every answer. */
+/** A client over keep-alive connections that logs every response. */
 export class LabClient {
   readonly #agent = new Agent({ keepAlive: true, noDelay: true });
 
@@ -53,7 +53,7 @@ export class LabClient {
 
   /**
    * As a decent client does: again, and to another worker, until there is a success or an answer that
-   * says that no repetition helps.
+   * says that no retry helps.
    *
    * @param urls - asked anew for every try, for workers come and go.
    * @returns the last answer; no success if the limit came first.
@@ -130,7 +130,7 @@ function errorName(error: unknown): string {
   return (error as NodeJS.ErrnoException).code ?? String(error);
 }
 
-/** Whether a repetition with this key would be answered the same. */
+/** Whether a retry with this key would get the same response. */
 function isFinal({ status, retryAfter }: Answer): boolean {
   return status !== undefined && status < 500 && retryAfter === undefined;
 }

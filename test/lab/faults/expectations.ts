@@ -5,13 +5,13 @@ export interface Expectations {
    *
    * - `never`: no lease was outlived, no process died.
    * - `told to the second`: the owner was dead; its successor knows that it takes over.
-   * - `told to both`: the owner lives on, and has learned of its loss, too.
-   * - `told to either`: any of these; what a store that loses records can promise.
+   * - `told to both`: the owner is alive, and was also notified of its loss.
+   * - `told to either`: any of these; the promise of a store that loses records.
    */
   readonly extraExecutions: 'never' | 'told to the second' | 'told to both' | 'told to either';
   /** Clients of one key may have seen different successes. */
   readonly differentSuccesses: boolean;
-  /** The store may have lost outcomes that a client had seen: nobody can notice that. */
+  /** The store may have lost outcomes that a client had seen: that cannot be detected. */
   readonly lostOutcomes: boolean;
   /** The store, or a worker in its shutdown, may have been unavailable for a key that was done. */
   readonly outages: boolean;

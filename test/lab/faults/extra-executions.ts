@@ -4,7 +4,7 @@ import type { Evidence } from './evidence.js';
 import type { Effect, EventLine } from './worker/lines.js';
 import { OPERATION } from './worker/settings.js';
 
-/** An operation that ran again, and who was told of it. */
+/** An operation that ran again, and which attempts were notified. */
 export interface ExtraExecution {
   readonly effect: Effect;
   readonly before: Effect;
@@ -16,7 +16,7 @@ export interface ExtraExecution {
   readonly afterSuccess: boolean;
 }
 
-/** What the attempt before may have been told: that it lost something, or never had it. */
+/** The events of the previous attempt: that it lost something, or never had it. */
 const TOLD_TO_FIRST = [
   'lease_lost',
   'superseded',
@@ -30,7 +30,7 @@ export function recordKeyOf(key: string): RecordKey {
   return recordKey({ scope: [CALLER], operation: OPERATION, key });
 }
 
-/** Finds them in the ledger, and who was told in the events. */
+/** Finds them in the ledger, and their reports in the events. */
 export function extraExecutions({ ledger, events, clients }: Evidence): ExtraExecution[] {
   const repeated = [...byKey(ledger)].filter(([, effects]) => effects.length > 1);
   if (repeated.length === 0) return [];
@@ -41,7 +41,7 @@ export function extraExecutions({ ledger, events, clients }: Evidence): ExtraExe
     const seen = [...(clients.keys.get(key)?.successes.values() ?? [])];
     return effects.slice(1).map((effect, index) => {
       const before = effects[index]!;
-      // One attempt that runs its operation twice is nobody's successor.
+      // One attempt that runs its operation twice is not a successor.
       const isSuccessor = effect.fence !== before.fence || effect.fence === 0;
       return {
         effect,

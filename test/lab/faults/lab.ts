@@ -18,7 +18,7 @@ export interface StartOptions extends Pick<WorkerSettings, 'transactional' | 'mu
   readonly effectDelayMs?: number;
 }
 
-/** How often the files of the workers are looked into. */
+/** How often the files of the workers are read. */
 const LOOK_PAUSE_MS = 10;
 
 /** A machine that is busy with other tests is not to be mistaken for a store that is down. */
@@ -71,7 +71,7 @@ export class Lab {
     return worker;
   }
 
-  /** SIGKILL, at an instant that the oracle is told. */
+  /** SIGKILL, at an instant that the oracle gets. */
   async kill(worker: LabWorker): Promise<void> {
     this.#deaths.set(worker.name, Date.now());
     await worker.kill();

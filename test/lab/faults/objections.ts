@@ -5,7 +5,7 @@ const EXAMPLES = 3;
 export class Objections {
   /** What must not have happened; empty if all is well. */
   readonly all: string[] = [];
-  /** Keys that are worth a look, some of each objection. */
+  /** Keys to inspect, some of each objection. */
   readonly suspects: string[] = [];
 
   /** What happened to these keys must not have happened to any. */

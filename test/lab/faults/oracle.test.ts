@@ -72,7 +72,7 @@ describe('the oracle', () => {
     });
   });
 
-  it('objects to an operation that ran again, though everybody was told, where nothing excuses it', () => {
+  it('objects to an unexcused second execution, even if all attempts were notified', () => {
     effect(1);
     effect(2, { isTakeover: true });
     told('takeover', 2);
@@ -81,7 +81,7 @@ describe('the oracle', () => {
     expect(objections({ extraExecutions: 'told to both' })).toEqual([]);
   });
 
-  it('objects to a second execution that nobody was told of', () => {
+  it('objects to an unreported second execution', () => {
     effect(1);
     effect(2, { isTakeover: true });
     for (const extraExecutions of [
@@ -101,7 +101,7 @@ describe('the oracle', () => {
     expect(objections({ extraExecutions: 'told to the second' })).toHaveLength(1);
   });
 
-  it('objects to a takeover that was told of another attempt only', () => {
+  it('objects to a takeover that was reported only for another attempt', () => {
     effect(1);
     effect(3, { isTakeover: true });
     told('takeover', 2);
@@ -140,7 +140,7 @@ describe('the oracle', () => {
     expect(objections({ extraExecutions: 'told to either' })).toHaveLength(1);
   });
 
-  it('tells a lost outcome, which nobody could notice, from an execution that somebody had to report', () => {
+  it('distinguishes a lost outcome, which cannot be detected, from an execution that must be reported', () => {
     effect(1);
     answered(1);
     effect(2);
@@ -257,7 +257,7 @@ describe('the oracle', () => {
       expect(verdict(allowed)).toMatchObject({ figures: { longestBlockedMs: 0 }, objections: [] });
     });
 
-    it('does not count the time in which nobody asked', () => {
+    it('does not count the time without a request', () => {
       began(1, 0);
       deaths.set('worker-1', 1_000);
       refusedAt(1_100);
@@ -268,7 +268,7 @@ describe('the oracle', () => {
       });
     });
 
-    it('does not count what an attempt in between has held, whose death nobody saw', () => {
+    it('does not count the time held by an attempt in between whose death was not seen', () => {
       began(1, 0);
       deaths.set('worker-1', 1_000);
       refusedAt(5_000);

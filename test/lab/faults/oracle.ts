@@ -15,7 +15,7 @@ export interface Figures {
   readonly extraExecutions: number;
   readonly toldToSecond: number;
   readonly toldToFirst: number;
-  /** Extra executions that nobody was told of, those after a lost outcome aside. */
+  /** Unreported extra executions, except those after a lost outcome. */
   readonly unreported: number;
   /** Extra executions after a client had the key's success: the store had lost its record. */
   readonly lostOutcomes: number;
@@ -35,7 +35,7 @@ export interface Verdict {
   readonly figures: Figures;
   /** What must not have happened; empty if all is well. */
   readonly objections: readonly string[];
-  /** Keys that are worth a look, some of each objection. */
+  /** Keys to inspect, some of each objection. */
   readonly suspects: readonly string[];
 }
 

@@ -122,7 +122,7 @@ bool content[TOKENS];
 byte grants = 0;                  /* the server's clock, in grants: a grant's fence is its number */
 byte effects = 0, lastEffect = 0; /* how many; the highest fence of one */
 byte written = 0;                 /* the highest fence that the business data has seen */
-byte told[CONTENTS];              /* the attempt whose success a client of that content was told */
+byte told[CONTENTS];              /* the attempt whose success a client of that content got */
 byte first = 0;                   /* the first outcome that was ever stored */
 bool lost = 0, reported = 0;
 byte ended = 0;
@@ -287,7 +287,7 @@ inline release(t, f, rc) {
 
 /* ---- the workers ---- */
 
-/* No client is told the outcome of another content; while the store loses nothing, all are told one success. */
+/* No client gets the outcome of other content; while the store loses nothing, all get the same success. */
 inline tell(mine, theirs) {
   assert(content[theirs] == content[mine]);
   if
@@ -362,7 +362,7 @@ BEGIN:
   if
   :: rc == BUSY ->
      if
-     :: atomic { state != IN_PROGRESS || over -> rc = 0 } goto BEGIN     /* it has waited, and looks again */
+     :: atomic { state != IN_PROGRESS || over -> rc = 0 } goto BEGIN     /* it has waited, and reads again */
      :: atomic { rc = 0; phase[i] = IDLE } goto ANSWER
      fi
   :: else
@@ -451,7 +451,7 @@ GIVE_UP:
   :: atomic { gh > 0 -> holdBack(O_RELEASE, t, 0, 0) } goto ANSWER
   fi;
 #endif
-ANSWER:                                                 /* no success: the client may come again */
+ANSWER:                                                 /* no success: the client may retry */
   if
   :: att < ATT -> goto START
   :: goto END
@@ -464,7 +464,7 @@ END:
 }
 
 #ifdef LIVE
-/* Comes back for as long as it is told to. */
+/* Retries for as long as the response allows it. */
 proctype Client(byte i) {
   byte t, rc = 0, rv = 0, f = 0;
   bool allow;

@@ -133,7 +133,7 @@ describe('The benchmark’s command line', () => {
   });
 
   it.each([
-    [['--only', 'htp'], 'there is no part "htp"'],
+    [['--only', 'htp'], 'unknown part "htp"'],
     [['--quick', '--full'], 'exclude each other'],
   ])('rejects %s', (args, message) => {
     expect(() => planOf(args, parts)).toThrow(message);

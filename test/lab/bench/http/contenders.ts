@@ -18,7 +18,7 @@ export interface Entry {
   readonly name: string;
   readonly open: OpenContender;
   readonly platforms: readonly Platform[];
-  /** Answers a repetition without running the handler again. */
+  /** Replays to a retry without running the handler again. */
   readonly replays: boolean;
   /** The status that a duplicate of a running request gets. */
   readonly conflict?: number;

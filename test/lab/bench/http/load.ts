@@ -28,7 +28,7 @@ export interface LoadResult {
   readonly p999Ms: number;
 }
 
-/** How often autocannon looks whether it is to stop. */
+/** How often autocannon checks whether to stop. */
 const TICK_MS = 20;
 
 const autocannon = loadPackage('autocannon') as Autocannon;

@@ -7,7 +7,7 @@ import { projectRoot } from '../../../support/project-root.js';
 
 const run = promisify(execFile);
 
-/** A built library in a folder of its own, that nobody else builds, cleans or edits meanwhile. */
+/** A built library in its own folder, which no other process builds, cleans or edits meanwhile. */
 export interface BuiltLibrary {
   readonly folder: string;
   readonly remove: () => void;

@@ -1,11 +1,11 @@
 import { spreadOf, type Spread } from './statistics.js';
 
-/** What one turn of one entrant gave: `perSecond`, `cpuUs`, … */
+/** The result of one slot of one entrant: `perSecond`, `cpuUs`, … */
 export type Sample = Readonly<Record<string, number>>;
 
 export type Factors = Readonly<Record<string, string | number>>;
 
-/** Something that takes its turns with others. */
+/** A contender that alternates with others. */
 export interface Entrant {
   readonly name: string;
   /** @param ms - how long to go on. */
@@ -26,13 +26,13 @@ export interface Measurement {
 
 export interface Rounds {
   readonly rounds: number;
-  /** How long a turn takes. */
+  /** How long a slot takes. */
   readonly turnMs: number;
   /** The same, of the round that warms up and does not count. */
   readonly warmUpMs: number;
   /**
-   * How long each turn goes on before it counts: while the others had theirs, a process has given memory back, and the
-   * caches are somebody else's.
+   * How long each slot warms up before it counts: meanwhile the process has returned memory, and the caches hold the data
+   * of others.
    */
   readonly settleMs?: number;
 }

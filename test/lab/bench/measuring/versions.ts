@@ -10,7 +10,7 @@ const PEERS: Partial<Record<ContenderId, readonly string[]>> = {
   'express-idempotency': ['express-idempotency', 'express-idempotency-redis-adapter'],
 };
 
-/** What the application is made of, whoever's library it uses. */
+/** The packages of the application, for every contender. */
 export function frameworkVersions(): Record<string, string> {
   return {
     Nest: installed('@nestjs/core'),

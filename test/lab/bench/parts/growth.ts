@@ -40,7 +40,7 @@ const REQUEST_BYTES: Readonly<Record<Profile, readonly number[]>> = {
 
 const IN_FLIGHT = 32;
 const CONNECTIONS = 64;
-/** As many as a turn may add where it does not end by time. */
+/** The most records that a slot may add if it does not end by time. */
 const MOST_BYTES = 256 * 1024 ** 2;
 
 /** How the cost grows with the number of records, and with the sizes of outcome and request. */
@@ -72,7 +72,7 @@ function measureGrowth(context: PartContext): Promise<Findings> {
   });
 }
 
-/** One server for each number of records: what a turn adds is deleted again. */
+/** One server for each number of records: the records that a slot adds are deleted. */
 async function byRecords(
   resources: Resources,
   worker: Child,

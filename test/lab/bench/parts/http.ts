@@ -27,7 +27,7 @@ const QUICK: readonly ContenderId[] = [
   'redis',
   'node-idempotency',
 ];
-/** What is measured also where it takes long to tell them apart. */
+/** Measured even where a distinction takes long. */
 const COMPARED: readonly ContenderId[] = ['bare', 'redis', 'node-idempotency'];
 const ALL: readonly ContenderId[] = [
   ...QUICK,

@@ -13,7 +13,7 @@ export interface PartContext {
 /** What a part has found. */
 export interface Findings {
   readonly measurements: readonly Measurement[];
-  /** How often and how long each entrant had its turn. */
+  /** How often and how long each entrant ran. */
   readonly rounds: Rounds;
   /** Versions of what has run besides Node and the library, by name. */
   readonly versions: Readonly<Record<string, string>>;

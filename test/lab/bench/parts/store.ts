@@ -24,7 +24,7 @@ export interface StoreConditions {
   readonly inFlight: number;
 }
 
-/** What the records of one turn may take of the memory. */
+/** The memory that the records of one slot may take. */
 const MOST_BYTES = 512 * 1024 ** 2;
 const RECORD_OVERHEAD = 600;
 

@@ -90,7 +90,7 @@ export function judge(results: Results): Judged[] {
     const reaches = (value: number, bound: number) => (isAtLeast ? value >= bound : value <= bound);
     const isCertain = ratio.high < line.must || ratio.low > line.must || ratio.low === ratio.high;
     if (!reaches(ratio.estimate, line.must)) {
-      // Only where there is no doubt about it, and where we are not the better of the two.
+      // Only if it is certain, and if we are not the better of the two.
       const best = byHand && (isAtLeast ? byHand.high : byHand.low);
       const alsoByHand =
         best !== undefined && !reaches(best, line.must) && reaches(best, ratio.estimate);

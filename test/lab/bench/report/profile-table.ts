@@ -13,7 +13,7 @@ export interface ProfileColumn {
 
 const OTHERS = 'all else';
 
-/** Who is told apart; the packages that one of them stands on count as the others. */
+/** The groups of code; packages that one of them depends on count as the others. */
 const GROUPS: readonly (readonly [RegExp, string])[] = [
   [/^((dist|lib)(\/|$)|@node-idempotency\/|bench$)/, 'the layer’s own code'],
   [/^safe-stable-stringify$/, 'canonical JSON'],

@@ -5,7 +5,7 @@ import type { Findings } from '../parts/part.js';
 /** What a part has found, and all that one has to know of where it is from. */
 export interface PartResult extends Findings {
   readonly part: string;
-  /** As it is to be typed to have the run again. */
+  /** The command that repeats the run. */
   readonly command: string;
   /** ISO 8601. */
   readonly date: string;

@@ -18,7 +18,7 @@ export interface Via {
 export interface Tasks {
   /** First request of a key: claims it, and stores the outcome. */
   readonly pair: (key: string, body: Buffer) => Promise<void>;
-  /** A repetition of it. */
+  /** A retry of it. */
   readonly replay: (key: string, body: Buffer) => Promise<void>;
   readonly close: () => Promise<void>;
 }

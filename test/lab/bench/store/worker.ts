@@ -5,7 +5,7 @@ import type { Sample } from '../measuring/interleave.js';
 import type { StoreEntrant, StoreTurn } from '../protocol.js';
 import { KEY_PREFIX, rawTasks, scriptTasks, storeTasks, type Tasks, type Via } from './tasks.js';
 
-/** How many keys are replayed in turns. */
+/** How many keys are replayed in rotation. */
 const KNOWN_KEYS = 64;
 const DELETED_AT_ONCE = 5_000;
 

@@ -36,8 +36,8 @@ export interface RunningFault {
   figures(): Readonly<Record<string, number>>;
   /** How often it struck, in the unit of `--strikes`. */
   strikes(): number;
-  /** What is to befall the first request of a key. */
+  /** The fault for the first request of a key. */
   readonly mishap?: (random: Random) => Mishap | undefined;
-  /** Ends it and mends what it broke. */
+  /** Ends it and repairs what it broke. */
   stop(): Promise<void>;
 }

@@ -2,7 +2,7 @@ import { POINTS, TRANSACTIONAL_POINTS, type Point } from '../../faults/worker/mi
 import type { Fault } from './fault.js';
 import { repeatedly } from './repeatedly.js';
 
-/** Of the keys that begin while it is the turn of the named points, so many meet a crash. */
+/** The share of keys that meet a crash, of those that begin while the named points are active. */
 const CRASHES = 1 / 4;
 
 /**

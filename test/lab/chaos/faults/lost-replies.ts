@@ -3,7 +3,7 @@ import type { Fault } from './fault.js';
 
 const PART = 1 / 100;
 
-/** The store executes commands and nobody learns of it: replies are lost, and their connections with them. */
+/** The store executes commands, and their replies are lost, with their connections. */
 export const lostReplies: Fault = {
   topologies: ['single', 'postgres'],
   excuses: ({ transactional }) => (transactional ? { otherAnswers: CUT_OFF } : {}),

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /**
- * Does something over and over until it is told to stop.
+ * Repeats an action until it is stopped.
  *
  * @param pauseMs - drawn anew before each time.
  * @returns what stops it; resolves when the last time is over, and rejects if one has failed.

@@ -7,7 +7,7 @@ import type { MessagePlan } from './message-plan.js';
 import { publications } from './publications.js';
 import { closeOf, strikesOf, type Strike } from './strikes.js';
 
-/** How often it is looked whether something has come about. */
+/** The interval of polling. */
 const LOOK_PAUSE_MS = 2;
 
 /** How often the broker is asked whether it has got rid of everything. */

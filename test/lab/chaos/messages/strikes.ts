@@ -31,7 +31,7 @@ export function strikesOf(
   return shuffled(strikes, random);
 }
 
-/** Each way to end a channel in its turn. */
+/** Alternates the ways to end a channel. */
 export function closeOf(index: number): Strike {
   return { kind: 'close', by: CLOSERS[index % CLOSERS.length]! };
 }

@@ -34,7 +34,7 @@ async function failOver(servers: RedisCluster, kind: FailoverKind, random: Rando
     await servers.failover(old);
   } else {
     await old.kill();
-    // Half of the time the replica waits to be elected, half of the time somebody tells it.
+    // Half of the failovers are by election, half by command.
     if (random.chance(1 / 2)) await servers.untilReplaced(old);
     else await servers.failover(old, 'takeover');
     await old.start();

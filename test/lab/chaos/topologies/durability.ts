@@ -3,7 +3,7 @@ import type { Plan } from '../plan.js';
 /** Until when enough replicas have to confirm a step: more than replication takes on a busy machine. */
 const TIMEOUT_MS = 1_000;
 
-/** What a store is told about the replicas that it waits for. */
+/** The store's options for replicas to wait for. */
 export function durabilityOf({ waitReplicas: count }: Plan) {
   return count === 0 ? {} : { waitReplicas: { count, timeoutMs: TIMEOUT_MS } };
 }

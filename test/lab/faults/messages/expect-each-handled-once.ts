@@ -10,7 +10,7 @@ export interface Dose {
   readonly closes: number;
 }
 
-/** Kills two consumers and closes their channels, and has the oracle look at what became of the messages. */
+/** Kills two consumers and closes their channels, and lets the oracle check the messages. */
 export async function expectEachHandledOnce(
   servers: MessageServers,
   { messages, kills, closes }: Dose,

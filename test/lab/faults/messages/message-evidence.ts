@@ -13,14 +13,14 @@ export interface MessageEvidence {
   readonly deaths: ReadonlyMap<string, number>;
   /** The consumers that stood still for longer than their lease. */
   readonly stoodStill: ReadonlySet<string>;
-  /** How many channels each consumer was told to close, or had broken on purpose. */
+  /** How many channels each consumer closed by command, or had cut deliberately. */
   readonly closesAsked: ReadonlyMap<string, number>;
   /** What Node had to warn consumers of. */
   readonly warnings: readonly string[];
-  /** When the consumers were told to end, in milliseconds since the epoch. */
+  /** When the consumers got the command to end, in milliseconds since the epoch. */
   readonly endedAt: number;
   /** What is left in the queue. */
   readonly left: Pick<QueueDepth, 'ready' | 'unacked'>;
-  /** How many messages the broker has put aside. */
+  /** How many messages the broker has dead-lettered. */
   readonly putAside: number;
 }

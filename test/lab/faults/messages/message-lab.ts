@@ -27,7 +27,7 @@ export interface MessageLabOptions {
   readonly program: string;
 }
 
-/** After so many returns the broker puts a message aside: nobody has it that often unless it goes round in circles. */
+/** The delivery limit, after which the broker dead-letters a message: only a redelivery loop reaches it. */
 const DELIVERY_LIMIT = 30;
 
 /** A machine that is busy with other tests is not to be mistaken for a store that is down. */
@@ -41,7 +41,7 @@ export class MessageLab {
   readonly wire = new WireLog();
   /** How many connections were broken. */
   cuts = 0;
-  /** When the consumers were told to end; before that, a time that never comes. */
+  /** When the consumers got the command to end; before that, Infinity. */
   endedAt = Infinity;
   readonly #published = new Map<string, number>();
   readonly #consumers = new Set<ConsumerProcess>();
@@ -137,7 +137,7 @@ export class MessageLab {
     return consumer;
   }
 
-  /** SIGKILL, at an instant that the oracle is told. */
+  /** SIGKILL, at an instant that the oracle gets. */
   async kill(consumer: ConsumerProcess): Promise<void> {
     this.#deaths.set(consumer.name, Date.now());
     await consumer.kill();
@@ -157,7 +157,7 @@ export class MessageLab {
     this.#closesAsked.set(name, (this.#closesAsked.get(name) ?? 0) + 1);
   }
 
-  /** Tells the oracle that this consumer is going to stand still for longer than its lease. */
+  /** Notifies the oracle that this consumer will freeze for longer than its lease. */
   standsStill(consumer: ConsumerProcess): void {
     this.#stoodStill.add(consumer.name);
   }

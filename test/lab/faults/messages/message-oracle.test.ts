@@ -110,7 +110,7 @@ describe('the oracle of messages', () => {
     });
   });
 
-  it('excuses a consumer that crashed by itself, as it was told to', () => {
+  it('excuses a consumer that crashed by itself, as planned', () => {
     killedAndTakenOver();
     evidence.deaths.clear();
     expect(objections()).toHaveLength(2);
@@ -125,7 +125,7 @@ describe('the oracle of messages', () => {
     expect(objections()).toEqual([expect.stringContaining('1 × a message without an effect')]);
   });
 
-  it('objects to a takeover that the handler was not told of', () => {
+  it('objects to a takeover without isTakeover in the handler', () => {
     killedAndTakenOver();
     evidence.ledger[1] = { ...evidence.ledger[1]!, isTakeover: false };
     expect(objections()).toEqual([expect.stringContaining('not reported as a takeover')]);
@@ -181,7 +181,7 @@ describe('the oracle of messages', () => {
     expect(objections()).toEqual(['4 redeliveries, and 2 messages under way at closes']);
   });
 
-  it('counts as under way what the broker had sent in vain, and what it was told too late', () => {
+  it('counts undelivered messages and late acknowledgements as unacknowledged', () => {
     effect(1);
     told('completed', 1);
     delivery(1);
@@ -244,7 +244,7 @@ describe('the oracle of messages', () => {
   it.each([
     ['ready', { left: { ready: 1, unacked: 0 } }, '1 messages are left in the queue'],
     ['unacknowledged', { left: { ready: 0, unacked: 2 } }, '2 messages are left in the queue'],
-    ['put aside', { putAside: 3 }, '3 messages were put aside by the broker'],
+    ['dead-lettered', { putAside: 3 }, '3 messages were dead-lettered by the broker'],
     ['a warning', { warnings: ['too many'] }, 'Node warns: too many'],
   ])('objects to what is left: %s', (_, more, objection) => {
     handled(1);

@@ -34,7 +34,7 @@ export interface MessageVerdict {
   readonly figures: MessageFigures;
   /** What must not have happened; empty if all is well. */
   readonly objections: readonly string[];
-  /** Keys that are worth a look, some of each objection. */
+  /** Keys to inspect, some of each objection. */
   readonly suspects: readonly string[];
 }
 
@@ -88,7 +88,7 @@ export function judgeMessages(evidence: MessageEvidence): MessageVerdict {
   for (const warning of new Set(evidence.warnings)) objections.say(`Node warns: ${warning}`);
   const leftInTheQueue = left.ready + left.unacked;
   if (leftInTheQueue > 0) objections.say(`${leftInTheQueue} messages are left in the queue`);
-  if (putAside > 0) objections.say(`${putAside} messages were put aside by the broker`);
+  if (putAside > 0) objections.say(`${putAside} messages were dead-lettered by the broker`);
   return {
     figures: {
       messages: published.size,

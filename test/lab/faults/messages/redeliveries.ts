@@ -3,7 +3,7 @@ import type { WireClose, WireDelivery } from './wire/wire-log.js';
 /** How often the broker sent messages again, and what was under way when channels ended. */
 export interface Redeliveries {
   readonly redeliveries: number;
-  /** What the broker had not been told anything of at the ends of channels, the following two included. */
+  /** Unacknowledged messages at the ends of channels, including the following two. */
   readonly unacknowledgedAtCloses: number;
   /** What was acknowledged when the broker no longer listened to that channel. */
   readonly acknowledgedTooLate: number;
@@ -11,7 +11,7 @@ export interface Redeliveries {
   readonly neverArrived: number;
 }
 
-/** Looks at each copy of a message: what is sent again was sent before. */
+/** Checks each copy of a message: a redelivery follows a delivery. */
 export function redeliveriesIn(
   deliveries: readonly WireDelivery[],
   closes: readonly WireClose[],

@@ -6,8 +6,8 @@ import type { WireClose } from './wire/wire-log.js';
 const ORDERLY = '200 ';
 
 /**
- * Channels whose end nobody had asked for: their consumer lived, and was not told to close so many. A layer that tells
- * the broker of a message twice, say, has all that is under way on the channel sent again.
+ * Channels that ended unexpectedly: their consumer was alive, and got no command to close so many. A second
+ * acknowledgement of a message, for example, makes the broker redeliver all messages of the channel.
  */
 export function unexpectedCloses({
   wire,

@@ -19,7 +19,7 @@ interface LineBase {
   readonly at: number;
 }
 
-/** What the library told a subscriber. */
+/** An event that a subscriber got. */
 export interface ReportedEvent extends LineBase {
   readonly type: IdempotencyEvent['type'];
   readonly recordKey?: RecordKey;

@@ -18,7 +18,8 @@ export class ObservedUnitOfWork<Handle> extends UnitOfWork<Handle> {
       const done = await work(transaction);
       const cut = () => transaction.cut?.();
       await this.mishaps.at('before_commit', cut);
-      // COMMIT is written to the socket as soon as this resolves, and its reply read in a later turn of the loop.
+      // COMMIT is written to the socket as soon as this resolves, and its reply read in a later iteration of the event
+      // loop.
       setImmediate(() => void this.mishaps.at('in_commit', cut));
       return done;
     });

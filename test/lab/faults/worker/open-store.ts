@@ -4,7 +4,7 @@ import { postgresStore } from 'nestjs-idempotency/postgres';
 import { redisStore } from 'nestjs-idempotency/redis';
 import type { RedisSettings, StoreSettings } from './settings.js';
 
-/** A process ends with the connections that it opened: nobody closes them. */
+/** Connections stay open until the process ends. */
 export function openStore(settings: StoreSettings): IdempotencyStore {
   return settings.kind === 'postgres' ? postgresStore({ url: settings.url }) : openRedis(settings);
 }
@@ -27,7 +27,7 @@ function openRedis(settings: RedisSettings): IdempotencyStore {
         retryDelayOnClusterDown: 0,
         redisOptions,
       });
-      // What fails is told by the commands.
+      // The commands report failures.
       client.on('error', () => undefined);
       return redisStore({ ...others, client });
     }

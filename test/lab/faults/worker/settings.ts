@@ -20,14 +20,14 @@ export interface Address {
 }
 
 interface StoreExtras {
-  /** What else `redisStore` is to be told; on a cluster, `connection` is what each node is reached with. */
+  /** Further options of `redisStore`; on a cluster, `connection` applies to each node. */
   readonly options?: Omit<OwnConnectionOptions, 'client' | 'url' | 'onConnectionError'>;
 }
 
 /** What survives JSON of the module's options. */
 export type WorkerOptions = Omit<IdempotencyModuleOptions, 'store' | 'unitOfWork'>;
 
-/** All that a worker process is told, as JSON in {@link SETTINGS_VARIABLE}. */
+/** All settings of a worker process, as JSON in {@link SETTINGS_VARIABLE}. */
 export interface WorkerSettings {
   /** Stands in every line that the process writes: another one for every start. */
   readonly name: string;

@@ -50,7 +50,7 @@ const adapter = setup.platform === 'fastify' ? new FastifyAdapter() : new Expres
 const app = await NestFactory.create(AppModule, adapter, { logger: ['error'] });
 await app.listen(0, '127.0.0.1');
 const server = app.getHttpServer() as Server;
-// The connections of the load stay, so that each of them has had its many requests when it is looked at.
+// The connections of the load stay open, so that each has served many requests when it is measured.
 server.keepAliveTimeout = 0;
 for (const leak of setup.leaks ?? []) server.on('request', LEAKS[leak]);
 

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import type { Platform, StoreKind } from '../../../support/http/combinations.js';
 import { REQUESTS_OF_A_TURN } from './client.js';
 
-/** How often the process is looked at. */
+/** How often the process is measured. */
 const CHUNKS = 10;
 
 export interface GrowthPlan {

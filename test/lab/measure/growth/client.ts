@@ -1,7 +1,7 @@
 import { KeepAliveConnection, sendRaw, type RawRequest } from '../../../support/http/raw-client.js';
 import type { RawResponse } from '../../../support/http/raw-response.js';
 
-/** How many requests of each kind one turn of a client is. */
+/** How many requests of each kind a client sends in one cycle. */
 const TURN = {
   first: 20,
   replay: 16,
@@ -43,7 +43,7 @@ export class Client {
     for (let abandoned = 0; abandoned < TURN.abandoned; abandoned += 1) await this.abandonOne();
   }
 
-  /** One of two runs until its client is gone, the other is its duplicate. Which one is which, nobody knows before. */
+  /** One of two runs until its client is gone, the other is its duplicate. Which is which is not known before. */
   private async abandonOne(): Promise<void> {
     const key = newKey();
     const pair = [0, 1].map(() => sendRaw(this.port, requestOf('/held', key, BODY)));

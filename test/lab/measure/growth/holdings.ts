@@ -16,7 +16,7 @@ const PATIENCE_MS = 30_000;
 const never = setTimeout(() => undefined, 0);
 clearTimeout(never);
 
-/** Objects that hold something open, or somebody up. Node's own list has no timers that were unref'ed. */
+/** Objects that keep a resource open, or a waiter pending. Node's own list lacks unref'ed timers. */
 const LIVING = {
   timers: never.constructor,
   sockets: Socket,
@@ -39,7 +39,7 @@ export async function readHoldings(
     ...countMore(),
   });
   await untilQuiet(count);
-  // What a WeakRef has given away stays for as long as the turn lasts in which it did; what is garbage is not counted.
+  // A target of WeakRef.deref() stays alive until the end of the current job; garbage is not counted.
   await delay(0);
   const living = livingObjects();
   const counts = { ...count(), ...living };

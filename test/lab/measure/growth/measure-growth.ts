@@ -5,9 +5,9 @@ import type { Reading } from './reading.js';
 import type { GrowthSetup } from './setup.js';
 
 export interface GrowthRun extends Omit<GrowthSetup, 'redisUrl'> {
-  /** How often the application's process is looked at. */
+  /** How often the application's process is measured. */
   readonly chunks: number;
-  /** What it answers before each look: whole turns of the clients. */
+  /** The requests before each measurement: whole cycles of the clients. */
   readonly requestsPerChunk: number;
   readonly onReading?: (reading: Reading) => void;
 }
@@ -21,11 +21,11 @@ export interface GrowthResult {
 // How it counts objects is an experiment of Node's, which says so.
 const APP_OPTIONS = ['--expose-gc', '--disable-warning=ExperimentalWarning'];
 
-/** What an application holds after each chunk of requests; the records of a chunk go when it was looked at. */
+/** Measures what an application holds after each chunk of requests; then the records of the chunk are deleted. */
 export async function measureGrowth(run: GrowthRun): Promise<GrowthResult> {
   const { chunks, requestsPerChunk, onReading, ...application } = run;
   if (requestsPerChunk % REQUESTS_OF_A_TURN !== 0) {
-    throw new Error(`${requestsPerChunk} requests are no whole turns of ${REQUESTS_OF_A_TURN}`);
+    throw new Error(`${requestsPerChunk} requests are not a multiple of ${REQUESTS_OF_A_TURN}`);
   }
   const redis = application.store === 'redis' ? await startRedis() : undefined;
   const setup: GrowthSetup = { ...application, redisUrl: redis?.url ?? '' };

@@ -21,7 +21,7 @@ export function openRecords({ store, redisUrl }: GrowthSetup, retentionMs: numbe
 }
 
 function inRedis(url: string): Records {
-  // As the store opens its own, whose listeners nobody else could count.
+  // Like the store's own connection, whose listeners cannot be counted from outside.
   const client = new Redis(url, { enableAutoPipelining: true });
   return {
     store: redisStore({ client }),

@@ -1,6 +1,6 @@
 /**
  * First requests at a steady rate, begin and complete through the store, in a process of their own: settings in
- * the environment. It answers with how many there were, once it is told to end.
+ * the environment. It replies with their number when it gets the command to end.
  */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -27,7 +27,7 @@ await store.close();
 process.send?.({ records: done, seconds: (performance.now() - startedAt) / 1000 });
 process.disconnect();
 
-/** Whoever is late does not wait: what a slow moment has held up is made up for. */
+/** A late iteration does not wait, so that the load catches up after a slow moment. */
 async function work(): Promise<void> {
   while (!isOver) {
     const dueAt = startedAt + (sent * 1000) / rate;

@@ -47,7 +47,7 @@ export interface Measurement {
   readonly breaker: 'off' | 'open';
   readonly what: string;
   readonly figures: Figures;
-  /** Milliseconds that the 99th percentile is to stay within; none for what is only looked at. */
+  /** The limit of the 99th percentile in milliseconds; absent if it is only reported. */
   readonly budgetMs?: number;
 }
 

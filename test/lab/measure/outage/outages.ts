@@ -12,7 +12,7 @@ export interface Outage {
   stop(): Promise<void>;
 }
 
-/** Nobody listens any more: connections are refused. */
+/** The server has stopped: connections are refused. */
 export async function refusedConnections(): Promise<Outage> {
   const redis = await RedisNode.start();
   return {

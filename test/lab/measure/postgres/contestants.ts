@@ -35,7 +35,7 @@ export function storePair(store: PostgresIdempotencyStore, retentionMs = RETENTI
   };
 }
 
-/** begin, as every repetition. */
+/** begin, like every retry. */
 export function storeReplay(store: PostgresIdempotencyStore): Task {
   return async (key) => {
     const { kind } = await begin(store, key.toString('base64url') as RecordKey);
@@ -77,7 +77,7 @@ export function rawPair(pool: Pool, table: string): Task {
   };
 }
 
-/** The usual way to notice a repetition: insert, see that it is there, select. */
+/** The usual way to detect a retry: insert, conflict, select. */
 export function insertThenSelect(pool: Pool, table: string): Task {
   const insert = `INSERT INTO ${table} (
     record_key, state, token, fence, fingerprint, attempt, takeovers, lease_until, lease_ms, deadline, expires_at

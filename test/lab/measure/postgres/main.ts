@@ -1,5 +1,5 @@
 /**
- * What the PostgreSQL store costs beside the statements that one would write by hand. The contestants take turns on one
+ * What the PostgreSQL store costs beside the statements that one would write by hand. The contestants alternate on one
  * server, so that whatever else the machine does hits them alike; what counts are the ratios of one round.
  */
 import { randomBytes } from 'node:crypto';
@@ -49,7 +49,7 @@ try {
   for (let round = 0; round <= rounds; round += 1) {
     const rates = { rawPair: 0, storePair: 0, insertThenSelect: 0, storeReplay: 0 };
     const names = Object.keys(contestants) as (keyof typeof contestants)[];
-    // Whoever comes first finds the server in another state than whoever comes last.
+    // The first contestant finds the server in another state than the last one.
     for (const name of round % 2 === 0 ? names : [...names].reverse()) {
       rates[name] = await contestants[name]();
     }

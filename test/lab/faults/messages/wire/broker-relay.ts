@@ -20,7 +20,7 @@ export class BrokerRelay {
     listener.on('connection', (socket) => this.join(socket));
   }
 
-  /** @param consumer - the name of whoever comes this way now. */
+  /** @param consumer - the name of the consumer that now uses this relay. */
   static async start(
     brokerPort: number,
     log: WireLog,

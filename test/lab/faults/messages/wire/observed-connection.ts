@@ -124,7 +124,7 @@ export class ObservedConnection {
     end: WireDelivery['end'],
   ): void {
     const delivery = unacknowledged.get(tag);
-    // Who tells of what it does not have has its channel closed, which is noted.
+    // An unknown delivery tag closes the channel, which is logged.
     if (delivery === undefined) return;
     unacknowledged.delete(tag);
     const { log, consumer } = this;

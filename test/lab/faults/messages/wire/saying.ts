@@ -17,7 +17,7 @@ export interface MessageProperties {
   readonly correlationId: string | undefined;
 }
 
-/** What a consumer tells the broker of a message. */
+/** A consumer's acknowledgement of a message. */
 export type Told = 'acked' | 'requeued' | 'discarded';
 
 const METHOD = 1;

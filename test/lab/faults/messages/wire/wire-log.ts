@@ -11,7 +11,7 @@ export interface WireDelivery {
   readonly isRedelivered: boolean;
   /** Milliseconds since the epoch. */
   readonly at: number;
-  /** `returned`: its channel ended before the broker was told anything. */
+  /** `returned`: its channel ended before an acknowledgement. */
   readonly end: Told | 'returned';
   readonly endedAt: number;
 }
@@ -21,9 +21,9 @@ export interface WireClose {
   readonly consumer: string;
   /** Who ended it; `nobody`: its connection broke. */
   readonly by: 'consumer' | 'broker' | 'nobody';
-  /** Absent where nobody said why. */
+  /** Absent without a stated reason. */
   readonly reason?: string;
-  /** How many messages the consumer had, and had not told the broker anything of. */
+  /** How many messages of the consumer were unacknowledged. */
   returned: number;
   readonly at: number;
 }
@@ -34,6 +34,6 @@ export class WireLog {
   readonly closes: WireClose[] = [];
   /** How many messages have been sent to consumers so far. */
   delivered = 0;
-  /** How many of them the consumers have, and have not told the broker anything of. */
+  /** How many of them are with the consumers and unacknowledged. */
   unacknowledged = 0;
 }

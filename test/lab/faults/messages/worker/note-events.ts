@@ -1,7 +1,7 @@
 import type { IdempotencyEvents } from 'nestjs-idempotency';
 import type { LineFile } from '../../worker/line-file.js';
 
-/** Writes down whatever the library tells of a key. */
+/** Records all events of a key. */
 export function noteEvents(events: IdempotencyEvents, file: LineFile, worker: string): void {
   events.subscribe(
     (event) => {

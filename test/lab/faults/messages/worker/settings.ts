@@ -1,7 +1,7 @@
 import type { StoreSettings, WorkerOptions } from '../../worker/settings.js';
 import type { POINTS } from '../../worker/mishap.js';
 
-/** All that a consumer is told, as JSON in `SETTINGS_VARIABLE`. */
+/** All settings of a consumer, as JSON in `SETTINGS_VARIABLE`. */
 export interface ConsumerSettings {
   /** Stands in every line that the process writes: another one for every start. */
   readonly name: string;
@@ -39,5 +39,5 @@ export const PATTERN = 'lab.effect';
 /** The tag of no message. */
 export const FORGED_TAG = 2 ** 40;
 
-/** What the broker closes a channel with on which it is told of {@link FORGED_TAG}. */
+/** The broker's reason for closing a channel after an acknowledgement of {@link FORGED_TAG}. */
 export const FORGED_TAG_REFUSAL = `406 PRECONDITION_FAILED - unknown delivery tag ${FORGED_TAG}`;
