@@ -8,9 +8,9 @@ import type {
   IdempotencyStore,
   Release,
   StoreObserver,
-} from '../../lib/core/idempotency-store.js';
-import { StoreUnavailableError } from '../../lib/core/errors.js';
-import type { Fingerprint, Lease, Outcome, OwnerToken } from '../../lib/core/record.js';
+} from '../support/internals/core/store.js';
+import { StoreUnavailableError } from '../support/internals/core/util.js';
+import type { Fingerprint, Lease, Outcome, OwnerToken } from '../support/internals/core/record.js';
 import type { PlantedMistake } from '../support/planted-mistake.js';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 

@@ -1,8 +1,7 @@
 import type { Pool } from 'pg';
 import { PostgresIdempotencyStore, migrate } from 'nestjs-idempotency/postgres';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
-import { loadStatements } from '../../lib/stores/postgres/sql-statements.js';
-import { TableName } from '../../lib/stores/postgres/table-name.js';
+import { loadStatements, TableName } from '../support/internals/stores/postgres/sql.js';
 import { withSqlClock } from '../support/injected-sql-clock.js';
 import { openPostgresPool } from '../support/postgres-pool.js';
 import type { PostgresUnderTest } from '../support/postgres-servers.js';

@@ -2,7 +2,7 @@ import { afterAll } from '@jest/globals';
 import { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import type { StoreUnderTest } from 'nestjs-idempotency/testing/store';
-import { loadScripts } from '../../lib/stores/redis/lua-scripts.js';
+import { loadScripts } from '../support/internals/stores/redis/scripts.js';
 import { withClock } from '../support/injected-clock.js';
 import { useRedis } from '../support/use-redis.js';
 

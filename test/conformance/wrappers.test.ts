@@ -1,8 +1,7 @@
 import { describe, it } from '@jest/globals';
 import { describeStoreConformance, type StoreUnderTest } from 'nestjs-idempotency/testing/store';
 import Opossum from 'opossum';
-import { BREAKER_DEFAULTS } from '../../lib/core/breaker-options.js';
-import { BreakerStore } from '../../lib/resilience/breaker-store.js';
+import { BREAKER_DEFAULTS, BreakerStore } from '../support/internals/wrappers/breaker.js';
 import { memoryUnderTest } from './memory-under-test.js';
 
 /** A wrapper is itself a store and must pass every case. */

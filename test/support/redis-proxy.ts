@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { loadScripts, type LuaScripts } from '../../lib/stores/redis/lua-scripts.js';
+import { loadScripts, type LuaScripts } from './internals/stores/redis/scripts.js';
 import {
   Aim,
   type AimedFault,

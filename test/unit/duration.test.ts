@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { inWords } from '../../lib/swagger/duration.js';
+import { inWords } from '../support/internals/swagger.js';
 
 describe('a duration in words', () => {
   it.each([

@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import * as exported from '../../lib/transports/http/problem.js';
+import { problems as exported } from '../support/internals/transports/http.js';
 import { projectRoot } from '../support/project-root.js';
 
 const pages = join(projectRoot, 'docs/problems');

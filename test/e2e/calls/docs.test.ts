@@ -4,9 +4,9 @@ import { describe, expect, it } from '@jest/globals';
 import { jsonCodec, type OutcomeCodec } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
-import { PROTOCOL_DEFAULTS } from '../../../lib/core/options.js';
-import { callRoute } from '../../../lib/nest/calls/call-route.js';
-import { rejected } from '../../../lib/transports/call/call-rejections.js';
+import { PROTOCOL_DEFAULTS } from '../../support/internals/core/operation.js';
+import { callRoute } from '../../support/internals/nest/registry.js';
+import { rejected } from '../../support/internals/transports/call.js';
 import { samplesOf } from '../../support/documented-typescript.js';
 import { projectRoot } from '../../support/project-root.js';
 

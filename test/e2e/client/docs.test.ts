@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { transform } from '@swc/core';
 import { newIdempotencyKey } from 'nestjs-idempotency/client';
-import { CLIENT_DEFAULTS } from '../../../lib/client/call-settings.js';
+import { CLIENT_DEFAULTS } from '../../support/internals/client.js';
 import { projectRoot } from '../../support/project-root.js';
 import { ScriptedServer } from '../../support/scripted-server.js';
 import { typescriptNodeOptions } from '../../support/typescript/node-options.js';

@@ -10,7 +10,7 @@ import {
 } from '@nestjs/common';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { IdempotencyContext, Idempotent, StoreUnavailableError } from 'nestjs-idempotency';
-import { IdempotencyEngine } from '../../../lib/core/idempotency-engine.js';
+import { IdempotencyEngine } from '../../support/internals/core/engine.js';
 import { Around, givingUp } from '../../support/http/around.js';
 import { platforms } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import type { Begin } from '../../../lib/core/idempotency-store.js';
+import type { Begin } from '../../support/internals/core/store.js';
 import { success } from '../../integration/engine/support/worker.js';
 import { until } from '../../integration/redis/support/until.js';
 import { RedisNode } from '../../support/redis-node.js';

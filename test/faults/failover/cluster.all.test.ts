@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Claim } from '../../../lib/core/claim.js';
+import type { Claim } from '../../support/internals/core/operation.js';
 import { success } from '../../integration/engine/support/worker.js';
 import { during } from '../../integration/redis/support/during.js';
 import { labClaim } from '../store/support/claims.js';

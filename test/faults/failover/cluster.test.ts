@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Claim } from '../../../lib/core/claim.js';
+import type { Claim } from '../../support/internals/core/operation.js';
 import { claims, ownerOf, useCluster } from './support/use-cluster.js';
 
 const used = useCluster();

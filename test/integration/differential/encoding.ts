@@ -4,8 +4,8 @@ import type {
   ExtendReply,
   IdempotencyRecord,
   ReleaseReply,
-} from '../../../lib/core/idempotency-store.js';
-import type { Outcome, StoredRecord } from '../../../lib/core/record.js';
+} from '../../support/internals/core/store.js';
+import type { Outcome, StoredRecord } from '../../support/internals/core/record.js';
 
 /**
  * Encodes replies and records of the reference as the headers of the Lua files describe, independently of the store's

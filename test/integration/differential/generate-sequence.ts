@@ -1,4 +1,9 @@
-import type { Fingerprint, Outcome, OwnerToken, StoredRecord } from '../../../lib/core/record.js';
+import type {
+  Fingerprint,
+  Outcome,
+  OwnerToken,
+  StoredRecord,
+} from '../../support/internals/core/record.js';
 import { listsFromSeed } from '../../support/random-runs.js';
 import { Random } from './random.js';
 import { expected } from './reference.js';

@@ -1,8 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
-import type { Fingerprint, OwnerToken, RecordKey, StoredRecord } from '../../../lib/core/record.js';
-import { loadStatements } from '../../../lib/stores/postgres/sql-statements.js';
-import { TableName } from '../../../lib/stores/postgres/table-name.js';
+import type {
+  Fingerprint,
+  OwnerToken,
+  RecordKey,
+  StoredRecord,
+} from '../../support/internals/core/record.js';
+import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
 import { withSqlClock } from '../../support/injected-sql-clock.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
 import { NO_RECORD, type Observation, type Subject } from './compare.js';

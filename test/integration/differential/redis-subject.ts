@@ -1,5 +1,5 @@
 import type { Redis } from 'ioredis';
-import { loadScripts, type LuaScripts } from '../../../lib/stores/redis/lua-scripts.js';
+import { loadScripts, type LuaScripts } from '../../support/internals/stores/redis/scripts.js';
 import { withClock } from '../../support/injected-clock.js';
 import { NO_RECORD, type Observation, type Subject } from './compare.js';
 import type { Mutation } from './mutants.js';

@@ -1,5 +1,5 @@
-import * as transitions from '../../../lib/core/record-transitions.js';
-import type { RecordKey, StoredRecord } from '../../../lib/core/record.js';
+import { transitions } from '../../support/internals/core/store.js';
+import type { RecordKey, StoredRecord } from '../../support/internals/core/record.js';
 import { encodeInspection, encodeReply, type Fields } from './encoding.js';
 import type { Step } from './step.js';
 

@@ -1,5 +1,5 @@
-import type { IdempotencyStore } from '../../../lib/core/idempotency-store.js';
-import type { RecordKey } from '../../../lib/core/record.js';
+import type { IdempotencyStore } from '../../support/internals/core/store.js';
+import type { RecordKey } from '../../support/internals/core/record.js';
 import type { Step } from './step.js';
 
 /** Sends a step to a store, through the port. */

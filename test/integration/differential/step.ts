@@ -1,5 +1,5 @@
-import type { Begin, Complete, Extend, Release } from '../../../lib/core/idempotency-store.js';
-import type { Lease } from '../../../lib/core/record.js';
+import type { Begin, Complete, Extend, Release } from '../../support/internals/core/store.js';
+import type { Lease } from '../../support/internals/core/record.js';
 
 type Untimed<Command> = Omit<Command, 'timeoutMs' | 'recordKey'>;
 

@@ -2,8 +2,8 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { expect, it } from '@jest/globals';
 import { IdempotencyEvents } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { IdempotencyEngine } from '../../../lib/core/idempotency-engine.js';
-import { ENGINE_DEFAULTS } from '../../../lib/core/options.js';
+import { IdempotencyEngine } from '../../support/internals/core/engine.js';
+import { ENGINE_DEFAULTS } from '../../support/internals/core/operation.js';
 import { inFakeTime } from './support/in-fake-time.js';
 import { newClaim } from './support/worker.js';
 

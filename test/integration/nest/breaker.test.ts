@@ -11,7 +11,7 @@ import {
 } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { LogReporter } from '../../../lib/nest/log-reporter.js';
+import { LogReporter } from '../../support/internals/nest.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { startRedis } from '../../support/redis-server.js';
 import { LoggedLines } from './support/logged-lines.js';

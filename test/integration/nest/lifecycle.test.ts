@@ -16,7 +16,7 @@ import {
 } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { LogReporter } from '../../../lib/nest/log-reporter.js';
+import { LogReporter } from '../../support/internals/nest.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { useRedis } from '../../support/use-redis.js';

@@ -1,11 +1,11 @@
 import { describe, expect, it } from '@jest/globals';
 import { IdempotencyOptionsError, type IdempotencyOptions } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { ENGINE_DEFAULTS, PROTOCOL_DEFAULTS } from '../../../lib/core/options.js';
-import { resolveEngineOptions, resolveOptions } from '../../../lib/nest/idempotency-options.js';
-import { JSON_CODEC } from '../../../lib/codecs/json/json-codec.js';
-import { MESSAGE_DEFAULTS } from '../../../lib/transports/message/message-options.js';
-import { HTTP_DEFAULTS } from '../../../lib/transports/http/http-options.js';
+import { ENGINE_DEFAULTS, PROTOCOL_DEFAULTS } from '../../support/internals/core/operation.js';
+import { resolveEngineOptions, resolveOptions } from '../../support/internals/nest/options.js';
+import { JSON_CODEC } from '../../support/internals/codecs/json.js';
+import { MESSAGE_DEFAULTS } from '../../support/internals/transports/message.js';
+import { HTTP_DEFAULTS } from '../../support/internals/transports/http.js';
 
 const store = memoryStore();
 const resolve = (module: object, ...layers: object[]) =>

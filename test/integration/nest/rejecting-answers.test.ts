@@ -21,11 +21,9 @@ import {
 import { Idempotent, IdempotencyService, type OutcomeCodec } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { comparableArguments } from '../../../lib/transports/graphql/comparable-arguments.js';
-import { fieldKey } from '../../../lib/transports/graphql/field-key.js';
-import { messageKey } from '../../../lib/transports/message/message-claim.js';
-import { verdictOn } from '../../../lib/transports/message/verdict-on.js';
-import { socketCall } from '../../../lib/transports/socket/socket-call.js';
+import { comparableArguments, fieldKey } from '../../support/internals/transports/graphql.js';
+import { messageKey, verdictOn } from '../../support/internals/transports/message.js';
+import { socketCall } from '../../support/internals/transports/websocket.js';
 import { callingApp, type CallingApp } from '../../e2e/calls/support/calling-app.js';
 import { afterTest } from '../../support/after-test.js';
 import { freePort } from '../../support/free-port.js';

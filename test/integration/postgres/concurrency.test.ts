@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
-import { StoreUnavailableError } from '../../../lib/core/errors.js';
-import { loadStatements } from '../../../lib/stores/postgres/sql-statements.js';
-import { TableName } from '../../../lib/stores/postgres/table-name.js';
+import { StoreUnavailableError } from '../../support/internals/core/util.js';
+import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
 import { withSqlClock } from '../../support/injected-sql-clock.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';

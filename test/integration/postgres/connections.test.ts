@@ -8,8 +8,8 @@ import {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
   ValueNotStorableError,
-} from '../../../lib/core/errors.js';
-import type { RecordKey } from '../../../lib/core/record.js';
+} from '../../support/internals/core/util.js';
+import type { RecordKey } from '../../support/internals/core/record.js';
 import { freePort } from '../../support/free-port.js';
 import type { TestedPoolConfig } from '../../support/postgres-pool.js';
 import { ShiftingRelay } from '../../support/shifting-relay.js';

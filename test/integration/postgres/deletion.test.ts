@@ -9,8 +9,7 @@ import {
   postgresStore,
   type DeletionReport,
 } from 'nestjs-idempotency/postgres';
-import { loadStatements } from '../../../lib/stores/postgres/sql-statements.js';
-import { TableName } from '../../../lib/stores/postgres/table-name.js';
+import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
 import { documentedSql } from '../../support/documented-sql.js';
 import { withSqlClock } from '../../support/injected-sql-clock.js';
 import { usePostgres } from '../../support/use-postgres.js';

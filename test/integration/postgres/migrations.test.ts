@@ -2,9 +2,13 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
-import { StoreConfigurationError } from '../../../lib/core/errors.js';
-import { historySql, MIGRATIONS, migrationSql } from '../../../lib/stores/postgres/migrations.js';
-import { TableName } from '../../../lib/stores/postgres/table-name.js';
+import { StoreConfigurationError } from '../../support/internals/core/util.js';
+import {
+  historySql,
+  MIGRATIONS,
+  migrationSql,
+} from '../../support/internals/stores/postgres/schema.js';
+import { TableName } from '../../support/internals/stores/postgres/sql.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { useServer } from '../../support/use-server.js';
 import { beginCommand } from '../redis/support/commands.js';

@@ -2,7 +2,7 @@ import { usePostgres } from '../../support/use-postgres.js';
 import { beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { Pool } from 'pg';
 import { migrate, postgresStore, type PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
-import type { Lease } from '../../../lib/core/record.js';
+import type { Lease } from '../../support/internals/core/record.js';
 import { newRecordKey, TIMEOUT_MS } from '../redis/support/commands.js';
 import { until } from '../redis/support/until.js';
 import { acquire, end, watch as watchFor } from '../redis/support/watching.js';

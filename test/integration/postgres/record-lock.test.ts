@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate } from 'nestjs-idempotency/postgres';
-import type { Lease } from '../../../lib/core/record.js';
+import type { Lease } from '../../support/internals/core/record.js';
 import { postgresServers } from '../../support/postgres-servers.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { newRecordKey, newToken } from '../redis/support/commands.js';

@@ -5,7 +5,7 @@ import {
   UnitOfWork,
   type OpenTransaction,
   type TransactionOptions,
-} from '../../../lib/core/unit-of-work.js';
+} from '../../support/internals/core/transaction.js';
 import { postgresServers } from '../../support/postgres-servers.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { ownStore, userPool } from './support/fixture.js';

@@ -12,7 +12,7 @@ import {
   type Recovery,
 } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
-import { RECONCILE_DEFAULTS } from '../../../lib/core/reconcile-options.js';
+import { RECONCILE_DEFAULTS } from '../../support/internals/core/recovery.js';
 import { FaultyStore, misconfigured, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { projectRoot } from '../../support/project-root.js';

@@ -1,12 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
 import { Cluster } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { StoreConfigurationError, StoreUnavailableError } from '../../../lib/core/errors.js';
-import type {
-  AbandonedPage,
-  Begin,
-  IdempotencyStore,
-} from '../../../lib/core/idempotency-store.js';
+import {
+  StoreConfigurationError,
+  StoreUnavailableError,
+} from '../../support/internals/core/util.js';
+import type { AbandonedPage, Begin, IdempotencyStore } from '../../support/internals/core/store.js';
 import { RedisCluster } from '../../support/redis-cluster.js';
 import { startRedis } from '../../support/redis-server.js';
 import {

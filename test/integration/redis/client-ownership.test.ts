@@ -1,6 +1,9 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { RedisIdempotencyStore, redisStore } from 'nestjs-idempotency/redis';
-import { StoreOutcomeUnknownError, StoreUnavailableError } from '../../../lib/core/errors.js';
+import {
+  StoreOutcomeUnknownError,
+  StoreUnavailableError,
+} from '../../support/internals/core/util.js';
 import { freePort } from '../../support/free-port.js';
 import { startRedis } from '../../support/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { Cluster } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { StoreUnavailableError } from '../../../lib/core/errors.js';
+import { StoreUnavailableError } from '../../support/internals/core/util.js';
 import { RedisCluster } from '../../support/redis-cluster.js';
 import {
   beginCommand,

@@ -1,7 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { describe, expect, it } from '@jest/globals';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { StoreOutcomeUnknownError, StoreUnavailableError } from '../../../lib/core/errors.js';
+import {
+  StoreOutcomeUnknownError,
+  StoreUnavailableError,
+} from '../../support/internals/core/util.js';
 import { freePort } from '../../support/free-port.js';
 import { RedisProxy } from '../../support/redis-proxy.js';
 import { TcpRelay } from '../../support/tcp-relay.js';

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { StoreUnavailableError } from '../../../lib/core/errors.js';
-import type { Lease } from '../../../lib/core/record.js';
+import { StoreUnavailableError } from '../../support/internals/core/util.js';
+import type { Lease } from '../../support/internals/core/record.js';
 import { startRedis } from '../../support/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';
 import {

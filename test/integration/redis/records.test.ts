@@ -2,8 +2,8 @@ import { useRedis } from '../../support/use-redis.js';
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { ValueNotStorableError } from '../../../lib/core/errors.js';
-import type { Fingerprint } from '../../../lib/core/record.js';
+import { ValueNotStorableError } from '../../support/internals/core/util.js';
+import type { Fingerprint } from '../../support/internals/core/record.js';
 import {
   beginCommand,
   completeCommand,

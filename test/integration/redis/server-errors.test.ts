@@ -6,8 +6,8 @@ import {
   StoreConfigurationError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
-} from '../../../lib/core/errors.js';
-import { loadScripts } from '../../../lib/stores/redis/lua-scripts.js';
+} from '../../support/internals/core/util.js';
+import { loadScripts } from '../../support/internals/stores/redis/scripts.js';
 import { startRedis } from '../../support/redis-server.js';
 import { RedisNode } from '../../support/redis-node.js';
 import { NONCE, startScriptedServer } from './support/canned-server.js';

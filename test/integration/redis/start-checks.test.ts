@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { Redis } from 'ioredis';
 import { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
-import { StoreConfigurationError } from '../../../lib/core/errors.js';
+import { StoreConfigurationError } from '../../support/internals/core/util.js';
 import { freePort } from '../../support/free-port.js';
 import { startRedis } from '../../support/redis-server.js';
 import { inStandingTime } from '../../support/standing-time.js';

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { FailureReplayedError, ValueNotStorableError, type Outcome } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { resolveEngineOptions } from '../../../lib/nest/idempotency-options.js';
+import { resolveEngineOptions } from '../../support/internals/nest/options.js';
 import { redisStore } from 'nestjs-idempotency/redis';
 import type { Fault } from '../../support/faulty-store.js';
 import { Caller, newCall } from './support/caller.js';

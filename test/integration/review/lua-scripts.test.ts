@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { loadScripts } from '../../../lib/stores/redis/lua-scripts.js';
+import { loadScripts } from '../../support/internals/stores/redis/scripts.js';
 
 const [FIRST, LAST] = ["local time = redis.call('TIME')", 'if tonumber(expiresAt) <= now'];
 

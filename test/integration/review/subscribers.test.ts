@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { IdempotencyEvents, type IdempotencyEvent } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { ENGINE_DEFAULTS } from '../../../lib/core/options.js';
-import { IdempotencyEngine } from '../../../lib/core/idempotency-engine.js';
-import { LogReporter } from '../../../lib/nest/log-reporter.js';
-import { CallTransport } from '../../../lib/transports/call/call-transport.js';
+import { ENGINE_DEFAULTS } from '../../support/internals/core/operation.js';
+import { IdempotencyEngine } from '../../support/internals/core/engine.js';
+import { LogReporter } from '../../support/internals/nest.js';
+import { CallTransport } from '../../support/internals/transports/call.js';
 import { noServices } from '../../support/no-services.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import { newCall } from './support/caller.js';

@@ -5,7 +5,7 @@ import { knexUnitOfWork } from 'nestjs-idempotency/knex';
 import { kyselyUnitOfWork } from 'nestjs-idempotency/kysely';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { migrate } from 'nestjs-idempotency/postgres';
-import type { UnitOfWork } from '../../../lib/core/unit-of-work.js';
+import type { UnitOfWork } from '../../support/internals/core/transaction.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
 import { ShiftingRelay } from '../../support/shifting-relay.js';
 import { usePostgres } from '../../support/use-postgres.js';

@@ -9,7 +9,7 @@ import type {
   TransactionOptions,
   TransactionValue,
   UnitOfWork,
-} from '../../../lib/core/unit-of-work.js';
+} from '../../support/internals/core/transaction.js';
 import { isRunning } from '../../support/is-running.js';
 import { openPostgresPool } from '../../support/postgres-pool.js';
 import { usePostgres } from '../../support/use-postgres.js';

@@ -16,8 +16,8 @@ import {
   encodeThrown,
   encodeValue,
   VALUE_NOT_KEPT,
-} from '../../../lib/transports/call/call-outcome.js';
-import { valueFormat } from '../../../lib/transports/call/outcome-format.js';
+  valueFormat,
+} from '../../support/internals/transports/call.js';
 
 const json = jsonCodec();
 const messagePack = messagePackCodec();

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { abortable } from '../../../lib/client/abortable.js';
+import { abortable } from '../../support/internals/client.js';
 
 describe('abortable work', () => {
   it.each([

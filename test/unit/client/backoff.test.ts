@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { fullJitterMs } from '../../../lib/client/backoff.js';
+import { fullJitterMs } from '../../support/internals/client.js';
 
 const backoff = fc.record({
   backoffBaseMs: fc.integer({ min: 1, max: 10_000 }),

@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { newIdempotencyKey } from 'nestjs-idempotency/client';
 import { parseItem } from 'structured-headers';
-import { idempotencyKeyField } from '../../../lib/client/idempotency-key.js';
-import { parseKey } from '../../../lib/transports/request/idempotency-key.js';
+import { idempotencyKeyField } from '../../support/internals/client.js';
+import { parseKey } from '../../support/internals/transports/common.js';
 
 const printable = fc.string({
   unit: fc.integer({ min: 0x20, max: 0x7e }).map((code) => String.fromCharCode(code)),

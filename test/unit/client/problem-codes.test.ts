@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { idempotentFetch } from 'nestjs-idempotency/client';
-import { PROBLEM_RETRYABLE } from '../../../lib/client/errors.js';
-import * as exported from '../../../lib/transports/http/problem.js';
+import { PROBLEM_RETRYABLE } from '../../support/internals/client.js';
+import { problems as exported } from '../../support/internals/transports/http.js';
 import { ScriptedServer } from '../../support/scripted-server.js';
 import { useServer } from '../../support/use-server.js';
 

@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import { transform } from '@swc/core';
 import fc from 'fast-check';
-import { retryAfterMs } from '../../../lib/client/retry-after.js';
+import { retryAfterMs } from '../../support/internals/client.js';
 import { projectRoot } from '../../support/project-root.js';
 
 const now = Date.parse('Sun, 06 Nov 1994 08:49:07 GMT');

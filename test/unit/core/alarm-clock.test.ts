@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { AlarmClock, type Alarm } from '../../../lib/core/alarm-clock.js';
+import { AlarmClock, type Alarm } from '../../support/internals/core/util.js';
 
 const DAY_MS = 86_400_000;
 

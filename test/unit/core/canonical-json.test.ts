@@ -8,7 +8,7 @@ import {
   checkDepth,
   containersIn,
   MAX_CONTENT_DEPTH,
-} from '../../../lib/core/canonical-json.js';
+} from '../../support/internals/core/record.js';
 import { ofMembers, reordered } from '../../support/json-members.js';
 import { dose } from '../../support/test-all.js';
 

@@ -1,7 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { canonicalJson } from '../../../lib/core/canonical-json.js';
-import { selectMembers } from '../../../lib/core/content-selection.js';
+import { canonicalJson, selectMembers } from '../../support/internals/core/record.js';
 
 const order = {
   id: 1,

@@ -1,8 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { canonicalJson } from '../../../lib/core/canonical-json.js';
-import { fingerprint } from '../../../lib/core/fingerprint.js';
+import { canonicalJson, fingerprint } from '../../support/internals/core/record.js';
 import { dose } from '../../support/test-all.js';
 
 const text = fc.string({

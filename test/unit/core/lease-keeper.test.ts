@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Lease, LeaseLossReason, OwnerToken, RecordKey } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { AlarmClock } from '../../../lib/core/alarm-clock.js';
-import { LeaseKeeper } from '../../../lib/core/lease-keeper.js';
-import { PROTOCOL_DEFAULTS } from '../../../lib/core/options.js';
-import { NO_FINGERPRINT } from '../../../lib/core/fingerprint.js';
+import { AlarmClock } from '../../support/internals/core/util.js';
+import { LeaseKeeper } from '../../support/internals/core/engine.js';
+import { PROTOCOL_DEFAULTS } from '../../support/internals/core/operation.js';
+import { NO_FINGERPRINT } from '../../support/internals/core/record.js';
 import {
   FaultyStore,
   heldReply,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { IdempotencyOptionsError } from 'nestjs-idempotency';
-import { missingPeer } from '../../../lib/core/missing-peer.js';
+import { missingPeer } from '../../support/internals/core/util.js';
 
 const failed = (code?: string) => Object.assign(new Error('from the loader'), { code });
 const told = (error: unknown) =>

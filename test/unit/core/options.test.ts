@@ -7,8 +7,8 @@ import {
   PROTOCOL_DEFAULTS,
   unfinishedRetentionMs,
   type OutcomeSummary,
-} from '../../../lib/core/options.js';
-import { IdempotencyOptionsError } from '../../../lib/core/errors.js';
+} from '../../support/internals/core/operation.js';
+import { IdempotencyOptionsError } from '../../support/internals/core/util.js';
 
 const DAY_MS = 86_400_000;
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { placeOn } from '../../../lib/core/place-on.js';
+import { placeOn } from '../../support/internals/transports/http.js';
 
 describe('A symbol slot on objects', () => {
   it('keeps a value for each object until it is removed', () => {

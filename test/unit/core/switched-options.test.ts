@@ -1,10 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
 import { IdempotencyOptionsError } from 'nestjs-idempotency';
-import { BREAKER_DEFAULTS, resolveBreakerOptions } from '../../../lib/core/breaker-options.js';
+import {
+  BREAKER_DEFAULTS,
+  resolveBreakerOptions,
+} from '../../support/internals/wrappers/breaker.js';
 import {
   RECONCILE_DEFAULTS,
   resolveReconcileOptions,
-} from '../../../lib/core/reconcile-options.js';
+} from '../../support/internals/core/recovery.js';
 
 const OPTIONS = [
   {

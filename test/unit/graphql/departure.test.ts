@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { departureOf } from '../../../lib/transports/graphql/departure.js';
+import { departureOf } from '../../support/internals/transports/graphql.js';
 
 class Connection extends EventEmitter {
   destroyed = false;

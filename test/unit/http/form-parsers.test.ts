@@ -1,7 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
-import { ContentNotComparableError } from '../../../lib/core/canonical-json.js';
-import { formContent } from '../../../lib/transports/http/content/form-content.js';
-import type { ParsedRequest } from '../../../lib/transports/http/content/form.js';
+import { ContentNotComparableError } from '../../support/internals/core/record.js';
+import {
+  formContent,
+  type ParsedRequest,
+} from '../../support/internals/transports/http/content.js';
 
 const path = import.meta.filename;
 const parsed = { path, name: 'a.txt', type: 'text/plain', size: 7 };

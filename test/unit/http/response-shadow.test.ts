@@ -4,7 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import {
   ResponseShadow,
   type ResponseRecorder,
-} from '../../../lib/transports/http/recording/response-shadow.js';
+} from '../../support/internals/transports/http/response.js';
 
 const recorder: ResponseRecorder = {
   isHeadersSent: false,

@@ -1,26 +1,33 @@
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
-import { retryAfterMs } from '../../../lib/client/retry-after.js';
-import { JsonForm } from '../../../lib/codecs/json/json-form.js';
-import { MessagePackForm } from '../../../lib/codecs/messagepack/messagepack-form.js';
-import { tagged, untagged } from '../../../lib/codecs/messagepack/tagged-form.js';
-import { canonicalJson, checkDepth } from '../../../lib/core/canonical-json.js';
-import { selectMembers } from '../../../lib/core/content-selection.js';
-import { comparableArguments } from '../../../lib/transports/graphql/comparable-arguments.js';
-import type { GraphqlField } from '../../../lib/transports/graphql/graphql-field.js';
-import type { GraphqlRoute } from '../../../lib/transports/graphql/graphql-route.js';
-import { headerKey } from '../../../lib/transports/graphql/header-key.js';
-import { fastifyForm } from '../../../lib/transports/http/content/fastify-form.js';
-import { formContent } from '../../../lib/transports/http/content/form-content.js';
-import { multerForm } from '../../../lib/transports/http/content/multer-form.js';
-import { contentOf } from '../../../lib/transports/http/content/request-content.js';
-import { requestFingerprint } from '../../../lib/transports/http/content/request-fingerprint.js';
-import { preferredWaitMs } from '../../../lib/transports/http/preferred-wait.js';
-import { keyText } from '../../../lib/transports/message/keys/key-text.js';
-import { headerOf } from '../../../lib/transports/message/keys/message-headers.js';
-import { payloadField } from '../../../lib/transports/message/keys/payload-field.js';
-import { payloadKey } from '../../../lib/transports/message/keys/payload-key.js';
-import { chosenContent } from '../../../lib/transports/request/bytes-or-json.js';
-import { fieldLines, keyInLines } from '../../../lib/transports/request/idempotency-key.js';
+import { retryAfterMs } from '../../support/internals/client.js';
+import { JsonForm } from '../../support/internals/codecs/json.js';
+import { MessagePackForm, tagged, untagged } from '../../support/internals/codecs/messagepack.js';
+import { canonicalJson, checkDepth, selectMembers } from '../../support/internals/core/record.js';
+import {
+  comparableArguments,
+  headerKey,
+  type GraphqlField,
+  type GraphqlRoute,
+} from '../../support/internals/transports/graphql.js';
+import {
+  contentOf,
+  fastifyForm,
+  formContent,
+  multerForm,
+  requestFingerprint,
+} from '../../support/internals/transports/http/content.js';
+import { preferredWaitMs } from '../../support/internals/transports/http.js';
+import {
+  headerOf,
+  keyText,
+  payloadField,
+  payloadKey,
+} from '../../support/internals/transports/message/keys.js';
+import {
+  chosenContent,
+  fieldLines,
+  keyInLines,
+} from '../../support/internals/transports/common.js';
 
 /** A parser of foreign input, and an input for each length. */
 export type Reading<Input = any> = readonly [

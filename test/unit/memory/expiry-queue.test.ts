@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { ExpiryQueue } from '../../../lib/stores/memory/expiry-queue.js';
+import { ExpiryQueue } from '../../support/internals/stores/memory.js';
 
 const keys = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h');
 const instants = fc.integer({ min: 0, max: 20 });

@@ -1,7 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
-import type { Begin, Complete } from '../../../lib/core/idempotency-store.js';
-import { StoreUnavailableError } from '../../../lib/core/errors.js';
-import type { Fingerprint, Lease, OwnerToken, RecordKey } from '../../../lib/core/record.js';
+import type { Begin, Complete } from '../../support/internals/core/store.js';
+import { StoreUnavailableError } from '../../support/internals/core/util.js';
+import type {
+  Fingerprint,
+  Lease,
+  OwnerToken,
+  RecordKey,
+} from '../../support/internals/core/record.js';
 import {
   MemoryIdempotencyStore,
   memoryStore,

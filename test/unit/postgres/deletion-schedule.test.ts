@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import type { DeletionRound } from '../../../lib/stores/postgres/delete-expired.js';
-import { checkDeletionOptions } from '../../../lib/stores/postgres/deletion-options.js';
 import {
+  checkDeletionOptions,
   DeletionSchedule,
   type DeleteFrom,
-} from '../../../lib/stores/postgres/deletion-schedule.js';
+  type DeletionRound,
+} from '../../support/internals/stores/postgres/cleanup.js';
 
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;

@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { StoreOutcomeUnknownError, StoreUnavailableError } from 'nestjs-idempotency';
 import { MemoryIdempotencyStore, memoryStore } from 'nestjs-idempotency/memory';
 import opossum from 'opossum';
-import type { TransactionalRecords } from '../../../lib/core/transactional-records.js';
-import type { OpossumConstructor } from '../../../lib/resilience/load-opossum.js';
+import type { TransactionalRecords } from '../../support/internals/core/store.js';
+import type { OpossumConstructor } from '../../support/internals/wrappers/breaker.js';
 import {
   heldRequest,
   lostReply,

@@ -2,8 +2,11 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { randomBytes } from 'node:crypto';
 import type { BreakerEvent, Fingerprint, Lease, OwnerToken, RecordKey } from 'nestjs-idempotency';
 import Opossum from 'opossum';
-import { BREAKER_DEFAULTS, type BreakerOptions } from '../../../lib/core/breaker-options.js';
-import { BreakerStore } from '../../../lib/resilience/breaker-store.js';
+import {
+  BREAKER_DEFAULTS,
+  BreakerStore,
+  type BreakerOptions,
+} from '../../support/internals/wrappers/breaker.js';
 import { FaultyStore, unavailable, type Fault, type Step } from '../../support/faulty-store.js';
 
 export const PROBE_TIMEOUT_MS = 250;

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, jest } from '@jest/globals';
 import { Cluster } from 'ioredis';
 import type { ProtocolOptions } from 'nestjs-idempotency';
-import type { Claim } from '../../../../lib/core/claim.js';
+import type { Claim } from '../../../support/internals/core/operation.js';
 import { RedisCluster } from '../../../support/redis-cluster.js';
 import type { RedisNode } from '../../../support/redis-node.js';
 import { labClaim } from '../../store/support/claims.js';

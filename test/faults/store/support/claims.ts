@@ -1,5 +1,5 @@
 import type { ProtocolOptions } from 'nestjs-idempotency';
-import type { Claim } from '../../../../lib/core/claim.js';
+import type { Claim } from '../../../support/internals/core/operation.js';
 import { newClaim } from '../../../integration/engine/support/worker.js';
 import { CALLER } from '../../../lab/faults/client.js';
 import { recordKeyOf } from '../../../lab/faults/extra-executions.js';

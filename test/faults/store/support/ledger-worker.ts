@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { EngineOptions, IdempotencyStore, Outcome } from 'nestjs-idempotency';
-import type { Attempt, Settlement } from '../../../../lib/core/attempt.js';
-import type { Claim } from '../../../../lib/core/claim.js';
-import { unfinishedRetentionMs } from '../../../../lib/core/options.js';
+import {
+  unfinishedRetentionMs,
+  type Attempt,
+  type Claim,
+  type Settlement,
+} from '../../../support/internals/core/operation.js';
 import { success, Worker } from '../../../integration/engine/support/worker.js';
 import type { Answer, Ledger } from './ledger.js';
 

@@ -1,5 +1,5 @@
-import type { Claim } from '../../../../lib/core/claim.js';
-import type { RejectionReason } from '../../../../lib/core/events.js';
+import type { Claim } from '../../../support/internals/core/operation.js';
+import type { RejectionReason } from '../../../support/internals/core/record.js';
 import type { IdempotencyEvent } from 'nestjs-idempotency';
 import { ClientLog } from '../../../lab/faults/client-log.js';
 import {

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProtocolOptions } from 'nestjs-idempotency';
-import type { Claim } from '../../../../lib/core/claim.js';
+import type { Claim } from '../../../support/internals/core/operation.js';
 import { labClaim } from './claims.js';
 import type { RemoteWorker } from './remote-worker.js';
 

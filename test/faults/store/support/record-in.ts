@@ -1,4 +1,4 @@
-import type { Claim } from '../../../../lib/core/claim.js';
+import type { Claim } from '../../../support/internals/core/operation.js';
 import type { Scene } from './scene.js';
 
 /** The fields of a record in progress; instants in milliseconds of the server's clock. */

@@ -5,9 +5,9 @@ import {
   RedisIdempotencyStore,
   type RedisConnectionOptions,
 } from 'nestjs-idempotency/redis';
-import type { Claim } from '../../../../lib/core/claim.js';
-import { loadScripts, type LuaScripts } from '../../../../lib/stores/redis/lua-scripts.js';
-import { openConnection } from '../../../../lib/stores/redis/own-connection.js';
+import type { Claim } from '../../../support/internals/core/operation.js';
+import { loadScripts, type LuaScripts } from '../../../support/internals/stores/redis/scripts.js';
+import { openConnection } from '../../../support/internals/stores/redis/connection.js';
 import { RedisProxy } from '../../../support/redis-proxy.js';
 import type { Expectations } from '../../../lab/faults/expectations.js';
 import type { DrivenTime } from './driven-time.js';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, jest } from '@jest/globals';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import type { EngineOptions } from '../../../../lib/core/options.js';
+import type { EngineOptions } from '../../../support/internals/core/operation.js';
 import { Worker } from './worker.js';
 
 export interface FakeTime {

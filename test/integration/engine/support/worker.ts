@@ -7,17 +7,17 @@ import {
   type IdempotencyStore,
   type Outcome,
 } from 'nestjs-idempotency';
-import type { Attempt, FinalOutcome } from '../../../../lib/core/attempt.js';
-import type { Claim } from '../../../../lib/core/claim.js';
-import { fingerprint } from '../../../../lib/core/fingerprint.js';
-import type { Decision } from '../../../../lib/core/decision.js';
-import { IdempotencyEngine } from '../../../../lib/core/idempotency-engine.js';
 import {
   ENGINE_DEFAULTS,
   PROTOCOL_DEFAULTS,
+  type Attempt,
+  type Claim,
   type EngineOptions,
+  type FinalOutcome,
   type ProtocolOptions,
-} from '../../../../lib/core/options.js';
+} from '../../../support/internals/core/operation.js';
+import { fingerprint } from '../../../support/internals/core/record.js';
+import { IdempotencyEngine, type Decision } from '../../../support/internals/core/engine.js';
 import { FaultyStore } from '../../../support/faulty-store.js';
 
 /** One process of an application: its own engine, events and connection to the store. */

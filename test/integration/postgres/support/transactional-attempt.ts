@@ -1,11 +1,12 @@
-import type { Begin } from '../../../../lib/core/idempotency-store.js';
-import { HeldTransaction, type TransactionEnd } from '../../../../lib/core/held-transaction.js';
-import type { Lease } from '../../../../lib/core/record.js';
-import type {
-  IsolationLevel,
-  OpenTransaction,
-  UnitOfWork,
-} from '../../../../lib/core/unit-of-work.js';
+import type { Begin } from '../../../support/internals/core/store.js';
+import {
+  HeldTransaction,
+  type IsolationLevel,
+  type OpenTransaction,
+  type TransactionEnd,
+  type UnitOfWork,
+} from '../../../support/internals/core/transaction.js';
+import type { Lease } from '../../../support/internals/core/record.js';
 import type { PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import { beginCommand, completeCommand, leaseOf } from '../../redis/support/commands.js';
 

@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { recordKey, type IdempotencyStore, type Lease, type Scope } from 'nestjs-idempotency';
-import { canonicalJson } from '../../../../lib/core/canonical-json.js';
-import { fingerprint } from '../../../../lib/core/fingerprint.js';
-import { originOf } from '../../../../lib/core/origin.js';
-import { newOwnerToken } from '../../../../lib/core/owner-token.js';
+import {
+  canonicalJson,
+  fingerprint,
+  newOwnerToken,
+} from '../../../support/internals/core/record.js';
+import { originOf } from '../../../support/internals/core/operation.js';
 
 export const LEASE_MS = 10_000;
 const MAX_EXECUTION_MS = 300_000;

@@ -1,13 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import type { ProtocolOptions } from 'nestjs-idempotency';
-import { PROTOCOL_DEFAULTS } from '../../../../lib/core/options.js';
-import { keepSuccesses, type OutcomePolicy } from '../../../../lib/core/outcome-policy.js';
-import { JSON_CODEC } from '../../../../lib/codecs/json/json-codec.js';
-import { canonicalJson } from '../../../../lib/core/canonical-json.js';
-import { fingerprint } from '../../../../lib/core/fingerprint.js';
-import { CallTransport } from '../../../../lib/transports/call/call-transport.js';
-import type { Call } from '../../../../lib/transports/call/call.js';
-import { valueFormat } from '../../../../lib/transports/call/outcome-format.js';
+import {
+  keepSuccesses,
+  PROTOCOL_DEFAULTS,
+  type OutcomePolicy,
+} from '../../../support/internals/core/operation.js';
+import { JSON_CODEC } from '../../../support/internals/codecs/json.js';
+import { canonicalJson, fingerprint } from '../../../support/internals/core/record.js';
+import {
+  CallTransport,
+  valueFormat,
+  type Call,
+} from '../../../support/internals/transports/call.js';
 import { noServices } from '../../../support/no-services.js';
 import { Worker } from '../../engine/support/worker.js';
 

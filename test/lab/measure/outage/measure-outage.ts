@@ -1,7 +1,7 @@
 import { Controller, Post } from '@nestjs/common';
 import { IdempotencyEvents, Idempotent } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
-import { PROTOCOL_DEFAULTS } from '../../../../lib/core/options.js';
+import { PROTOCOL_DEFAULTS } from '../../../support/internals/core/operation.js';
 import type { Platform } from '../../../support/http/combinations.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
 import { expectAnswers, figuresOf, type Figures } from './figures.js';

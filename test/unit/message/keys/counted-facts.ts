@@ -1,4 +1,4 @@
-import type { PayloadSelection } from '../../../../lib/transports/message/keys/payload-key.js';
+import type { PayloadSelection } from '../../../support/internals/transports/message/keys.js';
 
 /**
  * The parts of a payload that count, without the code under test: one line for each value that counts, and for each

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer';
 import { describe, expect, it } from '@jest/globals';
-import { IdempotencyOptionsError } from '../../../../lib/core/errors.js';
-import { messageHeader } from '../../../../lib/transports/message/keys/message-header.js';
+import { IdempotencyOptionsError } from '../../../support/internals/core/util.js';
+import { messageHeader } from '../../../support/internals/transports/message/keys.js';
 import {
   contextOf,
   fromKafka,

@@ -1,8 +1,10 @@
 import { Buffer } from 'node:buffer';
 import { describe, expect, it } from '@jest/globals';
-import { defaultMessageKey } from '../../../../lib/transports/message/keys/default-message-key.js';
-import { kafkaOffset } from '../../../../lib/transports/message/keys/kafka-offset.js';
-import { messageId } from '../../../../lib/transports/message/keys/message-id.js';
+import {
+  defaultMessageKey,
+  kafkaOffset,
+  messageId,
+} from '../../../support/internals/transports/message/keys.js';
 import {
   contextOf,
   fromKafka,

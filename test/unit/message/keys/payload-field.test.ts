@@ -1,8 +1,8 @@
 import { Buffer } from 'node:buffer';
 import { describe, expect, it } from '@jest/globals';
 import type { ExecutionContext } from '@nestjs/common';
-import { IdempotencyOptionsError } from '../../../../lib/core/errors.js';
-import { payloadField } from '../../../../lib/transports/message/keys/payload-field.js';
+import { IdempotencyOptionsError } from '../../../support/internals/core/util.js';
+import { payloadField } from '../../../support/internals/transports/message/keys.js';
 import { contextOf, fromEverywhere, ORDER, withPayload } from './received.js';
 import { expectUnreadable } from './refused.js';
 

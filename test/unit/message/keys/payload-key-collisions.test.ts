@@ -2,7 +2,7 @@ import { expect, it } from '@jest/globals';
 import {
   payloadKey,
   type PayloadSelection,
-} from '../../../../lib/transports/message/keys/payload-key.js';
+} from '../../../support/internals/transports/message/keys.js';
 import { dose } from '../../../support/test-all.js';
 import { withPayload } from './received.js';
 

@@ -5,13 +5,13 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { Observable } from 'rxjs';
 import { dose } from '../../../support/test-all.js';
-import { ContentNotComparableError } from '../../../../lib/core/canonical-json.js';
-import { IdempotencyOptionsError } from '../../../../lib/core/errors.js';
+import { ContentNotComparableError } from '../../../support/internals/core/record.js';
+import { IdempotencyOptionsError } from '../../../support/internals/core/util.js';
 import {
   payloadKey,
   type PayloadSelection,
-} from '../../../../lib/transports/message/keys/payload-key.js';
-import { patternOf } from '../../../../lib/transports/message/rpc-context.js';
+} from '../../../support/internals/transports/message/keys.js';
+import { patternOf } from '../../../support/internals/transports/message/source.js';
 import { ofMembers, reordered } from '../../../support/json-members.js';
 import { countedFacts, saysSomething } from './counted-facts.js';
 import {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { ExecutionContext } from '@nestjs/common';
 import { BaseRpcContext, RedisContext, RmqContext, TcpContext } from '@nestjs/microservices';
-import { patternOf, rpcSource } from '../../../../lib/transports/message/rpc-context.js';
+import { patternOf, rpcSource } from '../../../support/internals/transports/message/source.js';
 import {
   contextOf,
   fromKafka,

@@ -1,0 +1,1 @@
+export { LogReporter } from '../../../lib/nest/log-reporter.js';

@@ -1,0 +1,1 @@
+export { resolveEngineOptions, resolveOptions } from '../../../../lib/nest/idempotency-options.js';

@@ -1,0 +1,1 @@
+export { callRoute } from '../../../../lib/nest/calls/call-route.js';

@@ -1,0 +1,1 @@
+export { ExpiryQueue } from '../../../../lib/stores/memory/expiry-queue.js';

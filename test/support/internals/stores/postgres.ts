@@ -1,0 +1,1 @@
+export { makeListeningClient } from '../../../../lib/stores/postgres/own-pool.js';

@@ -1,0 +1,6 @@
+export type {
+  PostgresConnection,
+  PostgresPool,
+  PostgresQuery,
+  PostgresResult,
+} from '../../../../../lib/stores/postgres/postgres-client.js';

@@ -1,0 +1,5 @@
+export {
+  historySql,
+  MIGRATIONS,
+  migrationSql,
+} from '../../../../../lib/stores/postgres/migrations.js';

@@ -1,0 +1,1 @@
+export { RedisIdempotencyStore } from '../../../../lib/stores/redis/redis-idempotency-store.js';

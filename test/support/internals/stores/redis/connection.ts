@@ -1,0 +1,1 @@
+export { openConnection } from '../../../../../lib/stores/redis/own-connection.js';

@@ -1,0 +1,1 @@
+export { loadScripts, type LuaScripts } from '../../../../../lib/stores/redis/lua-scripts.js';

@@ -1,0 +1,1 @@
+export { inWords } from '../../../lib/swagger/duration.js';

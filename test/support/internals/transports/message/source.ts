@@ -1,0 +1,1 @@
+export { patternOf, rpcSource } from '../../../../../lib/transports/message/rpc-context.js';

@@ -1,0 +1,1 @@
+export { socketCall } from '../../../../lib/transports/socket/socket-call.js';
