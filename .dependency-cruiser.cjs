@@ -65,12 +65,12 @@ module.exports = {
     {
       name: 'transactions-know-core-and-themselves',
       comment:
-        "One library, one folder: no store, no Nest, no other folder but pg's, which is below all.",
+        'One library, one folder: no store, no Nest, no other folder but shared, which is below all.',
       severity: 'error',
       from: { path: '^lib/transactions/([^/]+)/' },
       to: {
         path: ['^lib/', '^node_modules/@nestjs/'],
-        pathNot: ['^lib/core/', '^lib/transactions/(pg|$1)/'],
+        pathNot: ['^lib/core/', '^lib/transactions/(shared|$1)/'],
       },
     },
     ...Object.entries({
@@ -151,8 +151,8 @@ module.exports = {
         path: ['^lib/', '^node_modules/'],
         pathNot: [
           '^lib/cli/',
-          '^lib/core/errors\\.ts$',
-          '^lib/stores/postgres/(migrations|sql-texts\\.generated|table-name)\\.ts$',
+          '^lib/core/util/errors\\.ts$',
+          '^lib/stores/postgres/(schema/migrations|sql/sql-texts\\.generated|sql/table-name)\\.ts$',
         ],
       },
     },
@@ -167,13 +167,13 @@ module.exports = {
       name: 'resilience-knows-core-and-itself',
       comment: 'What stands around a store stands around any store.',
       severity: 'error',
-      from: { path: '^lib/resilience/' },
-      to: { path: '^lib/', pathNot: '^lib/(core|resilience)/' },
+      from: { path: '^lib/wrappers/' },
+      to: { path: '^lib/', pathNot: '^lib/(core|wrappers)/' },
     },
     {
       name: 'resilience-needs-opossum-only',
       severity: 'error',
-      from: { path: '^lib/resilience/' },
+      from: { path: '^lib/wrappers/' },
       to: { path: '^node_modules/', pathNot: '^node_modules/opossum/' },
     },
     {
@@ -182,19 +182,19 @@ module.exports = {
       severity: 'error',
       from: {
         path: '^lib/transports/([^/]+)/',
-        pathNot: '^lib/transports/(graphql|message|socket)/',
+        pathNot: '^lib/transports/(graphql|message|websocket)/',
       },
       to: {
         path: '^lib/',
-        pathNot: ['^lib/core/', '^lib/codecs/json/', '^lib/transports/(request|$1)/'],
+        pathNot: ['^lib/core/', '^lib/codecs/json/', '^lib/transports/(common|$1)/'],
       },
     },
     {
       name: 'value-transport-stands-on-calls',
       comment: 'Whatever hands values in and out stands on plain calls, and on no other way in.',
       severity: 'error',
-      from: { path: '^lib/transports/(graphql|message|socket)/' },
-      to: { path: '^lib/', pathNot: ['^lib/core/', '^lib/transports/(call|request|$1)/'] },
+      from: { path: '^lib/transports/(graphql|message|websocket)/' },
+      to: { path: '^lib/', pathNot: ['^lib/core/', '^lib/transports/(call|common|$1)/'] },
     },
     {
       name: 'transport-needs-nest-and-rxjs-only',
@@ -227,7 +227,7 @@ module.exports = {
       from: { path: '^lib/nest/' },
       to: {
         path: '^lib/',
-        pathNot: ['^lib/(core|nest|resilience|transports)/', '^lib/codecs/json/'],
+        pathNot: ['^lib/(core|nest|transports|wrappers)/', '^lib/codecs/json/'],
       },
     },
     {
@@ -247,7 +247,7 @@ module.exports = {
       from: { path: '^lib/swagger/' },
       to: {
         path: '^lib/',
-        pathNot: ['^lib/(core|nest|swagger)/', '^lib/transports/(http|request)/'],
+        pathNot: ['^lib/(core|nest|swagger)/', '^lib/transports/(http|common)/'],
       },
     },
     {

@@ -26,15 +26,15 @@ export {
   currentIdempotencyTransaction,
   requireIdempotencyContext,
   requireIdempotencyTransaction,
-} from './core/running-operation.js';
+} from './core/operation/execution-scope.js';
 export {
   UnitOfWork,
   type IsolationLevel,
   type OpenTransaction,
   type TransactionOptions,
   type TransactionValue,
-} from './core/unit-of-work.js';
-export type { TransactionalRecords } from './core/transactional-records.js';
+} from './core/transaction/unit-of-work.js';
+export type { TransactionalRecords } from './core/store/transactional-records.js';
 export {
   IdempotencyEvents,
   CRITICAL_EVENTS,
@@ -47,7 +47,7 @@ export {
   type LeaseLossReason,
   type RejectionReason,
   type SubscribeOptions,
-} from './core/events.js';
+} from './core/record/events.js';
 export {
   IdempotencyStore,
   type Abandoned,
@@ -68,7 +68,7 @@ export {
   type StoreObserver,
   type StoreWarning,
   type Watch,
-} from './core/idempotency-store.js';
+} from './core/store/idempotency-store.js';
 export {
   UNKNOWN_FENCE,
   type FinishedState,
@@ -78,14 +78,18 @@ export {
   type OwnerToken,
   type RecordKey,
   type RecordState,
-} from './core/record.js';
-export { recordKey, type RecordIdentity, type Scope, type ScopePart } from './core/record-key.js';
+} from './core/record/record.js';
+export {
+  recordKey,
+  type RecordIdentity,
+  type Scope,
+  type ScopePart,
+} from './core/record/record-key.js';
 export type { BreakerOptions } from './core/breaker-options.js';
-export type { ReconcileOptions } from './core/reconcile-options.js';
-export type { ReconcileReport } from './core/reconciliation.js';
-export type { Recover, Recovery, Services, ServiceToken } from './core/recovery.js';
-export type { EngineOptions, OutcomeSummary, ProtocolOptions } from './core/options.js';
-export { keepAnswers, keepSuccesses, type OutcomePolicy } from './core/outcome-policy.js';
+export type { ReconcileOptions, ReconcileReport } from './core/recovery/reconcile.js';
+export type { Recover, Recovery, Services, ServiceToken } from './core/operation/recovery.js';
+export type { EngineOptions, OutcomeSummary, ProtocolOptions } from './core/operation/options.js';
+export { keepAnswers, keepSuccesses, type OutcomePolicy } from './core/operation/outcome-policy.js';
 export {
   FailureReplayedError,
   IdempotencyError,
@@ -101,8 +105,8 @@ export {
   ValueNotStorableError,
   isIdempotencyError,
   type IdempotencyErrorCode,
-} from './core/errors.js';
-export { ContentNotComparableError } from './core/canonical-json.js';
+} from './core/util/errors.js';
+export { ContentNotComparableError } from './core/record/canonical-json.js';
 export {
   CallerUnknownProblem,
   ContentInvalidProblem,
@@ -139,5 +143,5 @@ export { payloadKey, type PayloadSelection } from './transports/message/keys/pay
 export type { FailureVerdict, MessageOptions } from './transports/message/message-options.js';
 export type { ToldRejection } from './transports/call/told-failures.js';
 export type { ValueOptions } from './transports/call/value-options.js';
-export type { OutcomeCodec } from './core/outcome-codec.js';
+export type { OutcomeCodec } from './core/record/outcome-codec.js';
 export { jsonCodec, type JsonCodecOptions } from './codecs/json/json-codec.js';

@@ -1,5 +1,5 @@
 import { DelayedError, UnrecoverableError } from 'bullmq';
-import type { OperationRejectedError } from '../core/errors.js';
+import type { OperationRejectedError } from '../core/util/errors.js';
 
 /** However short "retryAfterMs" is: a job does not go round faster than five times a second. */
 const LEAST_DELAY_MS = 200;

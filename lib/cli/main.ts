@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util';
-import { isIdempotencyError } from '../core/errors.js';
+import { isIdempotencyError } from '../core/util/errors.js';
 import { MIGRATIONS, migrationScript } from '../stores/postgres/migrations.js';
 import { TableName } from '../stores/postgres/table-name.js';
 

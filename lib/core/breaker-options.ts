@@ -1,5 +1,4 @@
-import { checkInteger } from './option-checks.js';
-import { switchedSettings } from './switched-settings.js';
+import { checkInteger, switchedSettings } from './util/option-checks.js';
 
 /** When the circuit breaker around the store opens, and when it looks whether it may close again. */
 export interface BreakerOptions {

@@ -1,7 +1,6 @@
-import { ASK_FOR_NONCE, askInside } from './sql-reply.js';
-import { hasSqlState } from './sql-state.js';
 import { TransactionAbortedError } from './transaction-errors.js';
-import type { OpenTransaction } from './unit-of-work.js';
+import { ASK_FOR_NONCE, askInside } from './transaction/sql-reply.js';
+import { hasSqlState, type OpenTransaction } from './transaction/unit-of-work.js';
 
 const IN_FAILED_TRANSACTION: ReadonlySet<string> = new Set(['25P02']);
 

@@ -1,6 +1,6 @@
 import { closingHandle } from './closing-handle.js';
 import { throwIfAborted } from './throw-if-aborted.js';
-import type { OpenTransaction } from './unit-of-work.js';
+import type { OpenTransaction } from './transaction/unit-of-work.js';
 
 /**
  * Calls `work` inside of a transaction of a library that neither closes its handle nor tells of a COMMIT that

@@ -1,6 +1,6 @@
 import { createParamDecorator } from '@nestjs/common';
-import type { IdempotencyContext as OperationContext } from '../core/idempotency-context.js';
-import { requireIdempotencyContext } from '../core/running-operation.js';
+import { requireIdempotencyContext } from '../core/operation/execution-scope.js';
+import type { IdempotencyContext as OperationContext } from '../core/operation/idempotency-context.js';
 
 /**
  * Gives a handler the context of its own attempt: key, scope, attempt, isTakeover, fencingToken, signal.

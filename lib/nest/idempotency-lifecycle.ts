@@ -6,9 +6,9 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import { HttpAdapterHost, ModulesContainer } from '@nestjs/core';
-import { IdempotencyEngine } from '../core/idempotency-engine.js';
-import { IdempotencyEvents } from '../core/events.js';
-import { IdempotencyStore, type StoreObserver } from '../core/idempotency-store.js';
+import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
+import { IdempotencyEvents } from '../core/record/events.js';
+import { IdempotencyStore, type StoreObserver } from '../core/store/idempotency-store.js';
 import {
   addRecordingHook,
   type FastifyInstance,

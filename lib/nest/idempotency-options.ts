@@ -1,7 +1,5 @@
+import { JSON_CODEC, jsonCodec } from '../codecs/json/json-codec.js';
 import { resolveBreakerOptions, type BreakerOptions } from '../core/breaker-options.js';
-import type { IdempotencyStore } from '../core/idempotency-store.js';
-import { IdempotencyOptionsError } from '../core/errors.js';
-import { checkNames, fail, within } from '../core/option-checks.js';
 import {
   checkEngineOptions,
   checkProtocolOptions,
@@ -10,12 +8,14 @@ import {
   type EngineOptions,
   type ProtocolOptions,
   type ResolvedProtocolOptions,
-} from '../core/options.js';
-import { resolveReconcileOptions, type ReconcileOptions } from '../core/reconcile-options.js';
-import type { UnitOfWork } from '../core/unit-of-work.js';
-import { JSON_CODEC, jsonCodec } from '../codecs/json/json-codec.js';
-import type { OutcomeCodec } from '../core/outcome-codec.js';
-import { keepSuccesses } from '../core/outcome-policy.js';
+} from '../core/operation/options.js';
+import { keepSuccesses } from '../core/operation/outcome-policy.js';
+import type { OutcomeCodec } from '../core/record/outcome-codec.js';
+import { resolveReconcileOptions, type ReconcileOptions } from '../core/recovery/reconcile.js';
+import type { IdempotencyStore } from '../core/store/idempotency-store.js';
+import type { UnitOfWork } from '../core/transaction/unit-of-work.js';
+import { IdempotencyOptionsError } from '../core/util/errors.js';
+import { checkNames, fail, within } from '../core/util/option-checks.js';
 import { checkCodec, type ValueOptions } from '../transports/call/value-options.js';
 import type { ValueRouteOptions } from '../transports/call/value-route.js';
 import type { GraphqlRouteOptions } from '../transports/graphql/graphql-route.js';

@@ -3,22 +3,26 @@ import type {
   OnApplicationBootstrap,
   OnModuleDestroy,
 } from '@nestjs/common';
-import { isDoneWithin } from '../core/done-within.js';
-import { asError, hasCode, IdempotencyOptionsError } from '../core/errors.js';
-import type { IdempotencyEngine } from '../core/idempotency-engine.js';
-import { checkFunction, checkNames, fail, within } from '../core/option-checks.js';
-import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../core/options.js';
-import { keepSuccesses, type OutcomePolicy } from '../core/outcome-policy.js';
-import { jittered } from '../core/pause.js';
-import { RECONCILE_DEFAULTS, resolveReconcileOptions } from '../core/reconcile-options.js';
-import type { ResolvedReconcileOptions } from '../core/reconcile-options.js';
-import { idleRound, Reconciliation, type ReconcileReport } from '../core/reconciliation.js';
-import type { RecoverableOperation } from '../core/recover-record.js';
-import type { Recover, Services } from '../core/recovery.js';
-import { Turn } from '../core/turn.js';
+import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
+import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../core/operation/options.js';
+import { keepSuccesses, type OutcomePolicy } from '../core/operation/outcome-policy.js';
+import type { Recover, Services } from '../core/operation/recovery.js';
+import {
+  idleRound,
+  RECONCILE_DEFAULTS,
+  Reconciliation,
+  resolveReconcileOptions,
+  type ReconcileReport,
+  type ResolvedReconcileOptions,
+} from '../core/recovery/reconcile.js';
+import type { RecoverableOperation } from '../core/recovery/recover-record.js';
+import { Turn } from '../core/recovery/single-runner.js';
+import { asError, hasCode, IdempotencyOptionsError } from '../core/util/errors.js';
+import { checkFunction, checkNames, fail, within } from '../core/util/option-checks.js';
+import { isDoneWithin, jittered } from '../core/util/time.js';
 import { recoverableCall } from '../transports/call/call-recovery.js';
-import type { ValueOptions } from '../transports/call/value-options.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
+import type { ValueOptions } from '../transports/call/value-options.js';
 import {
   OPERATION_REMEDIES,
   resolveEngineOptions,

@@ -1,5 +1,5 @@
 import { createParamDecorator } from '@nestjs/common';
-import { requireIdempotencyTransaction } from '../core/running-operation.js';
+import { requireIdempotencyTransaction } from '../core/operation/execution-scope.js';
 
 /**
  * Gives a handler the transaction of its `transactional` operation, as the unit of work gives it: a client of pg, an

@@ -9,7 +9,7 @@ import {
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import type { Observable } from 'rxjs';
-import { IdempotencyOptionsError } from '../core/errors.js';
+import { IdempotencyOptionsError } from '../core/util/errors.js';
 import { entryOfCall } from './calls/call-methods.js';
 import { markLayer } from './idempotent.metadata.js';
 import { moduleMissing } from './module-missing.js';

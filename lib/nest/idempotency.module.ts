@@ -1,9 +1,9 @@
 import { Module, type DynamicModule, type InjectionToken } from '@nestjs/common';
 import { DiscoveryModule, ModuleRef } from '@nestjs/core';
-import { IdempotencyEvents } from '../core/events.js';
-import { IdempotencyEngine } from '../core/idempotency-engine.js';
-import { IdempotencyStore } from '../core/idempotency-store.js';
-import type { Services } from '../core/recovery.js';
+import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
+import type { Services } from '../core/operation/recovery.js';
+import { IdempotencyEvents } from '../core/record/events.js';
+import { IdempotencyStore } from '../core/store/idempotency-store.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';

@@ -1,12 +1,12 @@
 import { UseInterceptors } from '@nestjs/common';
-import { IdempotencyOptionsError } from '../core/errors.js';
+import { IdempotencyOptionsError } from '../core/util/errors.js';
 import { callOnce, injectCalls } from './calls/call-entry.js';
 import type { IdempotentMethodDecorator, IdempotentMethodOptions } from './calls/call-options.js';
 import type { IdempotencyOptions } from './idempotency-options.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
 import { markReportingEntry, reportsEntry, setIdempotentOptions } from './idempotent.metadata.js';
-import { enter, operationOf, type Method } from './routes/handler-report.js';
 import { handlerNames, isHandler, isMeantByClass } from './routes/handler-kinds.js';
+import { enter, operationOf, type Method } from './routes/handler-report.js';
 import { disguise } from './routes/route-methods.js';
 import { checkCalled } from './routes/wrapped-handlers.js';
 

@@ -1,6 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
-import type { IdempotencyEvent, IdempotencyEventReporter } from '../core/events.js';
-import { warnBy } from '../core/when-ready.js';
+import type { IdempotencyEvent, IdempotencyEventReporter } from '../core/record/events.js';
+import { warnBy } from '../core/util/maybe-async.js';
 import { RepeatedWarning } from './repeated-warning.js';
 
 /** Logs what nobody else reports: critical events, and subscribers that fail. */

@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { ModuleRef, type ModulesContainer } from '@nestjs/core';
-import { IdempotencyOptionsError } from '../core/errors.js';
+import { IdempotencyOptionsError } from '../core/util/errors.js';
 import { isLayer } from './idempotent.metadata.js';
 import { methodsBoundTo } from './routes/bound-interceptors.js';
 

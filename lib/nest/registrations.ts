@@ -1,6 +1,6 @@
 import type { DynamicModule, ForwardReference, Type } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
-import { IdempotencyOptionsError } from '../core/errors.js';
+import { IdempotencyOptionsError } from '../core/util/errors.js';
 
 type Import = Type | DynamicModule | ForwardReference | Promise<DynamicModule>;
 type NestModule = ModulesContainer extends Map<string, infer Value> ? Value : never;

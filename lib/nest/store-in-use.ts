@@ -1,6 +1,6 @@
 import { resolveBreakerOptions } from '../core/breaker-options.js';
-import type { IdempotencyEvents } from '../core/events.js';
-import type { IdempotencyStore } from '../core/idempotency-store.js';
+import type { IdempotencyEvents } from '../core/record/events.js';
+import type { IdempotencyStore } from '../core/store/idempotency-store.js';
 import { BreakerStore } from '../resilience/breaker-store.js';
 import { loadOpossum } from '../resilience/load-opossum.js';
 import {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { ResolvedBreakerOptions } from '../core/breaker-options.js';
-import { asError, StoreUnavailableError } from '../core/errors.js';
-import type { BreakerEvent } from '../core/events.js';
+import type { BreakerEvent } from '../core/record/events.js';
+import type { Lease, RecordKey } from '../core/record/record.js';
 import {
   IdempotencyStore,
   type Abandoned,
@@ -20,10 +20,10 @@ import {
   type StoreObserver,
   type StoreWarning,
   type Watch,
-} from '../core/idempotency-store.js';
-import { Openings } from '../core/openings.js';
-import type { Lease, RecordKey } from '../core/record.js';
-import type { TransactionalRecords } from '../core/transactional-records.js';
+} from '../core/store/idempotency-store.js';
+import { Openings } from '../core/store/openings.js';
+import type { TransactionalRecords } from '../core/store/transactional-records.js';
+import { asError, StoreUnavailableError } from '../core/util/errors.js';
 import { Circuit } from './circuit.js';
 import type { OpossumConstructor } from './load-opossum.js';
 

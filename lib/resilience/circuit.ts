@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { ResolvedBreakerOptions } from '../core/breaker-options.js';
-import { asError, hasCode, isRefusal } from '../core/errors.js';
+import { asError, hasCode, isRefusal } from '../core/util/errors.js';
 import type { OpossumBreaker, OpossumConstructor } from './load-opossum.js';
 
 /** Told of every change of the circuit's state. */

@@ -1,5 +1,5 @@
 import type { EventEmitter } from 'node:events';
-import { missingPeer } from '../core/missing-peer.js';
+import { missingPeer } from '../core/util/missing-peer.js';
 
 /** What is used of opossum's circuit breaker: a structure, so that no declaration needs the package. */
 export interface OpossumBreaker {

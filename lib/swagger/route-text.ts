@@ -1,4 +1,4 @@
-import { keepAnswers } from '../core/outcome-policy.js';
+import { keepAnswers } from '../core/operation/outcome-policy.js';
 import type { HttpRoute } from '../transports/http/http-route.js';
 import type { KeySyntax } from '../transports/request/idempotency-key.js';
 import { inWords } from './duration.js';

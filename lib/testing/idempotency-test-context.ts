@@ -1,10 +1,9 @@
-import { downstreamKey } from '../core/downstream-key.js';
-import { NoTransactionError } from '../core/errors.js';
-import type { LeaseLossReason } from '../core/events.js';
-import type { IdempotencyContext } from '../core/idempotency-context.js';
-import { checkNames } from '../core/option-checks.js';
-import { recordKey, type Scope } from '../core/record-key.js';
-import { runningOperation } from '../core/running-operation.js';
+import { downstreamKey, runningOperation } from '../core/operation/execution-scope.js';
+import type { IdempotencyContext } from '../core/operation/idempotency-context.js';
+import type { LeaseLossReason } from '../core/record/events.js';
+import { recordKey, type Scope } from '../core/record/record-key.js';
+import { NoTransactionError } from '../core/util/errors.js';
+import { checkNames } from '../core/util/option-checks.js';
 
 /** What {@link createIdempotencyContext} takes: each is what the context of the same name tells the handler. */
 export interface IdempotencyTestContextOptions {

@@ -1,6 +1,6 @@
 import { Module, type DynamicModule } from '@nestjs/common';
-import { IdempotencyEngine } from '../core/idempotency-engine.js';
-import { IdempotencyEvents } from '../core/events.js';
+import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
+import { IdempotencyEvents } from '../core/record/events.js';
 import { IdempotentCalls } from '../nest/calls/idempotent-calls.js';
 import { IdempotencyLifecycle } from '../nest/idempotency-lifecycle.js';
 import { resolveOptions, type IdempotencyModuleOptions } from '../nest/idempotency-options.js';

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { Logger, type CallHandler, type ExecutionContext, type Type } from '@nestjs/common';
 import { defer, from, lastValueFrom, mergeMap, Observable, toArray } from 'rxjs';
-import { IdempotencyOptionsError } from '../core/errors.js';
-import { IdempotencyEvents } from '../core/events.js';
-import type { IdempotencyContext } from '../core/idempotency-context.js';
-import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../core/options.js';
-import { recordKey } from '../core/record-key.js';
-import type { UnitOfWork } from '../core/unit-of-work.js';
+import type { IdempotencyContext } from '../core/operation/idempotency-context.js';
+import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../core/operation/options.js';
+import { IdempotencyEvents } from '../core/record/events.js';
+import { recordKey } from '../core/record/record-key.js';
+import type { UnitOfWork } from '../core/transaction/unit-of-work.js';
+import { IdempotencyOptionsError } from '../core/util/errors.js';
 import { CALLS } from '../nest/calls/call-instances.js';
 import { callMethods } from '../nest/calls/call-methods.js';
 import type { IdempotentCalls } from '../nest/calls/idempotent-calls.js';

@@ -62,8 +62,8 @@ const forbiddenImports: Readonly<Record<string, readonly [from: string, ...impor
   'bullmq-is-an-entry-of-its-own': ['lib/transports/call', '../../bullmq/index.js', 'bullmq'],
   'cli-knows-migrations-only': ['lib/cli', 'pg', '../stores/postgres/index.js'],
   'nobody-imports-the-cli': ['lib/stores/postgres', '../../cli/main.js'],
-  'resilience-knows-core-and-itself': ['lib/resilience', '../nest/index.js'],
-  'resilience-needs-opossum-only': ['lib/resilience', '@nestjs/common'],
+  'resilience-knows-core-and-itself': ['lib/wrappers', '../nest/index.js'],
+  'resilience-needs-opossum-only': ['lib/wrappers', '@nestjs/common'],
   'transport-knows-core-and-itself': [
     'lib/transports/http',
     '../../nest/module.js',
@@ -93,7 +93,7 @@ const forbiddenImports: Readonly<Record<string, readonly [from: string, ...impor
     './store/index.js',
   ],
   'testing-needs-no-test-runner': ['lib/testing', '@nestjs/testing'],
-  'nothing-knows-testing': ['lib/resilience', '../testing/index.js'],
+  'nothing-knows-testing': ['lib/wrappers', '../testing/index.js'],
   'index-without-stores': ['lib/index.ts', './stores/memory/index.js'],
   'lib-stands-alone': [
     'lib/nest',
@@ -101,7 +101,7 @@ const forbiddenImports: Readonly<Record<string, readonly [from: string, ...impor
     '../../sample-app/src/main.js',
     'nestjs-idempotency/redis',
   ],
-  'sample-app-uses-the-public-entries': ['sample-app/src', '../../lib/core/record.js'],
+  'sample-app-uses-the-public-entries': ['sample-app/src', '../../lib/core/record/record.js'],
 };
 
 const fileOf = (rule: string, from: string) =>

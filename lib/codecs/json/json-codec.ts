@@ -1,7 +1,7 @@
-import { asBuffer } from '../../core/as-buffer.js';
-import { ValueNotStorableError } from '../../core/errors.js';
-import { checkChoice, checkNames } from '../../core/option-checks.js';
-import type { OutcomeCodec } from '../../core/outcome-codec.js';
+import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
+import { asBuffer } from '../../core/util/as-buffer.js';
+import { ValueNotStorableError } from '../../core/util/errors.js';
+import { checkChoice, checkNames } from '../../core/util/option-checks.js';
 import { JsonForm, type JsonDates } from './json-form.js';
 
 /** What {@link jsonCodec} can be told. */

@@ -1,5 +1,5 @@
 import { Packr, Unpackr, type Options } from 'msgpackr';
-import type { OutcomeCodec } from '../../core/outcome-codec.js';
+import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import { MessagePackForm } from './messagepack-form.js';
 import { mayBeTagged, untagged } from './tagged-form.js';
 

@@ -1,4 +1,4 @@
-import { ValueNotStorableError } from '../../core/errors.js';
+import { ValueNotStorableError } from '../../core/util/errors.js';
 import { pathText, type PathStep } from './value-path.js';
 
 export type Members = Record<string, unknown>;

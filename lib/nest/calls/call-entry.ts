@@ -1,5 +1,5 @@
 import { Inject, Optional, type Type } from '@nestjs/common';
-import { IdempotencyOptionsError } from '../../core/errors.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import type { Handler } from '../../transports/http/http-route.js';
 import { checkInstance } from '../routes/wrapped-handlers.js';
 import { CALLS } from './call-instances.js';

@@ -1,5 +1,5 @@
 import type { DiscoveryService } from '@nestjs/core';
-import { IdempotencyOptionsError } from '../../core/errors.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { isTestDouble } from '../routes/test-doubles.js';
 import { callMethods } from './call-methods.js';
 

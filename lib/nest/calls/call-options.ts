@@ -1,7 +1,7 @@
-import type { OperationRejectedError } from '../../core/errors.js';
-import type { ProtocolOptions } from '../../core/options.js';
-import type { OutcomePolicy } from '../../core/outcome-policy.js';
-import type { ScopePart } from '../../core/record-key.js';
+import type { ProtocolOptions } from '../../core/operation/options.js';
+import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
+import type { ScopePart } from '../../core/record/record-key.js';
+import type { OperationRejectedError } from '../../core/util/errors.js';
 import type { ValueOptions } from '../../transports/call/value-options.js';
 
 /**

@@ -1,8 +1,8 @@
-import { checkFunction, checkNames, fail } from '../../core/option-checks.js';
-import { IdempotencyOptionsError, type OperationRejectedError } from '../../core/errors.js';
-import type { ResolvedProtocolOptions } from '../../core/options.js';
-import { keepSuccesses, type OutcomePolicy } from '../../core/outcome-policy.js';
-import type { RecoverableOperation } from '../../core/recover-record.js';
+import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
+import { keepSuccesses, type OutcomePolicy } from '../../core/operation/outcome-policy.js';
+import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
+import { IdempotencyOptionsError, type OperationRejectedError } from '../../core/util/errors.js';
+import { checkFunction, checkNames, fail } from '../../core/util/option-checks.js';
 import { recoverableCall } from '../../transports/call/call-recovery.js';
 import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
 import {

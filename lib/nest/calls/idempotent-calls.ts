@@ -1,11 +1,11 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { OperationRejectedError } from '../../core/errors.js';
-import { fingerprint } from '../../core/fingerprint.js';
-import type { Scope } from '../../core/record-key.js';
-import { atOnce } from '../../core/when-ready.js';
+import { fingerprint } from '../../core/record/fingerprint.js';
+import type { Scope } from '../../core/record/record-key.js';
+import { OperationRejectedError } from '../../core/util/errors.js';
+import { atOnce } from '../../core/util/maybe-async.js';
+import type { Call, CallResult } from '../../transports/call/call.js';
 import { callerUnknown, keyMissing } from '../../transports/call/call-refusals.js';
 import { CallTransport, valueOf } from '../../transports/call/call-transport.js';
-import type { Call, CallResult } from '../../transports/call/call.js';
 import type { Handler } from '../../transports/http/http-route.js';
 import { chosenContent } from '../../transports/request/bytes-or-json.js';
 import type { ScopeAnswer } from '../../transports/request/request-options.js';

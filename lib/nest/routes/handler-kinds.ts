@@ -1,7 +1,7 @@
 import { RequestMethod } from '@nestjs/common';
 import { METHOD_METADATA, SSE_METADATA } from '@nestjs/common/constants.js';
 import { MetadataScanner } from '@nestjs/core';
-import { canonicalJson } from '../../core/canonical-json.js';
+import { canonicalJson } from '../../core/record/canonical-json.js';
 import type { Handler } from '../../transports/http/http-route.js';
 
 const PATTERN = 'microservices:pattern';

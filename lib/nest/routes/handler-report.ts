@@ -3,8 +3,8 @@ import {
   runningOperation,
   RunningOperation,
   type OperationContext,
-} from '../../core/running-operation.js';
-import { isThenable } from '../../core/when-ready.js';
+} from '../../core/operation/execution-scope.js';
+import { isThenable } from '../../core/util/maybe-async.js';
 import type { Handler } from '../../transports/http/http-route.js';
 import { entryOf } from '../idempotent.metadata.js';
 import { disguise } from './route-methods.js';

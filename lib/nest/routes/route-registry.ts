@@ -1,20 +1,20 @@
 import { Inject, Injectable, Logger, type Type } from '@nestjs/common';
 import { ApplicationConfig, DiscoveryService } from '@nestjs/core';
-import { IdempotencyOptionsError } from '../../core/errors.js';
-import { within } from '../../core/option-checks.js';
+import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { within } from '../../core/util/option-checks.js';
+import type { ValueRoute } from '../../transports/call/value-route.js';
+import { recoverableMutation } from '../../transports/graphql/graphql-recovery.js';
+import { graphqlRoute, type GraphqlRoute } from '../../transports/graphql/graphql-route.js';
+import { recoverableRoute } from '../../transports/http/http-recovery.js';
 import {
   httpRoute,
   isSafeRoute,
   type Handler,
   type HttpRoute,
 } from '../../transports/http/http-route.js';
-import type { RecoverableOperation } from '../../core/recover-record.js';
-import { recoverableRoute } from '../../transports/http/http-recovery.js';
 import { recoverableMessage } from '../../transports/message/message-recovery.js';
 import { messageRoute, type MessageRoute } from '../../transports/message/message-route.js';
-import type { ValueRoute } from '../../transports/call/value-route.js';
-import { recoverableMutation } from '../../transports/graphql/graphql-recovery.js';
-import { graphqlRoute, type GraphqlRoute } from '../../transports/graphql/graphql-route.js';
 import { recoverableSocket } from '../../transports/socket/socket-recovery.js';
 import { socketRoute } from '../../transports/socket/socket-route.js';
 import { checkInstances } from '../calls/call-instances.js';

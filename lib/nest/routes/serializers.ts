@@ -1,6 +1,6 @@
 import { Injectable, type Type } from '@nestjs/common';
 import { ApplicationConfig } from '@nestjs/core';
-import { IdempotencyOptionsError } from '../../core/errors.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import type { Handler } from '../../transports/http/http-route.js';
 import { isLayer } from '../idempotent.metadata.js';
 import { interceptorsOf } from './bound-interceptors.js';

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import { StoreUnavailableError } from '../../core/errors.js';
+import type { Lease, Outcome, RecordKey, StoredRecord } from '../../core/record/record.js';
 import {
   IdempotencyStore,
   type Abandoned,
@@ -17,11 +17,11 @@ import {
   type StopWatching,
   type StoreObserver,
   type StoreWarning,
-} from '../../core/idempotency-store.js';
-import { Openings } from '../../core/openings.js';
-import * as transitions from '../../core/record-transitions.js';
-import type { Lease, Outcome, RecordKey, StoredRecord } from '../../core/record.js';
-import { Watchers } from '../../core/watchers.js';
+} from '../../core/store/idempotency-store.js';
+import { Openings } from '../../core/store/openings.js';
+import * as transitions from '../../core/store/record-transitions.js';
+import { StoreUnavailableError } from '../../core/util/errors.js';
+import { Watchers } from '../../core/util/listeners.js';
 import { ExpiryQueue } from './expiry-queue.js';
 import {
   resolveMemoryStoreOptions,

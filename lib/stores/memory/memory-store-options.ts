@@ -1,4 +1,4 @@
-import { checkFunction, checkInteger, checkNames, within } from '../../core/option-checks.js';
+import { checkFunction, checkInteger, checkNames, within } from '../../core/util/option-checks.js';
 
 export interface MemoryStoreOptions {
   /**

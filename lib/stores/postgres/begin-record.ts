@@ -1,6 +1,6 @@
-import type { Begin, BeginReply } from '../../core/idempotency-store.js';
-import * as transitions from '../../core/record-transitions.js';
-import { jitteredPause } from '../../core/pause.js';
+import type { Begin, BeginReply } from '../../core/store/idempotency-store.js';
+import * as transitions from '../../core/store/record-transitions.js';
+import { jitteredPause } from '../../core/util/time.js';
 import type { CommandBudget } from './command-budget.js';
 import type { RecordTable } from './record-table.js';
 

@@ -1,4 +1,4 @@
-import { asError } from '../../core/errors.js';
+import { asError } from '../../core/util/errors.js';
 import { NoConnectionError } from './error-classification.js';
 import type { PostgresConnection, PostgresPool } from './postgres-client.js';
 

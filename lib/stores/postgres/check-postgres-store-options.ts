@@ -1,5 +1,5 @@
-import { IdempotencyOptionsError } from '../../core/errors.js';
-import { checkNames, within } from '../../core/option-checks.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { checkNames, within } from '../../core/util/option-checks.js';
 import { checkDeletionOptions } from './deletion-options.js';
 import { isPostgresPool } from './postgres-client.js';
 import { TableName } from './table-name.js';

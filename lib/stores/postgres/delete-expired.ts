@@ -1,4 +1,4 @@
-import { checkInteger, checkNames, within } from '../../core/option-checks.js';
+import { checkInteger, checkNames, within } from '../../core/util/option-checks.js';
 import { CommandBudget } from './command-budget.js';
 import type { SqlStatement } from './sql-statements.js';
 import type { StatementRunner } from './statement-runner.js';

@@ -1,4 +1,4 @@
-import { checkFunction, checkInteger, checkNames, fail } from '../../core/option-checks.js';
+import { checkFunction, checkInteger, checkNames, fail } from '../../core/util/option-checks.js';
 import { checkDeletionPace, type DeletionPace, type DeletionReport } from './delete-expired.js';
 
 /** Options of a {@link PostgresIdempotencyStore}: when it deletes what has expired, and who hears of it. */

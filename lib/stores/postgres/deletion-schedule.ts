@@ -1,8 +1,7 @@
-import { isDoneWithin } from '../../core/done-within.js';
-import { asError } from '../../core/errors.js';
-import type { StoreWarning } from '../../core/idempotency-store.js';
-import { jittered, monotonicNow } from '../../core/pause.js';
-import { forget } from '../../core/when-ready.js';
+import type { StoreWarning } from '../../core/store/idempotency-store.js';
+import { asError } from '../../core/util/errors.js';
+import { forget } from '../../core/util/maybe-async.js';
+import { isDoneWithin, jittered, monotonicNow } from '../../core/util/time.js';
 import type { DeleteExpired, DeletionReport, DeletionRound } from './delete-expired.js';
 import type { DeletionInterval, DeletionOptions } from './deletion-options.js';
 

@@ -1,6 +1,6 @@
-import { asError, StoreReplyMismatchedError } from '../../core/errors.js';
-import { newNonce } from '../../core/nonce.js';
-import { ASK_FOR_NONCE, replyWords } from '../../core/sql-reply.js';
+import { ASK_FOR_NONCE, replyWords } from '../../core/transaction/sql-reply.js';
+import { asError, StoreReplyMismatchedError } from '../../core/util/errors.js';
+import { newNonce } from '../../core/util/nonce.js';
 import { borrowFor, type Loan } from './borrow.js';
 import {
   isServerError,

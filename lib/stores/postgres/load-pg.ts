@@ -1,4 +1,4 @@
-import { missingPeer } from '../../core/missing-peer.js';
+import { missingPeer } from '../../core/util/missing-peer.js';
 import type { PostgresPool, PostgresQuery, PostgresResult } from './postgres-client.js';
 
 /** A pool that the store opened. */

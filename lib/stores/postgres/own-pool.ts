@@ -1,4 +1,4 @@
-import { asError } from '../../core/errors.js';
+import { asError } from '../../core/util/errors.js';
 import { loadPg, type OwnClient, type OwnPool, type Pg } from './load-pg.js';
 import type { PostgresPool } from './postgres-client.js';
 import type { OwnPoolOptions } from './postgres-store-options.js';

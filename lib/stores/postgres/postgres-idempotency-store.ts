@@ -1,4 +1,4 @@
-import { IdempotencyOptionsError } from '../../core/errors.js';
+import type { Lease, RecordKey } from '../../core/record/record.js';
 import {
   IdempotencyStore,
   type Abandoned,
@@ -17,21 +17,21 @@ import {
   type StoreObserver,
   type StoreWarning,
   type Watch,
-} from '../../core/idempotency-store.js';
-import { Openings } from '../../core/openings.js';
-import * as transitions from '../../core/record-transitions.js';
-import type { Lease, RecordKey } from '../../core/record.js';
-import type { TransactionalRecords } from '../../core/transactional-records.js';
+} from '../../core/store/idempotency-store.js';
+import { Openings } from '../../core/store/openings.js';
+import * as transitions from '../../core/store/record-transitions.js';
+import type { TransactionalRecords } from '../../core/store/transactional-records.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { beginRecord } from './begin-record.js';
 import { CommandBudget } from './command-budget.js';
 import { deleteExpired, type DeleteExpired, type DeletionReport } from './delete-expired.js';
 import { checkDeletionOptions, type DeletionOptions } from './deletion-options.js';
 import { DeletionSchedule, type DeleteFrom } from './deletion-schedule.js';
 import type { OwnClient } from './load-pg.js';
-import { runMigrations } from './run-migrations.js';
 import { isPostgresPool, type PostgresPool } from './postgres-client.js';
 import { RecordTable } from './record-table.js';
 import { RecordsInTransaction } from './records-in-transaction.js';
+import { runMigrations } from './run-migrations.js';
 import { loadStatements, type SqlStatements } from './sql-statements.js';
 import { checkServer } from './start-checks.js';
 import { StatementRunner } from './statement-runner.js';

@@ -4,7 +4,7 @@ import type {
   OwnerToken,
   RecordState,
   StoredRecord,
-} from '../../core/record.js';
+} from '../../core/record/record.js';
 
 /** What a statement saw: the server's clock in microseconds, and the record. */
 export interface Sight {

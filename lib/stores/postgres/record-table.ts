@@ -1,3 +1,4 @@
+import type { Fingerprint, Lease, RecordKey } from '../../core/record/record.js';
 import type {
   Abandoned,
   AbandonedPage,
@@ -6,10 +7,10 @@ import type {
   Complete,
   Extend,
   Release,
-} from '../../core/idempotency-store.js';
-import type { Fingerprint, Lease, RecordKey } from '../../core/record.js';
+} from '../../core/store/idempotency-store.js';
 import type { CommandBudget } from './command-budget.js';
 import { microseconds, sightOf, type Sight } from './record-row.js';
+import type { SqlStatements } from './sql-statements.js';
 import {
   completionValues,
   leaseValues,
@@ -17,7 +18,6 @@ import {
   outcomeValues,
   recordKeyBytes,
 } from './sql-values.js';
-import type { SqlStatements } from './sql-statements.js';
 import type { SqlValue, StatementRunner } from './statement-runner.js';
 
 /** How a record came to be taken. */

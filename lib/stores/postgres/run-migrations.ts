@@ -1,4 +1,4 @@
-import { asError, StoreConfigurationError, StoreUnavailableError } from '../../core/errors.js';
+import { asError, StoreConfigurationError, StoreUnavailableError } from '../../core/util/errors.js';
 import { borrow } from './borrow.js';
 import { classifyFailure, describeFailure } from './error-classification.js';
 import { historySql, MIGRATIONS, migrationSql, schemaSql } from './migrations.js';

@@ -1,6 +1,6 @@
-import { asBuffer } from '../../core/as-buffer.js';
-import { ValueNotStorableError } from '../../core/errors.js';
-import type { FinishedState, Lease, Outcome, RecordKey } from '../../core/record.js';
+import type { FinishedState, Lease, Outcome, RecordKey } from '../../core/record/record.js';
+import { asBuffer } from '../../core/util/as-buffer.js';
+import { ValueNotStorableError } from '../../core/util/errors.js';
 
 /** The digest that a record key is. Two texts that a lenient decoder takes for the same bytes would be one key. */
 export function recordKeyBytes(recordKey: RecordKey): Buffer {

@@ -1,5 +1,5 @@
-import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/errors.js';
-import type { StoreWarning } from '../../core/idempotency-store.js';
+import type { StoreWarning } from '../../core/store/idempotency-store.js';
+import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
 import { CommandBudget } from './command-budget.js';
 import { MIGRATIONS } from './migrations.js';
 import { sqlStatement, type SqlStatement } from './sql-statements.js';

@@ -1,5 +1,5 @@
-import { hasCode, asError, StoreConfigurationError } from '../../core/errors.js';
-import { jitteredPause } from '../../core/pause.js';
+import { hasCode, asError, StoreConfigurationError } from '../../core/util/errors.js';
+import { jitteredPause } from '../../core/util/time.js';
 import type { CommandBudget } from './command-budget.js';
 import {
   classifyFailure,

@@ -1,7 +1,6 @@
-import { isDoneWithin } from '../../core/done-within.js';
-import type { StopWatching } from '../../core/idempotency-store.js';
-import { jitteredPause } from '../../core/pause.js';
-import { Watchers } from '../../core/watchers.js';
+import type { StopWatching } from '../../core/store/idempotency-store.js';
+import { Watchers } from '../../core/util/listeners.js';
+import { isDoneWithin, jitteredPause } from '../../core/util/time.js';
 import type { OwnClient } from './load-pg.js';
 import { endWithin } from './own-pool.js';
 import { quote } from './table-name.js';

@@ -1,12 +1,16 @@
-import { StoreUnavailableError } from '../../core/errors.js';
-import type { Abandoned, AbandonedPage, AbandonedRecord } from '../../core/idempotency-store.js';
-import type { Fingerprint, RecordKey } from '../../core/record.js';
+import type { Fingerprint, RecordKey } from '../../core/record/record.js';
+import type {
+  Abandoned,
+  AbandonedPage,
+  AbandonedRecord,
+} from '../../core/store/idempotency-store.js';
+import { StoreUnavailableError } from '../../core/util/errors.js';
 import type { BinaryRedisClient, KeyScanner, OrderedClient } from './binary-client.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import type { LuaScript } from './lua-scripts.js';
 import type { ReplyOrder } from './reply-order.js';
-import type { ScriptRunner } from './script-runner.js';
 import { kindOf, textAt } from './script-reply.js';
+import type { ScriptRunner } from './script-runner.js';
 import { sendWithinBudget } from './send-within-budget.js';
 
 /** Keys that one SCAN looks at, about: each takes the server a few microseconds, and the judgement as much again. */

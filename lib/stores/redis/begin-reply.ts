@@ -1,4 +1,4 @@
-import type { BeginReply } from '../../core/idempotency-store.js';
+import type { BeginReply } from '../../core/store/idempotency-store.js';
 import { kindOf, numberAt, outcomeAt, unknownReply, type ScriptReply } from './script-reply.js';
 
 /** The replies of lua/begin.lua. */

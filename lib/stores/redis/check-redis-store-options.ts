@@ -1,5 +1,5 @@
-import { IdempotencyOptionsError } from '../../core/errors.js';
-import { checkInteger, checkNames, within } from '../../core/option-checks.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { checkInteger, checkNames, within } from '../../core/util/option-checks.js';
 import { checkedKeyPrefix } from './key-prefix.js';
 
 const OWN_CONNECTION = ['url', 'connection', 'onConnectionError'];

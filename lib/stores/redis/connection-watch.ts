@@ -1,5 +1,5 @@
 import { errorMonitor } from 'node:events';
-import { AlarmClock } from '../../core/alarm-clock.js';
+import { AlarmClock } from '../../core/util/deadlines.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
 import type { RedisClient } from './redis-client.js';
 import type { SelectedDatabase } from './selected-database.js';

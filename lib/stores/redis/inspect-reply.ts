@@ -1,5 +1,6 @@
-import type { IdempotencyRecord } from '../../core/idempotency-store.js';
-import type { Fingerprint } from '../../core/record.js';
+import type { Fingerprint } from '../../core/record/record.js';
+import type { IdempotencyRecord } from '../../core/store/idempotency-store.js';
+import { NO_ORIGIN } from './record-text.js';
 import {
   kindOf,
   numberAt,
@@ -8,7 +9,6 @@ import {
   unknownReply,
   type ScriptReply,
 } from './script-reply.js';
-import { NO_ORIGIN } from './record-text.js';
 
 /** The replies of lua/inspect.lua. */
 export function parseInspectReply(reply: ScriptReply): IdempotencyRecord | undefined {

@@ -1,4 +1,4 @@
-import { IdempotencyOptionsError } from '../../core/errors.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 
 const DEFAULT_KEY_PREFIX = 'idem';
 

@@ -1,4 +1,4 @@
-import { missingPeer } from '../../core/missing-peer.js';
+import { missingPeer } from '../../core/util/missing-peer.js';
 import type { OwnRedisClient } from './binary-client.js';
 
 export type RedisConstructor = new (...args: (string | object)[]) => OwnRedisClient;

@@ -1,12 +1,12 @@
-import { forget } from '../../core/when-ready.js';
-import { IdempotencyOptionsError } from '../../core/errors.js';
-import type { StoreWarning } from '../../core/idempotency-store.js';
+import type { StoreWarning } from '../../core/store/idempotency-store.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { forget } from '../../core/util/maybe-async.js';
+import type { OwnRedisClient } from './binary-client.js';
 import { describeFailure, replyCode } from './error-classification.js';
 import { loadIoredis } from './load-ioredis.js';
-import type { OwnRedisClient } from './binary-client.js';
+import type { OwnConnectionOptions } from './redis-store-options.js';
 import { Revival } from './revival.js';
 import { SilenceWatch } from './silence-watch.js';
-import type { OwnConnectionOptions } from './redis-store-options.js';
 import { WriteBatch } from './write-batch.js';
 
 export interface OwnConnection {

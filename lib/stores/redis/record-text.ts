@@ -1,6 +1,6 @@
 import { isAscii } from 'node:buffer';
-import { asBuffer } from '../../core/as-buffer.js';
-import { ValueNotStorableError } from '../../core/errors.js';
+import { asBuffer } from '../../core/util/as-buffer.js';
+import { ValueNotStorableError } from '../../core/util/errors.js';
 import type { ScriptArgument } from './binary-client.js';
 
 /** Stands in the record where begin carried no origin. */

@@ -1,4 +1,4 @@
-import { IdempotencyOptionsError, StoreUnavailableError } from '../../core/errors.js';
+import type { Lease, RecordKey } from '../../core/record/record.js';
 import {
   IdempotencyStore,
   type Abandoned,
@@ -17,9 +17,9 @@ import {
   type StoreObserver,
   type StoreWarning,
   type Watch,
-} from '../../core/idempotency-store.js';
-import { Openings } from '../../core/openings.js';
-import type { Lease, RecordKey } from '../../core/record.js';
+} from '../../core/store/idempotency-store.js';
+import { Openings } from '../../core/store/openings.js';
+import { IdempotencyOptionsError, StoreUnavailableError } from '../../core/util/errors.js';
 import { parseBeginReply } from './begin-reply.js';
 import { isBinaryRedisClient } from './binary-client.js';
 import { parseInspectReply } from './inspect-reply.js';

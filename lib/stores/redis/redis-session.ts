@@ -1,4 +1,4 @@
-import type { StoreWarning } from '../../core/idempotency-store.js';
+import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { AbandonedScan } from './abandoned-scan.js';
 import type { BinaryRedisClient } from './binary-client.js';
 import { ConnectionWatch } from './connection-watch.js';

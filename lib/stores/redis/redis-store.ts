@@ -1,4 +1,4 @@
-import type { StoreWarning } from '../../core/idempotency-store.js';
+import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { checkRedisStoreOptions } from './check-redis-store-options.js';
 import { openConnection } from './own-connection.js';
 import { RedisIdempotencyStore } from './redis-idempotency-store.js';

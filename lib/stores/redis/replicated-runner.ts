@@ -1,5 +1,5 @@
-import { hasCode } from '../../core/errors.js';
-import { newNonce } from '../../core/nonce.js';
+import { hasCode } from '../../core/util/errors.js';
+import { newNonce } from '../../core/util/nonce.js';
 import type { ReplicatedClient, ScriptArgument } from './binary-client.js';
 import { ConnectionWatch } from './connection-watch.js';
 import { classifyFailure, isRedirection, TooFewReplicasError } from './error-classification.js';
@@ -10,8 +10,8 @@ import { Revival } from './revival.js';
 import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.js';
 import { isReplyTo, kindOf, type ScriptReply } from './script-reply.js';
 import type { ArgumentSource, ReplyReader } from './script-runner.js';
-import { sendWithinBudget, type Sending, type Transmission } from './send-within-budget.js';
 import { SelectedDatabase } from './selected-database.js';
+import { sendWithinBudget, type Sending, type Transmission } from './send-within-budget.js';
 import { SilenceWatch } from './silence-watch.js';
 import { WriteBatch } from './write-batch.js';
 

@@ -1,7 +1,7 @@
 // Not the global ones, which tests fake.
 import { setImmediate, setTimeout } from 'node:timers';
-import { StoreReplyMismatchedError } from '../../core/errors.js';
-import { newNonce } from '../../core/nonce.js';
+import { StoreReplyMismatchedError } from '../../core/util/errors.js';
+import { newNonce } from '../../core/util/nonce.js';
 import type { OrderedClient } from './binary-client.js';
 import { isQueued, isReplyTo } from './script-reply.js';
 

@@ -1,4 +1,4 @@
-import { monotonicNow } from '../../core/pause.js';
+import { monotonicNow } from '../../core/util/time.js';
 import type { BinaryRedisClient, ClusterNode, ScriptClient } from './binary-client.js';
 import { NotSentError } from './error-classification.js';
 import { keySlot } from './key-slot.js';

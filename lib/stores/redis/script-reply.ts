@@ -1,5 +1,5 @@
-import { StoreConfigurationError } from '../../core/errors.js';
-import type { Outcome } from '../../core/record.js';
+import type { Outcome } from '../../core/record/record.js';
+import { StoreConfigurationError } from '../../core/util/errors.js';
 
 /**
  * Fields of a script's reply: the nonce of its command, then those that say something, the first naming its kind. Text

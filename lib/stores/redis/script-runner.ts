@@ -1,4 +1,4 @@
-import { newNonce } from '../../core/nonce.js';
+import { newNonce } from '../../core/util/nonce.js';
 import type { ScriptArgument } from './binary-client.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import { classifyFailure, isRedirection } from './error-classification.js';

@@ -1,4 +1,4 @@
-import { monotonicNow } from '../../core/pause.js';
+import { monotonicNow } from '../../core/util/time.js';
 import type { BinaryRedisClient } from './binary-client.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
 import type { SilenceWatch } from './silence-watch.js';

@@ -1,11 +1,11 @@
-import type { Alarm } from '../../core/alarm-clock.js';
+import type { Alarm } from '../../core/util/deadlines.js';
 import {
   hasCode,
   StoreConfigurationError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
-} from '../../core/errors.js';
-import { jitteredPause, monotonicNow } from '../../core/pause.js';
+} from '../../core/util/errors.js';
+import { jitteredPause, monotonicNow } from '../../core/util/time.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import {
   classifyFailure,

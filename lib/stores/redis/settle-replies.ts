@@ -1,5 +1,9 @@
-import type { CompleteReply, ExtendReply, ReleaseReply } from '../../core/idempotency-store.js';
-import type { FinishedState, RecordState } from '../../core/record.js';
+import type { FinishedState, RecordState } from '../../core/record/record.js';
+import type {
+  CompleteReply,
+  ExtendReply,
+  ReleaseReply,
+} from '../../core/store/idempotency-store.js';
 import {
   kindOf,
   numberAt,

@@ -1,5 +1,5 @@
-import { AlarmClock, type Alarm } from '../../core/alarm-clock.js';
-import { monotonicNow } from '../../core/pause.js';
+import { AlarmClock, type Alarm } from '../../core/util/deadlines.js';
+import { monotonicNow } from '../../core/util/time.js';
 import type { ConnectionStream, EndingClient } from './binary-client.js';
 
 /** How often it is looked within the time that a connection may be silent. */

@@ -1,6 +1,6 @@
 import { types } from 'node:util';
-import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/errors.js';
-import type { StoreWarning } from '../../core/idempotency-store.js';
+import type { StoreWarning } from '../../core/store/idempotency-store.js';
+import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import type { RedisClient } from './redis-client.js';
 import type { ReplyOrder } from './reply-order.js';

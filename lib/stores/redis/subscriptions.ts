@@ -1,6 +1,6 @@
-import { isDoneWithin } from '../../core/done-within.js';
-import type { StopWatching } from '../../core/idempotency-store.js';
-import { Watchers } from '../../core/watchers.js';
+import type { StopWatching } from '../../core/store/idempotency-store.js';
+import { Watchers } from '../../core/util/listeners.js';
+import { isDoneWithin } from '../../core/util/time.js';
 import type { Subscriber } from './subscriber.js';
 
 /**

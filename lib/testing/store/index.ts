@@ -1,4 +1,8 @@
-export { describeStoreConformance, storeConformanceCases } from './store-conformance.js';
-export type { StoreUnderTest, TestRunner } from './store-conformance.js';
+export {
+  describeStoreConformance,
+  storeConformanceCases,
+  type StoreUnderTest,
+  type TestRunner,
+} from './store-conformance.js';
 export type { StoreConformanceCase, StoreOperation } from './conformance-case.js';
 export type { SteppableClock, StoreHarness } from './store-harness.js';

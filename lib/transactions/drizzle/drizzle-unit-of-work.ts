@@ -1,10 +1,10 @@
 import type { Pool, PoolClient } from 'pg';
-import { IdempotencyOptionsError } from '../../core/errors.js';
 import {
   type OpenTransaction,
   type TransactionOptions,
   UnitOfWork,
-} from '../../core/unit-of-work.js';
+} from '../../core/transaction/unit-of-work.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { ConnectionLoan } from '../pg/connection-loan.js';
 import { isPgPool } from '../pg/pg-pool.js';
 import type { DrizzleDatabase, DrizzleTransaction } from './drizzle-types.js';

@@ -1,4 +1,4 @@
-import type { TransactionOptions } from '../../core/unit-of-work.js';
+import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import type { ConnectionLoan } from '../pg/connection-loan.js';
 
 /**

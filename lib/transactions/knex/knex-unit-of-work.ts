@@ -1,10 +1,10 @@
 import type { Knex } from 'knex';
-import { IdempotencyOptionsError } from '../../core/errors.js';
 import {
   type OpenTransaction,
   type TransactionOptions,
   UnitOfWork,
-} from '../../core/unit-of-work.js';
+} from '../../core/transaction/unit-of-work.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { workInside } from '../../core/work-inside.js';
 import { rawQuery } from './raw-query.js';
 

@@ -1,5 +1,5 @@
-import { asBuffer } from '../../core/as-buffer.js';
-import type { TransactionValue } from '../../core/unit-of-work.js';
+import type { TransactionValue } from '../../core/transaction/unit-of-work.js';
+import { asBuffer } from '../../core/util/as-buffer.js';
 
 /** A quoted name or a string, which mean what they say; the number of a placeholder; an operator's question mark. */
 const TOKEN = /"[^"]*"|\be'(?:[^'\\]|\\.|'')*'|'[^']*'|\$(\d+)|\?/gis;

@@ -1,6 +1,6 @@
-import { StoreReplyMismatchedError } from '../../core/errors.js';
 import { TransactionAbortedError, TransactionOverError } from '../../core/transaction-errors.js';
-import type { TransactionOptions } from '../../core/unit-of-work.js';
+import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
+import { StoreReplyMismatchedError } from '../../core/util/errors.js';
 import { beginWithin } from './begin-within.js';
 import type { PgConnection, PgPool, PgResult } from './pg-pool.js';
 import { refuseQuery, textOf } from './refused-query.js';

@@ -1,9 +1,9 @@
-import { IdempotencyOptionsError } from '../../core/errors.js';
 import {
   type OpenTransaction,
   type TransactionOptions,
   UnitOfWork,
-} from '../../core/unit-of-work.js';
+} from '../../core/transaction/unit-of-work.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { ConnectionLoan } from './connection-loan.js';
 import { isPgPool, type PgPool, type PgTransaction } from './pg-pool.js';
 

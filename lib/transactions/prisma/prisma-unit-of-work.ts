@@ -1,12 +1,12 @@
-import { IdempotencyOptionsError } from '../../core/errors.js';
-import { hasSqlState } from '../../core/sql-state.js';
 import { throwIfAborted } from '../../core/throw-if-aborted.js';
 import {
+  hasSqlState,
+  UnitOfWork,
   type IsolationLevel,
   type OpenTransaction,
   type TransactionOptions,
-  UnitOfWork,
-} from '../../core/unit-of-work.js';
+} from '../../core/transaction/unit-of-work.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import {
   isPrismaClient,
   type PrismaIsolationLevel,

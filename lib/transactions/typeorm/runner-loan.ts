@@ -2,7 +2,7 @@ import type {
   IsolationLevel,
   TransactionOptions,
   TransactionValue,
-} from '../../core/unit-of-work.js';
+} from '../../core/transaction/unit-of-work.js';
 import { beginWithin } from '../pg/begin-within.js';
 import type {
   TypeOrmConnection,

@@ -1,9 +1,9 @@
-import { IdempotencyOptionsError } from '../../core/errors.js';
 import {
   type OpenTransaction,
   type TransactionOptions,
   UnitOfWork,
-} from '../../core/unit-of-work.js';
+} from '../../core/transaction/unit-of-work.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { workInside } from '../../core/work-inside.js';
 import { RunnerLoan } from './runner-loan.js';
 import { isTypeOrmDataSource, type TypeOrmDataSource } from './typeorm-data-source.js';

@@ -1,12 +1,12 @@
 import { JSON_CODEC } from '../../codecs/json/json-codec.js';
+import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
+import type { Outcome } from '../../core/record/record.js';
 import {
   FailureReplayedError,
   hasCode,
   OperationRejectedError,
   ValueNotStorableError,
-} from '../../core/errors.js';
-import type { OutcomeCodec } from '../../core/outcome-codec.js';
-import type { Outcome } from '../../core/record.js';
+} from '../../core/util/errors.js';
 import { framed, unframed } from './framed-parts.js';
 import { partOf, partValue, type OutcomePart } from './outcome-part.js';
 

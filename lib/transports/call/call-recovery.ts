@@ -1,8 +1,8 @@
-import { ValueNotStorableError } from '../../core/errors.js';
-import { asksToKeep, keepSuccesses } from '../../core/outcome-policy.js';
-import type { RecoverableOperation } from '../../core/recover-record.js';
-import { VALUE_NOT_KEPT } from './call-outcome.js';
+import { asksToKeep, keepSuccesses } from '../../core/operation/outcome-policy.js';
+import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
+import { ValueNotStorableError } from '../../core/util/errors.js';
 import type { Call } from './call.js';
+import { VALUE_NOT_KEPT } from './call-outcome.js';
 import type { OutcomeFormat } from './outcome-format.js';
 import type { ValueRoute } from './value-route.js';
 

@@ -1,4 +1,4 @@
-import { OperationRejectedError } from '../../core/errors.js';
+import { OperationRejectedError } from '../../core/util/errors.js';
 
 /** @param remedy - what to do about it, a sentence. */
 export function keyMissing(operation: string, remedy: string): OperationRejectedError {

@@ -1,6 +1,6 @@
-import { OperationRejectedError, type IdempotencyErrorCode } from '../../core/errors.js';
-import type { RejectionReason } from '../../core/events.js';
-import type { ResolvedProtocolOptions } from '../../core/options.js';
+import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
+import type { RejectionReason } from '../../core/record/events.js';
+import { OperationRejectedError, type IdempotencyErrorCode } from '../../core/util/errors.js';
 import type { CallResult } from './call.js';
 
 const REJECTIONS: Record<

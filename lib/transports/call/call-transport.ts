@@ -1,19 +1,22 @@
-import { contextOf } from '../../core/attempt-context.js';
-import type { Attempt, Settlement } from '../../core/attempt.js';
-import type { Claim } from '../../core/claim.js';
-import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../core/errors.js';
-import type { IdempotencyContext } from '../../core/idempotency-context.js';
-import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
-import { finishedRetentionMs } from '../../core/options.js';
-import { asksToKeep, keepSuccesses } from '../../core/outcome-policy.js';
-import { jitteredPause } from '../../core/pause.js';
-import type { FinishedState, Outcome } from '../../core/record.js';
-import { recordKey } from '../../core/record-key.js';
-import { recoveryOf, type Recovery, type Services } from '../../core/recovery.js';
-import { RunningOperation, runningOperation } from '../../core/running-operation.js';
+import type { IdempotencyEngine } from '../../core/engine/idempotency-engine.js';
+import type { Attempt, Settlement } from '../../core/operation/attempt.js';
+import {
+  contextOf,
+  RunningOperation,
+  runningOperation,
+} from '../../core/operation/execution-scope.js';
+import type { IdempotencyContext } from '../../core/operation/idempotency-context.js';
+import type { Claim } from '../../core/operation/operation-request.js';
+import { finishedRetentionMs } from '../../core/operation/options.js';
+import { asksToKeep, keepSuccesses } from '../../core/operation/outcome-policy.js';
+import { recoveryOf, type Recovery, type Services } from '../../core/operation/recovery.js';
+import type { FinishedState, Outcome } from '../../core/record/record.js';
+import { recordKey } from '../../core/record/record-key.js';
+import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../core/util/errors.js';
+import { jitteredPause } from '../../core/util/time.js';
+import type { Call, CallResult } from './call.js';
 import { VALUE_NOT_KEPT } from './call-outcome.js';
 import { rejected } from './call-rejections.js';
-import type { Call, CallResult } from './call.js';
 
 /** Before the operation runs again after the first conflict of its transaction; then twice as long, and so on. */
 const CONFLICT_PAUSE_MS = 20;

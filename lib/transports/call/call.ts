@@ -1,8 +1,8 @@
-import type { OperationRejectedError } from '../../core/errors.js';
-import type { ResolvedProtocolOptions } from '../../core/options.js';
-import type { OutcomePolicy } from '../../core/outcome-policy.js';
-import type { Fingerprint } from '../../core/record.js';
-import type { Scope } from '../../core/record-key.js';
+import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
+import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
+import type { Fingerprint } from '../../core/record/record.js';
+import type { Scope } from '../../core/record/record-key.js';
+import type { OperationRejectedError } from '../../core/util/errors.js';
 import type { OutcomeFormat } from './outcome-format.js';
 
 /** One call of an operation that takes and gives values. */

@@ -1,5 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { Scope } from '../../core/record-key.js';
+import type { Scope } from '../../core/record/record-key.js';
 import { askOptionLater } from '../request/ask-option.js';
 import { anonymousScope, principalOf, toScope } from '../request/scope.js';
 import { callerUnknown } from './call-refusals.js';

@@ -1,4 +1,4 @@
-import { asBuffer } from '../../core/as-buffer.js';
+import { asBuffer } from '../../core/util/as-buffer.js';
 import type { OutcomePart } from './outcome-part.js';
 
 /** By the number that stands in front of a part. */

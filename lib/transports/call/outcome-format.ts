@@ -1,6 +1,6 @@
-import type { ValueNotStorableError } from '../../core/errors.js';
-import type { OutcomeCodec } from '../../core/outcome-codec.js';
-import type { Outcome } from '../../core/record.js';
+import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
+import type { Outcome } from '../../core/record/record.js';
+import type { ValueNotStorableError } from '../../core/util/errors.js';
 import {
   decodeOutcome,
   encodeEmissions,

@@ -1,6 +1,6 @@
 import { types } from 'node:util';
-import type { OutcomeCodec } from '../../core/outcome-codec.js';
-import { atOnce, forget } from '../../core/when-ready.js';
+import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
+import { atOnce, forget } from '../../core/util/maybe-async.js';
 
 /** One value, written down: bytes and `undefined` as they are, everything else by a codec. */
 export interface OutcomePart {

@@ -1,5 +1,5 @@
-import { ContentNotComparableError } from '../../core/canonical-json.js';
-import { OperationRejectedError, ValueNotStorableError } from '../../core/errors.js';
+import { ContentNotComparableError } from '../../core/record/canonical-json.js';
+import { OperationRejectedError, ValueNotStorableError } from '../../core/util/errors.js';
 import type { ThrownValues } from './outcome-format.js';
 
 /**

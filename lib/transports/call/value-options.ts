@@ -1,5 +1,5 @@
-import { fail } from '../../core/option-checks.js';
-import type { OutcomeCodec } from '../../core/outcome-codec.js';
+import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
+import { fail } from '../../core/util/option-checks.js';
 
 /** How the values of calls, messages and GraphQL fields are kept. */
 export interface ValueOptions {

@@ -1,5 +1,5 @@
-import type { OutcomeCodec } from '../../core/outcome-codec.js';
-import type { ResolvedProtocolOptions } from '../../core/options.js';
+import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
+import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import { payloadFingerprint, type PayloadFingerprint } from '../request/payload-fingerprint.js';
 import type { ResolvedRequestOptions } from '../request/request-options.js';
 import type { Call } from './call.js';

@@ -1,4 +1,4 @@
-import { selectMembers } from '../../core/content-selection.js';
+import { selectMembers } from '../../core/record/content-selection.js';
 import type { GraphqlField } from './graphql-field.js';
 
 type Arguments = GraphqlField['args'];

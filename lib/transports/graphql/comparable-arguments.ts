@@ -2,8 +2,8 @@ import {
   ContentNotComparableError,
   isOpaque,
   MAX_CONTENT_DEPTH,
-} from '../../core/canonical-json.js';
-import { forget } from '../../core/when-ready.js';
+} from '../../core/record/canonical-json.js';
+import { forget } from '../../core/util/maybe-async.js';
 import type { GraphqlField } from './graphql-field.js';
 
 /**

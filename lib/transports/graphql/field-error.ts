@@ -1,10 +1,10 @@
 import { IntrinsicException } from '@nestjs/common';
-import { ContentNotComparableError } from '../../core/canonical-json.js';
+import { ContentNotComparableError } from '../../core/record/canonical-json.js';
 import {
   FailureReplayedError,
   OperationRejectedError,
   ValueNotStorableError,
-} from '../../core/errors.js';
+} from '../../core/util/errors.js';
 
 /**
  * An error that answers a client: GraphQL's errors take over its `extensions`. Nest writes no log of exceptions of its

@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { OperationRejectedError } from '../../core/errors.js';
-import { atOnce } from '../../core/when-ready.js';
+import { OperationRejectedError } from '../../core/util/errors.js';
+import { atOnce } from '../../core/util/maybe-async.js';
 import { keyMissing } from '../call/call-refusals.js';
 import { askOption } from '../request/ask-option.js';
 import { isOfSyntax, type ParsedKey } from '../request/idempotency-key.js';

@@ -1,4 +1,4 @@
-import type { RecoverableOperation } from '../../core/recover-record.js';
+import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { recoverableHandler } from '../call/call-recovery.js';
 import { valueFormat } from '../call/outcome-format.js';
 import type { GraphqlRoute } from './graphql-route.js';

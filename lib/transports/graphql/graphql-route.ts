@@ -1,4 +1,4 @@
-import { IdempotencyOptionsError } from '../../core/errors.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { valueRoute, type ValueRoute, type ValueRouteOptions } from '../call/value-route.js';
 import type { KeySyntax } from '../request/idempotency-key.js';
 

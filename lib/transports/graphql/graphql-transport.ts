@@ -1,6 +1,6 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { defer, lastValueFrom, type Observable } from 'rxjs';
-import { isAwaited } from '../../core/options.js';
+import { isAwaited } from '../../core/operation/options.js';
 import { valueOf, type CallTransport } from '../call/call-transport.js';
 import { departureOf } from './departure.js';
 import { toldError } from './field-error.js';

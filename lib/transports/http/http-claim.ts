@@ -1,25 +1,25 @@
 import { Logger, type ExecutionContext } from '@nestjs/common';
-import { ContentNotComparableError } from '../../core/canonical-json.js';
-import type { Claim } from '../../core/claim.js';
-import { hasCode } from '../../core/errors.js';
-import type { Fingerprint } from '../../core/record.js';
-import { isAwaited } from '../../core/options.js';
-import { recordKey, type Scope } from '../../core/record-key.js';
-import { atOnce, whenReady } from '../../core/when-ready.js';
-import type { HttpExchange } from './http-exchange.js';
-import type { HttpRoute } from './http-route.js';
+import type { Claim } from '../../core/operation/operation-request.js';
+import { isAwaited } from '../../core/operation/options.js';
+import { ContentNotComparableError } from '../../core/record/canonical-json.js';
+import type { Fingerprint } from '../../core/record/record.js';
+import { recordKey, type Scope } from '../../core/record/record-key.js';
+import { hasCode } from '../../core/util/errors.js';
+import { atOnce, whenReady } from '../../core/util/maybe-async.js';
 import { askOption } from '../request/ask-option.js';
 import { fieldLines, keyInLines } from '../request/idempotency-key.js';
 import { anonymousScope } from '../request/scope.js';
+import { contentOf } from './content/request-content.js';
+import type { HttpExchange } from './http-exchange.js';
+import type { HttpRoute } from './http-route.js';
+import { preferredWaitMs } from './preferred-wait.js';
 import {
   CallerUnknownProblem,
   ContentInvalidProblem,
   KeyInvalidProblem,
   KeyMissingProblem,
 } from './problem.js';
-import { preferredWaitMs } from './preferred-wait.js';
 import { refuse } from './refusal.js';
-import { contentOf } from './content/request-content.js';
 import { requestScope } from './request-scope.js';
 
 /**

@@ -1,4 +1,5 @@
-import { checkChoice, fail } from '../../core/option-checks.js';
+import { checkChoice, fail } from '../../core/util/option-checks.js';
+import type { KeySyntax } from '../request/idempotency-key.js';
 import {
   checkFieldName,
   checkListOf,
@@ -6,7 +7,6 @@ import {
   REQUEST_DEFAULTS,
   type RequestOptions,
 } from '../request/request-options.js';
-import type { KeySyntax } from '../request/idempotency-key.js';
 import { PROBLEM_TYPE_BASE } from './problem.js';
 
 /** How an HTTP route is protected. */

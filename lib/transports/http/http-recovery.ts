@@ -1,4 +1,4 @@
-import type { RecoverableOperation } from '../../core/recover-record.js';
+import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { RESPONSE_NOT_KEPT } from './http-answer.js';
 import type { HttpRoute } from './http-route.js';
 

@@ -9,13 +9,13 @@ import {
   ROUTE_ARGS_METADATA,
   SSE_METADATA,
 } from '@nestjs/common/constants.js';
-import { IdempotencyOptionsError } from '../../core/errors.js';
-import type { ResolvedProtocolOptions } from '../../core/options.js';
+import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { requestFingerprint, type RequestFingerprint } from './content/request-fingerprint.js';
 import type { ResolvedHttpOptions } from './http-options.js';
 import type { ProblemContext } from './problem.js';
-import { isUnprotectedMethod } from './unprotected-methods.js';
 import type { ReplayHeaders } from './replay-headers.js';
-import { requestFingerprint, type RequestFingerprint } from './content/request-fingerprint.js';
+import { isUnprotectedMethod } from './unprotected-methods.js';
 
 /** A handler of a controller, as Nest's contexts give it; only looked at, never called. */
 // eslint-disable-next-line @typescript-eslint/no-unsafe-function-type -- Nest's own type of it

@@ -1,14 +1,13 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { HttpException } from '@nestjs/common';
-import type { Attempt, Settlement } from '../../core/attempt.js';
-import type { RunningOperation } from '../../core/running-operation.js';
-import { finishedRetentionMs, type OutcomeSummary } from '../../core/options.js';
-import { asksToKeep, keepAnswers } from '../../core/outcome-policy.js';
-import type { FinishedState, Outcome } from '../../core/record.js';
-import type { AnswerSink, Replacement } from './recording/answer-sink.js';
+import type { Attempt, Settlement } from '../../core/operation/attempt.js';
+import type { RunningOperation } from '../../core/operation/execution-scope.js';
+import { finishedRetentionMs, type OutcomeSummary } from '../../core/operation/options.js';
+import { asksToKeep, keepAnswers } from '../../core/operation/outcome-policy.js';
+import type { FinishedState, Outcome } from '../../core/record/record.js';
 import { decodeAnswer, encodeAnswer, RESPONSE_NOT_KEPT, type HttpAnswer } from './http-answer.js';
-import type { HttpRoute } from './http-route.js';
 import { markedReplay } from './http-replay.js';
+import type { HttpRoute } from './http-route.js';
 import {
   InProgressProblem,
   OutcomeUnknownProblem,
@@ -17,6 +16,7 @@ import {
   TransactionConflictProblem,
   type IdempotencyProblem,
 } from './problem.js';
+import type { AnswerSink, Replacement } from './recording/answer-sink.js';
 import { addedHeaders } from './replay-headers.js';
 
 /** How the handler's stream ended, as it is seen where the layer stands. */

@@ -1,14 +1,17 @@
 import { Logger, StreamableFile, type CallHandler, type ExecutionContext } from '@nestjs/common';
 import { from, Observable, throwError, type Subscriber } from 'rxjs';
-import type { Attempt } from '../../core/attempt.js';
-import type { Claim } from '../../core/claim.js';
-import { IdempotencyOptionsError } from '../../core/errors.js';
-import type { RejectionReason } from '../../core/events.js';
-import { contextOf } from '../../core/attempt-context.js';
+import type { IdempotencyEngine } from '../../core/engine/idempotency-engine.js';
+import type { Attempt } from '../../core/operation/attempt.js';
+import {
+  contextOf,
+  RunningOperation,
+  runningOperation,
+} from '../../core/operation/execution-scope.js';
+import type { Claim } from '../../core/operation/operation-request.js';
+import { recoveryOf, type Services } from '../../core/operation/recovery.js';
 import { placeOn } from '../../core/place-on.js';
-import { RunningOperation, runningOperation } from '../../core/running-operation.js';
-import type { IdempotencyEngine } from '../../core/idempotency-engine.js';
-import { recoveryOf, type Services } from '../../core/recovery.js';
+import type { RejectionReason } from '../../core/record/events.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { isEnabled } from '../request/is-enabled.js';
 import { STATUS_HEADER } from './exposed-headers.js';
 import { decodeAnswer } from './http-answer.js';

@@ -1,5 +1,5 @@
 import { HttpException } from '@nestjs/common';
-import type { IdempotencyErrorCode } from '../../core/errors.js';
+import type { IdempotencyErrorCode } from '../../core/util/errors.js';
 import type { HttpAnswer } from './http-answer.js';
 
 /** Where the pages about the problems stand, unless `problemTypeBase` names the API's own. */

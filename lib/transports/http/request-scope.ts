@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { Scope } from '../../core/record-key.js';
-import { whenReady } from '../../core/when-ready.js';
+import type { Scope } from '../../core/record/record-key.js';
+import { whenReady } from '../../core/util/maybe-async.js';
 import { askOptionLater } from '../request/ask-option.js';
 import { principalOf, toScope } from '../request/scope.js';
 import type { PlatformRequest } from './content/request-content.js';

@@ -1,4 +1,4 @@
-import { jittered, monotonicNow } from '../../core/pause.js';
+import { jittered, monotonicNow } from '../../core/util/time.js';
 import type { Delivery } from './deliveries/delivery.js';
 
 /** How often a broker that counts heartbeats gets one while a message is held. */

@@ -1,7 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { IdempotencyOptionsError } from '../../core/errors.js';
-import type { Scope } from '../../core/record-key.js';
-import { atOnce } from '../../core/when-ready.js';
+import type { Scope } from '../../core/record/record-key.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { atOnce } from '../../core/util/maybe-async.js';
 import { callerUnknown } from '../call/call-refusals.js';
 import { checkedKey } from '../call/checked-key.js';
 import { askOption } from '../request/ask-option.js';

@@ -1,11 +1,11 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { defer, lastValueFrom, toArray, type Observable } from 'rxjs';
-import { ContentNotComparableError } from '../../core/canonical-json.js';
-import { hasCode } from '../../core/errors.js';
-import { monotonicNow } from '../../core/pause.js';
-import type { Fingerprint } from '../../core/record.js';
-import type { CallTransport } from '../call/call-transport.js';
+import { ContentNotComparableError } from '../../core/record/canonical-json.js';
+import type { Fingerprint } from '../../core/record/record.js';
+import { hasCode } from '../../core/util/errors.js';
+import { monotonicNow } from '../../core/util/time.js';
 import type { Call, CallResult } from '../call/call.js';
+import type { CallTransport } from '../call/call-transport.js';
 import { emissionsFormat, nothingFormat } from '../call/outcome-format.js';
 import type { ToldFailures } from '../call/told-failures.js';
 import { isEnabled } from '../request/is-enabled.js';

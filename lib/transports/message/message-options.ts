@@ -1,5 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { checkChoice, checkInteger, fail } from '../../core/option-checks.js';
+import { checkChoice, checkInteger, fail } from '../../core/util/option-checks.js';
 
 /** What becomes of a message whose handling has failed: it comes again, or the broker puts it aside. */
 export type FailureVerdict = 'requeue' | 'dead-letter';

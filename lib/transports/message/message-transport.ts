@@ -1,6 +1,6 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { Observable, type Subscriber } from 'rxjs';
-import { OperationRejectedError } from '../../core/errors.js';
+import { OperationRejectedError } from '../../core/util/errors.js';
 import type { CallTransport } from '../call/call-transport.js';
 import type { ToldFailures } from '../call/told-failures.js';
 import type { Delivery, Verdict } from './deliveries/delivery.js';
@@ -9,8 +9,8 @@ import { hold } from './hold.js';
 import { HandedBackByHandler, type MessageEnd } from './message-end.js';
 import { MessageHandling } from './message-handling.js';
 import type { MessageRoute } from './message-route.js';
-import { rpcFailures } from './rpc-failures.js';
 import { rpcSource } from './rpc-context.js';
+import { rpcFailures } from './rpc-failures.js';
 import { verdictOn } from './verdict-on.js';
 
 /** Protects the message handlers of Nest's microservices: value in, value out, and the broker told what became of it. */

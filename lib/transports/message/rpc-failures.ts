@@ -1,4 +1,4 @@
-import { missingPeer } from '../../core/missing-peer.js';
+import { missingPeer } from '../../core/util/missing-peer.js';
 import { ToldFailures, type ToldExceptionClass } from '../call/told-failures.js';
 
 /** Loads the package, which is there where messages are. */

@@ -1,5 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { ignoreAnswer } from '../../core/when-ready.js';
+import { ignoreAnswer } from '../../core/util/maybe-async.js';
 import type { FailureVerdict, ResolvedMessageOptions } from './message-options.js';
 
 /** What becomes of a message whose handling failed; one that cannot be judged comes again, for that loses nothing. */

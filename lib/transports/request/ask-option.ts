@@ -1,6 +1,6 @@
 import { IntrinsicException } from '@nestjs/common';
-import { IdempotencyOptionsError, isIdempotencyError } from '../../core/errors.js';
-import { isThenable, type Awaitable } from '../../core/when-ready.js';
+import { IdempotencyOptionsError, isIdempotencyError } from '../../core/util/errors.js';
+import { isThenable, type Awaitable } from '../../core/util/maybe-async.js';
 
 /** What to do where a function has failed because it found nothing. */
 const REMEDIES: Readonly<Record<string, string>> = {

@@ -6,9 +6,9 @@ import {
   containersIn,
   isOpaque,
   type Container,
-} from '../../core/canonical-json.js';
-import { IdempotencyOptionsError } from '../../core/errors.js';
-import { isThenable } from '../../core/when-ready.js';
+} from '../../core/record/canonical-json.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { isThenable } from '../../core/util/maybe-async.js';
 
 /**
  * Content as it is compared: bytes as they are, all else as canonical JSON.

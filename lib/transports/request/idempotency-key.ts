@@ -1,4 +1,4 @@
-import { atOnce } from '../../core/when-ready.js';
+import { atOnce } from '../../core/util/maybe-async.js';
 
 /** How the key's header field is read: see {@link HttpOptions.keySyntax}. */
 export type KeySyntax = 'lenient' | 'strict' | 'uuid' | ((key: string) => boolean);

@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { IdempotencyOptionsError } from '../../core/errors.js';
-import { forget } from '../../core/when-ready.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { forget } from '../../core/util/maybe-async.js';
 import { askOption } from './ask-option.js';
 import type { ResolvedRequestOptions } from './request-options.js';
 

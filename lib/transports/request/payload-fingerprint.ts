@@ -1,8 +1,8 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { checkDepth } from '../../core/canonical-json.js';
-import { fingerprint, NO_FINGERPRINT } from '../../core/fingerprint.js';
-import type { Fingerprint } from '../../core/record.js';
-import { selectMembers } from '../../core/content-selection.js';
+import { checkDepth } from '../../core/record/canonical-json.js';
+import { selectMembers } from '../../core/record/content-selection.js';
+import { fingerprint, NO_FINGERPRINT } from '../../core/record/fingerprint.js';
+import type { Fingerprint } from '../../core/record/record.js';
 import { askOption } from './ask-option.js';
 import { bytesOrJson, chosenContent } from './bytes-or-json.js';
 import type { RequestContent } from './request-content.js';

@@ -1,13 +1,13 @@
 import type { ExecutionContext } from '@nestjs/common';
+import { keepAnswers, type OutcomePolicy } from '../../core/operation/outcome-policy.js';
+import type { ScopePart } from '../../core/record/record-key.js';
 import {
   checkBoolean,
   checkChoice,
   checkFunction,
   checkInteger,
   fail,
-} from '../../core/option-checks.js';
-import { keepAnswers, type OutcomePolicy } from '../../core/outcome-policy.js';
-import type { ScopePart } from '../../core/record-key.js';
+} from '../../core/util/option-checks.js';
 import type { RequestContent } from './request-content.js';
 
 /** What a scope function may answer; `undefined`, `null` and empty answers mean that the caller is unknown. */

@@ -1,6 +1,6 @@
-import { IdempotencyOptionsError } from '../../core/errors.js';
-import { isScopePart, type Scope } from '../../core/record-key.js';
-import { forget, isThenable } from '../../core/when-ready.js';
+import { isScopePart, type Scope } from '../../core/record/record-key.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { forget, isThenable } from '../../core/util/maybe-async.js';
 import type { ResolvedRequestOptions, ScopeAnswer } from './request-options.js';
 
 /** The default scope: whom the guards have found out. */

@@ -1,6 +1,6 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { canonicalJson } from '../../core/canonical-json.js';
-import { atOnce } from '../../core/when-ready.js';
+import { canonicalJson } from '../../core/record/canonical-json.js';
+import { atOnce } from '../../core/util/maybe-async.js';
 import type { Call } from '../call/call.js';
 import { callerScope } from '../call/caller-scope.js';
 import { checkedKey } from '../call/checked-key.js';

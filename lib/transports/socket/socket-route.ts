@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
 import { ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
-import { IdempotencyOptionsError } from '../../core/errors.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { valueRoute, type ValueRoute, type ValueRouteOptions } from '../call/value-route.js';
 
 /** A method of a gateway as far as it is looked at. */

@@ -98,7 +98,11 @@ export const MUTANTS: readonly MutantCase[] = [
   {
     mistake: 'does not report a takeover to the handler',
     changes: [
-      change('core/attempt-context.ts', 'isTakeover: attempt.isTakeover,', 'isTakeover: false,'),
+      change(
+        'core/operation/execution-scope.ts',
+        'isTakeover: attempt.isTakeover,',
+        'isTakeover: false,',
+      ),
     ],
     suite,
     args: ['--kills', '2', '--points', 'after_effect'],

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { AbandonedRecord, IdempotencyStore } from '../../../core/idempotency-store.js';
+import type { AbandonedRecord, IdempotencyStore } from '../../../core/store/idempotency-store.js';
 import { casesOf } from '../conformance-case.js';
 import type { SteppableClock } from '../store-harness.js';
 import { LEASE_MS, RECORD_RETENTION_MS, TIMEOUT_MS, type TestRecord } from '../test-record.js';

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { StoreObserver } from '../../../core/idempotency-store.js';
+import type { StoreObserver } from '../../../core/store/idempotency-store.js';
 import { casesOf } from '../conformance-case.js';
 import type { TestRecord } from '../test-record.js';
 

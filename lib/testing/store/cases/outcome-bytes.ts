@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import type { Outcome } from '../../../core/record.js';
+import type { Outcome } from '../../../core/record/record.js';
 import { casesOf } from '../conformance-case.js';
 import { assertOutcome, outcome, type TestRecord } from '../test-record.js';
 

@@ -1,4 +1,4 @@
-import { ContentNotComparableError } from '../../../core/canonical-json.js';
+import { ContentNotComparableError } from '../../../core/record/canonical-json.js';
 import type { Form, FormFile, ParsedRequest } from './form.js';
 
 /** A part as @fastify/multipart hands it out with `attachFieldsToBody: true`. */

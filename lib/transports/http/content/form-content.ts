@@ -6,7 +6,7 @@ import {
   checkHoles,
   containersIn,
   ContentNotComparableError,
-} from '../../../core/canonical-json.js';
+} from '../../../core/record/canonical-json.js';
 import { fastifyForm } from './fastify-form.js';
 import type { FormFile, ParsedRequest } from './form.js';
 import { multerForm } from './multer-form.js';

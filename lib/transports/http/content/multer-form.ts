@@ -1,4 +1,4 @@
-import { ContentNotComparableError } from '../../../core/canonical-json.js';
+import { ContentNotComparableError } from '../../../core/record/canonical-json.js';
 import type { Form, FormFile, ParsedRequest } from './form.js';
 
 /** A file as multer hands it out, whichever storage it was given. */

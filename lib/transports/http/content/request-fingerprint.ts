@@ -3,16 +3,16 @@ import {
   canonicalJson,
   checkDepth,
   ContentNotComparableError,
-} from '../../../core/canonical-json.js';
-import { selectMembers } from '../../../core/content-selection.js';
-import { IdempotencyOptionsError } from '../../../core/errors.js';
-import { fingerprint, NO_FINGERPRINT } from '../../../core/fingerprint.js';
-import type { Fingerprint } from '../../../core/record.js';
-import { formContent } from './form-content.js';
-import type { RequestContent } from '../../request/request-content.js';
-import type { FingerprintOption } from '../../request/request-options.js';
+} from '../../../core/record/canonical-json.js';
+import { selectMembers } from '../../../core/record/content-selection.js';
+import { fingerprint, NO_FINGERPRINT } from '../../../core/record/fingerprint.js';
+import type { Fingerprint } from '../../../core/record/record.js';
+import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 import { askOption } from '../../request/ask-option.js';
 import { bytesOrJson, chosenContent } from '../../request/bytes-or-json.js';
+import type { RequestContent } from '../../request/request-content.js';
+import type { FingerprintOption } from '../../request/request-options.js';
+import { formContent } from './form-content.js';
 import { isForm } from './request-content.js';
 
 /** Computes the fingerprint of a request for one route; that of a form takes time, for its files are read. */

@@ -1,8 +1,8 @@
 import { PassThrough, pipeline, Readable } from 'node:stream';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import { asBuffer } from '../../../core/as-buffer.js';
-import type { AnswerSink } from './answer-sink.js';
+import { asBuffer } from '../../../core/util/as-buffer.js';
 import type { HttpAnswer } from '../http-answer.js';
+import type { AnswerSink } from './answer-sink.js';
 import { RawRecorder } from './raw-recorder.js';
 import { sendOrFail } from './send-answer.js';
 

@@ -1,4 +1,4 @@
-import { IdempotencyOptionsError } from '../../../core/errors.js';
+import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 import type { Verdict } from './delivery.js';
 import type { RabbitMqChannel, RabbitMqMessage } from './rabbitmq-channel.js';
 

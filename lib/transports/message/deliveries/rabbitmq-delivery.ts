@@ -1,4 +1,4 @@
-import { runningOperation } from '../../../core/running-operation.js';
+import { runningOperation } from '../../../core/operation/execution-scope.js';
 import { AttendedChannel } from './attended-channel.js';
 import { channelEnd } from './channel-end.js';
 import type { Delivery, Verdict } from './delivery.js';

@@ -1,4 +1,4 @@
-import { ContentNotComparableError } from '../../../core/canonical-json.js';
+import { ContentNotComparableError } from '../../../core/record/canonical-json.js';
 
 /**
  * Refuses what JSON would write down as something else, so that two values would be taken for one: a date for its text,

@@ -1,4 +1,4 @@
-import { OperationRejectedError } from '../../../core/errors.js';
+import { OperationRejectedError } from '../../../core/util/errors.js';
 
 /**
  * A key as a message may carry it: text, or an integer, which is the same key as its digits. `undefined` and `null` mean

@@ -1,4 +1,4 @@
-import { fail } from '../../../core/option-checks.js';
+import { fail } from '../../../core/util/option-checks.js';
 import { rpcSource } from '../rpc-context.js';
 import { headerOf } from './message-headers.js';
 import type { MessageKey } from './message-key.js';

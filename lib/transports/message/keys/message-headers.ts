@@ -1,4 +1,4 @@
-import { asBuffer } from '../../../core/as-buffer.js';
+import { asBuffer } from '../../../core/util/as-buffer.js';
 import type { RpcSource } from '../rpc-context.js';
 import { keyText, unreadableKey } from './key-text.js';
 

@@ -3,12 +3,12 @@ import {
   checkDepth,
   checkHoles,
   containersIn,
-} from '../../../core/canonical-json.js';
-import { selectMembers } from '../../../core/content-selection.js';
-import { digest } from '../../../core/fingerprint.js';
-import { checkNames, fail } from '../../../core/option-checks.js';
-import { checkIsJson, checkIsPlain, saysSomething } from './json-content.js';
+} from '../../../core/record/canonical-json.js';
+import { selectMembers } from '../../../core/record/content-selection.js';
+import { digest } from '../../../core/record/fingerprint.js';
+import { checkNames, fail } from '../../../core/util/option-checks.js';
 import { patternOf } from '../rpc-context.js';
+import { checkIsJson, checkIsPlain, saysSomething } from './json-content.js';
 import type { MessageKey } from './message-key.js';
 import { payloadOf } from './payload-of.js';
 import { pathNames } from './payload-path.js';

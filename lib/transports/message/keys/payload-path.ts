@@ -1,4 +1,4 @@
-import { fail } from '../../../core/option-checks.js';
+import { fail } from '../../../core/util/option-checks.js';
 
 /**
  * The names along a dotted path.

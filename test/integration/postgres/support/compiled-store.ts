@@ -31,7 +31,8 @@ export class CompiledStore {
 }
 
 async function compileFolder(from: string, to: string): Promise<void> {
-  for (const name of await readdir(from)) {
+  for (const name of await readdir(from, { recursive: true })) {
+    if (!name.endsWith('.ts')) continue;
     const path = join(to, name.replace(/\.ts$/, '.js'));
     await mkdir(dirname(path), { recursive: true });
     const { code } = await transformFile(join(from, name), {

@@ -1,3 +1,3 @@
-export type { Decision } from '../../../../lib/core/decision.js';
-export { IdempotencyEngine } from '../../../../lib/core/idempotency-engine.js';
-export { LeaseKeeper } from '../../../../lib/core/lease-keeper.js';
+export type { Decision } from '../../../../lib/core/engine/decision.js';
+export { IdempotencyEngine } from '../../../../lib/core/engine/idempotency-engine.js';
+export { LeaseKeeper } from '../../../../lib/core/engine/lease-keeper.js';

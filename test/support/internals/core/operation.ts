@@ -1,6 +1,9 @@
-export type { Attempt, FinalOutcome, Settlement } from '../../../../lib/core/attempt.js';
-export type { Claim } from '../../../../lib/core/claim.js';
-export { originOf, parseOrigin } from '../../../../lib/core/origin.js';
+export type { Attempt, FinalOutcome, Settlement } from '../../../../lib/core/operation/attempt.js';
+export {
+  originOf,
+  parseOrigin,
+  type Claim,
+} from '../../../../lib/core/operation/operation-request.js';
 export {
   checkEngineOptions,
   checkProtocolOptions,
@@ -11,9 +14,9 @@ export {
   type EngineOptions,
   type OutcomeSummary,
   type ProtocolOptions,
-} from '../../../../lib/core/options.js';
+} from '../../../../lib/core/operation/options.js';
 export {
   asksToKeep,
   keepSuccesses,
   type OutcomePolicy,
-} from '../../../../lib/core/outcome-policy.js';
+} from '../../../../lib/core/operation/outcome-policy.js';

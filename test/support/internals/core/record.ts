@@ -4,12 +4,11 @@ export {
   containersIn,
   ContentNotComparableError,
   MAX_CONTENT_DEPTH,
-} from '../../../../lib/core/canonical-json.js';
-export { selectMembers } from '../../../../lib/core/content-selection.js';
-export { IdempotencyEvents, type RejectionReason } from '../../../../lib/core/events.js';
-export { fingerprint, NO_FINGERPRINT } from '../../../../lib/core/fingerprint.js';
-export { newOwnerToken } from '../../../../lib/core/owner-token.js';
-export { recordKey } from '../../../../lib/core/record-key.js';
+} from '../../../../lib/core/record/canonical-json.js';
+export { selectMembers } from '../../../../lib/core/record/content-selection.js';
+export { IdempotencyEvents, type RejectionReason } from '../../../../lib/core/record/events.js';
+export { fingerprint, NO_FINGERPRINT } from '../../../../lib/core/record/fingerprint.js';
+export { newOwnerToken, recordKey } from '../../../../lib/core/record/record-key.js';
 export type {
   Fingerprint,
   Lease,
@@ -17,4 +16,4 @@ export type {
   OwnerToken,
   RecordKey,
   StoredRecord,
-} from '../../../../lib/core/record.js';
+} from '../../../../lib/core/record/record.js';

@@ -1,5 +1,5 @@
 export {
   RECONCILE_DEFAULTS,
+  Reconciliation,
   resolveReconcileOptions,
-} from '../../../../lib/core/reconcile-options.js';
-export { Reconciliation } from '../../../../lib/core/reconciliation.js';
+} from '../../../../lib/core/recovery/reconcile.js';

@@ -13,6 +13,6 @@ export type {
   Release,
   ReleaseReply,
   StoreObserver,
-} from '../../../../lib/core/idempotency-store.js';
-export * as transitions from '../../../../lib/core/record-transitions.js';
-export type { TransactionalRecords } from '../../../../lib/core/transactional-records.js';
+} from '../../../../lib/core/store/idempotency-store.js';
+export * as transitions from '../../../../lib/core/store/record-transitions.js';
+export type { TransactionalRecords } from '../../../../lib/core/store/transactional-records.js';

@@ -1,8 +1,11 @@
-export { HeldTransaction, type TransactionEnd } from '../../../../lib/core/held-transaction.js';
+export {
+  HeldTransaction,
+  type TransactionEnd,
+} from '../../../../lib/core/transaction/deferred-transaction.js';
 export {
   UnitOfWork,
   type IsolationLevel,
   type OpenTransaction,
   type TransactionOptions,
   type TransactionValue,
-} from '../../../../lib/core/unit-of-work.js';
+} from '../../../../lib/core/transaction/unit-of-work.js';

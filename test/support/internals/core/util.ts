@@ -1,4 +1,4 @@
-export { AlarmClock, type Alarm } from '../../../../lib/core/alarm-clock.js';
+export { AlarmClock, type Alarm } from '../../../../lib/core/util/deadlines.js';
 export {
   IdempotencyOptionsError,
   OperationRejectedError,
@@ -6,7 +6,6 @@ export {
   StoreOutcomeUnknownError,
   StoreUnavailableError,
   ValueNotStorableError,
-} from '../../../../lib/core/errors.js';
-export { missingPeer } from '../../../../lib/core/missing-peer.js';
-export { jitteredPause } from '../../../../lib/core/pause.js';
-export { ServerClock } from '../../../../lib/core/server-clock.js';
+} from '../../../../lib/core/util/errors.js';
+export { missingPeer } from '../../../../lib/core/util/missing-peer.js';
+export { jitteredPause, ServerClock } from '../../../../lib/core/util/time.js';

@@ -1,0 +1,19 @@
+import type { Attempt } from '../operation/attempt.js';
+import type { RejectionReason } from '../record/events.js';
+import type { FinishedState, Outcome } from '../record/record.js';
+
+/** What is to be done with a request. */
+export type Decision =
+  /** Run the operation, then end the attempt. */
+  | { readonly kind: 'run'; readonly attempt: Attempt }
+  /** Answer with the stored outcome. */
+  | { readonly kind: 'replay'; readonly state: FinishedState; readonly outcome: Outcome }
+  | { readonly kind: 'reject'; readonly reason: RejectionReason };
+
+export function rejected(reason: RejectionReason): Decision {
+  return { kind: 'reject', reason };
+}
+
+export function isInProgress(decision: Decision): boolean {
+  return decision.kind === 'reject' && decision.reason === 'in_progress';
+}

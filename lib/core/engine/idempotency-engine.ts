@@ -1,0 +1,326 @@
+import type { Attempt } from '../operation/attempt.js';
+import { originOf, type Claim } from '../operation/operation-request.js';
+import {
+  inProgressRetentionMs,
+  isAwaited,
+  unfinishedRetentionMs,
+  type EngineOptions,
+} from '../operation/options.js';
+import type { IdempotencyEvents } from '../record/events.js';
+import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
+import { newOwnerToken } from '../record/record-key.js';
+import type {
+  Acquisition,
+  Begin,
+  BeginReply,
+  IdempotencyStore,
+} from '../store/idempotency-store.js';
+import type { UnitOfWork } from '../transaction/unit-of-work.js';
+import { AlarmClock } from '../util/deadlines.js';
+import { asError, hasCode, StoreUnavailableError } from '../util/errors.js';
+import { jitteredPause, monotonicNow, ServerClock } from '../util/time.js';
+import type { AttemptHost } from './attempt-services.js';
+import { isInProgress, rejected, type Decision } from './decision.js';
+import { WaitingRoom } from './duplicate-waiters.js';
+import { LeasedAttempt } from './leased-attempt.js';
+import { OwnAttempts, type OwnAttempt } from './own-attempts.js';
+import { TransactionalAttempt, type Transactions } from './transactional-attempt.js';
+import { UnprotectedAttempt } from './unprotected-attempt.js';
+
+/** How often a shutdown looks whether the last attempt has ended. */
+const DRAIN_PAUSE_MS = 20;
+
+/**
+ * Decides for every request whether its operation runs, and is the only caller of the store. One engine
+ * serves all transports of a process.
+ */
+export class IdempotencyEngine implements AttemptHost {
+  /** Over once the shutdown no longer waits. */
+  readonly patience = { isOver: false };
+  readonly alarms = new AlarmClock();
+  private readonly clock = new ServerClock();
+  private readonly running = new Map<Attempt, OwnAttempt>();
+  private readonly own = new OwnAttempts();
+  /** Begins, and releases of begins that nobody waits for, which are on their way. */
+  private underWay = 0;
+  private stopping = false;
+  private readonly waitingRoom: WaitingRoom;
+
+  constructor(
+    readonly store: IdempotencyStore,
+    readonly events: IdempotencyEvents,
+    private readonly options: Required<EngineOptions>,
+    private readonly unitOfWork?: UnitOfWork,
+  ) {
+    this.waitingRoom = new WaitingRoom(this, events, options.maxWaiters);
+  }
+
+  /** Asks the store what is to be done with the request; waits for the attempt in progress if it should. */
+  async begin(claim: Claim): Promise<Decision> {
+    const token = newOwnerToken();
+    this.underWay += 1;
+    try {
+      let decision: Decision;
+      try {
+        decision = await this.beginOnce(claim, token);
+      } catch (error) {
+        return this.tell(claim, this.withoutStore(claim, token, error));
+      }
+      if (isInProgress(decision) && isAwaited(claim.options)) {
+        decision = await this.waitingRoom.wait(claim, token);
+      }
+      return this.tell(claim, decision);
+    } finally {
+      this.underWay -= 1;
+    }
+  }
+
+  /**
+   * Begins nothing more, and resolves when every attempt has ended and every outcome is stored, or
+   * `shutdownTimeoutMs` is over.
+   *
+   * @returns how many attempts are still running: their keys come free with their leases.
+   */
+  async drain(): Promise<number> {
+    this.stopping = true;
+    this.waitingRoom.wake();
+    const giveUpAt = monotonicNow() + this.options.shutdownTimeoutMs;
+    while (this.isBusy() && monotonicNow() < giveUpAt) await jitteredPause(DRAIN_PAUSE_MS);
+    this.patience.isOver = true;
+    for (const { transaction } of this.running.keys()) transaction?.giveUp();
+    return this.running.size;
+  }
+
+  settling(attempt: Attempt): void {
+    const own = this.running.get(attempt);
+    if (own !== undefined) own.isSettling = true;
+  }
+
+  lost(attempt: Attempt): void {
+    const own = this.running.get(attempt);
+    if (own !== undefined) this.own.remove(own);
+  }
+
+  ended(attempt: Attempt): void {
+    this.lost(attempt);
+    this.running.delete(attempt);
+  }
+
+  /** @internal */
+  async beginOnce(
+    claim: Claim,
+    token: OwnerToken,
+    onExpiredLease = this.own.has(claim.recordKey, isLookedUp(claim))
+      ? 'deny'
+      : wishedOnExpiredLease(claim),
+  ): Promise<Decision> {
+    if (this.stopping) return rejected('shutting_down');
+    const sentAt = monotonicNow();
+    const begun = this.own.add({
+      ...ownAttempt(claim, UNKNOWN_FENCE, sentAt),
+      // Half of the lease, which runs by another clock.
+      leaseOverAt: sentAt + claim.options.leaseMs / 2,
+    });
+    let reply: BeginReply;
+    try {
+      reply = this.observed(await this.send(claim, token, onExpiredLease));
+      // The server's clock may have jumped since it was last seen, with a failover say: once more.
+      if (reply.kind === 'late')
+        reply = this.observed(await this.send(claim, token, onExpiredLease));
+    } finally {
+      this.own.remove(begun);
+    }
+    switch (reply.kind) {
+      case 'acquired':
+      case 'owned':
+      case 'takeover':
+        return this.run(claim, token, reply, sentAt);
+      case 'completed':
+      case 'failed':
+        return { kind: 'replay', state: reply.kind, outcome: reply.outcome };
+      case 'mismatch':
+      case 'in_progress':
+        return rejected(reply.kind);
+      case 'abandoned': {
+        if (this.own.mayHold(claim.recordKey, isLookedUp(claim), reply.fence)) {
+          return rejected('in_progress');
+        }
+        const wished = wishedOnExpiredLease(claim);
+        // Another process has taken what this one has under way, or it has passed its hard deadline meanwhile.
+        return onExpiredLease === wished
+          ? rejected('outcome_unknown')
+          : this.beginOnce(claim, token, wished);
+      }
+      case 'late':
+        throw new StoreUnavailableError(
+          'The store received the command after its time, twice: its clock is unsteady, or the way to it takes longer than "commandTimeoutMs".',
+        );
+      case 'stale_begin':
+        return this.letDown(
+          claim,
+          new StoreUnavailableError('The attempt was released before its begin was answered.'),
+        );
+      default:
+        throw new TypeError('The store gave no reply that begin knows.');
+    }
+  }
+
+  private send(
+    claim: Claim,
+    token: OwnerToken,
+    onExpiredLease: Begin['onExpiredLease'],
+  ): Promise<BeginReply> {
+    const { options, recordKey, fingerprint } = claim;
+    const { commandTimeoutMs, maxExecutionMs } = options;
+    return this.store.begin({
+      recordKey,
+      token,
+      fingerprint,
+      leaseMs: options.leaseMs,
+      maxExecutionMs,
+      recordRetentionMs: inProgressRetentionMs(options),
+      notAfter: this.clock.notAfter(commandTimeoutMs),
+      onExpiredLease,
+      origin: isLookedUp(claim) ? originOf(claim) : undefined,
+      timeoutMs: commandTimeoutMs,
+    });
+  }
+
+  private observed(reply: BeginReply): BeginReply {
+    if ('now' in reply) this.clock.observe(reply.now);
+    return reply;
+  }
+
+  private run(
+    claim: Claim,
+    token: OwnerToken,
+    reply: Acquisition,
+    sentAt: number,
+  ): Decision | Promise<Decision> {
+    const lease = { recordKey: claim.recordKey, token, fence: reply.fence };
+    const attempt = claim.options.transactional
+      ? new TransactionalAttempt(this, claim, lease, reply, sentAt, this.requiredTransactions())
+      : new LeasedAttempt(this, claim, lease, reply, sentAt);
+    this.keep(attempt, ownAttempt(claim, reply.fence, sentAt));
+    // Also one that was let go in between: what became of the attempt before it is still unknown.
+    this.announce(attempt.isTakeover ? 'takeover' : 'acquired', claim, attempt);
+    const trouble = attempt.start();
+    return trouble instanceof Promise
+      ? trouble.then((found) => this.runUnless(found, claim, attempt))
+      : this.runUnless(trouble, claim, attempt);
+  }
+
+  private runUnless(
+    trouble: Error | undefined,
+    claim: Claim,
+    attempt: Attempt,
+  ): Decision | Promise<Decision> {
+    if (trouble === undefined && !this.stopping) return { kind: 'run', attempt };
+    const decide = () =>
+      trouble === undefined ? rejected('shutting_down') : this.letDown(claim, trouble);
+    return attempt.release().then(decide);
+  }
+
+  /** What the options were checked for at the start. */
+  private requiredTransactions(): Transactions {
+    const { unitOfWork, store } = this;
+    const records = store.transactional;
+    if (unitOfWork === undefined || records === undefined) {
+      throw new TypeError('There is no unit of work, or no store that could take part in one.');
+    }
+    return { unitOfWork, records };
+  }
+
+  /**
+   * Tells of a store that did not answer, or too late to be of use.
+   *
+   * @internal
+   */
+  letDown({ operation, recordKey }: Claim, error: Error): Decision {
+    this.events.emit({ type: 'store_unavailable', operation, recordKey, error });
+    return rejected('store_unavailable');
+  }
+
+  private withoutStore(claim: Claim, token: OwnerToken, cause: unknown): Decision {
+    const error = asError(cause);
+    const { options } = claim;
+    const decision = this.letDown(claim, error);
+    const wasNotExecuted = hasCode(error, 'idempotency_store_unavailable');
+    // Nothing but an outage: a wrong password, or a store's own mistake, must not switch protection off.
+    const isOutage = wasNotExecuted || hasCode(error, 'idempotency_store_outcome_unknown');
+    if (isOutage && options.onStoreUnavailable === 'execute' && !this.stopping) {
+      const attempt = new UnprotectedAttempt(this, claim, token);
+      // The begin that had no answer may have acquired the record.
+      this.keep(attempt, ownAttempt(claim, UNKNOWN_FENCE, monotonicNow()));
+      this.announce('unprotected', claim, attempt);
+      return { kind: 'run', attempt };
+    }
+    if (!wasNotExecuted) this.letGo(claim, token);
+    return decision;
+  }
+
+  /**
+   * Releases what a begin without a reply may have acquired, or the key would be blocked for a lease.
+   *
+   * @internal
+   */
+  letGo({ recordKey, options }: Claim, token: OwnerToken): void {
+    const lease = { recordKey, token, fence: UNKNOWN_FENCE };
+    const tombstoneMs = unfinishedRetentionMs(options);
+    const notify = isAwaited(options);
+    // Nobody waits for it, and it may have to wait for another connection.
+    const timeoutMs = options.saveTimeoutMs;
+    const released = async () => this.store.release(lease, { tombstoneMs, notify, timeoutMs });
+    // It was the best there was to try; otherwise the lease ends by itself.
+    this.tracked(released()).catch(() => undefined);
+  }
+
+  private keep(attempt: Attempt, own: OwnAttempt): void {
+    this.running.set(attempt, this.own.add(own));
+  }
+
+  private announce(
+    type: 'acquired' | 'takeover' | 'unprotected',
+    { operation, recordKey }: Claim,
+    { number, fencingToken }: Attempt,
+  ): void {
+    this.events.emit({ type, operation, recordKey, attempt: number, fencingToken });
+  }
+
+  /** Raises the events of requests that do not run. */
+  private tell({ operation, recordKey }: Claim, decision: Decision): Decision {
+    if (decision.kind === 'replay') {
+      this.events.emit({ type: 'replayed', operation, recordKey, state: decision.state });
+    } else if (decision.kind === 'reject') {
+      this.events.emit({ type: 'rejected', operation, recordKey, reason: decision.reason });
+    }
+    return decision;
+  }
+
+  private async tracked<Result>(work: Promise<Result>): Promise<Result> {
+    this.underWay += 1;
+    try {
+      return await work;
+    } finally {
+      this.underWay -= 1;
+    }
+  }
+
+  private isBusy(): boolean {
+    return this.running.size > 0 || this.underWay > 0;
+  }
+}
+
+function wishedOnExpiredLease({ options }: Claim): Begin['onExpiredLease'] {
+  return options.onTakeover === 'reject' ? 'deny' : 'takeover';
+}
+
+/** Whether the business data are asked what an attempt has done before the operation runs again. */
+function isLookedUp({ options }: Claim): boolean {
+  return typeof options.onTakeover === 'function';
+}
+
+function ownAttempt({ recordKey, options }: Claim, fence: number, startedAt: number): OwnAttempt {
+  const deadlineAt = startedAt + options.maxExecutionMs;
+  return { recordKey, fence, deadlineAt, leaseOverAt: startedAt, isSettling: false };
+}

@@ -1,0 +1,194 @@
+import type { Attempt, FinalOutcome, Settlement } from '../operation/attempt.js';
+import type { Claim } from '../operation/operation-request.js';
+import type { AttemptSubject, LeaseLossReason } from '../record/events.js';
+import type { Lease } from '../record/record.js';
+import type { Acquisition, CompleteReply } from '../store/idempotency-store.js';
+import { StoreUnavailableError } from '../util/errors.js';
+import { monotonicNow } from '../util/time.js';
+import type { AttemptHost } from './attempt-services.js';
+import { LeaseKeeper } from './lease-keeper.js';
+import { OutcomeWriter } from './outcome-writer.js';
+
+const OWN: Settlement = { kind: 'own' };
+
+/** An attempt that holds a lease, and keeps it until its outcome is confirmed. */
+export class LeasedAttempt implements Attempt {
+  readonly number: number;
+  readonly isTakeover: boolean;
+  readonly fencingToken: number;
+  readonly isProtected = true;
+  readonly transaction = undefined;
+  private readonly keeper: LeaseKeeper;
+  private readonly writer: OutcomeWriter;
+  /** What every event of this attempt says of it. */
+  private readonly subject: AttemptSubject;
+  private isRecordLost = false;
+
+  constructor(
+    private readonly host: Omit<AttemptHost, 'lost'>,
+    private readonly claim: Claim,
+    lease: Lease,
+    { attempt, takeovers, fence }: Acquisition,
+    private readonly startedAt: number,
+  ) {
+    this.number = attempt;
+    this.isTakeover = takeovers > 0;
+    this.fencingToken = fence;
+    const { operation, recordKey, options } = claim;
+    this.subject = { operation, recordKey, attempt, fencingToken: fence };
+    this.keeper = new LeaseKeeper(host.store, lease, options, startedAt, this, host.alarms);
+    this.writer = new OutcomeWriter(host.store, claim, lease, host.patience);
+  }
+
+  get signal(): AbortSignal {
+    return this.keeper.signal;
+  }
+
+  /** @returns why the operation must not start: the lease cannot be counted on. */
+  start(): Error | undefined | Promise<Error | undefined> {
+    const started = this.keeper.start();
+    return typeof started === 'boolean' ? unlessStarted(started) : started.then(unlessStarted);
+  }
+
+  async complete(final: FinalOutcome): Promise<Settlement> {
+    this.host.settling(this);
+    const { saveTimeoutMs, onSaveFailure } = this.claim.options;
+    const reply = await this.writer.complete(final, monotonicNow() + saveTimeoutMs);
+    if (reply !== undefined) return this.conclude(reply, final);
+    this.host.events.emit({ type: 'save_delayed', ...this.subject });
+    void this.saveLater(final);
+    return onSaveFailure === 'error' ? { kind: 'unsaved' } : OWN;
+  }
+
+  async release(): Promise<void> {
+    this.keeper.stop();
+    const reply = await this.writer.release(monotonicNow() + this.claim.options.saveTimeoutMs);
+    const { events } = this.host;
+    switch (reply?.kind) {
+      case 'ok':
+      case 'already': {
+        const durationMs = monotonicNow() - this.startedAt;
+        events.emit({ type: 'released', ...this.subject, durationMs });
+        break;
+      }
+      case 'gone':
+        this.recordLost();
+        break;
+      default:
+        events.emit({ type: 'release_failed', ...this.subject });
+    }
+    this.end();
+  }
+
+  recovered(): void {
+    this.host.events.emit({ type: 'recovered', ...this.subject });
+  }
+
+  responseDiverged(): void {
+    this.host.events.emit({ type: 'response_diverged', ...this.subject });
+  }
+
+  /** @internal */
+  leaseLost(reason: LeaseLossReason): void {
+    this.host.events.emit({ type: 'lease_lost', ...this.subject, reason });
+    if (reason === 'gone') this.recordLost();
+  }
+
+  /** @internal */
+  slow(elapsedMs: number): void {
+    this.host.events.emit({ type: 'slow_attempt', ...this.subject, elapsedMs });
+  }
+
+  /** The answer has left, or a 503 in its place: go on until confirmed, lost, too late or shut down. */
+  private async saveLater(final: FinalOutcome): Promise<void> {
+    const reply = await this.writer.complete(final, this.keeper.hardDeadlineAt);
+    if (reply === undefined) {
+      this.host.events.emit({ type: 'save_failed', ...this.subject });
+      this.end();
+    } else {
+      await this.conclude(reply, final, 'late');
+    }
+  }
+
+  private conclude(
+    reply: CompleteReply,
+    final: FinalOutcome,
+    when: 'in time' | 'late' = 'in time',
+  ): Settlement | Promise<Settlement> {
+    const { events } = this.host;
+    switch (reply.kind) {
+      case 'ok':
+      case 'ok_late':
+      case 'already':
+        break;
+      case 'restored':
+        this.recordLost();
+        break;
+      case 'gone':
+        // A failure: it is told, and not kept.
+        this.recordLost();
+        events.emit({ type: 'save_failed', ...this.subject });
+        this.end();
+        return OWN;
+      case 'superseded': {
+        const { state, outcome } = reply;
+        const type = state === 'completed' ? 'superseded' : 'outcome_diverged';
+        events.emit({ type, ...this.subject });
+        this.end();
+        return { kind: 'other', state, outcome };
+      }
+      case 'lost':
+        return this.afterLoss(reply, final, when);
+    }
+    events.emit({
+      type: 'completed',
+      ...this.subject,
+      state: final.state,
+      late: when === 'late' || reply.kind === 'ok_late',
+      durationMs: monotonicNow() - this.startedAt,
+    });
+    this.end();
+    return OWN;
+  }
+
+  /**
+   * Another attempt holds the record: what it comes to is what this one's caller is told, unless the key has been used for
+   * another content since.
+   */
+  private async afterLoss(
+    lost: Extract<CompleteReply, { kind: 'lost' }>,
+    final: FinalOutcome,
+    when: 'in time' | 'late',
+  ): Promise<Settlement> {
+    this.keeper.stop();
+    let { state } = lost;
+    if (state === 'in_progress') {
+      const giveUpAt = monotonicNow() + this.claim.options.waitTimeoutMs;
+      const reply = await this.writer.completeOnceFree(final, giveUpAt);
+      if (reply !== undefined && reply.kind !== 'lost') return this.conclude(reply, final, when);
+      state = reply?.state ?? state;
+    }
+    this.host.events.emit({ type: 'outcome_diverged', ...this.subject });
+    this.end();
+    if (state === 'in_progress') return { kind: 'in_progress' };
+    return state === 'released' ? OWN : { kind: 'unknown' };
+  }
+
+  private recordLost(): void {
+    if (this.isRecordLost) return;
+    this.isRecordLost = true;
+    this.host.events.emit({ type: 'record_lost', ...this.subject });
+  }
+
+  private end(): void {
+    this.keeper.stop();
+    this.host.ended(this);
+  }
+}
+
+function unlessStarted(hasStarted: boolean): Error | undefined {
+  if (hasStarted) return undefined;
+  return new StoreUnavailableError(
+    'The reply to begin took most of the lease, and the lease could not be extended.',
+  );
+}

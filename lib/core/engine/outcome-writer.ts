@@ -1,0 +1,122 @@
+import type { FinalOutcome } from '../operation/attempt.js';
+import type { Claim } from '../operation/operation-request.js';
+import { isAwaited, unfinishedRetentionMs } from '../operation/options.js';
+import type { Lease } from '../record/record.js';
+import type { CompleteReply, IdempotencyStore, ReleaseReply } from '../store/idempotency-store.js';
+import { jitteredPause, monotonicNow } from '../util/time.js';
+
+/** Tells how long it makes sense to go on. */
+export interface Patience {
+  /** The shutdown no longer waits: what is not stored by then stays with the lease. */
+  readonly isOver: boolean;
+}
+
+const PAUSE_MS = 50;
+const PAUSE_MAX_MS = 1_000;
+/** A request is waiting, and the key may be free only for a moment between two attempts. */
+const PAUSE_WHILE_HELD_MAX_MS = 250;
+
+/**
+ * Sends an attempt's last command until the store answers: the operation has had its effect, so whatever
+ * went wrong, the same command again. At least one copy is sent.
+ */
+export class OutcomeWriter {
+  constructor(
+    private readonly store: IdempotencyStore,
+    private readonly claim: Claim,
+    private readonly lease: Lease,
+    private readonly patience: Patience,
+  ) {}
+
+  /** @returns the reply, or `undefined` when there was none until `giveUpAt` (monotonic). */
+  complete(final: FinalOutcome, giveUpAt: number): Promise<CompleteReply | undefined> {
+    const { state, outcome, retentionMs } = final;
+    const { fingerprint, options } = this.claim;
+    const notify = isAwaited(options);
+    return this.untilAnswered(giveUpAt, isCompleteReply, (timeoutMs) =>
+      this.store.complete(this.lease, {
+        state,
+        outcome,
+        retentionMs,
+        fingerprint,
+        whenGone: 'restore',
+        notify,
+        timeoutMs,
+      }),
+    );
+  }
+
+  /**
+   * Asks again for as long as another attempt holds the record. `complete` says all there is to know:
+   * that one's outcome once it has one, or, should it let go, that this one's success stands after all.
+   */
+  async completeOnceFree(
+    final: FinalOutcome,
+    giveUpAt: number,
+  ): Promise<CompleteReply | undefined> {
+    for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_WHILE_HELD_MAX_MS)) {
+      const reply = await this.complete(final, giveUpAt);
+      const isHeld = reply?.kind === 'lost' && reply.state === 'in_progress';
+      const leftMs = giveUpAt - monotonicNow();
+      if (!isHeld || leftMs <= 0 || this.patience.isOver) return reply;
+      await jitteredPause(Math.min(pauseMs, leftMs));
+    }
+  }
+
+  /** @returns the reply, or `undefined` when there was none until `giveUpAt` (monotonic). */
+  release(giveUpAt: number): Promise<ReleaseReply | undefined> {
+    const { options } = this.claim;
+    const tombstoneMs = unfinishedRetentionMs(options);
+    const notify = isAwaited(options);
+    return this.untilAnswered(giveUpAt, isReleaseReply, (timeoutMs) =>
+      this.store.release(this.lease, { tombstoneMs, notify, timeoutMs }),
+    );
+  }
+
+  private async untilAnswered<Reply>(
+    giveUpAt: number,
+    isReply: (reply: Reply) => boolean,
+    send: (timeoutMs: number) => Promise<Reply>,
+  ): Promise<Reply | undefined> {
+    const { commandTimeoutMs } = this.claim.options;
+    for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS)) {
+      const timeoutMs = Math.ceil(Math.min(commandTimeoutMs, giveUpAt - monotonicNow()));
+      try {
+        const reply = await send(Math.max(1, timeoutMs));
+        if (isReply(reply)) return reply;
+      } catch {
+        // Counted as no reply.
+      }
+      const leftMs = giveUpAt - monotonicNow();
+      if (leftMs <= 0 || this.patience.isOver) return undefined;
+      await jitteredPause(Math.min(pauseMs, leftMs));
+    }
+  }
+}
+
+const COMPLETE_KINDS: Record<CompleteReply['kind'], true> = {
+  ok: true,
+  ok_late: true,
+  already: true,
+  superseded: true,
+  lost: true,
+  restored: true,
+  gone: true,
+};
+
+const RELEASE_KINDS: Record<ReleaseReply['kind'], true> = {
+  ok: true,
+  already: true,
+  not_in_progress: true,
+  lost: true,
+  gone: true,
+};
+
+// A store of the user's own that answers with something else has not confirmed anything.
+function isCompleteReply(reply: Partial<CompleteReply> | undefined): boolean {
+  return reply?.kind !== undefined && Object.hasOwn(COMPLETE_KINDS, reply.kind);
+}
+
+function isReleaseReply(reply: Partial<ReleaseReply> | undefined): boolean {
+  return reply?.kind !== undefined && Object.hasOwn(RELEASE_KINDS, reply.kind);
+}

@@ -1,0 +1,411 @@
+import type {
+  Attempt,
+  AttemptTransaction,
+  FinalOutcome,
+  Settlement,
+} from '../operation/attempt.js';
+import type { Claim } from '../operation/operation-request.js';
+import { inProgressRetentionMs, isAwaited } from '../operation/options.js';
+import type { AttemptSubject, LeaseLossReason } from '../record/events.js';
+import type { Lease } from '../record/record.js';
+import type { Acquisition, ReleaseReply } from '../store/idempotency-store.js';
+import type { TransactionalRecords } from '../store/transactional-records.js';
+import { HeldTransaction, type TransactionEnd } from '../transaction/deferred-transaction.js';
+import { hasSqlState, type OpenTransaction, type UnitOfWork } from '../transaction/unit-of-work.js';
+import {
+  asError,
+  type IdempotencyErrorCode,
+  NoTransactionError,
+  StoreUnavailableError,
+} from '../util/errors.js';
+import { forget } from '../util/maybe-async.js';
+import { isDoneWithin, jitteredPause, monotonicNow } from '../util/time.js';
+import type { AttemptHost } from './attempt-services.js';
+import { ExecutionWatch } from './lease-keeper.js';
+import { LeasedAttempt } from './leased-attempt.js';
+import { OutcomeWriter } from './outcome-writer.js';
+
+const OWN: Settlement = { kind: 'own' };
+
+/** The part of a lease that opening the transaction may take: the record is not locked before. */
+const OPENING_PART = 2 / 3;
+
+/** By so much later the server ends a transaction that this process has not: it is the second line of defence. */
+const SERVER_MARGIN_MS = 1_000;
+
+/** As the libraries wrap it. */
+const MISMATCHED: ReadonlySet<IdempotencyErrorCode> = new Set([
+  'idempotency_store_reply_mismatched',
+]);
+
+/** Before the server is asked again whether a transaction is over. */
+const RETRY_PAUSE_MS = 250;
+
+/** What transactional attempts need besides their store. */
+export interface Transactions {
+  readonly unitOfWork: UnitOfWork;
+  readonly records: TransactionalRecords;
+}
+
+/**
+ * An attempt whose outcome is committed with what its operation has written. The lock that the transaction holds on
+ * the record is its lease, so there is no heartbeat: it ends when the transaction ends, also when the process dies.
+ *
+ * A commit without an answer may have happened. Once the lock is gone the attempt's own release tells, for it releases
+ * nothing but a record in progress: what it finds finished was committed.
+ */
+export class TransactionalAttempt implements Attempt, AttemptTransaction {
+  readonly number: number;
+  readonly isTakeover: boolean;
+  readonly fencingToken: number;
+  readonly isProtected = true;
+  private readonly subject: AttemptSubject;
+  private readonly watch: ExecutionWatch;
+  private readonly writer: OutcomeWriter;
+  /** For what is stored outside of the transaction, once that is over. */
+  private readonly afterwards: LeasedAttempt;
+  private hooks: (() => unknown)[] = [];
+  private held: HeldTransaction | undefined;
+
+  constructor(
+    private readonly host: AttemptHost,
+    private readonly claim: Claim,
+    private readonly lease: Lease,
+    acquisition: Acquisition,
+    private readonly startedAt: number,
+    private readonly transactions: Transactions,
+  ) {
+    const { operation, recordKey, options } = claim;
+    const { attempt, takeovers, fence } = acquisition;
+    this.number = attempt;
+    this.isTakeover = takeovers > 0;
+    this.fencingToken = fence;
+    this.subject = { operation, recordKey, attempt, fencingToken: fence };
+    this.watch = new ExecutionWatch(startedAt, options.maxExecutionMs, this);
+    this.writer = new OutcomeWriter(host.store, claim, lease, host.patience);
+    const { store, events, patience, alarms } = host;
+    const settling = () => {
+      host.settling(this);
+    };
+    const ended = this.end.bind(this);
+    const hostAfterwards = { store, events, patience, alarms, settling, ended };
+    this.afterwards = new LeasedAttempt(hostAfterwards, claim, lease, acquisition, startedAt);
+  }
+
+  get signal(): AbortSignal {
+    return this.watch.signal;
+  }
+
+  get transaction(): AttemptTransaction {
+    return this;
+  }
+
+  get handle(): unknown {
+    return this.held?.transaction.handle;
+  }
+
+  isConflict(error: unknown): boolean {
+    return isTold(() => this.transactions.unitOfWork.isConflict(error));
+  }
+
+  isInterruption(error: unknown): boolean {
+    const isLost = this.held?.transaction.lost?.aborted === true;
+    return isLost || isTold(() => this.transactions.unitOfWork.isInterruption(error));
+  }
+
+  conflicted(): void {
+    this.host.events.emit({ type: 'conflicted', ...this.subject });
+  }
+
+  onCommitted(hook: () => unknown): void {
+    if (this.held?.isDecided === true) {
+      throw new NoTransactionError(
+        `onCommitted() was called in ${this.claim.operation} when its transaction was over.`,
+      );
+    }
+    this.hooks.push(hook);
+  }
+
+  async restart(pauseMs: number): Promise<boolean> {
+    this.hooks = [];
+    if (this.isLost() || !(await this.rollBack()) || !(await this.extend())) return false;
+    await jitteredPause(pauseMs);
+    return !this.isLost() && (await this.start()) === undefined;
+  }
+
+  giveUp(): void {
+    void this.rollBack();
+  }
+
+  /** @returns why the operation must not start: there is no transaction, or the record is another's by now. */
+  async start(): Promise<Error | undefined> {
+    const { isolation, leaseMs } = this.claim.options;
+    try {
+      this.held = await HeldTransaction.open(
+        this.transactions.unitOfWork,
+        {
+          isolation: isolation === 'default' ? undefined : isolation,
+          timeoutMs: Math.max(1, Math.ceil(this.watch.leftMs)),
+        },
+        (transaction) => this.lock(transaction),
+        leaseMs * OPENING_PART,
+      );
+    } catch (cause) {
+      this.tellOfMismatch(cause);
+      return new StoreUnavailableError(
+        `The transaction could not be opened: ${asError(cause).message}`,
+        { cause },
+      );
+    }
+    this.watch.start();
+    const { transaction, ended } = this.held;
+    transaction.lost?.addEventListener('abort', this.onConnectionLost);
+    // Its signal may be the connection's, which outlives the transaction.
+    void ended.then(() => {
+      transaction.lost?.removeEventListener('abort', this.onConnectionLost);
+    });
+    return undefined;
+  }
+
+  async complete(final: FinalOutcome): Promise<Settlement> {
+    if (final.undo === true) {
+      await this.rollBack();
+      return this.afterwards.complete(final);
+    }
+    const end = await this.commit(final);
+    if (end?.kind === 'committed') return this.committed(final);
+    return this.afterFailedCommit(final, end);
+  }
+
+  async commitUnkept(): Promise<Settlement> {
+    const end = await this.commitAfter(() => Promise.resolve());
+    if (end?.kind === 'committed') {
+      void this.runHooks();
+      await this.afterwards.release();
+      return OWN;
+    }
+    await this.release();
+    return end !== undefined && this.isConflict(end.error)
+      ? { kind: 'conflict' }
+      : { kind: 'unsaved' };
+  }
+
+  async release(): Promise<void> {
+    const giveUpAt = monotonicNow() + this.claim.options.saveTimeoutMs;
+    if ((await this.rollBack()) || (await this.isOver(giveUpAt))) {
+      await this.afterwards.release();
+    } else {
+      // It comes free when the server notices that the connection is gone.
+      this.host.events.emit({ type: 'release_failed', ...this.subject });
+      this.end();
+    }
+  }
+
+  recovered(): void {
+    this.afterwards.recovered();
+  }
+
+  responseDiverged(): void {
+    this.afterwards.responseDiverged();
+  }
+
+  /** @internal */
+  leaseLost(reason: LeaseLossReason): void {
+    this.host.events.emit({ type: 'lease_lost', ...this.subject, reason });
+    this.host.lost(this);
+    // The server ends it, too, in case this process no longer can.
+    void this.rollBack();
+  }
+
+  /** @internal */
+  slow(elapsedMs: number): void {
+    this.host.events.emit({ type: 'slow_attempt', ...this.subject, elapsedMs });
+  }
+
+  private async lock(transaction: OpenTransaction): Promise<void> {
+    const maxExecutionMs = Math.max(0, Math.ceil(this.watch.leftMs)) + SERVER_MARGIN_MS;
+    const { records } = this.transactions;
+    if (!(await records.lock(transaction, this.lease, { maxExecutionMs }))) {
+      throw new Error(
+        'The record could not be locked: another attempt has it by now, or the unit of work is on another database than the store.',
+      );
+    }
+  }
+
+  private commit(final: FinalOutcome): Promise<TransactionEnd | undefined> {
+    return this.commitAfter(async (transaction) => {
+      if (!(await this.transactions.records.complete(transaction, this.lease, final))) {
+        throw new Error('The record is no longer in progress, or the transaction not the same.');
+      }
+    });
+  }
+
+  /** @returns the end, or `undefined` when nobody knows it in time. */
+  private async commitAfter(
+    last: (transaction: OpenTransaction) => Promise<void>,
+  ): Promise<TransactionEnd | undefined> {
+    const { held } = this;
+    if (held === undefined) return undefined;
+    const committing = held.commit(last);
+    if (await isDoneWithin(this.claim.options.saveTimeoutMs, committing)) {
+      const end = await committing;
+      if (end.kind === 'failed') this.tellOfMismatch(end.error);
+      return end;
+    }
+    held.transaction.cut?.();
+    return undefined;
+  }
+
+  /** The connection is the application's, so its store does not tell. */
+  private tellOfMismatch(error: unknown): void {
+    if (!hasSqlState(error, MISMATCHED)) return;
+    this.host.events.emit({ type: 'reply_mismatched', error: asError(error) });
+  }
+
+  /** Between two transactions the record has nothing but its lease, which may have run out long ago. */
+  private async extend(): Promise<boolean> {
+    const { leaseMs, commandTimeoutMs: timeoutMs } = this.claim.options;
+    const recordRetentionMs = inProgressRetentionMs(this.claim.options);
+    try {
+      const extended = { leaseMs, recordRetentionMs, timeoutMs };
+      const { kind } = await this.host.store.extend(this.lease, extended);
+      return kind === 'ok' || kind === 'revived';
+    } catch {
+      return false;
+    }
+  }
+
+  /**
+   * Ends the transaction; one that hangs is cut off, where that is possible.
+   *
+   * @returns whether it is over.
+   */
+  private async rollBack(): Promise<boolean> {
+    this.watch.stop();
+    const { held } = this;
+    if (held === undefined) return true;
+    if (await isDoneWithin(this.claim.options.saveTimeoutMs, held.rollBack())) return true;
+    held.transaction.cut?.();
+    return false;
+  }
+
+  /** Whether the transaction is over at the server, before `giveUpAt` (monotonic). */
+  private async isOver(giveUpAt: number): Promise<boolean> {
+    const { commandTimeoutMs } = this.claim.options;
+    do {
+      const leftMs = Math.max(1, Math.ceil(giveUpAt - monotonicNow()));
+      const timeoutMs = Math.min(commandTimeoutMs, leftMs);
+      const isEnded = this.transactions.records.ended(this.lease, { timeoutMs });
+      if (await isDoneWithin(timeoutMs, isEnded)) return true;
+      await jitteredPause(Math.min(RETRY_PAUSE_MS, leftMs));
+    } while (monotonicNow() < giveUpAt && !this.host.patience.isOver);
+    return false;
+  }
+
+  /** @returns what the release found once the transaction was over, or `undefined` when nobody knows in time. */
+  private async fate(giveUpAt: number): Promise<ReleaseReply | undefined> {
+    return (await this.isOver(giveUpAt)) ? this.writer.release(giveUpAt) : undefined;
+  }
+
+  private async afterFailedCommit(
+    final: FinalOutcome,
+    end: Extract<TransactionEnd, { kind: 'failed' }> | undefined,
+  ): Promise<Settlement> {
+    const error = end?.error;
+    const { saveTimeoutMs } = this.claim.options;
+    const reply = await this.fate(monotonicNow() + saveTimeoutMs);
+    if (reply !== undefined) return this.conclude(reply, final, error);
+    this.host.events.emit({ type: 'save_delayed', ...this.subject });
+    void this.concludeLater(final, error);
+    return { kind: 'unsaved' };
+  }
+
+  /** The caller has been told to come back: find out what became of the commit all the same, for who waits. */
+  private async concludeLater(final: FinalOutcome, error: unknown): Promise<void> {
+    const reply = await this.fate(monotonicNow() + Math.max(0, this.watch.leftMs));
+    if (reply === undefined) {
+      this.host.events.emit({ type: 'save_failed', ...this.subject });
+      this.end();
+    } else {
+      this.conclude(reply, final, error, 'late');
+    }
+  }
+
+  /** @param reply - to the release, which came after the transaction was over. */
+  private conclude(
+    { kind }: ReleaseReply,
+    final: FinalOutcome,
+    error: unknown,
+    when: 'in time' | 'late' = 'in time',
+  ): Settlement {
+    if (kind === 'not_in_progress') return this.committed(final, when);
+    const { events } = this.host;
+    const isConflict = this.isConflict(error);
+    if (isConflict) this.conflicted();
+    // Nobody knows what became of a record that is gone: its short retention may be over.
+    else if (kind === 'gone') events.emit({ type: 'record_lost', ...this.subject });
+    else events.emit({ type: 'rolled_back', ...this.subject, error });
+    if (kind === 'ok' || kind === 'already') {
+      const durationMs = monotonicNow() - this.startedAt;
+      events.emit({ type: 'released', ...this.subject, durationMs });
+    }
+    this.end();
+    return isConflict ? { kind: 'conflict' } : { kind: 'unsaved' };
+  }
+
+  private committed(final: FinalOutcome, when: 'in time' | 'late' = 'in time'): Settlement {
+    const { options } = this.claim;
+    if (isAwaited(options)) {
+      this.transactions.records.committed(this.lease, { timeoutMs: options.commandTimeoutMs });
+    }
+    this.host.events.emit({
+      type: 'completed',
+      ...this.subject,
+      state: final.state,
+      late: when === 'late',
+      durationMs: monotonicNow() - this.startedAt,
+    });
+    void this.runHooks().then(() => {
+      this.end();
+    });
+    return OWN;
+  }
+
+  /** Nobody waits for them but the shutdown. */
+  private async runHooks(): Promise<void> {
+    await Promise.all(this.hooks.map((hook) => this.run(hook)));
+  }
+
+  private async run(hook: () => unknown): Promise<void> {
+    try {
+      await hook();
+    } catch (error) {
+      this.host.events.emit({ type: 'commit_hook_failed', ...this.subject, error });
+    }
+  }
+
+  /** Read anew after an await, which the compiler does not expect to change it. */
+  private isLost(): boolean {
+    return this.watch.isLost;
+  }
+
+  private readonly onConnectionLost = (): void => {
+    this.watch.lose('connection_lost');
+  };
+
+  private end(): void {
+    this.watch.stop();
+    this.host.ended(this);
+  }
+}
+
+/** What a unit of work of the user's own cannot tell is not so: an attempt that nobody ends would keep its key. */
+function isTold(ask: () => unknown): boolean {
+  try {
+    const answer = ask();
+    forget(answer);
+    return answer === true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,123 @@
+import { AsyncResource } from 'node:async_hooks';
+import type { Attempt, FinalOutcome, Settlement } from '../operation/attempt.js';
+import type { Claim } from '../operation/operation-request.js';
+import type { AttemptSubject } from '../record/events.js';
+import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
+import type { CompleteReply } from '../store/idempotency-store.js';
+import type { Alarm } from '../util/deadlines.js';
+import { monotonicNow } from '../util/time.js';
+import type { AttemptHost } from './attempt-services.js';
+import { OutcomeWriter } from './outcome-writer.js';
+
+/**
+ * An attempt that runs without a lease, for `onStoreUnavailable: 'execute'`. Its outcome is offered to
+ * the store after the answer, until one lease later: whoever retries once the store is back finds it.
+ */
+export class UnprotectedAttempt implements Attempt, Alarm {
+  readonly number = 1;
+  readonly isTakeover = false;
+  readonly fencingToken = UNKNOWN_FENCE;
+  readonly isProtected = false;
+  readonly transaction = undefined;
+  /** @internal */
+  readonly dueAt: number;
+  private readonly subject: AttemptSubject;
+  private readonly writer: OutcomeWriter;
+  private readonly startedAt = monotonicNow();
+  /** What listens to the signal finds the request that it is about. */
+  private readonly context = new AsyncResource('IdempotencyDeadline', {
+    requireManualDestroy: true,
+  });
+  private abortion: AbortController | undefined;
+  private isOver = false;
+
+  /** @param token - that of the begin which got no answer: it may have acquired the record after all. */
+  constructor(
+    private readonly host: AttemptHost,
+    private readonly claim: Claim,
+    token: OwnerToken,
+  ) {
+    const { operation, recordKey, options } = claim;
+    this.dueAt = this.startedAt + options.maxExecutionMs;
+    this.subject = { operation, recordKey, attempt: 1, fencingToken: UNKNOWN_FENCE };
+    const lease = { recordKey, token, fence: UNKNOWN_FENCE };
+    this.writer = new OutcomeWriter(host.store, claim, lease, host.patience);
+  }
+
+  /** Aborted once `maxExecutionMs` is over, unless the attempt has ended by then. */
+  get signal(): AbortSignal {
+    if (this.abortion === undefined) {
+      this.abortion = new AbortController();
+      // AbortSignal.timeout() would stay for good: its timer holds the async context, from which the signal is reached.
+      if (monotonicNow() >= this.dueAt) this.ring();
+      else if (!this.isOver) this.host.alarms.set(this);
+    }
+    return this.abortion.signal;
+  }
+
+  /** @internal */
+  ring(): void {
+    this.context.runInAsyncScope(() => {
+      this.abortion?.abort(new DOMException('The operation took too long', 'TimeoutError'));
+    });
+  }
+
+  complete(final: FinalOutcome): Promise<Settlement> {
+    this.host.settling(this);
+    this.stopWatching();
+    void this.saveLater(final);
+    return Promise.resolve({ kind: 'own' });
+  }
+
+  /** A begin that was executed after all would block the key for its lease. */
+  release(): Promise<void> {
+    this.stopWatching();
+    const giveUpAt = monotonicNow() + this.claim.options.commandTimeoutMs;
+    void this.writer.release(giveUpAt).then(() => {
+      this.host.ended(this);
+    });
+    return Promise.resolve();
+  }
+
+  /** It is never a takeover. */
+  recovered(): void {
+    throw new TypeError('An unprotected attempt has nothing to recover.');
+  }
+
+  responseDiverged(): void {
+    this.host.events.emit({ type: 'response_diverged', ...this.subject });
+  }
+
+  private stopWatching(): void {
+    this.isOver = true;
+    this.host.alarms.callOff(this);
+  }
+
+  private async saveLater(final: FinalOutcome): Promise<void> {
+    const giveUpAt = monotonicNow() + this.claim.options.leaseMs;
+    this.report(await this.writer.completeOnceFree(final, giveUpAt), final);
+    this.host.ended(this);
+  }
+
+  private report(reply: CompleteReply | undefined, { state }: FinalOutcome): void {
+    const { events } = this.host;
+    switch (reply?.kind) {
+      case undefined:
+      case 'gone':
+        events.emit({ type: 'save_failed', ...this.subject });
+        return;
+      case 'superseded': {
+        const type = reply.state === 'completed' ? 'superseded' : 'outcome_diverged';
+        events.emit({ type, ...this.subject });
+        return;
+      }
+      case 'lost':
+        events.emit({ type: 'outcome_diverged', ...this.subject });
+        return;
+      default: {
+        const durationMs = monotonicNow() - this.startedAt;
+        events.emit({ type: 'completed', ...this.subject, state, late: true, durationMs });
+      }
+    }
+  }
+}

@@ -1,0 +1,289 @@
+import {
+  UNKNOWN_FENCE,
+  type InProgressRecord,
+  type Lease,
+  type OwnerToken,
+  type StoredRecord,
+} from '../record/record.js';
+import type {
+  AbandonedRecord,
+  Begin,
+  BeginReply,
+  Complete,
+  CompleteReply,
+  Extend,
+  ExtendReply,
+  IdempotencyRecord,
+  Release,
+  ReleaseReply,
+} from './idempotency-store.js';
+
+/**
+ * The state machine of one record, pure: (record, command, now) → (record, reply).
+ *
+ * This is the reference. The memory store runs it; Lua and SQL restate it, and a randomized differential
+ * test holds them equal to it. `nowUs` is the store's clock in microseconds.
+ */
+export interface Transition<Reply> {
+  readonly reply: Reply;
+  /** The record after the step: the very object that was given where nothing changed. */
+  readonly record: StoredRecord | undefined;
+}
+
+export function begin(
+  stored: StoredRecord | undefined,
+  command: Begin,
+  nowUs: number,
+): Transition<BeginReply> {
+  const now = toMs(nowUs);
+  const record = live(stored, now);
+  if (record === undefined) {
+    return acquire(stored, command, nowUs, { kind: 'acquired', attempt: 1, takeovers: 0 });
+  }
+  const mine = record.token === command.token;
+  if (record.state === 'released') {
+    if (mine) return { reply: { kind: 'stale_begin' }, record: stored };
+    const { attempt, takeovers } = record;
+    return acquire(record, command, nowUs, { kind: 'acquired', attempt: attempt + 1, takeovers });
+  }
+  if (record.fingerprint !== command.fingerprint) {
+    return { reply: { kind: 'mismatch' }, record: stored };
+  }
+  if (record.state !== 'in_progress') {
+    const { state, outcome, expiresAt } = record;
+    return { reply: { kind: state, outcome, retentionLeftMs: expiresAt - now }, record: stored };
+  }
+  const { attempt, takeovers, fence } = record;
+  if (mine) {
+    const renewed = renew(record, command.leaseMs, command.recordRetentionMs, now);
+    return { reply: { kind: 'owned', fence, now, attempt, takeovers }, record: renewed };
+  }
+  const clamped = clampLease(record, now);
+  const leaseLeftMs = clamped.leaseUntil - now;
+  if (leaseLeftMs > 0) return { reply: { kind: 'in_progress', leaseLeftMs }, record: clamped };
+  if (command.onExpiredLease === 'deny') {
+    const overMs = now - clamped.leaseUntil;
+    return { reply: { kind: 'abandoned', fence, overMs, attempt, takeovers }, record: stored };
+  }
+  return acquire(record, command, nowUs, {
+    kind: 'takeover',
+    attempt: attempt + 1,
+    takeovers: takeovers + 1,
+  });
+}
+
+export function extend(
+  stored: StoredRecord | undefined,
+  lease: Lease,
+  command: Extend,
+  nowUs: number,
+): Transition<ExtendReply> {
+  const now = toMs(nowUs);
+  const record = live(stored, now);
+  const unchanged = (kind: ExtendReply['kind']) => ({ reply: { kind }, record: stored });
+  if (record === undefined) return unchanged('gone');
+  if (record.state !== 'in_progress') {
+    return unchanged(record.token === lease.token ? 'not_in_progress' : 'lost');
+  }
+  if (!holds(record, lease)) return unchanged('lost');
+  if (now >= record.deadline) return unchanged('max_execution');
+  return {
+    reply: { kind: now >= record.leaseUntil ? 'revived' : 'ok' },
+    record: renew(record, command.leaseMs, command.recordRetentionMs, now),
+  };
+}
+
+export function complete(
+  stored: StoredRecord | undefined,
+  lease: Lease,
+  command: Complete,
+  nowUs: number,
+): Transition<CompleteReply> {
+  const now = toMs(nowUs);
+  const record = live(stored, now);
+  const { state, outcome, fingerprint } = command;
+  const expiresAt = now + command.retentionMs;
+  if (record === undefined) {
+    // A failure that is written back could bury the effect of an attempt that nothing tells of any more.
+    if (command.whenGone === 'report' || state === 'failed') {
+      return { reply: { kind: 'gone' }, record: stored };
+    }
+    const own = lease.fence === UNKNOWN_FENCE ? nowUs : lease.fence;
+    const fence = Math.max(stored?.fence ?? 0, own);
+    const { token } = lease;
+    return {
+      reply: { kind: 'restored' },
+      record: { state, token, fence, fingerprint, attempt: 1, takeovers: 0, expiresAt, outcome },
+    };
+  }
+  const { fence, attempt, takeovers } = record;
+  const mine = record.token === lease.token;
+  switch (record.state) {
+    case 'in_progress': {
+      if (!holds(record, lease)) {
+        return { reply: { kind: 'lost', state: record.state, fence }, record: stored };
+      }
+      const { token, leaseUntil, fingerprint: began } = record;
+      return {
+        reply: { kind: now >= leaseUntil ? 'ok_late' : 'ok' },
+        record: { state, token, fence, fingerprint: began, attempt, takeovers, expiresAt, outcome },
+      };
+    }
+    case 'released': {
+      // That attempt let go and this effect did happen. A late failure could bury another's effect.
+      if (mine || state === 'failed') {
+        return { reply: { kind: 'lost', state: record.state, fence }, record: stored };
+      }
+      const highest = Math.max(fence, lease.fence);
+      const { token } = lease;
+      return {
+        reply: { kind: 'ok_late' },
+        record: {
+          state,
+          token,
+          fence: highest,
+          fingerprint,
+          attempt,
+          takeovers,
+          expiresAt,
+          outcome,
+        },
+      };
+    }
+    default:
+      if (mine) return { reply: { kind: 'already' }, record: stored };
+      // What was stored for another content is nobody else's answer.
+      if (record.fingerprint !== fingerprint) {
+        return { reply: { kind: 'lost', state: record.state, fence }, record: stored };
+      }
+      return {
+        reply: { kind: 'superseded', state: record.state, outcome: record.outcome },
+        record: stored,
+      };
+  }
+}
+
+export function release(
+  stored: StoredRecord | undefined,
+  lease: Lease,
+  command: Release,
+  nowUs: number,
+): Transition<ReleaseReply> {
+  const now = toMs(nowUs);
+  const record = live(stored, now);
+  const unchanged = (kind: ReleaseReply['kind']) => ({ reply: { kind }, record: stored });
+  if (record === undefined) return unchanged('gone');
+  if (record.state === 'in_progress') {
+    if (!holds(record, lease)) return unchanged('lost');
+    const { token, fence, fingerprint, attempt, takeovers } = record;
+    const expiresAt = now + command.tombstoneMs;
+    return {
+      reply: { kind: 'ok' },
+      record: { state: 'released', token, fence, fingerprint, attempt, takeovers, expiresAt },
+    };
+  }
+  if (record.token !== lease.token) return unchanged('lost');
+  return unchanged(record.state === 'released' ? 'already' : 'not_in_progress');
+}
+
+export function inspect(
+  stored: StoredRecord | undefined,
+  nowUs: number,
+): IdempotencyRecord | undefined {
+  const now = toMs(nowUs);
+  const record = live(stored, now);
+  if (record === undefined) return undefined;
+  const { state, fence, attempt, takeovers, fingerprint, expiresAt } = record;
+  const view = { state, fence, attempt, takeovers, fingerprint, retentionLeftMs: expiresAt - now };
+  switch (record.state) {
+    case 'in_progress': {
+      const leaseLeftMs = clampLease(record, now).leaseUntil - now;
+      const { origin } = record;
+      return origin === undefined ? { ...view, leaseLeftMs } : { ...view, leaseLeftMs, origin };
+    }
+    case 'released':
+      return view;
+    default:
+      return { ...view, outcome: record.outcome };
+  }
+}
+
+/** Says where the record comes from, if its lease has been over for `overMs` and the record knows. */
+export function abandoned(
+  stored: StoredRecord,
+  overMs: number,
+  nowUs: number,
+): Transition<Pick<AbandonedRecord, 'fingerprint' | 'origin'> | undefined> {
+  const now = toMs(nowUs);
+  const record = live(stored, now);
+  if (record?.state !== 'in_progress' || record.origin === undefined) {
+    return { reply: undefined, record: stored };
+  }
+  const { fingerprint, origin } = record;
+  // Written down: nobody else may ever ask about this key.
+  const clamped = clampLease(record, now);
+  const isAbandoned = now - clamped.leaseUntil >= overMs;
+  return { reply: isAbandoned ? { fingerprint, origin } : undefined, record: clamped };
+}
+
+function toMs(us: number): number {
+  return Math.floor(us / 1000);
+}
+
+function live(stored: StoredRecord | undefined, now: number): StoredRecord | undefined {
+  return stored !== undefined && stored.expiresAt > now ? stored : undefined;
+}
+
+function holds(record: { token: OwnerToken; fence: number }, lease: Lease): boolean {
+  return (
+    record.token === lease.token && (lease.fence === UNKNOWN_FENCE || record.fence === lease.fence)
+  );
+}
+
+function acquire(
+  previous: StoredRecord | undefined,
+  command: Begin,
+  nowUs: number,
+  how: { kind: 'acquired' | 'takeover'; attempt: number; takeovers: number },
+): Transition<BeginReply> {
+  const now = toMs(nowUs);
+  if (command.notAfter !== 0 && now > command.notAfter) {
+    return { reply: { kind: 'late', now }, record: previous };
+  }
+  const { kind, attempt, takeovers } = how;
+  const { token, fingerprint, leaseMs, origin } = command;
+  const fence = Math.max((previous?.fence ?? 0) + 1, nowUs);
+  const deadline = now + command.maxExecutionMs;
+  return {
+    reply: { kind, fence, now, attempt, takeovers },
+    record: {
+      state: 'in_progress',
+      token,
+      fence,
+      fingerprint,
+      attempt,
+      takeovers,
+      leaseUntil: Math.min(now + leaseMs, deadline),
+      leaseMs,
+      deadline,
+      expiresAt: now + command.recordRetentionMs,
+      origin,
+    },
+  };
+}
+
+function renew(
+  record: InProgressRecord,
+  leaseMs: number,
+  recordRetentionMs: number,
+  now: number,
+): InProgressRecord {
+  const leaseUntil = Math.min(now + leaseMs, record.deadline);
+  return { ...record, leaseUntil, leaseMs, expiresAt: now + recordRetentionMs };
+}
+
+/** A clock that stepped back would make a dead owner's lease outlast its length by the size of the step. */
+function clampLease(record: InProgressRecord, now: number): InProgressRecord {
+  const furthest = now + record.leaseMs;
+  return record.leaseUntil > furthest ? { ...record, leaseUntil: furthest } : record;
+}

@@ -1,0 +1,169 @@
+import { IdempotencyOptionsError } from './errors.js';
+
+/** Checks of single option values: each names option, range and value in its message. */
+
+export function checkInteger(option: string, value: unknown, min: number, max: number): void {
+  if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max) {
+    fail(option, `an integer from ${String(min)} to ${String(max)}`, value);
+  }
+}
+
+export function checkBoolean(option: string, value: unknown): void {
+  if (typeof value !== 'boolean') fail(option, 'true or false', value);
+}
+
+/** One of `words`, or a function where `orFunction` says that one is allowed. */
+export function checkChoice(
+  option: string,
+  value: unknown,
+  words: readonly (string | boolean)[],
+  orFunction?: 'orFunction',
+): void {
+  if (orFunction !== undefined && typeof value === 'function') return;
+  if (!words.includes(value as string)) {
+    const choices = words.map((word) => JSON.stringify(word));
+    if (orFunction !== undefined) choices.push('a function');
+    fail(option, choices.join(', '), value);
+  }
+}
+
+export function checkFunction(option: string, value: unknown): void {
+  if (typeof value !== 'function') fail(option, 'a function', value);
+}
+
+/**
+ * Refuses names that are no option: a misspelt one would silently leave the default in force.
+ *
+ * @param what - whose options they are, as a user calls it.
+ * @param remedies - for names that are known from elsewhere: a sentence that says what to do.
+ */
+export function checkNames(
+  what: string,
+  options: unknown,
+  known: ReadonlySet<string>,
+  remedies: ReadonlyMap<string, string> = NONE,
+): void {
+  if (typeof options !== 'object' || options === null) {
+    // Not the value itself: a call's key may have been given in its place.
+    const given = options === null ? 'null' : typeof options;
+    throw new IdempotencyOptionsError(
+      `The options of ${what} must be an object, but the type is ${given}.`,
+    );
+  }
+  for (const name of Object.keys(options)) {
+    if (known.has(name)) continue;
+    const remedy = remedies.get(name) ?? suggestion(name, known);
+    throw new IdempotencyOptionsError(`"${name}" is not an option of ${what}. ${remedy}`);
+  }
+}
+
+const NONE: ReadonlyMap<string, string> = new Map();
+
+function suggestion(name: string, known: ReadonlySet<string>): string {
+  const near = nearestNames(name, known).map((each) => JSON.stringify(each));
+  const last = near.pop();
+  if (last === undefined) return `It knows: ${[...known].join(', ')}.`;
+  const others = near.length === 0 ? '' : `${near.join(', ')} or `;
+  return `Did you mean ${others}${last}?`;
+}
+
+/**
+ * Says of an error of the options where they were given, unless it says so itself.
+ *
+ * @param owner - what such an error names: a method, an operation.
+ * @param place - how and where they were given, as a user calls it.
+ */
+export function within<Result>(owner: string, place: string, check: () => Result): Result {
+  try {
+    return check();
+  } catch (error) {
+    const isPlaced = !(error instanceof IdempotencyOptionsError) || error.message.includes(owner);
+    if (isPlaced) throw error;
+    const { message, cause } = error;
+    const options = cause === undefined ? undefined : { cause };
+    throw new IdempotencyOptionsError(`${place}: ${message}`, options);
+  }
+}
+
+/** @throws {@link IdempotencyOptionsError} always. */
+export function fail(option: string, expected: string, value: unknown): never {
+  throw new IdempotencyOptionsError(
+    `The option "${option}" must be ${expected}, but it is ${describe(value)}.`,
+  );
+}
+
+function describe(value: unknown): string {
+  if (typeof value === 'function') return 'a function';
+  if (typeof value === 'object' && value !== null)
+    return Array.isArray(value) ? 'an array' : 'an object';
+  return typeof value === 'string' ? JSON.stringify(value) : String(value);
+}
+
+/**
+ * The settings of something that is off unless it is asked for, `true` standing for its defaults. Their values are still to
+ * be checked.
+ *
+ * @returns `undefined` where it is off.
+ * @throws {@link IdempotencyOptionsError} for what is no object, and for names that it does not know.
+ */
+export function switchedSettings<Settings extends object>(
+  option: string,
+  given: boolean | Partial<Settings> | undefined,
+  defaults: Settings,
+): Settings | undefined {
+  if (given === undefined || given === false) return undefined;
+  if (given === true) return defaults;
+  if (typeof given !== 'object' || (given as object | null) === null || Array.isArray(given)) {
+    fail(option, 'true, false or an object of its settings', given);
+  }
+  checkNames(`"${option}"`, given, new Set(Object.keys(defaults)));
+  const set = Object.entries(given).filter(([, value]) => value !== undefined);
+  return { ...defaults, ...Object.fromEntries(set) };
+}
+
+/** How many names are offered where one may be short for several. */
+const AT_MOST = 4;
+
+/** From how many letters on a name may be short for a longer one. */
+const SHORTEST_PART = 4;
+
+/** Which of the known names may have been meant by one that is unknown: mostly one, and none where nothing is near. */
+function nearestNames(name: string, known: Iterable<string>): string[] {
+  // Longer than any option: not worth the time.
+  if (name.length > 64) return [];
+  const meant = name.toLowerCase();
+  const names = [...known].map((each) => ({
+    each,
+    distance: editDistance(meant, each.toLowerCase()),
+  }));
+  const limit = Math.max(1, Math.floor(name.length / 3));
+  const least = Math.min(...names.map(({ distance }) => distance));
+  if (least <= limit) {
+    return names.filter(({ distance }) => distance === least).map(({ each }) => each);
+  }
+  if (name.length < SHORTEST_PART) return [];
+  const longer = names.filter(({ each }) => each.toLowerCase().includes(meant));
+  return longer.slice(0, AT_MOST).map(({ each }) => each);
+}
+
+/** Letters that are wrong, missing, too many, or in the wrong order (Damerau and Levenshtein). */
+function editDistance(left: string, right: string): number {
+  let beforeLast: number[] = [];
+  let last = Array.from({ length: right.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= left.length; i += 1) {
+    const row = [i];
+    for (let j = 1; j <= right.length; j += 1) {
+      const isSame = left[i - 1] === right[j - 1];
+      const isSwapped = left[i - 1] === right[j - 2] && left[i - 2] === right[j - 1];
+      row[j] = Math.min(
+        (last[j] ?? 0) + 1,
+        (row[j - 1] ?? 0) + 1,
+        (last[j - 1] ?? 0) + (isSame ? 0 : 1),
+        isSwapped ? (beforeLast[j - 2] ?? 0) + 1 : Infinity,
+      );
+    }
+    beforeLast = last;
+    last = row;
+  }
+  return last[right.length] ?? 0;
+}
