@@ -85,7 +85,7 @@ export {
   type Scope,
   type ScopePart,
 } from './core/record/record-key.js';
-export type { BreakerOptions } from './core/breaker-options.js';
+export type { BreakerOptions } from './wrappers/breaker/breaker-options.js';
 export type { ReconcileOptions, ReconcileReport } from './core/recovery/reconcile.js';
 export type { Recover, Recovery, Services, ServiceToken } from './core/operation/recovery.js';
 export type { EngineOptions, OutcomeSummary, ProtocolOptions } from './core/operation/options.js';

@@ -1,5 +1,4 @@
 import { JSON_CODEC, jsonCodec } from '../codecs/json/json-codec.js';
-import { resolveBreakerOptions, type BreakerOptions } from '../core/breaker-options.js';
 import {
   checkEngineOptions,
   checkProtocolOptions,
@@ -31,6 +30,7 @@ import {
   type MessageOptions,
   type ResolvedMessageOptions,
 } from '../transports/message/message-options.js';
+import { resolveBreakerOptions, type BreakerOptions } from '../wrappers/breaker/breaker-options.js';
 
 /** Options of one operation; those given to the module are the defaults of all. */
 export interface IdempotencyOptions

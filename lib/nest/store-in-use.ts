@@ -1,8 +1,8 @@
-import { resolveBreakerOptions } from '../core/breaker-options.js';
 import type { IdempotencyEvents } from '../core/record/events.js';
 import type { IdempotencyStore } from '../core/store/idempotency-store.js';
-import { BreakerStore } from '../resilience/breaker-store.js';
-import { loadOpossum } from '../resilience/load-opossum.js';
+import { resolveBreakerOptions } from '../wrappers/breaker/breaker-options.js';
+import { BreakerStore } from '../wrappers/breaker/breaker-store.js';
+import { loadOpossum } from '../wrappers/breaker/circuit.js';
 import {
   resolveEngineOptions,
   resolveOptions,

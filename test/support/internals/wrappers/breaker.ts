@@ -2,6 +2,6 @@ export {
   BREAKER_DEFAULTS,
   resolveBreakerOptions,
   type BreakerOptions,
-} from '../../../../lib/core/breaker-options.js';
-export { BreakerStore } from '../../../../lib/resilience/breaker-store.js';
-export type { OpossumConstructor } from '../../../../lib/resilience/load-opossum.js';
+} from '../../../../lib/wrappers/breaker/breaker-options.js';
+export { BreakerStore } from '../../../../lib/wrappers/breaker/breaker-store.js';
+export type { OpossumConstructor } from '../../../../lib/wrappers/breaker/circuit.js';

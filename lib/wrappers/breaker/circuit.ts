@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
-import type { ResolvedBreakerOptions } from '../core/breaker-options.js';
-import { asError, hasCode, isRefusal } from '../core/util/errors.js';
-import type { OpossumBreaker, OpossumConstructor } from './load-opossum.js';
+import { asError, hasCode, isRefusal } from '../../core/util/errors.js';
+import { missingPeer } from '../../core/util/missing-peer.js';
+import type { ResolvedBreakerOptions } from './breaker-options.js';
 
 /** Told of every change of the circuit's state. */
 export interface CircuitObserver {
@@ -124,4 +124,38 @@ function isOutage(error: unknown): boolean {
     hasCode(error, 'idempotency_store_unavailable') ||
     hasCode(error, 'idempotency_store_outcome_unknown');
   return isUnanswered && !isRefusal(error);
+}
+
+/** What is used of opossum's circuit breaker: a structure, so that no declaration needs the package. */
+interface OpossumBreaker {
+  fire(work: () => Promise<unknown>): Promise<unknown>;
+  on(event: 'open' | 'halfOpen' | 'close', listener: () => void): unknown;
+  on(event: 'failure', listener: (error: unknown) => void): unknown;
+  shutdown(): void;
+}
+
+export interface OpossumOptions {
+  readonly timeout: false;
+  readonly errorThresholdPercentage: number;
+  readonly volumeThreshold: number;
+  readonly resetTimeout: number;
+  readonly rollingCountBuckets: number;
+  readonly rotateBucketController: EventEmitter;
+  readonly rollingPercentilesEnabled: boolean;
+  readonly enableSnapshots: boolean;
+  readonly errorFilter: (error: unknown) => boolean;
+}
+
+export type OpossumConstructor = new (
+  action: (work: () => Promise<unknown>) => Promise<unknown>,
+  options: OpossumOptions,
+) => OpossumBreaker;
+
+/** @throws {@link IdempotencyOptionsError} when opossum is not installed. */
+export async function loadOpossum(): Promise<OpossumConstructor> {
+  try {
+    return (await import('opossum')).default;
+  } catch (error) {
+    throw missingPeer(error, 'opossum', 'The option "breaker" needs');
+  }
 }

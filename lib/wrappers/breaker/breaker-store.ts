@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { ResolvedBreakerOptions } from '../core/breaker-options.js';
-import type { BreakerEvent } from '../core/record/events.js';
-import type { Lease, RecordKey } from '../core/record/record.js';
+import type { BreakerEvent } from '../../core/record/events.js';
+import type { Lease, RecordKey } from '../../core/record/record.js';
 import {
   IdempotencyStore,
   type Abandoned,
@@ -20,12 +19,12 @@ import {
   type StoreObserver,
   type StoreWarning,
   type Watch,
-} from '../core/store/idempotency-store.js';
-import { Openings } from '../core/store/openings.js';
-import type { TransactionalRecords } from '../core/store/transactional-records.js';
-import { asError, StoreUnavailableError } from '../core/util/errors.js';
-import { Circuit } from './circuit.js';
-import type { OpossumConstructor } from './load-opossum.js';
+} from '../../core/store/idempotency-store.js';
+import { Openings } from '../../core/store/openings.js';
+import type { TransactionalRecords } from '../../core/store/transactional-records.js';
+import { asError, StoreUnavailableError } from '../../core/util/errors.js';
+import type { ResolvedBreakerOptions } from './breaker-options.js';
+import { Circuit, type OpossumConstructor } from './circuit.js';
 
 /**
  * No client can have it: a client's is a digest, of another length. A new one for each probe: one and the same

@@ -1,4 +1,4 @@
-import { checkInteger, switchedSettings } from './util/option-checks.js';
+import { checkInteger, switchedSettings } from '../../core/util/option-checks.js';
 
 /** When the circuit breaker around the store opens, and when it looks whether it may close again. */
 export interface BreakerOptions {
