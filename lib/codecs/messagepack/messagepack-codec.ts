@@ -1,7 +1,6 @@
 import { Packr, Unpackr, type Options } from 'msgpackr';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
-import { MessagePackForm } from './messagepack-form.js';
-import { mayBeTagged, untagged } from './tagged-form.js';
+import { mayBeTagged, MessagePackForm, untagged } from './messagepack-form.js';
 
 /**
  * Each outcome is read by itself, perhaps by another process. Records, msgpackr's own form of objects, are no part of

@@ -1,5 +1,4 @@
 import { ValueNotStorableError } from '../../core/util/errors.js';
-import { pathText, type PathStep } from './value-path.js';
 
 export type Members = Record<string, unknown>;
 
@@ -169,4 +168,24 @@ function ofClass(value: object): string {
   return typeof name === 'string' && /^\w{1,40}$/.test(name)
     ? `an instance of ${name}`
     : 'an object of a kind of its own';
+}
+
+/** A member's name, or the position of an item or an entry. */
+type PathStep = string | number;
+
+/** Longer paths lose their beginning. */
+const MAX_LENGTH = 200;
+
+/** How members are called that a program has named; a name of another kind may be data, as an e-mail address is. */
+const WRITTEN_NAME = /^[A-Za-z_$][\w$-]{0,39}$/;
+
+/** Where something stands in a value, for messages: `value.items[2].price`. */
+function pathText(steps: readonly PathStep[]): string {
+  const text = steps.map(stepText).join('');
+  return text.length > MAX_LENGTH ? `value…${text.slice(-MAX_LENGTH)}` : `value${text}`;
+}
+
+function stepText(step: PathStep): string {
+  if (typeof step === 'number') return `[${step}]`;
+  return WRITTEN_NAME.test(step) ? `.${step}` : '["…"]';
 }

@@ -1,2 +1,1 @@
-export { JSON_CODEC } from '../../../../lib/codecs/json/json-codec.js';
-export { JsonForm } from '../../../../lib/codecs/json/json-form.js';
+export { JSON_CODEC, JsonForm } from '../../../../lib/codecs/json/json-codec.js';
