@@ -5,13 +5,13 @@ import type {
   AbandonedRecord,
 } from '../../core/store/idempotency-store.js';
 import { StoreUnavailableError } from '../../core/util/errors.js';
-import type { BinaryRedisClient, KeyScanner, OrderedClient } from './binary-client.js';
-import type { ConnectionWatch } from './connection-watch.js';
-import type { LuaScript } from './lua-scripts.js';
-import type { ReplyOrder } from './reply-order.js';
-import { kindOf, textAt } from './script-reply.js';
-import type { ScriptRunner } from './script-runner.js';
-import { sendWithinBudget } from './send-within-budget.js';
+import type { BinaryRedisClient, KeyScanner, OrderedClient } from './connection/client-types.js';
+import type { ConnectionWatch } from './connection/connection-watch.js';
+import type { LuaScript } from './scripts/lua-scripts.js';
+import { kindOf, textAt } from './scripts/replies.js';
+import type { ReplyOrder } from './scripts/reply-order.js';
+import type { ScriptRunner } from './scripts/script-runner.js';
+import { sendWithinBudget } from './scripts/send-within-budget.js';
 
 /** Keys that one SCAN looks at, about: each takes the server a few microseconds, and the judgement as much again. */
 const KEYS_PER_PAGE = 100;

@@ -20,18 +20,20 @@ import {
 } from '../../core/store/idempotency-store.js';
 import { Openings } from '../../core/store/openings.js';
 import { IdempotencyOptionsError, StoreUnavailableError } from '../../core/util/errors.js';
-import { parseBeginReply } from './begin-reply.js';
-import { isBinaryRedisClient } from './binary-client.js';
-import { parseInspectReply } from './inspect-reply.js';
-import { checkedKeyPrefix } from './key-prefix.js';
-import { loadScripts, type LuaScripts } from './lua-scripts.js';
-import type { OwnConnection } from './own-connection.js';
-import { bodyArgument, headerLine, originWord } from './record-text.js';
-import type { RedisClient } from './redis-client.js';
+import { isBinaryRedisClient, type RedisClient } from './connection/client-types.js';
+import type { OwnConnection } from './connection/own-connection.js';
+import { checkedKeyPrefix, type WaitReplicas } from './connection/redis-store-options.js';
 import { RedisSession, type SessionSettings } from './redis-session.js';
-import type { WaitReplicas } from './redis-store-options.js';
-import type { ArgumentSource, ReplyReader } from './script-runner.js';
-import { parseCompleteReply, parseExtendReply, parseReleaseReply } from './settle-replies.js';
+import { loadScripts, type LuaScripts } from './scripts/lua-scripts.js';
+import { bodyArgument, headerLine, originWord } from './scripts/record-text.js';
+import {
+  parseBeginReply,
+  parseCompleteReply,
+  parseExtendReply,
+  parseInspectReply,
+  parseReleaseReply,
+} from './scripts/replies.js';
+import type { ArgumentSource, ReplyReader } from './scripts/script-runner.js';
 
 export interface RedisIdempotencyStoreOptions {
   /** The connection; it stays its owner's. */

@@ -1,19 +1,22 @@
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { AbandonedScan } from './abandoned-scan.js';
-import type { BinaryRedisClient } from './binary-client.js';
-import { ConnectionWatch } from './connection-watch.js';
-import type { LuaScripts } from './lua-scripts.js';
-import { openReplicated } from './open-replicated.js';
-import type { OwnConnection } from './own-connection.js';
-import type { WaitReplicas } from './redis-store-options.js';
-import { ReplicatedRunner } from './replicated-runner.js';
-import { ReplyOrder, type MismatchTold } from './reply-order.js';
-import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.js';
-import { ScriptRunner } from './script-runner.js';
-import { SelectedDatabase } from './selected-database.js';
+import type { BinaryRedisClient } from './connection/client-types.js';
+import { ConnectionWatch } from './connection/connection-watch.js';
+import type { OwnConnection } from './connection/own-connection.js';
+import type { WaitReplicas } from './connection/redis-store-options.js';
+import { SelectedDatabase } from './connection/selected-database.js';
+import type { LuaScripts } from './scripts/lua-scripts.js';
+import { openReplicated, ReplicatedRunner } from './scripts/replicated-runner.js';
+import { ReplyOrder, type MismatchTold } from './scripts/reply-order.js';
+import { ClusterLinks, type ScriptLink, type ScriptLinks } from './scripts/script-links.js';
+import { ScriptRunner } from './scripts/script-runner.js';
 import { checkServer } from './start-checks.js';
-import { openSubscriber, publishCommand, type PublishCommand } from './subscriber.js';
-import { Subscriptions } from './subscriptions.js';
+import {
+  openSubscriber,
+  publishCommand,
+  Subscriptions,
+  type PublishCommand,
+} from './subscriptions.js';
 
 export interface SessionSettings {
   /** What stands before the record key in a key. */

@@ -1,8 +1,10 @@
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
-import { checkRedisStoreOptions } from './check-redis-store-options.js';
-import { openConnection } from './own-connection.js';
+import { openConnection } from './connection/own-connection.js';
+import {
+  checkRedisStoreOptions,
+  type RedisStoreOptions,
+} from './connection/redis-store-options.js';
 import { RedisIdempotencyStore } from './redis-idempotency-store.js';
-import type { RedisStoreOptions } from './redis-store-options.js';
 
 /**
  * Keeps records in Redis ≥ 6.2 or Valkey: one server, Sentinel or Cluster.

@@ -1,10 +1,10 @@
 import { types } from 'node:util';
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
-import type { ConnectionWatch } from './connection-watch.js';
-import type { RedisClient } from './redis-client.js';
-import type { ReplyOrder } from './reply-order.js';
-import { sendWithinBudget } from './send-within-budget.js';
+import type { RedisClient } from './connection/client-types.js';
+import type { ConnectionWatch } from './connection/connection-watch.js';
+import type { ReplyOrder } from './scripts/reply-order.js';
+import { sendWithinBudget } from './scripts/send-within-budget.js';
 
 /** The start does not wait longer than this for a server that is not there. */
 const START_CHECK_TIMEOUT_MS = 2_000;

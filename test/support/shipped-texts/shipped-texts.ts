@@ -18,7 +18,7 @@ export interface TextModule {
 /** What `lua/` and `sql/` are in the library: it reads no file at run time, which a bundle would not contain. */
 export function shippedTexts(): TextModule[] {
   return [
-    textModule('lib/stores/redis/lua-texts.generated.ts', [
+    textModule('lib/stores/redis/scripts/lua-texts.generated.ts', [
       { name: 'LUA_TEXTS', folder: 'lua', ending: '.lua' },
     ]),
     textModule('lib/stores/postgres/sql-texts.generated.ts', [

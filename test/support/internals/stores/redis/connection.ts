@@ -1,1 +1,1 @@
-export { openConnection } from '../../../../../lib/stores/redis/own-connection.js';
+export { openConnection } from '../../../../../lib/stores/redis/connection/own-connection.js';

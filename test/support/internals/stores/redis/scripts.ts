@@ -1,1 +1,4 @@
-export { loadScripts, type LuaScripts } from '../../../../../lib/stores/redis/lua-scripts.js';
+export {
+  loadScripts,
+  type LuaScripts,
+} from '../../../../../lib/stores/redis/scripts/lua-scripts.js';

@@ -1,13 +1,13 @@
-import type { StoreWarning } from '../../core/store/idempotency-store.js';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { forget } from '../../core/util/maybe-async.js';
-import type { OwnRedisClient } from './binary-client.js';
+// Not the global one, which tests fake: what is held back would never go out.
+import { setImmediate } from 'node:timers';
+import type { StoreWarning } from '../../../core/store/idempotency-store.js';
+import { IdempotencyOptionsError } from '../../../core/util/errors.js';
+import { forget } from '../../../core/util/maybe-async.js';
+import { missingPeer } from '../../../core/util/missing-peer.js';
+import type { CorkableStream, EndingClient, OwnRedisClient } from './client-types.js';
 import { describeFailure, replyCode } from './error-classification.js';
-import { loadIoredis } from './load-ioredis.js';
 import type { OwnConnectionOptions } from './redis-store-options.js';
-import { Revival } from './revival.js';
-import { SilenceWatch } from './silence-watch.js';
-import { WriteBatch } from './write-batch.js';
+import { SilenceWatch } from './stall-detector.js';
 
 export interface OwnConnection {
   readonly client: OwnRedisClient;
@@ -125,4 +125,68 @@ async function closeConnection(client: OwnRedisClient): Promise<void> {
     if (client.status === 'ready') client.quit().then(leave, leave);
     else leave();
   });
+}
+
+const PAUSE_MS = 100;
+
+/**
+ * Connects again when ioredis has given a connection up for good. It does so when a Sentinel's news of a
+ * failover (`failoverDetector`) comes while it is connecting: without this, every operation would be refused
+ * until the process is started again.
+ */
+export class Revival {
+  private isOver = false;
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(private readonly client: EndingClient) {
+    client.on('end', () => {
+      if (this.isOver) return;
+      // Should it fail, the connection ends once more.
+      this.timer = setTimeout(() => {
+        this.client.connect().catch(() => undefined);
+      }, PAUSE_MS).unref();
+    });
+  }
+
+  /** From now on an end is an end. */
+  stop(): void {
+    this.isOver = true;
+    clearTimeout(this.timer);
+  }
+}
+
+/**
+ * Lets the commands of one turn of the event loop go out in one write, as ioredis' auto-pipelining does, of which each
+ * command costs two promises and a turn of its own: more than all the rest that the client does for it.
+ */
+export class WriteBatch {
+  private corked: CorkableStream | undefined;
+
+  /** @param client - its stream changes with each connection; none while there is no connection. */
+  constructor(private readonly client: { readonly stream?: CorkableStream }) {}
+
+  /** What is written from now on waits for the others of this turn. */
+  join(): void {
+    const { stream } = this.client;
+    if (stream === undefined || stream === this.corked) return;
+    this.corked = stream;
+    stream.cork();
+    // Behind all input of this turn, which may bring further commands.
+    setImmediate(() => {
+      if (this.corked === stream) this.corked = undefined;
+      stream.uncork();
+    });
+  }
+}
+
+export type RedisConstructor = new (...args: (string | object)[]) => OwnRedisClient;
+
+/** @throws {@link IdempotencyOptionsError} when ioredis is not installed. */
+async function loadIoredis(): Promise<RedisConstructor> {
+  try {
+    const { Redis } = await import('ioredis');
+    return Redis as never;
+  } catch (error) {
+    throw missingPeer(error, 'ioredis', 'redisStore opens the connection with');
+  }
 }

@@ -1,11 +1,11 @@
-import { newNonce } from '../../core/util/nonce.js';
-import type { ScriptArgument } from './binary-client.js';
-import type { ConnectionWatch } from './connection-watch.js';
-import { classifyFailure, isRedirection } from './error-classification.js';
+import { newNonce } from '../../../core/util/nonce.js';
+import type { ScriptArgument } from '../connection/client-types.js';
+import type { ConnectionWatch } from '../connection/connection-watch.js';
+import { classifyFailure, isRedirection } from '../connection/error-classification.js';
 import type { LuaScript } from './lua-scripts.js';
+import { isReplyTo, type ScriptReply } from './replies.js';
 import type { ReplyOrder } from './reply-order.js';
 import type { ScriptLink, ScriptLinks } from './script-links.js';
-import { isReplyTo, type ScriptReply } from './script-reply.js';
 import { sendWithinBudget, type Transmission } from './send-within-budget.js';
 
 /** What makes a result of a script's reply. */

@@ -1,9 +1,9 @@
 // Not the global ones, which tests fake.
 import { setImmediate, setTimeout } from 'node:timers';
-import { StoreReplyMismatchedError } from '../../core/util/errors.js';
-import { newNonce } from '../../core/util/nonce.js';
-import type { OrderedClient } from './binary-client.js';
-import { isQueued, isReplyTo } from './script-reply.js';
+import { StoreReplyMismatchedError } from '../../../core/util/errors.js';
+import { newNonce } from '../../../core/util/nonce.js';
+import type { OrderedClient } from '../connection/client-types.js';
+import { isQueued, isReplyTo } from './replies.js';
 
 const LOOK_AGAIN_MS = 5;
 /** After these it is not known: whoever asked has no longer time than that. */

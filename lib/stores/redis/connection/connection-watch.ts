@@ -1,9 +1,9 @@
 import { errorMonitor } from 'node:events';
-import { AlarmClock } from '../../core/util/deadlines.js';
+import { AlarmClock } from '../../../core/util/deadlines.js';
+import type { RedisClient } from './client-types.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
-import type { RedisClient } from './redis-client.js';
 import type { SelectedDatabase } from './selected-database.js';
-import type { SilenceWatch } from './silence-watch.js';
+import type { SilenceWatch } from './stall-detector.js';
 
 /** With what ioredis adds. */
 type ConnectionError = Error & {

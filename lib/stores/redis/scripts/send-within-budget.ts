@@ -1,12 +1,12 @@
-import type { Alarm } from '../../core/util/deadlines.js';
+import type { Alarm } from '../../../core/util/deadlines.js';
 import {
   hasCode,
   StoreConfigurationError,
   StoreOutcomeUnknownError,
   StoreUnavailableError,
-} from '../../core/util/errors.js';
-import { jitteredPause, monotonicNow } from '../../core/util/time.js';
-import type { ConnectionWatch } from './connection-watch.js';
+} from '../../../core/util/errors.js';
+import { jitteredPause, monotonicNow } from '../../../core/util/time.js';
+import type { ConnectionWatch } from '../connection/connection-watch.js';
 import {
   classifyFailure,
   describeFailure,
@@ -14,9 +14,9 @@ import {
   isForeign,
   WrongDatabaseError,
   type SendFailure,
-} from './error-classification.js';
+} from '../connection/error-classification.js';
+import { isQueued } from './replies.js';
 import type { ReplyOrder } from './reply-order.js';
-import { isQueued } from './script-reply.js';
 
 const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 50;

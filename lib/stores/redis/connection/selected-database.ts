@@ -1,7 +1,7 @@
-import { monotonicNow } from '../../core/util/time.js';
-import type { BinaryRedisClient } from './binary-client.js';
+import { monotonicNow } from '../../../core/util/time.js';
+import type { BinaryRedisClient } from './client-types.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
-import type { SilenceWatch } from './silence-watch.js';
+import type { SilenceWatch } from './stall-detector.js';
 
 /** A connection that was refused its database is asked again: its user may have been allowed it meanwhile. */
 const ASK_AGAIN_MS = 1_000;

@@ -1,6 +1,6 @@
-import { AlarmClock, type Alarm } from '../../core/util/deadlines.js';
-import { monotonicNow } from '../../core/util/time.js';
-import type { ConnectionStream, EndingClient } from './binary-client.js';
+import { AlarmClock, type Alarm } from '../../../core/util/deadlines.js';
+import { monotonicNow } from '../../../core/util/time.js';
+import type { ConnectionStream, EndingClient } from './client-types.js';
 
 /** How often it is looked within the time that a connection may be silent. */
 const LOOKS_PER_LIMIT = 4;

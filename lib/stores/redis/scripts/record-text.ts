@@ -1,7 +1,7 @@
 import { isAscii } from 'node:buffer';
-import { asBuffer } from '../../core/util/as-buffer.js';
-import { ValueNotStorableError } from '../../core/util/errors.js';
-import type { ScriptArgument } from './binary-client.js';
+import { asBuffer } from '../../../core/util/as-buffer.js';
+import { ValueNotStorableError } from '../../../core/util/errors.js';
+import type { ScriptArgument } from '../connection/client-types.js';
 
 /** Stands in the record where begin carried no origin. */
 export const NO_ORIGIN = '-';

@@ -1,10 +1,9 @@
-import { monotonicNow } from '../../core/util/time.js';
-import type { BinaryRedisClient, ClusterNode, ScriptClient } from './binary-client.js';
-import { NotSentError } from './error-classification.js';
-import { keySlot } from './key-slot.js';
+import { monotonicNow } from '../../../core/util/time.js';
+import type { BinaryRedisClient, ClusterNode, ScriptClient } from '../connection/client-types.js';
+import { NotSentError } from '../connection/error-classification.js';
+import { WriteBatch } from '../connection/own-connection.js';
+import { SilenceWatch } from '../connection/stall-detector.js';
 import { ReplyOrder, type MismatchTold } from './reply-order.js';
-import { SilenceWatch } from './silence-watch.js';
-import { WriteBatch } from './write-batch.js';
 
 /** A connection to one server, as scripts are sent over it. */
 export interface ScriptLink {
@@ -155,4 +154,25 @@ function connectIdle(nodes: readonly (ClusterNode | undefined)[]): boolean {
 function connect(client: Pick<BinaryRedisClient, 'connect'>): void {
   // What it fails of, whoever sends the command hears when it is tried again.
   client.connect().catch(() => undefined);
+}
+
+const SLOTS = 16_384;
+
+/** CRC16-CCITT (XMODEM) of each byte. */
+const CRC_OF_BYTE = Uint16Array.from({ length: 256 }, (_, byte) => {
+  let crc = byte << 8;
+  for (let bit = 0; bit < 8; bit += 1) crc = (crc << 1) ^ ((crc & 0x8000) === 0 ? 0 : 0x1021);
+  return crc;
+});
+
+/** The slot of a cluster that a key belongs to: by what stands in its first braces, should there be something. */
+function keySlot(key: string): number {
+  const open = key.indexOf('{');
+  const close = open < 0 ? -1 : key.indexOf('}', open + 1);
+  const hashed = close > open + 1 ? key.slice(open + 1, close) : key;
+  let crc = 0;
+  for (const byte of Buffer.from(hashed)) {
+    crc = ((crc << 8) & 0xffff) ^ (CRC_OF_BYTE[(crc >> 8) ^ byte] ?? 0);
+  }
+  return crc % SLOTS;
 }

@@ -1,19 +1,26 @@
-import { hasCode } from '../../core/util/errors.js';
-import { newNonce } from '../../core/util/nonce.js';
-import type { ReplicatedClient, ScriptArgument } from './binary-client.js';
-import { ConnectionWatch } from './connection-watch.js';
-import { classifyFailure, isRedirection, TooFewReplicasError } from './error-classification.js';
+import { hasCode } from '../../../core/util/errors.js';
+import { newNonce } from '../../../core/util/nonce.js';
+import type {
+  BinaryRedisClient,
+  ReplicatedClient,
+  ScriptArgument,
+} from '../connection/client-types.js';
+import { ConnectionWatch } from '../connection/connection-watch.js';
+import {
+  classifyFailure,
+  isRedirection,
+  TooFewReplicasError,
+} from '../connection/error-classification.js';
+import { Revival, WriteBatch } from '../connection/own-connection.js';
+import type { WaitReplicas } from '../connection/redis-store-options.js';
+import { databaseOf, SelectedDatabase } from '../connection/selected-database.js';
+import { SilenceWatch } from '../connection/stall-detector.js';
 import type { LuaScript } from './lua-scripts.js';
-import type { WaitReplicas } from './redis-store-options.js';
+import { isReplyTo, kindOf, type ScriptReply } from './replies.js';
 import { ReplyOrder, type MismatchTold } from './reply-order.js';
-import { Revival } from './revival.js';
 import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.js';
-import { isReplyTo, kindOf, type ScriptReply } from './script-reply.js';
 import type { ArgumentSource, ReplyReader } from './script-runner.js';
-import { SelectedDatabase } from './selected-database.js';
 import { sendWithinBudget, type Sending, type Transmission } from './send-within-budget.js';
-import { SilenceWatch } from './silence-watch.js';
-import { WriteBatch } from './write-batch.js';
 
 interface Call {
   readonly script: LuaScript;
@@ -241,4 +248,23 @@ function isMismatch(result: PromiseSettledResult<unknown>): boolean {
 /** A client may be set to give numbers as text. */
 function isCount(reply: unknown): boolean {
   return typeof reply === 'number' || (typeof reply === 'string' && /^\d+$/.test(reply));
+}
+
+/** A WAIT that is sent again without the script before it would speak of nothing, and confirm it. */
+const NEVER_AGAIN = {
+  autoResendUnfulfilledCommands: false,
+  maxRetriesPerRequest: 0,
+  enableOfflineQueue: false,
+  enableAutoPipelining: false,
+  // WAIT is silent for as long as it waits.
+  socketTimeout: undefined,
+};
+
+/** @returns a connection like that of `client`, for scripts that WAIT follows. */
+export function openReplicated(client: BinaryRedisClient): ReplicatedClient {
+  if (client.isCluster !== true)
+    return client.duplicate({ ...NEVER_AGAIN, db: databaseOf(client) });
+  // ioredis 5 would let these alone stand.
+  const redisOptions = { ...client.options?.redisOptions, ...NEVER_AGAIN };
+  return client.duplicate([], { enableAutoPipelining: false, redisOptions });
 }

@@ -1,5 +1,3 @@
-import type { RedisClient } from './redis-client.js';
-
 export type ScriptArgument = string | Buffer;
 
 /**
@@ -114,4 +112,18 @@ export function isBinaryRedisClient(client: unknown): client is BinaryRedisClien
   if (typeof client !== 'object' || client === null) return false;
   const methods = client as Record<string, unknown>;
   return METHODS.every((method) => typeof methods[method] === 'function');
+}
+
+/**
+ * What the store needs of a Redis client: any `Redis` (one server, or Sentinel) or `Cluster` of ioredis 5
+ * or 6 will do. Structural, so that nobody needs ioredis to compile.
+ */
+export interface RedisClient {
+  readonly status: string;
+  // Called in the forms that ioredis does not declare, with bytes in and out; these tell them from others.
+  evalsha(sha1: string, numkeys: number, ...args: string[]): Promise<unknown>;
+  eval(script: string, numkeys: number, ...args: string[]): Promise<unknown>;
+  info(): Promise<string>;
+  on(event: string | symbol, listener: (error: Error) => void): unknown;
+  off(event: string | symbol, listener: (error: Error) => void): unknown;
 }

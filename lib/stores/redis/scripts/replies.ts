@@ -1,0 +1,188 @@
+import type {
+  Fingerprint,
+  FinishedState,
+  Outcome,
+  RecordState,
+} from '../../../core/record/record.js';
+import type {
+  BeginReply,
+  CompleteReply,
+  ExtendReply,
+  IdempotencyRecord,
+  ReleaseReply,
+} from '../../../core/store/idempotency-store.js';
+import { StoreConfigurationError } from '../../../core/util/errors.js';
+import { NO_ORIGIN } from './record-text.js';
+
+/**
+ * Fields of a script's reply: the nonce of its command, then those that say something, the first naming its kind. Text
+ * comes as bytes, and so do numbers that a script has as text; the others come as numbers, or as strings where the client
+ * is set so.
+ */
+export type ScriptReply = readonly ReplyField[];
+
+type ReplyField = Buffer | string | number;
+
+/**
+ * Whether the reply is that of the send with this nonce. A script says it first, and nothing else of a reply may be
+ * believed before: that a reply comes in a command's place does not make it the command's.
+ */
+export function isReplyTo(nonce: string, reply: unknown): reply is ScriptReply {
+  if (!Array.isArray(reply)) return false;
+  const said: unknown = reply[0];
+  return Buffer.isBuffer(said) && said.toString('latin1') === nonce;
+}
+
+/** What Redis says to each command between MULTI and EXEC. */
+export function isQueued(reply: unknown): boolean {
+  return (typeof reply === 'string' || Buffer.isBuffer(reply)) && reply.toString() === 'QUEUED';
+}
+
+export function kindOf(reply: ScriptReply): string {
+  return textAt(reply, 0);
+}
+
+export function textAt(reply: ScriptReply, index: number): string {
+  return fieldAt(reply, index).toString();
+}
+
+function numberAt(reply: ScriptReply, index: number): number {
+  return Number(textAt(reply, index));
+}
+
+/** An outcome takes two fields: its header, then its bytes. */
+function outcomeAt(reply: ScriptReply, index: number): Outcome {
+  return { header: textAt(reply, index), body: fieldAt(reply, index + 1) as Buffer };
+}
+
+function unknownReply(reply: ScriptReply): StoreConfigurationError {
+  return new StoreConfigurationError(
+    `Redis gave a reply that no script of this version gives: ${kindOf(reply).slice(0, 40)}`,
+  );
+}
+
+function fieldAt(reply: ScriptReply, index: number): ReplyField {
+  // After the nonce.
+  const field = reply[index + 1];
+  if (field === undefined)
+    throw new StoreConfigurationError('Redis gave a reply with a field missing');
+  return field;
+}
+
+/** The replies of lua/begin.lua. */
+export function parseBeginReply(reply: ScriptReply): BeginReply {
+  const kind = kindOf(reply);
+  switch (kind) {
+    case 'acquired':
+    case 'owned':
+    case 'takeover':
+      return {
+        kind,
+        fence: numberAt(reply, 1),
+        now: numberAt(reply, 2),
+        attempt: numberAt(reply, 3),
+        takeovers: numberAt(reply, 4),
+      };
+    case 'completed':
+    case 'failed':
+      return { kind, retentionLeftMs: numberAt(reply, 1), outcome: outcomeAt(reply, 2) };
+    case 'in_progress':
+      return { kind, leaseLeftMs: numberAt(reply, 1) };
+    case 'abandoned':
+      return {
+        kind,
+        fence: numberAt(reply, 1),
+        overMs: numberAt(reply, 2),
+        attempt: numberAt(reply, 3),
+        takeovers: numberAt(reply, 4),
+      };
+    case 'mismatch':
+    case 'stale_begin':
+      return { kind };
+    case 'late':
+      return { kind, now: numberAt(reply, 1) };
+    default:
+      throw unknownReply(reply);
+  }
+}
+
+/** The replies of lua/extend.lua. */
+export function parseExtendReply(reply: ScriptReply): ExtendReply {
+  const kind = kindOf(reply);
+  switch (kind) {
+    case 'ok':
+    case 'revived':
+    case 'max_execution':
+    case 'lost':
+    case 'gone':
+    case 'not_in_progress':
+      return { kind };
+    default:
+      throw unknownReply(reply);
+  }
+}
+
+/** The replies of lua/complete.lua. */
+export function parseCompleteReply(reply: ScriptReply): CompleteReply {
+  const kind = kindOf(reply);
+  switch (kind) {
+    case 'ok':
+    case 'ok_late':
+    case 'already':
+    case 'restored':
+    case 'gone':
+      return { kind };
+    case 'superseded':
+      return { kind, state: textAt(reply, 1) as FinishedState, outcome: outcomeAt(reply, 2) };
+    case 'lost':
+      return { kind, state: textAt(reply, 1) as RecordState, fence: numberAt(reply, 2) };
+    default:
+      throw unknownReply(reply);
+  }
+}
+
+/** The replies of lua/release.lua. */
+export function parseReleaseReply(reply: ScriptReply): ReleaseReply {
+  const kind = kindOf(reply);
+  switch (kind) {
+    case 'ok':
+    case 'already':
+    case 'not_in_progress':
+    case 'lost':
+    case 'gone':
+      return { kind };
+    default:
+      throw unknownReply(reply);
+  }
+}
+
+/** The replies of lua/inspect.lua. */
+export function parseInspectReply(reply: ScriptReply): IdempotencyRecord | undefined {
+  const state = kindOf(reply);
+  switch (state) {
+    case 'absent':
+      return undefined;
+    case 'in_progress': {
+      const origin = textAt(reply, 7);
+      const record = { state, ...commonFields(reply), leaseLeftMs: numberAt(reply, 6) };
+      return origin === NO_ORIGIN ? record : { ...record, origin };
+    }
+    case 'completed':
+    case 'failed':
+      return { state, ...commonFields(reply), outcome: outcomeAt(reply, 6) };
+    case 'released':
+      return { state, ...commonFields(reply) };
+    default:
+      throw unknownReply(reply);
+  }
+}
+
+function commonFields(reply: ScriptReply): Omit<IdempotencyRecord, 'state'> {
+  return {
+    fence: numberAt(reply, 1),
+    attempt: numberAt(reply, 2),
+    takeovers: numberAt(reply, 3),
+    fingerprint: textAt(reply, 4) as Fingerprint,
+    retentionLeftMs: numberAt(reply, 5),
+  };
+}
