@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 import { parseArgs } from 'node:util';
 import { isIdempotencyError } from '../core/util/errors.js';
-import { MIGRATIONS, migrationScript } from '../stores/postgres/migrations.js';
-import { TableName } from '../stores/postgres/table-name.js';
+import { MIGRATIONS, migrationScript } from '../stores/postgres/schema/migrations.js';
+import { TableName } from '../stores/postgres/sql/table-name.js';
 
 const USAGE = `Usage: nestjs-idempotency migrations [--schema NAME] [--table NAME] [--from NUMBER]
 

@@ -22,21 +22,26 @@ import { Openings } from '../../core/store/openings.js';
 import * as transitions from '../../core/store/record-transitions.js';
 import type { TransactionalRecords } from '../../core/store/transactional-records.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { beginRecord } from './begin-record.js';
-import { CommandBudget } from './command-budget.js';
-import { deleteExpired, type DeleteExpired, type DeletionReport } from './delete-expired.js';
-import { checkDeletionOptions, type DeletionOptions } from './deletion-options.js';
-import { DeletionSchedule, type DeleteFrom } from './deletion-schedule.js';
-import type { OwnClient } from './load-pg.js';
-import { isPostgresPool, type PostgresPool } from './postgres-client.js';
-import { RecordTable } from './record-table.js';
-import { RecordsInTransaction } from './records-in-transaction.js';
-import { runMigrations } from './run-migrations.js';
-import { loadStatements, type SqlStatements } from './sql-statements.js';
+import {
+  checkDeletionOptions,
+  deleteExpired,
+  type DeleteExpired,
+  type DeletionOptions,
+  type DeletionReport,
+} from './cleanup/delete-expired.js';
+import { DeletionSchedule, type DeleteFrom } from './cleanup/deletion-schedule.js';
+import { CommandBudget } from './connection/deadline.js';
+import { isPostgresPool, type PostgresPool } from './connection/postgres-client.js';
+import type { OwnClient } from './own-pool.js';
+import { runMigrations } from './schema/run-migrations.js';
+import { loadStatements, type SqlStatements } from './sql/sql-statements.js';
+import { TableName, type TableOptions } from './sql/table-name.js';
 import { checkServer } from './start-checks.js';
-import { StatementRunner } from './statement-runner.js';
+import { beginRecord } from './statements/begin-record.js';
+import { RecordTable } from './statements/record-table.js';
+import { RecordsInTransaction } from './statements/records-in-transaction.js';
+import { StatementRunner } from './statements/statement-runner.js';
 import { Subscriptions } from './subscriptions.js';
-import { TableName, type TableOptions } from './table-name.js';
 
 export interface PostgresIdempotencyStoreOptions extends TableOptions, DeletionOptions {
   /** The pool; it stays its owner's. See {@link UserPoolOptions.client}. */

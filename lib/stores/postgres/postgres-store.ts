@@ -1,8 +1,6 @@
-import { checkPostgresStoreOptions } from './check-postgres-store-options.js';
-import { loadPg } from './load-pg.js';
-import { LazyPool, makeListeningClient, type ServerAddress } from './own-pool.js';
+import { LazyPool, loadPg, makeListeningClient, type ServerAddress } from './own-pool.js';
 import { PostgresIdempotencyStore } from './postgres-idempotency-store.js';
-import type { PostgresStoreOptions } from './postgres-store-options.js';
+import { checkPostgresStoreOptions, type PostgresStoreOptions } from './postgres-store-options.js';
 
 /**
  * Keeps records in a table of PostgreSQL ≥ 13. The table is made by its migrations, which are run explicitly:
@@ -41,4 +39,23 @@ function addressForListening(options: PostgresStoreOptions): ServerAddress | und
   if (!push) return undefined;
   if (listenUrl !== undefined) return { url: listenUrl };
   return client === undefined && preparedStatements ? options : undefined;
+}
+
+/**
+ * Creates the table of the records, or brings it up to this version, for a script that is run before the
+ * application starts. Any number of processes may do so at once. See {@link PostgresIdempotencyStore.migrate}.
+ *
+ * @example
+ * ```ts
+ * await migrate({ url: process.env.DATABASE_URL });
+ * ```
+ * @returns the numbers of the migrations that were missing and have been run.
+ */
+export async function migrate(options: PostgresStoreOptions): Promise<readonly number[]> {
+  const store: PostgresIdempotencyStore = postgresStore(options);
+  try {
+    return await store.migrate();
+  } finally {
+    await store.close();
+  }
 }

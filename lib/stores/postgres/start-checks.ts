@@ -1,10 +1,10 @@
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
-import { CommandBudget } from './command-budget.js';
-import { MIGRATIONS } from './migrations.js';
-import { sqlStatement, type SqlStatement } from './sql-statements.js';
-import type { StatementRunner } from './statement-runner.js';
-import type { TableName } from './table-name.js';
+import { CommandBudget } from './connection/deadline.js';
+import { MIGRATIONS } from './schema/migrations.js';
+import { sqlStatement, type SqlStatement } from './sql/sql-statements.js';
+import type { TableName } from './sql/table-name.js';
+import type { StatementRunner } from './statements/statement-runner.js';
 
 /** The start does not wait longer than this for a server that is not there. */
 const START_CHECK_TIMEOUT_MS = 2_000;

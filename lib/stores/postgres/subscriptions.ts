@@ -1,9 +1,8 @@
 import type { StopWatching } from '../../core/store/idempotency-store.js';
 import { Watchers } from '../../core/util/listeners.js';
 import { isDoneWithin, jitteredPause } from '../../core/util/time.js';
-import type { OwnClient } from './load-pg.js';
-import { endWithin } from './own-pool.js';
-import { quote } from './table-name.js';
+import { endWithin, type OwnClient } from './own-pool.js';
+import { quote } from './sql/table-name.js';
 
 const FIRST_RECONNECT_PAUSE_MS = 50;
 const LONGEST_RECONNECT_PAUSE_MS = 1_000;

@@ -21,7 +21,7 @@ export function shippedTexts(): TextModule[] {
     textModule('lib/stores/redis/scripts/lua-texts.generated.ts', [
       { name: 'LUA_TEXTS', folder: 'lua', ending: '.lua' },
     ]),
-    textModule('lib/stores/postgres/sql-texts.generated.ts', [
+    textModule('lib/stores/postgres/sql/sql-texts.generated.ts', [
       { name: 'STATEMENT_TEXTS', folder: 'sql', ending: '.sql' },
       { name: 'MIGRATION_TEXTS', folder: 'sql/migrations', ending: '.sql' },
     ]),

@@ -1,6 +1,8 @@
-export type { DeletionRound } from '../../../../../lib/stores/postgres/delete-expired.js';
-export { checkDeletionOptions } from '../../../../../lib/stores/postgres/deletion-options.js';
+export {
+  checkDeletionOptions,
+  type DeletionRound,
+} from '../../../../../lib/stores/postgres/cleanup/delete-expired.js';
 export {
   DeletionSchedule,
   type DeleteFrom,
-} from '../../../../../lib/stores/postgres/deletion-schedule.js';
+} from '../../../../../lib/stores/postgres/cleanup/deletion-schedule.js';

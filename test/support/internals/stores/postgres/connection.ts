@@ -3,4 +3,4 @@ export type {
   PostgresPool,
   PostgresQuery,
   PostgresResult,
-} from '../../../../../lib/stores/postgres/postgres-client.js';
+} from '../../../../../lib/stores/postgres/connection/postgres-client.js';

@@ -2,4 +2,4 @@ export {
   historySql,
   MIGRATIONS,
   migrationSql,
-} from '../../../../../lib/stores/postgres/migrations.js';
+} from '../../../../../lib/stores/postgres/schema/migrations.js';

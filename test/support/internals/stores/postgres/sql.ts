@@ -1,2 +1,2 @@
-export { loadStatements } from '../../../../../lib/stores/postgres/sql-statements.js';
-export { TableName } from '../../../../../lib/stores/postgres/table-name.js';
+export { loadStatements } from '../../../../../lib/stores/postgres/sql/sql-statements.js';
+export { TableName } from '../../../../../lib/stores/postgres/sql/table-name.js';

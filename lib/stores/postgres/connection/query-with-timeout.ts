@@ -1,7 +1,6 @@
-import { ASK_FOR_NONCE, replyWords } from '../../core/transaction/sql-reply.js';
-import { asError, StoreReplyMismatchedError } from '../../core/util/errors.js';
-import { newNonce } from '../../core/util/nonce.js';
-import { borrowFor, type Loan } from './borrow.js';
+import { ASK_FOR_NONCE, replyWords } from '../../../core/transaction/sql-reply.js';
+import { asError, StoreReplyMismatchedError } from '../../../core/util/errors.js';
+import { newNonce } from '../../../core/util/nonce.js';
 import {
   isServerError,
   leavesConnectionUsable,
@@ -108,4 +107,48 @@ function ask(
     // Whoever has put something around it: nobody knows what it has sent.
     answered(asError(error), undefined);
   }
+}
+
+/** A connection on loan from its pool. */
+interface Loan {
+  readonly connection: PostgresConnection;
+  /** @param isUsable - false closes it instead. */
+  readonly giveBack: (isUsable: boolean) => void;
+}
+
+/**
+ * Borrows a connection. While it is on loan nobody else hears its errors, which would end the process; statements
+ * fail with them, too.
+ *
+ * @throws {@link NoConnectionError} there is none.
+ */
+export function borrow(pool: PostgresPool): Promise<Loan> {
+  return new Promise((resolve, reject) => {
+    borrowFor(pool, resolve, reject);
+  });
+}
+
+/** As {@link borrow}, for who is told at once, without the promise in between. */
+function borrowFor(
+  pool: PostgresPool,
+  use: (loan: Loan) => void,
+  fail: (error: NoConnectionError) => void,
+): void {
+  // Not by a promise: a connection may break before whoever awaits it has been told.
+  pool.connect((error, connection) => {
+    if (connection === undefined) {
+      fail(new NoConnectionError('no connection', { cause: asError(error) }));
+      return;
+    }
+    connection.on('error', ignore);
+    const giveBack = (isUsable: boolean) => {
+      connection.off('error', ignore);
+      connection.release(!isUsable);
+    };
+    use({ connection, giveBack });
+  });
+}
+
+function ignore(): void {
+  // See above.
 }

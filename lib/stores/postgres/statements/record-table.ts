@@ -1,4 +1,4 @@
-import type { Fingerprint, Lease, RecordKey } from '../../core/record/record.js';
+import type { Fingerprint, Lease, RecordKey } from '../../../core/record/record.js';
 import type {
   Abandoned,
   AbandonedPage,
@@ -7,17 +7,19 @@ import type {
   Complete,
   Extend,
   Release,
-} from '../../core/store/idempotency-store.js';
-import type { CommandBudget } from './command-budget.js';
-import { microseconds, sightOf, type Sight } from './record-row.js';
-import type { SqlStatements } from './sql-statements.js';
+} from '../../../core/store/idempotency-store.js';
+import type { CommandBudget } from '../connection/deadline.js';
+import type { SqlStatements } from '../sql/sql-statements.js';
 import {
   completionValues,
   leaseValues,
+  microseconds,
   originWord,
   outcomeValues,
   recordKeyBytes,
-} from './sql-values.js';
+  sightOf,
+  type Sight,
+} from './record-row.js';
 import type { SqlValue, StatementRunner } from './statement-runner.js';
 
 /** How a record came to be taken. */

@@ -1,9 +1,17 @@
-import { asError, StoreConfigurationError, StoreUnavailableError } from '../../core/util/errors.js';
-import { borrow } from './borrow.js';
-import { classifyFailure, describeFailure } from './error-classification.js';
+import {
+  asError,
+  StoreConfigurationError,
+  StoreUnavailableError,
+} from '../../../core/util/errors.js';
+import { classifyFailure, describeFailure } from '../connection/error-classification.js';
+import type {
+  PostgresConnection,
+  PostgresPool,
+  PostgresResult,
+} from '../connection/postgres-client.js';
+import { borrow } from '../connection/query-with-timeout.js';
+import type { TableName } from '../sql/table-name.js';
 import { historySql, MIGRATIONS, migrationSql, schemaSql } from './migrations.js';
-import type { PostgresConnection, PostgresPool, PostgresResult } from './postgres-client.js';
-import type { TableName } from './table-name.js';
 
 /**
  * Runs the migrations that are missing, each in a transaction of its own. An advisory lock lets one process at

@@ -1,9 +1,14 @@
-import type { StoreWarning } from '../../core/store/idempotency-store.js';
-import { asError } from '../../core/util/errors.js';
-import { forget } from '../../core/util/maybe-async.js';
-import { isDoneWithin, jittered, monotonicNow } from '../../core/util/time.js';
-import type { DeleteExpired, DeletionReport, DeletionRound } from './delete-expired.js';
-import type { DeletionInterval, DeletionOptions } from './deletion-options.js';
+import type { StoreWarning } from '../../../core/store/idempotency-store.js';
+import { asError } from '../../../core/util/errors.js';
+import { forget } from '../../../core/util/maybe-async.js';
+import { isDoneWithin, jittered, monotonicNow } from '../../../core/util/time.js';
+import type {
+  DeleteExpired,
+  DeletionInterval,
+  DeletionOptions,
+  DeletionReport,
+  DeletionRound,
+} from './delete-expired.js';
 
 /** Deletes all that expired at an instant or later, in seconds of the server's clock. */
 export type DeleteFrom = (from: number, options: DeleteExpired) => Promise<DeletionRound>;

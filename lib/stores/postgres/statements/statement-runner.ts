@@ -1,16 +1,16 @@
-import { hasCode, asError, StoreConfigurationError } from '../../core/util/errors.js';
-import { jitteredPause } from '../../core/util/time.js';
-import type { CommandBudget } from './command-budget.js';
+import { hasCode, asError, StoreConfigurationError } from '../../../core/util/errors.js';
+import { jitteredPause } from '../../../core/util/time.js';
+import type { CommandBudget } from '../connection/deadline.js';
 import {
   classifyFailure,
   describeFailure,
   NoConnectionError,
   StoreClosedError,
-} from './error-classification.js';
-import { exchange } from './exchange.js';
-import type { PostgresPool } from './postgres-client.js';
-import type { SqlStatement } from './sql-statements.js';
-import type { TableName } from './table-name.js';
+} from '../connection/error-classification.js';
+import type { PostgresPool } from '../connection/postgres-client.js';
+import { exchange } from '../connection/query-with-timeout.js';
+import type { SqlStatement } from '../sql/sql-statements.js';
+import type { TableName } from '../sql/table-name.js';
 
 export type SqlValue = string | number | boolean | Buffer | null;
 

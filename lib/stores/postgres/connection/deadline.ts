@@ -1,5 +1,5 @@
-import { StoreOutcomeUnknownError, StoreUnavailableError } from '../../core/util/errors.js';
-import { jitteredPause } from '../../core/util/time.js';
+import { StoreOutcomeUnknownError, StoreUnavailableError } from '../../../core/util/errors.js';
+import { jitteredPause } from '../../../core/util/time.js';
 
 const LONGEST_PAUSE_MS = 25;
 

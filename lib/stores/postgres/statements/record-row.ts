@@ -1,10 +1,15 @@
 import type {
   Fingerprint,
+  FinishedState,
+  Lease,
   Outcome,
   OwnerToken,
+  RecordKey,
   RecordState,
   StoredRecord,
-} from '../../core/record/record.js';
+} from '../../../core/record/record.js';
+import { asBuffer } from '../../../core/util/as-buffer.js';
+import { ValueNotStorableError } from '../../../core/util/errors.js';
 
 /** What a statement saw: the server's clock in microseconds, and the record. */
 export interface Sight {
@@ -70,4 +75,39 @@ function outcomeOf(words: readonly string[]): Outcome {
     header: Buffer.from(words.at(-2) ?? '', 'base64').toString(),
     body: Buffer.from(words.at(-1) ?? '', 'base64'),
   };
+}
+
+/** The digest that a record key is. Two texts that a lenient decoder takes for the same bytes would be one key. */
+export function recordKeyBytes(recordKey: RecordKey): Buffer {
+  const bytes = Buffer.from(recordKey, 'base64url');
+  if (bytes.length === 0 || bytes.toString('base64url') !== recordKey) {
+    throw new ValueNotStorableError('A record key must be a digest in base64url.');
+  }
+  return bytes;
+}
+
+/** The origin as a word among the others that a statement answers with, see `record-row.ts`. */
+export function originWord(origin: string | undefined): string | null {
+  if (origin === undefined) return null;
+  if (!/^\S+$/.test(origin)) {
+    throw new ValueNotStorableError('An origin must be text without white space.');
+  }
+  return origin;
+}
+
+/** What names an attempt's own record. */
+export function leaseValues({ recordKey, token, fence }: Lease): [Buffer, string, number] {
+  return [recordKeyBytes(recordKey), token, fence];
+}
+
+/** What `complete` is given but for whether the lease may be over. */
+export function completionValues(
+  lease: Lease,
+  { state, retentionMs, outcome }: { state: FinishedState; retentionMs: number; outcome: Outcome },
+): (Buffer | string | number)[] {
+  return [...leaseValues(lease), state, retentionMs, ...outcomeValues(outcome)];
+}
+
+export function outcomeValues({ header, body }: Outcome): [Buffer, Buffer] {
+  return [Buffer.from(header), asBuffer(body)];
 }

@@ -1,7 +1,7 @@
-import type { Begin, BeginReply } from '../../core/store/idempotency-store.js';
-import * as transitions from '../../core/store/record-transitions.js';
-import { jitteredPause } from '../../core/util/time.js';
-import type { CommandBudget } from './command-budget.js';
+import type { Begin, BeginReply } from '../../../core/store/idempotency-store.js';
+import * as transitions from '../../../core/store/record-transitions.js';
+import { jitteredPause } from '../../../core/util/time.js';
+import type { CommandBudget } from '../connection/deadline.js';
 import type { RecordTable } from './record-table.js';
 
 /** A transactional attempt that has just rolled back releases its record in a statement of its own. */

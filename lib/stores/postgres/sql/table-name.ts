@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 
 /** Where the records are. */
 export interface TableOptions {

@@ -1,8 +1,14 @@
-import { checkInteger, checkNames, within } from '../../core/util/option-checks.js';
-import { CommandBudget } from './command-budget.js';
-import type { SqlStatement } from './sql-statements.js';
-import type { StatementRunner } from './statement-runner.js';
-import type { TableName } from './table-name.js';
+import {
+  checkFunction,
+  checkInteger,
+  checkNames,
+  fail,
+  within,
+} from '../../../core/util/option-checks.js';
+import { CommandBudget } from '../connection/deadline.js';
+import type { SqlStatement } from '../sql/sql-statements.js';
+import type { TableName } from '../sql/table-name.js';
+import type { StatementRunner } from '../statements/statement-runner.js';
 
 /** How the deletion of expired records is paced. */
 export interface DeletionPace {
@@ -53,7 +59,7 @@ const BATCH_TIMEOUT_MS = 10_000;
 const BATCH_BYTES = 4 * 1024 * 1024;
 
 /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
-export function checkDeletionPace({ batchSize, pauseMs }: DeletionPace, prefix = ''): void {
+function checkDeletionPace({ batchSize, pauseMs }: DeletionPace, prefix = ''): void {
   if (batchSize !== undefined) checkInteger(`${prefix}batchSize`, batchSize, 1, 100_000);
   if (pauseMs !== undefined) checkInteger(`${prefix}pauseMs`, pauseMs, 0, 60_000);
 }
@@ -109,4 +115,64 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
     if (signal?.aborted === true) end();
     else signal?.addEventListener('abort', end);
   });
+}
+
+/** Options of a {@link PostgresIdempotencyStore}: when it deletes what has expired, and who hears of it. */
+export interface DeletionOptions {
+  /**
+   * How often, and how fast, the store deletes expired records by itself, from `open()` to `close()`; Nest
+   * calls both. Every process may do so: while one deletes, the others leave it to that one.
+   *
+   * `false` where it is done otherwise: by {@link PostgresIdempotencyStore.deleteExpired}, or by `pg_cron`.
+   *
+   * @defaultValue every minute, 500 records at a time, 20 ms apart
+   */
+  readonly deleteExpired?: DeletionInterval | false | undefined;
+
+  /**
+   * Called after each round in which it was this process's turn, for metrics.
+   *
+   * @defaultValue nobody is told
+   */
+  readonly onDeleted?: ((report: DeletionReport) => void) | undefined;
+
+  /**
+   * Called when a round fails, and not again until one has succeeded. Requests do not depend on it: what
+   * has expired counts as absent, and the next round deletes it.
+   *
+   * @defaultValue a warning in Nest's log, code `postgres_deletion_failed`; outside of Nest one of the process, code
+   * `IDEMPOTENCY_POSTGRES_DELETION`
+   */
+  readonly onDeletionError?: ((error: Error) => void) | undefined;
+}
+
+export interface DeletionInterval extends DeletionPace {
+  /**
+   * Milliseconds from one round to the next, up to half of them left out at random. What expires in between
+   * is deleted at once and waits for vacuum together: with hundreds of new keys a second, some seconds.
+   *
+   * 100 to 86 400 000.
+   *
+   * @defaultValue 60000
+   */
+  readonly intervalMs?: number | undefined;
+}
+
+const INTERVAL_NAMES = new Set(['intervalMs', 'batchSize', 'pauseMs']);
+
+/** @throws {@link IdempotencyOptionsError} naming the option, what it may be and what it is. */
+export function checkDeletionOptions(options: DeletionOptions): void {
+  const { deleteExpired, onDeleted, onDeletionError } = options;
+  if (onDeleted !== undefined) checkFunction('onDeleted', onDeleted);
+  if (onDeletionError !== undefined) checkFunction('onDeletionError', onDeletionError);
+  if (deleteExpired === undefined || deleteExpired === false) return;
+  if (typeof deleteExpired !== 'object') {
+    fail('deleteExpired', 'an object of its options, or false', deleteExpired);
+  }
+  checkNames('deleteExpired', deleteExpired, INTERVAL_NAMES);
+  const { intervalMs, ...pace } = deleteExpired;
+  if (intervalMs !== undefined) {
+    checkInteger('deleteExpired.intervalMs', intervalMs, 100, 86_400_000);
+  }
+  checkDeletionPace(pace, 'deleteExpired.');
 }

@@ -1,5 +1,5 @@
-import { MIGRATION_TEXTS } from './sql-texts.generated.js';
-import { quote, type TableName } from './table-name.js';
+import { MIGRATION_TEXTS } from '../sql/sql-texts.generated.js';
+import { quote, type TableName } from '../sql/table-name.js';
 
 /** One step of the table's structure. */
 export interface Migration {

@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import type { TableName } from './table-name.js';
+import type { TableName } from '../sql/table-name.js';
 
 /** What the failure of one send says about the statement. */
 export type SendFailure =

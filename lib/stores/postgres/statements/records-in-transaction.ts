@@ -1,11 +1,11 @@
-import type { Lease } from '../../core/record/record.js';
-import type { TransactionalRecords } from '../../core/store/transactional-records.js';
-import { askInside } from '../../core/transaction/sql-reply.js';
-import type { OpenTransaction } from '../../core/transaction/unit-of-work.js';
-import { CommandBudget } from './command-budget.js';
+import type { Lease } from '../../../core/record/record.js';
+import type { TransactionalRecords } from '../../../core/store/transactional-records.js';
+import { askInside } from '../../../core/transaction/sql-reply.js';
+import type { OpenTransaction } from '../../../core/transaction/unit-of-work.js';
+import { CommandBudget } from '../connection/deadline.js';
+import type { SqlStatements } from '../sql/sql-statements.js';
+import { completionValues, leaseValues } from './record-row.js';
 import type { RecordTable } from './record-table.js';
-import type { SqlStatements } from './sql-statements.js';
-import { completionValues, leaseValues } from './sql-values.js';
 
 type Command<Method extends keyof TransactionalRecords> =
   Parameters<TransactionalRecords[Method]> extends [...unknown[], infer Last] ? Last : never;
