@@ -1,14 +1,12 @@
 import type { Pool, PoolClient } from 'pg';
 import {
+  UnitOfWork,
   type OpenTransaction,
   type TransactionOptions,
-  UnitOfWork,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { ConnectionLoan } from '../pg/connection-loan.js';
-import { isPgPool } from '../pg/pg-pool.js';
-import type { DrizzleDatabase, DrizzleTransaction } from './drizzle-types.js';
-import { LoanClient } from './loan-client.js';
+import { ConnectionLoan } from '../shared/connection-loan.js';
+import { isPgPool } from '../shared/pg-pool.js';
 
 class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends UnitOfWork<DrizzleTransaction<Db>> {
   constructor(
@@ -76,4 +74,57 @@ export function drizzleUnitOfWork<Db extends DrizzleDatabase>(
   database: (client: PoolClient) => Db,
 ): UnitOfWork<DrizzleTransaction<Db>> {
   return new DrizzleUnitOfWork(pool, database);
+}
+
+/** What is used of a database of Drizzle. Structural, so that it fits every schema. */
+export interface DrizzleDatabase {
+  // Each schema has a type of transaction of its own.
+  // eslint-disable-next-line @typescript-eslint/no-explicit-any
+  transaction(work: (transaction: any) => Promise<any>, config?: object): Promise<any>;
+}
+
+/**
+ * What handlers get by `@IdempotencyTransaction()`: what `db.transaction` calls back with. Once the transaction is
+ * over, it refuses.
+ *
+ * @example
+ * ```ts
+ * type Db = NodePgDatabase<typeof schema>;
+ *
+ * refund(@IdempotencyTransaction() transaction: DrizzleTransaction<Db>) {
+ *   return transaction.insert(refunds).values({ … }).returning();
+ * }
+ * ```
+ */
+export type DrizzleTransaction<Db extends DrizzleDatabase> = Parameters<
+  Parameters<Db['transaction']>[0]
+>[0];
+
+/**
+ * The client that Drizzle opens its transaction on. Drizzle's own BEGIN, COMMIT and ROLLBACK become those of the
+ * loan, which knows what they came to; between them it is the connection itself.
+ */
+class LoanClient {
+  private state: 'new' | 'open' | 'ending' = 'new';
+
+  constructor(
+    private readonly loan: ConnectionLoan,
+    private readonly options: TransactionOptions,
+  ) {}
+
+  /** From here on, COMMIT and ROLLBACK are those that end the transaction. */
+  end(): void {
+    this.state = 'ending';
+  }
+
+  query(...request: [{ readonly text: string }, ...unknown[]]): unknown {
+    const [{ text }] = request;
+    if (this.state === 'new' && /^begin\b/i.test(text)) {
+      this.state = 'open';
+      return this.loan.begin(this.options);
+    }
+    if (this.state === 'ending' && /^commit$/i.test(text)) return this.loan.commit();
+    if (this.state === 'ending' && /^rollback$/i.test(text)) return this.loan.rollBack();
+    return this.loan.query(...request);
+  }
 }

@@ -1,4 +1,7 @@
-export { TransactionAbortedError, TransactionOverError } from '../../core/transaction-errors.js';
-export { TransactionControlError } from '../pg/transaction-control.js';
-export type { DrizzleDatabase, DrizzleTransaction } from './drizzle-types.js';
-export { drizzleUnitOfWork } from './drizzle-unit-of-work.js';
+export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
+export { TransactionControlError } from '../shared/connection-loan.js';
+export {
+  drizzleUnitOfWork,
+  type DrizzleDatabase,
+  type DrizzleTransaction,
+} from './drizzle-unit-of-work.js';

@@ -1,2 +1,2 @@
-export { TransactionAbortedError, TransactionOverError } from '../../core/transaction-errors.js';
+export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
 export { knexUnitOfWork } from './knex-unit-of-work.js';

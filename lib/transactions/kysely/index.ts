@@ -1,2 +1,2 @@
-export { TransactionAbortedError, TransactionOverError } from '../../core/transaction-errors.js';
+export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
 export { kyselyUnitOfWork } from './kysely-unit-of-work.js';

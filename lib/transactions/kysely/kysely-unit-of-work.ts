@@ -5,7 +5,7 @@ import {
   UnitOfWork,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { workInside } from '../../core/work-inside.js';
+import { workInside } from '../shared/guarded-handle.js';
 
 class KyselyUnitOfWork<Database> extends UnitOfWork<Transaction<Database>> {
   constructor(private readonly db: Kysely<Database>) {

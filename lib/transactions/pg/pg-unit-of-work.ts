@@ -4,8 +4,8 @@ import {
   UnitOfWork,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { ConnectionLoan } from './connection-loan.js';
-import { isPgPool, type PgPool, type PgTransaction } from './pg-pool.js';
+import { ConnectionLoan } from '../shared/connection-loan.js';
+import { isPgPool, type PgPool, type PgTransaction } from '../shared/pg-pool.js';
 
 class PgUnitOfWork<Pool extends PgPool> extends UnitOfWork<PgTransaction<Pool>> {
   constructor(private readonly pool: Pool) {

@@ -1,8 +1,8 @@
-export { TransactionAbortedError } from '../../core/transaction-errors.js';
-export type {
-  PrismaIsolationLevel,
-  PrismaTransaction,
-  PrismaTransactionOptions,
-  TransactionalPrismaClient,
-} from './prisma-client.js';
-export { prismaUnitOfWork } from './prisma-unit-of-work.js';
+export { TransactionAbortedError } from '../shared/guarded-handle.js';
+export {
+  prismaUnitOfWork,
+  type PrismaIsolationLevel,
+  type PrismaTransaction,
+  type PrismaTransactionOptions,
+  type TransactionalPrismaClient,
+} from './prisma-unit-of-work.js';

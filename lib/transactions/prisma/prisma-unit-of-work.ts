@@ -1,4 +1,3 @@
-import { throwIfAborted } from '../../core/throw-if-aborted.js';
 import {
   hasSqlState,
   UnitOfWork,
@@ -7,12 +6,7 @@ import {
   type TransactionOptions,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import {
-  isPrismaClient,
-  type PrismaIsolationLevel,
-  type PrismaTransaction,
-  type TransactionalPrismaClient,
-} from './prisma-client.js';
+import { throwIfAborted } from '../shared/guarded-handle.js';
 
 const LEVELS: Readonly<Record<IsolationLevel, PrismaIsolationLevel>> = {
   'read committed': 'ReadCommitted',
@@ -79,4 +73,42 @@ export function prismaUnitOfWork<Transaction extends PrismaTransaction>(
   client: TransactionalPrismaClient<Transaction>,
 ): UnitOfWork<Transaction> {
   return new PrismaUnitOfWork(client);
+}
+
+/**
+ * What is used of a client: any generated `PrismaClient`, also an extended one, will do. Structural, because the
+ * application's is generated from its own schema.
+ *
+ * @typeParam Transaction - the client's own `Prisma.TransactionClient`.
+ */
+export interface TransactionalPrismaClient<Transaction extends PrismaTransaction> {
+  $transaction<Result>(
+    work: (transaction: Transaction) => Promise<Result>,
+    options?: PrismaTransactionOptions,
+  ): Promise<Result>;
+}
+
+export interface PrismaTransaction {
+  $queryRawUnsafe<Rows>(text: string, ...values: unknown[]): PromiseLike<Rows>;
+}
+
+export interface PrismaTransactionOptions {
+  /** Milliseconds that a connection is waited for. */
+  readonly maxWait?: number;
+  /** Milliseconds after which it is rolled back. */
+  readonly timeout?: number;
+  readonly isolationLevel?: PrismaIsolationLevel;
+}
+
+export type PrismaIsolationLevel = 'ReadCommitted' | 'RepeatableRead' | 'Serializable';
+
+function isPrismaClient(client: unknown): client is TransactionalPrismaClient<PrismaTransaction> {
+  return (
+    typeof client === 'object' &&
+    client !== null &&
+    '$transaction' in client &&
+    typeof client.$transaction === 'function' &&
+    '$queryRawUnsafe' in client &&
+    typeof client.$queryRawUnsafe === 'function'
+  );
 }

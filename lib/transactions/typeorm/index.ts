@@ -1,8 +1,8 @@
-export { TransactionAbortedError, TransactionOverError } from '../../core/transaction-errors.js';
-export type {
-  TypeOrmConnection,
-  TypeOrmDataSource,
-  TypeOrmIsolationLevel,
-  TypeOrmQueryRunner,
-} from './typeorm-data-source.js';
-export { typeOrmUnitOfWork } from './typeorm-unit-of-work.js';
+export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
+export {
+  typeOrmUnitOfWork,
+  type TypeOrmConnection,
+  type TypeOrmDataSource,
+  type TypeOrmIsolationLevel,
+  type TypeOrmQueryRunner,
+} from './typeorm-unit-of-work.js';

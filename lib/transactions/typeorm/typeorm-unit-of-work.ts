@@ -1,12 +1,12 @@
 import {
+  UnitOfWork,
+  type IsolationLevel,
   type OpenTransaction,
   type TransactionOptions,
-  UnitOfWork,
+  type TransactionValue,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { workInside } from '../../core/work-inside.js';
-import { RunnerLoan } from './runner-loan.js';
-import { isTypeOrmDataSource, type TypeOrmDataSource } from './typeorm-data-source.js';
+import { beginWithin, workInside } from '../shared/guarded-handle.js';
 
 class TypeOrmUnitOfWork<Manager extends object> extends UnitOfWork<Manager> {
   constructor(private readonly dataSource: TypeOrmDataSource<Manager>) {
@@ -62,4 +62,134 @@ export function typeOrmUnitOfWork<Manager extends object>(
   dataSource: TypeOrmDataSource<Manager>,
 ): UnitOfWork<Manager> {
   return new TypeOrmUnitOfWork(dataSource);
+}
+
+/**
+ * What is used of a data source: a `DataSource` of TypeORM on pg will do. Structural, so that nobody needs TypeORM
+ * to compile.
+ *
+ * @typeParam Manager - TypeORM's own `EntityManager`.
+ */
+export interface TypeOrmDataSource<Manager> {
+  readonly options: { readonly type: string };
+  createQueryRunner(): TypeOrmQueryRunner<Manager>;
+}
+
+/** A connection of the data source's pool, on loan. */
+export interface TypeOrmQueryRunner<Manager> {
+  readonly manager: Manager;
+  readonly isTransactionActive: boolean;
+  connect(): Promise<TypeOrmConnection>;
+  startTransaction(isolationLevel?: TypeOrmIsolationLevel): Promise<void>;
+  commitTransaction(): Promise<void>;
+  rollbackTransaction(): Promise<void>;
+  query(
+    text: string,
+    values: unknown[],
+    useStructuredResult: true,
+  ): Promise<{ readonly records: object[] }>;
+  release(): Promise<void>;
+}
+
+/** The client of pg below it. */
+export interface TypeOrmConnection {
+  end(): Promise<void>;
+  on(event: 'error' | 'end', listener: () => void): unknown;
+  off(event: 'error' | 'end', listener: () => void): unknown;
+}
+
+export type TypeOrmIsolationLevel = 'READ COMMITTED' | 'REPEATABLE READ' | 'SERIALIZABLE';
+
+/** Not `aurora-postgres`, which has no connection that could be lost or ended. */
+const TYPE = 'postgres';
+
+function isTypeOrmDataSource(source: unknown): source is TypeOrmDataSource<unknown> {
+  return (
+    typeof source === 'object' &&
+    source !== null &&
+    'createQueryRunner' in source &&
+    typeof source.createQueryRunner === 'function' &&
+    'options' in source &&
+    (source.options as { readonly type?: unknown } | undefined)?.type === TYPE
+  );
+}
+
+const LEVELS: Readonly<Record<IsolationLevel, TypeOrmIsolationLevel>> = {
+  'read committed': 'READ COMMITTED',
+  'repeatable read': 'REPEATABLE READ',
+  serializable: 'SERIALIZABLE',
+};
+
+/** A query runner with its connection, borrowed for one transaction. */
+class RunnerLoan<Manager> {
+  private readonly losing = new AbortController();
+  private isReturned = false;
+
+  private constructor(
+    private readonly runner: TypeOrmQueryRunner<Manager>,
+    private readonly connection: TypeOrmConnection,
+  ) {
+    connection.on('error', this.onLost);
+    connection.on('end', this.onLost);
+  }
+
+  static async take<Manager>(runner: TypeOrmQueryRunner<Manager>): Promise<RunnerLoan<Manager>> {
+    return new RunnerLoan(runner, await runner.connect());
+  }
+
+  get manager(): Manager {
+    return this.runner.manager;
+  }
+
+  /** Aborted when the connection is lost. */
+  get lost(): AbortSignal {
+    return this.losing.signal;
+  }
+
+  /** @throws whatever TypeORM throws, or that there was no answer in time: then the connection is cut. */
+  begin({ isolation, timeoutMs }: TransactionOptions): Promise<void> {
+    const begun = this.runner.startTransaction(isolation && LEVELS[isolation]);
+    return beginWithin(timeoutMs, begun, () => this.cut());
+  }
+
+  async query(text: string, values: readonly TransactionValue[]): Promise<readonly object[]> {
+    // Without the third argument an UPDATE … RETURNING answers with something else than its rows.
+    const { records } = await this.runner.query(text, [...values], true);
+    return records;
+  }
+
+  async commit(): Promise<void> {
+    await this.runner.commitTransaction();
+    // TypeORM has then ended a nested transaction, in the belief that it was this one's turn.
+    if (this.runner.isTransactionActive) {
+      throw new Error(
+        'A nested transaction was open when the work was done. A handler has to await all that it writes before it returns.',
+      );
+    }
+  }
+
+  /** Never rejects: where it fails, the connection goes, and the transaction with it. */
+  async rollBack(): Promise<void> {
+    if (!this.runner.isTransactionActive) return;
+    await this.runner.rollbackTransaction().catch(() => undefined);
+    // Its type does not know that the call has changed it.
+    if (this.runner.isTransactionActive as boolean) this.cut();
+  }
+
+  /** Ends the connection, whatever is running on it: a pool does not take it back then. */
+  cut(): void {
+    if (!this.isReturned) this.connection.end().catch(() => undefined);
+  }
+
+  async giveBack(): Promise<void> {
+    this.isReturned = true;
+    try {
+      await this.runner.release();
+    } finally {
+      this.connection.off('error', this.onLost);
+      this.connection.off('end', this.onLost);
+    }
+  }
+
+  private readonly onLost = () => this.losing.abort();
 }

@@ -1,10 +1,7 @@
-import { TransactionAbortedError, TransactionOverError } from '../../core/transaction-errors.js';
 import type { TransactionOptions } from '../../core/transaction/unit-of-work.js';
 import { StoreReplyMismatchedError } from '../../core/util/errors.js';
-import { beginWithin } from './begin-within.js';
+import { beginWithin, TransactionAbortedError, TransactionOverError } from './guarded-handle.js';
 import type { PgConnection, PgPool, PgResult } from './pg-pool.js';
-import { refuseQuery, textOf } from './refused-query.js';
-import { isTransactionControl, TransactionControlError } from './transaction-control.js';
 
 /** A connection of the pool's, borrowed for one transaction. */
 export class ConnectionLoan {
@@ -99,4 +96,79 @@ export class ConnectionLoan {
 /** Any other reply is another statement's: whoever borrows the connection next would be given this transaction's. */
 function isEnd(command: string): boolean {
   return command === 'COMMIT' || command === 'ROLLBACK';
+}
+
+/** What may stand between the words of a statement. */
+const GAP = String.raw`(?:\s|--[^\n\r]*(?:[\n\r]|$)|/\*(?:(?!\*/)[^])*\*/)`;
+
+const CONTROL = new RegExp(
+  `^(?:${GAP}|;)*(?:(?:begin|start|commit|end|abort)\\b|prepare${GAP}+transaction\\b` +
+    `|rollback\\b(?!${GAP}+(?:(?:work|transaction)${GAP}+)?to\\b))`,
+  'i',
+);
+
+/** Whether a statement begins or ends a transaction. Savepoints do not. */
+function isTransactionControl(text: string): boolean {
+  return CONTROL.test(text);
+}
+
+/** A handler begins or ends the transaction that is to be committed with the record. */
+export class TransactionControlError extends Error {
+  override readonly name = 'TransactionControlError';
+
+  constructor() {
+    super(
+      'The transaction is begun and ended around the handler, so its handle takes no BEGIN, COMMIT or ROLLBACK. A handler has to throw to roll back; within the transaction there are savepoints.',
+    );
+  }
+}
+
+type Listener = (error: Error) => void;
+
+/** What a query is described by: a configuration, or what submits itself, as cursors and streams do. */
+interface Described {
+  readonly text?: unknown;
+  readonly submit?: unknown;
+  readonly handleError?: unknown;
+  callback?: unknown;
+}
+
+/** The statement that `query` of pg is called with, where it can be told. */
+function textOf([query]: readonly unknown[]): string | undefined {
+  if (typeof query === 'string') return query;
+  const { text } = described(query);
+  return typeof text === 'string' ? text : undefined;
+}
+
+/**
+ * What `query` of pg does with an error before it has sent anything: the callback hears of it, or the cursor, or
+ * whoever awaits the promise. What was not asked for is not there: a promise that nobody holds would end the process.
+ */
+function refuseQuery(request: readonly unknown[], error: Error): unknown {
+  const query = described(request[0]);
+  const callback = callbackOf(request);
+  if (typeof query.submit === 'function') {
+    query.callback ??= callback;
+    const { handleError } = query;
+    // Not the connection: it has never been given to it.
+    if (isListener(handleError)) process.nextTick(() => handleError.call(query, error));
+    return query;
+  }
+  const listener = callback ?? query.callback;
+  if (!isListener(listener)) return Promise.reject(error);
+  process.nextTick(listener, error);
+  return undefined;
+}
+
+function described(query: unknown): Described {
+  return typeof query === 'object' && query !== null ? query : {};
+}
+
+/** The last of them, as pg has it. */
+function callbackOf([, values, callback]: readonly unknown[]): Listener | undefined {
+  return [callback, values].find(isListener);
+}
+
+function isListener(value: unknown): value is Listener {
+  return typeof value === 'function';
 }
