@@ -124,16 +124,15 @@ export {
   TransactionConflictProblem,
   type ProblemDocument,
 } from './transports/http/problem.js';
-export { EXPOSED_HEADERS } from './transports/http/exposed-headers.js';
-export type { HttpOptions } from './transports/http/http-options.js';
+export { EXPOSED_HEADERS, type HttpOptions } from './transports/http/http-options.js';
 export type {
   FingerprintOption,
   FingerprintSelection,
   RequestOptions,
   ScopeAnswer,
-} from './transports/request/request-options.js';
-export type { KeySyntax } from './transports/request/idempotency-key.js';
-export type { RequestContent } from './transports/request/request-content.js';
+} from './transports/common/request-options.js';
+export type { KeySyntax } from './transports/common/idempotency-key.js';
+export type { RequestContent } from './transports/common/request-content.js';
 export { messageHeader } from './transports/message/keys/message-header.js';
 export { messageId } from './transports/message/keys/message-id.js';
 export { kafkaOffset } from './transports/message/keys/kafka-offset.js';

@@ -12,7 +12,7 @@ import { IdempotencyStore, type StoreObserver } from '../core/store/idempotency-
 import {
   addRecordingHook,
   type FastifyInstance,
-} from '../transports/http/recording/fastify-recorder.js';
+} from '../transports/http/response/fastify-recorder.js';
 import { LogReporter } from './log-reporter.js';
 import { checkRegistrations } from './registrations.js';
 import { RouteRegistry } from './routes/route-registry.js';

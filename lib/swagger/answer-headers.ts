@@ -1,4 +1,4 @@
-import { STATUS_HEADER } from '../transports/http/exposed-headers.js';
+import { STATUS_HEADER } from '../transports/http/http-options.js';
 import type { HttpRoute } from '../transports/http/http-route.js';
 import type { Headers } from './open-api.js';
 

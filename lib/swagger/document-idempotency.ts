@@ -1,7 +1,6 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import type { OpenAPIObject } from '@nestjs/swagger';
-import type { HttpRoute } from '../transports/http/http-route.js';
-import { isUnprotectedMethod } from '../transports/http/unprotected-methods.js';
+import { isUnprotectedMethod, type HttpRoute } from '../transports/http/http-route.js';
 import { completeOperation } from './complete-operation.js';
 import type { Operation, PathItem } from './open-api.js';
 import { PROBLEM_SCHEMA, PROBLEM_SCHEMA_NAME } from './problem-schema.js';

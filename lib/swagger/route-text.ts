@@ -1,6 +1,6 @@
 import { keepAnswers } from '../core/operation/outcome-policy.js';
+import type { KeySyntax } from '../transports/common/idempotency-key.js';
 import type { HttpRoute } from '../transports/http/http-route.js';
-import type { KeySyntax } from '../transports/request/idempotency-key.js';
 import { inWords } from './duration.js';
 
 /** What a client has to know about the key: when it is new, how it is written, what happens without it. */

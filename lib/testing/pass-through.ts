@@ -19,8 +19,7 @@ import { idempotentOptions } from '../nest/idempotent.metadata.js';
 import { LogReporter } from '../nest/log-reporter.js';
 import { nameOf } from '../nest/routes/route-registry.js';
 import type { Intercept, Transports } from '../nest/transports.js';
-import type { Handler } from '../transports/http/http-route.js';
-import { isUnprotectedMethod } from '../transports/http/unprotected-methods.js';
+import { isUnprotectedMethod, type Handler } from '../transports/http/http-route.js';
 import { testContext, type IdempotencyTestContext } from './idempotency-test-context.js';
 
 /** What of the module's options has a meaning where nothing is protected. */

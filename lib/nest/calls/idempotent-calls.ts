@@ -6,10 +6,10 @@ import { atOnce } from '../../core/util/maybe-async.js';
 import type { Call, CallResult } from '../../transports/call/call.js';
 import { callerUnknown, keyMissing } from '../../transports/call/call-refusals.js';
 import { CallTransport, valueOf } from '../../transports/call/call-transport.js';
+import { chosenContent } from '../../transports/common/bytes-or-json.js';
+import type { ScopeAnswer } from '../../transports/common/request-options.js';
+import { toScope } from '../../transports/common/scope.js';
 import type { Handler } from '../../transports/http/http-route.js';
-import { chosenContent } from '../../transports/request/bytes-or-json.js';
-import type { ScopeAnswer } from '../../transports/request/request-options.js';
-import { toScope } from '../../transports/request/scope.js';
 import { RouteRegistry } from '../routes/route-registry.js';
 import type { CallRoute } from './call-route.js';
 

@@ -6,10 +6,10 @@ import { within } from '../../core/util/option-checks.js';
 import type { ValueRoute } from '../../transports/call/value-route.js';
 import { recoverableMutation } from '../../transports/graphql/graphql-recovery.js';
 import { graphqlRoute, type GraphqlRoute } from '../../transports/graphql/graphql-route.js';
-import { recoverableRoute } from '../../transports/http/http-recovery.js';
 import {
   httpRoute,
   isSafeRoute,
+  recoverableRoute,
   type Handler,
   type HttpRoute,
 } from '../../transports/http/http-route.js';

@@ -1,7 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { Scope } from '../../core/record/record-key.js';
-import { askOptionLater } from '../request/ask-option.js';
-import { anonymousScope, principalOf, toScope } from '../request/scope.js';
+import { askOptionLater } from '../common/ask-option.js';
+import { anonymousScope, principalOf, toScope } from '../common/scope.js';
 import { callerUnknown } from './call-refusals.js';
 import type { ValueRoute } from './value-route.js';
 

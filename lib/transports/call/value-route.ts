@@ -1,7 +1,7 @@
 import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
-import { payloadFingerprint, type PayloadFingerprint } from '../request/payload-fingerprint.js';
-import type { ResolvedRequestOptions } from '../request/request-options.js';
+import { payloadFingerprint, type PayloadFingerprint } from '../common/payload-fingerprint.js';
+import type { ResolvedRequestOptions } from '../common/request-options.js';
 import type { Call } from './call.js';
 
 /** Everything about a protected handler of values that does not change from one to the next. */

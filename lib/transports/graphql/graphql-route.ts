@@ -1,6 +1,6 @@
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { valueRoute, type ValueRoute, type ValueRouteOptions } from '../call/value-route.js';
-import type { KeySyntax } from '../request/idempotency-key.js';
+import type { KeySyntax } from '../common/idempotency-key.js';
 
 /** Everything about a protected mutation that does not change from request to request. */
 export interface GraphqlRoute extends ValueRoute {

@@ -1,4 +1,4 @@
-import { fieldLines, keyInLines, type ParsedKey } from '../request/idempotency-key.js';
+import { fieldLines, keyInLines, type ParsedKey } from '../common/idempotency-key.js';
 import type { FieldRequest, GraphqlField } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
 

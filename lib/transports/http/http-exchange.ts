@@ -1,8 +1,8 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import type { AnswerSink } from './recording/answer-sink.js';
-import { FastifyRecorder, type FastifyReply } from './recording/fastify-recorder.js';
-import { RawRecorder } from './recording/raw-recorder.js';
 import type { PlatformRequest } from './content/request-content.js';
+import { FastifyRecorder, type FastifyReply } from './response/fastify-recorder.js';
+import { RawRecorder } from './response/raw-recorder.js';
+import type { AnswerSink } from './response/response-sink.js';
 
 /** What Express and Fastify do differently about one request and its response, and nothing else. */
 export interface HttpExchange {

@@ -1,12 +1,12 @@
 import { checkChoice, fail } from '../../core/util/option-checks.js';
-import type { KeySyntax } from '../request/idempotency-key.js';
+import type { KeySyntax } from '../common/idempotency-key.js';
 import {
   checkFieldName,
   checkListOf,
   checkRequestOptions,
   REQUEST_DEFAULTS,
   type RequestOptions,
-} from '../request/request-options.js';
+} from '../common/request-options.js';
 import { PROBLEM_TYPE_BASE } from './problem.js';
 
 /** How an HTTP route is protected. */
@@ -61,3 +61,18 @@ export function checkHttpOptions(options: ResolvedHttpOptions): void {
     fail('problemTypeBase', 'an absolute URI without a slash at its end', options.problemTypeBase);
   }
 }
+
+/** Says of a run without a record that it was one (`onStoreUnavailable: 'execute'`). */
+export const STATUS_HEADER = 'Idempotency-Status';
+
+/**
+ * The header fields that the layer adds to answers, by their default names. A browser shows a page on
+ * another origin none of them unless CORS exposes them; a `replayHeader` of your own belongs to them.
+ *
+ * @example `app.enableCors({ exposedHeaders: [...EXPOSED_HEADERS] })`
+ */
+export const EXPOSED_HEADERS: readonly string[] = Object.freeze([
+  HTTP_DEFAULTS.replayHeader,
+  STATUS_HEADER,
+  'Retry-After',
+]);

@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { asBuffer } from '../../core/util/as-buffer.js';
-import type { HttpAnswer } from './http-answer.js';
-import type { AnswerSink, Replacement } from './recording/answer-sink.js';
+import type { HttpAnswer } from './response/http-response.js';
+import type { AnswerSink, Replacement } from './response/response-sink.js';
 
 /**
  * Puts a stored answer in place of whatever the pipeline makes of the replay: outer interceptors and

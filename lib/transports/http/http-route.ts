@@ -10,12 +10,13 @@ import {
   SSE_METADATA,
 } from '@nestjs/common/constants.js';
 import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
+import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { requestFingerprint, type RequestFingerprint } from './content/request-fingerprint.js';
 import type { ResolvedHttpOptions } from './http-options.js';
 import type { ProblemContext } from './problem.js';
 import type { ReplayHeaders } from './replay-headers.js';
-import { isUnprotectedMethod } from './unprotected-methods.js';
+import { RESPONSE_NOT_KEPT } from './response/http-response.js';
 
 /** A handler of a controller, as Nest's contexts give it; only looked at, never called. */
 // eslint-disable-next-line @typescript-eslint/no-unsafe-function-type -- Nest's own type of it
@@ -128,4 +129,23 @@ function renditionOf(handler: Handler, isNative: boolean): HttpRoute['rendition'
 function routeHeaders(handler: Handler): ReadonlySet<string> {
   const headers = Reflect.getMetadata(HEADERS_METADATA, handler) as { name: string }[] | undefined;
   return new Set((headers ?? []).map(({ name }) => name.toLowerCase()));
+}
+
+const UNPROTECTED = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
+
+/** Safe methods have no effect that could happen twice (RFC 9110 §9.2.1): the key is ignored (contract C21). */
+export function isUnprotectedMethod(method: string): boolean {
+  return UNPROTECTED.has(method);
+}
+
+/**
+ * How records of a route are recovered without a request; `undefined` where it has no function for it.
+ *
+ * Only the fact is kept. The bytes of an answer are what serializers, interceptors and filters make of a value
+ * within a request, and there is none: bytes that were made without them could show what those hide.
+ */
+export function recoverableRoute({ protocol }: HttpRoute): RecoverableOperation | undefined {
+  const { onTakeover } = protocol;
+  if (typeof onTakeover !== 'function') return undefined;
+  return { options: { ...protocol, onTakeover }, outcomeOf: () => RESPONSE_NOT_KEPT };
 }

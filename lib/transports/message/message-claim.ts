@@ -4,9 +4,9 @@ import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { atOnce } from '../../core/util/maybe-async.js';
 import { callerUnknown } from '../call/call-refusals.js';
 import { checkedKey } from '../call/checked-key.js';
-import { askOption } from '../request/ask-option.js';
-import type { ResolvedRequestOptions, ScopeAnswer } from '../request/request-options.js';
-import { toScope } from '../request/scope.js';
+import { askOption } from '../common/ask-option.js';
+import type { ResolvedRequestOptions, ScopeAnswer } from '../common/request-options.js';
+import { toScope } from '../common/scope.js';
 import { defaultMessageKey } from './keys/default-message-key.js';
 import type { MessageRoute } from './message-route.js';
 

@@ -6,10 +6,10 @@ import { callerScope } from '../call/caller-scope.js';
 import { checkedKey } from '../call/checked-key.js';
 import { emissionsFormat, type ThrownValues } from '../call/outcome-format.js';
 import type { ValueRoute } from '../call/value-route.js';
-import { askOption } from '../request/ask-option.js';
-import { isEnabled } from '../request/is-enabled.js';
-import { payloadContent } from '../request/payload-fingerprint.js';
-import type { RequestContent } from '../request/request-content.js';
+import { askOption } from '../common/ask-option.js';
+import { payloadContent } from '../common/payload-fingerprint.js';
+import type { RequestContent } from '../common/request-content.js';
+import { isEnabled } from '../common/request-options.js';
 import { userOf } from './socket-client.js';
 
 /** The member of the payload that is the key, unless the option `key` is a function. */

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { RequestContent } from '../../request/request-content.js';
+import type { RequestContent } from '../../common/request-content.js';
 
 /** What Express' and Fastify's requests have in common, as far as it is needed here. */
 export interface PlatformRequest {

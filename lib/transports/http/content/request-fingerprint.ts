@@ -8,10 +8,10 @@ import { selectMembers } from '../../../core/record/content-selection.js';
 import { fingerprint, NO_FINGERPRINT } from '../../../core/record/fingerprint.js';
 import type { Fingerprint } from '../../../core/record/record.js';
 import { IdempotencyOptionsError } from '../../../core/util/errors.js';
-import { askOption } from '../../request/ask-option.js';
-import { bytesOrJson, chosenContent } from '../../request/bytes-or-json.js';
-import type { RequestContent } from '../../request/request-content.js';
-import type { FingerprintOption } from '../../request/request-options.js';
+import { askOption } from '../../common/ask-option.js';
+import { bytesOrJson, chosenContent } from '../../common/bytes-or-json.js';
+import type { RequestContent } from '../../common/request-content.js';
+import type { FingerprintOption } from '../../common/request-options.js';
 import { formContent } from './form-content.js';
 import { isForm } from './request-content.js';
 

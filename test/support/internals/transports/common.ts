@@ -1,7 +1,7 @@
-export { chosenContent } from '../../../../lib/transports/request/bytes-or-json.js';
+export { chosenContent } from '../../../../lib/transports/common/bytes-or-json.js';
 export {
   fieldLines,
   keyInLines,
   parseKey,
   type KeySyntax,
-} from '../../../../lib/transports/request/idempotency-key.js';
+} from '../../../../lib/transports/common/idempotency-key.js';

@@ -1,5 +1,5 @@
-export { encodeAnswer } from '../../../../../lib/transports/http/http-answer.js';
+export { encodeAnswer } from '../../../../../lib/transports/http/response/http-response.js';
 export {
   ResponseShadow,
   type ResponseRecorder,
-} from '../../../../../lib/transports/http/recording/response-shadow.js';
+} from '../../../../../lib/transports/http/response/response-patch.js';

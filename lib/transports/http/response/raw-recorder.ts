@@ -1,7 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { AnswerSink } from './answer-sink.js';
 import { DrainWaiters, leadsListeners } from './drain-waiters.js';
-import { reasonOf, setFields, setReason, withoutField } from './response-head.js';
 import {
   checkStatusLine,
   headersSentError,
@@ -9,8 +7,17 @@ import {
   type Chunk,
   type HeaderFields,
   type ResponseRecorder,
-} from './response-shadow.js';
-import { sendBody, sendInstead, sendOrFail } from './send-answer.js';
+} from './response-patch.js';
+import type { AnswerSink } from './response-sink.js';
+import {
+  reasonOf,
+  sendBody,
+  sendInstead,
+  sendOrFail,
+  setFields,
+  setReason,
+  withoutField,
+} from './send-response.js';
 
 /**
  * - `recording`: writes are kept, nothing leaves.

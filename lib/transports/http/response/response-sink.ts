@@ -1,5 +1,5 @@
 import type { OutgoingHttpHeaders } from 'node:http';
-import type { HttpAnswer } from '../http-answer.js';
+import type { HttpAnswer } from './http-response.js';
 
 /** What is to go over the wire in place of the answer that was made; `undefined` leaves it as it is. */
 export type Replacement = HttpAnswer | undefined;

@@ -6,21 +6,19 @@ import type { Fingerprint } from '../../core/record/record.js';
 import { recordKey, type Scope } from '../../core/record/record-key.js';
 import { hasCode } from '../../core/util/errors.js';
 import { atOnce, whenReady } from '../../core/util/maybe-async.js';
-import { askOption } from '../request/ask-option.js';
-import { fieldLines, keyInLines } from '../request/idempotency-key.js';
-import { anonymousScope } from '../request/scope.js';
-import { contentOf } from './content/request-content.js';
+import { askOption, askOptionLater } from '../common/ask-option.js';
+import { fieldLines, keyInLines } from '../common/idempotency-key.js';
+import { anonymousScope, principalOf, toScope } from '../common/scope.js';
+import { contentOf, type PlatformRequest } from './content/request-content.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { HttpRoute } from './http-route.js';
-import { preferredWaitMs } from './preferred-wait.js';
 import {
   CallerUnknownProblem,
   ContentInvalidProblem,
   KeyInvalidProblem,
   KeyMissingProblem,
+  refuse,
 } from './problem.js';
-import { refuse } from './refusal.js';
-import { requestScope } from './request-scope.js';
 
 /**
  * What the request claims, or `undefined` where it runs unprotected by the route's own wish. The checks
@@ -155,4 +153,44 @@ function tellOnce(operation: string, { message }: Error): void {
   if (told.has(line)) return;
   told.add(line);
   logger.warn(line);
+}
+
+/** Whose key it is, or `undefined` when nobody can say. */
+function requestScope(
+  context: ExecutionContext,
+  request: PlatformRequest,
+  { operation, options: { scope } }: HttpRoute,
+): Scope | undefined | Promise<Scope | undefined> {
+  return scope === undefined
+    ? toScope(principalOf(request.user), operation)
+    : whenReady(
+        askOptionLater('scope', operation, () => scope(context)),
+        (answer) => toScope(answer, operation),
+      );
+}
+
+/** A preference and what belongs to it; a comma in a quoted string ends nothing. Never backtracks. */
+const PREFERENCE = /(?:[^,"]|"(?:[^"\\]|\\.?)*(?:"|$))+/g;
+
+/** `wait` with its value in seconds, which may be quoted, and any parameters. */
+const WAIT = /^\s*wait\s*=\s*(?:(\d+)|"(\d+)")\s*(?:;|$)/i;
+
+const IS_WAIT = /^\s*wait\s*(?:[=;]|$)/i;
+
+/**
+ * How long the caller is prepared to wait, by `Prefer: wait=N` (RFC 7240 §4.3), N in seconds. Only the first
+ * `wait` counts, and one that is malformed counts as none (§2).
+ *
+ * @param lines - of the field `Prefer`.
+ * @returns milliseconds, or `undefined` where the caller says nothing of it.
+ */
+export function preferredWaitMs(lines: readonly string[]): number | undefined {
+  if (lines.length === 0) return undefined;
+  const wait = lines
+    .join(',')
+    .match(PREFERENCE)
+    ?.find((preference) => IS_WAIT.test(preference));
+  const [, bare, quoted] = WAIT.exec(wait ?? '') ?? [];
+  const seconds = bare ?? quoted;
+  return seconds === undefined ? undefined : Number(seconds) * 1_000;
 }

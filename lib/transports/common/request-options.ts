@@ -1,6 +1,8 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { keepAnswers, type OutcomePolicy } from '../../core/operation/outcome-policy.js';
 import type { ScopePart } from '../../core/record/record-key.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { forget } from '../../core/util/maybe-async.js';
 import {
   checkBoolean,
   checkChoice,
@@ -8,6 +10,7 @@ import {
   checkInteger,
   fail,
 } from '../../core/util/option-checks.js';
+import { askOption } from './ask-option.js';
 import type { RequestContent } from './request-content.js';
 
 /** What a scope function may answer; `undefined`, `null` and empty answers mean that the caller is unknown. */
@@ -193,4 +196,25 @@ export function checkFieldName(option: string, name: unknown): void {
 
 function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
+}
+
+/**
+ * Whether a request is to be protected at all.
+ *
+ * @throws {@link IdempotencyOptionsError} when the function given as the option gives no answer.
+ */
+export function isEnabled(
+  context: ExecutionContext,
+  operation: string,
+  { enabled }: Pick<ResolvedRequestOptions, 'enabled'>,
+): boolean {
+  const answer: unknown =
+    typeof enabled === 'function'
+      ? askOption('enabled', operation, () => enabled(context))
+      : enabled;
+  if (typeof answer === 'boolean') return answer;
+  forget(answer);
+  throw new IdempotencyOptionsError(
+    `The function given as the option "enabled" of ${operation} must answer true or false, at once.`,
+  );
 }

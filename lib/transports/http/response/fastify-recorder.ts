@@ -1,10 +1,10 @@
 import { PassThrough, pipeline, Readable } from 'node:stream';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { asBuffer } from '../../../core/util/as-buffer.js';
-import type { HttpAnswer } from '../http-answer.js';
-import type { AnswerSink } from './answer-sink.js';
+import type { HttpAnswer } from './http-response.js';
 import { RawRecorder } from './raw-recorder.js';
-import { sendOrFail } from './send-answer.js';
+import type { AnswerSink } from './response-sink.js';
+import { sendOrFail } from './send-response.js';
 
 /** What is needed of Fastify's reply. */
 export interface FastifyReply {

@@ -5,7 +5,6 @@ import type { RunningOperation } from '../../core/operation/execution-scope.js';
 import { finishedRetentionMs, type OutcomeSummary } from '../../core/operation/options.js';
 import { asksToKeep, keepAnswers } from '../../core/operation/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record/record.js';
-import { decodeAnswer, encodeAnswer, RESPONSE_NOT_KEPT, type HttpAnswer } from './http-answer.js';
 import { markedReplay } from './http-replay.js';
 import type { HttpRoute } from './http-route.js';
 import {
@@ -16,8 +15,14 @@ import {
   TransactionConflictProblem,
   type IdempotencyProblem,
 } from './problem.js';
-import type { AnswerSink, Replacement } from './recording/answer-sink.js';
 import { addedHeaders } from './replay-headers.js';
+import {
+  decodeAnswer,
+  encodeAnswer,
+  RESPONSE_NOT_KEPT,
+  type HttpAnswer,
+} from './response/http-response.js';
+import type { AnswerSink, Replacement } from './response/response-sink.js';
 
 /** How the handler's stream ended, as it is seen where the layer stands. */
 type StreamEnd =

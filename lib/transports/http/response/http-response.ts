@@ -1,5 +1,5 @@
 import type { OutgoingHttpHeaders } from 'node:http';
-import type { Outcome } from '../../core/record/record.js';
+import type { Outcome } from '../../../core/record/record.js';
 
 /** One answer as it goes over the wire. Header names are in lower case. */
 export interface HttpAnswer {

@@ -1,0 +1,102 @@
+import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { HttpAnswer } from './http-response.js';
+import type { HeaderFields } from './response-patch.js';
+import type { AnswerSink } from './response-sink.js';
+
+/**
+ * Sends what was held. What throws now has no caller left who could answer otherwise: an invalid status
+ * of a replay, or somebody's listener to the header fields.
+ */
+export function sendOrFail(response: ServerResponse, send: () => void): void {
+  try {
+    send();
+  } catch {
+    fail(response);
+  }
+}
+
+function fail(response: ServerResponse): void {
+  try {
+    if (response.headersSent) throw new Error('Too late to say so.');
+    for (const name of response.getHeaderNames()) response.removeHeader(name);
+    // What others have laid over it threw, as like as not.
+    Reflect.deleteProperty(response, 'writeHead');
+    response.statusCode = 500;
+    setReason(response, '');
+    response.end();
+  } catch {
+    response.destroy();
+  }
+}
+
+/** Sends another answer on a response to which nothing has been written. */
+export function sendInstead(
+  response: ServerResponse,
+  { status, headers, body }: HttpAnswer,
+  { headersBefore }: AnswerSink,
+  callback: (() => void) | undefined,
+): void {
+  const { sendDate } = response;
+  for (const name of response.getHeaderNames()) {
+    const before = headersBefore[name];
+    if (before === undefined) response.removeHeader(name);
+    else response.setHeader(name, before);
+  }
+  setFields(response, headers);
+  // Node adds none of its own once one was removed.
+  if (status !== 204 && status !== 304) response.setHeader('Content-Length', body.length);
+  // Taking away a Date of the handler's turns off Node's own.
+  response.sendDate = sendDate;
+  response.statusCode = status;
+  setReason(response, '');
+  sendBody(response, body, callback);
+}
+
+export function sendBody(
+  response: ServerResponse,
+  body: Uint8Array,
+  callback: (() => void) | undefined,
+): void {
+  if (body.length === 0) response.end(callback);
+  else response.end(body, callback);
+}
+
+/** HTTP/2 has none, and Node warns of whoever asks (RFC 9113 §8.3.2). */
+function hasReason({ req }: ServerResponse): boolean {
+  return req.httpVersionMajor < 2;
+}
+
+export function reasonOf(response: ServerResponse): string | undefined {
+  return hasReason(response) ? response.statusMessage : undefined;
+}
+
+export function setReason(response: ServerResponse, reason: string | undefined): void {
+  if (hasReason(response)) Object.assign(response, { statusMessage: reason });
+}
+
+/** The fields without one of them. */
+export function withoutField(fields: HeaderFields, name: string): HeaderFields {
+  const isOther = (other: unknown) => String(other).toLowerCase() !== name.toLowerCase();
+  if (!Array.isArray(fields)) {
+    const named = Object.entries(fields as OutgoingHttpHeaders);
+    return Object.fromEntries(named.filter(([other]) => isOther(other)));
+  }
+  const list = fields as readonly (OutgoingHttpHeader | readonly [string, string])[];
+  const isPaired = Array.isArray(list[0]);
+  return list.filter((field, i) => isOther([isPaired ? field : list[i - (i % 2)]].flat()[0]));
+}
+
+/** As `writeHead` does it: they replace what was there. */
+export function setFields(response: ServerResponse, fields: HeaderFields = {}): void {
+  if (!Array.isArray(fields)) {
+    for (const [name, value] of Object.entries(fields as OutgoingHttpHeaders)) {
+      if (value !== undefined) response.setHeader(name, value);
+    }
+    return;
+  }
+  // As Node does it: they replace what was there, and may repeat a name among themselves.
+  const flat = (fields as readonly unknown[]).flat().map(String);
+  for (let i = 0; i + 1 < flat.length; i += 2) response.removeHeader(flat[i] ?? '');
+  for (let i = 0; i + 1 < flat.length; i += 2)
+    response.appendHeader(flat[i] ?? '', flat[i + 1] ?? '');
+}
