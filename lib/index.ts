@@ -133,14 +133,19 @@ export type {
 } from './transports/common/request-options.js';
 export type { KeySyntax } from './transports/common/idempotency-key.js';
 export type { RequestContent } from './transports/common/request-content.js';
-export { messageHeader } from './transports/message/keys/message-header.js';
-export { messageId } from './transports/message/keys/message-id.js';
-export { kafkaOffset } from './transports/message/keys/kafka-offset.js';
-export type { MessageKey } from './transports/message/keys/message-key.js';
-export { payloadField } from './transports/message/keys/payload-field.js';
-export { payloadKey, type PayloadSelection } from './transports/message/keys/payload-key.js';
+export {
+  kafkaOffset,
+  messageHeader,
+  messageId,
+  type MessageKey,
+} from './transports/message/keys/message-id.js';
+export {
+  payloadField,
+  payloadKey,
+  type PayloadSelection,
+} from './transports/message/keys/payload-key.js';
 export type { FailureVerdict, MessageOptions } from './transports/message/message-options.js';
-export type { ToldRejection } from './transports/call/told-failures.js';
-export type { ValueOptions } from './transports/call/value-options.js';
+export type { ToldRejection } from './transports/call/rejection-errors.js';
+export type { ValueOptions } from './transports/call/value-route.js';
 export type { OutcomeCodec } from './core/record/outcome-codec.js';
 export { jsonCodec, type JsonCodecOptions } from './codecs/json/json-codec.js';

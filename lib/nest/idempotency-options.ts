@@ -15,8 +15,11 @@ import type { IdempotencyStore } from '../core/store/idempotency-store.js';
 import type { UnitOfWork } from '../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../core/util/errors.js';
 import { checkNames, fail, within } from '../core/util/option-checks.js';
-import { checkCodec, type ValueOptions } from '../transports/call/value-options.js';
-import type { ValueRouteOptions } from '../transports/call/value-route.js';
+import {
+  checkCodec,
+  type ValueOptions,
+  type ValueRouteOptions,
+} from '../transports/call/value-route.js';
 import type { GraphqlRouteOptions } from '../transports/graphql/graphql-route.js';
 import {
   checkHttpOptions,

@@ -22,7 +22,7 @@ import { checkFunction, checkNames, fail, within } from '../core/util/option-che
 import { isDoneWithin, jittered } from '../core/util/time.js';
 import { recoverableCall } from '../transports/call/call-recovery.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
-import type { ValueOptions } from '../transports/call/value-options.js';
+import type { ValueOptions } from '../transports/call/value-route.js';
 import {
   OPERATION_REMEDIES,
   resolveEngineOptions,

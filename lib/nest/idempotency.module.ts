@@ -8,7 +8,7 @@ import { CallTransport } from '../transports/call/call-transport.js';
 import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
 import { MessageTransport } from '../transports/message/message-transport.js';
-import { SocketTransport } from '../transports/socket/socket-transport.js';
+import { SocketTransport } from '../transports/websocket/socket-transport.js';
 import { IdempotentCalls } from './calls/idempotent-calls.js';
 import { IdempotencyLifecycle } from './idempotency-lifecycle.js';
 import { resolveEngineOptions, type IdempotencyModuleOptions } from './idempotency-options.js';

@@ -9,7 +9,7 @@ import { checkFunction, checkNames, fail, within } from '../core/util/option-che
 import type { Call } from '../transports/call/call.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
-import type { ValueOptions } from '../transports/call/value-options.js';
+import type { ValueOptions } from '../transports/call/value-route.js';
 import { givenContent } from '../transports/common/bytes-or-json.js';
 import { CALL_OPTION_NAMES } from './calls/call-option-names.js';
 import {

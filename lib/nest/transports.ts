@@ -3,7 +3,7 @@ import type { Observable } from 'rxjs';
 import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
 import { MessageTransport } from '../transports/message/message-transport.js';
-import { SocketTransport } from '../transports/socket/socket-transport.js';
+import { SocketTransport } from '../transports/websocket/socket-transport.js';
 import { RouteRegistry } from './routes/route-registry.js';
 import type { RouteTable } from './routes/route-table.js';
 

@@ -2,7 +2,7 @@ import type { ProtocolOptions } from '../../core/operation/options.js';
 import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
 import type { ScopePart } from '../../core/record/record-key.js';
 import type { OperationRejectedError } from '../../core/util/errors.js';
-import type { ValueOptions } from '../../transports/call/value-options.js';
+import type { ValueOptions } from '../../transports/call/value-route.js';
 
 /**
  * Options of `@Idempotent()` on a method that handles no requests: of a service, a job's processor, a scheduled task. The

@@ -4,8 +4,11 @@ import type { RecoverableOperation } from '../../core/recovery/recover-record.js
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { within } from '../../core/util/option-checks.js';
 import type { ValueRoute } from '../../transports/call/value-route.js';
-import { recoverableMutation } from '../../transports/graphql/graphql-recovery.js';
-import { graphqlRoute, type GraphqlRoute } from '../../transports/graphql/graphql-route.js';
+import {
+  graphqlRoute,
+  recoverableMutation,
+  type GraphqlRoute,
+} from '../../transports/graphql/graphql-route.js';
 import {
   httpRoute,
   isSafeRoute,
@@ -13,10 +16,12 @@ import {
   type Handler,
   type HttpRoute,
 } from '../../transports/http/http-route.js';
-import { recoverableMessage } from '../../transports/message/message-recovery.js';
-import { messageRoute, type MessageRoute } from '../../transports/message/message-route.js';
-import { recoverableSocket } from '../../transports/socket/socket-recovery.js';
-import { socketRoute } from '../../transports/socket/socket-route.js';
+import {
+  messageRoute,
+  recoverableMessage,
+  type MessageRoute,
+} from '../../transports/message/message-route.js';
+import { recoverableSocket, socketRoute } from '../../transports/websocket/socket-route.js';
 import { checkInstances } from '../calls/call-instances.js';
 import { callMethods } from '../calls/call-methods.js';
 import { callRoute, recoverableMethod, type CallRoute } from '../calls/call-route.js';

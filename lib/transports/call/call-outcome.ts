@@ -1,14 +1,15 @@
+import { types } from 'node:util';
 import { JSON_CODEC } from '../../codecs/json/json-codec.js';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import type { Outcome } from '../../core/record/record.js';
+import { asBuffer } from '../../core/util/as-buffer.js';
 import {
   FailureReplayedError,
   hasCode,
   OperationRejectedError,
   ValueNotStorableError,
 } from '../../core/util/errors.js';
-import { framed, unframed } from './framed-parts.js';
-import { partOf, partValue, type OutcomePart } from './outcome-part.js';
+import { atOnce, forget } from '../../core/util/maybe-async.js';
 
 /** The version of what stands in an outcome's header; it tells calls' outcomes from other transports' too. */
 const FORMAT = 1;
@@ -166,5 +167,69 @@ function parsed(header: string): Partial<CallOutcomeHeader> {
     return (JSON.parse(header) as Partial<CallOutcomeHeader> | null) ?? {};
   } catch {
     return {};
+  }
+}
+
+/** By the number that stands in front of a part. */
+const KINDS: readonly OutcomePart['kind'][] = ['undefined', 'value', 'bytes'];
+
+/** The number of its kind, and its length as four bytes, the most significant one first. */
+const HEAD_BYTES = 5;
+
+/**
+ * Parts one after another in one body. What tells them apart stands in the body, not in the outcome's header: a header
+ * stays short, and `maxStoredBytes` counts all that grows with the number of parts.
+ */
+function framed(parts: readonly OutcomePart[]): Buffer {
+  return Buffer.concat(parts.flatMap((part) => [headOf(part), part.bytes]));
+}
+
+/** @throws RangeError where the body ends too early, or is none. */
+function unframed(body: Uint8Array): OutcomePart[] {
+  const bytes = asBuffer(body);
+  const parts: OutcomePart[] = [];
+  for (let at = 0; at < bytes.length;) {
+    const kind = KINDS[bytes.readUInt8(at)];
+    const start = at + HEAD_BYTES;
+    at = start + bytes.readUInt32BE(at + 1);
+    if (kind === undefined || at > bytes.length) throw new RangeError('The parts are damaged.');
+    parts.push({ kind, bytes: bytes.subarray(start, at) });
+  }
+  return parts;
+}
+
+function headOf({ kind, bytes }: OutcomePart): Buffer {
+  const head = Buffer.alloc(HEAD_BYTES);
+  head.writeUInt8(KINDS.indexOf(kind));
+  head.writeUInt32BE(bytes.length, 1);
+  return head;
+}
+
+/** One value, written down: bytes and `undefined` as they are, everything else by a codec. */
+interface OutcomePart {
+  readonly kind: 'undefined' | 'bytes' | 'value';
+  readonly bytes: Uint8Array;
+}
+
+/** @throws whatever the codec throws for what it cannot express. */
+function partOf(value: unknown, codec: OutcomeCodec): OutcomePart {
+  if (value === undefined) return { kind: 'undefined', bytes: Buffer.alloc(0) };
+  // Copies, as the operation may go on with what it has returned, and a caller with what was replayed.
+  if (types.isUint8Array(value)) return { kind: 'bytes', bytes: Buffer.from(value) };
+  const bytes: unknown = codec.encode(value);
+  forget(bytes);
+  if (!types.isUint8Array(bytes)) throw new TypeError('encode() did not return a Uint8Array.');
+  return { kind: 'value', bytes };
+}
+
+/** @throws whatever the codec throws for what it has not written. */
+function partValue({ kind, bytes }: OutcomePart, codec: OutcomeCodec): unknown {
+  switch (kind) {
+    case 'undefined':
+      return undefined;
+    case 'bytes':
+      return Buffer.from(bytes);
+    case 'value':
+      return atOnce('codec', codec.decode(bytes));
   }
 }

@@ -16,7 +16,7 @@ import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../co
 import { jitteredPause } from '../../core/util/time.js';
 import type { Call, CallResult } from './call.js';
 import { VALUE_NOT_KEPT } from './call-outcome.js';
-import { rejected } from './call-rejections.js';
+import { rejected } from './rejection-errors.js';
 
 /** Before the operation runs again after the first conflict of its transaction; then twice as long, and so on. */
 const CONFLICT_PAUSE_MS = 20;

@@ -1,13 +1,12 @@
 import type { ExecutionContext } from '@nestjs/common';
+import { selectMembers } from '../../core/record/content-selection.js';
 import { OperationRejectedError } from '../../core/util/errors.js';
 import { atOnce } from '../../core/util/maybe-async.js';
-import { keyMissing } from '../call/call-refusals.js';
+import { keyMissing } from '../call/rejection-errors.js';
 import { askOption } from '../common/ask-option.js';
-import { isOfSyntax, type ParsedKey } from '../common/idempotency-key.js';
-import { argumentKey } from './argument-key.js';
-import type { GraphqlField } from './graphql-field.js';
+import { fieldLines, isOfSyntax, keyInLines, type ParsedKey } from '../common/idempotency-key.js';
+import type { FieldRequest, GraphqlField } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
-import { headerKey } from './header-key.js';
 
 /**
  * The key of a mutation field, or `undefined` where it has none and needs none.
@@ -60,4 +59,55 @@ function remedyFor({ options }: GraphqlRoute): string {
   if (typeof options.key === 'function')
     return 'The function given as the option "key" found none.';
   return `Send one for each intended operation, and the same with each repetition of it: as the field's argument "idempotencyKey" (or that member of its argument "input"), or in the request's header ${options.key}.`;
+}
+
+/**
+ * The key that a field gets from its request's header. All fields of a document share the header: the field's response
+ * name, its alias if it has one, is a part of its key.
+ *
+ * @returns `undefined` where there is no header, and `false` where it says no key.
+ */
+export function headerKey(
+  { request, info }: GraphqlField,
+  { keyField, keySyntax, options }: GraphqlRoute,
+): ParsedKey | undefined {
+  if (request === undefined || keyField === undefined || isUpgrade(request)) return undefined;
+  const key = keyInLines(linesOf(request, keyField), keySyntax, options.maxKeyLength);
+  // A name holds no space, so that no other name and key make the same text.
+  return typeof key === 'string' ? `${String(info.path.key)} ${key}` : key;
+}
+
+/** The request that opened a WebSocket: its header would be that of every message. */
+function isUpgrade(request: FieldRequest): boolean {
+  return linesOf(request, 'upgrade').some((line) => line.toLowerCase() === 'websocket');
+}
+
+function linesOf({ rawHeaders, raw, headers }: FieldRequest, name: string): readonly string[] {
+  const lines = rawHeaders ?? raw?.rawHeaders;
+  if (lines !== undefined) return fieldLines(lines, name);
+  return [headers?.[name] ?? []].flat().map(String);
+}
+
+type Arguments = GraphqlField['args'];
+
+/** The argument that is the key, and the member of the argument `input` that is. */
+const KEY = 'idempotencyKey';
+
+/** The key among a field's arguments, whatever it is; `undefined` where there is none. */
+function argumentKey(args: Arguments): unknown {
+  return args[KEY] ?? inputOf(args)?.[KEY] ?? undefined;
+}
+
+/** What a field is asked to do: its arguments without the key. */
+export function withoutKey(args: Arguments): Arguments {
+  const { [KEY]: _, ...content } = args;
+  const input = inputOf(args);
+  // What a scalar has made of it may be more than its members.
+  return input === undefined
+    ? content
+    : { ...content, input: selectMembers(input, undefined, [KEY]) };
+}
+
+function inputOf({ input }: Arguments): Arguments | undefined {
+  return typeof input === 'object' && input !== null && KEY in input ? input : undefined;
 }

@@ -1,4 +1,7 @@
+import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { recoverableHandler } from '../call/call-recovery.js';
+import { valueFormat } from '../call/outcome-format.js';
 import { valueRoute, type ValueRoute, type ValueRouteOptions } from '../call/value-route.js';
 import type { KeySyntax } from '../common/idempotency-key.js';
 
@@ -35,4 +38,9 @@ export function graphqlRoute(
     keyField,
     keySyntax: options.keySyntax,
   });
+}
+
+/** How records of a mutation are recovered without a request; `undefined` where it has no function for it. */
+export function recoverableMutation(route: GraphqlRoute): RecoverableOperation | undefined {
+  return recoverableHandler(route, valueFormat(route.codec));
 }

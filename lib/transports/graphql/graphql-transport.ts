@@ -2,10 +2,9 @@ import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { defer, lastValueFrom, type Observable } from 'rxjs';
 import { isAwaited } from '../../core/operation/options.js';
 import { valueOf, type CallTransport } from '../call/call-transport.js';
-import { departureOf } from './departure.js';
 import { toldError } from './field-error.js';
 import { graphqlCall } from './graphql-call.js';
-import { fieldOf } from './graphql-field.js';
+import { fieldOf, type FieldRequest } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
 
 /** Protects the mutations of Nest's resolvers: value in, value out, one execution for each field of a document. */
@@ -47,4 +46,39 @@ async function valueFrom(next: CallHandler): Promise<unknown> {
   // GraphQL takes an error that is returned for one that is thrown.
   if (value instanceof Error) throw value;
   return value;
+}
+
+/** Tells when a caller has left. */
+export interface Departure {
+  readonly signal: AbortSignal;
+  /** It does not matter any more. */
+  forget(): void;
+}
+
+interface Connection {
+  readonly destroyed?: boolean;
+  once(event: 'close', listener: () => void): unknown;
+  removeListener(event: 'close', listener: () => void): unknown;
+}
+
+/** @param request - without one, nobody is known to leave. */
+export function departureOf(request: FieldRequest | undefined): Departure {
+  const gone = new AbortController();
+  const leave = () => {
+    gone.abort();
+  };
+  const { stream, socket } = request?.raw ?? request ?? {};
+  const connection = [stream, socket].find(isConnection);
+  if (connection?.destroyed === true) leave();
+  connection?.once('close', leave);
+  return {
+    signal: gone.signal,
+    forget: () => {
+      connection?.removeListener('close', leave);
+    },
+  };
+}
+
+function isConnection(value: unknown): value is Connection {
+  return typeof (value as Partial<Connection> | null | undefined)?.once === 'function';
 }

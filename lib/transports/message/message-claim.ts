@@ -2,12 +2,12 @@ import type { ExecutionContext } from '@nestjs/common';
 import type { Scope } from '../../core/record/record-key.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { atOnce } from '../../core/util/maybe-async.js';
-import { callerUnknown } from '../call/call-refusals.js';
-import { checkedKey } from '../call/checked-key.js';
+import { callerUnknown } from '../call/rejection-errors.js';
+import { checkedKey } from '../call/value-route.js';
 import { askOption } from '../common/ask-option.js';
 import type { ResolvedRequestOptions, ScopeAnswer } from '../common/request-options.js';
 import { toScope } from '../common/scope.js';
-import { defaultMessageKey } from './keys/default-message-key.js';
+import { defaultMessageKey } from './keys/message-id.js';
 import type { MessageRoute } from './message-route.js';
 
 const KEY_REMEDY =

@@ -3,20 +3,22 @@ import { defer, lastValueFrom, toArray, type Observable } from 'rxjs';
 import { ContentNotComparableError } from '../../core/record/canonical-json.js';
 import type { Fingerprint } from '../../core/record/record.js';
 import { hasCode } from '../../core/util/errors.js';
+import { ignoreAnswer } from '../../core/util/maybe-async.js';
+import { missingPeer } from '../../core/util/missing-peer.js';
 import { monotonicNow } from '../../core/util/time.js';
 import type { Call, CallResult } from '../call/call.js';
 import type { CallTransport } from '../call/call-transport.js';
 import { emissionsFormat, nothingFormat } from '../call/outcome-format.js';
-import type { ToldFailures } from '../call/told-failures.js';
+import { ToldFailures, type ToldExceptionClass } from '../call/rejection-errors.js';
 import { payloadContent } from '../common/payload-fingerprint.js';
 import type { RequestContent } from '../common/request-content.js';
 import { isEnabled } from '../common/request-options.js';
 import type { Delivery } from './deliveries/delivery.js';
 import { hold } from './hold.js';
 import { messageKey, messageScope } from './message-claim.js';
-import { HandedBackByHandler, type MessageEnd } from './message-end.js';
+import type { FailureVerdict, ResolvedMessageOptions } from './message-options.js';
 import type { MessageRoute } from './message-route.js';
-import { patternOf } from './rpc-context.js';
+import { patternOf } from './source/rpc-context.js';
 
 /** Over what a key is unique with `keyScope: 'principal'`: all operations of the consumer, and nobody else's. */
 const ALL_OF_A_CONSUMER = 'nestjs-idempotency/messages';
@@ -174,4 +176,56 @@ function temporaryRefusal(
   return hasCode(error, 'idempotency_store_unavailable')
     ? 'idempotency_store_unavailable'
     : undefined;
+}
+
+/** Loads the package, which is there where messages are. */
+export async function rpcFailures(): Promise<ToldFailures> {
+  try {
+    const { RpcException } = (await import('@nestjs/microservices')) as {
+      RpcException: ToldExceptionClass;
+    };
+    return new ToldFailures(RpcException);
+  } catch (error) {
+    throw missingPeer(error, '@nestjs/microservices', 'A message handler needs');
+  }
+}
+
+/** What becomes of a message whose handling failed; one that cannot be judged comes again, for that loses nothing. */
+export function verdictOn(
+  error: unknown,
+  context: ExecutionContext,
+  onFailure: ResolvedMessageOptions['onFailure'],
+): FailureVerdict {
+  if (typeof onFailure !== 'function') return onFailure;
+  try {
+    const verdict: unknown = onFailure(error, context);
+    ignoreAnswer('onFailure', verdict);
+    return verdict === 'dead-letter' ? 'dead-letter' : 'requeue';
+  } catch {
+    return 'requeue';
+  }
+}
+
+/** How the handling of one message ended. */
+export type MessageEnd =
+  | {
+      readonly kind: 'emitted';
+      readonly values: readonly unknown[];
+      /** It would be answered by its record, and not handled again. */
+      readonly isStored: boolean;
+    }
+  | {
+      readonly kind: 'failed';
+      readonly error: unknown;
+      /** Repetitions are told the same: it is not worth trying again. */
+      readonly isFinal: boolean;
+    }
+  /** It could not be handled now, and has waited long enough. */
+  | { readonly kind: 'handed_back' }
+  /** Somebody else has it, or will have it: there is nothing to be told to anybody. */
+  | { readonly kind: 'left' };
+
+/** The handler returned, and had told the broker by itself that it wants the message back, or put aside. */
+export class HandedBackByHandler extends Error {
+  override readonly name = 'HandedBackByHandler';
 }

@@ -1,4 +1,7 @@
+import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { recoverableHandler } from '../call/call-recovery.js';
+import { emissionsFormat, nothingFormat } from '../call/outcome-format.js';
 import { valueRoute, type ValueRoute, type ValueRouteOptions } from '../call/value-route.js';
 import type { ResolvedMessageOptions } from './message-options.js';
 
@@ -28,4 +31,15 @@ export function messageRoute(
   }
   const route = valueRoute(handler, options);
   return Object.freeze({ ...route, consumer, message: options.message, isEventHandler });
+}
+
+/**
+ * How records of a message handler are recovered without a message; `undefined` where it has no function for it. What
+ * was found is kept as its answer; of an event handler, that it was done.
+ */
+export function recoverableMessage(route: MessageRoute): RecoverableOperation | undefined {
+  const { codec, isEventHandler, options } = route;
+  if (!isEventHandler) return recoverableHandler(route, emissionsFormat(codec));
+  const { maxStoredBytes } = options;
+  return recoverableHandler({ ...route, maxStoredBytes }, nothingFormat(codec));
 }

@@ -2,16 +2,19 @@ import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { Observable, type Subscriber } from 'rxjs';
 import { OperationRejectedError } from '../../core/util/errors.js';
 import type { CallTransport } from '../call/call-transport.js';
-import type { ToldFailures } from '../call/told-failures.js';
+import type { ToldFailures } from '../call/rejection-errors.js';
 import type { Delivery, Verdict } from './deliveries/delivery.js';
-import { deliveryOf } from './deliveries/delivery-of.js';
+import { deliveryOf } from './deliveries/unacknowledged-delivery.js';
 import { hold } from './hold.js';
-import { HandedBackByHandler, type MessageEnd } from './message-end.js';
-import { MessageHandling } from './message-handling.js';
+import {
+  HandedBackByHandler,
+  MessageHandling,
+  rpcFailures,
+  verdictOn,
+  type MessageEnd,
+} from './message-handling.js';
 import type { MessageRoute } from './message-route.js';
-import { rpcSource } from './rpc-context.js';
-import { rpcFailures } from './rpc-failures.js';
-import { verdictOn } from './verdict-on.js';
+import { rpcSource } from './source/rpc-context.js';
 
 /** Protects the message handlers of Nest's microservices: value in, value out, and the broker told what became of it. */
 export class MessageTransport {

@@ -10,7 +10,7 @@ export interface MutantCase extends Mutant, PlantedMistake {
 const suite = 'test/faults/messages/rabbitmq.test.ts';
 
 const HANDLING = 'transports/message/message-handling.ts';
-const CHANNEL = 'transports/message/deliveries/attended-channel.ts';
+const CHANNEL = 'transports/message/deliveries/ack-interceptor.ts';
 
 const BEGINNING = 'const isProtected = isEnabled(';
 const SETTLED = 'if (code === undefined) return this.endOf(result);';

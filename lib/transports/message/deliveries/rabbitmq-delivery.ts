@@ -1,8 +1,11 @@
 import { runningOperation } from '../../../core/operation/execution-scope.js';
-import { AttendedChannel } from './attended-channel.js';
-import { channelEnd } from './channel-end.js';
+import {
+  channelEnd,
+  type RabbitMqChannel,
+  type RabbitMqMessage,
+} from '../source/rabbitmq-channel.js';
+import { AttendedChannel } from './ack-interceptor.js';
 import type { Delivery, Verdict } from './delivery.js';
-import type { RabbitMqChannel, RabbitMqMessage } from './rabbitmq-channel.js';
 
 const events = new WeakSet<RabbitMqMessage>();
 

@@ -1,1 +1,1 @@
-export { socketCall } from '../../../../lib/transports/socket/socket-call.js';
+export { socketCall } from '../../../../lib/transports/websocket/socket-call.js';

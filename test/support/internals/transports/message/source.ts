@@ -1,1 +1,1 @@
-export { patternOf, rpcSource } from '../../../../../lib/transports/message/rpc-context.js';
+export { patternOf, rpcSource } from '../../../../../lib/transports/message/source/rpc-context.js';

@@ -1,11 +1,11 @@
 import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { concatAll, defer, finalize, from, lastValueFrom, toArray, type Observable } from 'rxjs';
-import type { CallTransport } from '../call/call-transport.js';
+import { missingPeer } from '../../core/util/missing-peer.js';
 import type { Call } from '../call/call.js';
-import type { ToldFailures } from '../call/told-failures.js';
+import type { CallTransport } from '../call/call-transport.js';
+import { ToldFailures, type ToldExceptionClass } from '../call/rejection-errors.js';
 import type { ValueRoute } from '../call/value-route.js';
 import { socketCall } from './socket-call.js';
-import { wsFailures } from './ws-failures.js';
 
 /** Protects the handlers of Nest's WebSocket gateways: value in, values out, whichever way its adapter sends them. */
 export class SocketTransport {
@@ -63,5 +63,17 @@ async function claimed(
     return await call;
   } catch (error) {
     throw failures.refusal(error);
+  }
+}
+
+/** Loads the package, which is there where a gateway is. */
+async function wsFailures(): Promise<ToldFailures> {
+  try {
+    const { WsException } = (await import('@nestjs/websockets')) as {
+      WsException: ToldExceptionClass;
+    };
+    return new ToldFailures(WsException);
+  } catch (error) {
+    throw missingPeer(error, '@nestjs/websockets', 'A gateway needs');
   }
 }

@@ -2,15 +2,12 @@ import type { ExecutionContext } from '@nestjs/common';
 import { canonicalJson } from '../../core/record/canonical-json.js';
 import { atOnce } from '../../core/util/maybe-async.js';
 import type { Call } from '../call/call.js';
-import { callerScope } from '../call/caller-scope.js';
-import { checkedKey } from '../call/checked-key.js';
 import { emissionsFormat, type ThrownValues } from '../call/outcome-format.js';
-import type { ValueRoute } from '../call/value-route.js';
+import { callerScope, checkedKey, type ValueRoute } from '../call/value-route.js';
 import { askOption } from '../common/ask-option.js';
 import { payloadContent } from '../common/payload-fingerprint.js';
 import type { RequestContent } from '../common/request-content.js';
 import { isEnabled } from '../common/request-options.js';
-import { userOf } from './socket-client.js';
 
 /** The member of the payload that is the key, unless the option `key` is a function. */
 const KEY_MEMBER = 'idempotencyKey';
@@ -91,4 +88,21 @@ function payloadOf(context: ExecutionContext): unknown {
 
 function isObject(payload: unknown): payload is Readonly<Record<string, unknown>> {
   return typeof payload === 'object' && payload !== null;
+}
+
+/** The members of a connection that applications note users in, by its shape: it is socket.io's, ws', or an adapter's own. */
+interface SocketClient {
+  readonly user?: unknown;
+  readonly data?: { readonly user?: unknown } | null;
+  readonly request?: { readonly user?: unknown } | null;
+}
+
+/**
+ * Whom guards and middleware have found out: `client.user` (guards, those of Passport, too), `client.data.user`
+ * (socket.io's place for what belongs to a connection) or `client.request.user` (the session of the handshake), the first
+ * one that is there.
+ */
+function userOf(context: ExecutionContext): unknown {
+  const { user, data, request } = context.switchToWs().getClient<SocketClient>();
+  return user ?? data?.user ?? request?.user;
 }

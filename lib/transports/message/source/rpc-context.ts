@@ -1,5 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
-import type { RabbitMqChannel, RabbitMqMessage } from './deliveries/rabbitmq-channel.js';
+import type { RabbitMqChannel, RabbitMqMessage } from './rabbitmq-channel.js';
 
 /** Where a message came from, and what its transport tells of it. */
 export type RpcSource =

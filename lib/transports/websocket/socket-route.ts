@@ -1,6 +1,9 @@
 import type { Type } from '@nestjs/common';
 import { ROUTE_ARGS_METADATA } from '@nestjs/common/constants.js';
+import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { recoverableHandler } from '../call/call-recovery.js';
+import { emissionsFormat } from '../call/outcome-format.js';
 import { valueRoute, type ValueRoute, type ValueRouteOptions } from '../call/value-route.js';
 
 /** A method of a gateway as far as it is looked at. */
@@ -47,4 +50,9 @@ function takesAck(gateway: Type, { name, length }: GatewayMethod): boolean {
   return parameters === undefined
     ? length > ACK_POSITION
     : Object.keys(parameters).some((parameter) => parameter.startsWith(ACK_PARAMETER));
+}
+
+/** How records of a gateway's handler are recovered without a message; `undefined` where it has no function for it. */
+export function recoverableSocket(route: ValueRoute): RecoverableOperation | undefined {
+  return recoverableHandler(route, emissionsFormat(route.codec));
 }

@@ -1,6 +1,6 @@
 import { IdempotencyOptionsError } from '../../../core/util/errors.js';
+import type { RabbitMqChannel, RabbitMqMessage } from '../source/rabbitmq-channel.js';
 import type { Verdict } from './delivery.js';
-import type { RabbitMqChannel, RabbitMqMessage } from './rabbitmq-channel.js';
 
 /** Hears what an application says of a message that is under way. */
 export interface Listener {
