@@ -5,7 +5,7 @@ export { Idempotent } from './nest/idempotent.decorator.js';
 export type {
   IdempotentMethodDecorator,
   IdempotentMethodOptions,
-} from './nest/calls/call-options.js';
+} from './nest/options/call-options.js';
 // A decorator and a type, which an application imports by one name.
 export { IdempotencyContext } from './nest/idempotency-context.decorator.js';
 export { IdempotencyTransaction } from './nest/idempotency-transaction.decorator.js';
@@ -20,7 +20,7 @@ export type {
   IdempotencyModuleOptions,
   IdempotencyOptions,
   IdempotencyOptionsFactory,
-} from './nest/idempotency-options.js';
+} from './nest/options/idempotency-options.js';
 export {
   currentIdempotencyContext,
   currentIdempotencyTransaction,

@@ -2,6 +2,7 @@ import {
   Injectable,
   Logger,
   type BeforeApplicationShutdown,
+  type LoggerService,
   type OnApplicationShutdown,
   type OnModuleInit,
 } from '@nestjs/common';
@@ -13,10 +14,9 @@ import {
   addRecordingHook,
   type FastifyInstance,
 } from '../transports/http/response/fastify-recorder.js';
+import { checkRegistrations } from './discovery/module-registrations.js';
 import { LogReporter } from './log-reporter.js';
-import { checkRegistrations } from './registrations.js';
-import { RouteRegistry } from './routes/route-registry.js';
-import { warnWithoutShutdownHooks } from './shutdown-hooks.js';
+import { RouteRegistry } from './registry/route-registry.js';
 
 /** Starts and ends the layer with the application. */
 @Injectable()
@@ -74,4 +74,23 @@ export class IdempotencyLifecycle
     const adapter = this.host.httpAdapter as HttpAdapterHost['httpAdapter'] | undefined;
     if (adapter?.getType() === 'fastify') addRecordingHook(adapter.getInstance<FastifyInstance>());
   }
+}
+
+/** By which an application is asked to stop: by an orchestrator, and at a terminal. */
+const SIGNALS = ['SIGTERM', 'SIGINT'];
+
+/**
+ * Warns of an application that a signal ends without its being closed. Once it listens: Nest does not tell whether its
+ * hooks are enabled, but then they listen for signals, as handlers of the application's own do.
+ */
+function warnWithoutShutdownHooks(host: HttpAdapterHost, logger: LoggerService): void {
+  host.listen$.subscribe(() => {
+    // Code that awaits `app.listen()` may enable them first.
+    setImmediate(() => {
+      if (SIGNALS.some((signal) => process.listenerCount(signal) > 0)) return;
+      logger.warn(
+        'Nothing listens for SIGTERM or SIGINT: either ends the process with its operations under way, whose keys are blocked until their leases run out. Call app.enableShutdownHooks() before app.listen(), or app.close() in a signal handler of your own.',
+      );
+    });
+  });
 }

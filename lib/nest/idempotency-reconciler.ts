@@ -28,8 +28,8 @@ import {
   resolveEngineOptions,
   resolveOptions,
   type IdempotencyModuleOptions,
-} from './idempotency-options.js';
-import type { RouteRegistry } from './routes/route-registry.js';
+} from './options/idempotency-options.js';
+import type { RouteRegistry } from './registry/route-registry.js';
 
 /** How {@link IdempotencyReconciler} recovers calls; the protocol's options default to the module's. */
 export interface RecoverableCall extends ProtocolOptions, ValueOptions {

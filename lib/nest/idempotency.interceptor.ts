@@ -10,10 +10,10 @@ import {
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 import { IdempotencyOptionsError } from '../core/util/errors.js';
-import { entryOfCall } from './calls/call-methods.js';
-import { markLayer } from './idempotent.metadata.js';
-import { moduleMissing } from './module-missing.js';
-import type { RouteRegistry } from './routes/route-registry.js';
+import { entryOfCall } from './discovery/handler-kinds.js';
+import { markLayer } from './discovery/idempotent.metadata.js';
+import { moduleMissing } from './discovery/module-registrations.js';
+import type { RouteRegistry } from './registry/route-registry.js';
 import { Transports } from './transports.js';
 
 /** Hands a request to its transport; bound by `@Idempotent()` to the handlers that it stands on, and to no others. */

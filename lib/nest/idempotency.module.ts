@@ -9,20 +9,23 @@ import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
 import { MessageTransport } from '../transports/message/message-transport.js';
 import { SocketTransport } from '../transports/websocket/socket-transport.js';
-import { IdempotentCalls } from './calls/idempotent-calls.js';
+import { Serializers } from './discovery/serializers.js';
 import { IdempotencyLifecycle } from './idempotency-lifecycle.js';
-import { resolveEngineOptions, type IdempotencyModuleOptions } from './idempotency-options.js';
 import { IdempotencyReconciler } from './idempotency-reconciler.js';
+import { IdempotencyService } from './idempotency.service.js';
+import { IdempotentCalls } from './idempotent-methods.js';
+import {
+  resolveEngineOptions,
+  type IdempotencyModuleOptions,
+} from './options/idempotency-options.js';
 import {
   ConfigurableModuleClass,
   IDEMPOTENCY_MODULE_OPTIONS,
   OPTIONS_IN_USE,
   type OPTIONS_TYPE,
-} from './idempotency.module-definition.js';
-import { IdempotencyService } from './idempotency.service.js';
-import { RabbitMqServers } from './routes/rabbitmq-servers.js';
-import { RouteRegistry } from './routes/route-registry.js';
-import { Serializers } from './routes/serializers.js';
+} from './options/idempotency.module-definition.js';
+import { RabbitMqServers } from './registry/rabbitmq-servers.js';
+import { RouteRegistry } from './registry/route-registry.js';
 import { storeInUse } from './store-in-use.js';
 import { Transports } from './transports.js';
 

@@ -11,13 +11,13 @@ import { CallTransport } from '../transports/call/call-transport.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
 import type { ValueOptions } from '../transports/call/value-route.js';
 import { givenContent } from '../transports/common/bytes-or-json.js';
-import { CALL_OPTION_NAMES } from './calls/call-option-names.js';
+import { CALL_OPTION_NAMES } from './options/call-options.js';
 import {
   OPERATION_REMEDIES,
   resolveOptions,
   type IdempotencyModuleOptions,
-} from './idempotency-options.js';
-import { OPTIONS_IN_USE } from './idempotency.module-definition.js';
+} from './options/idempotency-options.js';
+import { OPTIONS_IN_USE } from './options/idempotency.module-definition.js';
 
 /** What {@link IdempotencyService.run} is told about a call; the protocol's options default to the module's. */
 export interface IdempotentCall extends ProtocolOptions, ValueOptions {

@@ -1,14 +1,17 @@
 import { UseInterceptors } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../core/util/errors.js';
-import { callOnce, injectCalls } from './calls/call-entry.js';
-import type { IdempotentMethodDecorator, IdempotentMethodOptions } from './calls/call-options.js';
-import type { IdempotencyOptions } from './idempotency-options.js';
+import { disguise, handlerNames, isHandler, isMeantByClass } from './discovery/handler-kinds.js';
+import { enter, operationOf, type Method } from './discovery/handler-report.js';
+import {
+  markReportingEntry,
+  reportsEntry,
+  setIdempotentOptions,
+} from './discovery/idempotent.metadata.js';
+import { checkCalled } from './discovery/wrapped-handlers.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
-import { markReportingEntry, reportsEntry, setIdempotentOptions } from './idempotent.metadata.js';
-import { handlerNames, isHandler, isMeantByClass } from './routes/handler-kinds.js';
-import { enter, operationOf, type Method } from './routes/handler-report.js';
-import { disguise } from './routes/route-methods.js';
-import { checkCalled } from './routes/wrapped-handlers.js';
+import { callOnce, injectCalls } from './idempotent-methods.js';
+import type { IdempotentMethodDecorator, IdempotentMethodOptions } from './options/call-options.js';
+import type { IdempotencyOptions } from './options/idempotency-options.js';
 
 /**
  * Makes a handler run once per idempotency key and answer every repetition with the first outcome: a route to the byte, a

@@ -1,7 +1,6 @@
 import type { LoggerService } from '@nestjs/common';
 import type { IdempotencyEvent, IdempotencyEventReporter } from '../core/record/events.js';
 import { warnBy } from '../core/util/maybe-async.js';
-import { RepeatedWarning } from './repeated-warning.js';
 
 /** Logs what nobody else reports: critical events, and subscribers that fail. */
 export class LogReporter implements IdempotencyEventReporter {
@@ -51,4 +50,27 @@ function codeOf(error: unknown): string | undefined {
   if (typeof error !== 'object' || error === null) return undefined;
   if ('code' in error && typeof error.code === 'string') return error.code;
   return error instanceof Error ? error.name : undefined;
+}
+
+/** A warning that comes in floods during an outage: one line in this time, and how many it stands for. */
+const PAUSE_MS = 10_000;
+
+class RepeatedWarning {
+  private toldAt = -Infinity;
+  private untold = 0;
+
+  constructor(private readonly logger: LoggerService) {}
+
+  warn(message: string): void {
+    const now = performance.now();
+    if (now - this.toldAt < PAUSE_MS) {
+      this.untold += 1;
+      return;
+    }
+    const others =
+      this.untold === 0 ? '' : ` (and ${String(this.untold)} more since the last line)`;
+    this.toldAt = now;
+    this.untold = 0;
+    this.logger.warn(`${message}${others}`);
+  }
 }

@@ -7,7 +7,7 @@ import {
   resolveEngineOptions,
   resolveOptions,
   type IdempotencyModuleOptions,
-} from './idempotency-options.js';
+} from './options/idempotency-options.js';
 
 /**
  * The store that the options name, with what they put around it: what stands for {@link IdempotencyStore} unless a test

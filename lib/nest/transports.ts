@@ -4,8 +4,8 @@ import { GraphqlTransport } from '../transports/graphql/graphql-transport.js';
 import { HttpTransport } from '../transports/http/http-transport.js';
 import { MessageTransport } from '../transports/message/message-transport.js';
 import { SocketTransport } from '../transports/websocket/socket-transport.js';
-import { RouteRegistry } from './routes/route-registry.js';
-import type { RouteTable } from './routes/route-table.js';
+import type { RouteTable } from './discovery/route-table.js';
+import { RouteRegistry } from './registry/route-registry.js';
 
 /** Takes a request from Nest's pipeline, and gives what the handler or its record answers. */
 export type Intercept = (context: ExecutionContext, next: CallHandler) => Observable<unknown>;

@@ -1,8 +1,8 @@
 import type { INestApplicationContext, Type } from '@nestjs/common';
 import { DiscoveryService } from '@nestjs/core';
-import { reportsEntry } from '../nest/idempotent.metadata.js';
-import { disguise, routeNames } from '../nest/routes/route-methods.js';
-import { RouteRegistry } from '../nest/routes/route-registry.js';
+import { disguise, routeNames } from '../nest/discovery/handler-kinds.js';
+import { reportsEntry } from '../nest/discovery/idempotent.metadata.js';
+import { RouteRegistry } from '../nest/registry/route-registry.js';
 import type { Handler, HttpRoute } from '../transports/http/http-route.js';
 
 /** What `@ApiExtension()` writes to a handler, and `SwaggerModule` into each of the handler's operations. */

@@ -1,16 +1,19 @@
 import { Module, type DynamicModule } from '@nestjs/common';
 import { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
 import { IdempotencyEvents } from '../core/record/events.js';
-import { IdempotentCalls } from '../nest/calls/idempotent-calls.js';
 import { IdempotencyLifecycle } from '../nest/idempotency-lifecycle.js';
-import { resolveOptions, type IdempotencyModuleOptions } from '../nest/idempotency-options.js';
 import { IdempotencyModule } from '../nest/idempotency.module.js';
+import { IdempotencyService } from '../nest/idempotency.service.js';
+import { IdempotentCalls } from '../nest/idempotent-methods.js';
+import {
+  resolveOptions,
+  type IdempotencyModuleOptions,
+} from '../nest/options/idempotency-options.js';
 import {
   IDEMPOTENCY_MODULE_OPTIONS,
   type IdempotencyModuleExtras,
-} from '../nest/idempotency.module-definition.js';
-import { IdempotencyService } from '../nest/idempotency.service.js';
-import { RabbitMqServers } from '../nest/routes/rabbitmq-servers.js';
+} from '../nest/options/idempotency.module-definition.js';
+import { RabbitMqServers } from '../nest/registry/rabbitmq-servers.js';
 import { Transports } from '../nest/transports.js';
 import { memoryStore } from '../stores/memory/memory-idempotency-store.js';
 import { IdempotencyTestRecords, TestStore } from './idempotency-test-records.js';

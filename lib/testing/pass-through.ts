@@ -7,17 +7,17 @@ import { IdempotencyEvents } from '../core/record/events.js';
 import { recordKey } from '../core/record/record-key.js';
 import type { UnitOfWork } from '../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../core/util/errors.js';
-import { CALLS } from '../nest/calls/call-instances.js';
-import { callMethods } from '../nest/calls/call-methods.js';
-import type { IdempotentCalls } from '../nest/calls/idempotent-calls.js';
+import { CALLS } from '../nest/discovery/call-instances.js';
+import { callMethods } from '../nest/discovery/handler-kinds.js';
+import { idempotentOptions } from '../nest/discovery/idempotent.metadata.js';
 import type {
   CallOutcome,
   IdempotencyService,
   IdempotentCall,
 } from '../nest/idempotency.service.js';
-import { idempotentOptions } from '../nest/idempotent.metadata.js';
+import type { IdempotentCalls } from '../nest/idempotent-methods.js';
 import { LogReporter } from '../nest/log-reporter.js';
-import { nameOf } from '../nest/routes/route-registry.js';
+import { nameOf } from '../nest/registry/route-registry.js';
 import type { Intercept, Transports } from '../nest/transports.js';
 import { isUnprotectedMethod, type Handler } from '../transports/http/http-route.js';
 import { testContext, type IdempotencyTestContext } from './idempotency-test-context.js';

@@ -1,1 +1,4 @@
-export { resolveEngineOptions, resolveOptions } from '../../../../lib/nest/idempotency-options.js';
+export {
+  resolveEngineOptions,
+  resolveOptions,
+} from '../../../../lib/nest/options/idempotency-options.js';

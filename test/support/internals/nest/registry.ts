@@ -1,1 +1,1 @@
-export { callRoute } from '../../../../lib/nest/calls/call-route.js';
+export { callRoute } from '../../../../lib/nest/registry/method-route.js';

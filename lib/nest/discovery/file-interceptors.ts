@@ -1,8 +1,8 @@
 import type { Type } from '@nestjs/common';
 import { SELF_DECLARED_DEPS_METADATA } from '@nestjs/common/constants.js';
 import type { Handler } from '../../transports/http/http-route.js';
-import { isLayer } from '../idempotent.metadata.js';
-import { interceptorsOf } from './bound-interceptors.js';
+import { isLayer } from './idempotent.metadata.js';
+import { interceptorsOf } from './serializers.js';
 
 /**
  * Whether an interceptor of Nest's that parses a form (`FileInterceptor` and its like) is bound to the

@@ -1,12 +1,11 @@
 import type { Type } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import type { Handler } from '../../transports/http/http-route.js';
-import { CALLS } from '../calls/call-instances.js';
-import { entriesOf, entryOf, isLayer, reportsEntry } from '../idempotent.metadata.js';
-import { interceptorsOf } from './bound-interceptors.js';
+import { CALLS, isTestDouble } from './call-instances.js';
 import { isHandler, kindsOf } from './handler-kinds.js';
 import { reportedWrapper } from './handler-report.js';
-import { isTestDouble } from './test-doubles.js';
+import { entriesOf, entryOf, isLayer, reportsEntry } from './idempotent.metadata.js';
+import { interceptorsOf } from './serializers.js';
 
 /** A handler as `@Idempotent()` left it, and where it stands now. */
 interface DeclaredHandler {

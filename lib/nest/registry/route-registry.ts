@@ -22,18 +22,18 @@ import {
   type MessageRoute,
 } from '../../transports/message/message-route.js';
 import { recoverableSocket, socketRoute } from '../../transports/websocket/socket-route.js';
-import { checkInstances } from '../calls/call-instances.js';
-import { callMethods } from '../calls/call-methods.js';
-import { callRoute, recoverableMethod, type CallRoute } from '../calls/call-route.js';
+import { checkInstances } from '../discovery/call-instances.js';
+import { parsesFormsInside, parsesFormsOutside } from '../discovery/file-interceptors.js';
 import {
-  resolveGraphqlOptions,
-  resolveMessageOptions,
-  resolveOptions,
-  resolveSocketOptions,
-  type IdempotencyModuleOptions,
-  type IdempotencyOptions,
-} from '../idempotency-options.js';
-import { OPTIONS_IN_USE } from '../idempotency.module-definition.js';
+  callMethods,
+  handlerNames,
+  isEventHandler,
+  isMeantByClass,
+  isMutation,
+  kindsOf,
+  requestsOf,
+  type HandlerKind,
+} from '../discovery/handler-kinds.js';
 import {
   entriesOf,
   entryOf,
@@ -41,21 +41,20 @@ import {
   idempotentOptions,
   isLayer,
   reportsEntry,
-} from '../idempotent.metadata.js';
-import { interceptorsOf, methodsBoundTo } from './bound-interceptors.js';
-import { parsesFormsInside, parsesFormsOutside } from './file-interceptors.js';
+} from '../discovery/idempotent.metadata.js';
+import { RouteTable } from '../discovery/route-table.js';
+import { interceptorsOf, methodsBoundTo, Serializers } from '../discovery/serializers.js';
+import { checkInstance, checkReached, reportWrappers } from '../discovery/wrapped-handlers.js';
 import {
-  handlerNames,
-  isEventHandler,
-  isMeantByClass,
-  isMutation,
-  kindsOf,
-  type HandlerKind,
-} from './handler-kinds.js';
-import { requestsOf } from './route-methods.js';
-import { RouteTable } from './route-table.js';
-import { Serializers } from './serializers.js';
-import { checkInstance, checkReached, reportWrappers } from './wrapped-handlers.js';
+  resolveGraphqlOptions,
+  resolveMessageOptions,
+  resolveOptions,
+  resolveSocketOptions,
+  type IdempotencyModuleOptions,
+  type IdempotencyOptions,
+} from '../options/idempotency-options.js';
+import { OPTIONS_IN_USE } from '../options/idempotency.module-definition.js';
+import { callRoute, recoverableMethod, type CallRoute } from './method-route.js';
 
 /** What Nest's `mixin()` calls a class. */
 const RANDOM_NAME = /^[0-9a-f]{21}$/;

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Handler } from '../transports/http/http-route.js';
-import type { IdempotencyOptions } from './idempotency-options.js';
+import type { Handler } from '../../transports/http/http-route.js';
+import type { IdempotencyOptions } from '../options/idempotency-options.js';
 
 const OPTIONS = 'nestjs-idempotency:options';
 const OTHER_OPTIONS = 'nestjs-idempotency:other-options';

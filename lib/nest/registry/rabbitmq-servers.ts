@@ -8,7 +8,7 @@ import type {
   RabbitMqChannel,
   RabbitMqMessage,
 } from '../../transports/message/source/rabbitmq-channel.js';
-import { isEventHandler, kindsOf, listensTo, patternsOf } from './handler-kinds.js';
+import { isEventHandler, kindsOf, listensTo, patternsOf } from '../discovery/handler-kinds.js';
 import { isProtected, nameOf, RouteRegistry } from './route-registry.js';
 
 /** What a microservice's server of Nest says of itself; only RabbitMQ's has `noAck`. */

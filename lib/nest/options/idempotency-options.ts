@@ -1,4 +1,4 @@
-import { JSON_CODEC, jsonCodec } from '../codecs/json/json-codec.js';
+import { JSON_CODEC, jsonCodec } from '../../codecs/json/json-codec.js';
 import {
   checkEngineOptions,
   checkProtocolOptions,
@@ -7,33 +7,36 @@ import {
   type EngineOptions,
   type ProtocolOptions,
   type ResolvedProtocolOptions,
-} from '../core/operation/options.js';
-import { keepSuccesses } from '../core/operation/outcome-policy.js';
-import type { OutcomeCodec } from '../core/record/outcome-codec.js';
-import { resolveReconcileOptions, type ReconcileOptions } from '../core/recovery/reconcile.js';
-import type { IdempotencyStore } from '../core/store/idempotency-store.js';
-import type { UnitOfWork } from '../core/transaction/unit-of-work.js';
-import { IdempotencyOptionsError } from '../core/util/errors.js';
-import { checkNames, fail, within } from '../core/util/option-checks.js';
+} from '../../core/operation/options.js';
+import { keepSuccesses } from '../../core/operation/outcome-policy.js';
+import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
+import { resolveReconcileOptions, type ReconcileOptions } from '../../core/recovery/reconcile.js';
+import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
+import type { UnitOfWork } from '../../core/transaction/unit-of-work.js';
+import { IdempotencyOptionsError } from '../../core/util/errors.js';
+import { checkNames, fail, within } from '../../core/util/option-checks.js';
 import {
   checkCodec,
   type ValueOptions,
   type ValueRouteOptions,
-} from '../transports/call/value-route.js';
-import type { GraphqlRouteOptions } from '../transports/graphql/graphql-route.js';
+} from '../../transports/call/value-route.js';
+import type { GraphqlRouteOptions } from '../../transports/graphql/graphql-route.js';
 import {
   checkHttpOptions,
   HTTP_DEFAULTS,
   type HttpOptions,
   type ResolvedHttpOptions,
-} from '../transports/http/http-options.js';
+} from '../../transports/http/http-options.js';
 import {
   checkMessageOptions,
   MESSAGE_DEFAULTS,
   type MessageOptions,
   type ResolvedMessageOptions,
-} from '../transports/message/message-options.js';
-import { resolveBreakerOptions, type BreakerOptions } from '../wrappers/breaker/breaker-options.js';
+} from '../../transports/message/message-options.js';
+import {
+  resolveBreakerOptions,
+  type BreakerOptions,
+} from '../../wrappers/breaker/breaker-options.js';
 
 /** Options of one operation; those given to the module are the defaults of all. */
 export interface IdempotencyOptions

@@ -1,4 +1,4 @@
-import type { ProtocolOptions } from '../../core/operation/options.js';
+import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../../core/operation/options.js';
 import type { OutcomePolicy } from '../../core/operation/outcome-policy.js';
 import type { ScopePart } from '../../core/record/record-key.js';
 import type { OperationRejectedError } from '../../core/util/errors.js';
@@ -73,3 +73,14 @@ type TakenBy<Given extends readonly unknown[], Args extends readonly unknown[]> 
 type FallbackFor<Value, Fallback> = [Fallback] extends [Value]
   ? unknown
   : { readonly onRejected: { readonly mustGive: Value } };
+
+/** The options that every call of code that handles no request may have. */
+export const CALL_OPTION_NAMES: readonly string[] = [
+  ...Object.keys(PROTOCOL_DEFAULTS),
+  'operation',
+  'key',
+  'scope',
+  'payload',
+  'keep',
+  'codec',
+];

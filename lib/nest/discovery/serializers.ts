@@ -1,9 +1,9 @@
 import { Injectable, type Type } from '@nestjs/common';
-import { ApplicationConfig } from '@nestjs/core';
+import { ApplicationConfig, MetadataScanner } from '@nestjs/core';
+import { INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import type { Handler } from '../../transports/http/http-route.js';
-import { isLayer } from '../idempotent.metadata.js';
-import { interceptorsOf } from './bound-interceptors.js';
+import { isLayer } from './idempotent.metadata.js';
 
 /** The interceptor of Nest's that heeds `@Exclude()`, known by name: its package may be there twice. */
 const SERIALIZER = 'ClassSerializerInterceptor';
@@ -52,4 +52,22 @@ function isSerializer(interceptor: object): boolean {
     type = Object.getPrototypeOf(type);
   }
   return false;
+}
+
+/** The interceptors that are bound to a method or to a class by decorators, the outer ones first. */
+export function interceptorsOf(target: Handler): object[] {
+  return (Reflect.getMetadata(INTERCEPTORS_METADATA, target) ?? []) as object[];
+}
+
+/** The methods of a class, inherited ones included, that have an interceptor of this kind bound to themselves. */
+export function methodsBoundTo(
+  prototype: object,
+  isMeant: (bound: object) => boolean,
+): [name: string, method: Handler][] {
+  const methods = prototype as Readonly<Record<string, Handler>>;
+  const names = new MetadataScanner().getAllMethodNames(prototype);
+  return names.flatMap((name) => {
+    const method = methods[name];
+    return method !== undefined && interceptorsOf(method).some(isMeant) ? [[name, method]] : [];
+  });
 }

@@ -1,6 +1,6 @@
 import type { Type } from '@nestjs/common';
 import type { Handler } from '../../transports/http/http-route.js';
-import { entryOf } from '../idempotent.metadata.js';
+import { entryOf } from './idempotent.metadata.js';
 
 /** The protected handlers of one kind, each resolved once. */
 export class RouteTable<Route> {

@@ -6,8 +6,8 @@ import {
 } from '../../core/operation/execution-scope.js';
 import { isThenable } from '../../core/util/maybe-async.js';
 import type { Handler } from '../../transports/http/http-route.js';
-import { entryOf } from '../idempotent.metadata.js';
-import { disguise } from './route-methods.js';
+import { disguise } from './handler-kinds.js';
+import { entryOf } from './idempotent.metadata.js';
 
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 

@@ -1,7 +1,6 @@
 import type { DiscoveryService } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { isTestDouble } from '../routes/test-doubles.js';
-import { callMethods } from './call-methods.js';
+import { callMethods } from './handler-kinds.js';
 
 /** Where an instance finds what runs its protected methods: its own application's, of the module that its class is in. */
 export const CALLS = Symbol('nestjs-idempotency:calls');
@@ -36,4 +35,9 @@ function isDoubled(instance: object, name: string): boolean {
 /** Whether Nest has made it: a class has the property, too, through which its instances are given it. */
 export function isGivenCalls(instance: { readonly [CALLS]?: unknown }): boolean {
   return instance[CALLS] !== undefined;
+}
+
+/** Whether a method is a mock of Jest, Vitest or Node, or one of Sinon's. */
+export function isTestDouble(method: object): boolean {
+  return 'mock' in method || 'isSinonProxy' in method;
 }

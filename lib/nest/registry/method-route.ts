@@ -5,14 +5,13 @@ import { IdempotencyOptionsError, type OperationRejectedError } from '../../core
 import { checkFunction, checkNames, fail } from '../../core/util/option-checks.js';
 import { recoverableCall } from '../../transports/call/call-recovery.js';
 import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
+import { CALL_OPTION_NAMES, type IdempotentMethodOptions } from '../options/call-options.js';
 import {
   OPERATION_REMEDIES,
   resolveOptions,
   type IdempotencyModuleOptions,
   type IdempotencyOptions,
-} from '../idempotency-options.js';
-import { CALL_OPTION_NAMES } from './call-option-names.js';
-import type { IdempotentMethodOptions } from './call-options.js';
+} from '../options/idempotency-options.js';
 
 /** Everything about a protected method that does not change from call to call. */
 export interface CallRoute {
