@@ -1,10 +1,16 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import type { OpenAPIObject } from '@nestjs/swagger';
 import { isUnprotectedMethod, type HttpRoute } from '../transports/http/http-route.js';
-import { completeOperation } from './complete-operation.js';
-import type { Operation, PathItem } from './open-api.js';
-import { PROBLEM_SCHEMA, PROBLEM_SCHEMA_NAME } from './problem-schema.js';
+import { mergeParameter, mergeResponse, type Operation, type PathItem } from './merge.js';
+import {
+  answerHeaders,
+  keyParameter,
+  PROBLEM_SCHEMA,
+  PROBLEM_SCHEMA_NAME,
+  problemResponses,
+} from './problem-responses.js';
 import { MARK, RouteMarks } from './route-marks.js';
+import { describeRepetitions } from './route-text.js';
 
 type MarkedOperation = Operation & { [MARK]: unknown };
 
@@ -58,4 +64,29 @@ function mapValues<Item extends object>(
 ): Item {
   const entries = Object.entries(item) as [string, Item[keyof Item]][];
   return Object.fromEntries(entries.map(([name, value]) => [name, change(value, name)])) as Item;
+}
+
+/** Statuses of answers that may be replayed: 2xx and 3xx, and the ranges of them. */
+const SUCCESS = /^[23](\d\d|XX)$/;
+
+/** The operation with what the layer adds to it; what is documented already wins. */
+function completeOperation(operation: Operation, route: HttpRoute): Operation {
+  const responses = { ...operation.responses };
+  const headers = answerHeaders(route);
+  if (Object.keys(headers).length > 0) {
+    for (const [status, response] of Object.entries(responses)) {
+      if (response === undefined || !SUCCESS.test(status)) continue;
+      responses[status] = mergeResponse({ description: '', headers }, response);
+    }
+  }
+  for (const [status, problems] of Object.entries(problemResponses(route))) {
+    responses[status] = mergeResponse(problems, responses[status]);
+  }
+  const completed = { ...operation, responses };
+  const parameter = keyParameter(route);
+  if (parameter === undefined) {
+    const paragraphs = [operation.description ?? '', describeRepetitions(route)];
+    return { ...completed, description: paragraphs.filter((text) => text !== '').join('\n\n') };
+  }
+  return { ...completed, parameters: mergeParameter(operation.parameters ?? [], parameter) };
 }

@@ -1,10 +1,4 @@
-import {
-  isReference,
-  type Headers,
-  type Parameter,
-  type Reference,
-  type Response,
-} from './open-api.js';
+import type { OpenAPIObject } from '@nestjs/swagger';
 
 type OwnParameter = Exclude<Parameter, Reference>;
 type OwnResponse = Exclude<Response, Reference>;
@@ -56,4 +50,22 @@ function mergeHeaders(ours: Headers | undefined, theirs: Headers | undefined): H
   const named = new Set(Object.keys(theirs).map((name) => name.toLowerCase()));
   const added = Object.entries(ours).filter(([name]) => !named.has(name.toLowerCase()));
   return { ...Object.fromEntries(added), ...theirs };
+}
+
+// Taken out of the one type of them that all supported versions export.
+export type PathItem = OpenAPIObject['paths'][string];
+export type Operation = NonNullable<PathItem['post']>;
+export type Components = NonNullable<OpenAPIObject['components']>;
+export type Schema = NonNullable<Components['schemas']>[string];
+export type Parameter = NonNullable<Operation['parameters']>[number];
+export type Response = NonNullable<Operation['responses'][string]>;
+export type Headers = NonNullable<Exclude<Response, Reference>['headers']>;
+
+/** What stands for something that is described elsewhere in the document. */
+export interface Reference {
+  $ref: string;
+}
+
+function isReference(value: object): value is Reference {
+  return '$ref' in value;
 }

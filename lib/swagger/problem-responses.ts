@@ -1,3 +1,4 @@
+import { STATUS_HEADER } from '../transports/http/http-options.js';
 import type { HttpRoute } from '../transports/http/http-route.js';
 import {
   CallerUnknownProblem,
@@ -15,8 +16,8 @@ import {
   type ProblemContext,
   type ProblemDocument,
 } from '../transports/http/problem.js';
-import type { Headers, Reference, Response } from './open-api.js';
-import { PROBLEM_SCHEMA_NAME } from './problem-schema.js';
+import type { Headers, Parameter, Reference, Response, Schema } from './merge.js';
+import { describeKey, describeRepetitions } from './route-text.js';
 
 type ProblemClass = new (context: ProblemContext) => IdempotencyProblem;
 type OwnResponse = Exclude<Response, Reference>;
@@ -78,4 +79,92 @@ function retryAfter(problems: readonly IdempotencyProblem[]): Headers | undefine
       example: seconds.retryAfterSeconds,
     },
   };
+}
+
+/** The fields that the layer adds to the operation's own answers. */
+export function answerHeaders({ options, protocol }: HttpRoute): Headers {
+  const headers: Headers = {};
+  if (options.storeBody) {
+    headers[options.replayHeader] = {
+      description: 'Only on a replay: this is the stored answer to the first request with the key.',
+      schema: { type: 'string', enum: ['true'] },
+    };
+  }
+  if (protocol.onStoreUnavailable === 'execute') {
+    headers[STATUS_HEADER] = {
+      description:
+        'Only where the request ran without protection, because its outcome could not be stored: a retry may run again.',
+      schema: { type: 'string', enum: ['unprotected'] },
+    };
+  }
+  return headers;
+}
+
+/** A name that an application's own models hardly have. */
+export const PROBLEM_SCHEMA_NAME = 'IdempotencyProblemDocument';
+
+/** Of {@link ProblemDocument}. Codes are not enumerated: a new one must not break a generated client. */
+export const PROBLEM_SCHEMA: Schema = {
+  type: 'object',
+  description: 'Why the request was not run, or not run again (RFC 9457).',
+  required: ['type', 'title', 'status', 'detail', 'code', 'retryable'],
+  properties: {
+    type: {
+      type: 'string',
+      format: 'uri',
+      description: 'Names the problem, and leads to its page.',
+    },
+    title: { type: 'string', description: 'The same for every occurrence of a type.' },
+    status: { type: 'integer', description: "The answer's status." },
+    detail: { type: 'string', description: 'What to do.' },
+    code: { type: 'string', description: 'Stable, for programs to branch on.' },
+    retryable: {
+      type: 'boolean',
+      description: 'Whether the same request with the same key may be answered otherwise later.',
+    },
+  },
+};
+
+const EXAMPLE = '6f1b0d3e-8f0a-4a51-9a5c-2f2f6f0f7c11';
+const UUID_LENGTH = 36;
+
+type HeaderParameter = Exclude<Parameter, Reference>;
+
+/** The header with the key; `undefined` where a function of the application finds the key. */
+export function keyParameter(route: HttpRoute): HeaderParameter | undefined {
+  const { key, required } = route.options;
+  if (typeof key === 'function') return undefined;
+  return {
+    name: key,
+    in: 'header',
+    required,
+    description: `${describeKey(route)}\n\n${describeRepetitions(route)}`,
+    schema: keySchema(route),
+  };
+}
+
+/** Of the key as a client had best write it: bare, unless the syntax wants the quotes. */
+function keySchema({ options }: HttpRoute): NonNullable<HeaderParameter['schema']> {
+  const { keySyntax, maxKeyLength } = options;
+  switch (keySyntax) {
+    case 'strict':
+      return {
+        type: 'string',
+        // An escaped character counts as one, which `maxLength` could not say.
+        pattern: `^"([ !#-[\\]-~]|\\\\["\\\\]){1,${maxKeyLength}}"`,
+        example: `"${EXAMPLE}"`,
+      };
+    case 'uuid':
+      return {
+        type: 'string',
+        format: 'uuid',
+        maxLength: Math.min(UUID_LENGTH, maxKeyLength),
+        example: EXAMPLE,
+      };
+    case 'lenient':
+      return { type: 'string', minLength: 1, maxLength: maxKeyLength, example: EXAMPLE };
+    default:
+      // What a predicate accepts is not known here, so there is no example either.
+      return { type: 'string', minLength: 1, maxLength: maxKeyLength };
+  }
 }

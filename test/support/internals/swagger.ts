@@ -1,1 +1,1 @@
-export { inWords } from '../../../lib/swagger/duration.js';
+export { inWords } from '../../../lib/swagger/route-text.js';
