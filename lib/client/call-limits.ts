@@ -1,6 +1,3 @@
-import { abortable } from './abortable.js';
-import { startTimer } from './timer.js';
-
 /** What ended a call before its time. */
 export type CallEnd = 'aborted' | 'deadline';
 
@@ -55,4 +52,34 @@ export class CallLimits {
     this.#ended = by;
     this.#controller.abort(reason);
   }
+}
+
+/** setTimeout counts in 32 bits: a longer one fires at once. */
+export const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
+/** Like setTimeout, but `Infinity` and what is beyond setTimeout's reach do not fire. */
+export function startTimer(ms: number, fire: () => void): { stop: () => void } {
+  if (ms > LONGEST_TIMER_MS) return { stop: () => undefined };
+  const timer = setTimeout(fire, ms);
+  return { stop: () => clearTimeout(timer) };
+}
+
+/** `work`, or a rejection with the signal's reason as soon as it is aborted, whatever becomes of `work`. */
+export async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: aborted, stop } = abortion(signal);
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    stop();
+  }
+}
+
+function abortion(signal: AbortSignal): { promise: Promise<never>; stop: () => void } {
+  let abort: () => void = () => undefined;
+  const promise = new Promise<never>((_, reject) => {
+    abort = () => reject(signal.reason as Error);
+    if (signal.aborted) abort();
+    else signal.addEventListener('abort', abort, { once: true });
+  });
+  return { promise, stop: () => signal.removeEventListener('abort', abort) };
 }

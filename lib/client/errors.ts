@@ -1,3 +1,5 @@
+import { textWithin } from './response-body.js';
+
 /** Why a call ended without the operation's answer, where no problem document says it. */
 export type UnfinishedCode =
   /** The signal in `init.signal` was aborted; `cause` is its reason. */
@@ -24,7 +26,7 @@ export const PROBLEM_RETRYABLE = {
 } as const;
 
 /** For a document that does not say it. What is not known may pass: nobody gives up a key for lack of knowledge. */
-export function isRetryable(code: IdempotencyProblemCode): boolean {
+function isRetryable(code: IdempotencyProblemCode): boolean {
   const known: Readonly<Record<string, boolean>> = PROBLEM_RETRYABLE;
   return known[code] ?? true;
 }
@@ -116,4 +118,46 @@ export class IdempotencyProblemError extends IdempotentFetchError {
     this.title = problem.title;
     this.detail = problem.detail;
   }
+}
+
+/** A problem document has some hundred bytes. What is longer is the operation's own, and is not parsed. */
+const MAX_BYTES = 65_536;
+
+/**
+ * The problem that the answer states, where it comes from the idempotency layer: known by its `code`, under any JSON
+ * type, for servers, proxies and exception filters have types of their own. A document of the operation's is the
+ * operation's answer and none of ours.
+ */
+export async function problemIn(response: Response): Promise<IdempotencyProblem | undefined> {
+  if (response.status < 400 || !isJson(response.headers.get('content-type') ?? '')) {
+    return undefined;
+  }
+  const document = parse(await textWithin(MAX_BYTES, response));
+  const { code } = document;
+  if (typeof code !== 'string' || !code.startsWith('idempotency_')) return undefined;
+  return {
+    code,
+    status: response.status,
+    retryable: typeof document.retryable === 'boolean' ? document.retryable : isRetryable(code),
+    type: text(document.type, 'about:blank'),
+    title: text(document.title, ''),
+    detail: text(document.detail, ''),
+  };
+}
+
+function isJson(contentType: string): boolean {
+  const [type = ''] = contentType.split(';', 1);
+  return /[/+]json$/i.test(type.trim());
+}
+
+function parse(json: string): Readonly<Record<string, unknown>> {
+  try {
+    return Object(JSON.parse(json)) as Record<string, unknown>;
+  } catch {
+    return {};
+  }
+}
+
+function text(member: unknown, absent: string): string {
+  return typeof member === 'string' ? member : absent;
 }

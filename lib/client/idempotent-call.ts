@@ -1,18 +1,16 @@
-import { abortable } from './abortable.js';
-import { fullJitterMs } from './backoff.js';
-import type { CallLimits } from './call-limits.js';
-import type { CallSettings } from './call-settings.js';
+import { abortable, startTimer, type CallLimits } from './call-limits.js';
 import {
   IdempotencyProblemError,
   IdempotentFetchError,
+  problemIn,
+  type IdempotencyProblem,
   type UnfinishedCall,
   type UnfinishedCode,
 } from './errors.js';
-import type { IdempotentAnswer } from './idempotent-answer.js';
+import type { CallSettings, IdempotentAnswer } from './options.js';
 import { RepeatableRequest } from './repeatable-request.js';
-import { retryAfterMs } from './retry-after.js';
-import { isSettled } from './settled.js';
-import { tryOnce, type TryOutcome } from './try-once.js';
+import { readToEnd } from './response-body.js';
+import { fullJitterMs, isSettled, retryAfterMs } from './retry-policy.js';
 
 const WHY: Readonly<Record<UnfinishedCode, string>> = {
   idempotency_fetch_aborted: 'The call was aborted',
@@ -110,4 +108,46 @@ export class IdempotentCall {
   #state(): UnfinishedCall {
     return { key: this.settings.key, tries: this.#tries, response: this.#lastResponse };
   }
+}
+
+/** What became of one request. */
+type TryOutcome =
+  | {
+      readonly kind: 'answered';
+      readonly response: Response;
+      readonly problem: IdempotencyProblem | undefined;
+    }
+  | { readonly kind: 'unanswered'; readonly error: unknown };
+
+/**
+ * Sends one request and reads its answer to the end: an answer that breaks off half-way is a lost answer, and
+ * a lost answer can be had again.
+ *
+ * @param signal - ends the try from outside.
+ */
+async function tryOnce(
+  send: (signal: AbortSignal) => Promise<Response>,
+  signal: AbortSignal,
+  timeoutMs: number,
+): Promise<TryOutcome> {
+  const controller = new AbortController();
+  const abort = () => controller.abort(signal.reason);
+  signal.addEventListener('abort', abort, { once: true });
+  const timer = startTimer(timeoutMs, () =>
+    controller.abort(new DOMException(`No answer within ${timeoutMs} ms.`, 'TimeoutError')),
+  );
+  try {
+    return await abortable(answer(send(controller.signal)), controller.signal);
+  } catch (error) {
+    return { kind: 'unanswered', error };
+  } finally {
+    timer.stop();
+    signal.removeEventListener('abort', abort);
+  }
+}
+
+async function answer(sent: Promise<Response>): Promise<TryOutcome> {
+  const response = await sent;
+  await readToEnd(response);
+  return { kind: 'answered', response, problem: await problemIn(response) };
 }

@@ -1,8 +1,6 @@
 import { CallLimits } from './call-limits.js';
-import { callSettings } from './call-settings.js';
-import type { IdempotentAnswer } from './idempotent-answer.js';
 import { IdempotentCall } from './idempotent-call.js';
-import type { IdempotentFetchOptions } from './options.js';
+import { callSettings, type IdempotentAnswer, type IdempotentFetchOptions } from './options.js';
 import { isRequest } from './repeatable-request.js';
 
 /**

@@ -1,6 +1,5 @@
 export { idempotentFetch } from './idempotent-fetch.js';
-export type { IdempotentAnswer } from './idempotent-answer.js';
-export type { IdempotentFetchOptions } from './options.js';
+export type { IdempotentAnswer, IdempotentFetchOptions } from './options.js';
 export { newIdempotencyKey } from './idempotency-key.js';
 export {
   IdempotencyProblemError,

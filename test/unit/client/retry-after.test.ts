@@ -47,7 +47,7 @@ describe('Retry-After', () => {
   });
 
   it('is the same in every time zone', async () => {
-    const source = await readFile(join(projectRoot, 'lib/client/retry-after.ts'), 'utf8');
+    const source = await readFile(join(projectRoot, 'lib/client/retry-policy.ts'), 'utf8');
     const { code } = await transform(source, { jsc: { parser: { syntax: 'typescript' } } });
     const script = `${code}
       const headers = new Headers({ 'retry-after': 'Sun Nov  6 08:49:37 1994' });

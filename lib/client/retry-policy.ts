@@ -1,0 +1,83 @@
+import type { IdempotencyProblem } from './errors.js';
+
+/** Which answers the caller wants to be retried, beyond those that always are. */
+export interface RetryChoices {
+  readonly retryServerErrors: boolean;
+  readonly retryThrottled: boolean;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly replayed: boolean;
+  readonly problem: IdempotencyProblem | undefined;
+}
+
+/** Whether the answer is the last word: a repetition with the same key would not get another one. */
+export function isSettled(answer: Answer, choices: RetryChoices): boolean {
+  const { status, replayed, problem } = answer;
+  // A stored outcome never changes, not even a 500 that the server was told to keep.
+  if (replayed) return true;
+  if (problem?.code === 'idempotency_in_progress') return false;
+  switch (status) {
+    case 408:
+    case 503:
+      return false;
+    case 425:
+    case 429:
+      return !choices.retryThrottled;
+    // "Not implemented" and "HTTP version not supported" do not pass.
+    case 501:
+    case 505:
+      return true;
+    default:
+      return status < 500 || !choices.retryServerErrors;
+  }
+}
+
+/** What the pauses between tries are drawn from. */
+export interface Backoff {
+  readonly backoffBaseMs: number;
+  readonly backoffCapMs: number;
+  readonly random: () => number;
+}
+
+/**
+ * Exponential backoff with full jitter: anything between nothing and the whole of the step, so that clients
+ * that failed together do not come back together.
+ *
+ * @param tries - how many were sent already, from 1.
+ * @returns milliseconds.
+ * @see https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+ */
+export function fullJitterMs(tries: number, backoff: Backoff): number {
+  const { backoffBaseMs, backoffCapMs, random } = backoff;
+  return random() * Math.min(backoffCapMs, backoffBaseMs * 2 ** (tries - 1));
+}
+
+/** The three forms of an HTTP-date begin with the day's name (RFC 9110 §5.6.7). */
+const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
+
+/**
+ * How long the answer asks to wait, in milliseconds (RFC 9110 §10.2.3); `undefined` where it does not ask, or
+ * not legibly.
+ *
+ * A date is compared with the server's own clock, as its `Date` tells it, where that can be read: the client's
+ * may be wrong by hours.
+ *
+ * @param now - the client's clock, in milliseconds of Unix time.
+ */
+export function retryAfterMs(headers: Headers, now = Date.now()): number | undefined {
+  const value = headers.get('retry-after');
+  if (value === null) return undefined;
+  if (/^\d+$/.test(value)) return Number(value) * 1000;
+  const until = httpDate(value);
+  if (until === undefined) return undefined;
+  return Math.max(0, until - (httpDate(headers.get('date') ?? '') ?? now));
+}
+
+function httpDate(value: string): number | undefined {
+  if (!HTTP_DATE.test(value)) return undefined;
+  // The asctime form is in GMT without saying so.
+  const time = Date.parse(value.endsWith('GMT') ? value : `${value} GMT`);
+  return Number.isNaN(time) ? undefined : time;
+}
