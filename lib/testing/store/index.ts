@@ -4,5 +4,5 @@ export {
   type StoreUnderTest,
   type TestRunner,
 } from './store-conformance.js';
-export type { StoreConformanceCase, StoreOperation } from './conformance-case.js';
-export type { SteppableClock, StoreHarness } from './store-harness.js';
+export type { StoreConformanceCase, StoreOperation } from './kit/conformance-case.js';
+export type { SteppableClock, StoreHarness } from './kit/store-harness.js';

@@ -3,15 +3,15 @@ import { beginAcquires } from './cases/begin-acquires.js';
 import { beginRepeats } from './cases/begin-repeats.js';
 import { beginTakesOver } from './cases/begin-takes-over.js';
 import { clockStepsBack } from './cases/clock-steps-back.js';
-import { completeAfterTheRecord } from './cases/complete-after-the-record.js';
 import { complete } from './cases/complete.js';
+import { completeAfterTheRecord } from './cases/complete-after-the-record.js';
 import { extend } from './cases/extend.js';
 import { inspect } from './cases/inspect.js';
 import { open } from './cases/open.js';
 import { outcomeBytes } from './cases/outcome-bytes.js';
 import { release } from './cases/release.js';
-import type { StoreConformanceCase } from './conformance-case.js';
-import type { StoreHarness } from './store-harness.js';
+import type { StoreConformanceCase } from './kit/conformance-case.js';
+import type { StoreHarness } from './kit/store-harness.js';
 
 /** Everything that a store must do, for a runner of one's own. */
 export const storeConformanceCases: readonly StoreConformanceCase[] = [

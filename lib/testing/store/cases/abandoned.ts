@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import type { AbandonedRecord, IdempotencyStore } from '../../../core/store/idempotency-store.js';
-import { casesOf } from '../conformance-case.js';
-import type { SteppableClock } from '../store-harness.js';
-import { LEASE_MS, RECORD_RETENTION_MS, TIMEOUT_MS, type TestRecord } from '../test-record.js';
+import { casesOf } from '../kit/conformance-case.js';
+import type { SteppableClock } from '../kit/store-harness.js';
+import { LEASE_MS, RECORD_RETENTION_MS, TIMEOUT_MS, type TestRecord } from '../kit/test-record.js';
 
 const ORIGIN = 'b3JkZXJzLWFuZC1jYWxsZXJz';
 const OVER_MS = 30_000;

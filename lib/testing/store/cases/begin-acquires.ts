@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { casesOf } from '../conformance-case.js';
+import { casesOf } from '../kit/conformance-case.js';
 import {
   LEASE_MS,
   MAX_EXECUTION_MS,
@@ -8,7 +8,7 @@ import {
   TOMBSTONE_MS,
   newFingerprint,
   tally,
-} from '../test-record.js';
+} from '../kit/test-record.js';
 
 export const beginAcquires = casesOf('begin', (it) => {
   it('acquires a key that has no record', async (record) => {

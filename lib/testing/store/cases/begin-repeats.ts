@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { casesOf } from '../conformance-case.js';
+import { casesOf } from '../kit/conformance-case.js';
 import {
   FAILURE,
   LEASE_MS,
@@ -9,7 +9,7 @@ import {
   SUCCESS,
   assertOutcome,
   newFingerprint,
-} from '../test-record.js';
+} from '../kit/test-record.js';
 
 export const beginRepeats = casesOf('begin', (it) => {
   it('says owned to the copy of a command whose reply was lost, with the same fence', async (record) => {

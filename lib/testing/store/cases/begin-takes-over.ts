@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { casesOf } from '../conformance-case.js';
+import { casesOf } from '../kit/conformance-case.js';
 import {
   LEASE_MS,
   MAX_EXECUTION_MS,
   RECORD_RETENTION_MS,
   newFingerprint,
   tally,
-} from '../test-record.js';
+} from '../kit/test-record.js';
 
 export const beginTakesOver = casesOf('begin', (it) => {
   it.timed(

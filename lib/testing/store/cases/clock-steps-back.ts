@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { casesOf } from '../conformance-case.js';
-import { LEASE_MS, RECORD_RETENTION_MS } from '../test-record.js';
+import { casesOf } from '../kit/conformance-case.js';
+import { LEASE_MS, RECORD_RETENTION_MS } from '../kit/test-record.js';
 
 const HOUR_MS = 3_600_000;
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { casesOf } from '../conformance-case.js';
+import { casesOf } from '../kit/conformance-case.js';
 import {
   FAILURE,
   OTHER_SUCCESS,
@@ -8,7 +8,7 @@ import {
   SUCCESS,
   assertOutcome,
   newFingerprint,
-} from '../test-record.js';
+} from '../kit/test-record.js';
 
 /** The record was released, lost or expired before its outcome came. */
 export const completeAfterTheRecord = casesOf('complete', (it) => {

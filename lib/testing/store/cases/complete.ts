@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { casesOf } from '../conformance-case.js';
+import { casesOf } from '../kit/conformance-case.js';
 import {
   FAILURE,
   LEASE_MS,
@@ -9,7 +9,7 @@ import {
   SUCCESS,
   assertOutcome,
   newFingerprint,
-} from '../test-record.js';
+} from '../kit/test-record.js';
 
 export const complete = casesOf('complete', (it) => {
   it('stores the outcome of a success, with fence and counters as they were', async (record) => {

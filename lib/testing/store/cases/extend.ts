@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
-import { casesOf } from '../conformance-case.js';
+import { casesOf } from '../kit/conformance-case.js';
 import {
   FAILURE,
   LEASE_MS,
   MAX_EXECUTION_MS,
   RECORD_RETENTION_MS,
   RETENTION_MS,
-} from '../test-record.js';
+} from '../kit/test-record.js';
 
 export const extend = casesOf('extend', (it) => {
   it('prolongs the lease of its owner, and changes nothing else', async (record) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { casesOf } from '../conformance-case.js';
-import { LEASE_MS, RECORD_RETENTION_MS } from '../test-record.js';
+import { casesOf } from '../kit/conformance-case.js';
+import { LEASE_MS, RECORD_RETENTION_MS } from '../kit/test-record.js';
 
 export const inspect = casesOf('inspect', (it) => {
   it('shows nothing where there is no record', async (record) => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { StoreObserver } from '../../../core/store/idempotency-store.js';
-import { casesOf } from '../conformance-case.js';
-import type { TestRecord } from '../test-record.js';
+import { casesOf } from '../kit/conformance-case.js';
+import type { TestRecord } from '../kit/test-record.js';
 
 export const open = casesOf('open', (it) => {
   it('answers after a close once it is opened again, time and again', async (record) => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import type { Outcome } from '../../../core/record/record.js';
-import { casesOf } from '../conformance-case.js';
-import { assertOutcome, outcome, type TestRecord } from '../test-record.js';
+import { casesOf } from '../kit/conformance-case.js';
+import { assertOutcome, outcome, type TestRecord } from '../kit/test-record.js';
 
 const HEADER = '{"status":201}';
 const EVERY_BYTE = Uint8Array.from({ length: 256 }, (_, value) => value);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import { casesOf } from '../conformance-case.js';
-import { FAILURE, LEASE_MS, MAX_EXECUTION_MS, TOMBSTONE_MS } from '../test-record.js';
+import { casesOf } from '../kit/conformance-case.js';
+import { FAILURE, LEASE_MS, MAX_EXECUTION_MS, TOMBSTONE_MS } from '../kit/test-record.js';
 
 export const release = casesOf('release', (it) => {
   it('leaves a tombstone that keeps fence, counters and fingerprint', async (record) => {

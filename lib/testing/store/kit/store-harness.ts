@@ -1,4 +1,4 @@
-import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
+import type { IdempotencyStore } from '../../../core/store/idempotency-store.js';
 
 /**
  * The clock that the store under test judges by, driven by the kit. It stands still between two steps.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
-import type { Fingerprint, Lease, Outcome, RecordKey } from '../../core/record/record.js';
-import { newOwnerToken } from '../../core/record/record-key.js';
+import type { Fingerprint, Lease, Outcome, RecordKey } from '../../../core/record/record.js';
+import { newOwnerToken } from '../../../core/record/record-key.js';
 import type {
   Begin,
   BeginReply,
@@ -13,7 +13,7 @@ import type {
   IdempotencyStore,
   Release,
   ReleaseReply,
-} from '../../core/store/idempotency-store.js';
+} from '../../../core/store/idempotency-store.js';
 import type { StoreHarness } from './store-harness.js';
 
 export const LEASE_MS = 10_000;
