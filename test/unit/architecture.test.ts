@@ -1,134 +1,6 @@
-import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import {
-  arrows,
-  brokenArrows,
-  lintConfig,
-  lintFindings,
-  plant,
-  type Finding,
-  type Tree,
-} from '../support/lint-planted-tree.js';
-
-/**
- * For each arrow, a folder (or a file), and what nothing there may import: a statement, or what it imports.
- * What an arrow allows, and that the project keeps to all of them, `npm run lint` shows.
- */
-const forbiddenImports: Readonly<Record<string, readonly [from: string, ...imports: string[]]>> = {
-  'no-circle': ['lib/core', './egg.js', "import type { Tail } from './tail.js';"],
-  'nothing-unresolvable': ['lib/nest', './no-such-file.js'],
-  'core-knows-core-only': [
-    'lib/core',
-    '@nestjs/common',
-    "import type { Module } from '@nestjs/core';",
-    '../stores/memory/index.js',
-  ],
-  'store-knows-core-and-itself': [
-    'lib/stores/redis',
-    '@nestjs/common',
-    '../memory/index.js',
-    '../../transports/http/index.js',
-  ],
-  'memory-needs-no-driver': ['lib/stores/memory', 'ioredis'],
-  'redis-needs-ioredis-only': ['lib/stores/redis', 'pg'],
-  'postgres-needs-pg-only': ['lib/stores/postgres', 'ioredis'],
-  'transactions-know-core-and-themselves': [
-    'lib/transactions/pg',
-    '@nestjs/common',
-    '../knex/index.js',
-    '../../stores/postgres/index.js',
-  ],
-  'pg-transactions-need-their-library-only': ['lib/transactions/pg', 'typeorm', 'ioredis'],
-  ...Object.fromEntries(
-    ['typeorm', 'prisma', 'kysely', 'knex'].map((library) => [
-      `${library}-transactions-need-their-library-only`,
-      [`lib/transactions/${library}`, 'drizzle-orm', 'pg'],
-    ]),
-  ),
-  'drizzle-transactions-need-their-library-only': ['lib/transactions/drizzle', 'knex', 'ioredis'],
-  'transactions-are-entries-of-their-own': ['lib/nest', '../transactions/pg/index.js'],
-  'codecs-know-core-and-themselves': [
-    'lib/codecs/messagepack',
-    '@nestjs/common',
-    '../json/index.js',
-    '../../transports/call/index.js',
-  ],
-  'plain-codec-needs-its-library-only': ['lib/codecs/plain', 'ioredis'],
-  'json-codec-needs-its-library-only': ['lib/codecs/json', 'msgpackr'],
-  'messagepack-codec-needs-its-library-only': ['lib/codecs/messagepack', 'ioredis'],
-  'codecs-are-below-calls': ['lib/transports/http', '../../codecs/json/index.js'],
-  'messagepack-is-an-entry-of-its-own': ['lib/nest', '../codecs/messagepack/index.js'],
-  'bullmq-knows-core-and-its-library-only': ['lib/bullmq', '../nest/module.js', '@nestjs/common'],
-  'bullmq-is-an-entry-of-its-own': ['lib/transports/call', '../../bullmq/index.js', 'bullmq'],
-  'cli-knows-migrations-only': ['lib/cli', 'pg', '../stores/postgres/index.js'],
-  'nobody-imports-the-cli': ['lib/stores/postgres', '../../cli/main.js'],
-  'resilience-knows-core-and-itself': ['lib/wrappers', '../nest/index.js'],
-  'resilience-needs-opossum-only': ['lib/wrappers', '@nestjs/common'],
-  'transport-knows-core-and-itself': [
-    'lib/transports/http',
-    '../../nest/module.js',
-    '../message/index.js',
-  ],
-  'value-transport-stands-on-calls': ['lib/transports/message', '../http/index.js'],
-  'transport-needs-nest-and-rxjs-only': ['lib/transports/graphql', 'ioredis', 'graphql'],
-  'package-of-one-way-in-is-loaded-when-it-is-needed': [
-    'lib/transports/message',
-    '@nestjs/microservices',
-    '@nestjs/websockets',
-  ],
-  'nest-knows-transports-and-core': [
-    'lib/nest',
-    '../testing/store/index.js',
-    "import type { Store } from '../stores/redis/index.js';",
-  ],
-  'nest-needs-nest-and-rxjs-only': ['lib/nest', 'ioredis'],
-  'swagger-knows-what-it-documents': ['lib/swagger', '../transports/message/index.js'],
-  'swagger-needs-nest-only': ['lib/swagger', 'ioredis'],
-  'only-swagger-needs-swagger': ['lib/nest', '../swagger/index.js', '@nestjs/swagger'],
-  'client-knows-itself-only': ['lib/client', '../core/record.js', 'node:crypto', 'rxjs'],
-  'store-kit-knows-core-only': ['lib/testing/store', '@nestjs/common', '../index.js'],
-  'testing-stands-on-everything-it-stands-in-for': [
-    'lib/testing',
-    '../stores/redis/index.js',
-    './store/index.js',
-  ],
-  'testing-needs-no-test-runner': ['lib/testing', '@nestjs/testing'],
-  'nothing-knows-testing': ['lib/wrappers', '../testing/index.js'],
-  'index-without-stores': ['lib/index.ts', './stores/memory/index.js'],
-  'lib-stands-alone': [
-    'lib/nest',
-    '../../test/support/helper.js',
-    '../../sample-app/src/main.js',
-    'nestjs-idempotency/redis',
-  ],
-  'sample-app-uses-the-public-entries': ['sample-app/src', '../../lib/core/record/record.js'],
-};
-
-const fileOf = (rule: string, from: string) =>
-  from.endsWith('.ts') ? from : `${from}/breaks-${rule}.ts`;
-
-/** The files that break the arrows, and what they import. */
-function brokenTree(): Tree {
-  const tree: Record<string, string> = {
-    'lib/core/tail.ts': "import type { Head } from './breaks-no-circle.js';\nexport {};\n",
-    'lib/core/egg.ts': "export * from './breaks-no-circle.js';\n",
-  };
-  for (const [rule, [from, ...imports]] of Object.entries(forbiddenImports)) {
-    const file = fileOf(rule, from);
-    const statements = imports.map((what) =>
-      what.startsWith('import ') ? what : `export * from '${what}';`,
-    );
-    tree[file] = `${statements.join('\n')}\n`;
-    for (const [, imported = ''] of tree[file].matchAll(/ from '(.*)'/g)) {
-      const target = imported.startsWith('.')
-        ? join(dirname(file), imported.replace('.js', '.ts'))
-        : `node_modules/${imported}/index.js`;
-      if (/no-such-file|node:|nestjs-idempotency/.test(imported)) continue;
-      tree[target] ??= 'export {};\n';
-    }
-  }
-  return tree;
-}
+import { lintConfig, lintFindings } from '../support/lint-planted-tree.js';
+import { plant, type Finding, type Tree } from '../support/planted-tree.js';
 
 const loading = (text: string) =>
   `export const load = async (name: string): Promise<unknown> => {\n  ${text}\n};\n`;
@@ -237,26 +109,9 @@ const linted = Object.entries({ lib: findings, test: findingsInTests }).flatMap(
 let tree: Awaited<ReturnType<typeof plant>>;
 beforeAll(async () => {
   const planted = linted.map(({ file, code }) => [file, code] as const);
-  tree = await plant({ ...brokenTree(), ...sound, ...Object.fromEntries(planted) });
+  tree = await plant({ ...sound, ...Object.fromEntries(planted) });
 });
 afterAll(() => tree.remove());
-
-describe('the arrows between the folders', () => {
-  let found: Finding[];
-  beforeAll(async () => {
-    found = await brokenArrows(tree.root);
-  }, 60_000);
-
-  it('are broken by this test, each of them', () => {
-    const rules = (arrows.forbidden ?? []).map(({ name }) => name ?? '');
-    expect(Object.keys(forbiddenImports).sort()).toEqual(rules.sort());
-  });
-
-  it.each(Object.entries(forbiddenImports))('%s', (rule, [from, ...imports]) => {
-    const stopped = found.filter(({ file }) => file === fileOf(rule, from));
-    expect(stopped.filter((finding) => finding.rule === rule)).toHaveLength(imports.length);
-  });
-});
 
 describe('ESLint', () => {
   let found: Finding[];

@@ -1,0 +1,133 @@
+/**
+ * Who may import whom in lib: a row names the folders that its own folder may import, and each of them has its row
+ * above. So there is no circle of folders. A folder below another one has a row of its own; a file may stand for itself.
+ */
+const folders = {
+  client: '',
+  'core/util': '',
+  'core/record': 'core/util',
+  'core/transaction': 'core/util',
+  'core/store': 'core/{util,record,transaction}',
+  'core/operation': 'core/{util,record,transaction}',
+  'core/engine': 'core/{util,record,transaction,store,operation}',
+  'core/recovery': 'core/{util,record,store,operation,engine}',
+
+  'codecs/plain': 'core/util',
+  'codecs/json': 'core/{util,record} codecs/plain',
+  'codecs/messagepack': 'core/{util,record} codecs/plain',
+
+  'wrappers/breaker': 'core/{util,record,store}',
+  'stores/memory': 'core/{util,record,store}',
+  'stores/redis/connection': 'core/{util,store}',
+  'stores/redis/scripts': 'core/{util,record,store} stores/redis/connection',
+  'stores/redis': 'core/{util,record,store} stores/redis/{connection,scripts}',
+  'stores/postgres/sql': 'core/util',
+  'stores/postgres/connection': 'core/{util,transaction} stores/postgres/sql',
+  'stores/postgres/schema': 'core/util stores/postgres/{sql,connection}',
+  'stores/postgres/statements':
+    'core/{util,record,transaction,store} stores/postgres/{sql,connection}',
+  'stores/postgres/cleanup': 'core/{util,store} stores/postgres/{sql,connection,statements}',
+  'stores/postgres':
+    'core/{util,record,store} stores/postgres/{sql,connection,schema,statements,cleanup}',
+
+  'transactions/shared': 'core/{util,transaction}',
+  'transactions/{drizzle,knex,kysely,pg,prisma,typeorm}':
+    'core/{util,transaction} transactions/shared',
+
+  'transports/common': 'core/{util,record,operation}',
+  'transports/http/response': 'core/{util,record}',
+  'transports/http/content': 'core/{util,record} transports/common',
+  'transports/http':
+    'core/{util,record,operation,engine,recovery} transports/{common,http/content,http/response}',
+  'transports/call': 'core/{util,record,operation,engine,recovery} codecs/json transports/common',
+  'transports/message/source': '',
+  'transports/message/keys': 'core/{util,record} transports/message/source',
+  'transports/message/deliveries': 'core/{util,operation} transports/message/source',
+  'transports/message':
+    'core/{util,record,recovery} transports/{common,call} transports/message/{source,keys,deliveries}',
+  'transports/graphql': 'core/{util,record,operation,recovery} transports/{common,call}',
+  'transports/websocket': 'core/{util,record,recovery} transports/{common,call}',
+
+  'nest/options':
+    'core/{util,record,transaction,store,operation,recovery} codecs/json wrappers/breaker transports/{http,call,message,graphql}',
+  'nest/discovery': 'core/{util,record,operation} transports/http nest/options',
+  'nest/registry':
+    'core/{util,operation,recovery} transports/{http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
+  nest: 'core/{util,record,store,operation,engine,recovery} wrappers/breaker transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
+  'index.ts':
+    'core/{util,record,transaction,store,operation,recovery} codecs/json wrappers/breaker transports/{common,http,call,message,message/keys} nest nest/options',
+
+  bullmq: 'core/util',
+  // It prints what is shipped: no connection, no driver.
+  cli: 'core/util stores/postgres/sql stores/postgres/schema/migrations.ts',
+  swagger: 'core/operation transports/{common,http} nest/{discovery,registry}',
+  'testing/store/kit': 'core/{record,store}',
+  'testing/store/cases': 'core/{record,store} testing/store/kit',
+  'testing/store': 'testing/store/{kit,cases}',
+  testing:
+    'core/{util,record,transaction,store,operation,engine} stores/memory transports/{http,http/response,call} nest nest/{options,discovery,registry}',
+};
+
+/** The packages that lib imports, in which folders (`a/**`: a and what is below), and in which ways, if not in all. */
+const packages = {
+  'safe-stable-stringify': { in: 'core/record' },
+  '@nestjs/common': { in: 'transports/** nest/** swagger testing' },
+  '@nestjs/core': { in: 'nest/** swagger' },
+  '@nestjs/microservices': { in: 'transports/message', only: 'dynamic-import' },
+  '@nestjs/websockets': { in: 'transports/websocket', only: 'dynamic-import' },
+  '@nestjs/swagger': { in: 'swagger', only: 'type-only' },
+  rxjs: { in: 'transports/** nest/** testing' },
+  ioredis: { in: 'stores/redis/connection', only: 'dynamic-import' },
+  pg: { in: 'stores/postgres transactions/drizzle', only: 'dynamic-import type-only' },
+  opossum: { in: 'wrappers/breaker', only: 'dynamic-import' },
+  knex: { in: 'transactions/knex', only: 'type-only' },
+  kysely: { in: 'transactions/kysely' },
+  bullmq: { in: 'bullmq' },
+  msgpackr: { in: 'codecs/messagepack' },
+};
+
+/** What runs in browsers imports no module of Node. */
+const browser = ['client'];
+
+/** `a/{b,c} d` → a/b, a/c and d. */
+const expand = (text) =>
+  text
+    .split(' ')
+    .filter(Boolean)
+    .flatMap((name) => {
+      const [, head, parts] = /^(.*)\{(.*)\}$/.exec(name) ?? [];
+      return parts === undefined ? [name] : parts.split(',').map((part) => head + part);
+    });
+
+/** Folder → what it may import. Throws where a row names a folder that has no row above it. */
+function inOrder(rows) {
+  const imports = new Map();
+  for (const [row, text] of Object.entries(rows)) {
+    const named = expand(text);
+    const late = named.filter((name) => !imports.has(name.replace(/\/[^/]+\.ts$/, '')));
+    if (late.length > 0) throw new Error(`The row of ${row} names ${late}: no row above it.`);
+    for (const folder of expand(row)) imports.set(folder, named);
+  }
+  return imports;
+}
+
+const rows = inOrder(folders);
+
+/** The same with `a/**` as well. */
+const foldersOf = (text) =>
+  expand(text).flatMap((name) =>
+    name.endsWith('/**')
+      ? [...rows.keys()].filter((folder) => `${folder}/`.startsWith(name.slice(0, -2)))
+      : [name],
+  );
+
+module.exports = {
+  inOrder,
+  rows,
+  browser,
+  packages: Object.entries(packages).map(([name, { in: users, only }]) => ({
+    name,
+    users: foldersOf(users),
+    ways: only?.split(' '),
+  })),
+};
