@@ -89,7 +89,11 @@ export type { BreakerOptions } from './wrappers/breaker/breaker-options.js';
 export type { ReconcileOptions, ReconcileReport } from './core/recovery/reconcile.js';
 export type { Recover, Recovery, Services, ServiceToken } from './core/operation/recovery.js';
 export type { EngineOptions, OutcomeSummary, ProtocolOptions } from './core/operation/options.js';
-export { keepAnswers, keepSuccesses, type OutcomePolicy } from './core/operation/outcome-policy.js';
+export {
+  keepResponses,
+  keepSuccesses,
+  type OutcomePolicy,
+} from './core/operation/outcome-policy.js';
 export {
   FailureReplayedError,
   IdempotencyError,

@@ -8,7 +8,7 @@ import { PROTOCOL_DEFAULTS, type ProtocolOptions } from '../core/operation/optio
 import { keepSuccesses, type OutcomePolicy } from '../core/operation/outcome-policy.js';
 import type { Recover, Services } from '../core/operation/recovery.js';
 import {
-  idleRound,
+  skippedRound,
   RECONCILE_DEFAULTS,
   Reconciliation,
   resolveReconcileOptions,
@@ -16,9 +16,9 @@ import {
   type ResolvedReconcileOptions,
 } from '../core/recovery/reconcile.js';
 import type { RecoverableOperation } from '../core/recovery/recover-record.js';
-import { Turn } from '../core/recovery/single-runner.js';
+import { SingleRunner } from '../core/recovery/single-runner.js';
 import { asError, hasCode, IdempotencyOptionsError } from '../core/util/errors.js';
-import { checkFunction, checkNames, fail, within } from '../core/util/option-checks.js';
+import { checkFunction, checkNames, throwOptionError, within } from '../core/util/option-checks.js';
 import { isDoneWithin, jittered } from '../core/util/time.js';
 import { recoverableCall } from '../transports/call/call-recovery.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
@@ -63,7 +63,7 @@ export class IdempotencyReconciler
   private readonly schedule: ResolvedReconcileOptions | undefined;
   private readonly shutdownTimeoutMs: number;
   private readonly reconciliation: Reconciliation;
-  private readonly turn: Turn;
+  private readonly turn: SingleRunner;
   private readonly calls = new Map<string, RecoverableOperation>();
   private round: Promise<ReconcileReport> | undefined;
   private timer: NodeJS.Timeout | undefined;
@@ -89,7 +89,7 @@ export class IdempotencyReconciler
       this.schedule ?? RECONCILE_DEFAULTS,
       protocol.commandTimeoutMs,
     );
-    this.turn = new Turn(engine.store, WORK, protocol);
+    this.turn = new SingleRunner(engine.store, WORK, protocol);
   }
 
   /**
@@ -100,7 +100,7 @@ export class IdempotencyReconciler
    */
   register(operation: string, call: RecoverableCall): void {
     if (typeof operation !== 'string' || operation === '') {
-      fail('operation', 'a text that is not empty', typeof operation);
+      throwOptionError('operation', 'a text that is not empty', typeof operation);
     }
     checkNames('IdempotencyReconciler.register()', call, CALL_NAMES, OPERATION_REMEDIES);
     const { onTakeover, keep = keepSuccesses, ...own } = call;
@@ -155,12 +155,12 @@ export class IdempotencyReconciler
   }
 
   private async runRound(): Promise<ReconcileReport> {
-    if (this.isStopping) return idleRound();
+    if (this.isStopping) return skippedRound();
     try {
-      const report = await this.turn.take((signal) =>
+      const report = await this.turn.runExclusively((signal) =>
         this.reconciliation.round(() => this.isStopping || signal.aborted),
       );
-      return report ?? idleRound();
+      return report ?? skippedRound();
     } catch (cause) {
       const error = asError(cause);
       const { operation, recordKey } = this.turn.subject;

@@ -5,7 +5,7 @@ import { keepSuccesses, type OutcomePolicy } from '../core/operation/outcome-pol
 import { fingerprint } from '../core/record/fingerprint.js';
 import { isScopePart, type ScopePart } from '../core/record/record-key.js';
 import { forget } from '../core/util/maybe-async.js';
-import { checkFunction, checkNames, fail, within } from '../core/util/option-checks.js';
+import { checkFunction, checkNames, throwOptionError, within } from '../core/util/option-checks.js';
 import type { Call } from '../transports/call/call.js';
 import { CallTransport } from '../transports/call/call-transport.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
@@ -105,7 +105,7 @@ export class IdempotencyService {
     checkText('key', key);
     checkFunction('keep', keep);
     if (parts.length === 0 || !parts.every(isScopePart)) {
-      fail(
+      throwOptionError(
         'scope',
         'one part or several, each a text that is not empty or a safe integer',
         typeof scope,
@@ -130,5 +130,5 @@ export class IdempotencyService {
 /** Not the value itself: a key or a caller does not belong into a message. */
 function checkText(option: string, value: unknown): void {
   if (typeof value !== 'string' || value === '')
-    fail(option, 'a text that is not empty', typeof value);
+    throwOptionError(option, 'a text that is not empty', typeof value);
 }

@@ -106,7 +106,7 @@ function reportingEntry(method: Method, prototype: object, name: string | symbol
     }
     const { recover } = operation;
     if (recover === undefined) return enter(operation, run);
-    return operation.look(recover, (found) =>
+    return operation.lookUp(recover, (found) =>
       enter(operation, () => (found === 'run' ? run() : found.value)),
     );
   };

@@ -1,4 +1,4 @@
-import { keepAnswers } from '../core/operation/outcome-policy.js';
+import { keepResponses } from '../core/operation/outcome-policy.js';
 import type { KeySyntax } from '../transports/common/idempotency-key.js';
 import type { HttpRoute } from '../transports/http/http-route.js';
 
@@ -30,7 +30,7 @@ export function describeRepetitions({ options, protocol }: HttpRoute): string {
     storeBody
       ? `${period}, a retry gets that same answer, marked \`${replayHeader}: true\`, and nothing runs again; later the key counts as new.`
       : `${period}, a retry is answered 409, for that answer is not stored, and nothing runs again; later the key counts as new.`,
-    keep === keepAnswers
+    keep === keepResponses
       ? 'An answer that is not kept, such as a 5xx, leaves the key free: a retry runs again.'
       : 'An answer that the API does not keep leaves the key free: a retry runs again.',
     whenInProgress === 'wait'

@@ -1,4 +1,4 @@
-import { downstreamKey, runningOperation } from '../core/operation/execution-scope.js';
+import { downstreamKey, executionScope } from '../core/operation/execution-scope.js';
 import type { IdempotencyContext } from '../core/operation/idempotency-context.js';
 import type { LeaseLossReason } from '../core/record/events.js';
 import { recordKey, type Scope } from '../core/record/record-key.js';
@@ -137,7 +137,7 @@ export function testContext(
       }
     },
     run(body) {
-      return runningOperation.run({ context, transaction }, body);
+      return executionScope.run({ context, transaction }, body);
     },
   };
   return context;

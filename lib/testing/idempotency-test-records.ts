@@ -1,6 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { IdempotencyEngine } from '../core/engine/idempotency-engine.js';
-import type { Claim } from '../core/operation/operation-request.js';
+import type { OperationRequest } from '../core/operation/operation-request.js';
 import { inProgressRetentionMs } from '../core/operation/options.js';
 import type { IdempotencyEvent, IdempotencyEvents } from '../core/record/events.js';
 import type { OutcomeCodec } from '../core/record/outcome-codec.js';
@@ -50,7 +50,7 @@ export interface IdempotencyTestRecord extends Pick<
 }
 
 /** What the engine was asked for, by the key of its record. */
-interface Known extends Pick<Claim, 'operation' | 'key' | 'scope'> {
+interface Known extends Pick<OperationRequest, 'operation' | 'key' | 'scope'> {
   executions: number;
   replays: number;
 }
@@ -122,7 +122,7 @@ export class IdempotencyTestRecords {
     this.abandonedKeys.add(key);
   }
 
-  private note(claim: Claim): void {
+  private note(claim: OperationRequest): void {
     const { recordKey, operation, key, scope } = claim;
     const isAbandoned = this.abandonedKeys.delete(key);
     if (isAbandoned || !this.known.has(recordKey)) {
@@ -131,7 +131,7 @@ export class IdempotencyTestRecords {
     if (isAbandoned) this.leaveAbandoned(claim);
   }
 
-  private leaveAbandoned({ recordKey, fingerprint, options }: Claim): void {
+  private leaveAbandoned({ recordKey, fingerprint, options }: OperationRequest): void {
     const { leaseMs, maxExecutionMs } = options;
     this.store.beginInThePast({
       recordKey,

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { transform } from '@swc/core';
-import { keepAnswers } from 'nestjs-idempotency';
+import { keepResponses } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { PROTOCOL_DEFAULTS, ENGINE_DEFAULTS } from '../support/internals/core/operation.js';
 import { fingerprint, newOwnerToken, recordKey } from '../support/internals/core/record.js';
@@ -138,7 +138,7 @@ describe('the table of options in the README', () => {
     const [, released = ''] = /4xx but (.*)/.exec(text) ?? [];
     const statuses = Array.from({ length: 100 }, (_, i) => 400 + i);
     expect(released.split(' ').map(Number)).toEqual(
-      statuses.filter((status) => !keepAnswers({ status })),
+      statuses.filter((status) => !keepResponses({ status })),
     );
   });
 });

@@ -17,7 +17,7 @@ import { openWay } from './ways/open-way.js';
 interface EngineBooks {
   readonly running: ReadonlySet<unknown>;
   readonly underWay: number;
-  readonly waitingRoom: {
+  readonly duplicateWaiters: {
     readonly lines: ReadonlyMap<unknown, unknown>;
     readonly waiters: number;
   };
@@ -64,8 +64,8 @@ serve({
       () => ({
         'attempts of the engine': engine.running.size,
         'begins under way': engine.underWay,
-        'waiting lines': engine.waitingRoom.lines.size,
-        'places in waiting lines': engine.waitingRoom.waiters,
+        'waiting lines': engine.duplicateWaiters.lines.size,
+        'places in waiting lines': engine.duplicateWaiters.waiters,
         alarms: engine.alarms.alarms.size,
         'listeners of abort signals': countSignalListeners(),
       }),

@@ -1,15 +1,15 @@
 import type { Attempt } from '../operation/attempt.js';
 import type { IdempotencyEvents } from '../record/events.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
-import type { AlarmClock } from '../util/deadlines.js';
-import type { Patience } from './outcome-writer.js';
+import type { DeadlineTimer } from '../util/deadlines.js';
+import type { ShutdownState } from './outcome-writer.js';
 
 /** What an attempt needs of the engine that let it through. */
-export interface AttemptHost {
+export interface AttemptServices {
   readonly store: IdempotencyStore;
   readonly events: IdempotencyEvents;
-  readonly patience: Patience;
-  readonly alarms: AlarmClock;
+  readonly shutdownState: ShutdownState;
+  readonly deadlines: DeadlineTimer;
   /** The operation is over, and its outcome on the way to the store. */
   settling(attempt: Attempt): void;
   /** The attempt can have no effect any more, though its operation may still be running. */

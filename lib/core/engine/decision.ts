@@ -10,7 +10,7 @@ export type Decision =
   | { readonly kind: 'replay'; readonly state: FinishedState; readonly outcome: Outcome }
   | { readonly kind: 'reject'; readonly reason: RejectionReason };
 
-export function rejected(reason: RejectionReason): Decision {
+export function rejectDecision(reason: RejectionReason): Decision {
   return { kind: 'reject', reason };
 }
 

@@ -1,28 +1,28 @@
-import type { Claim } from '../operation/operation-request.js';
+import type { OperationRequest } from '../operation/operation-request.js';
 import type { IdempotencyEvents } from '../record/events.js';
 import type { OwnerToken } from '../record/record.js';
 import type { IdempotencyStore, StopWatching } from '../store/idempotency-store.js';
-import { asError, hasCode, isRefusal } from '../util/errors.js';
+import { asError, hasCode, isRejection } from '../util/errors.js';
 import { jittered, monotonicNow } from '../util/time.js';
-import { isInProgress, rejected, type Decision } from './decision.js';
+import { isInProgress, rejectDecision, type Decision } from './decision.js';
 
 /** What those who wait need of the engine. */
-interface WaitingHost {
+interface WaitServices {
   readonly store: IdempotencyStore;
   /**
    * Asks the store once.
    *
    * @throws whatever kept the store from answering.
    */
-  beginOnce(claim: Claim, token: OwnerToken): Promise<Decision>;
+  beginOnce(request: OperationRequest, token: OwnerToken): Promise<Decision>;
   /** Tells of a store that cannot be asked. */
-  letDown(claim: Claim, error: Error): Decision;
+  reportUnavailable(request: OperationRequest, error: Error): Decision;
   /** Releases what a begin without a reply may have acquired. */
-  letGo(claim: Claim, token: OwnerToken): void;
+  releaseUnowned(request: OperationRequest, token: OwnerToken): void;
 }
 
 interface Waiter {
-  readonly claim: Claim;
+  readonly request: OperationRequest;
   readonly token: OwnerToken;
   /** Monotonic. */
   readonly giveUpAt: number;
@@ -45,10 +45,10 @@ const SAFETY_NET_PAUSE_MS = 500;
  * for all: what it learns of the record holds for everyone, and should it acquire the record, it leaves to
  * run and the next one asks.
  */
-class WaitingLine {
+class WaitQueue {
   private readonly waiters = new Set<Waiter>();
-  private readonly bell = new Bell();
-  private isAttended = false;
+  private readonly wakeSignal = new WakeSignal();
+  private isPolling = false;
   private isWatched = false;
   private hasFailed = false;
   private asking: Waiter | undefined;
@@ -57,39 +57,39 @@ class WaitingLine {
 
   /** @param onEmpty - the last one has left, nobody joins any more. */
   constructor(
-    private readonly host: WaitingHost,
+    private readonly host: WaitServices,
     private readonly onEmpty: () => void,
   ) {}
 
-  join(claim: Claim, token: OwnerToken, giveUpAt: number): Promise<Decision> {
+  join(request: OperationRequest, token: OwnerToken, giveUpAt: number): Promise<Decision> {
     return new Promise((resolve) => {
       const leave = () => {
         this.leave(waiter);
       };
-      const waiter: Waiter = { claim, token, giveUpAt, resolve, leave, isUnsure: false };
+      const waiter: Waiter = { request, token, giveUpAt, resolve, leave, isUnsure: false };
       this.waiters.add(waiter);
-      claim.callerGone?.addEventListener('abort', leave);
+      request.clientSignal?.addEventListener('abort', leave);
       // Less patient than the others, for whom the line may be asleep.
-      if (giveUpAt < this.sleepsUntil) this.bell.ring();
-      if (!this.isAttended) void this.attend(claim);
+      if (giveUpAt < this.sleepsUntil) this.wakeSignal.notify();
+      if (!this.isPolling) void this.poll(request);
     });
   }
 
   /** Makes the first one look at the record now. */
   wake(): void {
-    this.bell.ring();
+    this.wakeSignal.notify();
   }
 
-  private async attend(claim: Claim): Promise<void> {
-    this.isAttended = true;
-    const watching = this.watch(claim);
+  private async poll(request: OperationRequest): Promise<void> {
+    this.isPolling = true;
+    const watching = this.watch(request);
     let pauseMs = POLL_PAUSE_MS;
     while (this.waiters.size > 0) {
       const restMs = jittered(this.isWatched ? SAFETY_NET_PAUSE_MS : pauseMs);
-      const sleepMs = Math.min(restMs, this.patienceLeftMs());
+      const sleepMs = Math.min(restMs, this.timeLeftMs());
       this.sleepsUntil = monotonicNow() + sleepMs;
-      await this.bell.heardWithin(sleepMs);
-      await this.look();
+      await this.wakeSignal.wait(sleepMs);
+      await this.pollOnce();
       pauseMs = Math.min(pauseMs * 1.5, POLL_PAUSE_MAX_MS);
     }
     this.onEmpty();
@@ -107,20 +107,20 @@ class WaitingLine {
   /** The one who asks at this moment stays until it is answered: the record may be its own. */
   private leave(waiter: Waiter): void {
     if (!this.waiters.has(waiter) || waiter === this.asking) return;
-    this.dismiss(waiter, rejected('in_progress'));
-    if (this.waiters.size === 0) this.bell.ring();
+    this.dismiss(waiter, rejectDecision('in_progress'));
+    if (this.waiters.size === 0) this.wakeSignal.notify();
   }
 
   /** The record may have ended before the watch began, so that its beginning is a reason to look, too. */
-  private async watch({ recordKey, options }: Claim): Promise<StopWatching | undefined> {
+  private async watch({ recordKey, options }: OperationRequest): Promise<StopWatching | undefined> {
     const { commandTimeoutMs: timeoutMs } = options;
-    const ring = () => {
-      this.bell.ring();
+    const notify = () => {
+      this.wakeSignal.notify();
     };
     try {
-      const stop = await this.host.store.watch(recordKey, ring, { timeoutMs });
+      const stop = await this.host.store.watch(recordKey, notify, { timeoutMs });
       this.isWatched = stop !== undefined;
-      if (this.isWatched) ring();
+      if (this.isWatched) notify();
       return stop;
     } catch {
       // Polling is slower, and right.
@@ -128,54 +128,54 @@ class WaitingLine {
     }
   }
 
-  private patienceLeftMs(): number {
+  private timeLeftMs(): number {
     let giveUpAt = Infinity;
     for (const waiter of this.waiters) giveUpAt = Math.min(giveUpAt, waiter.giveUpAt);
     return giveUpAt - monotonicNow();
   }
 
-  private async look(): Promise<void> {
+  private async pollOnce(): Promise<void> {
     const [first] = this.waiters;
     if (first === undefined) return;
-    let decision = rejected('in_progress');
+    let decision = rejectDecision('in_progress');
     this.asking = first;
     try {
       // An attempt of its own may come out of it, if the one in progress let go or died.
-      decision = await this.host.beginOnce(first.claim, first.token);
+      decision = await this.host.beginOnce(first.request, first.token);
     } catch (error) {
       // The other one is in progress for all that is known: look again, and never run beside it.
       first.isUnsure ||= !hasCode(error, 'idempotency_store_unavailable');
-      if (isRefusal(error)) {
+      if (isRejection(error)) {
         // Free, and the store will not let it be taken: waiting does not help.
-        decision = this.host.letDown(first.claim, asError(error));
+        decision = this.host.reportUnavailable(first.request, asError(error));
       } else {
         // Told once: those who wait out an outage are one more that met it.
-        if (!this.hasFailed) this.host.letDown(first.claim, asError(error));
+        if (!this.hasFailed) this.host.reportUnavailable(first.request, asError(error));
         this.hasFailed = true;
       }
     }
     this.asking = undefined;
     const now = monotonicNow();
     for (const waiter of this.waiters) {
-      const isMeant = waiter === first || holdsFor(waiter, first, decision);
-      if (isMeant && !isInProgress(decision)) this.dismiss(waiter, decision);
+      const isAffected = waiter === first || holdsFor(waiter, first, decision);
+      if (isAffected && !isInProgress(decision)) this.dismiss(waiter, decision);
       else if (waiter.giveUpAt <= now || hasLeft(waiter))
-        this.dismiss(waiter, rejected('in_progress'));
+        this.dismiss(waiter, rejectDecision('in_progress'));
     }
   }
 
   private dismiss(waiter: Waiter, decision: Decision): void {
-    const { claim, token, isUnsure, resolve, leave } = waiter;
+    const { request, token, isUnsure, resolve, leave } = waiter;
     this.waiters.delete(waiter);
     // Its signal may live on for long, with the channel of a broker say.
-    claim.callerGone?.removeEventListener('abort', leave);
-    if (isUnsure && decision.kind === 'reject') this.host.letGo(claim, token);
+    request.clientSignal?.removeEventListener('abort', leave);
+    if (isUnsure && decision.kind === 'reject') this.host.releaseUnowned(request, token);
     resolve(decision);
   }
 }
 
-function hasLeft({ claim }: Waiter): boolean {
-  return claim.callerGone?.aborted === true;
+function hasLeft({ request }: Waiter): boolean {
+  return request.clientSignal?.aborted === true;
 }
 
 /** Whether what one of them was told is what the other would be told: both have the same record and fingerprint. */
@@ -186,32 +186,32 @@ function holdsFor(waiter: Waiter, asked: Waiter, decision: Decision): boolean {
     case 'shutting_down':
       return true;
     case 'outcome_unknown':
-      return waiter.claim.options.onTakeover === asked.claim.options.onTakeover;
+      return waiter.request.options.onTakeover === asked.request.options.onTakeover;
     default:
       return false;
   }
 }
 
 /** Where duplicates wait for attempts in progress: one line for each request, and so many places in all. */
-export class WaitingRoom {
-  private readonly lines = new Map<string, WaitingLine>();
+export class DuplicateWaiters {
+  private readonly queues = new Map<string, WaitQueue>();
   private waiters = 0;
 
   constructor(
-    private readonly host: WaitingHost,
+    private readonly host: WaitServices,
     private readonly events: IdempotencyEvents,
     private readonly maxWaiters: number,
   ) {}
 
   /** @returns the first one's outcome, an attempt of its own, or a rejection. */
-  async wait(claim: Claim, token: OwnerToken): Promise<Decision> {
-    const { operation, recordKey, options } = claim;
-    const patienceMs = Math.min(options.waitTimeoutMs, claim.waitAtMostMs ?? Infinity);
-    const isPointless = patienceMs === 0 || claim.callerGone?.aborted === true;
-    if (this.waiters >= this.maxWaiters || isPointless) return rejected('in_progress');
+  async wait(request: OperationRequest, token: OwnerToken): Promise<Decision> {
+    const { operation, recordKey, options } = request;
+    const timeoutMs = Math.min(options.waitTimeoutMs, request.waitAtMostMs ?? Infinity);
+    const isPointless = timeoutMs === 0 || request.clientSignal?.aborted === true;
+    if (this.waiters >= this.maxWaiters || isPointless) return rejectDecision('in_progress');
     const startedAt = monotonicNow();
     this.waiters += 1;
-    const decision = await this.lineFor(claim).join(claim, token, startedAt + patienceMs);
+    const decision = await this.queueFor(request).join(request, token, startedAt + timeoutMs);
     this.waiters -= 1;
     const waitedMs = monotonicNow() - startedAt;
     this.events.emit({ type: 'waited', operation, recordKey, waitedMs });
@@ -220,42 +220,42 @@ export class WaitingRoom {
 
   /** Lets everybody ask again at once. */
   wake(): void {
-    for (const line of this.lines.values()) line.wake();
+    for (const queue of this.queues.values()) queue.wake();
   }
 
-  private lineFor({ recordKey, fingerprint }: Claim): WaitingLine {
+  private queueFor({ recordKey, fingerprint }: OperationRequest): WaitQueue {
     const name = `${recordKey} ${fingerprint}`;
-    let line = this.lines.get(name);
-    if (line === undefined) {
-      line = new WaitingLine(this.host, () => this.lines.delete(name));
-      this.lines.set(name, line);
+    let queue = this.queues.get(name);
+    if (queue === undefined) {
+      queue = new WaitQueue(this.host, () => this.queues.delete(name));
+      this.queues.set(name, queue);
     }
-    return line;
+    return queue;
   }
 }
 
 /** A pause that can be cut short. A ring that nobody hears yet is kept for the next one who listens. */
-class Bell {
-  private isRung = false;
-  private wake: (() => void) | undefined;
+class WakeSignal {
+  private isSet = false;
+  private resume: (() => void) | undefined;
 
-  ring(): void {
-    this.isRung = true;
-    this.wake?.();
+  notify(): void {
+    this.isSet = true;
+    this.resume?.();
   }
 
   /** Resolves at the next ring, or after `ms` milliseconds. */
-  async heardWithin(ms: number): Promise<void> {
-    if (!this.isRung && ms > 0) {
+  async wait(ms: number): Promise<void> {
+    if (!this.isSet && ms > 0) {
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, ms);
-        this.wake = () => {
+        this.resume = () => {
           clearTimeout(timer);
           resolve();
         };
       });
-      this.wake = undefined;
+      this.resume = undefined;
     }
-    this.isRung = false;
+    this.isSet = false;
   }
 }

@@ -1,5 +1,5 @@
 import type { Attempt } from '../operation/attempt.js';
-import { originOf, type Claim } from '../operation/operation-request.js';
+import { originOf, type OperationRequest } from '../operation/operation-request.js';
 import {
   inProgressRetentionMs,
   isAwaited,
@@ -16,14 +16,14 @@ import type {
   IdempotencyStore,
 } from '../store/idempotency-store.js';
 import type { UnitOfWork } from '../transaction/unit-of-work.js';
-import { AlarmClock } from '../util/deadlines.js';
+import { DeadlineTimer } from '../util/deadlines.js';
 import { asError, hasCode, StoreUnavailableError } from '../util/errors.js';
 import { jitteredPause, monotonicNow, ServerClock } from '../util/time.js';
-import type { AttemptHost } from './attempt-services.js';
-import { isInProgress, rejected, type Decision } from './decision.js';
-import { WaitingRoom } from './duplicate-waiters.js';
+import type { AttemptServices } from './attempt-services.js';
+import { isInProgress, rejectDecision, type Decision } from './decision.js';
+import { DuplicateWaiters } from './duplicate-waiters.js';
 import { LeasedAttempt } from './leased-attempt.js';
-import { OwnAttempts, type OwnAttempt } from './own-attempts.js';
+import { LocalAttempts, type LocalAttempt } from './own-attempts.js';
 import { TransactionalAttempt, type Transactions } from './transactional-attempt.js';
 import { UnprotectedAttempt } from './unprotected-attempt.js';
 
@@ -34,17 +34,17 @@ const DRAIN_PAUSE_MS = 20;
  * Decides for every request whether its operation runs, and is the only caller of the store. One engine
  * serves all transports of a process.
  */
-export class IdempotencyEngine implements AttemptHost {
+export class IdempotencyEngine implements AttemptServices {
   /** Over once the shutdown no longer waits. */
-  readonly patience = { isOver: false };
-  readonly alarms = new AlarmClock();
+  readonly shutdownState = { expired: false };
+  readonly deadlines = new DeadlineTimer();
   private readonly clock = new ServerClock();
-  private readonly running = new Map<Attempt, OwnAttempt>();
-  private readonly own = new OwnAttempts();
+  private readonly running = new Map<Attempt, LocalAttempt>();
+  private readonly own = new LocalAttempts();
   /** Begins, and releases of begins that nobody waits for, which are on their way. */
-  private underWay = 0;
+  private inProgress = 0;
   private stopping = false;
-  private readonly waitingRoom: WaitingRoom;
+  private readonly duplicateWaiters: DuplicateWaiters;
 
   constructor(
     readonly store: IdempotencyStore,
@@ -52,26 +52,26 @@ export class IdempotencyEngine implements AttemptHost {
     private readonly options: Required<EngineOptions>,
     private readonly unitOfWork?: UnitOfWork,
   ) {
-    this.waitingRoom = new WaitingRoom(this, events, options.maxWaiters);
+    this.duplicateWaiters = new DuplicateWaiters(this, events, options.maxWaiters);
   }
 
   /** Asks the store what is to be done with the request; waits for the attempt in progress if it should. */
-  async begin(claim: Claim): Promise<Decision> {
+  async begin(request: OperationRequest): Promise<Decision> {
     const token = newOwnerToken();
-    this.underWay += 1;
+    this.inProgress += 1;
     try {
       let decision: Decision;
       try {
-        decision = await this.beginOnce(claim, token);
+        decision = await this.beginOnce(request, token);
       } catch (error) {
-        return this.tell(claim, this.withoutStore(claim, token, error));
+        return this.emitDecision(request, this.withoutStore(request, token, error));
       }
-      if (isInProgress(decision) && isAwaited(claim.options)) {
-        decision = await this.waitingRoom.wait(claim, token);
+      if (isInProgress(decision) && isAwaited(request.options)) {
+        decision = await this.duplicateWaiters.wait(request, token);
       }
-      return this.tell(claim, decision);
+      return this.emitDecision(request, decision);
     } finally {
-      this.underWay -= 1;
+      this.inProgress -= 1;
     }
   }
 
@@ -83,10 +83,10 @@ export class IdempotencyEngine implements AttemptHost {
    */
   async drain(): Promise<number> {
     this.stopping = true;
-    this.waitingRoom.wake();
+    this.duplicateWaiters.wake();
     const giveUpAt = monotonicNow() + this.options.shutdownTimeoutMs;
     while (this.isBusy() && monotonicNow() < giveUpAt) await jitteredPause(DRAIN_PAUSE_MS);
-    this.patience.isOver = true;
+    this.shutdownState.expired = true;
     for (const { transaction } of this.running.keys()) transaction?.giveUp();
     return this.running.size;
   }
@@ -108,25 +108,25 @@ export class IdempotencyEngine implements AttemptHost {
 
   /** @internal */
   async beginOnce(
-    claim: Claim,
+    request: OperationRequest,
     token: OwnerToken,
-    onExpiredLease = this.own.has(claim.recordKey, isLookedUp(claim))
+    onExpiredLease = this.own.has(request.recordKey, hasRecovery(request))
       ? 'deny'
-      : wishedOnExpiredLease(claim),
+      : expiredLeaseAction(request),
   ): Promise<Decision> {
-    if (this.stopping) return rejected('shutting_down');
+    if (this.stopping) return rejectDecision('shutting_down');
     const sentAt = monotonicNow();
     const begun = this.own.add({
-      ...ownAttempt(claim, UNKNOWN_FENCE, sentAt),
+      ...ownAttempt(request, UNKNOWN_FENCE, sentAt),
       // Half of the lease, which runs by another clock.
-      leaseOverAt: sentAt + claim.options.leaseMs / 2,
+      leaseOverAt: sentAt + request.options.leaseMs / 2,
     });
     let reply: BeginReply;
     try {
-      reply = this.observed(await this.send(claim, token, onExpiredLease));
+      reply = this.observed(await this.send(request, token, onExpiredLease));
       // The server's clock may have jumped since it was last seen, with a failover say: once more.
       if (reply.kind === 'late')
-        reply = this.observed(await this.send(claim, token, onExpiredLease));
+        reply = this.observed(await this.send(request, token, onExpiredLease));
     } finally {
       this.own.remove(begun);
     }
@@ -134,30 +134,30 @@ export class IdempotencyEngine implements AttemptHost {
       case 'acquired':
       case 'owned':
       case 'takeover':
-        return this.run(claim, token, reply, sentAt);
+        return this.run(request, token, reply, sentAt);
       case 'completed':
       case 'failed':
         return { kind: 'replay', state: reply.kind, outcome: reply.outcome };
       case 'mismatch':
       case 'in_progress':
-        return rejected(reply.kind);
+        return rejectDecision(reply.kind);
       case 'abandoned': {
-        if (this.own.mayHold(claim.recordKey, isLookedUp(claim), reply.fence)) {
-          return rejected('in_progress');
+        if (this.own.mayHold(request.recordKey, hasRecovery(request), reply.fence)) {
+          return rejectDecision('in_progress');
         }
-        const wished = wishedOnExpiredLease(claim);
+        const requested = expiredLeaseAction(request);
         // Another process has taken what this one has under way, or it has passed its hard deadline meanwhile.
-        return onExpiredLease === wished
-          ? rejected('outcome_unknown')
-          : this.beginOnce(claim, token, wished);
+        return onExpiredLease === requested
+          ? rejectDecision('outcome_unknown')
+          : this.beginOnce(request, token, requested);
       }
       case 'late':
         throw new StoreUnavailableError(
           'The store received the command after its time, twice: its clock is unsteady, or the way to it takes longer than "commandTimeoutMs".',
         );
       case 'stale_begin':
-        return this.letDown(
-          claim,
+        return this.reportUnavailable(
+          request,
           new StoreUnavailableError('The attempt was released before its begin was answered.'),
         );
       default:
@@ -166,11 +166,11 @@ export class IdempotencyEngine implements AttemptHost {
   }
 
   private send(
-    claim: Claim,
+    request: OperationRequest,
     token: OwnerToken,
     onExpiredLease: Begin['onExpiredLease'],
   ): Promise<BeginReply> {
-    const { options, recordKey, fingerprint } = claim;
+    const { options, recordKey, fingerprint } = request;
     const { commandTimeoutMs, maxExecutionMs } = options;
     return this.store.begin({
       recordKey,
@@ -181,7 +181,7 @@ export class IdempotencyEngine implements AttemptHost {
       recordRetentionMs: inProgressRetentionMs(options),
       notAfter: this.clock.notAfter(commandTimeoutMs),
       onExpiredLease,
-      origin: isLookedUp(claim) ? originOf(claim) : undefined,
+      origin: hasRecovery(request) ? originOf(request) : undefined,
       timeoutMs: commandTimeoutMs,
     });
   }
@@ -192,32 +192,34 @@ export class IdempotencyEngine implements AttemptHost {
   }
 
   private run(
-    claim: Claim,
+    request: OperationRequest,
     token: OwnerToken,
     reply: Acquisition,
     sentAt: number,
   ): Decision | Promise<Decision> {
-    const lease = { recordKey: claim.recordKey, token, fence: reply.fence };
-    const attempt = claim.options.transactional
-      ? new TransactionalAttempt(this, claim, lease, reply, sentAt, this.requiredTransactions())
-      : new LeasedAttempt(this, claim, lease, reply, sentAt);
-    this.keep(attempt, ownAttempt(claim, reply.fence, sentAt));
+    const lease = { recordKey: request.recordKey, token, fence: reply.fence };
+    const attempt = request.options.transactional
+      ? new TransactionalAttempt(this, request, lease, reply, sentAt, this.requiredTransactions())
+      : new LeasedAttempt(this, request, lease, reply, sentAt);
+    this.keep(attempt, ownAttempt(request, reply.fence, sentAt));
     // Also one that was let go in between: what became of the attempt before it is still unknown.
-    this.announce(attempt.isTakeover ? 'takeover' : 'acquired', claim, attempt);
+    this.announce(attempt.isTakeover ? 'takeover' : 'acquired', request, attempt);
     const trouble = attempt.start();
     return trouble instanceof Promise
-      ? trouble.then((found) => this.runUnless(found, claim, attempt))
-      : this.runUnless(trouble, claim, attempt);
+      ? trouble.then((found) => this.runUnless(found, request, attempt))
+      : this.runUnless(trouble, request, attempt);
   }
 
   private runUnless(
     trouble: Error | undefined,
-    claim: Claim,
+    request: OperationRequest,
     attempt: Attempt,
   ): Decision | Promise<Decision> {
     if (trouble === undefined && !this.stopping) return { kind: 'run', attempt };
     const decide = () =>
-      trouble === undefined ? rejected('shutting_down') : this.letDown(claim, trouble);
+      trouble === undefined
+        ? rejectDecision('shutting_down')
+        : this.reportUnavailable(request, trouble);
     return attempt.release().then(decide);
   }
 
@@ -236,26 +238,26 @@ export class IdempotencyEngine implements AttemptHost {
    *
    * @internal
    */
-  letDown({ operation, recordKey }: Claim, error: Error): Decision {
+  reportUnavailable({ operation, recordKey }: OperationRequest, error: Error): Decision {
     this.events.emit({ type: 'store_unavailable', operation, recordKey, error });
-    return rejected('store_unavailable');
+    return rejectDecision('store_unavailable');
   }
 
-  private withoutStore(claim: Claim, token: OwnerToken, cause: unknown): Decision {
+  private withoutStore(request: OperationRequest, token: OwnerToken, cause: unknown): Decision {
     const error = asError(cause);
-    const { options } = claim;
-    const decision = this.letDown(claim, error);
+    const { options } = request;
+    const decision = this.reportUnavailable(request, error);
     const wasNotExecuted = hasCode(error, 'idempotency_store_unavailable');
     // Nothing but an outage: a wrong password, or a store's own mistake, must not switch protection off.
     const isOutage = wasNotExecuted || hasCode(error, 'idempotency_store_outcome_unknown');
     if (isOutage && options.onStoreUnavailable === 'execute' && !this.stopping) {
-      const attempt = new UnprotectedAttempt(this, claim, token);
+      const attempt = new UnprotectedAttempt(this, request, token);
       // The begin that had no answer may have acquired the record.
-      this.keep(attempt, ownAttempt(claim, UNKNOWN_FENCE, monotonicNow()));
-      this.announce('unprotected', claim, attempt);
+      this.keep(attempt, ownAttempt(request, UNKNOWN_FENCE, monotonicNow()));
+      this.announce('unprotected', request, attempt);
       return { kind: 'run', attempt };
     }
-    if (!wasNotExecuted) this.letGo(claim, token);
+    if (!wasNotExecuted) this.releaseUnowned(request, token);
     return decision;
   }
 
@@ -264,7 +266,7 @@ export class IdempotencyEngine implements AttemptHost {
    *
    * @internal
    */
-  letGo({ recordKey, options }: Claim, token: OwnerToken): void {
+  releaseUnowned({ recordKey, options }: OperationRequest, token: OwnerToken): void {
     const lease = { recordKey, token, fence: UNKNOWN_FENCE };
     const tombstoneMs = unfinishedRetentionMs(options);
     const notify = isAwaited(options);
@@ -275,20 +277,20 @@ export class IdempotencyEngine implements AttemptHost {
     this.tracked(released()).catch(() => undefined);
   }
 
-  private keep(attempt: Attempt, own: OwnAttempt): void {
+  private keep(attempt: Attempt, own: LocalAttempt): void {
     this.running.set(attempt, this.own.add(own));
   }
 
   private announce(
     type: 'acquired' | 'takeover' | 'unprotected',
-    { operation, recordKey }: Claim,
+    { operation, recordKey }: OperationRequest,
     { number, fencingToken }: Attempt,
   ): void {
     this.events.emit({ type, operation, recordKey, attempt: number, fencingToken });
   }
 
   /** Raises the events of requests that do not run. */
-  private tell({ operation, recordKey }: Claim, decision: Decision): Decision {
+  private emitDecision({ operation, recordKey }: OperationRequest, decision: Decision): Decision {
     if (decision.kind === 'replay') {
       this.events.emit({ type: 'replayed', operation, recordKey, state: decision.state });
     } else if (decision.kind === 'reject') {
@@ -298,29 +300,33 @@ export class IdempotencyEngine implements AttemptHost {
   }
 
   private async tracked<Result>(work: Promise<Result>): Promise<Result> {
-    this.underWay += 1;
+    this.inProgress += 1;
     try {
       return await work;
     } finally {
-      this.underWay -= 1;
+      this.inProgress -= 1;
     }
   }
 
   private isBusy(): boolean {
-    return this.running.size > 0 || this.underWay > 0;
+    return this.running.size > 0 || this.inProgress > 0;
   }
 }
 
-function wishedOnExpiredLease({ options }: Claim): Begin['onExpiredLease'] {
+function expiredLeaseAction({ options }: OperationRequest): Begin['onExpiredLease'] {
   return options.onTakeover === 'reject' ? 'deny' : 'takeover';
 }
 
 /** Whether the business data are asked what an attempt has done before the operation runs again. */
-function isLookedUp({ options }: Claim): boolean {
+function hasRecovery({ options }: OperationRequest): boolean {
   return typeof options.onTakeover === 'function';
 }
 
-function ownAttempt({ recordKey, options }: Claim, fence: number, startedAt: number): OwnAttempt {
+function ownAttempt(
+  { recordKey, options }: OperationRequest,
+  fence: number,
+  startedAt: number,
+): LocalAttempt {
   const deadlineAt = startedAt + options.maxExecutionMs;
   return { recordKey, fence, deadlineAt, leaseOverAt: startedAt, isSettling: false };
 }

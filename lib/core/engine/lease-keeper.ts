@@ -3,7 +3,7 @@ import { inProgressRetentionMs, type ResolvedProtocolOptions } from '../operatio
 import type { LeaseLossReason } from '../record/events.js';
 import type { Lease } from '../record/record.js';
 import type { ExtendReply, IdempotencyStore } from '../store/idempotency-store.js';
-import type { Alarm, AlarmClock } from '../util/deadlines.js';
+import type { DeadlineListener, DeadlineTimer } from '../util/deadlines.js';
 import { monotonicNow } from '../util/time.js';
 
 /** Who is told what becomes of the lease. */
@@ -30,7 +30,7 @@ const UNCONFIRMED_PART = 2 / 3;
  * third of the lease, one in flight, none beyond the hard deadline. The lease counts from the instant
  * **before** the command that won it was sent, by the monotonic clock.
  */
-export class LeaseKeeper implements Alarm {
+export class LeaseKeeper implements DeadlineListener {
   /** @internal */
   dueAt = Infinity;
   /** What listens to the signal, or logs an event, finds the request that it is about. */
@@ -51,7 +51,7 @@ export class LeaseKeeper implements Alarm {
     private readonly options: ResolvedProtocolOptions,
     private readonly startedAt: number,
     private readonly observer: LeaseObserver,
-    private readonly alarms: AlarmClock,
+    private readonly deadlines: DeadlineTimer,
   ) {
     this.deadlineAt = startedAt + options.maxExecutionMs;
     this.slowAt = startedAt + options.maxExecutionMs / 2;
@@ -89,7 +89,7 @@ export class LeaseKeeper implements Alarm {
   /** Ends heartbeats and watch; the attempt is settled. */
   stop(): void {
     this.stopped = true;
-    this.alarms.callOff(this);
+    this.deadlines.cancel(this);
   }
 
   private async confirm(): Promise<boolean> {
@@ -120,18 +120,18 @@ export class LeaseKeeper implements Alarm {
 
   private arm(): void {
     if (this.stopped) return;
-    this.alarms.callOff(this);
+    this.deadlines.cancel(this);
     this.dueAt = Math.min(
       this.inFlight ? Infinity : this.heartbeatAt,
       this.loss === undefined ? this.leaseOverAt : Infinity,
       this.slowAt,
       this.deadlineAt,
     );
-    this.alarms.set(this);
+    this.deadlines.schedule(this);
   }
 
   /** @internal */
-  ring(): void {
+  onDeadline(): void {
     this.context.runInAsyncScope(watch, undefined, this);
   }
 
@@ -149,8 +149,8 @@ export class LeaseKeeper implements Alarm {
     }
     if (now >= this.leaseOverAt) {
       // After a blocked event loop timers come before input: a reply that is already here is read first.
-      if (this.inFlight) setImmediate(judge, this);
-      else this.judgeExpiry();
+      if (this.inFlight) setImmediate(evaluate, this);
+      else this.evaluateExpiry();
     }
     // Also once it is over: nobody may have taken it yet, and nobody shall while the operation runs.
     if (now >= this.heartbeatAt && !this.inFlight) void this.beat(now);
@@ -158,7 +158,7 @@ export class LeaseKeeper implements Alarm {
   }
 
   /** @internal */
-  judgeExpiry(): void {
+  evaluateExpiry(): void {
     if (!this.stopped && monotonicNow() >= this.leaseOverAt) this.lose('expired');
   }
 
@@ -218,8 +218,8 @@ function watch(keeper: LeaseKeeper): void {
   keeper.watch();
 }
 
-function judge(keeper: LeaseKeeper): void {
-  keeper.judgeExpiry();
+function evaluate(keeper: LeaseKeeper): void {
+  keeper.evaluateExpiry();
 }
 
 /** Tells of the hard deadline of an attempt that needs no heartbeat, and of the first half of the time to it. */

@@ -1,11 +1,11 @@
 import type { Attempt, FinalOutcome, Settlement } from '../operation/attempt.js';
-import type { Claim } from '../operation/operation-request.js';
+import type { OperationRequest } from '../operation/operation-request.js';
 import type { AttemptSubject, LeaseLossReason } from '../record/events.js';
 import type { Lease } from '../record/record.js';
 import type { Acquisition, CompleteReply } from '../store/idempotency-store.js';
 import { StoreUnavailableError } from '../util/errors.js';
 import { monotonicNow } from '../util/time.js';
-import type { AttemptHost } from './attempt-services.js';
+import type { AttemptServices } from './attempt-services.js';
 import { LeaseKeeper } from './lease-keeper.js';
 import { OutcomeWriter } from './outcome-writer.js';
 
@@ -25,8 +25,8 @@ export class LeasedAttempt implements Attempt {
   private isRecordLost = false;
 
   constructor(
-    private readonly host: Omit<AttemptHost, 'lost'>,
-    private readonly claim: Claim,
+    private readonly host: Omit<AttemptServices, 'lost'>,
+    private readonly request: OperationRequest,
     lease: Lease,
     { attempt, takeovers, fence }: Acquisition,
     private readonly startedAt: number,
@@ -34,10 +34,10 @@ export class LeasedAttempt implements Attempt {
     this.number = attempt;
     this.isTakeover = takeovers > 0;
     this.fencingToken = fence;
-    const { operation, recordKey, options } = claim;
+    const { operation, recordKey, options } = request;
     this.subject = { operation, recordKey, attempt, fencingToken: fence };
-    this.keeper = new LeaseKeeper(host.store, lease, options, startedAt, this, host.alarms);
-    this.writer = new OutcomeWriter(host.store, claim, lease, host.patience);
+    this.keeper = new LeaseKeeper(host.store, lease, options, startedAt, this, host.deadlines);
+    this.writer = new OutcomeWriter(host.store, request, lease, host.shutdownState);
   }
 
   get signal(): AbortSignal {
@@ -52,7 +52,7 @@ export class LeasedAttempt implements Attempt {
 
   async complete(final: FinalOutcome): Promise<Settlement> {
     this.host.settling(this);
-    const { saveTimeoutMs, onSaveFailure } = this.claim.options;
+    const { saveTimeoutMs, onSaveFailure } = this.request.options;
     const reply = await this.writer.complete(final, monotonicNow() + saveTimeoutMs);
     if (reply !== undefined) return this.conclude(reply, final);
     this.host.events.emit({ type: 'save_delayed', ...this.subject });
@@ -62,7 +62,7 @@ export class LeasedAttempt implements Attempt {
 
   async release(): Promise<void> {
     this.keeper.stop();
-    const reply = await this.writer.release(monotonicNow() + this.claim.options.saveTimeoutMs);
+    const reply = await this.writer.release(monotonicNow() + this.request.options.saveTimeoutMs);
     const { events } = this.host;
     switch (reply?.kind) {
       case 'ok':
@@ -163,7 +163,7 @@ export class LeasedAttempt implements Attempt {
     this.keeper.stop();
     let { state } = lost;
     if (state === 'in_progress') {
-      const giveUpAt = monotonicNow() + this.claim.options.waitTimeoutMs;
+      const giveUpAt = monotonicNow() + this.request.options.waitTimeoutMs;
       const reply = await this.writer.completeOnceFree(final, giveUpAt);
       if (reply !== undefined && reply.kind !== 'lost') return this.conclude(reply, final, when);
       state = reply?.state ?? state;

@@ -1,14 +1,14 @@
 import type { FinalOutcome } from '../operation/attempt.js';
-import type { Claim } from '../operation/operation-request.js';
+import type { OperationRequest } from '../operation/operation-request.js';
 import { isAwaited, unfinishedRetentionMs } from '../operation/options.js';
 import type { Lease } from '../record/record.js';
 import type { CompleteReply, IdempotencyStore, ReleaseReply } from '../store/idempotency-store.js';
 import { jitteredPause, monotonicNow } from '../util/time.js';
 
 /** Tells how long it makes sense to go on. */
-export interface Patience {
+export interface ShutdownState {
   /** The shutdown no longer waits: what is not stored by then stays with the lease. */
-  readonly isOver: boolean;
+  readonly expired: boolean;
 }
 
 const PAUSE_MS = 50;
@@ -23,17 +23,17 @@ const PAUSE_WHILE_HELD_MAX_MS = 250;
 export class OutcomeWriter {
   constructor(
     private readonly store: IdempotencyStore,
-    private readonly claim: Claim,
+    private readonly request: OperationRequest,
     private readonly lease: Lease,
-    private readonly patience: Patience,
+    private readonly shutdownState: ShutdownState,
   ) {}
 
   /** @returns the reply, or `undefined` when there was none until `giveUpAt` (monotonic). */
   complete(final: FinalOutcome, giveUpAt: number): Promise<CompleteReply | undefined> {
     const { state, outcome, retentionMs } = final;
-    const { fingerprint, options } = this.claim;
+    const { fingerprint, options } = this.request;
     const notify = isAwaited(options);
-    return this.untilAnswered(giveUpAt, isCompleteReply, (timeoutMs) =>
+    return this.untilReplied(giveUpAt, isCompleteReply, (timeoutMs) =>
       this.store.complete(this.lease, {
         state,
         outcome,
@@ -58,27 +58,27 @@ export class OutcomeWriter {
       const reply = await this.complete(final, giveUpAt);
       const isHeld = reply?.kind === 'lost' && reply.state === 'in_progress';
       const leftMs = giveUpAt - monotonicNow();
-      if (!isHeld || leftMs <= 0 || this.patience.isOver) return reply;
+      if (!isHeld || leftMs <= 0 || this.shutdownState.expired) return reply;
       await jitteredPause(Math.min(pauseMs, leftMs));
     }
   }
 
   /** @returns the reply, or `undefined` when there was none until `giveUpAt` (monotonic). */
   release(giveUpAt: number): Promise<ReleaseReply | undefined> {
-    const { options } = this.claim;
+    const { options } = this.request;
     const tombstoneMs = unfinishedRetentionMs(options);
     const notify = isAwaited(options);
-    return this.untilAnswered(giveUpAt, isReleaseReply, (timeoutMs) =>
+    return this.untilReplied(giveUpAt, isReleaseReply, (timeoutMs) =>
       this.store.release(this.lease, { tombstoneMs, notify, timeoutMs }),
     );
   }
 
-  private async untilAnswered<Reply>(
+  private async untilReplied<Reply>(
     giveUpAt: number,
     isReply: (reply: Reply) => boolean,
     send: (timeoutMs: number) => Promise<Reply>,
   ): Promise<Reply | undefined> {
-    const { commandTimeoutMs } = this.claim.options;
+    const { commandTimeoutMs } = this.request.options;
     for (let pauseMs = PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS)) {
       const timeoutMs = Math.ceil(Math.min(commandTimeoutMs, giveUpAt - monotonicNow()));
       try {
@@ -88,7 +88,7 @@ export class OutcomeWriter {
         // Counted as no reply.
       }
       const leftMs = giveUpAt - monotonicNow();
-      if (leftMs <= 0 || this.patience.isOver) return undefined;
+      if (leftMs <= 0 || this.shutdownState.expired) return undefined;
       await jitteredPause(Math.min(pauseMs, leftMs));
     }
   }

@@ -2,7 +2,7 @@ import { UNKNOWN_FENCE, type RecordKey } from '../record/record.js';
 import { monotonicNow } from '../util/time.js';
 
 /** A begin that this process has sent, or the attempt that came of it. */
-export interface OwnAttempt {
+export interface LocalAttempt {
   readonly recordKey: RecordKey;
   /** {@link UNKNOWN_FENCE} where no reply has told it. */
   readonly fence: number;
@@ -19,17 +19,17 @@ export interface OwnAttempt {
  * the instant at which it is sent: after a blocked event loop, a duplicate's begin is sent before the first one's
  * reply is read.
  */
-export class OwnAttempts {
-  private readonly byKey = new Map<RecordKey, Set<OwnAttempt>>();
+export class LocalAttempts {
+  private readonly byKey = new Map<RecordKey, Set<LocalAttempt>>();
 
-  add(own: OwnAttempt): OwnAttempt {
+  add(own: LocalAttempt): LocalAttempt {
     const known = this.byKey.get(own.recordKey);
     if (known === undefined) this.byKey.set(own.recordKey, new Set([own]));
     else known.add(own);
     return own;
   }
 
-  remove(own: OwnAttempt): void {
+  remove(own: LocalAttempt): void {
     const known = this.byKey.get(own.recordKey);
     known?.delete(own);
     if (known?.size === 0) this.byKey.delete(own.recordKey);
@@ -38,10 +38,10 @@ export class OwnAttempts {
   /**
    * Whether anything is under way for the key.
    *
-   * @param isLookedUp - by whoever takes over: what an operation that is over has done can be found, and is not done again.
+   * @param hasRecovery - by whoever takes over: what an operation that is over has done can be found, and is not done again.
    */
-  has(recordKey: RecordKey, isLookedUp: boolean): boolean {
-    return this.some(recordKey, isLookedUp, () => true);
+  has(recordKey: RecordKey, hasRecovery: boolean): boolean {
+    return this.some(recordKey, hasRecovery, () => true);
   }
 
   /**
@@ -49,22 +49,22 @@ export class OwnAttempts {
    * begin that was sent a moment ago cannot: should each of those that overlap excuse the next, nobody would ever take a
    * dead process' record over.
    */
-  mayHold(recordKey: RecordKey, isLookedUp: boolean, fence: number): boolean {
+  mayHold(recordKey: RecordKey, hasRecovery: boolean, fence: number): boolean {
     const now = monotonicNow();
-    const isMeant = (own: OwnAttempt) =>
+    const isAffected = (own: LocalAttempt) =>
       own.fence === fence || (own.fence === UNKNOWN_FENCE && now >= own.leaseOverAt);
-    return this.some(recordKey, isLookedUp, isMeant);
+    return this.some(recordKey, hasRecovery, isAffected);
   }
 
   private some(
     recordKey: RecordKey,
-    isLookedUp: boolean,
-    isMeant: (own: OwnAttempt) => boolean,
+    hasRecovery: boolean,
+    isAffected: (own: LocalAttempt) => boolean,
   ): boolean {
     const now = monotonicNow();
     for (const own of this.byKey.get(recordKey) ?? []) {
-      const counts = now < own.deadlineAt && !(isLookedUp && own.isSettling);
-      if (counts && isMeant(own)) return true;
+      const counts = now < own.deadlineAt && !(hasRecovery && own.isSettling);
+      if (counts && isAffected(own)) return true;
     }
     return false;
   }

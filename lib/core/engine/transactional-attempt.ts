@@ -4,13 +4,13 @@ import type {
   FinalOutcome,
   Settlement,
 } from '../operation/attempt.js';
-import type { Claim } from '../operation/operation-request.js';
+import type { OperationRequest } from '../operation/operation-request.js';
 import { inProgressRetentionMs, isAwaited } from '../operation/options.js';
 import type { AttemptSubject, LeaseLossReason } from '../record/events.js';
 import type { Lease } from '../record/record.js';
 import type { Acquisition, ReleaseReply } from '../store/idempotency-store.js';
 import type { TransactionalRecords } from '../store/transactional-records.js';
-import { HeldTransaction, type TransactionEnd } from '../transaction/deferred-transaction.js';
+import { DeferredTransaction, type TransactionEnd } from '../transaction/deferred-transaction.js';
 import { hasSqlState, type OpenTransaction, type UnitOfWork } from '../transaction/unit-of-work.js';
 import {
   asError,
@@ -20,7 +20,7 @@ import {
 } from '../util/errors.js';
 import { forget } from '../util/maybe-async.js';
 import { isDoneWithin, jitteredPause, monotonicNow } from '../util/time.js';
-import type { AttemptHost } from './attempt-services.js';
+import type { AttemptServices } from './attempt-services.js';
 import { ExecutionWatch } from './lease-keeper.js';
 import { LeasedAttempt } from './leased-attempt.js';
 import { OutcomeWriter } from './outcome-writer.js';
@@ -65,31 +65,31 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   /** For what is stored outside of the transaction, once that is over. */
   private readonly afterwards: LeasedAttempt;
   private hooks: (() => unknown)[] = [];
-  private held: HeldTransaction | undefined;
+  private deferred: DeferredTransaction | undefined;
 
   constructor(
-    private readonly host: AttemptHost,
-    private readonly claim: Claim,
+    private readonly host: AttemptServices,
+    private readonly request: OperationRequest,
     private readonly lease: Lease,
     acquisition: Acquisition,
     private readonly startedAt: number,
     private readonly transactions: Transactions,
   ) {
-    const { operation, recordKey, options } = claim;
+    const { operation, recordKey, options } = request;
     const { attempt, takeovers, fence } = acquisition;
     this.number = attempt;
     this.isTakeover = takeovers > 0;
     this.fencingToken = fence;
     this.subject = { operation, recordKey, attempt, fencingToken: fence };
     this.watch = new ExecutionWatch(startedAt, options.maxExecutionMs, this);
-    this.writer = new OutcomeWriter(host.store, claim, lease, host.patience);
-    const { store, events, patience, alarms } = host;
+    this.writer = new OutcomeWriter(host.store, request, lease, host.shutdownState);
+    const { store, events, shutdownState, deadlines } = host;
     const settling = () => {
       host.settling(this);
     };
     const ended = this.end.bind(this);
-    const hostAfterwards = { store, events, patience, alarms, settling, ended };
-    this.afterwards = new LeasedAttempt(hostAfterwards, claim, lease, acquisition, startedAt);
+    const servicesAfterwards = { store, events, shutdownState, deadlines, settling, ended };
+    this.afterwards = new LeasedAttempt(servicesAfterwards, request, lease, acquisition, startedAt);
   }
 
   get signal(): AbortSignal {
@@ -101,16 +101,16 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   }
 
   get handle(): unknown {
-    return this.held?.transaction.handle;
+    return this.deferred?.transaction.handle;
   }
 
   isConflict(error: unknown): boolean {
-    return isTold(() => this.transactions.unitOfWork.isConflict(error));
+    return isReportedTrue(() => this.transactions.unitOfWork.isConflict(error));
   }
 
   isInterruption(error: unknown): boolean {
-    const isLost = this.held?.transaction.lost?.aborted === true;
-    return isLost || isTold(() => this.transactions.unitOfWork.isInterruption(error));
+    const isLost = this.deferred?.transaction.lost?.aborted === true;
+    return isLost || isReportedTrue(() => this.transactions.unitOfWork.isInterruption(error));
   }
 
   conflicted(): void {
@@ -118,9 +118,9 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   }
 
   onCommitted(hook: () => unknown): void {
-    if (this.held?.isDecided === true) {
+    if (this.deferred?.isDecided === true) {
       throw new NoTransactionError(
-        `onCommitted() was called in ${this.claim.operation} when its transaction was over.`,
+        `onCommitted() was called in ${this.request.operation} when its transaction was over.`,
       );
     }
     this.hooks.push(hook);
@@ -139,9 +139,9 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
 
   /** @returns why the operation must not start: there is no transaction, or the record is another's by now. */
   async start(): Promise<Error | undefined> {
-    const { isolation, leaseMs } = this.claim.options;
+    const { isolation, leaseMs } = this.request.options;
     try {
-      this.held = await HeldTransaction.open(
+      this.deferred = await DeferredTransaction.open(
         this.transactions.unitOfWork,
         {
           isolation: isolation === 'default' ? undefined : isolation,
@@ -151,14 +151,14 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
         leaseMs * OPENING_PART,
       );
     } catch (cause) {
-      this.tellOfMismatch(cause);
+      this.reportMismatch(cause);
       return new StoreUnavailableError(
         `The transaction could not be opened: ${asError(cause).message}`,
         { cause },
       );
     }
     this.watch.start();
-    const { transaction, ended } = this.held;
+    const { transaction, ended } = this.deferred;
     transaction.lost?.addEventListener('abort', this.onConnectionLost);
     // Its signal may be the connection's, which outlives the transaction.
     void ended.then(() => {
@@ -191,7 +191,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   }
 
   async release(): Promise<void> {
-    const giveUpAt = monotonicNow() + this.claim.options.saveTimeoutMs;
+    const giveUpAt = monotonicNow() + this.request.options.saveTimeoutMs;
     if ((await this.rollBack()) || (await this.isOver(giveUpAt))) {
       await this.afterwards.release();
     } else {
@@ -244,28 +244,28 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   private async commitAfter(
     last: (transaction: OpenTransaction) => Promise<void>,
   ): Promise<TransactionEnd | undefined> {
-    const { held } = this;
-    if (held === undefined) return undefined;
-    const committing = held.commit(last);
-    if (await isDoneWithin(this.claim.options.saveTimeoutMs, committing)) {
+    const { deferred } = this;
+    if (deferred === undefined) return undefined;
+    const committing = deferred.commit(last);
+    if (await isDoneWithin(this.request.options.saveTimeoutMs, committing)) {
       const end = await committing;
-      if (end.kind === 'failed') this.tellOfMismatch(end.error);
+      if (end.kind === 'failed') this.reportMismatch(end.error);
       return end;
     }
-    held.transaction.cut?.();
+    deferred.transaction.cut?.();
     return undefined;
   }
 
   /** The connection is the application's, so its store does not tell. */
-  private tellOfMismatch(error: unknown): void {
+  private reportMismatch(error: unknown): void {
     if (!hasSqlState(error, MISMATCHED)) return;
     this.host.events.emit({ type: 'reply_mismatched', error: asError(error) });
   }
 
   /** Between two transactions the record has nothing but its lease, which may have run out long ago. */
   private async extend(): Promise<boolean> {
-    const { leaseMs, commandTimeoutMs: timeoutMs } = this.claim.options;
-    const recordRetentionMs = inProgressRetentionMs(this.claim.options);
+    const { leaseMs, commandTimeoutMs: timeoutMs } = this.request.options;
+    const recordRetentionMs = inProgressRetentionMs(this.request.options);
     try {
       const extended = { leaseMs, recordRetentionMs, timeoutMs };
       const { kind } = await this.host.store.extend(this.lease, extended);
@@ -282,28 +282,28 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
    */
   private async rollBack(): Promise<boolean> {
     this.watch.stop();
-    const { held } = this;
-    if (held === undefined) return true;
-    if (await isDoneWithin(this.claim.options.saveTimeoutMs, held.rollBack())) return true;
-    held.transaction.cut?.();
+    const { deferred } = this;
+    if (deferred === undefined) return true;
+    if (await isDoneWithin(this.request.options.saveTimeoutMs, deferred.rollBack())) return true;
+    deferred.transaction.cut?.();
     return false;
   }
 
   /** Whether the transaction is over at the server, before `giveUpAt` (monotonic). */
   private async isOver(giveUpAt: number): Promise<boolean> {
-    const { commandTimeoutMs } = this.claim.options;
+    const { commandTimeoutMs } = this.request.options;
     do {
       const leftMs = Math.max(1, Math.ceil(giveUpAt - monotonicNow()));
       const timeoutMs = Math.min(commandTimeoutMs, leftMs);
       const isEnded = this.transactions.records.ended(this.lease, { timeoutMs });
       if (await isDoneWithin(timeoutMs, isEnded)) return true;
       await jitteredPause(Math.min(RETRY_PAUSE_MS, leftMs));
-    } while (monotonicNow() < giveUpAt && !this.host.patience.isOver);
+    } while (monotonicNow() < giveUpAt && !this.host.shutdownState.expired);
     return false;
   }
 
   /** @returns what the release found once the transaction was over, or `undefined` when nobody knows in time. */
-  private async fate(giveUpAt: number): Promise<ReleaseReply | undefined> {
+  private async commitOutcome(giveUpAt: number): Promise<ReleaseReply | undefined> {
     return (await this.isOver(giveUpAt)) ? this.writer.release(giveUpAt) : undefined;
   }
 
@@ -312,8 +312,8 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     end: Extract<TransactionEnd, { kind: 'failed' }> | undefined,
   ): Promise<Settlement> {
     const error = end?.error;
-    const { saveTimeoutMs } = this.claim.options;
-    const reply = await this.fate(monotonicNow() + saveTimeoutMs);
+    const { saveTimeoutMs } = this.request.options;
+    const reply = await this.commitOutcome(monotonicNow() + saveTimeoutMs);
     if (reply !== undefined) return this.conclude(reply, final, error);
     this.host.events.emit({ type: 'save_delayed', ...this.subject });
     void this.concludeLater(final, error);
@@ -322,7 +322,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
 
   /** The caller has been told to come back: find out what became of the commit all the same, for who waits. */
   private async concludeLater(final: FinalOutcome, error: unknown): Promise<void> {
-    const reply = await this.fate(monotonicNow() + Math.max(0, this.watch.leftMs));
+    const reply = await this.commitOutcome(monotonicNow() + Math.max(0, this.watch.leftMs));
     if (reply === undefined) {
       this.host.events.emit({ type: 'save_failed', ...this.subject });
       this.end();
@@ -354,7 +354,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   }
 
   private committed(final: FinalOutcome, when: 'in time' | 'late' = 'in time'): Settlement {
-    const { options } = this.claim;
+    const { options } = this.request;
     if (isAwaited(options)) {
       this.transactions.records.committed(this.lease, { timeoutMs: options.commandTimeoutMs });
     }
@@ -400,11 +400,11 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
 }
 
 /** What a unit of work of the user's own cannot tell is not so: an attempt that nobody ends would keep its key. */
-function isTold(ask: () => unknown): boolean {
+function isReportedTrue(ask: () => unknown): boolean {
   try {
-    const answer = ask();
-    forget(answer);
-    return answer === true;
+    const result = ask();
+    forget(result);
+    return result === true;
   } catch {
     return false;
   }

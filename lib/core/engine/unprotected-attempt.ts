@@ -1,19 +1,19 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Attempt, FinalOutcome, Settlement } from '../operation/attempt.js';
-import type { Claim } from '../operation/operation-request.js';
+import type { OperationRequest } from '../operation/operation-request.js';
 import type { AttemptSubject } from '../record/events.js';
 import { UNKNOWN_FENCE, type OwnerToken } from '../record/record.js';
 import type { CompleteReply } from '../store/idempotency-store.js';
-import type { Alarm } from '../util/deadlines.js';
+import type { DeadlineListener } from '../util/deadlines.js';
 import { monotonicNow } from '../util/time.js';
-import type { AttemptHost } from './attempt-services.js';
+import type { AttemptServices } from './attempt-services.js';
 import { OutcomeWriter } from './outcome-writer.js';
 
 /**
  * An attempt that runs without a lease, for `onStoreUnavailable: 'execute'`. Its outcome is offered to
  * the store after the answer, until one lease later: whoever retries once the store is back finds it.
  */
-export class UnprotectedAttempt implements Attempt, Alarm {
+export class UnprotectedAttempt implements Attempt, DeadlineListener {
   readonly number = 1;
   readonly isTakeover = false;
   readonly fencingToken = UNKNOWN_FENCE;
@@ -33,15 +33,15 @@ export class UnprotectedAttempt implements Attempt, Alarm {
 
   /** @param token - that of the begin which got no answer: it may have acquired the record after all. */
   constructor(
-    private readonly host: AttemptHost,
-    private readonly claim: Claim,
+    private readonly host: AttemptServices,
+    private readonly request: OperationRequest,
     token: OwnerToken,
   ) {
-    const { operation, recordKey, options } = claim;
+    const { operation, recordKey, options } = request;
     this.dueAt = this.startedAt + options.maxExecutionMs;
     this.subject = { operation, recordKey, attempt: 1, fencingToken: UNKNOWN_FENCE };
     const lease = { recordKey, token, fence: UNKNOWN_FENCE };
-    this.writer = new OutcomeWriter(host.store, claim, lease, host.patience);
+    this.writer = new OutcomeWriter(host.store, request, lease, host.shutdownState);
   }
 
   /** Aborted once `maxExecutionMs` is over, unless the attempt has ended by then. */
@@ -49,14 +49,14 @@ export class UnprotectedAttempt implements Attempt, Alarm {
     if (this.abortion === undefined) {
       this.abortion = new AbortController();
       // AbortSignal.timeout() would stay for good: its timer holds the async context, from which the signal is reached.
-      if (monotonicNow() >= this.dueAt) this.ring();
-      else if (!this.isOver) this.host.alarms.set(this);
+      if (monotonicNow() >= this.dueAt) this.onDeadline();
+      else if (!this.isOver) this.host.deadlines.schedule(this);
     }
     return this.abortion.signal;
   }
 
   /** @internal */
-  ring(): void {
+  onDeadline(): void {
     this.context.runInAsyncScope(() => {
       this.abortion?.abort(new DOMException('The operation took too long', 'TimeoutError'));
     });
@@ -72,7 +72,7 @@ export class UnprotectedAttempt implements Attempt, Alarm {
   /** A begin that was executed after all would block the key for its lease. */
   release(): Promise<void> {
     this.stopWatching();
-    const giveUpAt = monotonicNow() + this.claim.options.commandTimeoutMs;
+    const giveUpAt = monotonicNow() + this.request.options.commandTimeoutMs;
     void this.writer.release(giveUpAt).then(() => {
       this.host.ended(this);
     });
@@ -90,11 +90,11 @@ export class UnprotectedAttempt implements Attempt, Alarm {
 
   private stopWatching(): void {
     this.isOver = true;
-    this.host.alarms.callOff(this);
+    this.host.deadlines.cancel(this);
   }
 
   private async saveLater(final: FinalOutcome): Promise<void> {
-    const giveUpAt = monotonicNow() + this.claim.options.leaseMs;
+    const giveUpAt = monotonicNow() + this.request.options.leaseMs;
     this.report(await this.writer.completeOnceFree(final, giveUpAt), final);
     this.host.ended(this);
   }

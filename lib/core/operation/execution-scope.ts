@@ -8,7 +8,7 @@ import {
 } from '../util/errors.js';
 import type { Attempt, AttemptTransaction } from './attempt.js';
 import type { IdempotencyContext } from './idempotency-context.js';
-import type { Claim } from './operation-request.js';
+import type { OperationRequest } from './operation-request.js';
 import type { Recovery } from './recovery.js';
 
 /** What code finds that runs in an operation. */
@@ -22,7 +22,7 @@ export interface OperationContext {
  * One run of an operation, as everything below it can find it. It is entered more than once where an
  * interceptor retries, and goes on where one gives up on it, whatever their stream says meanwhile.
  */
-export class RunningOperation implements OperationContext {
+export class ExecutionScope implements OperationContext {
   private active = 0;
   private wrappers = 0;
   private entries = 0;
@@ -84,22 +84,22 @@ export class RunningOperation implements OperationContext {
    *
    * @param goOn - enters it, with what was found.
    */
-  async look<Found, Result>(
-    look: () => Promise<Found>,
+  async lookUp<Found, Result>(
+    find: () => Promise<Found>,
     goOn: (found: Found) => Result,
   ): Promise<Awaited<Result>> {
     this.active += 1;
     let result: Result;
     try {
-      result = goOn(await look());
+      result = goOn(await find());
     } finally {
-      this.leave('looked');
+      this.leave('lookedUp');
     }
     return await result;
   }
 
-  leave(how: 'returned' | 'threw' | 'looked'): void {
-    if (how !== 'looked') this.threw = how === 'threw';
+  leave(how: 'returned' | 'threw' | 'lookedUp'): void {
+    if (how !== 'lookedUp') this.threw = how === 'threw';
     this.ended(how === 'returned');
   }
 
@@ -132,11 +132,11 @@ export class RunningOperation implements OperationContext {
 }
 
 /** @internal */
-export const runningOperation = new AsyncLocalStorage<OperationContext>();
+export const executionScope = new AsyncLocalStorage<OperationContext>();
 
 /** The context of the idempotent operation that the calling code runs in, or `undefined` outside of one. */
 export function currentIdempotencyContext(): IdempotencyContext | undefined {
-  return runningOperation.getStore()?.context;
+  return executionScope.getStore()?.context;
 }
 
 /**
@@ -160,7 +160,7 @@ export function requireIdempotencyContext(): IdempotencyContext {
  */
 // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller knows its unit of work
 export function currentIdempotencyTransaction<Handle = unknown>(): Handle | undefined {
-  return runningOperation.getStore()?.transaction?.handle as Handle | undefined;
+  return executionScope.getStore()?.transaction?.handle as Handle | undefined;
 }
 
 /**
@@ -181,7 +181,7 @@ export function requireIdempotencyTransaction<Handle = unknown>(): Handle {
 
 /** The context that `attempt` of `claim` runs in. */
 export function contextOf(
-  { operation, scope, key, recordKey }: Claim,
+  { operation, scope, key, recordKey }: OperationRequest,
   attempt: Attempt,
 ): IdempotencyContext {
   return {

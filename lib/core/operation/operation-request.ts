@@ -3,7 +3,7 @@ import { isScopePart, type Scope } from '../record/record-key.js';
 import type { ResolvedProtocolOptions } from './options.js';
 
 /** One request to run an operation, as the engine needs to know it. */
-export interface Claim {
+export interface OperationRequest {
   readonly recordKey: RecordKey;
   readonly fingerprint: Fingerprint;
   /** The operation's stable name. */
@@ -15,11 +15,11 @@ export interface Claim {
   /** The caller's own wish, in milliseconds: shortens `waitTimeoutMs`, never prolongs it. */
   readonly waitAtMostMs?: number | undefined;
   /** Aborted when the caller has left: nobody waits for the outcome any more. */
-  readonly callerGone?: AbortSignal | undefined;
+  readonly clientSignal?: AbortSignal | undefined;
 }
 
 /** What a record key was made of. */
-type Origin = Pick<Claim, 'operation' | 'scope' | 'key'>;
+type Origin = Pick<OperationRequest, 'operation' | 'scope' | 'key'>;
 
 /**
  * Where a record comes from, as it stands inside the record of an operation that can be recovered: one word

@@ -1,6 +1,6 @@
 import type { FinishedState } from '../record/record.js';
 import type { IsolationLevel } from '../transaction/unit-of-work.js';
-import { ignoreAnswer } from '../util/maybe-async.js';
+import { ignoreResult } from '../util/maybe-async.js';
 import { checkBoolean, checkChoice, checkInteger } from '../util/option-checks.js';
 import type { Recover } from './recovery.js';
 
@@ -213,7 +213,7 @@ export function finishedRetentionMs(
   if (typeof retentionMs === 'number') return retentionMs;
   try {
     const chosen: unknown = retentionMs(summary);
-    ignoreAnswer('retentionMs', chosen);
+    ignoreResult('retentionMs', chosen);
     checkInteger('retentionMs', chosen, 1, RETENTION_MAX_MS);
     return chosen as number;
   } catch {

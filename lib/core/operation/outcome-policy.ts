@@ -1,4 +1,4 @@
-import { ignoreAnswer } from '../util/maybe-async.js';
+import { ignoreResult } from '../util/maybe-async.js';
 import type { OutcomeSummary } from './options.js';
 
 /**
@@ -11,7 +11,7 @@ export type OutcomePolicy = (summary: OutcomeSummary) => boolean;
 const COME_BACK = new Set([401, 403, 408, 412, 425, 429]);
 
 /** The default on HTTP (contract, decision 8): 2xx, 3xx and the 4xx that are an answer to this very request. */
-export function keepAnswers({ status = 200 }: OutcomeSummary): boolean {
+export function keepResponses({ status = 200 }: OutcomeSummary): boolean {
   return status < 500 && !COME_BACK.has(status);
 }
 
@@ -31,9 +31,9 @@ export function asksToKeep(
   summary: OutcomeSummary,
 ): boolean {
   try {
-    const answer: unknown = policy(summary);
-    if (typeof answer === 'boolean') return answer;
-    ignoreAnswer('keep', answer);
+    const result: unknown = policy(summary);
+    if (typeof result === 'boolean') return result;
+    ignoreResult('keep', result);
   } catch {
     // As if it had said nothing.
   }

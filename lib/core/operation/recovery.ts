@@ -47,6 +47,6 @@ export function recoveryOf(
   };
 }
 
-function isRecovery(answer: unknown): answer is Recovery {
-  return answer === 'run' || (typeof answer === 'object' && answer !== null && 'value' in answer);
+function isRecovery(result: unknown): result is Recovery {
+  return result === 'run' || (typeof result === 'object' && result !== null && 'value' in result);
 }

@@ -27,7 +27,7 @@ function pick(value: unknown, paths: readonly Path[]): unknown {
   if (!isObject(value)) return undefined;
   if (!hasMembers(value)) return value;
   return rebuild(value, (name, member) => {
-    const below = under(paths, name);
+    const below = nest(paths, name);
     return below.length === 0 ? undefined : pick(member, below);
   });
 }
@@ -37,10 +37,10 @@ function omit(value: unknown, paths: readonly Path[]): unknown {
   if (paths.length === 0) return value;
   if (Array.isArray(value)) return value.map((item) => omit(item, paths));
   if (!isObject(value) || !hasMembers(value)) return value;
-  return rebuild(value, (name, member) => omit(member, under(paths, name)));
+  return rebuild(value, (name, member) => omit(member, nest(paths, name)));
 }
 
-function under(paths: readonly Path[], name: string): Path[] {
+function nest(paths: readonly Path[], name: string): Path[] {
   return paths.filter((path) => path[0] === name).map((path) => path.slice(1));
 }
 

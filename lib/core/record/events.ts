@@ -169,7 +169,7 @@ export class IdempotencyEvents {
     let logged = false;
     for (const { listener, replacesLog } of this.subscriptions) {
       logged ||= replacesLog;
-      this.tell(listener, event);
+      this.notify(listener, event);
     }
     if (!logged && CRITICAL_EVENTS.has(event.type)) {
       this.report((reporter) => {
@@ -178,24 +178,24 @@ export class IdempotencyEvents {
     }
   }
 
-  private tell(listener: IdempotencyEventListener, event: IdempotencyEvent): void {
+  private notify(listener: IdempotencyEventListener, event: IdempotencyEvent): void {
     const failed = (error: unknown) => {
       this.report((reporter) => {
         reporter.subscriberFailed(event, error);
       });
     };
     try {
-      const told = listener(event);
-      if (told instanceof Promise) told.catch(failed);
+      const result = listener(event);
+      if (result instanceof Promise) result.catch(failed);
     } catch (error) {
       failed(error);
     }
   }
 
   /** A logger that fails must not fail a request. */
-  private report(tell: (reporter: IdempotencyEventReporter) => void): void {
+  private report(call: (reporter: IdempotencyEventReporter) => void): void {
     try {
-      tell(this.reporter);
+      call(this.reporter);
     } catch {
       // There is nobody left to tell.
     }

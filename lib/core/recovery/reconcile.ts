@@ -5,7 +5,7 @@ import type { AbandonedRecord } from '../store/idempotency-store.js';
 import { IdempotencyOptionsError } from '../util/errors.js';
 import { checkInteger, switchedSettings } from '../util/option-checks.js';
 import { jitteredPause } from '../util/time.js';
-import { recoverRecord, type RecordFate, type RecoverableOperation } from './recover-record.js';
+import { recoverRecord, type RecoveryResult, type RecoverableOperation } from './recover-record.js';
 
 /** What a round of the reconciler came to: how many records, by what became of them. */
 export interface ReconcileReport {
@@ -23,7 +23,7 @@ export interface ReconcileReport {
    * `'complete'`: every record that was left behind was looked at. `'partial'`: the batch was full, or the round was
    * interrupted; the next one goes on from there. `'not_my_turn'`: another process was at it.
    */
-  readonly coverage: 'complete' | 'partial' | 'not_my_turn';
+  readonly coverage: 'complete' | 'partial' | 'already_running';
 }
 
 type Counts = Record<Exclude<keyof ReconcileReport, 'coverage'>, number>;
@@ -32,8 +32,8 @@ type Counts = Record<Exclude<keyof ReconcileReport, 'coverage'>, number>;
 const PAGE_PAUSE_MS = 10;
 
 /** The round of a process that had nothing to do. */
-export function idleRound(): ReconcileReport {
-  return { ...noCounts(), coverage: 'not_my_turn' };
+export function skippedRound(): ReconcileReport {
+  return { ...noCounts(), coverage: 'already_running' };
 }
 
 function noCounts(): Counts {
@@ -61,14 +61,14 @@ export class Reconciliation {
   async round(isOver: () => boolean): Promise<ReconcileReport> {
     const counts = noCounts();
     const { batchSize } = this.options;
-    for (let looked = 0; looked < batchSize && !isOver();) {
-      const page = await this.page(batchSize - looked);
+    for (let processed = 0; processed < batchSize && !isOver();) {
+      const page = await this.page(batchSize - processed);
       for (const record of page.records) {
-        const fate = isOver() ? 'interrupted' : await this.recover(record);
+        const result = isOver() ? 'interrupted' : await this.recover(record);
         // The same page is asked for again.
-        if (fate === 'interrupted') return { ...counts, coverage: 'partial' };
-        counts[fate] += 1;
-        looked += 1;
+        if (result === 'interrupted') return { ...counts, coverage: 'partial' };
+        counts[result] += 1;
+        processed += 1;
       }
       this.cursor = page.cursor;
       if (page.cursor === undefined) return { ...counts, coverage: 'complete' };
@@ -91,12 +91,12 @@ export class Reconciliation {
     recordKey,
     fingerprint,
     origin,
-  }: AbandonedRecord): Promise<RecordFate | 'unknown'> {
-    const claimed = parseOrigin(origin);
-    if (claimed === undefined) return 'unknown';
-    const operation = this.operationOf(claimed.operation);
+  }: AbandonedRecord): Promise<RecoveryResult | 'unknown'> {
+    const identity = parseOrigin(origin);
+    if (identity === undefined) return 'unknown';
+    const operation = this.operationOf(identity.operation);
     if (operation === undefined) return 'unknown';
-    const record = { recordKey, fingerprint, ...claimed };
+    const record = { recordKey, fingerprint, ...identity };
     return recoverRecord(this.engine, this.services, record, operation);
   }
 }

@@ -1,7 +1,7 @@
 import type { IdempotencyEngine } from '../engine/idempotency-engine.js';
 import type { Attempt, Settlement } from '../operation/attempt.js';
-import { contextOf, RunningOperation, runningOperation } from '../operation/execution-scope.js';
-import type { Claim } from '../operation/operation-request.js';
+import { contextOf, ExecutionScope, executionScope } from '../operation/execution-scope.js';
+import type { OperationRequest } from '../operation/operation-request.js';
 import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/options.js';
 import { recoveryOf, type Recover, type Recovery, type Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
@@ -15,10 +15,10 @@ export interface RecoverableOperation {
 }
 
 /** A record to be recovered, without the options of its operation. */
-export type AbandonedClaim = Omit<Claim, 'options'>;
+export type AbandonedRequest = Omit<OperationRequest, 'options'>;
 
 /** What became of a record that was left behind. */
-export type RecordFate =
+export type RecoveryResult =
   /** What had been done was found, and stored. */
   | 'completed'
   /** Nothing had been done: the operation may run again at once. */
@@ -37,13 +37,13 @@ export type RecordFate =
 export async function recoverRecord(
   engine: IdempotencyEngine,
   services: Services,
-  record: AbandonedClaim,
+  record: AbandonedRequest,
   operation: RecoverableOperation,
-): Promise<RecordFate> {
-  const options = unattended(operation.options);
+): Promise<RecoveryResult> {
+  const options = withoutCaller(operation.options);
   // It is not worth waiting for: whoever has it now will end it.
-  const claim: Claim = { ...record, options, waitAtMostMs: 0 };
-  const decision = await engine.begin(claim);
+  const request: OperationRequest = { ...record, options, waitAtMostMs: 0 };
+  const decision = await engine.begin(request);
   if (decision.kind === 'replay') return 'overtaken';
   if (decision.kind === 'reject') {
     const { reason } = decision;
@@ -51,7 +51,7 @@ export async function recoverRecord(
     return isEnd ? 'interrupted' : 'overtaken';
   }
   const { attempt } = decision;
-  const context = contextOf(claim, attempt);
+  const context = contextOf(request, attempt);
   const recover = recoveryOf(
     withinAttempt(options.onTakeover, attempt),
     attempt,
@@ -65,10 +65,10 @@ export async function recoverRecord(
   }
   let found: Recovery;
   try {
-    found = await runningOperation.run(new RunningOperation(context), recover);
+    found = await executionScope.run(new ExecutionScope(context), recover);
   } catch (error) {
     const { number, fencingToken } = attempt;
-    const subject = { operation: claim.operation, recordKey: claim.recordKey };
+    const subject = { operation: request.operation, recordKey: request.recordKey };
     engine.events.emit({
       type: 'recovery_failed',
       ...subject,
@@ -85,11 +85,11 @@ export async function recoverRecord(
     return 'released';
   }
   const retentionMs = finishedRetentionMs(options, { state: 'completed' });
-  return fateOf(await attempt.complete({ state: 'completed', outcome, retentionMs }));
+  return recoveryResultOf(await attempt.complete({ state: 'completed', outcome, retentionMs }));
 }
 
 /** The operation's options, for an attempt that nobody waits for and that does not run the operation. */
-function unattended(options: RecoverableOperation['options']): RecoverableOperation['options'] {
+function withoutCaller(options: RecoverableOperation['options']): RecoverableOperation['options'] {
   return {
     ...options,
     // Without a record there is nothing to recover.
@@ -110,8 +110,8 @@ function withinAttempt(recover: Recover, { signal }: Attempt): Recover {
         reject(new Error(`It was not done when its attempt had to end: ${String(signal.reason)}.`));
       };
       signal.addEventListener('abort', giveUp, { once: true });
-      const looked = async () => recover(context, services);
-      looked()
+      const recovery = async () => recover(context, services);
+      recovery()
         .then(resolve, reject)
         .finally(() => {
           signal.removeEventListener('abort', giveUp);
@@ -119,7 +119,7 @@ function withinAttempt(recover: Recover, { signal }: Attempt): Recover {
     });
 }
 
-function fateOf({ kind }: Settlement): RecordFate {
+function recoveryResultOf({ kind }: Settlement): RecoveryResult {
   switch (kind) {
     case 'own':
       return 'completed';

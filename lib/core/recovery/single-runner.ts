@@ -1,5 +1,5 @@
 import { IdempotencyEngine } from '../engine/idempotency-engine.js';
-import type { Claim } from '../operation/operation-request.js';
+import type { OperationRequest } from '../operation/operation-request.js';
 import { ENGINE_DEFAULTS, type ResolvedProtocolOptions } from '../operation/options.js';
 import { IdempotencyEvents } from '../record/events.js';
 import { fingerprint } from '../record/fingerprint.js';
@@ -8,7 +8,7 @@ import type { IdempotencyStore } from '../store/idempotency-store.js';
 import { StoreUnavailableError } from '../util/errors.js';
 
 /** Whoever has the turn for so long gives it back, at the next opportunity. */
-const LONGEST_TURN_MS = 3_600_000;
+const MAX_RUN_MS = 3_600_000;
 /** A tombstone is of no use but to late commands of whoever had the turn. */
 const TOMBSTONE_MS = 60_000;
 
@@ -20,8 +20,8 @@ const TOMBSTONE_MS = 60_000;
  * A process that stands still for longer than its lease does not know that another has the turn. So the work has to
  * be right with two at it, too; the turn only saves them the trouble.
  */
-export class Turn {
-  private readonly claim: Claim;
+export class SingleRunner {
+  private readonly request: OperationRequest;
   private readonly engine: IdempotencyEngine;
   private lastError: Error | undefined;
 
@@ -36,8 +36,8 @@ export class Turn {
       if (event.type === 'store_unavailable') this.lastError = event.error;
     });
     this.engine = new IdempotencyEngine(store, events, ENGINE_DEFAULTS);
-    const scope: Claim['scope'] = [];
-    this.claim = {
+    const scope: OperationRequest['scope'] = [];
+    this.request = {
       recordKey: recordKey({ scope, operation: work, key: work }),
       fingerprint: fingerprint([work]),
       operation: work,
@@ -45,7 +45,7 @@ export class Turn {
       key: work,
       options: Object.freeze<ResolvedProtocolOptions>({
         ...options,
-        maxExecutionMs: LONGEST_TURN_MS,
+        maxExecutionMs: MAX_RUN_MS,
         retentionMs: TOMBSTONE_MS,
         whenInProgress: 'reject',
         onTakeover: 'run',
@@ -56,8 +56,8 @@ export class Turn {
   }
 
   /** For events about the work as a whole. */
-  get subject(): Pick<Claim, 'operation' | 'recordKey'> {
-    return this.claim;
+  get subject(): Pick<OperationRequest, 'operation' | 'recordKey'> {
+    return this.request;
   }
 
   /**
@@ -67,8 +67,10 @@ export class Turn {
    * @returns `undefined` where another process has the turn.
    * @throws what kept the store from answering, and whatever `work` throws.
    */
-  async take<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result | undefined> {
-    const decision = await this.engine.begin(this.claim);
+  async runExclusively<Result>(
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result | undefined> {
+    const decision = await this.engine.begin(this.request);
     if (decision.kind === 'run') {
       try {
         return await work(decision.attempt.signal);

@@ -14,7 +14,7 @@ class RolledBackError extends Error {
 }
 
 /** A transaction whose end is decided from outside of the callback that a unit of work runs. */
-export class HeldTransaction {
+export class DeferredTransaction {
   /** Resolves with the end, whatever brings it about. */
   readonly ended: Promise<TransactionEnd>;
   private decided = false;
@@ -38,31 +38,31 @@ export class HeldTransaction {
     options: TransactionOptions,
     prepare: (transaction: OpenTransaction) => Promise<void>,
     withinMs: number,
-  ): Promise<HeldTransaction> {
+  ): Promise<DeferredTransaction> {
     return new Promise((resolve, reject) => {
       let opened: OpenTransaction | undefined;
-      let isGivenUp = false;
+      let isTimedOut = false;
       let isCommitSent = false;
-      const impatient = setTimeout(() => {
-        isGivenUp = true;
+      const timeoutTimer = setTimeout(() => {
+        isTimedOut = true;
         // Its connection may have gone silent.
         opened?.cut?.();
         reject(
           new RolledBackError('It was not open in time: the pool may have too few connections.'),
         );
       }, withinMs);
-      const refuseIfGivenUp = () => {
-        if (isGivenUp) throw new RolledBackError('It was open too late.');
+      const throwIfTimedOut = () => {
+        if (isTimedOut) throw new RolledBackError('It was open too late.');
       };
       const whole = unitOfWork.run(options, async (transaction) => {
         // Those who gave up long ago must not keep the connection from those who still wait.
-        refuseIfGivenUp();
+        throwIfTimedOut();
         opened = transaction;
         await prepare(transaction);
-        refuseIfGivenUp();
-        clearTimeout(impatient);
+        throwIfTimedOut();
+        clearTimeout(timeoutTimer);
         const decision = await new Promise<Decision>((decide) => {
-          resolve(new HeldTransaction(transaction, () => ended, decide));
+          resolve(new DeferredTransaction(transaction, () => ended, decide));
         });
         if (decision === 'roll back') throw new RolledBackError('It was rolled back.');
         await decision(transaction);
@@ -71,7 +71,7 @@ export class HeldTransaction {
       const ended = whole.then(
         (): TransactionEnd => ({ kind: 'committed' }),
         (error: unknown): TransactionEnd => {
-          clearTimeout(impatient);
+          clearTimeout(timeoutTimer);
           // Heard only where it was not open yet.
           reject(error instanceof Error ? error : new Error('No transaction.', { cause: error }));
           return { kind: 'failed', error, isCommitSent };

@@ -44,9 +44,9 @@ export function hasCode(error: unknown, code: IdempotencyErrorCode): boolean {
   return isIdempotencyError(error) && error.code === code;
 }
 
-/** Whether the store itself answered, and refused: see {@link StoreErrorOptions.isRefusal}. */
-export function isRefusal(error: unknown): boolean {
-  return isIdempotencyError(error) && 'isRefusal' in error && error.isRefusal === true;
+/** Whether the store itself answered, and refused: see {@link StoreErrorOptions.isRejection}. */
+export function isRejection(error: unknown): boolean {
+  return isIdempotencyError(error) && 'isRejection' in error && error.isRejection === true;
 }
 
 /** What was thrown, as an error. */
@@ -67,19 +67,19 @@ export interface StoreErrorOptions extends ErrorOptions {
    * does not count it, for the store is there.
    * @defaultValue false
    */
-  readonly isRefusal?: boolean;
+  readonly isRejection?: boolean;
 }
 
 /** The store did not execute the command: it may be sent again at any time. */
 export class StoreUnavailableError extends IdempotencyError {
   override readonly name = 'StoreUnavailableError';
   readonly code = 'idempotency_store_unavailable';
-  /** See {@link StoreErrorOptions.isRefusal}. */
-  readonly isRefusal: boolean;
+  /** See {@link StoreErrorOptions.isRejection}. */
+  readonly isRejection: boolean;
 
   constructor(message?: string, options?: StoreErrorOptions) {
     super(message, options);
-    this.isRefusal = options?.isRefusal ?? false;
+    this.isRejection = options?.isRejection ?? false;
   }
 }
 
@@ -87,12 +87,12 @@ export class StoreUnavailableError extends IdempotencyError {
 export class StoreOutcomeUnknownError extends IdempotencyError {
   override readonly name = 'StoreOutcomeUnknownError';
   readonly code = 'idempotency_store_outcome_unknown';
-  /** See {@link StoreErrorOptions.isRefusal}: what it refused last; an earlier copy may have been executed. */
-  readonly isRefusal: boolean;
+  /** See {@link StoreErrorOptions.isRejection}: what it refused last; an earlier copy may have been executed. */
+  readonly isRejection: boolean;
 
   constructor(message?: string, options?: StoreErrorOptions) {
     super(message, options);
-    this.isRefusal = options?.isRefusal ?? false;
+    this.isRejection = options?.isRejection ?? false;
   }
 }
 

@@ -20,7 +20,7 @@ export class Watchers<Name> {
     return this.listeners.delete(name);
   }
 
-  tell(name: Name): void {
+  notify(name: Name): void {
     for (const listener of this.listeners.get(name) ?? []) listener();
   }
 

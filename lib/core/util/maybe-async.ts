@@ -28,9 +28,9 @@ export function isThenable<Value>(value: Awaitable<Value>): value is PromiseLike
  * @param operation - whose option it is, where that is known.
  * @throws {@link IdempotencyOptionsError} for a promise.
  */
-export function atOnce<Answer>(option: string, answer: Answer, operation?: string): Answer {
-  if (!isThenable(answer)) return answer;
-  forget(answer);
+export function atOnce<Result>(option: string, result: Result, operation?: string): Result {
+  if (!isThenable(result)) return result;
+  forget(result);
   const owner = operation === undefined ? '' : ` of ${operation}`;
   throw new IdempotencyOptionsError(
     `The function given as the option "${option}"${owner} returned a promise: it has to answer at once.`,
@@ -49,9 +49,9 @@ export function warnBy(report: (message: string) => void): void {
 }
 
 /** Ignores the answer of a function that has to answer at once, and warns where it is a promise, once for each option. */
-export function ignoreAnswer(option: string, answer: unknown): void {
-  if (!isThenable(answer)) return;
-  forget(answer);
+export function ignoreResult(option: string, result: unknown): void {
+  if (!isThenable(result)) return;
+  forget(result);
   if (warned.has(option)) return;
   warned.add(option);
   warn(
@@ -64,9 +64,9 @@ export function ignoreAnswer(option: string, answer: unknown): void {
  *
  * @param failed - is told of the rejection.
  */
-export function forget(answer: unknown, failed: (error: unknown) => void = ignore): void {
+export function forget(result: unknown, failed: (error: unknown) => void = ignore): void {
   // Of no other thenable: to call its `then` would run a lazy query.
-  if (types.isPromise(answer)) answer.catch(failed);
+  if (types.isPromise(result)) result.catch(failed);
 }
 
 function ignore(): void {

@@ -4,12 +4,12 @@ import { IdempotencyOptionsError } from './errors.js';
 
 export function checkInteger(option: string, value: unknown, min: number, max: number): void {
   if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max) {
-    fail(option, `an integer from ${String(min)} to ${String(max)}`, value);
+    throwOptionError(option, `an integer from ${String(min)} to ${String(max)}`, value);
   }
 }
 
 export function checkBoolean(option: string, value: unknown): void {
-  if (typeof value !== 'boolean') fail(option, 'true or false', value);
+  if (typeof value !== 'boolean') throwOptionError(option, 'true or false', value);
 }
 
 /** One of `words`, or a function where `orFunction` says that one is allowed. */
@@ -23,12 +23,12 @@ export function checkChoice(
   if (!words.includes(value as string)) {
     const choices = words.map((word) => JSON.stringify(word));
     if (orFunction !== undefined) choices.push('a function');
-    fail(option, choices.join(', '), value);
+    throwOptionError(option, choices.join(', '), value);
   }
 }
 
 export function checkFunction(option: string, value: unknown): void {
-  if (typeof value !== 'function') fail(option, 'a function', value);
+  if (typeof value !== 'function') throwOptionError(option, 'a function', value);
 }
 
 /**
@@ -86,7 +86,7 @@ export function within<Result>(owner: string, place: string, check: () => Result
 }
 
 /** @throws {@link IdempotencyOptionsError} always. */
-export function fail(option: string, expected: string, value: unknown): never {
+export function throwOptionError(option: string, expected: string, value: unknown): never {
   throw new IdempotencyOptionsError(
     `The option "${option}" must be ${expected}, but it is ${describe(value)}.`,
   );
@@ -114,7 +114,7 @@ export function switchedSettings<Settings extends object>(
   if (given === undefined || given === false) return undefined;
   if (given === true) return defaults;
   if (typeof given !== 'object' || (given as object | null) === null || Array.isArray(given)) {
-    fail(option, 'true, false or an object of its settings', given);
+    throwOptionError(option, 'true, false or an object of its settings', given);
   }
   checkNames(`"${option}"`, given, new Set(Object.keys(defaults)));
   const set = Object.entries(given).filter(([, value]) => value !== undefined);

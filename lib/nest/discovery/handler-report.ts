@@ -1,7 +1,7 @@
 import { isObservable, lastValueFrom, tap } from 'rxjs';
 import {
-  runningOperation,
-  RunningOperation,
+  executionScope,
+  ExecutionScope,
   type OperationContext,
 } from '../../core/operation/execution-scope.js';
 import { isThenable } from '../../core/util/maybe-async.js';
@@ -12,20 +12,20 @@ import { entryOf } from './idempotent.metadata.js';
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 
 /** The operation that a call of a method, or of what other decorators have put around it, is part of. */
-export function operationOf(entry: Handler): RunningOperation | undefined {
-  const operation = runningOperation.getStore();
+export function operationOf(entry: Handler): ExecutionScope | undefined {
+  const operation = executionScope.getStore();
   // By what is noted, not by identity: Nest may have been given a wrapper.
-  const isOwn = operation instanceof RunningOperation && entryOf(operation.handler) === entry;
+  const isOwn = operation instanceof ExecutionScope && entryOf(operation.handler) === entry;
   return isOwn ? operation : undefined;
 }
 
 /** Runs the operation's method and reports how it ends. */
-export function enter(operation: RunningOperation, run: () => unknown): unknown {
+export function enter(operation: ExecutionScope, run: () => unknown): unknown {
   operation.enter();
   // What calls the method from inside of itself calls a plain method.
   const { context, transaction } = operation;
   return reported(operation, () =>
-    runningOperation.run<unknown>({ context, transaction } satisfies OperationContext, run),
+    executionScope.run<unknown>({ context, transaction } satisfies OperationContext, run),
   );
 }
 
@@ -49,7 +49,7 @@ export function reportedWrapper(wrapper: Handler, entry: Handler): Method {
 }
 
 interface Report {
-  readonly emissions: RunningOperation['emissions'];
+  readonly emissions: ExecutionScope['emissions'];
   leave(how: 'returned' | 'threw'): void;
 }
 

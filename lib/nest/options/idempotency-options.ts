@@ -14,7 +14,7 @@ import { resolveReconcileOptions, type ReconcileOptions } from '../../core/recov
 import type { IdempotencyStore } from '../../core/store/idempotency-store.js';
 import type { UnitOfWork } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { checkNames, fail, within } from '../../core/util/option-checks.js';
+import { checkNames, throwOptionError, within } from '../../core/util/option-checks.js';
 import {
   checkCodec,
   type ValueOptions,
@@ -156,7 +156,7 @@ function engineOptions(options: IdempotencyModuleOptions): Required<EngineOption
   const missing = missingMethods(options.store);
   if (missing.length > 0) {
     // Its type only: it may be a URL with a password.
-    fail(
+    throwOptionError(
       'store',
       `an IdempotencyStore, such as redisStore({ url }) or memoryStore(), with ${missing.join(', ')}`,
       typeof options.store,
@@ -164,7 +164,7 @@ function engineOptions(options: IdempotencyModuleOptions): Required<EngineOption
   }
   const { unitOfWork } = options;
   if (unitOfWork !== undefined && typeof unitOfWork.run !== 'function') {
-    fail('unitOfWork', 'a UnitOfWork, such as pgUnitOfWork(pool)', typeof unitOfWork);
+    throwOptionError('unitOfWork', 'a UnitOfWork, such as pgUnitOfWork(pool)', typeof unitOfWork);
   }
   resolveBreakerOptions(options.breaker);
   resolveReconcileOptions(options.reconcile);

@@ -2,7 +2,7 @@ import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import { keepSuccesses, type OutcomePolicy } from '../../core/operation/outcome-policy.js';
 import type { RecoverableOperation } from '../../core/recovery/recover-record.js';
 import { IdempotencyOptionsError, type OperationRejectedError } from '../../core/util/errors.js';
-import { checkFunction, checkNames, fail } from '../../core/util/option-checks.js';
+import { checkFunction, checkNames, throwOptionError } from '../../core/util/option-checks.js';
 import { recoverableCall } from '../../transports/call/call-recovery.js';
 import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
 import { CALL_OPTION_NAMES, type IdempotentMethodOptions } from '../options/call-options.js';
@@ -55,7 +55,7 @@ export function callRoute(
   );
   const { operation = method, key, scope, payload, onRejected, keep, ...own } = options;
   if (typeof operation !== 'string' || operation === '') {
-    fail('operation', 'a text that is not empty', operation);
+    throwOptionError('operation', 'a text that is not empty', operation);
   }
   for (const [name, value] of Object.entries({ scope, payload, onRejected, keep })) {
     if (value !== undefined) checkFunction(name, value);

@@ -95,7 +95,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
       const own = { ...command, outcome: copyOf(command.outcome) };
       const { reply, record } = transitions.complete(stored, lease, own, nowUs);
       this.write(lease.recordKey, stored, record);
-      if (command.notify === true && record !== stored) this.watchers.tell(lease.recordKey);
+      if (command.notify === true && record !== stored) this.watchers.notify(lease.recordKey);
       return 'outcome' in reply ? { ...reply, outcome: copyOf(reply.outcome) } : reply;
     });
   }
@@ -105,7 +105,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
       const stored = this.records.get(lease.recordKey);
       const { reply, record } = transitions.release(stored, lease, command, nowUs);
       this.write(lease.recordKey, stored, record);
-      if (command.notify === true && record !== stored) this.watchers.tell(lease.recordKey);
+      if (command.notify === true && record !== stored) this.watchers.notify(lease.recordKey);
       return reply;
     });
   }
@@ -204,7 +204,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     if (this.records.size >= this.options.maxRecords) {
       throw new StoreUnavailableError(
         `The memory store holds ${this.records.size} live records, its "maxRecords" is ${this.options.maxRecords}. Raise it, or shorten "retentionMs".`,
-        { isRefusal: true },
+        { isRejection: true },
       );
     }
   }

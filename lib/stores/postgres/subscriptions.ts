@@ -69,7 +69,7 @@ export class Subscriptions {
     client.on('error', () => undefined);
     client.on('end', forget);
     client.on('notification', ({ payload }) => {
-      if (payload !== undefined) this.watchers.tell(payload);
+      if (payload !== undefined) this.watchers.notify(payload);
     });
     try {
       await client.connect();

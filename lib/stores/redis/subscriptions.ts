@@ -48,7 +48,7 @@ export class Subscriptions {
   private connect(): Subscriber {
     const subscriber = this.open();
     subscriber.onMessage((channel) => {
-      this.watchers.tell(channel);
+      this.watchers.notify(channel);
     });
     return subscriber;
   }

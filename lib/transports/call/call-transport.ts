@@ -1,12 +1,8 @@
 import type { IdempotencyEngine } from '../../core/engine/idempotency-engine.js';
 import type { Attempt, Settlement } from '../../core/operation/attempt.js';
-import {
-  contextOf,
-  RunningOperation,
-  runningOperation,
-} from '../../core/operation/execution-scope.js';
+import { contextOf, ExecutionScope, executionScope } from '../../core/operation/execution-scope.js';
 import type { IdempotencyContext } from '../../core/operation/idempotency-context.js';
-import type { Claim } from '../../core/operation/operation-request.js';
+import type { OperationRequest } from '../../core/operation/operation-request.js';
 import { finishedRetentionMs } from '../../core/operation/options.js';
 import { asksToKeep, keepSuccesses } from '../../core/operation/outcome-policy.js';
 import { recoveryOf, type Recovery, type Services } from '../../core/operation/recovery.js';
@@ -59,24 +55,24 @@ export class CallTransport {
 
   private async execute(
     call: Call,
-    claim: Claim,
+    claim: OperationRequest,
     attempt: Attempt,
     operation: Operation,
   ): Promise<CallResult> {
     const context = contextOf(claim, attempt);
     const recover = recoveryOf(claim.options.onTakeover, attempt, context, this.services);
     const { transaction } = attempt;
-    const running = new RunningOperation(context, call.handler, undefined, transaction, 'all');
+    const running = new ExecutionScope(context, call.handler, undefined, transaction, 'all');
     let found: Recovery = 'run';
     try {
-      if (recover !== undefined) found = await runningOperation.run(running, recover);
+      if (recover !== undefined) found = await executionScope.run(running, recover);
     } catch (error) {
       await attempt.release();
       return interruptionOf(call, attempt, error) ?? failure(error);
     }
     let value: unknown;
     try {
-      value = await runningOperation.run(running, () =>
+      value = await executionScope.run(running, () =>
         found === 'run' ? operation(context) : call.format.ofFound(found.value),
       );
     } catch (error) {
@@ -104,7 +100,7 @@ export function valueOf(result: CallResult): unknown {
   throw result.error;
 }
 
-function claimOf(call: Call): Claim {
+function claimOf(call: Call): OperationRequest {
   const { operation, keyOperation, key, scope, fingerprint, options } = call;
   return {
     recordKey: recordKey({ scope, operation: keyOperation, key }),
@@ -114,7 +110,7 @@ function claimOf(call: Call): Claim {
     key,
     options,
     waitAtMostMs: call.waitAtMostMs,
-    callerGone: call.callerGone,
+    clientSignal: call.clientSignal,
   };
 }
 
@@ -147,7 +143,7 @@ async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<Ca
 }
 
 /** The operation has ended, and what it returned went nowhere: a success must not be repeated all the same (protocol, rule 3). */
-async function endLate(call: Call, attempt: Attempt, running: RunningOperation): Promise<void> {
+async function endLate(call: Call, attempt: Attempt, running: ExecutionScope): Promise<void> {
   const isKept = running.hasReturned && asksToKeep(call.keep, keepSuccesses, {});
   if (isKept) await complete(call, attempt, 'completed', call.format.done, {});
   else await attempt.release();

@@ -23,7 +23,7 @@ export interface Call {
   /** How long the caller waits for an attempt in progress, at the most. */
   readonly waitAtMostMs?: number | undefined;
   /** Aborted when nobody waits for the outcome any more. */
-  readonly callerGone?: AbortSignal | undefined;
+  readonly clientSignal?: AbortSignal | undefined;
   /**
    * The method that is the operation, where it reports its own entry: what fails before it is reached (a pipe, say) is
    * released whatever the policy says.

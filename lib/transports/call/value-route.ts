@@ -2,7 +2,7 @@ import type { ExecutionContext } from '@nestjs/common';
 import type { ResolvedProtocolOptions } from '../../core/operation/options.js';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import type { Scope } from '../../core/record/record-key.js';
-import { fail } from '../../core/util/option-checks.js';
+import { throwOptionError } from '../../core/util/option-checks.js';
 import { askOptionLater } from '../common/ask-option.js';
 import { payloadFingerprint, type PayloadFingerprint } from '../common/payload-fingerprint.js';
 import type { ResolvedRequestOptions } from '../common/request-options.js';
@@ -112,5 +112,5 @@ export function checkCodec(codec: OutcomeCodec): void {
     name !== '' &&
     typeof encode === 'function' &&
     typeof decode === 'function';
-  if (!isCodec) fail('codec', 'an OutcomeCodec, such as jsonCodec()', typeof codec);
+  if (!isCodec) throwOptionError('codec', 'an OutcomeCodec, such as jsonCodec()', typeof codec);
 }

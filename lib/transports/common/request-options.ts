@@ -1,5 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { keepAnswers, type OutcomePolicy } from '../../core/operation/outcome-policy.js';
+import { keepResponses, type OutcomePolicy } from '../../core/operation/outcome-policy.js';
 import type { ScopePart } from '../../core/record/record-key.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { forget } from '../../core/util/maybe-async.js';
@@ -8,7 +8,7 @@ import {
   checkChoice,
   checkFunction,
   checkInteger,
-  fail,
+  throwOptionError,
 } from '../../core/util/option-checks.js';
 import { askOption } from './ask-option.js';
 import type { RequestContent } from './request-content.js';
@@ -132,7 +132,7 @@ export const REQUEST_DEFAULTS: ResolvedRequestOptions = Object.freeze({
   required: true,
   maxKeyLength: 255,
   fingerprint: 'canonical',
-  keep: keepAnswers,
+  keep: keepResponses,
   storeBody: true,
   maxStoredBytes: 1_048_576,
 });
@@ -145,7 +145,7 @@ export function checkRequestOptions(options: ResolvedRequestOptions): void {
   if (options.scope !== undefined) checkFunction('scope', options.scope);
   checkChoice('anonymous', options.anonymous, ['reject', 'ignore', 'shared']);
   if (options.operation !== undefined && !isText(options.operation)) {
-    fail('operation', 'a text that is not empty', options.operation);
+    throwOptionError('operation', 'a text that is not empty', options.operation);
   }
   checkChoice('keyScope', options.keyScope, ['operation', 'principal']);
   if (typeof options.key !== 'function') checkFieldName('key', options.key);
@@ -165,7 +165,9 @@ function checkFingerprint(option: FingerprintOption): void {
   const { include, exclude, headers, ...others } = option;
   const unknown = Object.keys(others)[0];
   if (unknown !== undefined) {
-    fail('fingerprint', 'an object of include, exclude and headers', { [unknown]: true });
+    throwOptionError('fingerprint', 'an object of include, exclude and headers', {
+      [unknown]: true,
+    });
   }
   checkListOf('fingerprint.include', include, checkPath);
   checkListOf('fingerprint.exclude', exclude, checkPath);
@@ -179,18 +181,18 @@ export function checkListOf(
   check: (option: string, name: unknown) => void,
 ): void {
   if (names === undefined) return;
-  if (!Array.isArray(names)) fail(option, 'an array of names', names);
+  if (!Array.isArray(names)) throwOptionError(option, 'an array of names', names);
   for (const name of names) check(option, name);
 }
 
 function checkPath(option: string, path: unknown): void {
-  if (!isText(path)) fail(option, 'an array of dotted paths', path);
+  if (!isText(path)) throwOptionError(option, 'an array of dotted paths', path);
 }
 
 /** The name of a header field. */
 export function checkFieldName(option: string, name: unknown): void {
   if (typeof name !== 'string' || !FIELD_NAME.test(name)) {
-    fail(option, 'the name of a header field', name);
+    throwOptionError(option, 'the name of a header field', name);
   }
 }
 

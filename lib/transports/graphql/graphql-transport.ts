@@ -32,7 +32,7 @@ export class GraphqlTransport {
     try {
       const call = await graphqlCall(context, field, route);
       if (call === undefined) return await run();
-      return valueOf(await this.calls.settle({ ...call, callerGone: departure.signal }, run));
+      return valueOf(await this.calls.settle({ ...call, clientSignal: departure.signal }, run));
     } catch (error) {
       throw toldError(error);
     } finally {

@@ -1,9 +1,9 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { HttpException } from '@nestjs/common';
 import type { Attempt, Settlement } from '../../core/operation/attempt.js';
-import type { RunningOperation } from '../../core/operation/execution-scope.js';
+import type { ExecutionScope } from '../../core/operation/execution-scope.js';
 import { finishedRetentionMs, type OutcomeSummary } from '../../core/operation/options.js';
-import { asksToKeep, keepAnswers } from '../../core/operation/outcome-policy.js';
+import { asksToKeep, keepResponses } from '../../core/operation/outcome-policy.js';
 import type { FinishedState, Outcome } from '../../core/record/record.js';
 import { markedReplay } from './http-replay.js';
 import type { HttpRoute } from './http-route.js';
@@ -81,7 +81,7 @@ export class HttpRun implements AnswerSink {
   constructor(
     private readonly attempt: Attempt,
     private readonly route: HttpRoute,
-    readonly operation: RunningOperation,
+    readonly operation: ExecutionScope,
     readonly headersBefore: OutgoingHttpHeaders,
     readonly statusBefore: number,
   ) {}
@@ -285,7 +285,7 @@ export class HttpRun implements AnswerSink {
   }
 
   private keeps(summary: OutcomeSummary): boolean {
-    return asksToKeep(this.route.options.keep, keepAnswers, summary);
+    return asksToKeep(this.route.options.keep, keepResponses, summary);
   }
 
   private outcomeOf(answer: HttpAnswer): Outcome {

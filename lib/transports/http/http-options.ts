@@ -1,4 +1,4 @@
-import { checkChoice, fail } from '../../core/util/option-checks.js';
+import { checkChoice, throwOptionError } from '../../core/util/option-checks.js';
 import type { KeySyntax } from '../common/idempotency-key.js';
 import {
   checkFieldName,
@@ -58,7 +58,11 @@ export function checkHttpOptions(options: ResolvedHttpOptions): void {
   checkFieldName('replayHeader', options.replayHeader);
   checkListOf('replayHeaders', options.replayHeaders, checkFieldName);
   if (!ABSOLUTE_URI.test(options.problemTypeBase)) {
-    fail('problemTypeBase', 'an absolute URI without a slash at its end', options.problemTypeBase);
+    throwOptionError(
+      'problemTypeBase',
+      'an absolute URI without a slash at its end',
+      options.problemTypeBase,
+    );
   }
 }
 

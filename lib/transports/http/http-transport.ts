@@ -2,12 +2,8 @@ import { Logger, StreamableFile, type CallHandler, type ExecutionContext } from 
 import { from, Observable, throwError, type Subscriber } from 'rxjs';
 import type { IdempotencyEngine } from '../../core/engine/idempotency-engine.js';
 import type { Attempt } from '../../core/operation/attempt.js';
-import {
-  contextOf,
-  RunningOperation,
-  runningOperation,
-} from '../../core/operation/execution-scope.js';
-import type { Claim } from '../../core/operation/operation-request.js';
+import { contextOf, ExecutionScope, executionScope } from '../../core/operation/execution-scope.js';
+import type { OperationRequest } from '../../core/operation/operation-request.js';
 import { recoveryOf, type Services } from '../../core/operation/recovery.js';
 import type { RejectionReason } from '../../core/record/events.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
@@ -161,7 +157,7 @@ export class HttpTransport {
     context: ExecutionContext,
     exchange: HttpExchange,
     route: HttpRoute,
-    claim: Claim,
+    claim: OperationRequest,
     attempt: Attempt,
   ): HttpRun {
     // Whoever has answered while the store was asked has sent the header fields, too.
@@ -170,7 +166,7 @@ export class HttpTransport {
     }
     const own = contextOf(claim, attempt);
     const recover = recoveryOf(claim.options.onTakeover, attempt, own, this.services);
-    const operation = new RunningOperation(own, context.getHandler(), recover, attempt.transaction);
+    const operation = new ExecutionScope(own, context.getHandler(), recover, attempt.transaction);
     return new HttpRun(attempt, route, operation, exchange.headers(), exchange.status());
   }
 
@@ -284,7 +280,7 @@ function subscribe(
   // A subscription of its own, without teardown: neither an outer timeout nor a client that leaves ends
   // the handler, whose outcome is still to be stored (contract C57). Inside of the operation's context,
   // for inner interceptors may call the handler as late as they like.
-  runningOperation.run(operation, () =>
+  executionScope.run(operation, () =>
     streamOf(next).subscribe({
       next: (value) => {
         hasEmitted = true;

@@ -1,5 +1,5 @@
 import { Logger, type ExecutionContext } from '@nestjs/common';
-import type { Claim } from '../../core/operation/operation-request.js';
+import type { OperationRequest } from '../../core/operation/operation-request.js';
 import { isAwaited } from '../../core/operation/options.js';
 import { ContentNotComparableError } from '../../core/record/canonical-json.js';
 import type { Fingerprint } from '../../core/record/record.js';
@@ -30,7 +30,7 @@ export function httpClaim(
   context: ExecutionContext,
   exchange: HttpExchange,
   route: HttpRoute,
-): Claim | undefined | Promise<Claim | undefined> {
+): OperationRequest | undefined | Promise<OperationRequest | undefined> {
   const { options } = route;
   const key = keyOf(context, exchange, route);
   if (key === undefined) return undefined;
@@ -50,7 +50,7 @@ function claimOf(
   scope: Scope,
   key: string,
   fingerprint: Fingerprint,
-): Claim {
+): OperationRequest {
   const identity = { scope, operation: keyScope === 'operation' ? operation : undefined, key };
   const claim = {
     recordKey: recordKey(identity),
@@ -71,7 +71,7 @@ function patienceOf({ rawHeaders, rawResponse }: HttpExchange) {
   });
   return {
     waitAtMostMs: preferredWaitMs(fieldLines(rawHeaders, 'prefer')),
-    callerGone: gone.signal,
+    clientSignal: gone.signal,
   };
 }
 

@@ -3,7 +3,7 @@ import { defer, lastValueFrom, toArray, type Observable } from 'rxjs';
 import { ContentNotComparableError } from '../../core/record/canonical-json.js';
 import type { Fingerprint } from '../../core/record/record.js';
 import { hasCode } from '../../core/util/errors.js';
-import { ignoreAnswer } from '../../core/util/maybe-async.js';
+import { ignoreResult } from '../../core/util/maybe-async.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
 import { monotonicNow } from '../../core/util/time.js';
 import type { Call, CallResult } from '../call/call.js';
@@ -73,7 +73,7 @@ export class MessageHandling {
       maxStoredBytes: isEvent ? options.maxStoredBytes : route.maxStoredBytes,
       options: protocol,
       waitAtMostMs: delivery.patienceMs,
-      callerGone: delivery.gone,
+      clientSignal: delivery.gone,
       handler: context.getHandler(),
     };
   }
@@ -199,7 +199,7 @@ export function verdictOn(
   if (typeof onFailure !== 'function') return onFailure;
   try {
     const verdict: unknown = onFailure(error, context);
-    ignoreAnswer('onFailure', verdict);
+    ignoreResult('onFailure', verdict);
     return verdict === 'dead-letter' ? 'dead-letter' : 'requeue';
   } catch {
     return 'requeue';

@@ -1,5 +1,5 @@
 import type { ExecutionContext } from '@nestjs/common';
-import { checkChoice, checkInteger, fail } from '../../core/util/option-checks.js';
+import { checkChoice, checkInteger, throwOptionError } from '../../core/util/option-checks.js';
 
 /** What becomes of a message whose handling has failed: it comes again, or the broker puts it aside. */
 export type FailureVerdict = 'requeue' | 'dead-letter';
@@ -50,7 +50,7 @@ export const MESSAGE_DEFAULTS: ResolvedMessageOptions = Object.freeze({
 export function checkMessageOptions(options: ResolvedMessageOptions): void {
   const { consumer } = options;
   if (consumer !== undefined && (typeof consumer !== 'string' || consumer === '')) {
-    fail('consumer', 'a text that is not empty', consumer);
+    throwOptionError('consumer', 'a text that is not empty', consumer);
   }
   checkChoice('onFailure', options.onFailure, ['requeue', 'dead-letter'], 'orFunction');
   checkInteger('redeliveryDelayMs', options.redeliveryDelayMs, 0, 600_000);

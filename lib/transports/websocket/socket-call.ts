@@ -45,7 +45,7 @@ export async function socketCall(
     format: emissionsFormat(codec, thrown),
     maxStoredBytes: route.maxStoredBytes,
     options: protocol,
-    callerGone: gone,
+    clientSignal: gone,
     handler: context.getHandler(),
   };
 }

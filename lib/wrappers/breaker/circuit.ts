@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events';
-import { asError, hasCode, isRefusal } from '../../core/util/errors.js';
+import { asError, hasCode, isRejection } from '../../core/util/errors.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
 import type { ResolvedBreakerOptions } from './breaker-options.js';
 
@@ -123,7 +123,7 @@ function isOutage(error: unknown): boolean {
   const isUnanswered =
     hasCode(error, 'idempotency_store_unavailable') ||
     hasCode(error, 'idempotency_store_outcome_unknown');
-  return isUnanswered && !isRefusal(error);
+  return isUnanswered && !isRejection(error);
 }
 
 /** What is used of opossum's circuit breaker: a structure, so that no declaration needs the package. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Claim } from '../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../support/internals/core/operation.js';
 import { success } from '../../integration/engine/support/worker.js';
 import { during } from '../../integration/redis/support/during.js';
 import { labClaim } from '../store/support/claims.js';
@@ -81,7 +81,10 @@ describe('A slot that migrates to another node', () => {
 describe('A slot without a node', () => {
   it('makes its keys unavailable (503, retryable), and no others', async () => {
     const { servers, scene, alice } = used;
-    const [claim, other] = claims(2, { commandTimeoutMs: 2_000 }) as [Claim, Claim];
+    const [claim, other] = claims(2, { commandTimeoutMs: 2_000 }) as [
+      OperationRequest,
+      OperationRequest,
+    ];
     const slot = await slotOf(used, claim);
     const owner = await servers.uncover(slot);
     expect(await alice.request(claim)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });

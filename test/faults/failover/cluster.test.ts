@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Claim } from '../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../support/internals/core/operation.js';
 import { claims, ownerOf, useCluster } from './support/use-cluster.js';
 
 const used = useCluster();
@@ -8,7 +8,7 @@ const used = useCluster();
 describe('Cluster failover', () => {
   it('planned: attempts in progress continue, and duplicates get their outcomes', async () => {
     const { servers, scene, alice, bob } = used;
-    const [before, running] = claims(2) as [Claim, Claim];
+    const [before, running] = claims(2) as [OperationRequest, OperationRequest];
     const paid = await alice.request(before);
     const answer = await alice.request(running, async () => {
       await servers.failover(await ownerOf(used, running));

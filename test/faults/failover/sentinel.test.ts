@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import type { Claim } from '../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../support/internals/core/operation.js';
 import { success } from '../../integration/engine/support/worker.js';
 import { labClaim } from '../store/support/claims.js';
 import { PATIENT } from './support/patient.js';
@@ -15,7 +15,7 @@ describe('Sentinel failover, synced', () => {
     const paid = await alice.request(before);
     const attempt = await alice.run(running);
     await group.untilSynced();
-    const meanwhile: Claim[] = Array.from({ length: 10 }, () => labClaim(PATIENT));
+    const meanwhile: OperationRequest[] = Array.from({ length: 10 }, () => labClaim(PATIENT));
     const [answers] = await Promise.all([
       Promise.all(meanwhile.map((claim) => bob.insist(claim))),
       loseThePrimary(used),

@@ -334,9 +334,9 @@ describe('A caller who disconnects while waiting', () => {
     const request = newClaim(OPTIONS);
     const attempt = await worker.run(request);
     const waiting = Array.from({ length: 3 }, () =>
-      other.begin({ ...request, callerGone: gone.signal }),
+      other.begin({ ...request, clientSignal: gone.signal }),
     );
-    const hasty = other.begin({ ...request, callerGone: gone.signal, waitAtMostMs: 100 });
+    const hasty = other.begin({ ...request, clientSignal: gone.signal, waitAtMostMs: 100 });
     await time.pass(1);
     expect(listeners()).toBe(4);
     await time.pass(500);
@@ -353,7 +353,7 @@ describe('A caller who disconnects while waiting', () => {
   it('leaves the wait queue at once', async () => {
     const { attempt, other, request } = await running(time.worker({ maxWaiters: 1 }));
     const gone = new AbortController();
-    const left = watched(other.begin({ ...request, callerGone: gone.signal }));
+    const left = watched(other.begin({ ...request, clientSignal: gone.signal }));
     await time.pass(1_000);
     expect(await other.begin(request)).toEqual(IN_PROGRESS);
     gone.abort();
@@ -369,7 +369,7 @@ describe('A caller who disconnects while waiting', () => {
   it('does not begin, and does not block other duplicates', async () => {
     const { attempt, other, request } = await running();
     const gone = new AbortController();
-    void other.begin({ ...request, callerGone: gone.signal });
+    void other.begin({ ...request, clientSignal: gone.signal });
     const patient = watched(other.begin(request));
     await time.pass(1_000);
     gone.abort();
@@ -382,7 +382,7 @@ describe('A caller who disconnects while waiting', () => {
   it('sends no begin when no other duplicate waits', async () => {
     const { attempt, other, request } = await running();
     const gone = new AbortController();
-    void other.begin({ ...request, callerGone: gone.signal });
+    void other.begin({ ...request, clientSignal: gone.signal });
     await time.pass(1_000);
     gone.abort();
     const begins = other.store.sentOf('begin').length;

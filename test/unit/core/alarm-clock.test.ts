@@ -1,17 +1,17 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
-import { AlarmClock, type Alarm } from '../../support/internals/core/util.js';
+import { DeadlineTimer, type DeadlineListener } from '../../support/internals/core/util.js';
 
 const DAY_MS = 86_400_000;
 
 describe('the deadline timer', () => {
-  let clock: AlarmClock;
+  let clock: DeadlineTimer;
   let rung: string[];
   let started: number;
 
   beforeEach(() => {
     // Together with the timers this drives performance.now().
     jest.useFakeTimers();
-    clock = new AlarmClock();
+    clock = new DeadlineTimer();
     rung = [];
     started = performance.now();
   });
@@ -20,7 +20,7 @@ describe('the deadline timer', () => {
     jest.useRealTimers();
   });
 
-  function set(name: string, inMs: number, ring: () => void = () => undefined): Alarm {
+  function set(name: string, inMs: number, ring: () => void = () => undefined): DeadlineListener {
     const alarm = {
       dueAt: started + inMs,
       ring: () => {
@@ -28,7 +28,7 @@ describe('the deadline timer', () => {
         ring();
       },
     };
-    clock.set(alarm);
+    clock.schedule(alarm);
     return alarm;
   }
 
@@ -49,10 +49,10 @@ describe('the deadline timer', () => {
 
   it('calls no cancelled deadline, even if the one before it cancelled it', () => {
     const off = set('off', 100);
-    clock.callOff(off);
-    const others: Alarm[] = [];
+    clock.cancel(off);
+    const others: DeadlineListener[] = [];
     set('first', 200, () => {
-      for (const other of others) clock.callOff(other);
+      for (const other of others) clock.cancel(other);
     });
     others.push(set('second', 200));
     jest.advanceTimersByTime(1_000);
@@ -67,10 +67,10 @@ describe('the deadline timer', () => {
         rung.push(String(performance.now() - started));
         left -= 1;
         again.dueAt += 100;
-        if (left > 0) clock.set(again);
+        if (left > 0) clock.schedule(again);
       },
     };
-    clock.set(again);
+    clock.schedule(again);
     jest.advanceTimersByTime(1_000);
     expect(rung).toEqual(['100', '200']);
   });
@@ -108,8 +108,8 @@ describe('the deadline timer', () => {
     const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout');
     const before = timers().length;
     const alarm = { dueAt: performance.now() + 60_000, ring: () => undefined };
-    clock.set(alarm);
+    clock.schedule(alarm);
     expect(timers()).toHaveLength(before);
-    clock.callOff(alarm);
+    clock.cancel(alarm);
   });
 });

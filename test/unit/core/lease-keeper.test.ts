@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Lease, LeaseLossReason, OwnerToken, RecordKey } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
-import { AlarmClock } from '../../support/internals/core/util.js';
+import { DeadlineTimer } from '../../support/internals/core/util.js';
 import { LeaseKeeper } from '../../support/internals/core/engine.js';
 import { PROTOCOL_DEFAULTS } from '../../support/internals/core/operation.js';
 import { NO_FINGERPRINT } from '../../support/internals/core/record.js';
@@ -55,7 +55,7 @@ describe('the lease keeper', () => {
       leaseLost: (reason: LeaseLossReason) => void told.push(reason),
       slow: () => void told.push('slow'),
     };
-    return new LeaseKeeper(store, lease, options, from, observer, new AlarmClock());
+    return new LeaseKeeper(store, lease, options, from, observer, new DeadlineTimer());
   }
 
   async function begin(token: string): Promise<number> {

@@ -86,10 +86,10 @@ describe('a closed circuit', () => {
     ['unknown', StoreOutcomeUnknownError],
   ])('stays closed over a rejection by a store that answers: %s', async (_, Failure) => {
     const breaker = new BreakerUnderTest();
-    const refused: Fault = () => Promise.reject(new Failure('planned', { isRefusal: true }));
+    const refused: Fault = () => Promise.reject(new Failure('planned', { isRejection: true }));
     await breaker.sendMany(2 * breaker.settings.volumeThreshold, 'begin', refused);
     expect(breaker.told).toEqual([]);
-    const unanswered: Fault = () => Promise.reject(new Failure('planned', { isRefusal: false }));
+    const unanswered: Fault = () => Promise.reject(new Failure('planned', { isRejection: false }));
     await breaker.sendMany(3 * breaker.settings.volumeThreshold, 'begin', unanswered);
     expect(breaker.told).toEqual(['breaker_opened']);
   });

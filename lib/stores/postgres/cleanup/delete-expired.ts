@@ -2,7 +2,7 @@ import {
   checkFunction,
   checkInteger,
   checkNames,
-  fail,
+  throwOptionError,
   within,
 } from '../../../core/util/option-checks.js';
 import { CommandBudget } from '../connection/deadline.js';
@@ -167,7 +167,7 @@ export function checkDeletionOptions(options: DeletionOptions): void {
   if (onDeletionError !== undefined) checkFunction('onDeletionError', onDeletionError);
   if (deleteExpired === undefined || deleteExpired === false) return;
   if (typeof deleteExpired !== 'object') {
-    fail('deleteExpired', 'an object of its options, or false', deleteExpired);
+    throwOptionError('deleteExpired', 'an object of its options, or false', deleteExpired);
   }
   checkNames('deleteExpired', deleteExpired, INTERVAL_NAMES);
   const { intervalMs, ...pace } = deleteExpired;

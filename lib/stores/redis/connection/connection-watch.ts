@@ -1,5 +1,5 @@
 import { errorMonitor } from 'node:events';
-import { AlarmClock } from '../../../core/util/deadlines.js';
+import { DeadlineTimer } from '../../../core/util/deadlines.js';
 import type { RedisClient } from './client-types.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
 import type { SelectedDatabase } from './selected-database.js';
@@ -27,7 +27,7 @@ export interface Obstacle {
  */
 export class ConnectionWatch {
   /** For what is sent and not answered in time. */
-  readonly alarms = new AlarmClock();
+  readonly alarms = new DeadlineTimer();
   private lastError: Error | undefined;
   private closed = false;
 

@@ -1,4 +1,4 @@
-import { AlarmClock, type Alarm } from '../../../core/util/deadlines.js';
+import { DeadlineTimer, type DeadlineListener } from '../../../core/util/deadlines.js';
 import { monotonicNow } from '../../../core/util/time.js';
 import type { ConnectionStream, EndingClient } from './client-types.js';
 
@@ -12,10 +12,10 @@ const LOOKS_PER_LIMIT = 4;
  * or a SIGSTOP its timer comes before the replies that are already here, and ends a connection that is well. Nor does
  * it end one as long as somebody goes on sending: what is sent is no sign of life, only what is taken and what comes.
  */
-export class SilenceWatch implements Alarm {
+export class SilenceWatch implements DeadlineListener {
   /** @internal */
   dueAt = Infinity;
-  private readonly alarms = new AlarmClock();
+  private readonly alarms = new DeadlineTimer();
   private readonly lookAfterMs: number;
   private owed = 0;
   private isShakingHands = false;
@@ -59,7 +59,7 @@ export class SilenceWatch implements Alarm {
   }
 
   /** @internal */
-  ring(): void {
+  onDeadline(): void {
     const isLate = monotonicNow() - this.dueAt > this.lookAfterMs;
     // What is already here is read first.
     setImmediate(() => {
@@ -87,7 +87,7 @@ export class SilenceWatch implements Alarm {
 
   private watchFrom(now: number): void {
     this.dueAt = now + this.lookAfterMs;
-    this.alarms.set(this);
+    this.alarms.schedule(this);
   }
 }
 

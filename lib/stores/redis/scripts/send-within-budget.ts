@@ -1,4 +1,4 @@
-import type { Alarm } from '../../../core/util/deadlines.js';
+import type { DeadlineListener } from '../../../core/util/deadlines.js';
 import {
   hasCode,
   StoreConfigurationError,
@@ -73,7 +73,7 @@ interface Settle<Reply, Result> {
 }
 
 /** Has prototype methods and few fields, for there are two of these in every request. */
-class BudgetedSend<Reply, Result> implements Alarm, Sending {
+class BudgetedSend<Reply, Result> implements DeadlineListener, Sending {
   isUnderWay = false;
   private copies = 0;
   private mayHaveRun = false;
@@ -99,7 +99,7 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
       return;
     }
     this.isUnderWay = true;
-    alarms.set(this);
+    alarms.schedule(this);
     silence?.sent();
     try {
       this.await(this.transmission.send(this), true);
@@ -109,7 +109,7 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
     }
   }
 
-  ring(): void {
+  onDeadline(): void {
     // After a blocked event loop timers come before input: a reply that is already here is read first.
     setImmediate(() => {
       if (this.isUnderWay) this.ended('unknown', 'no reply in time');
@@ -168,7 +168,7 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
   private queued(): void {
     if (!this.isUnderWay) return;
     this.stopWaiting();
-    this.settle.reject(new StoreOutcomeUnknownError(QUEUED, { isRefusal: true }));
+    this.settle.reject(new StoreOutcomeUnknownError(QUEUED, { isRejection: true }));
   }
 
   private mismatched(error: unknown): void {
@@ -200,7 +200,7 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
 
   private stopWaiting(): void {
     this.isUnderWay = false;
-    this.watch.alarms.callOff(this);
+    this.watch.alarms.cancel(this);
   }
 
   /** @param wasSent - it was not held back for want of a connection. */
@@ -223,18 +223,20 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
       return;
     }
     // A connection that is closed is final, too, but no answer.
-    const isRefusal = isFinal && wasSent;
+    const isRejection = isFinal && wasSent;
     this.verdict = () => {
       reject(
         this.mayHaveRun
           ? new StoreOutcomeUnknownError(`Redis may have executed the command: ${cause}`, {
-              isRefusal,
+              isRejection: isRejection,
             })
-          : new StoreUnavailableError(`Redis did not execute the command: ${cause}`, { isRefusal }),
+          : new StoreUnavailableError(`Redis did not execute the command: ${cause}`, {
+              isRejection: isRejection,
+            }),
       );
     };
     if (this.doubts === 0 || this.mayHaveRun) this.conclude(false);
-    else this.watch.alarms.set(this);
+    else this.watch.alarms.schedule(this);
   }
 
   /** @param isTimeOver - what is in doubt stays so. */
@@ -242,7 +244,7 @@ class BudgetedSend<Reply, Result> implements Alarm, Sending {
     const { verdict } = this;
     if (verdict === undefined) return;
     this.verdict = undefined;
-    this.watch.alarms.callOff(this);
+    this.watch.alarms.cancel(this);
     this.mayHaveRun ||= isTimeOver;
     verdict();
   }

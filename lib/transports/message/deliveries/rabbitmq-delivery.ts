@@ -1,4 +1,4 @@
-import { runningOperation } from '../../../core/operation/execution-scope.js';
+import { executionScope } from '../../../core/operation/execution-scope.js';
 import {
   channelEnd,
   type RabbitMqChannel,
@@ -50,7 +50,7 @@ export class RabbitMqDelivery implements Delivery {
   heard(wish: Verdict): void {
     // Said while the handler runs, it is the handler's: its return is no success then, whatever was said before.
     const isHandlers =
-      runningOperation.getStore() !== undefined || (this.isRunning && !this.isAbandoned());
+      executionScope.getStore() !== undefined || (this.isRunning && !this.isAbandoned());
     if (wish !== 'accept' && this.wish !== 'accept' && isHandlers) this.isHandedBack = true;
     // The first word counts, as it does for the broker.
     if (this.wish !== undefined) return;

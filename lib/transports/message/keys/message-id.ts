@@ -1,7 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import { OperationRejectedError } from '../../../core/util/errors.js';
-import { fail } from '../../../core/util/option-checks.js';
+import { throwOptionError } from '../../../core/util/option-checks.js';
 import { rpcSource, type RpcSource } from '../source/rpc-context.js';
 
 /**
@@ -59,7 +59,7 @@ function kafkaOffsetOf(source: RpcSource): string | undefined {
  */
 export function messageHeader(name: string): MessageKey {
   if (typeof name !== 'string' || name === '') {
-    fail('messageHeader(name)', 'the name of a header', name);
+    throwOptionError('messageHeader(name)', 'the name of a header', name);
   }
   return (context) => headerOf(rpcSource(context), name);
 }

@@ -8,7 +8,7 @@ import {
 } from '../../../core/record/canonical-json.js';
 import { selectMembers } from '../../../core/record/content-selection.js';
 import { digest } from '../../../core/record/fingerprint.js';
-import { checkNames, fail } from '../../../core/util/option-checks.js';
+import { checkNames, throwOptionError } from '../../../core/util/option-checks.js';
 import { patternOf } from '../source/rpc-context.js';
 import { keyText, unreadableKey, type MessageKey } from './message-id.js';
 
@@ -48,7 +48,7 @@ export function payloadKey(selection: PayloadSelection = {}): MessageKey {
   const include = checkedPaths('payloadKey.include', selection.include);
   const exclude = checkedPaths('payloadKey.exclude', selection.exclude) ?? [];
   if (include?.length === 0) {
-    fail('payloadKey.include', 'an array of at least one dotted path', include);
+    throwOptionError('payloadKey.include', 'an array of at least one dotted path', include);
   }
   return (context) => {
     const payload = payloadOf(context);
@@ -72,7 +72,7 @@ export function payloadKey(selection: PayloadSelection = {}): MessageKey {
 
 function checkedPaths(option: string, paths: unknown): readonly string[] | undefined {
   if (paths === undefined) return undefined;
-  if (!Array.isArray(paths)) fail(option, 'an array of dotted paths', paths);
+  if (!Array.isArray(paths)) throwOptionError(option, 'an array of dotted paths', paths);
   // A copy: what becomes of the caller's array later does not count.
   return paths.map((path: unknown) => pathNames(option, path).join('.'));
 }
@@ -85,7 +85,7 @@ function checkedPaths(option: string, paths: unknown): readonly string[] | undef
 function pathNames(option: string, path: unknown): string[] {
   const names = typeof path === 'string' ? path.split('.') : [];
   if (names.length === 0 || names.includes('')) {
-    fail(option, 'a dotted path such as "order.id"', path);
+    throwOptionError(option, 'a dotted path such as "order.id"', path);
   }
   return names;
 }

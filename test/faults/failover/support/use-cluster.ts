@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, jest } from '@jest/globals';
 import { Cluster } from 'ioredis';
 import type { ProtocolOptions } from 'nestjs-idempotency';
-import type { Claim } from '../../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../../support/internals/core/operation.js';
 import { RedisCluster } from '../../../support/redis-cluster.js';
 import type { RedisNode } from '../../../support/redis-node.js';
 import { labClaim } from '../../store/support/claims.js';
@@ -50,15 +50,15 @@ export function useCluster(): UsedCluster {
   return used;
 }
 
-export function slotOf({ servers }: UsedCluster, { recordKey }: Claim): Promise<number> {
+export function slotOf({ servers }: UsedCluster, { recordKey }: OperationRequest): Promise<number> {
   return servers.slotOf(`idem:1:${recordKey}`);
 }
 
-export async function ownerOf(used: UsedCluster, claim: Claim): Promise<RedisNode> {
+export async function ownerOf(used: UsedCluster, claim: OperationRequest): Promise<RedisNode> {
   return used.servers.primaryOf(await slotOf(used, claim));
 }
 
 /** Records in as many slots as there are requests. */
-export function claims(count: number, options: ProtocolOptions = PATIENT): Claim[] {
+export function claims(count: number, options: ProtocolOptions = PATIENT): OperationRequest[] {
   return Array.from({ length: count }, () => labClaim(options));
 }

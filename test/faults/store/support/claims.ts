@@ -1,5 +1,5 @@
 import type { ProtocolOptions } from 'nestjs-idempotency';
-import type { Claim } from '../../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../../support/internals/core/operation.js';
 import { newClaim } from '../../../integration/engine/support/worker.js';
 import { CALLER } from '../../../lab/faults/client.js';
 import { recordKeyOf } from '../../../lab/faults/extra-executions.js';
@@ -9,7 +9,7 @@ import { OPERATION } from '../../../lab/faults/worker/settings.js';
 const PATIENCE = { leaseMs: 30_000, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
 
 /** A request with a new key, in the terms of the laboratory. */
-export function labClaim(options: ProtocolOptions = {}): Claim {
+export function labClaim(options: ProtocolOptions = {}): OperationRequest {
   const claim = newClaim({ ...PATIENCE, ...options });
   const recordKey = recordKeyOf(claim.key);
   return { ...claim, scope: [CALLER], operation: OPERATION, recordKey };

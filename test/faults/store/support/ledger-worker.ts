@@ -4,7 +4,7 @@ import type { EngineOptions, IdempotencyStore, Outcome } from 'nestjs-idempotenc
 import {
   unfinishedRetentionMs,
   type Attempt,
-  type Claim,
+  type OperationRequest,
   type Settlement,
 } from '../../../support/internals/core/operation.js';
 import { success, Worker } from '../../../integration/engine/support/worker.js';
@@ -30,7 +30,7 @@ export class LedgerWorker extends Worker {
   }
 
   /** The outcome of a client's request: by default the operation has its effect. */
-  async request(claim: Claim, prepare = nothing): Promise<Answer> {
+  async request(claim: OperationRequest, prepare = nothing): Promise<Answer> {
     const sentAt = Date.now();
     const answer = await this.handle(claim, prepare);
     this.ledger.note(claim, sentAt, answer);
@@ -38,7 +38,7 @@ export class LedgerWorker extends Worker {
   }
 
   /** A client that retries as long as the response asks for it. */
-  async insist(claim: Claim, prepare = nothing): Promise<Answer> {
+  async insist(claim: OperationRequest, prepare = nothing): Promise<Answer> {
     // Not by the clock that a test may drive.
     const giveUpAt = Date.now() + INSIST_MS;
     for (;;) {
@@ -51,7 +51,7 @@ export class LedgerWorker extends Worker {
   }
 
   /** The operation's effect, as recorded in the ledger. */
-  effect(claim: Claim, attempt: Attempt): string {
+  effect(claim: OperationRequest, attempt: Attempt): string {
     const execution = randomUUID();
     const { number, isTakeover, fencingToken: fence } = attempt;
     const at = Date.now();
@@ -68,7 +68,7 @@ export class LedgerWorker extends Worker {
     return execution;
   }
 
-  private async handle(claim: Claim, prepare: Preparation): Promise<Answer> {
+  private async handle(claim: OperationRequest, prepare: Preparation): Promise<Answer> {
     const decision = await this.begin(claim);
     if (decision.kind === 'reject') return { kind: 'rejected', reason: decision.reason };
     if (decision.kind === 'replay') return replayOf(decision.outcome);

@@ -1,4 +1,4 @@
-import type { Claim } from '../../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../../support/internals/core/operation.js';
 import type { RejectionReason } from '../../../support/internals/core/record.js';
 import type { IdempotencyEvent } from 'nestjs-idempotency';
 import { ClientLog } from '../../../lab/faults/client-log.js';
@@ -26,12 +26,12 @@ export class Ledger {
   readonly effects: Effect[] = [];
   private readonly clients = new ClientLog();
 
-  effectsOn({ key }: Claim): Effect[] {
+  effectsOn({ key }: OperationRequest): Effect[] {
     return this.effects.filter((effect) => effect.key === key);
   }
 
   /** Records a client's response, in terms of HTTP. */
-  note({ key }: Claim, sentAt: number, answer: Answer): void {
+  note({ key }: OperationRequest, sentAt: number, answer: Answer): void {
     const common = { key, url: '', sentAt, receivedAt: Date.now(), replayed: false };
     if (answer.kind === 'success') {
       const { execution, replayed } = answer;

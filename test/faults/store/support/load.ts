@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProtocolOptions } from 'nestjs-idempotency';
-import type { Claim } from '../../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../../support/internals/core/operation.js';
 import { labClaim } from './claims.js';
 import type { RemoteWorker } from './remote-worker.js';
 
@@ -17,7 +17,7 @@ export async function load(
   workers: readonly RemoteWorker[],
   keys: number,
   options: ProtocolOptions = {},
-): Promise<Claim[]> {
+): Promise<OperationRequest[]> {
   const claims = Array.from({ length: keys }, () => labClaim(options));
   const waiting = [...claims];
   const client = async () => {

@@ -1,8 +1,8 @@
-import type { Claim } from '../../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../../support/internals/core/operation.js';
 import type { Scene } from './scene.js';
 
 /** The fields of a record in progress; instants in milliseconds of the server's clock. */
-export async function recordIn(scene: Scene, claim: Claim) {
+export async function recordIn(scene: Scene, claim: OperationRequest) {
   const line = (await scene.admin.get(scene.redisKey(claim))) ?? '';
   const [, state, fence, leaseUntil] = line.split(' ');
   return { state, fence: Number(fence), leaseUntil: Number(leaseUntil) };

@@ -5,7 +5,7 @@ import {
   RedisIdempotencyStore,
   type RedisConnectionOptions,
 } from 'nestjs-idempotency/redis';
-import type { Claim } from '../../../support/internals/core/operation.js';
+import type { OperationRequest } from '../../../support/internals/core/operation.js';
 import { loadScripts, type LuaScripts } from '../../../support/internals/stores/redis/scripts.js';
 import { openConnection } from '../../../support/internals/stores/redis/connection.js';
 import { RedisProxy } from '../../../support/redis-proxy.js';
@@ -64,7 +64,7 @@ export class Scene {
   }
 
   /** Where Redis keeps the record. */
-  redisKey({ recordKey }: Claim): string {
+  redisKey({ recordKey }: OperationRequest): string {
     return `idem:1:${recordKey}`;
   }
 
@@ -80,7 +80,7 @@ export class Scene {
   }
 
   /** Advances time by a third of the lease, until the heartbeat that is due then has its reply, or fails. */
-  async passToHeartbeat(worker: RemoteWorker, { options }: Claim): Promise<void> {
+  async passToHeartbeat(worker: RemoteWorker, { options }: OperationRequest): Promise<void> {
     const ended = new Promise<void>((resolve) => {
       worker.store.next('extend', (execute) => execute().finally(resolve));
     });

@@ -11,7 +11,7 @@ import {
   ENGINE_DEFAULTS,
   PROTOCOL_DEFAULTS,
   type Attempt,
-  type Claim,
+  type OperationRequest,
   type EngineOptions,
   type FinalOutcome,
   type ProtocolOptions,
@@ -46,12 +46,12 @@ export class Worker {
     );
   }
 
-  begin(claim: Claim): Promise<Decision> {
+  begin(claim: OperationRequest): Promise<Decision> {
     return this.engine.begin(claim);
   }
 
   /** Begins and expects to run. */
-  async run(claim: Claim): Promise<Attempt> {
+  async run(claim: OperationRequest): Promise<Attempt> {
     const decision = await this.begin(claim);
     if (decision.kind !== 'run') throw new Error(`did not run: ${JSON.stringify(decision)}`);
     return decision.attempt;
@@ -59,7 +59,7 @@ export class Worker {
 }
 
 /** A request with a key of its own. */
-export function newClaim(options: ProtocolOptions = {}): Claim {
+export function newClaim(options: ProtocolOptions = {}): OperationRequest {
   const scope = ['alice'];
   const key = randomUUID();
   return {
@@ -73,12 +73,12 @@ export function newClaim(options: ProtocolOptions = {}): Claim {
 }
 
 /** The same key with another payload. */
-export function withOtherPayload(claim: Claim): Claim {
+export function withOtherPayload(claim: OperationRequest): OperationRequest {
   return { ...claim, fingerprint: fingerprint(['pay', 'another payload']) };
 }
 
 /** The same request on a route with other options. */
-export function withOptions(claim: Claim, options: ProtocolOptions): Claim {
+export function withOptions(claim: OperationRequest, options: ProtocolOptions): OperationRequest {
   return { ...claim, options: { ...claim.options, ...options } };
 }
 

@@ -1,6 +1,6 @@
 import type { Begin } from '../../../support/internals/core/store.js';
 import {
-  HeldTransaction,
+  DeferredTransaction,
   type IsolationLevel,
   type OpenTransaction,
   type TransactionEnd,
@@ -28,8 +28,8 @@ export class TransactionalAttempt<Handle> {
   }
 
   /** @returns the transaction that has locked the record. */
-  open(lease: Lease, isolation?: IsolationLevel): Promise<HeldTransaction> {
-    return HeldTransaction.open(
+  open(lease: Lease, isolation?: IsolationLevel): Promise<DeferredTransaction> {
+    return DeferredTransaction.open(
       this.unitOfWork,
       { isolation, timeoutMs: TIMEOUT_MS },
       (transaction) => this.lock(transaction, lease),
@@ -37,7 +37,7 @@ export class TransactionalAttempt<Handle> {
     );
   }
 
-  commit(held: HeldTransaction, lease: Lease): Promise<TransactionEnd> {
+  commit(held: DeferredTransaction, lease: Lease): Promise<TransactionEnd> {
     return held.commit(async (transaction) => {
       if (!(await this.complete(transaction, lease))) throw new Error('The outcome was not stored');
     });

@@ -2,7 +2,7 @@ export type { Attempt, FinalOutcome, Settlement } from '../../../../lib/core/ope
 export {
   originOf,
   parseOrigin,
-  type Claim,
+  type OperationRequest,
 } from '../../../../lib/core/operation/operation-request.js';
 export {
   checkEngineOptions,

@@ -1,5 +1,5 @@
 export {
-  HeldTransaction,
+  DeferredTransaction,
   type TransactionEnd,
 } from '../../../../lib/core/transaction/deferred-transaction.js';
 export {

@@ -1,4 +1,4 @@
-export { AlarmClock, type Alarm } from '../../../../lib/core/util/deadlines.js';
+export { DeadlineTimer, type DeadlineListener } from '../../../../lib/core/util/deadlines.js';
 export {
   IdempotencyOptionsError,
   OperationRejectedError,
