@@ -53,23 +53,23 @@ export class BreakerStore extends IdempotencyStore {
   private circuit: Circuit;
   private isClosed = false;
 
-  /** @param tell - hears of every change of state. */
+  /** @param notify - hears of every change of state. */
   constructor(
     private readonly store: IdempotencyStore,
     Breaker: OpossumConstructor,
     options: BreakerStoreOptions,
-    tell: (event: BreakerEvent) => void,
+    notify: (event: BreakerEvent) => void,
   ) {
     super();
     const observer = {
       opened: (cause: unknown) => {
-        tell({ type: 'breaker_opened', error: asError(cause) });
+        notify({ type: 'breaker_opened', error: asError(cause) });
       },
       halfOpen: () => {
-        tell({ type: 'breaker_half_open' });
+        notify({ type: 'breaker_half_open' });
       },
       closed: () => {
-        tell({ type: 'breaker_closed' });
+        notify({ type: 'breaker_closed' });
       },
     };
     const probe = () => store.inspect(newProbedRecord(), { timeoutMs: options.probeTimeoutMs });
@@ -87,7 +87,7 @@ export class BreakerStore extends IdempotencyStore {
 
   /** @throws {@link StoreUnavailableError} at once while the circuit is open. */
   override async begin(command: Begin): Promise<BeginReply> {
-    this.refuseWhileOpen();
+    this.rejectWhileOpen();
     return this.circuit.count(() => this.store.begin(command));
   }
 
@@ -108,7 +108,7 @@ export class BreakerStore extends IdempotencyStore {
     recordKey: RecordKey,
     command: Inspect,
   ): Promise<IdempotencyRecord | undefined> {
-    this.refuseWhileOpen();
+    this.rejectWhileOpen();
     return this.circuit.count(() => this.store.inspect(recordKey, command));
   }
 
@@ -127,7 +127,7 @@ export class BreakerStore extends IdempotencyStore {
    * @throws {@link StoreUnavailableError} at once while the circuit is open.
    */
   override async abandoned(command: Abandoned): Promise<AbandonedPage | undefined> {
-    this.refuseWhileOpen();
+    this.rejectWhileOpen();
     return this.store.abandoned(command);
   }
 
@@ -144,8 +144,8 @@ export class BreakerStore extends IdempotencyStore {
     await this.store.close(observer);
   }
 
-  private refuseWhileOpen(): void {
-    if (this.circuit.refuses) {
+  private rejectWhileOpen(): void {
+    if (this.circuit.rejects) {
       throw new StoreUnavailableError(
         'The circuit breaker is open: the store has not answered, and is asked again by a probe only.',
       );

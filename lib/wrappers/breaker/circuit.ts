@@ -27,7 +27,7 @@ export class Circuit {
   private readonly forgetting: NodeJS.Timeout;
   /** Changes with the state: what began in an earlier one says nothing of the present. */
   private era = 0;
-  private isRefusing = false;
+  private isRejecting = false;
   private lastFailure: unknown;
 
   /**
@@ -75,8 +75,8 @@ export class Circuit {
   }
 
   /** Whether commands that can be done without are to be refused: it is open, or the probe is still out. */
-  get refuses(): boolean {
-    return this.isRefusing;
+  get rejects(): boolean {
+    return this.isRejecting;
   }
 
   /** Lets the command through, and counts how it ends unless the circuit has changed; an open one counts nothing. */
@@ -96,7 +96,7 @@ export class Circuit {
   /** Nothing is counted or probed any more. */
   close(): void {
     clearInterval(this.forgetting);
-    this.isRefusing = false;
+    this.isRejecting = false;
     this.breaker.shutdown();
   }
 
@@ -112,18 +112,18 @@ export class Circuit {
     this.window.emit('rotate');
   }
 
-  private change(isRefusing: boolean): void {
+  private change(isRejecting: boolean): void {
     this.era += 1;
-    this.isRefusing = isRefusing;
+    this.isRejecting = isRejecting;
   }
 }
 
 /** Only what says that the store cannot be reached: a refusal, or a wrong set-up, comes from one that answers. */
 function isOutage(error: unknown): boolean {
-  const isUnanswered =
+  const isWithoutReply =
     hasCode(error, 'idempotency_store_unavailable') ||
     hasCode(error, 'idempotency_store_outcome_unknown');
-  return isUnanswered && !isRejection(error);
+  return isWithoutReply && !isRejection(error);
 }
 
 /** What is used of opossum's circuit breaker: a structure, so that no declaration needs the package. */
