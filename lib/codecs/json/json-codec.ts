@@ -3,7 +3,7 @@ import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../core/util/errors.js';
 import { checkChoice, checkNames } from '../../core/util/option-checks.js';
-import { PlainForm, type FormatLimits, type Members } from '../plain/plain-form.js';
+import { ValueEncoder, type FormatLimits, type Members } from '../plain/plain-form.js';
 
 /** What {@link jsonCodec} can be told. */
 export interface JsonCodecOptions {
@@ -33,7 +33,7 @@ export function jsonCodec(options: JsonCodecOptions = {}): OutcomeCodec {
   return Object.freeze({
     name: 'json',
     encode(value: unknown): Uint8Array {
-      const form = new JsonForm(dates).of(value);
+      const form = new JsonEncoder(dates).of(value);
       if (form === undefined) {
         throw new ValueNotStorableError('value is undefined, for which JSON has no text.');
       }
@@ -62,7 +62,7 @@ const LIMITS: FormatLimits = { format: 'JSON', maxDepth: 1000 };
 const BY_MESSAGEPACK = 'messagePackCodec() of nestjs-idempotency/messagepack keeps it';
 
 /** What `JSON.stringify` writes so that `JSON.parse` gives the same again. */
-export class JsonForm extends PlainForm {
+export class JsonEncoder extends ValueEncoder {
   constructor(private readonly dates: JsonDates) {
     super(LIMITS);
   }
@@ -74,37 +74,37 @@ export class JsonForm extends PlainForm {
   protected override number(value: number): number {
     return Number.isFinite(value)
       ? value
-      : this.refuse(
+      : this.throwNotStorable(
           'a number that is not finite',
           `${BY_MESSAGEPACK}; JSON can hold null or a text.`,
         );
   }
 
   protected override bigint(): never {
-    return this.refuse('a BigInt', `${BY_MESSAGEPACK}; JSON can hold its text.`);
+    return this.throwNotStorable('a BigInt', `${BY_MESSAGEPACK}; JSON can hold its text.`);
   }
 
-  protected override gap(): never {
-    return this.refuse(
+  protected override hole(): never {
+    return this.throwNotStorable(
       'an undefined item of an array',
       `${BY_MESSAGEPACK}; JSON can hold null in its place.`,
     );
   }
 
-  protected override named(members: Members): Members {
+  protected override plainObject(members: Members): Members {
     return members;
   }
 
-  protected override special(value: object): string | undefined {
+  protected override extension(value: object): string | undefined {
     if (types.isDate(value)) return this.date(value);
     if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) {
-      return this.refuse(
+      return this.throwNotStorable(
         'binary data',
         `${BY_MESSAGEPACK}, if it is a Buffer or a Uint8Array; JSON can hold its Base64 text.`,
       );
     }
     if ((types.isMap(value) || types.isSet(value)) && !('toJSON' in value)) {
-      return this.refuse(
+      return this.throwNotStorable(
         types.isMap(value) ? 'a Map' : 'a Set',
         `${BY_MESSAGEPACK}; JSON can hold an array of what is in it.`,
       );
@@ -114,13 +114,14 @@ export class JsonForm extends PlainForm {
 
   private date(value: Date): string {
     if (this.dates === 'refuse') {
-      this.refuse(
+      this.throwNotStorable(
         'a Date',
         `${BY_MESSAGEPACK}; jsonCodec({ dates: 'text' }) writes Dates as texts.`,
       );
     }
     const instant = Date.prototype.getTime.call(value);
-    if (Number.isNaN(instant)) this.refuse('a Date that is invalid', `${BY_MESSAGEPACK}.`);
+    if (Number.isNaN(instant))
+      this.throwNotStorable('a Date that is invalid', `${BY_MESSAGEPACK}.`);
     return new Date(instant).toISOString();
   }
 }

@@ -1,6 +1,6 @@
 import { Packr, Unpackr, type Options } from 'msgpackr';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
-import { mayBeTagged, MessagePackForm, untagged } from './messagepack-form.js';
+import { mayBeTagged, MessagePackEncoder, decodeTagged } from './messagepack-form.js';
 
 /**
  * Each outcome is read by itself, perhaps by another process. Records, msgpackr's own form of objects, are no part of
@@ -34,13 +34,13 @@ export function messagePackCodec(): OutcomeCodec {
     name: 'messagepack',
     encode(value: unknown): Uint8Array {
       // A copy: all that pack by msgpackr share one buffer.
-      return Buffer.from(packr.pack(new MessagePackForm().of(value)));
+      return Buffer.from(packr.pack(new MessagePackEncoder().of(value)));
     },
     decode(bytes: Uint8Array): unknown {
       // Another view of the same bytes: msgpackr leaves a property behind on what it reads.
       const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
       const form = unpacked(unpackr, view);
-      return mayBeTagged(view) ? untagged(form) : form;
+      return mayBeTagged(view) ? decodeTagged(form) : form;
     },
   });
 }

@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 import { C1 } from 'msgpackr';
-import { PlainForm, type FormatLimits, type Members } from '../plain/plain-form.js';
+import { ValueEncoder, type FormatLimits, type Members } from '../plain/plain-form.js';
 
 /** msgpackr writes and reads by recursion: of 1,200 objects inside each other it gives up, on an empty stack. */
 const LIMITS: FormatLimits = { format: 'MessagePack', maxDepth: 500 };
@@ -8,7 +8,7 @@ const LIMITS: FormatLimits = { format: 'MessagePack', maxDepth: 500 };
 const BYTE_ORDER_MARK = '\ufeff';
 
 /** What msgpackr writes so that it reads the same again. */
-export class MessagePackForm extends PlainForm {
+export class MessagePackEncoder extends ValueEncoder {
   constructor() {
     super(LIMITS);
   }
@@ -27,12 +27,12 @@ export class MessagePackForm extends PlainForm {
     return value;
   }
 
-  protected override gap(): undefined {
+  protected override hole(): undefined {
     return undefined;
   }
 
   /** msgpackr reads `__proto__` as another name, so that nobody's prototype is changed. */
-  protected override named(members: Members, names: readonly string[]): unknown {
+  protected override plainObject(members: Members, names: readonly string[]): unknown {
     if (names.every((name) => name !== '__proto__' && isPlainText(name))) return members;
     return tagged(
       'object',
@@ -40,11 +40,11 @@ export class MessagePackForm extends PlainForm {
     );
   }
 
-  protected override special(value: object): unknown {
+  protected override extension(value: object): unknown {
     if (types.isDate(value)) return isOf(Date, value) ? value : new Date(+value);
     if (types.isUint8Array(value)) return bytesOf(value);
     if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) {
-      this.refuse('binary data other than a Uint8Array', 'Return its bytes as a Buffer.');
+      this.throwNotStorable('binary data other than a Uint8Array', 'Return its bytes as a Buffer.');
     }
     if (types.isMap(value)) return this.map(value);
     return types.isSet(value) ? this.set(value) : undefined;
@@ -101,14 +101,14 @@ export function mayBeTagged(bytes: Uint8Array): boolean {
 }
 
 /** The value in whose place a form was written. Changes `form`, which was just read and is nobody's yet. */
-export function untagged(form: unknown): unknown {
+export function decodeTagged(form: unknown): unknown {
   if (Array.isArray(form)) {
     const items: unknown[] = form;
-    for (const [index, item] of items.entries()) items[index] = untagged(item);
+    for (const [index, item] of items.entries()) items[index] = decodeTagged(item);
     return items[0] === C1 ? valueOf(items[1] as Tag, items.slice(2)) : items;
   }
   if (isMembers(form)) {
-    for (const [name, member] of Object.entries(form)) form[name] = untagged(member);
+    for (const [name, member] of Object.entries(form)) form[name] = decodeTagged(member);
   }
   return form;
 }

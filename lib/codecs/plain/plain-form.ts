@@ -17,7 +17,7 @@ export const PLAIN_DATA = 'Return plain data in its place.';
  * What has that form already is returned as it is; only what has to change is copied. Instances count as their members,
  * an object with a `toJSON` as what that returns.
  */
-export abstract class PlainForm {
+export abstract class ValueEncoder {
   private readonly path: PathStep[] = [];
   private readonly ancestors = new Set<object>();
 
@@ -36,7 +36,7 @@ export abstract class PlainForm {
         return this.bigint(value);
       case 'function':
       case 'symbol':
-        return this.refuse(`a ${typeof value}`, PLAIN_DATA);
+        return this.throwNotStorable(`a ${typeof value}`, PLAIN_DATA);
       case 'boolean':
       case 'undefined':
         return value;
@@ -47,11 +47,11 @@ export abstract class PlainForm {
   protected abstract number(value: number): unknown;
   protected abstract bigint(value: bigint): unknown;
   /** An item that is undefined. A member may always be: that it is there is not kept, if need be. */
-  protected abstract gap(): unknown;
+  protected abstract hole(): unknown;
   /** Members whose values have their form; their names may need one. */
-  protected abstract named(members: Members, names: readonly string[]): unknown;
+  protected abstract plainObject(members: Members, names: readonly string[]): unknown;
   /** An object that the format knows by its class; `undefined` for every other. */
-  protected abstract special(value: object): unknown;
+  protected abstract extension(value: object): unknown;
 
   /** The form of what stands in the container that was entered last. */
   protected at(step: PathStep, value: unknown): unknown {
@@ -61,7 +61,7 @@ export abstract class PlainForm {
 
   protected enter(container: object): void {
     if (this.ancestors.has(container)) {
-      this.refuse('a circle that leads back to what it is part of', PLAIN_DATA);
+      this.throwNotStorable('a circle that leads back to what it is part of', PLAIN_DATA);
     }
     if (this.ancestors.size === this.limits.maxDepth) {
       throw new ValueNotStorableError(
@@ -76,7 +76,7 @@ export abstract class PlainForm {
   }
 
   /** @param what - what it is, never what it holds. */
-  protected refuse(what: string, remedy: string): never {
+  protected throwNotStorable(what: string, remedy: string): never {
     const path = pathText(this.path.slice(0, this.ancestors.size));
     throw new ValueNotStorableError(
       `${path} is ${what}, which ${this.limits.format} would lose. ${remedy}`,
@@ -88,13 +88,13 @@ export abstract class PlainForm {
       return hasToJson(value) ? this.replaced(value) : this.items(value);
     }
     const isPlain = hasPlainPrototype(value);
-    const special = isPlain ? undefined : this.special(value);
-    if (special !== undefined) return special;
+    const extension = isPlain ? undefined : this.extension(value);
+    if (extension !== undefined) return extension;
     if (hasToJson(value)) return this.replaced(value);
     if (isPlain) return this.members(value as Members);
     // A class without a tag of its own: nothing is known to be in it but its members.
     if (tagOf(value) === 'Object') return this.members({ ...value }, value);
-    return this.refuse(ofClass(value), PLAIN_DATA);
+    return this.throwNotStorable(ofClass(value), PLAIN_DATA);
   }
 
   private items(list: readonly unknown[]): readonly unknown[] {
@@ -103,7 +103,7 @@ export abstract class PlainForm {
     for (let index = 0; index < list.length; index += 1) {
       const item = list[index];
       let form = this.at(index, item);
-      if (form === undefined) form = this.gap();
+      if (form === undefined) form = this.hole();
       if (!Object.is(form, item)) (copy ??= [...list])[index] = form;
     }
     this.leave(list);
@@ -129,7 +129,7 @@ export abstract class PlainForm {
       });
     }
     this.leave(source);
-    return this.named(copy ?? members, names);
+    return this.plainObject(copy ?? members, names);
   }
 
   /** What `toJSON` returns is not asked again, as with `JSON.stringify`. */
@@ -137,8 +137,8 @@ export abstract class PlainForm {
     const step = this.path[this.ancestors.size - 1] ?? '';
     const given = value.toJSON(String(step));
     if (typeof given !== 'object' || given === null || !hasToJson(given)) return this.of(given);
-    const special = this.special(given);
-    if (special !== undefined) return special;
+    const extension = this.extension(given);
+    if (extension !== undefined) return extension;
     return Array.isArray(given)
       ? this.items([...(given as unknown[])])
       : this.members({ ...given });

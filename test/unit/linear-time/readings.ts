@@ -1,7 +1,11 @@
 import { ExecutionContextHost } from '@nestjs/core/helpers/execution-context-host.js';
 import { retryAfterMs } from '../../support/internals/client.js';
-import { JsonForm } from '../../support/internals/codecs/json.js';
-import { MessagePackForm, tagged, untagged } from '../../support/internals/codecs/messagepack.js';
+import { JsonEncoder } from '../../support/internals/codecs/json.js';
+import {
+  MessagePackEncoder,
+  tagged,
+  decodeTagged,
+} from '../../support/internals/codecs/messagepack.js';
 import { canonicalJson, checkDepth, selectMembers } from '../../support/internals/core/record.js';
 import {
   comparableArguments,
@@ -162,16 +166,21 @@ export const readings: readonly Reading[] = [
       })),
   ],
   ['parts of a form', (body) => fastifyForm({ body, isMultipart: () => true }), wide],
-  ['a value that is stored as JSON', (value) => new JsonForm('text').of(value), deep, LEAST_DEPTH],
+  [
+    'a value that is stored as JSON',
+    (value) => new JsonEncoder('text').of(value),
+    deep,
+    LEAST_DEPTH,
+  ],
   [
     'a value that is stored as MessagePack',
-    (value) => new MessagePackForm().of(value),
+    (value) => new MessagePackEncoder().of(value),
     deep,
     LEAST_DEPTH,
   ],
   [
     'a value that was stored as MessagePack',
-    untagged,
+    decodeTagged,
     (n) => Array.from({ length: n }, () => tagged('map', ['a', tagged('set', [1])])),
   ],
   [

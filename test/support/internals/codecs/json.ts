@@ -1,1 +1,1 @@
-export { JSON_CODEC, JsonForm } from '../../../../lib/codecs/json/json-codec.js';
+export { JSON_CODEC, JsonEncoder } from '../../../../lib/codecs/json/json-codec.js';

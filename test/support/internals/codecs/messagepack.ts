@@ -1,5 +1,5 @@
 export {
-  MessagePackForm,
+  MessagePackEncoder,
   tagged,
-  untagged,
+  decodeTagged,
 } from '../../../../lib/codecs/messagepack/messagepack-form.js';
