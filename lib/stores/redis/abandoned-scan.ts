@@ -6,12 +6,12 @@ import type {
 } from '../../core/store/idempotency-store.js';
 import { StoreUnavailableError } from '../../core/util/errors.js';
 import type { BinaryRedisClient, KeyScanner, OrderedClient } from './connection/client-types.js';
-import type { ConnectionWatch } from './connection/connection-watch.js';
+import type { ConnectionState } from './connection/connection-watch.js';
 import type { LuaScript } from './scripts/lua-scripts.js';
 import { kindOf, textAt } from './scripts/replies.js';
 import type { ReplyOrder } from './scripts/reply-order.js';
 import type { ScriptRunner } from './scripts/script-runner.js';
-import { sendWithinBudget } from './scripts/send-within-budget.js';
+import { sendUntilDeadline } from './scripts/send-within-budget.js';
 
 /** Keys that one SCAN looks at, about: each takes the server a few microseconds, and the judgement as much again. */
 const KEYS_PER_PAGE = 100;
@@ -39,7 +39,7 @@ export class AbandonedScan {
   /** @param keyStart - the same without what the client adds. */
   constructor(
     private readonly client: BinaryRedisClient,
-    private readonly connection: ConnectionWatch,
+    private readonly connection: ConnectionState,
     private readonly orderOf: (client: OrderedClient) => ReplyOrder,
     private readonly runner: ScriptRunner,
     private readonly script: LuaScript,
@@ -61,10 +61,15 @@ export class AbandonedScan {
       isOwn: isPage,
       order: this.orderOf(node.client),
     });
-    const [next, keys] = await sendWithinBudget(this.connection, timeoutMs, scan, (found) => found);
+    const [next, keys] = await sendUntilDeadline(
+      this.connection,
+      timeoutMs,
+      scan,
+      (found) => found,
+    );
     const leftMs = Math.max(1, deadline - performance.now());
-    const judged = await Promise.all(keys.map((key) => this.judge(key, overMs, leftMs)));
-    const records = judged.filter((record) => record !== undefined);
+    const evaluated = await Promise.all(keys.map((key) => this.evaluate(key, overMs, leftMs)));
+    const records = evaluated.filter((record) => record !== undefined);
     const isNodeDone = next === '0';
     const name = isNodeDone ? this.nameAfter(node.name) : node.name;
     return name === undefined
@@ -72,7 +77,7 @@ export class AbandonedScan {
       : { records, cursor: `${isNodeDone ? '0' : next}@${name}` };
   }
 
-  private judge(
+  private evaluate(
     key: string,
     overMs: number,
     timeoutMs: number,

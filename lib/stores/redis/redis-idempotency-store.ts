@@ -90,7 +90,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   private session: RedisSession | undefined;
   private starting: Promise<RedisSession> | undefined;
   /** Openings that are looking whether Redis is there: what they find they tell themselves. */
-  private looking = 0;
+  private scanning = 0;
   private isClosed = false;
 
   /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
@@ -106,14 +106,14 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       scripts: scripts ?? loadScripts(),
       push,
       waitReplicas: waitReplicas && Object.freeze(waitReplicas),
-      tell: (error) => {
+      onMismatch: (error) => {
         this.openings.replyMismatched(error);
       },
     };
     if (client === undefined) {
       const { connect } = options;
       this.connect = async () => {
-        const own = await connect((warning) => this.looking > 0 || this.openings.warned(warning));
+        const own = await connect((warning) => this.scanning > 0 || this.openings.warned(warning));
         return new RedisSession(own.client, this.settings, own);
       };
       return;
@@ -130,7 +130,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
   override async open(observer?: StoreObserver): Promise<readonly StoreWarning[]> {
     this.openings.add(observer);
     this.isClosed = false;
-    this.looking += 1;
+    this.scanning += 1;
     try {
       const session = await this.start();
       return await session.check();
@@ -138,7 +138,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       await this.close(observer);
       throw error;
     } finally {
-      this.looking -= 1;
+      this.scanning -= 1;
     }
   }
 

@@ -1,13 +1,13 @@
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { AbandonedScan } from './abandoned-scan.js';
 import type { BinaryRedisClient } from './connection/client-types.js';
-import { ConnectionWatch } from './connection/connection-watch.js';
+import { ConnectionState } from './connection/connection-watch.js';
 import type { OwnConnection } from './connection/own-connection.js';
 import type { WaitReplicas } from './connection/redis-store-options.js';
 import { SelectedDatabase } from './connection/selected-database.js';
 import type { LuaScripts } from './scripts/lua-scripts.js';
 import { openReplicated, ReplicatedRunner } from './scripts/replicated-runner.js';
-import { ReplyOrder, type MismatchTold } from './scripts/reply-order.js';
+import { ReplyOrder, type MismatchListener } from './scripts/reply-order.js';
 import { ClusterLinks, type ScriptLink, type ScriptLinks } from './scripts/script-links.js';
 import { ScriptRunner } from './scripts/script-runner.js';
 import { checkServer } from './start-checks.js';
@@ -24,7 +24,7 @@ export interface SessionSettings {
   readonly scripts: LuaScripts;
   readonly push: boolean;
   readonly waitReplicas: WaitReplicas | undefined;
-  readonly tell: MismatchTold;
+  readonly onMismatch: MismatchListener;
 }
 
 /** All that stands on the connections of a store, from its opening to its close. */
@@ -33,7 +33,7 @@ export class RedisSession {
   readonly scan: AbandonedScan;
   readonly subscriptions: Subscriptions | undefined;
   readonly publish: PublishCommand;
-  private readonly connection: ConnectionWatch;
+  private readonly connection: ConnectionState;
   /** Of the client itself, a cluster's as a whole. */
   private readonly order: ReplyOrder;
   private replicated: ReplicatedRunner | undefined;
@@ -45,21 +45,26 @@ export class RedisSession {
     private readonly settings: SessionSettings,
     private readonly own?: OwnConnection,
   ) {
-    const { push, scripts, keyStart, tell } = settings;
+    const { push, scripts, keyStart, onMismatch } = settings;
     const isOwn = own !== undefined;
-    const database = new SelectedDatabase(client, isOwn, own?.silence);
-    this.connection = new ConnectionWatch(client, isOwn, own?.silence, database);
+    const database = new SelectedDatabase(client, isOwn, own?.stallDetector);
+    this.connection = new ConnectionState(client, isOwn, own?.stallDetector, database);
     this.subscriptions = push ? new Subscriptions(() => openSubscriber(client)) : undefined;
     this.publish = publishCommand(client);
-    this.order = new ReplyOrder(client, tell);
-    const link: ScriptLink = { client, keyPrefix: '', order: this.order, batch: own?.batch };
+    this.order = new ReplyOrder(client, onMismatch);
+    const link: ScriptLink = {
+      client,
+      keyPrefix: '',
+      order: this.order,
+      corkedWrites: own?.corkedWrites,
+    };
     const links: ScriptLinks =
-      client.isCluster === true ? new ClusterLinks(client, tell) : { linkOf: () => link };
+      client.isCluster === true ? new ClusterLinks(client, onMismatch) : { linkOf: () => link };
     this.runner = new ScriptRunner(links, this.connection);
     this.scan = new AbandonedScan(
       client,
       this.connection,
-      (scanned) => (scanned === client ? this.order : new ReplyOrder(scanned, tell)),
+      (scanned) => (scanned === client ? this.order : new ReplyOrder(scanned, onMismatch)),
       this.runner,
       scripts.abandoned,
       keyStart,
@@ -68,13 +73,13 @@ export class RedisSession {
 
   /** For steps that a failover must not lose. */
   durable(): Pick<ScriptRunner, 'run'> {
-    const { waitReplicas, tell } = this.settings;
+    const { waitReplicas, onMismatch } = this.settings;
     // Nothing would close a connection that is opened now.
     if (waitReplicas === undefined || this.isClosed) return this.replicated ?? this.runner;
     return (this.replicated ??= new ReplicatedRunner(
       openReplicated(this.client),
       waitReplicas,
-      tell,
+      onMismatch,
     ));
   }
 

@@ -2,9 +2,9 @@ import { types } from 'node:util';
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
 import type { RedisClient } from './connection/client-types.js';
-import type { ConnectionWatch } from './connection/connection-watch.js';
+import type { ConnectionState } from './connection/connection-watch.js';
 import type { ReplyOrder } from './scripts/reply-order.js';
-import { sendWithinBudget } from './scripts/send-within-budget.js';
+import { sendUntilDeadline } from './scripts/send-within-budget.js';
 
 /** The start does not wait longer than this for a server that is not there. */
 const START_CHECK_TIMEOUT_MS = 2_000;
@@ -15,14 +15,14 @@ const OLDEST_VERSION = [6, 2] as const;
 /** Asks the server about its set-up; in a cluster, one of its primaries. */
 export async function checkServer(
   client: RedisClient,
-  watch: ConnectionWatch,
+  watch: ConnectionState,
   order: ReplyOrder,
   requiredReplicas = 0,
 ): Promise<readonly StoreWarning[]> {
   let info: string | undefined;
   try {
     const question = () => ({ send: () => readInfo(client), isOwn: isInfo, order });
-    info = await sendWithinBudget(watch, START_CHECK_TIMEOUT_MS, question, (text) => text);
+    info = await sendUntilDeadline(watch, START_CHECK_TIMEOUT_MS, question, (text) => text);
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;
@@ -32,7 +32,7 @@ export async function checkServer(
         : { code: 'redis_unreachable', message: `Redis cannot be reached. ${error.message}` },
     ];
   }
-  return info === undefined ? [NOT_CHECKED] : judge(fieldsOf(info), requiredReplicas);
+  return info === undefined ? [NOT_CHECKED] : evaluate(fieldsOf(info), requiredReplicas);
 }
 
 const NOT_CHECKED: StoreWarning = {
@@ -68,7 +68,7 @@ function fieldsOf(info: string): ReadonlyMap<string, string> {
 }
 
 /** What INFO does not say is taken to be in order. */
-function judge(info: ReadonlyMap<string, string>, requiredReplicas: number): StoreWarning[] {
+function evaluate(info: ReadonlyMap<string, string>, requiredReplicas: number): StoreWarning[] {
   const version = info.get('redis_version');
   if (version !== undefined && isOlder(version)) {
     throw new StoreConfigurationError(

@@ -17,7 +17,7 @@ export type SqlValue = string | number | boolean | Buffer | null;
 const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 50;
 /** With less time left, one more copy would only turn "not executed" into "unknown". */
-const LEAST_TIME_FOR_A_COPY_MS = 20;
+const MIN_TIME_FOR_RETRY_MS = 20;
 
 /** Runs statements, each by itself: outside of any transaction, on whichever connection is free. */
 export class StatementRunner {
@@ -72,7 +72,7 @@ export class StatementRunner {
     if (failure === 'misconfigured') throw new StoreConfigurationError(cause);
     budget.mayHaveRun ||= failure === 'unknown';
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** copy, LONGEST_PAUSE_MS);
-    if (failure === 'refused' || budget.leftMs - pauseMs < LEAST_TIME_FOR_A_COPY_MS) {
+    if (failure === 'refused' || budget.leftMs - pauseMs < MIN_TIME_FOR_RETRY_MS) {
       throw budget.failure(cause);
     }
     await jitteredPause(pauseMs);

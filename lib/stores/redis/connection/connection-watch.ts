@@ -3,7 +3,7 @@ import { DeadlineTimer } from '../../../core/util/deadlines.js';
 import type { RedisClient } from './client-types.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
 import type { SelectedDatabase } from './selected-database.js';
-import type { SilenceWatch } from './stall-detector.js';
+import type { StallDetector } from './stall-detector.js';
 
 /** With what ioredis adds. */
 type ConnectionError = Error & {
@@ -12,7 +12,7 @@ type ConnectionError = Error & {
 };
 
 /** Why a command is not even sent. */
-export interface Obstacle {
+export interface UnavailableReason {
   readonly reason: 'not_connected' | 'closed';
   /** What the connection last failed of, if anything. */
   readonly error: Error | undefined;
@@ -25,27 +25,27 @@ export interface Obstacle {
  * some later time, which nobody waits for: so it is held back. And who only sees "not connected" cannot
  * tell a server that is down from a password that is wrong.
  */
-export class ConnectionWatch {
+export class ConnectionState {
   /** For what is sent and not answered in time. */
-  readonly alarms = new DeadlineTimer();
+  readonly deadlines = new DeadlineTimer();
   private lastError: Error | undefined;
   private closed = false;
 
-  /** @param isRevived - an end is not for good: somebody connects again. */
+  /** @param reconnects - an end is not for good: somebody connects again. */
   constructor(
     private readonly client: RedisClient,
-    private readonly isRevived: boolean,
+    private readonly reconnects: boolean,
     /** Told of what is sent, where somebody replaces a silent connection. */
-    readonly silence?: SilenceWatch,
+    readonly stallDetector?: StallDetector,
     private readonly database?: SelectedDatabase,
   ) {
     client.on(errorMonitor, this.onError);
     client.on('ready', this.onReady);
   }
 
-  get obstacle(): Obstacle | undefined {
+  get unavailable(): UnavailableReason | undefined {
     const { status } = this.client;
-    const isClosed = this.closed || (status === 'end' && !this.isRevived);
+    const isClosed = this.closed || (status === 'end' && !this.reconnects);
     if (isClosed) return { reason: 'closed', error: this.lastError };
     // A client that waits for its first command connects when it gets one.
     if (status === 'ready' || status === 'wait') {

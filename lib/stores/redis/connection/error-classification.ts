@@ -5,7 +5,7 @@ export type SendFailure =
   /** Not executed, and soon it may be: send it again. */
   | 'not_executed'
   /** Not executed, and not for as long as the server is short of something. */
-  | 'refused'
+  | 'rejected'
   /** It may have been executed, or may still be. */
   | 'unknown'
   /** Executed, and too few replicas have it: a failover may lose it. */
@@ -29,8 +29,8 @@ const BY_CODE: Readonly<Record<string, SendFailure>> = {
   ASK: 'not_executed',
   READONLY: 'not_executed',
 
-  OOM: 'refused',
-  MISCONF: 'refused',
+  OOM: 'rejected',
+  MISCONF: 'rejected',
 
   WRONGTYPE: 'misconfigured',
   UNKNOWNRECORD: 'misconfigured',

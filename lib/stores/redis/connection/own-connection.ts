@@ -7,17 +7,17 @@ import { missingPeer } from '../../../core/util/missing-peer.js';
 import type { CorkableStream, EndingClient, OwnRedisClient } from './client-types.js';
 import { describeFailure, replyCode } from './error-classification.js';
 import type { OwnConnectionOptions } from './redis-store-options.js';
-import { SilenceWatch } from './stall-detector.js';
+import { StallDetector } from './stall-detector.js';
 
 export interface OwnConnection {
   readonly client: OwnRedisClient;
-  readonly silence: SilenceWatch;
+  readonly stallDetector: StallDetector;
   /** Where commands go out together. */
-  readonly batch: WriteBatch | undefined;
+  readonly corkedWrites: CorkedWrites | undefined;
   readonly close: () => Promise<void>;
 }
 
-/** See {@link SilenceWatch}, which stands in for ioredis' own. */
+/** See {@link StallDetector}, which stands in for ioredis' own. */
 const SOCKET_TIMEOUT_MS = 1_000;
 const LONGEST_RECONNECT_PAUSE_MS = 250;
 const QUIT_TIMEOUT_MS = 1_000;
@@ -60,13 +60,18 @@ export async function openConnection(
   const client = url === undefined ? new Redis(settings) : new Redis(url, settings);
   checkDatabase(client);
   reportOutages(client, onConnectionError);
-  const revival = new Revival(client);
+  const reconnectOnEnd = new ReconnectOnEnd(client);
   const close = () => {
-    revival.stop();
+    reconnectOnEnd.stop();
     return closeConnection(client);
   };
-  const silence = new SilenceWatch(client, socketTimeout);
-  return { client, silence, batch: isBatched ? new WriteBatch(client) : undefined, close };
+  const stallDetector = new StallDetector(client, socketTimeout);
+  return {
+    client,
+    stallDetector,
+    corkedWrites: isBatched ? new CorkedWrites(client) : undefined,
+    close,
+  };
 }
 
 /** ioredis takes what is no number for database 0. */
@@ -110,12 +115,12 @@ async function closeConnection(client: OwnRedisClient): Promise<void> {
   }
   await new Promise<void>((resolve) => {
     // While it asks a Sentinel it has no socket of its own yet, and no event may ever come.
-    const impatient = setTimeout(() => {
+    const timeoutTimer = setTimeout(() => {
       client.disconnect();
       resolve();
     }, QUIT_TIMEOUT_MS);
     client.once('end', () => {
-      clearTimeout(impatient);
+      clearTimeout(timeoutTimer);
       resolve();
     });
     // Also after QUIT: the connections by which it listens to Sentinels would outlive it.
@@ -134,7 +139,7 @@ const PAUSE_MS = 100;
  * failover (`failoverDetector`) comes while it is connecting: without this, every operation would be refused
  * until the process is started again.
  */
-export class Revival {
+export class ReconnectOnEnd {
   private isOver = false;
   private timer: NodeJS.Timeout | undefined;
 
@@ -159,14 +164,14 @@ export class Revival {
  * Lets the commands of one turn of the event loop go out in one write, as ioredis' auto-pipelining does, of which each
  * command costs two promises and a turn of its own: more than all the rest that the client does for it.
  */
-export class WriteBatch {
+export class CorkedWrites {
   private corked: CorkableStream | undefined;
 
   /** @param client - its stream changes with each connection; none while there is no connection. */
   constructor(private readonly client: { readonly stream?: CorkableStream }) {}
 
   /** What is written from now on waits for the others of this turn. */
-  join(): void {
+  cork(): void {
     const { stream } = this.client;
     if (stream === undefined || stream === this.corked) return;
     this.corked = stream;

@@ -150,22 +150,28 @@ function check(options: Readonly<Record<string, unknown>>): void {
   checkNames('redisStore', options, new Set(ALL), REMEDIES);
   checkedKeyPrefix(options.keyPrefix);
   const { push = true } = options;
-  if (typeof push !== 'boolean') fail(`push must be true or false, but it is a ${typeof push}.`);
+  if (typeof push !== 'boolean')
+    throwRedisOptionError(`push must be true or false, but it is a ${typeof push}.`);
   if (options.waitReplicas !== undefined) checkWaitReplicas(options.waitReplicas);
   if (options.client !== undefined) {
     const besides = given.find((name) => OWN_CONNECTION.includes(name));
-    if (besides !== undefined) fail(`client has its own connection: leave out ${besides}.`);
+    if (besides !== undefined)
+      throwRedisOptionError(`client has its own connection: leave out ${besides}.`);
     return;
   }
   const { url, connection, onConnectionError } = options;
   if (url === undefined && connection === undefined)
-    fail('one of client, url, connection is needed.');
+    throwRedisOptionError('one of client, url, connection is needed.');
   if (url !== undefined) checkUrl(url);
   if (connection !== undefined && (typeof connection !== 'object' || connection === null)) {
-    fail(`connection must be an object of ioredis options, but it is a ${typeof connection}.`);
+    throwRedisOptionError(
+      `connection must be an object of ioredis options, but it is a ${typeof connection}.`,
+    );
   }
   if (onConnectionError !== undefined && typeof onConnectionError !== 'function') {
-    fail(`onConnectionError must be a function, but it is a ${typeof onConnectionError}.`);
+    throwRedisOptionError(
+      `onConnectionError must be a function, but it is a ${typeof onConnectionError}.`,
+    );
   }
 }
 
@@ -181,10 +187,10 @@ function checkUrl(url: unknown): void {
   // The rest may hold a password.
   const scheme = typeof url === 'string' ? /^[a-z+.-]*:/i.exec(url)?.[0] : undefined;
   const found = scheme === undefined ? `a ${typeof url} without a scheme` : JSON.stringify(scheme);
-  fail(`url must begin with redis:// or rediss://; it is ${found}.`);
+  throwRedisOptionError(`url must begin with redis:// or rediss://; it is ${found}.`);
 }
 
-function fail(message: string): never {
+function throwRedisOptionError(message: string): never {
   throw new IdempotencyOptionsError(`redisStore: ${message}`);
 }
 

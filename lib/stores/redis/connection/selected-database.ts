@@ -1,7 +1,7 @@
 import { monotonicNow } from '../../../core/util/time.js';
 import type { BinaryRedisClient } from './client-types.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
-import type { SilenceWatch } from './stall-detector.js';
+import type { StallDetector } from './stall-detector.js';
 
 /** A connection that was refused its database is asked again: its user may have been allowed it meanwhile. */
 const ASK_AGAIN_MS = 1_000;
@@ -14,13 +14,13 @@ export class SelectedDatabase {
   private verified: object | undefined;
   private asked: object | undefined;
   private askAgainAt = Infinity;
-  private refusal: WrongDatabaseError | undefined;
+  private rejection: WrongDatabaseError | undefined;
 
   /** @param isOwn - the store may select on it; a client of the application is asked first which database it has. */
   constructor(
     private readonly client: BinaryRedisClient,
     private readonly isOwn: boolean,
-    private readonly silence?: SilenceWatch,
+    private readonly stallDetector?: StallDetector,
   ) {}
 
   /** Whether something may be sent over the connection as it is now. Looks for it where that is not known yet. */
@@ -41,23 +41,23 @@ export class SelectedDatabase {
 
   /** Why it never will be with this set-up. */
   get error(): Error | undefined {
-    return this.refusal;
+    return this.rejection;
   }
 
   private ask(stream: object, database: number): void {
-    if (stream !== this.asked) this.refusal = undefined;
+    if (stream !== this.asked) this.rejection = undefined;
     this.asked = stream;
     this.askAgainAt = Infinity;
-    this.silence?.sent();
-    const answered = (refusal?: WrongDatabaseError) => {
-      this.silence?.settled();
+    this.stallDetector?.sent();
+    const onReply = (rejection?: WrongDatabaseError) => {
+      this.stallDetector?.settled();
       if (this.asked !== stream) return;
-      this.refusal = refusal;
-      if (refusal === undefined) this.verified = stream;
+      this.rejection = rejection;
+      if (rejection === undefined) this.verified = stream;
       else this.askAgainAt = monotonicNow() + ASK_AGAIN_MS;
     };
-    (this.isOwn ? this.select() : this.look(database)).then(answered, () => {
-      this.silence?.settled();
+    (this.isOwn ? this.select() : this.readDatabase(database)).then(onReply, () => {
+      this.stallDetector?.settled();
       // The connection broke, or nothing came of it: the next command tries again.
       if (this.asked === stream) this.asked = undefined;
     });
@@ -74,7 +74,7 @@ export class SelectedDatabase {
     }
   }
 
-  private async look(database: number): Promise<WrongDatabaseError | undefined> {
+  private async readDatabase(database: number): Promise<WrongDatabaseError | undefined> {
     try {
       const found = / db=(\d+)/.exec(String(await this.client.client('INFO')))?.[1];
       if (found === undefined || Number(found) === database) return undefined;

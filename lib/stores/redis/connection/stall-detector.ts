@@ -3,7 +3,7 @@ import { monotonicNow } from '../../../core/util/time.js';
 import type { ConnectionStream, EndingClient } from './client-types.js';
 
 /** How often it is looked within the time that a connection may be silent. */
-const LOOKS_PER_LIMIT = 4;
+const CHECKS_PER_LIMIT = 4;
 
 /**
  * Notices a connection that owes replies and on which nothing moves: the other side is gone, and nobody said so.
@@ -12,13 +12,13 @@ const LOOKS_PER_LIMIT = 4;
  * or a SIGSTOP its timer comes before the replies that are already here, and ends a connection that is well. Nor does
  * it end one as long as somebody goes on sending: what is sent is no sign of life, only what is taken and what comes.
  */
-export class SilenceWatch implements DeadlineListener {
+export class StallDetector implements DeadlineListener {
   /** @internal */
   dueAt = Infinity;
-  private readonly alarms = new DeadlineTimer();
-  private readonly lookAfterMs: number;
-  private owed = 0;
-  private isShakingHands = false;
+  private readonly deadlines = new DeadlineTimer();
+  private readonly checkAfterMs: number;
+  private pending = 0;
+  private isHandshaking = false;
   private isWatching = false;
   /** Monotonic instant of the last sign of life, or of what has been owed since. */
   private movedAt = -Infinity;
@@ -29,25 +29,25 @@ export class SilenceWatch implements DeadlineListener {
     private readonly client: EndingClient,
     private readonly limitMs: number,
   ) {
-    this.lookAfterMs = limitMs / LOOKS_PER_LIMIT;
+    this.checkAfterMs = limitMs / CHECKS_PER_LIMIT;
     client.on('connect', () => {
       // What is exchanged before the first command is owed, too.
-      if (!this.isShakingHands) this.sent();
-      this.isShakingHands = true;
+      if (!this.isHandshaking) this.sent();
+      this.isHandshaking = true;
     });
-    const shaken = () => {
-      if (this.isShakingHands) this.settled();
-      this.isShakingHands = false;
+    const onHandshakeEnd = () => {
+      if (this.isHandshaking) this.settled();
+      this.isHandshaking = false;
     };
-    client.on('ready', shaken);
-    client.on('close', shaken);
+    client.on('ready', onHandshakeEnd);
+    client.on('close', onHandshakeEnd);
   }
 
   sent(): void {
-    this.owed += 1;
-    if (this.owed > 1 || this.limitMs === 0) return;
+    this.pending += 1;
+    if (this.pending > 1 || this.limitMs === 0) return;
     this.movedAt = monotonicNow();
-    this.seen = lookAt(this.client.stream);
+    this.seen = readStream(this.client.stream);
     if (this.isWatching) return;
     this.isWatching = true;
     this.watchFrom(this.movedAt);
@@ -55,27 +55,27 @@ export class SilenceWatch implements DeadlineListener {
 
   /** A command has its reply, or never will: not before, though nobody may wait for it any more. */
   settled(): void {
-    this.owed -= 1;
+    this.pending -= 1;
   }
 
   /** @internal */
   onDeadline(): void {
-    const isLate = monotonicNow() - this.dueAt > this.lookAfterMs;
+    const isLate = monotonicNow() - this.dueAt > this.checkAfterMs;
     // What is already here is read first.
     setImmediate(() => {
-      this.look(isLate);
+      this.check(isLate);
     });
   }
 
   /** @param isLate - this process stood still itself, and so did what it would have sent. */
-  private look(isLate: boolean): void {
-    if (this.owed === 0) {
+  private check(isLate: boolean): void {
+    if (this.pending === 0) {
       this.isWatching = false;
       return;
     }
     const now = monotonicNow();
     const before = this.seen;
-    this.seen = lookAt(this.client.stream);
+    this.seen = readStream(this.client.stream);
     if (isLate || hasMoved(before, this.seen)) this.movedAt = now;
     if (now - this.movedAt >= this.limitMs) {
       // What it owed may be sent again on the next one.
@@ -86,8 +86,8 @@ export class SilenceWatch implements DeadlineListener {
   }
 
   private watchFrom(now: number): void {
-    this.dueAt = now + this.lookAfterMs;
-    this.alarms.schedule(this);
+    this.dueAt = now + this.checkAfterMs;
+    this.deadlines.schedule(this);
   }
 }
 
@@ -98,7 +98,7 @@ interface SeenStream {
   readonly queued: number;
 }
 
-function lookAt(stream: ConnectionStream | undefined): SeenStream {
+function readStream(stream: ConnectionStream | undefined): SeenStream {
   // As `net.Socket` tells a long upload from a silent connection.
   const queued = stream?._handle?.writeQueueSize ?? 0;
   return { stream, bytesRead: stream?.bytesRead ?? 0, queued };

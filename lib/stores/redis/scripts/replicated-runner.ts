@@ -5,30 +5,30 @@ import type {
   ReplicatedClient,
   ScriptArgument,
 } from '../connection/client-types.js';
-import { ConnectionWatch } from '../connection/connection-watch.js';
+import { ConnectionState } from '../connection/connection-watch.js';
 import {
   classifyFailure,
   isRedirection,
   TooFewReplicasError,
 } from '../connection/error-classification.js';
-import { Revival, WriteBatch } from '../connection/own-connection.js';
+import { ReconnectOnEnd, CorkedWrites } from '../connection/own-connection.js';
 import type { WaitReplicas } from '../connection/redis-store-options.js';
 import { databaseOf, SelectedDatabase } from '../connection/selected-database.js';
-import { SilenceWatch } from '../connection/stall-detector.js';
+import { StallDetector } from '../connection/stall-detector.js';
 import type { LuaScript } from './lua-scripts.js';
 import { isReplyTo, kindOf, type ScriptReply } from './replies.js';
-import { ReplyOrder, type MismatchTold } from './reply-order.js';
+import { ReplyOrder, type MismatchListener } from './reply-order.js';
 import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.js';
 import type { ArgumentSource, ReplyReader } from './script-runner.js';
-import { sendWithinBudget, type Sending, type Transmission } from './send-within-budget.js';
+import { sendUntilDeadline, type Sending, type Transmission } from './send-within-budget.js';
 
-interface Call {
+interface ScriptRequest {
   readonly script: LuaScript;
   readonly key: string;
   readonly args: readonly ScriptArgument[];
 }
 
-interface QueuedCall extends Call {
+interface QueuedCommand extends ScriptRequest {
   /** By its text, for a server that has forgotten the SHA-1. */
   readonly isByText: boolean;
   readonly resolve: (reply: ScriptReply) => void;
@@ -36,7 +36,7 @@ interface QueuedCall extends Call {
 }
 
 /** How long the connection may be silent when no WAIT blocks it. */
-const SILENCE_MS = 1_000;
+const STALL_TIMEOUT_MS = 1_000;
 
 /** What the replies say that wrote nothing: there is nothing to wait for. */
 const WITHOUT_WRITE = new Set([
@@ -51,8 +51,8 @@ const WITHOUT_WRITE = new Set([
  * that for everything else, script and WAIT go out together, and what comes meanwhile shares the next WAIT.
  */
 export class ReplicatedRunner {
-  private readonly connection: ConnectionWatch;
-  private readonly revival: Revival;
+  private readonly connection: ConnectionState;
+  private readonly reconnectOnEnd: ReconnectOnEnd;
   private readonly links: ScriptLinks;
   private readonly lines = new WeakMap<ScriptLink, ReplicatedLine>();
 
@@ -60,18 +60,23 @@ export class ReplicatedRunner {
   constructor(
     private readonly client: ReplicatedClient,
     readonly required: WaitReplicas,
-    tell: MismatchTold,
+    onMismatch: MismatchListener,
   ) {
     client.on('error', () => undefined);
-    const silenceMs = SILENCE_MS + required.timeoutMs;
-    const silence = new SilenceWatch(client, silenceMs);
-    const database = new SelectedDatabase(client, true, silence);
-    this.connection = new ConnectionWatch(client, true, undefined, database);
-    this.revival = new Revival(client);
+    const stallTimeoutMs = STALL_TIMEOUT_MS + required.timeoutMs;
+    const stallDetector = new StallDetector(client, stallTimeoutMs);
+    const database = new SelectedDatabase(client, true, stallDetector);
+    this.connection = new ConnectionState(client, true, undefined, database);
+    this.reconnectOnEnd = new ReconnectOnEnd(client);
     if (client.isCluster === true) {
-      this.links = new ClusterLinks(client, tell, silenceMs);
+      this.links = new ClusterLinks(client, onMismatch, stallTimeoutMs);
     } else {
-      const link = { client, keyPrefix: '', order: new ReplyOrder(client, tell), silence };
+      const link = {
+        client,
+        keyPrefix: '',
+        order: new ReplyOrder(client, onMismatch),
+        stallDetector,
+      };
       this.links = { linkOf: () => link };
     }
   }
@@ -83,13 +88,13 @@ export class ReplicatedRunner {
     timeoutMs: number,
     read: ReplyReader<Result>,
   ): Promise<Result> {
-    const prepare = () => new ReplicatedCall(this, { script, key, args: args() });
-    return sendWithinBudget(this.connection, timeoutMs, prepare, read);
+    const prepare = () => new ReplicatedCommand(this, { script, key, args: args() });
+    return sendUntilDeadline(this.connection, timeoutMs, prepare, read);
   }
 
   close(): void {
     this.connection.close();
-    this.revival.stop();
+    this.reconnectOnEnd.stop();
     this.client.disconnect();
   }
 
@@ -104,7 +109,7 @@ export class ReplicatedRunner {
   }
 
   /** @internal */
-  enqueue(link: ScriptLink, call: Call, isByText: boolean): Promise<ScriptReply> {
+  enqueue(link: ScriptLink, call: ScriptRequest, isByText: boolean): Promise<ScriptReply> {
     let line = this.lines.get(link);
     if (line === undefined) {
       line = new ReplicatedLine(link, this.required);
@@ -117,7 +122,7 @@ export class ReplicatedRunner {
 /** A cluster itself follows a redirection only without the WAIT; then it is sent again. */
 async function follow(
   { client, order }: ScriptLink,
-  { script, key, args }: Call,
+  { script, key, args }: ScriptRequest,
   redirection: unknown,
 ): Promise<never> {
   const nonce = newNonce();
@@ -128,12 +133,12 @@ async function follow(
   });
 }
 
-class ReplicatedCall implements Transmission<ScriptReply> {
+class ReplicatedCommand implements Transmission<ScriptReply> {
   order: ReplyOrder | undefined;
 
   constructor(
     private readonly runner: ReplicatedRunner,
-    private readonly call: Call,
+    private readonly call: ScriptRequest,
   ) {}
 
   async send(sending: Sending): Promise<ScriptReply> {
@@ -161,18 +166,18 @@ class ReplicatedCall implements Transmission<ScriptReply> {
 
 /** What waits for one connection, on which one WAIT follows after the other. */
 class ReplicatedLine {
-  private readonly batch: WriteBatch;
-  private queue: QueuedCall[] = [];
+  private readonly corkedWrites: CorkedWrites;
+  private queue: QueuedCommand[] = [];
   private isSending = false;
 
   constructor(
     private readonly link: ScriptLink,
     private readonly required: WaitReplicas,
   ) {
-    this.batch = new WriteBatch(link.client);
+    this.corkedWrites = new CorkedWrites(link.client);
   }
 
-  enqueue(call: Call, isByText: boolean): Promise<ScriptReply> {
+  enqueue(call: ScriptRequest, isByText: boolean): Promise<ScriptReply> {
     return new Promise((resolve, reject) => {
       this.queue.push({ ...call, isByText, resolve, reject });
       if (!this.isSending) void this.sendAll();
@@ -187,12 +192,12 @@ class ReplicatedLine {
     this.isSending = false;
   }
 
-  private async sendTogether(calls: readonly QueuedCall[]): Promise<void> {
-    const { client, keyPrefix, silence } = this.link;
+  private async sendTogether(calls: readonly QueuedCommand[]): Promise<void> {
+    const { client, keyPrefix, stallDetector } = this.link;
     const { count, timeoutMs } = this.required;
-    silence?.sent();
+    stallDetector?.sent();
     try {
-      this.batch.join();
+      this.corkedWrites.cork();
       const replies = calls.map(({ script, key, args, isByText }) => {
         const nonce = newNonce();
         const ownArgs = [keyPrefix + key, ...args, nonce];
@@ -214,7 +219,7 @@ class ReplicatedLine {
     } catch (error) {
       for (const { reject } of calls) reject(error);
     } finally {
-      silence?.settled();
+      stallDetector?.settled();
     }
   }
 
@@ -227,7 +232,7 @@ class ReplicatedLine {
 
   /** @param waited - how many replicas have what was written, or why nobody knows. */
   private settle(
-    call: QueuedCall,
+    call: QueuedCommand,
     reply: ScriptReply,
     waited: PromiseSettledResult<unknown>,
   ): void {

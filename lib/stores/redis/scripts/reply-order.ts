@@ -5,9 +5,9 @@ import { newNonce } from '../../../core/util/nonce.js';
 import type { OrderedClient } from '../connection/client-types.js';
 import { isQueued, isReplyTo } from './replies.js';
 
-const LOOK_AGAIN_MS = 5;
+const CHECK_PAUSE_MS = 5;
 /** After these it is not known: whoever asked has no longer time than that. */
-const LOOKS = 100;
+const MAX_CHECKS = 100;
 
 /** Replies as the scripts do, and needs no permission that they do not need. */
 const PROBE = 'return {ARGV[1]}';
@@ -16,13 +16,13 @@ const PROBE = 'return {ARGV[1]}';
 const ended = new WeakSet();
 
 /** Told once of each connection that was found out of step. */
-export type MismatchTold = (error: StoreReplyMismatchedError) => void;
+export type MismatchListener = (error: StoreReplyMismatchedError) => void;
 
 /** Error replies of one connection of which it is not known yet whether they are their commands' own. */
 interface Doubt {
   readonly stream: object | undefined;
-  readonly told: ((isInPlace: boolean) => void)[];
-  looks: number;
+  readonly listeners: ((isInPlace: boolean) => void)[];
+  checks: number;
 }
 
 /**
@@ -36,7 +36,7 @@ export class ReplyOrder {
 
   constructor(
     private readonly client: OrderedClient,
-    private readonly tell: MismatchTold,
+    private readonly onMismatch: MismatchListener,
   ) {}
 
   /** A reply has said that it belongs to its command. */
@@ -50,24 +50,24 @@ export class ReplyOrder {
   }
 
   /** An error reply has just come: `told` is told, once it is known, whether it is its command's own. */
-  errorReplied(told: (isInPlace: boolean) => void): void {
+  errorReplied(listener: (isInPlace: boolean) => void): void {
     if (this.doubt === undefined) {
-      this.doubt = { stream: this.client.stream, told: [], looks: 0 };
+      this.doubt = { stream: this.client.stream, listeners: [], checks: 0 };
       // Replies that came with it are looked at first.
-      setImmediate(this.look, this.doubt);
+      setImmediate(this.check, this.doubt);
     }
-    this.doubt.told.push(told);
+    this.doubt.listeners.push(listener);
   }
 
-  private readonly look = (doubt: Doubt): void => {
+  private readonly check = (doubt: Doubt): void => {
     if (this.doubt !== doubt) return;
     const { status, stream, commandQueue } = this.client;
-    doubt.looks += 1;
+    doubt.checks += 1;
     // What a closed connection owes is dropped.
     if (stream !== doubt.stream || status !== 'ready') this.resolve(false);
     // Nothing is owed any more, so that each command has had one reply, its own.
     else if (commandQueue?.length === 0) this.resolve(true);
-    else if (doubt.looks <= LOOKS) setTimeout(this.look, LOOK_AGAIN_MS, doubt).unref();
+    else if (doubt.checks <= MAX_CHECKS) setTimeout(this.check, CHECK_PAUSE_MS, doubt).unref();
     else {
       this.resolve(false);
       for (const connection of this.connections) void this.probe(connection);
@@ -108,13 +108,13 @@ export class ReplyOrder {
       ended.add(stream);
       stream.destroy();
     }
-    if (isNew) this.tell(error);
+    if (isNew) this.onMismatch(error);
     return error;
   }
 
   private resolve(isInPlace: boolean): void {
     const { doubt } = this;
     this.doubt = undefined;
-    for (const told of doubt?.told ?? []) told(isInPlace);
+    for (const listener of doubt?.listeners ?? []) listener(isInPlace);
   }
 }

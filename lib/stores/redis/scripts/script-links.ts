@@ -1,9 +1,9 @@
 import { monotonicNow } from '../../../core/util/time.js';
 import type { BinaryRedisClient, ClusterNode, ScriptClient } from '../connection/client-types.js';
 import { NotSentError } from '../connection/error-classification.js';
-import { WriteBatch } from '../connection/own-connection.js';
-import { SilenceWatch } from '../connection/stall-detector.js';
-import { ReplyOrder, type MismatchTold } from './reply-order.js';
+import { CorkedWrites } from '../connection/own-connection.js';
+import { StallDetector } from '../connection/stall-detector.js';
+import { ReplyOrder, type MismatchListener } from './reply-order.js';
 
 /** A connection to one server, as scripts are sent over it. */
 export interface ScriptLink {
@@ -12,9 +12,9 @@ export interface ScriptLink {
   readonly keyPrefix: string;
   readonly order: ReplyOrder;
   /** Where commands go out together. */
-  readonly batch?: WriteBatch | undefined;
+  readonly corkedWrites?: CorkedWrites | undefined;
   /** Told of what is sent, where somebody replaces a silent connection. */
-  readonly silence?: SilenceWatch | undefined;
+  readonly stallDetector?: StallDetector | undefined;
   /** A cluster's own way of sending, which follows redirections, and which nothing may be sent together with. */
   readonly isRouted?: boolean;
 }
@@ -44,13 +44,13 @@ export class ClusterLinks implements ScriptLinks {
   private readonly moved = new Map<number, string>();
   private refreshedAt = -Infinity;
 
-  /** @param silenceMs - after which a connection that owes replies is replaced; left out, nobody does. */
+  /** @param stallTimeoutMs - after which a connection that owes replies is replaced; left out, nobody does. */
   constructor(
     private readonly cluster: BinaryRedisClient,
-    private readonly tell: MismatchTold,
-    private readonly silenceMs?: number,
+    private readonly onMismatch: MismatchListener,
+    private readonly stallTimeoutMs?: number,
   ) {
-    const order = new ReplyOrder(cluster, tell);
+    const order = new ReplyOrder(cluster, onMismatch);
     this.routed = { client: cluster, keyPrefix: '', order, isRouted: true };
   }
 
@@ -115,16 +115,18 @@ export class ClusterLinks implements ScriptLinks {
   }
 
   private newLink(node: ClusterNode, prefix: string): ScriptLink {
-    const { cluster, silenceMs, tell } = this;
+    const { cluster, stallTimeoutMs, onMismatch } = this;
     const own = node.options?.keyPrefix ?? '';
     // The node would put another prefix before the key than the cluster.
     if (own !== '' && own !== prefix) return this.routed;
     const link = {
       client: node,
       keyPrefix: own === '' ? prefix : '',
-      order: new ReplyOrder(node, tell),
-      batch: cluster.options?.enableAutoPipelining === true ? new WriteBatch(node) : undefined,
-      silence: silenceMs === undefined ? undefined : new SilenceWatch(node, silenceMs),
+      order: new ReplyOrder(node, onMismatch),
+      corkedWrites:
+        cluster.options?.enableAutoPipelining === true ? new CorkedWrites(node) : undefined,
+      stallDetector:
+        stallTimeoutMs === undefined ? undefined : new StallDetector(node, stallTimeoutMs),
     };
     this.links.set(node, link);
     return link;

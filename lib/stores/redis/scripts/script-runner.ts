@@ -1,12 +1,12 @@
 import { newNonce } from '../../../core/util/nonce.js';
 import type { ScriptArgument } from '../connection/client-types.js';
-import type { ConnectionWatch } from '../connection/connection-watch.js';
+import type { ConnectionState } from '../connection/connection-watch.js';
 import { classifyFailure, isRedirection } from '../connection/error-classification.js';
 import type { LuaScript } from './lua-scripts.js';
 import { isReplyTo, type ScriptReply } from './replies.js';
 import type { ReplyOrder } from './reply-order.js';
 import type { ScriptLink, ScriptLinks } from './script-links.js';
-import { sendWithinBudget, type Transmission } from './send-within-budget.js';
+import { sendUntilDeadline, type Transmission } from './send-within-budget.js';
 
 /** What makes a result of a script's reply. */
 export type ReplyReader<Result> = (reply: ScriptReply) => Result;
@@ -18,7 +18,7 @@ export type ArgumentSource = () => readonly ScriptArgument[];
 export class ScriptRunner {
   constructor(
     private readonly links: ScriptLinks,
-    private readonly watch: ConnectionWatch,
+    private readonly watch: ConnectionState,
   ) {}
 
   run<Result>(
@@ -28,12 +28,12 @@ export class ScriptRunner {
     timeoutMs: number,
     read: ReplyReader<Result>,
   ): Promise<Result> {
-    const prepare = () => new ScriptCall(this.links, script, key, args());
-    return sendWithinBudget(this.watch, timeoutMs, prepare, read);
+    const prepare = () => new ScriptCommand(this.links, script, key, args());
+    return sendUntilDeadline(this.watch, timeoutMs, prepare, read);
   }
 }
 
-class ScriptCall implements Transmission<ScriptReply> {
+class ScriptCommand implements Transmission<ScriptReply> {
   private link: ScriptLink | undefined;
   private nonce = '';
 
@@ -51,8 +51,8 @@ class ScriptCall implements Transmission<ScriptReply> {
   send(): Promise<unknown> {
     const { links, script, key, args } = this;
     this.link = undefined;
-    const { client, keyPrefix, batch } = this.takeLink(links.linkOf(key));
-    batch?.join();
+    const { client, keyPrefix, corkedWrites } = this.takeLink(links.linkOf(key));
+    corkedWrites?.cork();
     return client.evalshaBuffer(script.sha1, 1, keyPrefix + key, ...args, this.nonce);
   }
 

@@ -6,7 +6,7 @@ import {
   StoreUnavailableError,
 } from '../../../core/util/errors.js';
 import { jitteredPause, monotonicNow } from '../../../core/util/time.js';
-import type { ConnectionWatch } from '../connection/connection-watch.js';
+import type { ConnectionState } from '../connection/connection-watch.js';
 import {
   classifyFailure,
   describeFailure,
@@ -21,7 +21,7 @@ import type { ReplyOrder } from './reply-order.js';
 const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 50;
 /** With less time left, one more copy would only turn "not executed" into "unknown". */
-const LEAST_TIME_FOR_A_COPY_MS = 20;
+const MIN_TIME_FOR_RETRY_MS = 20;
 const QUEUED =
   'Redis executes the command with the transaction that the application has begun on this connection, or not at all: MULTI holds back what everybody sends on it. Give the store a connection of its own.';
 
@@ -54,15 +54,15 @@ export interface Sending {
  * @throws {@link StoreReplyMismatchedError} another command's reply came; nobody knows what became of this one.
  * @throws {@link StoreConfigurationError} the server refuses it.
  */
-export function sendWithinBudget<Reply, Result>(
-  watch: ConnectionWatch,
+export function sendUntilDeadline<Reply, Result>(
+  watch: ConnectionState,
   timeoutMs: number,
   prepare: () => Transmission<Reply>,
   read: (reply: Reply) => Result,
 ): Promise<Result> {
   return new Promise((resolve, reject) => {
     const settle = { read, resolve, reject };
-    new BudgetedSend(watch, monotonicNow() + timeoutMs, prepare(), settle).send();
+    new PendingSend(watch, monotonicNow() + timeoutMs, prepare(), settle).send();
   });
 }
 
@@ -73,17 +73,17 @@ interface Settle<Reply, Result> {
 }
 
 /** Has prototype methods and few fields, for there are two of these in every request. */
-class BudgetedSend<Reply, Result> implements DeadlineListener, Sending {
+class PendingSend<Reply, Result> implements DeadlineListener, Sending {
   isUnderWay = false;
-  private copies = 0;
+  private attempts = 0;
   private mayHaveRun = false;
   /** Error replies of which it is not known yet whether they are this command's. */
   private doubts = 0;
   /** Waits for what they turn out to be. */
-  private verdict: (() => void) | undefined;
+  private reject: (() => void) | undefined;
 
   constructor(
-    private readonly watch: ConnectionWatch,
+    private readonly watch: ConnectionState,
     /** When the time is over: a reply that comes later is nobody's. */
     readonly dueAt: number,
     private readonly transmission: Transmission<Reply>,
@@ -91,16 +91,16 @@ class BudgetedSend<Reply, Result> implements DeadlineListener, Sending {
   ) {}
 
   send(): void {
-    const { obstacle, alarms, silence } = this.watch;
-    if (obstacle !== undefined) {
-      const { reason, error } = obstacle;
-      const failure = reason === 'closed' ? 'refused' : connectionFailure(error);
-      this.failed(failure, describeObstacle(reason, error), false);
+    const { unavailable, deadlines, stallDetector } = this.watch;
+    if (unavailable !== undefined) {
+      const { reason, error } = unavailable;
+      const failure = reason === 'closed' ? 'rejected' : connectionFailure(error);
+      this.failed(failure, describeUnavailable(reason, error), false);
       return;
     }
     this.isUnderWay = true;
-    alarms.schedule(this);
-    silence?.sent();
+    deadlines.schedule(this);
+    stallDetector?.sent();
     try {
       this.await(this.transmission.send(this), true);
     } catch (error) {
@@ -121,7 +121,7 @@ class BudgetedSend<Reply, Result> implements DeadlineListener, Sending {
   private await(replied: Promise<unknown>, isFirst: boolean): void {
     replied.then(
       (reply) => {
-        this.answered(reply);
+        this.onReply(reply);
       },
       (error: unknown) => {
         if (isErrorReply(error)) this.doubt();
@@ -134,16 +134,16 @@ class BudgetedSend<Reply, Result> implements DeadlineListener, Sending {
 
   private resend(error: unknown): void {
     try {
-      const again = this.transmission.sendAgain?.(error);
-      if (again === undefined) this.rejected(error);
-      else this.await(again, false);
+      const retry = this.transmission.sendAgain?.(error);
+      if (retry === undefined) this.rejected(error);
+      else this.await(retry, false);
     } catch (failure) {
       this.rejected(failure);
     }
   }
 
-  private answered(reply: unknown): void {
-    this.watch.silence?.settled();
+  private onReply(reply: unknown): void {
+    this.watch.stallDetector?.settled();
     const { transmission } = this;
     if (isQueued(reply)) {
       this.queued();
@@ -178,7 +178,7 @@ class BudgetedSend<Reply, Result> implements DeadlineListener, Sending {
   }
 
   private rejected(error: unknown): void {
-    this.watch.silence?.settled();
+    this.watch.stallDetector?.settled();
     if (hasCode(error, 'idempotency_store_reply_mismatched')) this.mismatched(error);
     else if (this.isUnderWay) this.ended(classifyFailure(error), describeFailure(error));
   }
@@ -200,7 +200,7 @@ class BudgetedSend<Reply, Result> implements DeadlineListener, Sending {
 
   private stopWaiting(): void {
     this.isUnderWay = false;
-    this.watch.alarms.cancel(this);
+    this.watch.deadlines.cancel(this);
   }
 
   /** @param wasSent - it was not held back for want of a connection. */
@@ -211,12 +211,12 @@ class BudgetedSend<Reply, Result> implements DeadlineListener, Sending {
       return;
     }
     this.mayHaveRun ||= failure === 'unknown' || failure === 'unreplicated';
-    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** this.copies, LONGEST_PAUSE_MS);
-    this.copies += 1;
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** this.attempts, LONGEST_PAUSE_MS);
+    this.attempts += 1;
     const leftMs = this.dueAt - monotonicNow() - pauseMs;
     // Of too few replicas it was waited for already.
-    const isFinal = failure === 'refused' || failure === 'unreplicated';
-    if (!isFinal && leftMs >= LEAST_TIME_FOR_A_COPY_MS) {
+    const isFinal = failure === 'rejected' || failure === 'unreplicated';
+    if (!isFinal && leftMs >= MIN_TIME_FOR_RETRY_MS) {
       void jitteredPause(pauseMs).then(() => {
         this.send();
       });
@@ -224,29 +224,29 @@ class BudgetedSend<Reply, Result> implements DeadlineListener, Sending {
     }
     // A connection that is closed is final, too, but no answer.
     const isRejection = isFinal && wasSent;
-    this.verdict = () => {
+    this.reject = () => {
       reject(
         this.mayHaveRun
           ? new StoreOutcomeUnknownError(`Redis may have executed the command: ${cause}`, {
-              isRejection: isRejection,
+              isRejection,
             })
           : new StoreUnavailableError(`Redis did not execute the command: ${cause}`, {
-              isRejection: isRejection,
+              isRejection,
             }),
       );
     };
     if (this.doubts === 0 || this.mayHaveRun) this.conclude(false);
-    else this.watch.alarms.schedule(this);
+    else this.watch.deadlines.schedule(this);
   }
 
   /** @param isTimeOver - what is in doubt stays so. */
   private conclude(isTimeOver: boolean): void {
-    const { verdict } = this;
-    if (verdict === undefined) return;
-    this.verdict = undefined;
-    this.watch.alarms.cancel(this);
+    const { reject } = this;
+    if (reject === undefined) return;
+    this.reject = undefined;
+    this.watch.deadlines.cancel(this);
     this.mayHaveRun ||= isTimeOver;
-    verdict();
+    reject();
   }
 }
 
@@ -256,7 +256,7 @@ function connectionFailure(error: Error | undefined): SendFailure {
   return isLasting ? 'misconfigured' : 'not_executed';
 }
 
-function describeObstacle(reason: 'not_connected' | 'closed', error: Error | undefined): string {
+function describeUnavailable(reason: 'not_connected' | 'closed', error: Error | undefined): string {
   if (error instanceof WrongDatabaseError) return error.message;
   const state = reason === 'closed' ? 'the connection is closed' : 'there is no connection';
   return error === undefined ? state : `${state} (${describeFailure(error)})`;
