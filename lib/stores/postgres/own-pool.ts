@@ -76,12 +76,12 @@ export async function makeListeningClient(address: ServerAddress): Promise<OwnCl
 
 /** Ends what is idle at once and waits for the rest, but not for a server that does not answer. */
 export async function endWithin(connections: { end(): Promise<void> }): Promise<void> {
-  let impatient: NodeJS.Timeout | undefined;
-  const patience = new Promise<void>((resolve) => {
-    impatient = setTimeout(resolve, END_TIMEOUT_MS);
+  let timeoutTimer: NodeJS.Timeout | undefined;
+  const timeout = new Promise<void>((resolve) => {
+    timeoutTimer = setTimeout(resolve, END_TIMEOUT_MS);
   });
-  await Promise.race([connections.end(), patience]);
-  clearTimeout(impatient);
+  await Promise.race([connections.end(), timeout]);
+  clearTimeout(timeoutTimer);
 }
 
 function settingsOf({ url, connection }: ServerAddress): object {

@@ -30,7 +30,7 @@ import {
   type DeletionReport,
 } from './cleanup/delete-expired.js';
 import { DeletionSchedule, type DeleteFrom } from './cleanup/deletion-schedule.js';
-import { CommandBudget } from './connection/deadline.js';
+import { Deadline } from './connection/deadline.js';
 import { isPostgresPool, type PostgresPool } from './connection/postgres-client.js';
 import type { OwnClient } from './own-pool.js';
 import { runMigrations } from './schema/run-migrations.js';
@@ -123,7 +123,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     this.inTransaction = new RecordsInTransaction(
       this.statements,
       this.records,
-      this.tell.bind(this),
+      this.notifyWaiters.bind(this),
     );
   }
 
@@ -173,41 +173,41 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   override begin(command: Begin): Promise<BeginReply> {
-    return beginRecord(this.records, command, new CommandBudget(command.timeoutMs));
+    return beginRecord(this.records, command, new Deadline(command.timeoutMs));
   }
 
   override async extend(lease: Lease, command: Extend): Promise<ExtendReply> {
-    const budget = new CommandBudget(command.timeoutMs);
+    const deadline = new Deadline(command.timeoutMs);
     let mayBeOver = false;
     for (;;) {
-      if (await this.records.extend(lease, command, mayBeOver, budget)) {
+      if (await this.records.extend(lease, command, mayBeOver, deadline)) {
         return { kind: mayBeOver ? 'revived' : 'ok' };
       }
-      const { record, nowUs } = await this.records.look(lease.recordKey, budget);
+      const { record, nowUs } = await this.records.read(lease.recordKey, deadline);
       const { reply, record: after } = transitions.extend(record, lease, command, nowUs);
       if (after === record) return reply;
       mayBeOver = reply.kind === 'revived';
-      await budget.nextRound();
+      await deadline.nextRound();
     }
   }
 
   override async complete(lease: Lease, command: Complete): Promise<CompleteReply> {
     const reply = await this.settle(lease, command);
-    if (CHANGED.has(reply.kind) && command.notify === true) this.tell(lease, command);
+    if (CHANGED.has(reply.kind) && command.notify === true) this.notifyWaiters(lease, command);
     return reply;
   }
 
   override async release(lease: Lease, command: Release): Promise<ReleaseReply> {
-    const budget = new CommandBudget(command.timeoutMs);
+    const deadline = new Deadline(command.timeoutMs);
     for (;;) {
-      if (await this.records.release(lease, command, budget)) {
-        if (command.notify === true) this.tell(lease, command);
+      if (await this.records.release(lease, command, deadline)) {
+        if (command.notify === true) this.notifyWaiters(lease, command);
         return { kind: 'ok' };
       }
-      const { record, nowUs } = await this.records.look(lease.recordKey, budget);
+      const { record, nowUs } = await this.records.read(lease.recordKey, deadline);
       const { reply, record: after } = transitions.release(record, lease, command, nowUs);
       if (after === record) return reply;
-      await budget.nextRound();
+      await deadline.nextRound();
     }
   }
 
@@ -215,7 +215,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     recordKey: RecordKey,
     { timeoutMs }: Inspect,
   ): Promise<IdempotencyRecord | undefined> {
-    const { record, nowUs } = await this.records.look(recordKey, new CommandBudget(timeoutMs));
+    const { record, nowUs } = await this.records.read(recordKey, new Deadline(timeoutMs));
     return transitions.inspect(record, nowUs);
   }
 
@@ -228,7 +228,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   override abandoned(command: Abandoned): Promise<AbandonedPage> {
-    return this.records.abandoned(command, new CommandBudget(command.timeoutMs));
+    return this.records.abandoned(command, new Deadline(command.timeoutMs));
   }
 
   override get transactional(): TransactionalRecords {
@@ -267,31 +267,31 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   };
 
   private async settle(lease: Lease, command: Complete): Promise<CompleteReply> {
-    const budget = new CommandBudget(command.timeoutMs);
+    const deadline = new Deadline(command.timeoutMs);
     let mayBeOver = false;
     for (;;) {
-      if (await this.records.complete(lease, command, mayBeOver, budget)) {
+      if (await this.records.complete(lease, command, mayBeOver, deadline)) {
         return { kind: mayBeOver ? 'ok_late' : 'ok' };
       }
-      const { record, nowUs } = await this.records.look(lease.recordKey, budget);
+      const { record, nowUs } = await this.records.read(lease.recordKey, deadline);
       const { reply, record: after } = transitions.complete(record, lease, command, nowUs);
-      if (reply.kind === 'already') await this.records.confirm(lease.recordKey, budget);
+      if (reply.kind === 'already') await this.records.confirm(lease.recordKey, deadline);
       if (after === record) return reply;
       if (reply.kind === 'restored') {
-        if (await this.records.restore(lease, command, budget)) return reply;
+        if (await this.records.restore(lease, command, deadline)) return reply;
       } else if (record?.state === 'released') {
-        if (await this.records.completeReleased(lease, command, budget)) return reply;
+        if (await this.records.completeReleased(lease, command, deadline)) return reply;
       } else {
         mayBeOver = reply.kind === 'ok_late';
       }
-      await budget.nextRound();
+      await deadline.nextRound();
     }
   }
 
   /** Best effort, after the end itself: nobody waits for it, and who is not told looks by himself. */
-  private tell({ recordKey }: Lease, { timeoutMs }: { timeoutMs: number }): void {
+  private notifyWaiters({ recordKey }: Lease, { timeoutMs }: { timeoutMs: number }): void {
     if (this.subscriptions === undefined) return;
     const { channel } = this.table;
-    this.records.notify(channel, recordKey, new CommandBudget(timeoutMs)).catch(() => undefined);
+    this.records.notify(channel, recordKey, new Deadline(timeoutMs)).catch(() => undefined);
   }
 }

@@ -124,24 +124,27 @@ function check(options: Readonly<Record<string, unknown>>): void {
   for (const name of ['preparedStatements', 'push']) {
     const value = options[name] ?? true;
     if (typeof value !== 'boolean') {
-      fail(`${name} must be true or false, but it is a ${typeof value}.`);
+      throwPostgresOptionError(`${name} must be true or false, but it is a ${typeof value}.`);
     }
   }
   if (listenUrl !== undefined) checkUrl('listenUrl', listenUrl);
   checkDeletionOptions(options);
   if (client !== undefined) {
     if (!isPostgresPool(client))
-      fail('client must be a Pool of pg 8; a single Client will not do.');
+      throwPostgresOptionError('client must be a Pool of pg 8; a single Client will not do.');
     const besides = given.find((name) => OWN_POOL.includes(name));
-    if (besides !== undefined) fail(`client has its own connections: leave out ${besides}.`);
+    if (besides !== undefined)
+      throwPostgresOptionError(`client has its own connections: leave out ${besides}.`);
     return;
   }
   if (url === undefined && connection === undefined) {
-    fail('one of client, url, connection is needed.');
+    throwPostgresOptionError('one of client, url, connection is needed.');
   }
   if (url !== undefined) checkUrl('url', url);
   if (connection !== undefined && (typeof connection !== 'object' || connection === null)) {
-    fail(`connection must be an object of pg's settings, but it is a ${typeof connection}.`);
+    throwPostgresOptionError(
+      `connection must be an object of pg's settings, but it is a ${typeof connection}.`,
+    );
   }
 }
 
@@ -150,9 +153,11 @@ function checkUrl(option: string, url: unknown): void {
   // The rest may hold a password.
   const scheme = typeof url === 'string' ? /^[a-z+.-]*:/i.exec(url)?.[0] : undefined;
   const found = scheme === undefined ? `a ${typeof url} without a scheme` : JSON.stringify(scheme);
-  fail(`${option} must begin with postgres:// or postgresql://; it is ${found}.`);
+  throwPostgresOptionError(
+    `${option} must begin with postgres:// or postgresql://; it is ${found}.`,
+  );
 }
 
-function fail(message: string): never {
+function throwPostgresOptionError(message: string): never {
   throw new IdempotencyOptionsError(`postgresStore: ${message}`);
 }

@@ -1,6 +1,6 @@
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
-import { CommandBudget } from './connection/deadline.js';
+import { Deadline } from './connection/deadline.js';
 import { MIGRATIONS } from './schema/migrations.js';
 import { sqlStatement, type SqlStatement } from './sql/sql-statements.js';
 import type { TableName } from './sql/table-name.js';
@@ -31,18 +31,18 @@ export async function checkServer(
   runner: StatementRunner,
   table: TableName,
 ): Promise<readonly StoreWarning[]> {
-  const budget = new CommandBudget(START_CHECK_TIMEOUT_MS);
+  const deadline = new Deadline(START_CHECK_TIMEOUT_MS);
   try {
-    const found = await runner.run(SERVER, [table.quotedHistory], budget);
+    const found = await runner.run(SERVER, [table.quotedHistory], deadline);
     const [version, isReplica, fsync, synchronousCommit, hasHistory] = found;
     if (Number(version) < OLDEST_VERSION) {
       throw new StoreConfigurationError(
         `PostgreSQL ${version} is too old: the store needs ${OLDEST_VERSION} or newer.`,
       );
     }
-    const ids = hasHistory === 't' ? await runner.run(historyOf(table), [], budget) : [];
-    refuseMissing(new Set(ids.map(Number)), table);
-    return judge({ isReplica: isReplica === 't', fsync, synchronousCommit });
+    const ids = hasHistory === 't' ? await runner.run(historyOf(table), [], deadline) : [];
+    throwMissing(new Set(ids.map(Number)), table);
+    return evaluate({ isReplica: isReplica === 't', fsync, synchronousCommit });
   } catch (error) {
     if (!isIdempotencyError(error) || hasCode(error, 'idempotency_store_misconfigured'))
       throw error;
@@ -62,7 +62,7 @@ function historyOf({ quotedHistory }: TableName): SqlStatement {
   return sqlStatement('history', text);
 }
 
-function refuseMissing(run: ReadonlySet<number>, table: TableName): void {
+function throwMissing(run: ReadonlySet<number>, table: TableName): void {
   const missing = MIGRATIONS.filter(({ id }) => !run.has(id));
   if (missing.length === 0) return;
   const [first] = missing;
@@ -73,7 +73,7 @@ function refuseMissing(run: ReadonlySet<number>, table: TableName): void {
   );
 }
 
-function judge({ isReplica, fsync, synchronousCommit }: ServerSettings): StoreWarning[] {
+function evaluate({ isReplica, fsync, synchronousCommit }: ServerSettings): StoreWarning[] {
   const warnings: StoreWarning[] = [];
   if (isReplica) {
     warnings.push({

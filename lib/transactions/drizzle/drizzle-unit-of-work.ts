@@ -43,7 +43,7 @@ class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends UnitOfWork<DrizzleTr
         }
       })) as Result;
     } finally {
-      loan.giveBack();
+      loan.release();
     }
   }
 }

@@ -31,7 +31,7 @@ class PgUnitOfWork<Pool extends PgPool> extends UnitOfWork<PgTransaction<Pool>> 
       await loan.rollBack();
       throw error;
     } finally {
-      loan.giveBack();
+      loan.release();
     }
   }
 }

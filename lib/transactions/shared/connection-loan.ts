@@ -78,11 +78,11 @@ export class ConnectionLoan {
   cut(): void {
     this.refusal ??= () => new Error('The connection of the transaction was cut.');
     this.isClean = false;
-    this.giveBack();
+    this.release();
   }
 
   /** Ends the connection instead, where a transaction is open on it still. */
-  giveBack(): void {
+  release(): void {
     if (this.isReturned) return;
     this.isReturned = true;
     this.connection.release(!this.isClean || this.lost.aborted);

@@ -34,7 +34,7 @@ class TypeOrmUnitOfWork<Manager extends object> extends UnitOfWork<Manager> {
       await loan.rollBack();
       throw error;
     } finally {
-      await loan.giveBack();
+      await loan.release();
     }
   }
 }
@@ -181,7 +181,7 @@ class RunnerLoan<Manager> {
     if (!this.isReturned) this.connection.end().catch(() => undefined);
   }
 
-  async giveBack(): Promise<void> {
+  async release(): Promise<void> {
     this.isReturned = true;
     try {
       await this.runner.release();

@@ -72,7 +72,7 @@ export class Aim {
   }
 
   /** The command was not executed after all, because the server had forgotten the script: its copy is the one. */
-  giveBack(): void {
+  release(): void {
     this.matched -= 1;
   }
 

@@ -140,7 +140,7 @@ export class RedisLink {
       return;
     }
     if (reply.toString('latin1', 0, 9) === '-NOSCRIPT') {
-      aim.giveBack();
+      aim.release();
       this.toClient.send(reply, delayMs);
       return;
     }

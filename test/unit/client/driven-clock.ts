@@ -20,7 +20,7 @@ export const drivenClock = {
     });
   },
 
-  giveBack(): void {
+  release(): void {
     jest.useRealTimers();
   },
 

@@ -16,7 +16,7 @@ const unlimited = { deadlineMs: Infinity, tryTimeoutMs: Infinity };
 const server = useServer(() => ScriptedServer.start());
 
 beforeEach(() => drivenClock.take());
-afterEach(() => drivenClock.giveBack());
+afterEach(() => drivenClock.release());
 
 function pay(options: IdempotentFetchOptions, signal?: AbortSignal) {
   const init = { method: 'POST', body: '{}', ...(signal && { signal }) };

@@ -5,7 +5,7 @@ import {
   throwOptionError,
   within,
 } from '../../../core/util/option-checks.js';
-import { CommandBudget } from '../connection/deadline.js';
+import { Deadline } from '../connection/deadline.js';
 import type { SqlStatement } from '../sql/sql-statements.js';
 import type { TableName } from '../sql/table-name.js';
 import type { StatementRunner } from '../statements/statement-runner.js';
@@ -87,8 +87,8 @@ export async function deleteExpired(
   while (signal?.aborted !== true) {
     const sent = performance.now();
     const values = [batchSize, lock, reached, BATCH_BYTES];
-    const budget = new CommandBudget(BATCH_TIMEOUT_MS);
-    const [mine, deletedNow, isLast, next] = await runner.run(statement, values, budget);
+    const deadline = new Deadline(BATCH_TIMEOUT_MS);
+    const [mine, deletedNow, isLast, next] = await runner.run(statement, values, deadline);
     if (mine === 'f') break;
     longestBatchMs = Math.max(longestBatchMs, performance.now() - sent);
     batches += 1;

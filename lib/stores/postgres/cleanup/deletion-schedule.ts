@@ -18,7 +18,7 @@ const DEFAULT_INTERVAL_MS = 60_000;
  * A round begins where the last one ended, and does not see what that one had to leave because somebody held
  * it. So from time to time one begins with the oldest.
  */
-const LOOK_BACK_MS = 3_600_000;
+const RESCAN_PAUSE_MS = 3_600_000;
 /** A batch that takes longer is one that the server does not answer. */
 const STOP_TIMEOUT_MS = 1_000;
 
@@ -31,7 +31,7 @@ export class DeletionSchedule {
   private isFailing = false;
   /** Where the last round ended. */
   private reached = 0;
-  private lookedBackAt = -Infinity;
+  private rescannedAt = -Infinity;
 
   constructor(
     private readonly deleteFrom: DeleteFrom,
@@ -58,25 +58,25 @@ export class DeletionSchedule {
   private scheduleRound(): void {
     if (this.stopping.signal.aborted) return;
     this.timer = setTimeout(() => {
-      this.round = this.deleteAndTell().finally(() => {
+      this.round = this.deleteAndReport().finally(() => {
         this.scheduleRound();
       });
     }, jittered(this.intervalMs)).unref();
   }
 
-  private async deleteAndTell(): Promise<void> {
+  private async deleteAndReport(): Promise<void> {
     try {
       const report = await this.deleteOnce();
       this.isFailing = false;
       const onDeleted: ((report: DeletionReport) => unknown) | undefined = this.listeners.onDeleted;
       if (report.batches === 0) return;
       forget(onDeleted?.(report), (error) => {
-        this.tell(asError(error));
+        this.report(asError(error));
       });
     } catch (error) {
       // The store was closed below it.
       if (this.stopping.signal.aborted) return;
-      if (!this.isFailing) this.tell(asError(error));
+      if (!this.isFailing) this.report(asError(error));
       this.isFailing = true;
     }
   }
@@ -84,9 +84,9 @@ export class DeletionSchedule {
   private async deleteOnce(): Promise<DeletionReport> {
     const { batchSize, pauseMs } = this.interval;
     const now = monotonicNow();
-    const isToLookBack = now - this.lookedBackAt >= LOOK_BACK_MS;
-    if (isToLookBack) this.lookedBackAt = now;
-    const { report, reached } = await this.deleteFrom(isToLookBack ? 0 : this.reached, {
+    const isRescanDue = now - this.rescannedAt >= RESCAN_PAUSE_MS;
+    if (isRescanDue) this.rescannedAt = now;
+    const { report, reached } = await this.deleteFrom(isRescanDue ? 0 : this.reached, {
       batchSize,
       pauseMs,
       signal: this.stopping.signal,
@@ -95,7 +95,7 @@ export class DeletionSchedule {
     return report;
   }
 
-  private tell(error: Error): void {
+  private report(error: Error): void {
     const warn = (failure: Error) => {
       this.warn(failure);
     };

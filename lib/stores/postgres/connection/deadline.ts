@@ -4,20 +4,20 @@ import { jitteredPause } from '../../../core/util/time.js';
 const LONGEST_PAUSE_MS = 25;
 
 /** The time that one command may take with all its statements and their resends, and what it has done so far. */
-export class CommandBudget {
+export class Deadline {
   /** Whether the command may have had its effect already, or may still have it. */
   mayHaveRun = false;
   /** What the latest copy failed of, in words. */
   lastReason: string | undefined;
-  private readonly deadline: number;
+  private readonly endsAt: number;
   private rounds = 0;
 
   constructor(timeoutMs: number) {
-    this.deadline = performance.now() + timeoutMs;
+    this.endsAt = performance.now() + timeoutMs;
   }
 
   get leftMs(): number {
-    return this.deadline - performance.now();
+    return this.endsAt - performance.now();
   }
 
   /** Before the command starts over, because the record is no longer as it was seen: the first time at once. */

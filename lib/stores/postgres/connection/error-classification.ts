@@ -6,7 +6,7 @@ export type SendFailure =
   /** Not executed, and soon it may be: send it again. */
   | 'not_executed'
   /** Not executed, and not for as long as the server is short of something. */
-  | 'refused'
+  | 'rejected'
   /** It may have been executed, or may still be. */
   | 'unknown'
   /** Not executed, and not before somebody mends the set-up. */
@@ -80,16 +80,16 @@ const BY_CLASS: Readonly<Record<string, SendFailure>> = {
   '3F': 'misconfigured',
   '42': 'misconfigured',
   // Out of memory, disk full.
-  '53': 'refused',
-  '54': 'refused',
-  '55': 'refused',
+  '53': 'rejected',
+  '54': 'rejected',
+  '55': 'rejected',
   // Input and output, damaged data.
-  '58': 'refused',
-  XX: 'refused',
+  '58': 'rejected',
+  XX: 'rejected',
 };
 
 export function classifyFailure(error: unknown): SendFailure {
-  if (error instanceof StoreClosedError) return 'refused';
+  if (error instanceof StoreClosedError) return 'rejected';
   if (error instanceof NoConnectionError) return classifyConnectFailure(error.cause);
   // What the driver itself says comes after the send, or may: "Connection terminated unexpectedly".
   return isServerError(error) ? classifyState(error.code) : 'unknown';

@@ -13,7 +13,7 @@ import type { PostgresConnection, PostgresPool, PostgresQuery } from './postgres
 type Statement = Omit<PostgresQuery, 'types'>;
 
 /** @param words - `undefined` where the reply was another statement's. */
-type Answered = (error: Error | undefined, words: readonly string[] | undefined) => void;
+type OnReply = (error: Error | undefined, words: readonly string[] | undefined) => void;
 
 /** Every column comes as the server sent it, whatever the application does with its own. */
 const AS_SENT = { getTypeParser: () => (sent: unknown) => sent };
@@ -32,27 +32,27 @@ const AS_SENT = { getTypeParser: () => (sent: unknown) => sent };
  * @throws {@link StoreReplyMismatchedError} the reply was another statement's.
  * @throws {@link UnprovenError} there was an error, and nobody knows which statement's.
  */
-export function exchange(
+export function queryWithTimeout(
   pool: PostgresPool,
   statement: Statement,
   values: readonly unknown[],
   ms: number,
 ): Promise<readonly string[]> {
   return new Promise((resolve, reject) => {
-    let borrowed: Loan | undefined;
+    let current: CheckedOutConnection | undefined;
     let isOver = false;
     const finish = (settle: () => void, isUsable: boolean) => {
       if (isOver) return;
       isOver = true;
       clearTimeout(timer);
-      borrowed?.giveBack(isUsable);
+      current?.release(isUsable);
       settle();
     };
     const fail = (error: Error, isUsable = false) => {
       finish(() => reject(error), isUsable);
     };
     const giveUp = () => {
-      const isSent = borrowed !== undefined;
+      const isSent = current !== undefined;
       fail(isSent ? new NoReplyError() : new NoConnectionError('no connection in time'));
     };
     // After a blocked event loop timers come before input: a reply that is already here is read first.
@@ -66,18 +66,18 @@ export function exchange(
       });
     };
 
-    borrowFor(
+    checkOutFor(
       pool,
-      (loan) => {
+      (checkedOut) => {
         if (isOver) {
           // Too late for this statement, and as good as new for the next.
-          loan.giveBack(true);
+          checkedOut.release(true);
           return;
         }
-        borrowed = loan;
-        ask(loan.connection, statement, values, (error, words) => {
+        current = checkedOut;
+        ask(checkedOut.connection, statement, values, (error, words) => {
           if (isOver) return;
-          if (error !== undefined && isServerError(error)) prove(loan.connection, error);
+          if (error !== undefined && isServerError(error)) prove(checkedOut.connection, error);
           else if (error !== undefined) fail(error);
           else if (words === undefined) fail(new StoreReplyMismatchedError('PostgreSQL'));
           else finish(() => resolve(words), true);
@@ -92,28 +92,27 @@ function ask(
   connection: PostgresConnection,
   statement: Statement,
   values: readonly unknown[],
-  answered: Answered,
+  onReply: OnReply,
 ): void {
   const nonce = newNonce();
   try {
     // An object of its own each time: pg and whoever has put something around it write on it.
     const query = { ...statement, types: AS_SENT };
     connection.query(query, [...values, nonce], (error, result) => {
-      if (error === null || error === undefined)
-        answered(undefined, replyWords(result.rows, nonce));
-      else answered(asError(error), undefined);
+      if (error === null || error === undefined) onReply(undefined, replyWords(result.rows, nonce));
+      else onReply(asError(error), undefined);
     });
   } catch (error) {
     // Whoever has put something around it: nobody knows what it has sent.
-    answered(asError(error), undefined);
+    onReply(asError(error), undefined);
   }
 }
 
 /** A connection on loan from its pool. */
-interface Loan {
+interface CheckedOutConnection {
   readonly connection: PostgresConnection;
   /** @param isUsable - false closes it instead. */
-  readonly giveBack: (isUsable: boolean) => void;
+  readonly release: (isUsable: boolean) => void;
 }
 
 /**
@@ -122,16 +121,16 @@ interface Loan {
  *
  * @throws {@link NoConnectionError} there is none.
  */
-export function borrow(pool: PostgresPool): Promise<Loan> {
+export function checkOut(pool: PostgresPool): Promise<CheckedOutConnection> {
   return new Promise((resolve, reject) => {
-    borrowFor(pool, resolve, reject);
+    checkOutFor(pool, resolve, reject);
   });
 }
 
-/** As {@link borrow}, for who is told at once, without the promise in between. */
-function borrowFor(
+/** As {@link checkOut}, for who is told at once, without the promise in between. */
+function checkOutFor(
   pool: PostgresPool,
-  use: (loan: Loan) => void,
+  use: (checkedOut: CheckedOutConnection) => void,
   fail: (error: NoConnectionError) => void,
 ): void {
   // Not by a promise: a connection may break before whoever awaits it has been told.
@@ -141,11 +140,11 @@ function borrowFor(
       return;
     }
     connection.on('error', ignore);
-    const giveBack = (isUsable: boolean) => {
+    const release = (isUsable: boolean) => {
       connection.off('error', ignore);
       connection.release(!isUsable);
     };
-    use({ connection, giveBack });
+    use({ connection, release });
   });
 }
 

@@ -9,7 +9,7 @@ import type {
   PostgresPool,
   PostgresResult,
 } from '../connection/postgres-client.js';
-import { borrow } from '../connection/query-with-timeout.js';
+import { checkOut } from '../connection/query-with-timeout.js';
 import type { TableName } from '../sql/table-name.js';
 import { historySql, MIGRATIONS, migrationSql, schemaSql } from './migrations.js';
 
@@ -25,7 +25,7 @@ export async function runMigrations(
   table: TableName,
 ): Promise<readonly number[]> {
   try {
-    const { connection, giveBack } = await borrow(pool);
+    const { connection, release } = await checkOut(pool);
     try {
       const done: number[] = [];
       for (;;) {
@@ -33,11 +33,11 @@ export async function runMigrations(
         if (id === undefined) break;
         done.push(id);
       }
-      giveBack(true);
+      release(true);
       return done;
     } catch (error) {
       // With its transaction still open.
-      giveBack(false);
+      release(false);
       throw error;
     }
   } catch (error) {

@@ -1,7 +1,7 @@
 import type { Begin, BeginReply } from '../../../core/store/idempotency-store.js';
 import * as transitions from '../../../core/store/record-transitions.js';
 import { jitteredPause } from '../../../core/util/time.js';
-import type { CommandBudget } from '../connection/deadline.js';
+import type { Deadline } from '../connection/deadline.js';
 import type { RecordTable } from './record-table.js';
 
 /** A transactional attempt that has just rolled back releases its record in a statement of its own. */
@@ -15,23 +15,23 @@ const ROLLED_BACK_PAUSE_MS = 50;
 export async function beginRecord(
   table: RecordTable,
   command: Begin,
-  budget: CommandBudget,
+  deadline: Deadline,
 ): Promise<BeginReply> {
   let timesHeld = 0;
   let timesFree = 0;
   for (;;) {
-    const begun = await table.insertOrRead(command, budget);
+    const begun = await table.insertOrRead(command, deadline);
     if (begun !== undefined && 'inserted' in begun) {
       const fence = begun.inserted;
       const now = Math.floor(fence / 1000);
       return { kind: 'acquired', fence, now, attempt: 1, takeovers: 0 };
     }
-    const { nowUs, record } = begun ?? (await table.look(command.recordKey, budget));
+    const { nowUs, record } = begun ?? (await table.read(command.recordKey, deadline));
     const { reply, record: after } = transitions.begin(record, command, nowUs);
     if (after === record && reply.kind !== 'abandoned') return reply;
     switch (record && reply.kind) {
       case 'abandoned':
-        if (await table.isFree(command.recordKey, record?.fence ?? 0, budget)) {
+        if (await table.isFree(command.recordKey, record?.fence ?? 0, deadline)) {
           timesFree += 1;
           if (timesFree > 1) return reply;
           await jitteredPause(ROLLED_BACK_PAUSE_MS);
@@ -41,17 +41,17 @@ export async function beginRecord(
         break;
       case 'owned': {
         // Whatever becomes of this copy, the record is its own.
-        budget.mayHaveRun = true;
-        const renewed = await table.renew(command, budget);
+        deadline.mayHaveRun = true;
+        const renewed = await table.renew(command, deadline);
         if (renewed !== undefined) return { kind: 'owned', ...renewed };
         break;
       }
       case 'in_progress':
-        await table.clamp(command.recordKey, record?.fence ?? 0, budget);
+        await table.clamp(command.recordKey, record?.fence ?? 0, deadline);
         return reply;
       case 'acquired':
       case 'takeover': {
-        const taken = await table.take(command, budget);
+        const taken = await table.take(command, deadline);
         if (taken !== undefined) {
           const { how, ...acquisition } = taken;
           return { kind: how === 'abandoned' ? 'takeover' : 'acquired', ...acquisition };
@@ -64,6 +64,6 @@ export async function beginRecord(
     }
     // Its row is locked, and not for a moment: a transactional attempt is at work on it.
     if (timesHeld > 1) return { kind: 'in_progress', leaseLeftMs: 0 };
-    await budget.nextRound();
+    await deadline.nextRound();
   }
 }

@@ -12,7 +12,7 @@ import { asBuffer } from '../../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../../core/util/errors.js';
 
 /** What a statement saw: the server's clock in microseconds, and the record. */
-export interface Sight {
+export interface RecordSnapshot {
   readonly nowUs: number;
   readonly record: StoredRecord | undefined;
 }
@@ -23,7 +23,7 @@ export interface Sight {
  * deadline, the origin, those of them that are not null; and of a finished one the outcome's header and body in base64.
  * Instants in seconds.
  */
-export function sightOf(reply: readonly string[]): Sight {
+export function snapshotOf(reply: readonly string[]): RecordSnapshot {
   const [clock = '', state, ...words] = reply;
   const nowUs = microseconds(clock);
   return { nowUs, record: state === undefined ? undefined : recordOf(state as RecordState, words) };

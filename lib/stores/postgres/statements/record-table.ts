@@ -8,7 +8,7 @@ import type {
   Extend,
   Release,
 } from '../../../core/store/idempotency-store.js';
-import type { CommandBudget } from '../connection/deadline.js';
+import type { Deadline } from '../connection/deadline.js';
 import type { SqlStatements } from '../sql/sql-statements.js';
 import {
   completionValues,
@@ -17,13 +17,13 @@ import {
   originWord,
   outcomeValues,
   recordKeyBytes,
-  sightOf,
-  type Sight,
+  snapshotOf,
+  type RecordSnapshot,
 } from './record-row.js';
 import type { SqlValue, StatementRunner } from './statement-runner.js';
 
 /** How a record came to be taken. */
-export interface Taking extends Acquisition {
+export interface RowAcquisition extends Acquisition {
   readonly how: 'expired' | 'released' | 'abandoned';
 }
 
@@ -40,27 +40,27 @@ export class RecordTable {
   /** @returns the fence where the record was inserted, else what was found; undefined where neither holds. */
   async insertOrRead(
     command: Begin,
-    budget: CommandBudget,
-  ): Promise<{ readonly inserted: number } | Sight | undefined> {
-    const words = await this.runner.run(this.statements.begin, beginValues(command), budget);
+    deadline: Deadline,
+  ): Promise<{ readonly inserted: number } | RecordSnapshot | undefined> {
+    const words = await this.runner.run(this.statements.begin, beginValues(command), deadline);
     if (words.length === 0) return undefined;
     // A single word is the fence.
-    return words.length > 1 ? sightOf(words) : { inserted: Number(words[0]) };
+    return words.length > 1 ? snapshotOf(words) : { inserted: Number(words[0]) };
   }
 
-  async look(recordKey: RecordKey, budget: CommandBudget): Promise<Sight> {
+  async read(recordKey: RecordKey, deadline: Deadline): Promise<RecordSnapshot> {
     const values = [recordKeyBytes(recordKey)];
-    return sightOf(await this.runner.run(this.statements.look, values, budget));
+    return snapshotOf(await this.runner.run(this.statements.read, values, deadline));
   }
 
   /** Where a page ends, the next one begins: its last record stands in the cursor. */
   async abandoned(
     { overMs, limit, cursor = '0 ' }: Abandoned,
-    budget: CommandBudget,
+    deadline: Deadline,
   ): Promise<AbandonedPage> {
     const [leaseUntilMs = '', recordKey = ''] = cursor.split(' ');
     const values = [overMs, limit, leaseUntilMs, Buffer.from(recordKey, 'base64url')];
-    const words = await this.runner.run(this.statements.abandoned, values, budget);
+    const words = await this.runner.run(this.statements.abandoned, values, deadline);
     const records: AbandonedPage['records'][number][] = [];
     for (let at = 0; at < words.length; at += WORDS_OF_ABANDONED) {
       const [digest = '', fingerprint = '', origin = ''] = words.slice(at, at + WORDS_OF_ABANDONED);
@@ -77,27 +77,29 @@ export class RecordTable {
     return { records, cursor: `${lastLeaseUntilMs} ${last.recordKey}` };
   }
 
-  async take(command: Begin, budget: CommandBudget): Promise<Taking | undefined> {
+  async take(command: Begin, deadline: Deadline): Promise<RowAcquisition | undefined> {
     const mayTakeOver = command.onExpiredLease === 'takeover';
     const values = [...beginValues(command), mayTakeOver];
-    const [how, ...counters] = await this.runner.run(this.statements.take, values, budget);
-    return how === undefined ? undefined : { how: how as Taking['how'], ...countersOf(counters) };
+    const [how, ...counters] = await this.runner.run(this.statements.take, values, deadline);
+    return how === undefined
+      ? undefined
+      : { how: how as RowAcquisition['how'], ...countersOf(counters) };
   }
 
-  async renew(command: Begin, budget: CommandBudget): Promise<Acquisition | undefined> {
+  async renew(command: Begin, deadline: Deadline): Promise<Acquisition | undefined> {
     const { recordKey, token, fingerprint, leaseMs, recordRetentionMs } = command;
     const values = [recordKeyBytes(recordKey), token, fingerprint, leaseMs, recordRetentionMs];
-    const counters = await this.runner.run(this.statements.renew, values, budget);
+    const counters = await this.runner.run(this.statements.renew, values, deadline);
     return counters.length === 0 ? undefined : countersOf(counters);
   }
 
-  async clamp(recordKey: RecordKey, fence: number, budget: CommandBudget): Promise<void> {
-    await this.runner.run(this.statements.clamp, [recordKeyBytes(recordKey), fence], budget);
+  async clamp(recordKey: RecordKey, fence: number, deadline: Deadline): Promise<void> {
+    await this.runner.run(this.statements.clamp, [recordKeyBytes(recordKey), fence], deadline);
   }
 
   /** @returns whether nobody holds the row of the record in progress, which has that fence. */
-  async isFree(recordKey: RecordKey, fence: number, budget: CommandBudget): Promise<boolean> {
-    return this.does('probe', [recordKeyBytes(recordKey), fence], budget);
+  async isFree(recordKey: RecordKey, fence: number, deadline: Deadline): Promise<boolean> {
+    return this.does('probe', [recordKeyBytes(recordKey), fence], deadline);
   }
 
   /** @returns whether there was a lease to prolong. */
@@ -105,10 +107,10 @@ export class RecordTable {
     lease: Lease,
     { leaseMs, recordRetentionMs }: Extend,
     mayBeOver: boolean,
-    budget: CommandBudget,
+    deadline: Deadline,
   ): Promise<boolean> {
     const values = [...leaseValues(lease), leaseMs, recordRetentionMs, mayBeOver];
-    return this.does('extend', values, budget);
+    return this.does('extend', values, deadline);
   }
 
   /** @returns whether there was a record in progress to store the outcome in. */
@@ -116,42 +118,42 @@ export class RecordTable {
     lease: Lease,
     command: Complete,
     mayBeOver: boolean,
-    budget: CommandBudget,
+    deadline: Deadline,
   ): Promise<boolean> {
     const values = [...completionValues(lease, command), mayBeOver];
-    return this.does('complete', values, budget);
+    return this.does('complete', values, deadline);
   }
 
   /** @returns whether there was another attempt's tombstone to store the outcome over. */
-  completeReleased(lease: Lease, command: Complete, budget: CommandBudget): Promise<boolean> {
-    return this.does('complete-released', restoreValues(lease, command), budget);
+  completeReleased(lease: Lease, command: Complete, deadline: Deadline): Promise<boolean> {
+    return this.does('complete-released', restoreValues(lease, command), deadline);
   }
 
   /** @returns whether there was no record. The command's outcome is that of a success. */
-  restore(lease: Lease, command: Complete, budget: CommandBudget): Promise<boolean> {
-    return this.does('restore', restoreValues(lease, command), budget);
+  restore(lease: Lease, command: Complete, deadline: Deadline): Promise<boolean> {
+    return this.does('restore', restoreValues(lease, command), deadline);
   }
 
-  async confirm(recordKey: RecordKey, budget: CommandBudget): Promise<void> {
-    await this.runner.run(this.statements.confirm, [recordKeyBytes(recordKey)], budget);
+  async confirm(recordKey: RecordKey, deadline: Deadline): Promise<void> {
+    await this.runner.run(this.statements.confirm, [recordKeyBytes(recordKey)], deadline);
   }
 
   /** @returns whether there was a record to let go. */
-  release(lease: Lease, { tombstoneMs }: Release, budget: CommandBudget): Promise<boolean> {
-    return this.does('release', [...leaseValues(lease), tombstoneMs], budget);
+  release(lease: Lease, { tombstoneMs }: Release, deadline: Deadline): Promise<boolean> {
+    return this.does('release', [...leaseValues(lease), tombstoneMs], deadline);
   }
 
-  async notify(channel: string, recordKey: RecordKey, budget: CommandBudget): Promise<void> {
-    await this.runner.run(this.statements.notify, [channel, recordKey], budget);
+  async notify(channel: string, recordKey: RecordKey, deadline: Deadline): Promise<void> {
+    await this.runner.run(this.statements.notify, [channel, recordKey], deadline);
   }
 
   /** @returns whether the statement says more than its nonce. */
   private async does(
     statement: keyof SqlStatements,
     values: SqlValue[],
-    budget: CommandBudget,
+    deadline: Deadline,
   ): Promise<boolean> {
-    return (await this.runner.run(this.statements[statement], values, budget)).length > 0;
+    return (await this.runner.run(this.statements[statement], values, deadline)).length > 0;
   }
 }
 

@@ -2,7 +2,7 @@ import type { Lease } from '../../../core/record/record.js';
 import type { TransactionalRecords } from '../../../core/store/transactional-records.js';
 import { askInside } from '../../../core/transaction/sql-reply.js';
 import type { OpenTransaction } from '../../../core/transaction/unit-of-work.js';
-import { CommandBudget } from '../connection/deadline.js';
+import { Deadline } from '../connection/deadline.js';
 import type { SqlStatements } from '../sql/sql-statements.js';
 import { completionValues, leaseValues } from './record-row.js';
 import type { RecordTable } from './record-table.js';
@@ -44,12 +44,12 @@ export class RecordsInTransaction implements TransactionalRecords {
   }
 
   async ended({ recordKey, fence }: Lease, { timeoutMs }: Command<'ended'>): Promise<void> {
-    const budget = new CommandBudget(timeoutMs);
+    const deadline = new Deadline(timeoutMs);
     for (;;) {
-      if (await this.table.isFree(recordKey, fence, budget)) return;
-      const { record } = await this.table.look(recordKey, budget);
+      if (await this.table.isFree(recordKey, fence, deadline)) return;
+      const { record } = await this.table.read(recordKey, deadline);
       if (record?.state !== 'in_progress' || record.fence !== fence) return;
-      await budget.nextRound();
+      await deadline.nextRound();
     }
   }
 }

@@ -1,6 +1,6 @@
 import { hasCode, asError, StoreConfigurationError } from '../../../core/util/errors.js';
 import { jitteredPause } from '../../../core/util/time.js';
-import type { CommandBudget } from '../connection/deadline.js';
+import type { Deadline } from '../connection/deadline.js';
 import {
   classifyFailure,
   describeFailure,
@@ -8,7 +8,7 @@ import {
   StoreClosedError,
 } from '../connection/error-classification.js';
 import type { PostgresPool } from '../connection/postgres-client.js';
-import { exchange } from '../connection/query-with-timeout.js';
+import { queryWithTimeout } from '../connection/query-with-timeout.js';
 import type { SqlStatement } from '../sql/sql-statements.js';
 import type { TableName } from '../sql/table-name.js';
 
@@ -47,42 +47,42 @@ export class StatementRunner {
   async run(
     statement: SqlStatement,
     values: SqlValue[],
-    budget: CommandBudget,
+    deadline: Deadline,
   ): Promise<readonly string[]> {
     const { name, text } = statement;
     const query = this.isPrepared ? { name, text } : { text };
-    for (let copy = 0; ; copy += 1) {
+    for (let attempt = 0; ; attempt += 1) {
       try {
         if (this.isClosed) throw new StoreClosedError();
-        return await exchange(this.pool, query, values, Math.max(0, budget.leftMs));
+        return await queryWithTimeout(this.pool, query, values, Math.max(0, deadline.leftMs));
       } catch (error) {
-        await this.afterFailure(error, copy, budget);
+        await this.afterFailure(error, attempt, deadline);
       }
     }
   }
 
   /** Waits before the next copy, or throws what the command ends with. */
-  private async afterFailure(error: unknown, copy: number, budget: CommandBudget): Promise<void> {
+  private async afterFailure(error: unknown, attempt: number, deadline: Deadline): Promise<void> {
     if (hasCode(error, 'idempotency_store_reply_mismatched')) {
       this.onMismatch(asError(error));
       throw error;
     }
     const failure = classifyFailure(error);
-    const cause = this.reasonOf(error, budget);
+    const cause = this.reasonOf(error, deadline);
     if (failure === 'misconfigured') throw new StoreConfigurationError(cause);
-    budget.mayHaveRun ||= failure === 'unknown';
-    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** copy, LONGEST_PAUSE_MS);
-    if (failure === 'refused' || budget.leftMs - pauseMs < MIN_TIME_FOR_RETRY_MS) {
-      throw budget.failure(cause);
+    deadline.mayHaveRun ||= failure === 'unknown';
+    const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** attempt, LONGEST_PAUSE_MS);
+    if (failure === 'rejected' || deadline.leftMs - pauseMs < MIN_TIME_FOR_RETRY_MS) {
+      throw deadline.failure(cause);
     }
     await jitteredPause(pauseMs);
   }
 
   /** That the time was up says less than what went wrong before. */
-  private reasonOf(error: unknown, budget: CommandBudget): string {
+  private reasonOf(error: unknown, deadline: Deadline): string {
     const isTimeUp = error instanceof NoConnectionError && error.cause === undefined;
-    if (isTimeUp && budget.lastReason !== undefined) return budget.lastReason;
-    budget.lastReason = describeFailure(error, this.table);
-    return budget.lastReason;
+    if (isTimeUp && deadline.lastReason !== undefined) return deadline.lastReason;
+    deadline.lastReason = describeFailure(error, this.table);
+    return deadline.lastReason;
   }
 }

@@ -15,7 +15,7 @@ export const watchMulti: OpenContender = ({ redisUrl }) => {
   const idle = Array.from({ length: CONNECTIONS }, () => new Redis(redisUrl));
   const queue: ((client: Redis) => void)[] = [];
   const borrow = async () => idle.pop() ?? new Promise<Redis>((resolve) => queue.push(resolve));
-  const giveBack = (client: Redis) => {
+  const release = (client: Redis) => {
     const next = queue.shift();
     if (next === undefined) idle.push(client);
     else next(client);
@@ -35,7 +35,7 @@ export const watchMulti: OpenContender = ({ redisUrl }) => {
         if (done !== null) return 'claimed';
       }
     } finally {
-      giveBack(client);
+      release(client);
     }
   }
 
@@ -44,7 +44,7 @@ export const watchMulti: OpenContender = ({ redisUrl }) => {
     try {
       await client.set(key, JSON.stringify(outcome), 'PX', RETENTION_MS);
     } finally {
-      giveBack(client);
+      release(client);
     }
   }
 
