@@ -30,7 +30,7 @@ import {
 } from './memory-store-options.js';
 
 /** Records that are looked at before others have their turn: some milliseconds. */
-const LOOKED_AT_ONCE = 10_000;
+const SCANNED_AT_ONCE = 10_000;
 
 /** Expired records that leave with one command: more than one command can add, so that none pile up. */
 const SWEPT_PER_COMMAND = 16;
@@ -120,14 +120,14 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   override async abandoned({ overMs, limit, cursor = '' }: Abandoned): Promise<AbandonedPage> {
     let nowUs = await this.clockUs();
     const records: AbandonedRecord[] = [];
-    let looked = 0;
+    let scanned = 0;
     for (const [recordKey, stored] of this.records) {
-      looked += 1;
+      scanned += 1;
       if (recordKey <= cursor) continue;
       const { reply, record } = transitions.abandoned(stored, overMs, nowUs);
       this.write(recordKey, stored, record);
       if (reply !== undefined) records.push({ recordKey, ...reply });
-      if (looked % LOOKED_AT_ONCE === 0) {
+      if (scanned % SCANNED_AT_ONCE === 0) {
         await setImmediate();
         nowUs = await this.clockUs();
       }
