@@ -5,7 +5,7 @@ import {
   type TransactionOptions,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { ConnectionLoan } from '../shared/connection-loan.js';
+import { CheckedOutClient } from '../shared/connection-loan.js';
 import { isPgPool } from '../shared/pg-pool.js';
 
 class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends UnitOfWork<DrizzleTransaction<Db>> {
@@ -25,25 +25,25 @@ class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends UnitOfWork<DrizzleTr
     options: TransactionOptions,
     work: (transaction: OpenTransaction<DrizzleTransaction<Db>>) => Promise<Result>,
   ): Promise<Result> {
-    const loan = await ConnectionLoan.from(this.pool);
+    const checkedOut = await CheckedOutClient.from(this.pool);
     try {
-      const client = new LoanClient(loan, options);
+      const client = new TransactionClient(checkedOut, options);
       // It calls nothing but `query`.
       const db = this.database(client as unknown as PoolClient);
       return (await db.transaction(async (handle: DrizzleTransaction<Db>) => {
         try {
           return await work({
             handle,
-            query: async (text, values) => (await loan.query(text, [...values])).rows,
-            lost: loan.lost,
-            cut: () => loan.cut(),
+            query: async (text, values) => (await checkedOut.query(text, [...values])).rows,
+            lost: checkedOut.lost,
+            cut: () => checkedOut.cut(),
           });
         } finally {
           client.end();
         }
       })) as Result;
     } finally {
-      loan.release();
+      checkedOut.release();
     }
   }
 }
@@ -104,11 +104,11 @@ export type DrizzleTransaction<Db extends DrizzleDatabase> = Parameters<
  * The client that Drizzle opens its transaction on. Drizzle's own BEGIN, COMMIT and ROLLBACK become those of the
  * loan, which knows what they came to; between them it is the connection itself.
  */
-class LoanClient {
+class TransactionClient {
   private state: 'new' | 'open' | 'ending' = 'new';
 
   constructor(
-    private readonly loan: ConnectionLoan,
+    private readonly checkedOut: CheckedOutClient,
     private readonly options: TransactionOptions,
   ) {}
 
@@ -121,10 +121,10 @@ class LoanClient {
     const [{ text }] = request;
     if (this.state === 'new' && /^begin\b/i.test(text)) {
       this.state = 'open';
-      return this.loan.begin(this.options);
+      return this.checkedOut.begin(this.options);
     }
-    if (this.state === 'ending' && /^commit$/i.test(text)) return this.loan.commit();
-    if (this.state === 'ending' && /^rollback$/i.test(text)) return this.loan.rollBack();
-    return this.loan.query(...request);
+    if (this.state === 'ending' && /^commit$/i.test(text)) return this.checkedOut.commit();
+    if (this.state === 'ending' && /^rollback$/i.test(text)) return this.checkedOut.rollBack();
+    return this.checkedOut.query(...request);
   }
 }

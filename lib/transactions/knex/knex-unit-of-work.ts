@@ -7,7 +7,7 @@ import {
 } from '../../core/transaction/unit-of-work.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { workInside } from '../shared/guarded-handle.js';
+import { runGuarded } from '../shared/guarded-handle.js';
 
 class KnexUnitOfWork extends UnitOfWork<Knex.Transaction> {
   constructor(private readonly knex: Knex) {
@@ -26,7 +26,7 @@ class KnexUnitOfWork extends UnitOfWork<Knex.Transaction> {
     let failure: { readonly error: unknown } | undefined;
     const run = async (transaction: Knex.Transaction): Promise<Result> => {
       try {
-        return await workInside({ handle: transaction, query: queryOf(transaction) }, work);
+        return await runGuarded({ handle: transaction, query: queryOf(transaction) }, work);
       } catch (error) {
         failure = { error };
         throw error;

@@ -5,7 +5,7 @@ import {
   UnitOfWork,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { workInside } from '../shared/guarded-handle.js';
+import { runGuarded } from '../shared/guarded-handle.js';
 
 class KyselyUnitOfWork<Database> extends UnitOfWork<Transaction<Database>> {
   constructor(private readonly db: Kysely<Database>) {
@@ -28,7 +28,7 @@ class KyselyUnitOfWork<Database> extends UnitOfWork<Transaction<Database>> {
     ).execute();
     try {
       const opened = { handle: transaction, query: queryOf(transaction) };
-      const result = await workInside<Transaction<Database>, Result>(opened, work);
+      const result = await runGuarded<Transaction<Database>, Result>(opened, work);
       await transaction.commit().execute();
       return result;
     } catch (error) {

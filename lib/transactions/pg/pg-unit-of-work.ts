@@ -4,7 +4,7 @@ import {
   UnitOfWork,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { ConnectionLoan } from '../shared/connection-loan.js';
+import { CheckedOutClient } from '../shared/connection-loan.js';
 import { isPgPool, type PgPool, type PgTransaction } from '../shared/pg-pool.js';
 
 class PgUnitOfWork<Pool extends PgPool> extends UnitOfWork<PgTransaction<Pool>> {
@@ -21,30 +21,30 @@ class PgUnitOfWork<Pool extends PgPool> extends UnitOfWork<PgTransaction<Pool>> 
     options: TransactionOptions,
     work: (transaction: OpenTransaction<PgTransaction<Pool>>) => Promise<Result>,
   ): Promise<Result> {
-    const loan = await ConnectionLoan.from(this.pool);
+    const checkedOut = await CheckedOutClient.from(this.pool);
     try {
-      await loan.begin(options);
-      const result = await work(openTransaction(loan));
-      await loan.commit();
+      await checkedOut.begin(options);
+      const result = await work(openTransaction(checkedOut));
+      await checkedOut.commit();
       return result;
     } catch (error) {
-      await loan.rollBack();
+      await checkedOut.rollBack();
       throw error;
     } finally {
-      loan.release();
+      checkedOut.release();
     }
   }
 }
 
 function openTransaction<Pool extends PgPool>(
-  loan: ConnectionLoan,
+  checkedOut: CheckedOutClient,
 ): OpenTransaction<PgTransaction<Pool>> {
-  const query = (...request: unknown[]) => loan.query(...request);
+  const query = (...request: unknown[]) => checkedOut.query(...request);
   return {
     handle: { query },
-    query: async (text, values) => (await loan.query(text, [...values])).rows,
-    lost: loan.lost,
-    cut: () => loan.cut(),
+    query: async (text, values) => (await checkedOut.query(text, [...values])).rows,
+    lost: checkedOut.lost,
+    cut: () => checkedOut.cut(),
   };
 }
 

@@ -4,10 +4,10 @@ import { beginWithin, TransactionAbortedError, TransactionOverError } from './gu
 import type { PgConnection, PgPool, PgResult } from './pg-pool.js';
 
 /** A connection of the pool's, borrowed for one transaction. */
-export class ConnectionLoan {
+export class CheckedOutClient {
   private readonly losing = new AbortController();
   /** Why no more statements are taken. */
-  private refusal: (() => Error) | undefined;
+  private rejection: (() => Error) | undefined;
   /** Whether no transaction is open on it, so that the next borrower may have it. */
   private isClean = true;
   private isReturned = false;
@@ -18,12 +18,12 @@ export class ConnectionLoan {
     connection.on('end', this.onLost);
   }
 
-  static from(pool: PgPool): Promise<ConnectionLoan> {
+  static from(pool: PgPool): Promise<CheckedOutClient> {
     return new Promise((resolve, reject) => {
       // A connection may break before a promise has been heard of.
       pool.connect((error, connection) => {
         if (connection === undefined) reject(error ?? new Error('The pool has no connection.'));
-        else resolve(new ConnectionLoan(connection));
+        else resolve(new CheckedOutClient(connection));
       });
     });
   }
@@ -44,9 +44,9 @@ export class ConnectionLoan {
   query(text: string, values: unknown[]): Promise<PgResult>;
   query(...request: unknown[]): unknown;
   query(...request: unknown[]): unknown {
-    if (this.refusal !== undefined) return refuseQuery(request, this.refusal());
+    if (this.rejection !== undefined) return rejectQuery(request, this.rejection());
     if (isTransactionControl(textOf(request) ?? '')) {
-      return refuseQuery(request, new TransactionControlError());
+      return rejectQuery(request, new TransactionControlError());
     }
     return this.connection.query(...(request as Parameters<PgConnection['query']>));
   }
@@ -56,8 +56,8 @@ export class ConnectionLoan {
    * @throws {@link StoreReplyMismatchedError} nobody knows: the reply was another statement's.
    */
   async commit(): Promise<void> {
-    if (this.refusal !== undefined) throw this.refusal();
-    this.refusal = () => new TransactionOverError();
+    if (this.rejection !== undefined) throw this.rejection();
+    this.rejection = () => new TransactionOverError();
     const { command } = await this.connection.query('COMMIT');
     this.isClean = isEnd(command);
     if (!this.isClean) throw new StoreReplyMismatchedError('PostgreSQL');
@@ -66,8 +66,8 @@ export class ConnectionLoan {
 
   /** Never rejects: where it fails, the connection goes, and the transaction with it. */
   async rollBack(): Promise<void> {
-    if (this.refusal !== undefined) return;
-    this.refusal = () => new TransactionOverError();
+    if (this.rejection !== undefined) return;
+    this.rejection = () => new TransactionOverError();
     await this.connection.query('ROLLBACK').then(
       ({ command }) => (this.isClean = isEnd(command)),
       () => undefined,
@@ -76,7 +76,7 @@ export class ConnectionLoan {
 
   /** Ends the connection, whatever is running on it. */
   cut(): void {
-    this.refusal ??= () => new Error('The connection of the transaction was cut.');
+    this.rejection ??= () => new Error('The connection of the transaction was cut.');
     this.isClean = false;
     this.release();
   }
@@ -99,11 +99,11 @@ function isEnd(command: string): boolean {
 }
 
 /** What may stand between the words of a statement. */
-const GAP = String.raw`(?:\s|--[^\n\r]*(?:[\n\r]|$)|/\*(?:(?!\*/)[^])*\*/)`;
+const WHITESPACE = String.raw`(?:\s|--[^\n\r]*(?:[\n\r]|$)|/\*(?:(?!\*/)[^])*\*/)`;
 
 const CONTROL = new RegExp(
-  `^(?:${GAP}|;)*(?:(?:begin|start|commit|end|abort)\\b|prepare${GAP}+transaction\\b` +
-    `|rollback\\b(?!${GAP}+(?:(?:work|transaction)${GAP}+)?to\\b))`,
+  `^(?:${WHITESPACE}|;)*(?:(?:begin|start|commit|end|abort)\\b|prepare${WHITESPACE}+transaction\\b` +
+    `|rollback\\b(?!${WHITESPACE}+(?:(?:work|transaction)${WHITESPACE}+)?to\\b))`,
   'i',
 );
 
@@ -144,7 +144,7 @@ function textOf([query]: readonly unknown[]): string | undefined {
  * What `query` of pg does with an error before it has sent anything: the callback hears of it, or the cursor, or
  * whoever awaits the promise. What was not asked for is not there: a promise that nobody holds would end the process.
  */
-function refuseQuery(request: readonly unknown[], error: Error): unknown {
+function rejectQuery(request: readonly unknown[], error: Error): unknown {
   const query = described(request[0]);
   const callback = callbackOf(request);
   if (typeof query.submit === 'function') {

@@ -5,20 +5,20 @@ import { hasSqlState, type OpenTransaction } from '../../core/transaction/unit-o
  * Puts around the handle of a library's transaction one that refuses as soon as `isOver` says so: the library's
  * own may go on to write, through a connection that another request has by then.
  */
-function closingHandle<Handle extends object>(handle: Handle, isOver: () => boolean): Handle {
-  const refuseIfOver = () => {
+function guardHandle<Handle extends object>(handle: Handle, isOver: () => boolean): Handle {
+  const throwIfOver = () => {
     if (isOver()) throw new TransactionOverError();
   };
   return new Proxy(handle, {
     get(_, name) {
       // Whoever returns the handle from an async function is asked for `then`.
-      if (name !== 'then') refuseIfOver();
+      if (name !== 'then') throwIfOver();
       const value: unknown = Reflect.get(handle, name, handle);
       // Private fields are the handle's own: the methods have to be called on it.
       return typeof value === 'function' ? (value.bind(handle) as unknown) : value;
     },
     apply(callable, self, values: unknown[]) {
-      refuseIfOver();
+      throwIfOver();
       return Reflect.apply(callable as (...values: unknown[]) => unknown, self, values);
     },
   });
@@ -31,12 +31,12 @@ function closingHandle<Handle extends object>(handle: Handle, isOver: () => bool
  * @returns what is to be returned after COMMIT.
  * @throws {@link TransactionAbortedError} COMMIT would not commit.
  */
-export async function workInside<Handle extends object, Result>(
+export async function runGuarded<Handle extends object, Result>(
   transaction: OpenTransaction<Handle>,
   work: (transaction: OpenTransaction<Handle>) => Promise<Result>,
 ): Promise<Result> {
   let isOver = false;
-  const handle = closingHandle(transaction.handle, () => isOver);
+  const handle = guardHandle(transaction.handle, () => isOver);
   let result: Result;
   try {
     result = await work({ ...transaction, handle });

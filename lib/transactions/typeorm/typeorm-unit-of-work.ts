@@ -6,7 +6,7 @@ import {
   type TransactionValue,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { beginWithin, workInside } from '../shared/guarded-handle.js';
+import { beginWithin, runGuarded } from '../shared/guarded-handle.js';
 
 class TypeOrmUnitOfWork<Manager extends object> extends UnitOfWork<Manager> {
   constructor(private readonly dataSource: TypeOrmDataSource<Manager>) {
@@ -22,19 +22,19 @@ class TypeOrmUnitOfWork<Manager extends object> extends UnitOfWork<Manager> {
     options: TransactionOptions,
     work: (transaction: OpenTransaction<Manager>) => Promise<Result>,
   ): Promise<Result> {
-    const loan = await RunnerLoan.take(this.dataSource.createQueryRunner());
-    const query: OpenTransaction['query'] = (text, values) => loan.query(text, values);
+    const checkedOut = await CheckedOutRunner.take(this.dataSource.createQueryRunner());
+    const query: OpenTransaction['query'] = (text, values) => checkedOut.query(text, values);
     try {
-      await loan.begin(options);
-      const { manager: handle, lost } = loan;
-      const result = await workInside({ handle, query, lost, cut: () => loan.cut() }, work);
-      await loan.commit();
+      await checkedOut.begin(options);
+      const { manager: handle, lost } = checkedOut;
+      const result = await runGuarded({ handle, query, lost, cut: () => checkedOut.cut() }, work);
+      await checkedOut.commit();
       return result;
     } catch (error) {
-      await loan.rollBack();
+      await checkedOut.rollBack();
       throw error;
     } finally {
-      await loan.release();
+      await checkedOut.release();
     }
   }
 }
@@ -121,7 +121,7 @@ const LEVELS: Readonly<Record<IsolationLevel, TypeOrmIsolationLevel>> = {
 };
 
 /** A query runner with its connection, borrowed for one transaction. */
-class RunnerLoan<Manager> {
+class CheckedOutRunner<Manager> {
   private readonly losing = new AbortController();
   private isReturned = false;
 
@@ -133,8 +133,10 @@ class RunnerLoan<Manager> {
     connection.on('end', this.onLost);
   }
 
-  static async take<Manager>(runner: TypeOrmQueryRunner<Manager>): Promise<RunnerLoan<Manager>> {
-    return new RunnerLoan(runner, await runner.connect());
+  static async take<Manager>(
+    runner: TypeOrmQueryRunner<Manager>,
+  ): Promise<CheckedOutRunner<Manager>> {
+    return new CheckedOutRunner(runner, await runner.connect());
   }
 
   get manager(): Manager {
