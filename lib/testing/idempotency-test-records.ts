@@ -11,7 +11,7 @@ import { hasCode } from '../core/util/errors.js';
 import { checkInteger } from '../core/util/option-checks.js';
 import { MemoryIdempotencyStore } from '../stores/memory/memory-idempotency-store.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
-import { decodeAnswer } from '../transports/http/response/http-response.js';
+import { decodeResponse } from '../transports/http/response/http-response.js';
 
 /** What an operation has ended with, as it is replayed. */
 export type IdempotencyTestOutcome =
@@ -156,7 +156,7 @@ export class IdempotencyTestRecords {
   }
 
   private read(outcome: Outcome): IdempotencyTestOutcome | undefined {
-    const response = decodeAnswer(outcome);
+    const response = decodeResponse(outcome);
     if (response !== undefined) {
       const { status, headers, body } = response;
       return { kind: 'response', status, headers, body: jsonOr(Buffer.from(body)) };

@@ -10,7 +10,7 @@ import { keepResponses } from 'nestjs-idempotency';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { PROTOCOL_DEFAULTS, ENGINE_DEFAULTS } from '../support/internals/core/operation.js';
 import { fingerprint, newOwnerToken, recordKey } from '../support/internals/core/record.js';
-import { encodeAnswer } from '../support/internals/transports/http/response.js';
+import { encodeResponse } from '../support/internals/transports/http/response.js';
 import { HTTP_DEFAULTS } from '../support/internals/transports/http.js';
 import { MESSAGE_DEFAULTS } from '../support/internals/transports/message.js';
 import { freePort } from '../support/free-port.js';
@@ -182,7 +182,7 @@ describe('the memory in the README', () => {
       },
       body: Buffer.alloc(bodyBytes, 'x'),
     };
-    const outcome = encodeAnswer(answer);
+    const outcome = encodeResponse(answer);
     expect(outcome.header).toHaveLength(HEADER_BYTES);
     await store.complete(
       { recordKey: key, token, fence: reply.fence },

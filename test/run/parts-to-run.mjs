@@ -59,7 +59,7 @@ export function partsToRun(options) {
         console.log(`\n${VERIFIED} is unchanged: ${narrowing.join(', ')} changed what was run.`);
         return;
       }
-      const passed = chosen.filter((part) => hasPassed(part, results));
+      const passed = chosen.filter((part) => hasBypassed(part, results));
       const now = digestsOf(parts, root);
       const isSame = ({ name }) => digests[name] !== undefined && digests[name] === now[name];
       if (!isClean || !isCleanTree(root) || !passed.every(isSame)) {
@@ -96,7 +96,7 @@ function hasFailed({ files }, results) {
 }
 
 /** All of its files passed at the first attempt. */
-function hasPassed({ files }, results) {
+function hasBypassed({ files }, results) {
   const passed = results.filter(({ failed }) => failed === 0).map(({ file }) => file);
   return files.every((file) => passed.includes(resolve(file)));
 }

@@ -41,7 +41,7 @@ export class CallTransport {
   }
 
   private async settleOnce(call: Call, operation: Operation): Promise<CallResult> {
-    const claim = claimOf(call);
+    const claim = operationRequestOf(call);
     const decision = await this.engine.begin(claim);
     switch (decision.kind) {
       case 'run':
@@ -100,7 +100,7 @@ export function valueOf(result: CallResult): unknown {
   throw result.error;
 }
 
-function claimOf(call: Call): OperationRequest {
+function operationRequestOf(call: Call): OperationRequest {
   const { operation, keyOperation, key, scope, fingerprint, options } = call;
   return {
     recordKey: recordKey({ scope, operation: keyOperation, key }),

@@ -2,7 +2,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import type { PlatformRequest } from './content/request-content.js';
 import { FastifyRecorder, type FastifyReply } from './response/fastify-recorder.js';
 import { RawRecorder } from './response/raw-recorder.js';
-import type { AnswerSink } from './response/response-sink.js';
+import type { ResponseSink } from './response/response-sink.js';
 
 /** What Express and Fastify do differently about one request and its response, and nothing else. */
 export interface HttpExchange {
@@ -25,7 +25,7 @@ export interface HttpExchange {
    *
    * @returns a function that tells whether some of the answer has been written.
    */
-  record(sink: AnswerSink): () => boolean;
+  record(sink: ResponseSink): () => boolean;
   /** Ends an answer that no handler is going to make. */
   end(): void;
   /** Has Nest end the answer where it would render a page: there is no value to make one of. */
@@ -101,7 +101,7 @@ class ExpressExchange implements HttpExchange {
     }
   }
 
-  record(sink: AnswerSink): () => boolean {
+  record(sink: ResponseSink): () => boolean {
     const recorder = new RawRecorder(this.rawResponse, sink);
     return () => recorder.isHeadersSent;
   }
@@ -170,7 +170,7 @@ class FastifyExchange implements HttpExchange {
     for (const [name, value] of Object.entries(copied(headers))) reply.header(name, value);
   }
 
-  record(sink: AnswerSink): () => boolean {
+  record(sink: ResponseSink): () => boolean {
     const recorder = new FastifyRecorder(this.reply, sink);
     return () => recorder.hasBegun;
   }

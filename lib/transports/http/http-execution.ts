@@ -17,12 +17,12 @@ import {
 } from './problem.js';
 import { addedHeaders } from './replay-headers.js';
 import {
-  decodeAnswer,
-  encodeAnswer,
+  decodeResponse,
+  encodeResponse,
   RESPONSE_NOT_KEPT,
-  type HttpAnswer,
+  type RecordedResponse,
 } from './response/http-response.js';
-import type { AnswerSink, Replacement } from './response/response-sink.js';
+import type { ResponseSink, Replacement } from './response/response-sink.js';
 
 /** How the handler's stream ended, as it is seen where the layer stands. */
 type StreamEnd =
@@ -33,13 +33,13 @@ type StreamEnd =
  * How long a client may be gone, the handler settled, and no answer made, before it counts as certain
  * that none comes: outer interceptors may still be at work.
  */
-const NO_ANSWER_GRACE_MS = 1_000;
+const NO_RESPONSE_GRACE_MS = 1_000;
 
 /**
  * The same for a native handler that had written nothing when the client left: it may answer from a
  * callback.
  */
-const NO_NATIVE_ANSWER_GRACE_MS = 5_000;
+const NO_NATIVE_RESPONSE_GRACE_MS = 5_000;
 
 /** Twice as long before a handler runs again the first time, and so on. */
 const CONFLICT_PAUSE_MS = 10;
@@ -64,17 +64,17 @@ const CONFLICT_PAUSE_MS = 10;
  * A transactional attempt is less forgiving, for what is rolled back can be repeated: it is released, too, where the
  * wire says that the answer of a handler that returned is not kept, and where there is no whole answer to be kept.
  */
-export class HttpRun implements AnswerSink {
+export class HttpExecution implements ResponseSink {
   private streamEnd: StreamEnd | undefined;
   private isSettled = false;
   private latestStream = 0;
   /** Something no longer waits for the handler, and answers in its place. */
-  private isGivenUp = false;
+  private isAbandoned = false;
   /** An answer that is not the handler's has begun to leave. */
-  private hasPassed = false;
+  private hasBypassed = false;
   /** Set once the client is gone. */
   private graceMs: number | undefined;
-  private isBroken = false;
+  private isSourceBroken = false;
   private conflicts = 0;
   private grace: NodeJS.Timeout | undefined;
 
@@ -86,7 +86,7 @@ export class HttpRun implements AnswerSink {
     readonly statusBefore: number,
   ) {}
 
-  get maxHeldBytes(): number {
+  get maxBufferedBytes(): number {
     return this.route.options.maxStoredBytes;
   }
 
@@ -105,7 +105,7 @@ export class HttpRun implements AnswerSink {
    */
   streamStarted(): number {
     this.streamEnd = undefined;
-    this.isGivenUp = false;
+    this.isAbandoned = false;
     this.latestStream += 1;
     return this.latestStream;
   }
@@ -128,7 +128,7 @@ export class HttpRun implements AnswerSink {
 
   /** An outer interceptor stopped listening before anything came. */
   streamAbandoned(stream: number): void {
-    if (stream === this.latestStream && this.streamEnd === undefined) this.isGivenUp = true;
+    if (stream === this.latestStream && this.streamEnd === undefined) this.isAbandoned = true;
   }
 
   /** Nobody waits for it any more, and the handler was not called. */
@@ -136,8 +136,8 @@ export class HttpRun implements AnswerSink {
     if (this.settles()) await this.attempt.release();
   }
 
-  answerBroke(): void {
-    this.isBroken = true;
+  onSourceError(): void {
+    this.isSourceBroken = true;
   }
 
   /**
@@ -145,27 +145,27 @@ export class HttpRun implements AnswerSink {
    *
    * @param hasBegun - whether some of the answer had been written, or the handler not even called.
    */
-  clientLeft(hasBegun: boolean): void {
-    const mayStillAnswer = this.route.isNative && !hasBegun;
-    this.graceMs = mayStillAnswer ? NO_NATIVE_ANSWER_GRACE_MS : NO_ANSWER_GRACE_MS;
-    this.awaitAnswerOfGoneClient();
+  clientDisconnected(hasBegun: boolean): void {
+    const mayStillRespond = this.route.isNative && !hasBegun;
+    this.graceMs = mayStillRespond ? NO_NATIVE_RESPONSE_GRACE_MS : NO_RESPONSE_GRACE_MS;
+    this.awaitResponseAfterDisconnect();
   }
 
-  isFromOutside(): boolean {
-    if (this.hasPassed || this.isGivenUp) return true;
+  isBypass(): boolean {
+    if (this.hasBypassed || this.isAbandoned) return true;
     return !this.route.isNative && this.streamEnd === undefined;
   }
 
-  passFromOutside(): void {
-    this.hasPassed = true;
-    this.settleBehindAnswer();
+  onBypass(): void {
+    this.hasBypassed = true;
+    this.settleAfterBypass();
   }
 
-  async answered(answer: HttpAnswer): Promise<Replacement> {
-    const state = this.verdictOn(answer.status);
-    if (state === undefined) return this.settleUnkept(answer.status);
+  async onComplete(response: RecordedResponse): Promise<Replacement> {
+    const state = this.finishedStateOf(response.status);
+    if (state === undefined) return this.settleUnkept(response.status);
     if (!this.settles()) return undefined;
-    return await this.complete(state, answer.status, this.outcomeOf(answer));
+    return await this.complete(state, response.status, this.outcomeOf(response));
   }
 
   /** Whether a concurrent transaction was in the way. What the application says of its own accord stands. */
@@ -177,7 +177,7 @@ export class HttpRun implements AnswerSink {
   /** Makes ready for the handler to run again, after a conflict. @returns whether it may. */
   async mayRunAgain(): Promise<boolean> {
     if (this.conflicts >= this.route.protocol.conflictRetries) return false;
-    if (this.isGivenUp || this.hasPassed) return false;
+    if (this.isAbandoned || this.hasBypassed) return false;
     this.conflicts += 1;
     return this.startOver(CONFLICT_PAUSE_MS * 2 ** this.conflicts);
   }
@@ -205,8 +205,8 @@ export class HttpRun implements AnswerSink {
     return this.isInterrupted(error) ? this.unavailable() : undefined;
   }
 
-  async outgrown(status: number): Promise<Replacement> {
-    const state = this.verdictOn(status);
+  async onOverflow(status: number): Promise<Replacement> {
+    const state = this.finishedStateOf(status);
     if (state === undefined) return this.settleUnkept(status);
     return this.settles() ? this.complete(state, status, RESPONSE_NOT_KEPT) : undefined;
   }
@@ -215,35 +215,35 @@ export class HttpRun implements AnswerSink {
   private streamEnded(stream: number, end: StreamEnd, isBehind: boolean): void {
     if (stream !== this.latestStream) return;
     this.streamEnd = end;
-    this.isGivenUp ||= isBehind;
-    this.settleBehindAnswer();
-    this.awaitAnswerOfGoneClient();
+    this.isAbandoned ||= isBehind;
+    this.settleAfterBypass();
+    this.awaitResponseAfterDisconnect();
   }
 
   /** Nothing of the handler's answer is there to be kept: how it ends decides, once it has ended. */
-  private settleBehindAnswer(): void {
-    if (!(this.hasPassed || this.isGivenUp) || this.streamEnd === undefined) return;
+  private settleAfterBypass(): void {
+    if (!(this.hasBypassed || this.isAbandoned) || this.streamEnd === undefined) return;
     const { operation } = this;
     const end = this.streamEnd;
     operation.whenIdle(() => {
       // The stream's status is not asked: the answer from outside has overwritten it.
       const hasSucceeded = operation.isEntered ? operation.hasReturned : end.kind === 'completed';
-      if (end === this.streamEnd) this.settleWithoutAnswer(hasSucceeded);
+      if (end === this.streamEnd) this.settleWithoutResponse(hasSucceeded);
     });
   }
 
-  private awaitAnswerOfGoneClient(): void {
+  private awaitResponseAfterDisconnect(): void {
     const end = this.streamEnd;
     if (this.graceMs === undefined || end === undefined || this.isSettled) return;
     clearTimeout(this.grace);
     this.grace = setTimeout(() => {
-      this.settleWithoutAnswer(end.kind === 'completed' && end.isKept);
+      this.settleWithoutResponse(end.kind === 'completed' && end.isKept);
     }, this.graceMs);
     this.grace.unref();
   }
 
   /** A success without bytes is kept all the same, for a repetition would repeat it. */
-  private settleWithoutAnswer(hasSucceeded: boolean): void {
+  private settleWithoutResponse(hasSucceeded: boolean): void {
     if (!this.settles()) return;
     if (hasSucceeded && !this.isTransactional)
       void this.complete('completed', this.lastStatus(), RESPONSE_NOT_KEPT);
@@ -255,7 +255,7 @@ export class HttpRun implements AnswerSink {
   }
 
   /** @returns the state to keep the attempt's end in, or `undefined` to release it. */
-  private verdictOn(status: number): FinishedState | undefined {
+  private finishedStateOf(status: number): FinishedState | undefined {
     const state = status >= 400 ? 'failed' : 'completed';
     const end = this.streamEnd;
     const { isEntered } = this.operation;
@@ -265,7 +265,7 @@ export class HttpRun implements AnswerSink {
       return isEntered && this.keeps({ status, error: end.error }) ? state : undefined;
     }
     const isKept = this.keeps({ status });
-    if (this.isTransactional) return isKept && !this.isBroken ? state : undefined;
+    if (this.isTransactional) return isKept && !this.isSourceBroken ? state : undefined;
     if (!this.route.isNative && isEntered && end?.isKept === true) {
       if (!isKept) this.attempt.responseDiverged();
       return state;
@@ -288,19 +288,19 @@ export class HttpRun implements AnswerSink {
     return asksToKeep(this.route.options.keep, keepResponses, summary);
   }
 
-  private outcomeOf(answer: HttpAnswer): Outcome {
+  private outcomeOf(response: RecordedResponse): Outcome {
     const { storeBody, maxStoredBytes } = this.route.options;
-    const isWhole = storeBody && !this.isBroken && answer.body.length <= maxStoredBytes;
+    const isWhole = storeBody && !this.isSourceBroken && response.body.length <= maxStoredBytes;
     if (!isWhole) return RESPONSE_NOT_KEPT;
     try {
-      return encodeAnswer(this.storedPartOf(answer));
+      return encodeResponse(this.storedPartOf(response));
     } catch {
       // Whatever cannot be written down: the effect has happened, and is not to happen again.
       return RESPONSE_NOT_KEPT;
     }
   }
 
-  private storedPartOf({ status, headers, body }: HttpAnswer): HttpAnswer {
+  private storedPartOf({ status, headers, body }: RecordedResponse): RecordedResponse {
     const { routeHeaders, replayHeaders } = this.route;
     return {
       status,
@@ -327,7 +327,7 @@ export class HttpRun implements AnswerSink {
   private async settleUnkept(status: number): Promise<Replacement> {
     const { transaction } = this.attempt;
     const hasSucceeded = status < 400 && this.streamEnd?.kind === 'completed';
-    const isUndone = this.hasFailed(status) || this.isBroken;
+    const isUndone = this.hasFailed(status) || this.isSourceBroken;
     if (transaction === undefined || !hasSucceeded || isUndone) return this.releaseOnceIdle();
     return this.settles() ? this.replacementFor(await transaction.commitUnkept()) : undefined;
   }
@@ -350,19 +350,19 @@ export class HttpRun implements AnswerSink {
       case 'own':
         return undefined;
       case 'other': {
-        const answer = decodeAnswer(settlement.outcome);
-        return answer === undefined
-          ? new ResponseNotKeptProblem(problems).toAnswer()
-          : markedReplay(answer, options.replayHeader);
+        const response = decodeResponse(settlement.outcome);
+        return response === undefined
+          ? new ResponseNotKeptProblem(problems).toResponse()
+          : markedReplay(response, options.replayHeader);
       }
       case 'unknown':
-        return new OutcomeUnknownProblem(problems).toAnswer();
+        return new OutcomeUnknownProblem(problems).toResponse();
       case 'in_progress':
-        return new InProgressProblem(problems).toAnswer();
+        return new InProgressProblem(problems).toResponse();
       case 'unsaved':
-        return new StoreUnavailableProblem(problems).toAnswer();
+        return new StoreUnavailableProblem(problems).toResponse();
       case 'conflict':
-        return new TransactionConflictProblem(problems).toAnswer();
+        return new TransactionConflictProblem(problems).toResponse();
     }
   }
 

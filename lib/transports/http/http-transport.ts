@@ -9,7 +9,7 @@ import type { RejectionReason } from '../../core/record/events.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { isEnabled } from '../common/request-options.js';
 import { httpExchange, type HttpExchange } from './http-exchange.js';
-import { HttpRun } from './http-execution.js';
+import { HttpExecution } from './http-execution.js';
 import { STATUS_HEADER } from './http-options.js';
 import { HttpReplay, markedReplay } from './http-replay.js';
 import { isUnprotectedMethod, type HttpRoute } from './http-route.js';
@@ -18,7 +18,7 @@ import {
   KeyReusedProblem,
   MisconfiguredProblem,
   OutcomeUnknownProblem,
-  refuse,
+  throwProblem,
   ResponseNotKeptProblem,
   setProblemHeaders,
   ShuttingDownProblem,
@@ -26,8 +26,8 @@ import {
   type IdempotencyProblem,
   type ProblemContext,
 } from './problem.js';
-import { httpClaim } from './read-request.js';
-import { decodeAnswer } from './response/http-response.js';
+import { readRequest } from './read-request.js';
+import { decodeResponse } from './response/http-response.js';
 
 const PROBLEMS: Record<RejectionReason, new (context: ProblemContext) => IdempotencyProblem> = {
   mismatch: KeyReusedProblem,
@@ -40,21 +40,21 @@ const PROBLEMS: Record<RejectionReason, new (context: ProblemContext) => Idempot
 const logger = new Logger('Idempotency');
 
 /** What becomes of a request; a refusal is thrown. */
-type Course =
+type RequestPlan =
   | { readonly kind: 'unprotected' }
-  | { readonly kind: 'run'; readonly run: HttpRun }
+  | { readonly kind: 'run'; readonly execution: HttpExecution }
   | { readonly kind: 'replay'; readonly replay: HttpReplay };
 
 /** A request whose course is decided, or about to be: once, however often it is subscribed to. */
-interface Undertaking {
-  readonly course: Promise<Course>;
+interface PendingRequest {
+  readonly plan: Promise<RequestPlan>;
   /** Subscribers that have not been told yet. */
   waiting: number;
 }
 
 /** Protects HTTP routes, on Express and Fastify alike. */
 export class HttpTransport {
-  private readonly undertakings = placeOn<Undertaking>();
+  private readonly pendingRequests = placeOn<PendingRequest>();
 
   constructor(
     private readonly engine: IdempotencyEngine,
@@ -72,20 +72,20 @@ export class HttpTransport {
     const exchange = httpExchange(http.getRequest(), http.getResponse());
     if (isUnprotectedMethod(exchange.request.method)) return next.handle();
     return new Observable((subscriber) => {
-      const undertaking = this.undertaking(context, exchange, route);
-      undertaking.waiting += 1;
-      undertaking.course.then(
-        (course) => {
-          undertaking.waiting -= 1;
+      const pendingRequest = this.pendingRequest(context, exchange, route);
+      pendingRequest.waiting += 1;
+      pendingRequest.plan.then(
+        (plan) => {
+          pendingRequest.waiting -= 1;
           if (subscriber.closed) {
-            if (undertaking.waiting === 0) this.abandon(course, exchange);
+            if (pendingRequest.waiting === 0) this.abandon(plan, exchange);
             return;
           }
           try {
-            follow(course, next, exchange, route, subscriber);
+            executePlan(plan, next, exchange, route, subscriber);
           } catch (error) {
             // A response that cannot be recorded, say: nobody else would hear of it.
-            this.abandon(course, exchange);
+            this.abandon(plan, exchange);
             subscriber.error(error);
           }
         },
@@ -96,37 +96,40 @@ export class HttpTransport {
     });
   }
 
-  private undertaking(
+  private pendingRequest(
     context: ExecutionContext,
     exchange: HttpExchange,
     route: HttpRoute,
-  ): Undertaking {
-    const known = this.undertakings.get(exchange.request);
+  ): PendingRequest {
+    const known = this.pendingRequests.get(exchange.request);
     if (known !== undefined) return known;
-    const undertaking = { course: this.decide(context, exchange, route), waiting: 0 };
-    this.undertakings.set(exchange.request, undertaking);
-    return undertaking;
+    const pendingRequest = { plan: this.decide(context, exchange, route), waiting: 0 };
+    this.pendingRequests.set(exchange.request, pendingRequest);
+    return pendingRequest;
   }
 
   private async decide(
     context: ExecutionContext,
     exchange: HttpExchange,
     route: HttpRoute,
-  ): Promise<Course> {
+  ): Promise<RequestPlan> {
     // Caught here: in a chain behind it each request would have one promise more.
     try {
       if (!isEnabled(context, route.operation, route.options)) return { kind: 'unprotected' };
       // What middleware or `@Header()` has set would mark refusals, too.
       if (!exchange.rawResponse.headersSent) exchange.removeHeader(route.options.replayHeader);
-      const claimed = httpClaim(context, exchange, route);
-      const claim = claimed instanceof Promise ? await claimed : claimed;
-      if (claim === undefined) return { kind: 'unprotected' };
-      const decision = await this.engine.begin(claim);
+      const prepared = readRequest(context, exchange, route);
+      const operationRequest = prepared instanceof Promise ? await prepared : prepared;
+      if (operationRequest === undefined) return { kind: 'unprotected' };
+      const decision = await this.engine.begin(operationRequest);
       switch (decision.kind) {
         case 'run': {
           const { attempt } = decision;
           try {
-            return { kind: 'run', run: this.runOf(context, exchange, route, claim, attempt) };
+            return {
+              kind: 'run',
+              execution: this.executionOf(context, exchange, route, operationRequest, attempt),
+            };
           } catch (error) {
             // Nobody else would end it: its key would be blocked until the hard deadline, and every shutdown wait.
             await attempt.release();
@@ -134,52 +137,52 @@ export class HttpTransport {
           }
         }
         case 'replay': {
-          const answer = decodeAnswer(decision.outcome);
-          if (answer === undefined) {
-            return refuse(exchange, new ResponseNotKeptProblem(route.problems));
+          const response = decodeResponse(decision.outcome);
+          if (response === undefined) {
+            return throwProblem(exchange, new ResponseNotKeptProblem(route.problems));
           }
           const { replayHeader } = route.options;
-          const marked = markedReplay(answer, replayHeader);
+          const marked = markedReplay(response, replayHeader);
           return {
             kind: 'replay',
             replay: new HttpReplay(marked, replayHeader, exchange.headers()),
           };
         }
         case 'reject':
-          return refuse(exchange, new PROBLEMS[decision.reason](route.problems));
+          return throwProblem(exchange, new PROBLEMS[decision.reason](route.problems));
       }
     } catch (error) {
-      throw refusalOf(error, exchange, route);
+      throw errorOf(error, exchange, route);
     }
   }
 
-  private runOf(
+  private executionOf(
     context: ExecutionContext,
     exchange: HttpExchange,
     route: HttpRoute,
-    claim: OperationRequest,
+    operationRequest: OperationRequest,
     attempt: Attempt,
-  ): HttpRun {
+  ): HttpExecution {
     // Whoever has answered while the store was asked has sent the header fields, too.
     if (!attempt.isProtected && !exchange.rawResponse.headersSent) {
       exchange.setHeader(STATUS_HEADER, 'unprotected');
     }
-    const own = contextOf(claim, attempt);
-    const recover = recoveryOf(claim.options.onTakeover, attempt, own, this.services);
+    const own = contextOf(operationRequest, attempt);
+    const recover = recoveryOf(operationRequest.options.onTakeover, attempt, own, this.services);
     const operation = new ExecutionScope(own, context.getHandler(), recover, attempt.transaction);
-    return new HttpRun(attempt, route, operation, exchange.headers(), exchange.status());
+    return new HttpExecution(attempt, route, operation, exchange.headers(), exchange.status());
   }
 
   /** An outer timeout may have answered while the store was asked: a handler not yet called is not called. */
-  private abandon(course: Course, { request }: HttpExchange): void {
-    if (course.kind !== 'run' || course.run.isStarted) return;
-    this.undertakings.set(request, undefined);
-    void course.run.abandon();
+  private abandon(plan: RequestPlan, { request }: HttpExchange): void {
+    if (plan.kind !== 'run' || plan.execution.isStarted) return;
+    this.pendingRequests.set(request, undefined);
+    void plan.execution.abandon();
   }
 }
 
 /** What a request fails of: where an option of its operation is at fault, the log says more than the answer. */
-function refusalOf(error: unknown, exchange: HttpExchange, route: HttpRoute): unknown {
+function errorOf(error: unknown, exchange: HttpExchange, route: HttpRoute): unknown {
   if (!(error instanceof IdempotencyOptionsError)) return error;
   const { operation, problems } = route;
   const { message, stack } = error;
@@ -189,19 +192,19 @@ function refusalOf(error: unknown, exchange: HttpExchange, route: HttpRoute): un
   return problem;
 }
 
-function follow(
-  course: Course,
+function executePlan(
+  plan: RequestPlan,
   next: CallHandler,
   exchange: HttpExchange,
   { rendition }: HttpRoute,
   subscriber: Subscriber<unknown>,
 ): void {
-  switch (course.kind) {
+  switch (plan.kind) {
     case 'unprotected':
       next.handle().subscribe(subscriber);
       return;
     case 'replay': {
-      const { replay } = course;
+      const { replay } = plan;
       if (!replay.isStarted) {
         replay.isStarted = true;
         exchange.record(replay);
@@ -216,64 +219,64 @@ function follow(
       return;
     }
     case 'run':
-      runHandler(course.run, next, exchange, subscriber);
+      runHandler(plan.execution, next, exchange, subscriber);
   }
 }
 
 function runHandler(
-  run: HttpRun,
+  execution: HttpExecution,
   next: CallHandler,
   exchange: HttpExchange,
   subscriber: Subscriber<unknown>,
 ): void {
   const { rawResponse } = exchange;
-  if (!run.isStarted) {
+  if (!execution.isStarted) {
     if (rawResponse.headersSent) {
       // Somebody has answered while the store was asked, and nobody would see what the handler says.
-      void run.abandon();
+      void execution.abandon();
       subscriber.complete();
       return;
     }
-    const written = exchange.record(run);
+    const written = exchange.record(execution);
     const onClose = () => {
-      if (!rawResponse.writableFinished) run.clientLeft(written());
+      if (!rawResponse.writableFinished) execution.clientDisconnected(written());
     };
     // Gone before the handler started: a pipe into a closed response never says another word.
-    if (rawResponse.destroyed) run.clientLeft(true);
+    if (rawResponse.destroyed) execution.clientDisconnected(true);
     else rawResponse.once('close', onClose);
-  } else if (run.isTransactional) {
+  } else if (execution.isTransactional) {
     // An outer interceptor retries: what the run before has written is not to be part of this one.
-    void run.startOver().then((mayRun) => {
-      exchange.restoreHead(run.statusBefore, run.headersBefore);
+    void execution.startOver().then((mayRun) => {
+      exchange.restoreHead(execution.statusBefore, execution.headersBefore);
       if (mayRun && !subscriber.closed) {
-        subscribe(run, next, exchange, subscriber);
+        subscribe(execution, next, exchange, subscriber);
         return;
       }
-      const problem = run.unavailable();
+      const problem = execution.unavailable();
       setProblemHeaders(exchange, problem);
       subscriber.error(problem);
     });
     return;
   }
-  subscribe(run, next, exchange, subscriber);
+  subscribe(execution, next, exchange, subscriber);
 }
 
 /** Subscribes to the handler's stream: again, after a conflict of its transaction that allows it. */
 function subscribe(
-  run: HttpRun,
+  execution: HttpExecution,
   next: CallHandler,
   exchange: HttpExchange,
   subscriber: Subscriber<unknown>,
 ): void {
-  const stream = run.streamStarted();
+  const stream = execution.streamStarted();
   let hasEmitted = false;
   subscriber.add(() => {
-    if (!hasEmitted) run.streamAbandoned(stream);
+    if (!hasEmitted) execution.streamAbandoned(stream);
   });
-  const { operation } = run;
+  const { operation } = execution;
   const fail = (error: unknown) => {
-    run.streamFailed(stream, error);
-    const problem = run.problemOf(error);
+    execution.streamFailed(stream, error);
+    const problem = execution.problemOf(error);
     if (problem !== undefined) setProblemHeaders(exchange, problem);
     subscriber.error(problem ?? error);
   };
@@ -286,31 +289,31 @@ function subscribe(
         hasEmitted = true;
         if (value instanceof StreamableFile) {
           value.getStream().once('error', () => {
-            run.answerBroke();
+            execution.onSourceError();
           });
         }
         subscriber.next(value);
       },
       error: (error) => {
-        if (!run.isConflict(error)) {
+        if (!execution.isConflict(error)) {
           hasEmitted = true;
           fail(error);
           return;
         }
-        run.conflicted();
-        void run.mayRunAgain().then((mayRun) => {
+        execution.conflicted();
+        void execution.mayRunAgain().then((mayRun) => {
           hasEmitted = true;
           if (!mayRun || subscriber.closed) {
             fail(error);
             return;
           }
-          exchange.restoreHead(run.statusBefore, run.headersBefore);
-          subscribe(run, next, exchange, subscriber);
+          exchange.restoreHead(execution.statusBefore, execution.headersBefore);
+          subscribe(execution, next, exchange, subscriber);
         });
       },
       complete: () => {
         hasEmitted = true;
-        run.streamCompleted(stream, exchange.status());
+        execution.streamCompleted(stream, exchange.status());
         subscriber.complete();
       },
     }),

@@ -1,7 +1,7 @@
 import { HttpException } from '@nestjs/common';
 import type { IdempotencyErrorCode } from '../../core/util/errors.js';
 import type { HttpExchange } from './http-exchange.js';
-import type { HttpAnswer } from './response/http-response.js';
+import type { RecordedResponse } from './response/http-response.js';
 
 /** Where the pages about the problems stand, unless `problemTypeBase` names the API's own. */
 export const PROBLEM_TYPE_BASE =
@@ -70,7 +70,7 @@ export abstract class IdempotencyProblem extends HttpException {
   }
 
   /** The problem as it goes over the wire where no exception filter can be reached any more. */
-  toAnswer(): HttpAnswer {
+  toResponse(): RecordedResponse {
     return {
       status: this.getStatus(),
       headers: this.headers,
@@ -309,7 +309,7 @@ export class TransactionConflictProblem extends IdempotencyProblem {
  *
  * @throws {@link IdempotencyProblem} always.
  */
-export function refuse(exchange: HttpExchange, problem: IdempotencyProblem): never {
+export function throwProblem(exchange: HttpExchange, problem: IdempotencyProblem): never {
   setProblemHeaders(exchange, problem);
   throw problem;
 }

@@ -17,7 +17,7 @@ import {
   ContentInvalidProblem,
   KeyInvalidProblem,
   KeyMissingProblem,
-  refuse,
+  throwProblem,
 } from './problem.js';
 
 /**
@@ -26,7 +26,7 @@ import {
  *
  * @throws {@link IdempotencyProblem} where one of them fails.
  */
-export function httpClaim(
+export function readRequest(
   context: ExecutionContext,
   exchange: HttpExchange,
   route: HttpRoute,
@@ -35,16 +35,16 @@ export function httpClaim(
   const key = keyOf(context, exchange, route);
   if (key === undefined) return undefined;
   return whenReady(requestScope(context, exchange.request, route), (known) => {
-    const refuseCaller = () => refuse(exchange, new CallerUnknownProblem(route.problems));
-    const scope = known ?? anonymousScope(options.anonymous, refuseCaller);
+    const rejectCaller = () => throwProblem(exchange, new CallerUnknownProblem(route.problems));
+    const scope = known ?? anonymousScope(options.anonymous, rejectCaller);
     if (scope === undefined) return undefined;
     return whenReady(fingerprintOf(context, exchange, route), (fingerprint) =>
-      claimOf(exchange, route, scope, key, fingerprint),
+      operationRequestOf(exchange, route, scope, key, fingerprint),
     );
   });
 }
 
-function claimOf(
+function operationRequestOf(
   exchange: HttpExchange,
   { options: { keyScope }, operation, protocol }: HttpRoute,
   scope: Scope,
@@ -52,7 +52,7 @@ function claimOf(
   fingerprint: Fingerprint,
 ): OperationRequest {
   const identity = { scope, operation: keyScope === 'operation' ? operation : undefined, key };
-  const claim = {
+  const operationRequest = {
     recordKey: recordKey(identity),
     fingerprint,
     operation,
@@ -60,18 +60,20 @@ function claimOf(
     key,
     options: protocol,
   };
-  return isAwaited(protocol) ? { ...claim, ...patienceOf(exchange) } : claim;
+  return isAwaited(protocol)
+    ? { ...operationRequest, ...waitOptionsOf(exchange) }
+    : operationRequest;
 }
 
 /** How long the caller waits for an outcome, which only a route that waits has to know. */
-function patienceOf({ rawHeaders, rawResponse }: HttpExchange) {
-  const gone = new AbortController();
+function waitOptionsOf({ rawHeaders, rawResponse }: HttpExchange) {
+  const disconnect = new AbortController();
   rawResponse.once('close', () => {
-    gone.abort();
+    disconnect.abort();
   });
   return {
     waitAtMostMs: preferredWaitMs(fieldLines(rawHeaders, 'prefer')),
-    clientSignal: gone.signal,
+    clientSignal: disconnect.signal,
   };
 }
 
@@ -91,9 +93,9 @@ function keyOf(
             options.maxKeyLength,
           ),
         );
-  if (key === false) return refuse(exchange, new KeyInvalidProblem(problems));
+  if (key === false) return throwProblem(exchange, new KeyInvalidProblem(problems));
   if (key === undefined && options.required)
-    return refuse(exchange, new KeyMissingProblem(problems));
+    return throwProblem(exchange, new KeyMissingProblem(problems));
   return key;
 }
 
@@ -111,7 +113,7 @@ function chosenKey(
   } catch (error) {
     // As payloadField() and payloadKey() say it.
     if (hasCode(error, 'idempotency_key_invalid')) return false;
-    return refuseContent(error, operation, exchange, problems);
+    return rejectContent(error, operation, exchange, problems);
   }
   if (chosen === undefined) return undefined;
   if (typeof chosen !== 'string' || chosen === '' || chosen.length > maxKeyLength) return false;
@@ -123,35 +125,36 @@ function fingerprintOf(
   exchange: HttpExchange,
   { fingerprint, operation, problems }: HttpRoute,
 ): Fingerprint | Promise<Fingerprint> {
-  const refuseIt = (error: unknown) => refuseContent(error, operation, exchange, problems);
+  const rejectContentError = (error: unknown) =>
+    rejectContent(error, operation, exchange, problems);
   try {
     const found = fingerprint(contentOf(exchange.request), context);
-    return found instanceof Promise ? found.catch(refuseIt) : found;
+    return found instanceof Promise ? found.catch(rejectContentError) : found;
   } catch (error) {
-    return refuseIt(error);
+    return rejectContentError(error);
   }
 }
 
 /** @throws what else went wrong. */
-function refuseContent(
+function rejectContent(
   error: unknown,
   operation: string,
   exchange: HttpExchange,
   problems: HttpRoute['problems'],
 ): never {
   if (!(error instanceof ContentNotComparableError)) throw error;
-  tellOnce(operation, error);
-  return refuse(exchange, new ContentInvalidProblem(problems));
+  warnOnce(operation, error);
+  return throwProblem(exchange, new ContentInvalidProblem(problems));
 }
 
 const logger = new Logger('Idempotency');
-const told = new Set<string>();
+const warned = new Set<string>();
 
 /** The remedy, for whoever runs the service: as often as not the set-up is at fault and not the client. */
-function tellOnce(operation: string, { message }: Error): void {
+function warnOnce(operation: string, { message }: Error): void {
   const line = `${operation}: ${message}`;
-  if (told.has(line)) return;
-  told.add(line);
+  if (warned.has(line)) return;
+  warned.add(line);
   logger.warn(line);
 }
 
@@ -165,7 +168,7 @@ function requestScope(
     ? toScope(principalOf(request.user), operation)
     : whenReady(
         askOptionLater('scope', operation, () => scope(context)),
-        (answer) => toScope(answer, operation),
+        (scope) => toScope(scope, operation),
       );
 }
 

@@ -9,10 +9,10 @@ type On = (this: ServerResponse, event: string, listener: Listener) => ServerRes
  * Middleware with an `on` of its own (compression) leads listeners to a stream of its own, where an event
  * of the response does not reach them: those are remembered here.
  */
-export class DrainWaiters {
+export class DrainListeners {
   /** Whether somebody has been told to wait. */
   isAwaited = false;
-  private readonly led: Listener[] = [];
+  private readonly redirected: Listener[] = [];
   private callbacks: Listener[] = [];
   private isWatching = true;
 
@@ -20,7 +20,7 @@ export class DrainWaiters {
     const own = Object.getOwnPropertyDescriptor(response, 'on')?.value as On | undefined;
     if (own === undefined) return;
     const on: On = (event, listener) => {
-      if (this.isWatching && event === 'drain') this.led.push(listener);
+      if (this.isWatching && event === 'drain') this.redirected.push(listener);
       return own.call(response, event, listener);
     };
     Object.assign(response, { on });
@@ -31,7 +31,7 @@ export class DrainWaiters {
     this.isWatching = isWatching;
   }
 
-  /** Notes who has to wait until {@link wake}. */
+  /** Notes who has to wait until {@link emit}. */
   add(callback: Listener | undefined): void {
     this.isAwaited = true;
     if (callback !== undefined) this.callbacks.push(callback);
@@ -45,19 +45,19 @@ export class DrainWaiters {
     for (const callback of callbacks) callback();
   }
 
-  wake(): void {
-    const { response, led } = this;
+  emit(): void {
+    const { response, redirected } = this;
     this.callBack();
     const reached = response.listeners('drain');
     // A listener of `once` arrives here in its wrapper, which runs once whoever calls it.
-    const others = led.filter((listener) => !reached.includes(unwrapped(listener)));
+    const others = redirected.filter((listener) => !reached.includes(unwrapped(listener)));
     response.emit('drain');
     for (const listener of others) listener.call(response);
   }
 }
 
 /** Whether listeners to the response may be led elsewhere. */
-export function leadsListeners(response: ServerResponse): boolean {
+export function redirectsListeners(response: ServerResponse): boolean {
   return Object.hasOwn(response, 'on');
 }
 

@@ -1,9 +1,9 @@
 import { PassThrough, pipeline, Readable } from 'node:stream';
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { asBuffer } from '../../../core/util/as-buffer.js';
-import type { HttpAnswer } from './http-response.js';
+import type { RecordedResponse } from './http-response.js';
 import { RawRecorder } from './raw-recorder.js';
-import type { AnswerSink } from './response-sink.js';
+import type { ResponseSink } from './response-sink.js';
 import { sendOrFail } from './send-response.js';
 
 /** What is needed of Fastify's reply. */
@@ -57,7 +57,7 @@ export class FastifyRecorder {
 
   constructor(
     private readonly reply: RecordedReply,
-    private readonly sink: AnswerSink,
+    private readonly sink: ResponseSink,
   ) {
     this.raw = new RawRecorder(reply.raw, sink);
     reply[RECORDER] = this;
@@ -78,9 +78,9 @@ export class FastifyRecorder {
     if (payload instanceof Response) this.adopt(payload);
     reply.removeHeader(sink.marker);
     raw.unmark();
-    if (sink.isFromOutside()) {
+    if (sink.isBypass()) {
       raw.uninstall();
-      sink.passFromOutside();
+      sink.onBypass();
       // Fastify would set the fields of a web response once more.
       done(null, payload instanceof Response ? payload.body : payload);
       return;
@@ -118,21 +118,21 @@ export class FastifyRecorder {
 
   private async decide(payload: unknown): Promise<Decided> {
     const { reply, sink } = this;
-    const holding = hold(payload, sink.maxHeldBytes);
-    const held = holding instanceof Promise ? await holding : holding;
+    const holding = bufferPayload(payload, sink.maxBufferedBytes);
+    const buffered = holding instanceof Promise ? await holding : holding;
     const status = reply.statusCode;
     const headers = reply.getHeaders();
-    if (held.kind === 'outgrown') {
-      const replacement = await sink.outgrown(status);
-      if (replacement === undefined) return { status, headers, payload: held.whole };
-      held.whole.destroy();
+    if (buffered.kind === 'overflow') {
+      const replacement = await sink.onOverflow(status);
+      if (replacement === undefined) return { status, headers, payload: buffered.whole };
+      buffered.whole.destroy();
       return this.inPlaceOf(replacement);
     }
-    if (held.kind === 'broken') sink.answerBroke();
-    const body = held.kind === 'complete' ? held.body : Buffer.alloc(0);
-    const replacement = await sink.answered({ status, headers, body });
+    if (buffered.kind === 'broken') sink.onSourceError();
+    const body = buffered.kind === 'complete' ? buffered.body : Buffer.alloc(0);
+    const replacement = await sink.onComplete({ status, headers, body });
     if (replacement !== undefined) return this.inPlaceOf(replacement);
-    if (held.kind === 'broken') throw held.error;
+    if (buffered.kind === 'broken') throw buffered.error;
     if (payload === undefined || payload === null) return { status, headers, payload };
     // Bytes, also of a text: Node writes header fields in the encoding of a text that follows them. To
     // bytes Fastify adds a length, which may not stand beside a coding (RFC 9112 §6.2).
@@ -147,7 +147,7 @@ export class FastifyRecorder {
     for (const [name, value] of response.headers) this.reply.header(name, value);
   }
 
-  private inPlaceOf({ status, headers, body }: HttpAnswer): Decided {
+  private inPlaceOf({ status, headers, body }: RecordedResponse): Decided {
     const bytes = asBuffer(body);
     return {
       status,
@@ -174,19 +174,22 @@ export class FastifyRecorder {
   }
 }
 
-type Held =
+type BufferedPayload =
   | { readonly kind: 'complete'; readonly body: Uint8Array }
   | { readonly kind: 'broken'; readonly error: unknown }
-  | { readonly kind: 'outgrown'; readonly whole: Readable };
+  | { readonly kind: 'overflow'; readonly whole: Readable };
 
-function hold(payload: unknown, maxHeldBytes: number): Held | Promise<Held> {
+function bufferPayload(
+  payload: unknown,
+  maxBufferedBytes: number,
+): BufferedPayload | Promise<BufferedPayload> {
   if (payload === undefined || payload === null) return { kind: 'complete', body: Buffer.alloc(0) };
   if (typeof payload === 'string') return { kind: 'complete', body: Buffer.from(payload) };
   if (payload instanceof Uint8Array) return { kind: 'complete', body: payload };
-  return holdStream(toReadable(payload), maxHeldBytes);
+  return bufferStream(toReadable(payload), maxBufferedBytes);
 }
 
-async function holdStream(source: Readable, maxHeldBytes: number): Promise<Held> {
+async function bufferStream(source: Readable, maxBufferedBytes: number): Promise<BufferedPayload> {
   const chunks: Uint8Array[] = [];
   let heldBytes = 0;
   try {
@@ -197,7 +200,8 @@ async function holdStream(source: Readable, maxHeldBytes: number): Promise<Held>
       }
       chunks.push(bytes);
       heldBytes += bytes.length;
-      if (heldBytes > maxHeldBytes) return { kind: 'outgrown', whole: rejoined(chunks, source) };
+      if (heldBytes > maxBufferedBytes)
+        return { kind: 'overflow', whole: rejoined(chunks, source) };
     }
   } catch (error) {
     return { kind: 'broken', error };

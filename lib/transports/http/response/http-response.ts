@@ -2,7 +2,7 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import type { Outcome } from '../../../core/record/record.js';
 
 /** One answer as it goes over the wire. Header names are in lower case. */
-export interface HttpAnswer {
+export interface RecordedResponse {
   readonly status: number;
   readonly headers: OutgoingHttpHeaders;
   readonly body: Uint8Array;
@@ -28,12 +28,12 @@ export const RESPONSE_NOT_KEPT: Outcome = Object.freeze({
 });
 
 /** An answer as an outcome; its body is passed on, not copied. */
-export function encodeAnswer({ status, headers, body }: HttpAnswer): Outcome {
+export function encodeResponse({ status, headers, body }: RecordedResponse): Outcome {
   return { header: JSON.stringify([FORMAT, status, headers] satisfies HttpOutcomeHeader), body };
 }
 
 /** The stored answer, or `undefined` where it was not kept or is in a format that this version does not know. */
-export function decodeAnswer({ header, body }: Outcome): HttpAnswer | undefined {
+export function decodeResponse({ header, body }: Outcome): RecordedResponse | undefined {
   try {
     const [format, status, headers] = JSON.parse(header) as Partial<
       [number, number, OutgoingHttpHeaders]

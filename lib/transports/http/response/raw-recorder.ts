@@ -1,18 +1,18 @@
 import type { ServerResponse } from 'node:http';
-import { DrainWaiters, leadsListeners } from './drain-waiters.js';
+import { DrainListeners, redirectsListeners } from './drain-waiters.js';
 import {
   checkStatusLine,
   headersSentError,
-  ResponseShadow,
+  ResponsePatch,
   type Chunk,
   type HeaderFields,
   type ResponseRecorder,
 } from './response-patch.js';
-import type { AnswerSink } from './response-sink.js';
+import type { ResponseSink } from './response-sink.js';
 import {
   reasonOf,
   sendBody,
-  sendInstead,
+  sendReplacement,
   sendOrFail,
   setFields,
   setReason,
@@ -26,35 +26,35 @@ import {
  * - `open`: the response has its own methods back.
  * - `discarding`: another answer was sent; what still comes is thrown away.
  */
-type Phase = 'recording' | 'held' | 'outgrowing' | 'open' | 'discarding';
+type Phase = 'recording' | 'complete' | 'overflowing' | 'open' | 'discarding';
 
 /**
  * Holds what a pipeline writes to a raw response until its fate is decided, then sends it, or another
  * answer in its place. It sees what every layer above wrote: serializers, filters, `@Res()`, pipes.
  */
 export class RawRecorder implements ResponseRecorder {
-  private shadow: ResponseShadow;
+  private patch: ResponsePatch;
   private phase: Phase = 'recording';
   private headWritten = false;
   private ended = false;
-  private isFromOutside = false;
+  private isBypass = false;
   private chunks: Uint8Array[] = [];
-  private heldBytes = 0;
+  private bufferedBytes = 0;
   private endCallback: (() => void) | undefined;
   /** Made when somebody has to wait, or may be led elsewhere. */
-  private knownWaiters: DrainWaiters | undefined;
+  private drainListeners: DrainListeners | undefined;
 
   constructor(
     private readonly response: ServerResponse,
-    private readonly sink: AnswerSink,
+    private readonly sink: ResponseSink,
   ) {
-    if (leadsListeners(response)) this.knownWaiters = new DrainWaiters(response);
-    this.shadow = new ResponseShadow(response, this);
+    if (redirectsListeners(response)) this.drainListeners = new DrainListeners(response);
+    this.patch = new ResponsePatch(response, this);
   }
 
   /** The answer is held elsewhere: the response looks ended, and takes no more, until `uninstall`. */
   close(): void {
-    this.phase = 'held';
+    this.phase = 'complete';
     this.ended = true;
   }
 
@@ -63,15 +63,15 @@ export class RawRecorder implements ResponseRecorder {
     if (this.phase === 'open') return;
     this.phase = 'open';
     this.chunks = [];
-    this.shadow.remove();
-    this.knownWaiters?.watch(false);
+    this.patch.remove();
+    this.drainListeners?.watch(false);
   }
 
   /** Takes the mark of a replay off an answer that is none. */
   unmark(): void {
     const { response, sink } = this;
     if (response.hasHeader(sink.marker)) {
-      this.shadow.under('removeHeader').call(response, sink.marker);
+      this.patch.original('removeHeader').call(response, sink.marker);
     }
   }
 
@@ -84,7 +84,7 @@ export class RawRecorder implements ResponseRecorder {
   }
 
   get needsDrain(): boolean {
-    return this.knownWaiters?.isAwaited ?? false;
+    return this.drainListeners?.isAwaited ?? false;
   }
 
   writeHead(status: number, reason: string | undefined, fields: HeaderFields | undefined): void {
@@ -92,7 +92,7 @@ export class RawRecorder implements ResponseRecorder {
     if (this.passes()) {
       const unmarked = fields && withoutField(fields, this.sink.marker);
       const args = [status, reason, unmarked].filter((argument) => argument !== undefined);
-      this.shadow.under('writeHead').apply(response, args as [number]);
+      this.patch.original('writeHead').apply(response, args as [number]);
       return;
     }
     if (this.ended) return;
@@ -105,7 +105,7 @@ export class RawRecorder implements ResponseRecorder {
   }
 
   flushHeaders(): void {
-    if (this.passes()) this.shadow.under('flushHeaders').call(this.response);
+    if (this.passes()) this.patch.original('flushHeaders').call(this.response);
     else this.finishHead();
   }
 
@@ -115,15 +115,16 @@ export class RawRecorder implements ResponseRecorder {
     callback: ((error?: Error | null) => void) | undefined,
   ): boolean {
     if (this.passes()) {
-      return this.shadow.under('write').call(this.response, chunk, encoding ?? 'utf8', callback);
+      return this.patch.original('write').call(this.response, chunk, encoding ?? 'utf8', callback);
     }
-    if (this.ended) return this.keepWaiting(callback);
+    if (this.ended) return this.keepListening(callback);
     this.finishHead();
-    this.hold(chunk, encoding);
-    if (this.phase === 'recording' && this.heldBytes > this.sink.maxHeldBytes) void this.outgrow();
-    if (this.phase === 'outgrowing') {
+    this.buffer(chunk, encoding);
+    if (this.phase === 'recording' && this.bufferedBytes > this.sink.maxBufferedBytes)
+      void this.overflow();
+    if (this.phase === 'overflowing') {
       // A source that waits for nothing else would never let the store's reply in.
-      this.waiters.add(callback);
+      this.existingListeners.add(callback);
       return false;
     }
     if (callback !== undefined) process.nextTick(callback);
@@ -137,21 +138,21 @@ export class RawRecorder implements ResponseRecorder {
   ): void {
     if (this.passes()) {
       const args = chunk === undefined ? [callback] : [chunk, encoding ?? 'utf8', callback];
-      Reflect.apply(this.shadow.under('end'), this.response, args);
-      if (this.isFromOutside) this.discard();
+      Reflect.apply(this.patch.original('end'), this.response, args);
+      if (this.isBypass) this.discard();
       return;
     }
     if (this.ended) {
       if (callback !== undefined) process.nextTick(callback);
       // The response has finished before: whoever waits for that now hears nothing of it.
-      if (this.phase === 'discarding') this.wakeSoon();
+      if (this.phase === 'discarding') this.emitDrainSoon();
       return;
     }
     checkStatusLine(this.response.statusCode, reasonOf(this.response));
     this.finishHead();
     this.ended = true;
     this.endCallback = callback;
-    if (chunk !== undefined) this.hold(chunk, encoding);
+    if (chunk !== undefined) this.buffer(chunk, encoding);
     if (this.phase === 'recording') void this.decide();
   }
 
@@ -164,9 +165,9 @@ export class RawRecorder implements ResponseRecorder {
 
   /** Whether this call goes straight to the response: it is open, or the answer comes from outside. */
   private passes(): boolean {
-    if (this.phase === 'recording' && this.sink.isFromOutside()) {
-      this.isFromOutside = true;
-      this.sink.passFromOutside();
+    if (this.phase === 'recording' && this.sink.isBypass()) {
+      this.isBypass = true;
+      this.sink.onBypass();
       this.unmark();
       this.uninstall();
     }
@@ -177,44 +178,44 @@ export class RawRecorder implements ResponseRecorder {
   private discard(): void {
     this.phase = 'discarding';
     this.ended = true;
-    this.isFromOutside = false;
-    this.shadow = new ResponseShadow(this.response, this);
-    this.waiters.watch(true);
-    this.wakeSoon();
+    this.isBypass = false;
+    this.patch = new ResponsePatch(this.response, this);
+    this.existingListeners.watch(true);
+    this.emitDrainSoon();
   }
 
-  private get waiters(): DrainWaiters {
-    return (this.knownWaiters ??= new DrainWaiters(this.response));
+  private get existingListeners(): DrainListeners {
+    return (this.drainListeners ??= new DrainListeners(this.response));
   }
 
   /** What is written now is thrown away: its source may come to its end, and lets others run meanwhile. */
-  private keepWaiting(callback: (() => void) | undefined): false {
-    if (!this.waiters.isAwaited) this.wakeSoon();
-    this.waiters.add(callback);
+  private keepListening(callback: (() => void) | undefined): false {
+    if (!this.existingListeners.isAwaited) this.emitDrainSoon();
+    this.existingListeners.add(callback);
     return false;
   }
 
-  private wakeSoon(): void {
+  private emitDrainSoon(): void {
     setImmediate(() => {
-      this.waiters.wake();
+      this.existingListeners.emit();
     });
   }
 
-  private hold(chunk: Chunk, encoding: BufferEncoding | undefined): void {
+  private buffer(chunk: Chunk, encoding: BufferEncoding | undefined): void {
     const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk;
     this.chunks.push(bytes);
-    this.heldBytes += bytes.length;
+    this.bufferedBytes += bytes.length;
   }
 
   private async decide(): Promise<void> {
-    this.phase = 'held';
+    this.phase = 'complete';
     const { response, sink, endCallback } = this;
     const { statusCode } = response;
     const reason = reasonOf(response);
     const headers = response.getHeaders();
     const body = joined(this.chunks);
-    if (isCutShort(headers['content-length'], body)) sink.answerBroke();
-    const replacement = await sink.answered({ status: statusCode, headers, body });
+    if (isCutShort(headers['content-length'], body)) sink.onSourceError();
+    const replacement = await sink.onComplete({ status: statusCode, headers, body });
     this.uninstall();
     sendOrFail(response, () => {
       if (replacement === undefined) {
@@ -222,15 +223,15 @@ export class RawRecorder implements ResponseRecorder {
         setReason(response, reason);
         sendBody(response, body, endCallback);
       } else {
-        sendInstead(response, replacement, sink, endCallback);
+        sendReplacement(response, replacement, sink, endCallback);
       }
     });
   }
 
-  private async outgrow(): Promise<void> {
-    this.phase = 'outgrowing';
+  private async overflow(): Promise<void> {
+    this.phase = 'overflowing';
     const { response, sink } = this;
-    const replacement = await sink.outgrown(response.statusCode);
+    const replacement = await sink.onOverflow(response.statusCode);
     const { chunks, ended, endCallback } = this;
     this.uninstall();
     sendOrFail(response, () => {
@@ -239,10 +240,10 @@ export class RawRecorder implements ResponseRecorder {
         for (const chunk of chunks) mayGoOn = response.write(chunk);
         if (ended) response.end(endCallback);
         // A response that is gone never drains.
-        if (mayGoOn || response.destroyed) this.wakeSoon();
-        else setImmediate(() => this.knownWaiters?.callBack());
+        if (mayGoOn || response.destroyed) this.emitDrainSoon();
+        else setImmediate(() => this.drainListeners?.callBack());
       } else {
-        sendInstead(response, replacement, sink, endCallback);
+        sendReplacement(response, replacement, sink, endCallback);
         this.discard();
       }
     });

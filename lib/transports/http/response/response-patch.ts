@@ -25,9 +25,9 @@ export interface ResponseRecorder {
   ): void;
 }
 
-const SHADOW = Symbol('nestjs-idempotency.shadow');
+const PATCH = Symbol('nestjs-idempotency.shadow');
 
-type ShadowedResponse = ServerResponse & { [SHADOW]: ResponseShadow };
+type PatchedResponse = ServerResponse & { [PATCH]: ResponsePatch };
 
 const NAMES = [
   'writeHead',
@@ -39,15 +39,15 @@ const NAMES = [
   'removeHeader',
 ] as const;
 
-type Shadowed = Pick<ServerResponse, (typeof NAMES)[number]>;
+type PatchedMethods = Pick<ServerResponse, (typeof NAMES)[number]>;
 
 /**
  * Own methods laid over those of one response, in front of whatever middleware has put there. They find
  * their recorder on the response itself, so none is made anew for a request.
  */
-export class ResponseShadow {
+export class ResponsePatch {
   /** Methods that middleware had put on the response before; the others are inherited. */
-  private readonly covered: PropertyDescriptorMap = {};
+  private readonly replaced: PropertyDescriptorMap = {};
   private isRemoved = false;
 
   constructor(
@@ -57,10 +57,10 @@ export class ResponseShadow {
     for (const name of NAMES) {
       const own = Object.getOwnPropertyDescriptor(response, name);
       // Some put back what they have found, which was ours.
-      if (own !== undefined && own.value !== OURS[name]) this.covered[name] = own;
+      if (own !== undefined && own.value !== OURS[name]) this.replaced[name] = own;
     }
     dropLayout(response);
-    (response as ShadowedResponse)[SHADOW] = this;
+    (response as PatchedResponse)[PATCH] = this;
     try {
       Object.assign(response, METHODS);
       Object.defineProperties(response, STATE);
@@ -85,18 +85,19 @@ export class ResponseShadow {
     this.isRemoved = true;
     for (const name of NAMES) {
       if (Object.getOwnPropertyDescriptor(response, name)?.value !== OURS[name]) continue;
-      const covered = this.covered[name];
-      if (covered === undefined) Reflect.deleteProperty(response, name);
-      else Object.defineProperty(response, name, covered);
+      const replaced = this.replaced[name];
+      if (replaced === undefined) Reflect.deleteProperty(response, name);
+      else Object.defineProperty(response, name, replaced);
     }
     for (const name of Object.keys(STATE)) Reflect.deleteProperty(response, name);
   }
 
   /** The method that lies under the shadow. */
-  under<Name extends keyof Shadowed>(name: Name): Shadowed[Name] {
-    const inherited = Object.getPrototypeOf(this.response) as Shadowed;
-    const covered = this.covered[name] as TypedPropertyDescriptor<Shadowed[Name]> | undefined;
-    return covered?.value ?? inherited[name];
+  original<Name extends keyof PatchedMethods>(name: Name): PatchedMethods[Name] {
+    const inherited = Object.getPrototypeOf(this.response) as PatchedMethods;
+    const replaced = this.replaced[name] as
+      TypedPropertyDescriptor<PatchedMethods[Name]> | undefined;
+    return replaced?.value ?? inherited[name];
   }
 }
 
@@ -108,7 +109,7 @@ const DELETED = Symbol('nestjs-idempotency.deleted');
  * that all the same when they are removed.
  */
 function dropLayout(response: ServerResponse): void {
-  Object.assign(response, { [DELETED]: true, [SHADOW]: undefined });
+  Object.assign(response, { [DELETED]: true, [PATCH]: undefined });
   Reflect.deleteProperty(response, DELETED);
 }
 
@@ -121,12 +122,12 @@ type WriteArguments = [
 ];
 
 const METHODS = {
-  writeHead(this: ShadowedResponse, ...args: HeadArguments) {
-    const shadow = this[SHADOW];
-    if (!shadow.isActive) return Reflect.apply(shadow.under('writeHead'), this, args) as unknown;
+  writeHead(this: PatchedResponse, ...args: HeadArguments) {
+    const patch = this[PATCH];
+    if (!patch.isActive) return Reflect.apply(patch.original('writeHead'), this, args) as unknown;
     const [status, reason, fields] = args;
     const isText = typeof reason === 'string';
-    shadow.recorder.writeHead(
+    patch.recorder.writeHead(
       status,
       isText ? reason : undefined,
       fields ?? (isText ? undefined : reason),
@@ -134,40 +135,40 @@ const METHODS = {
     return this;
   },
 
-  flushHeaders(this: ShadowedResponse) {
-    const shadow = this[SHADOW];
-    if (shadow.isActive) shadow.recorder.flushHeaders();
-    else shadow.under('flushHeaders').call(this);
+  flushHeaders(this: PatchedResponse) {
+    const patch = this[PATCH];
+    if (patch.isActive) patch.recorder.flushHeaders();
+    else patch.original('flushHeaders').call(this);
   },
 
-  write(this: ShadowedResponse, ...args: WriteArguments) {
-    const shadow = this[SHADOW];
-    if (!shadow.isActive) return Reflect.apply(shadow.under('write'), this, args) as unknown;
+  write(this: PatchedResponse, ...args: WriteArguments) {
+    const patch = this[PATCH];
+    if (!patch.isActive) return Reflect.apply(patch.original('write'), this, args) as unknown;
     const { chunk, encoding, callback } = sorted(args);
-    return shadow.recorder.write(checkedChunk(chunk), encoding, callback);
+    return patch.recorder.write(checkedChunk(chunk), encoding, callback);
   },
 
-  end(this: ShadowedResponse, ...args: WriteArguments) {
-    const shadow = this[SHADOW];
-    if (!shadow.isActive) return Reflect.apply(shadow.under('end'), this, args) as unknown;
+  end(this: PatchedResponse, ...args: WriteArguments) {
+    const patch = this[PATCH];
+    if (!patch.isActive) return Reflect.apply(patch.original('end'), this, args) as unknown;
     const { chunk, encoding, callback } = sorted(args);
     const bytes = chunk === undefined ? undefined : checkedChunk(chunk);
-    shadow.recorder.end(bytes, encoding, callback);
+    patch.recorder.end(bytes, encoding, callback);
     return this;
   },
 
-  setHeader(this: ShadowedResponse, ...args: Parameters<ServerResponse['setHeader']>) {
-    if (takesHeaders(this, 'set')) this[SHADOW].under('setHeader').apply(this, args);
+  setHeader(this: PatchedResponse, ...args: Parameters<ServerResponse['setHeader']>) {
+    if (takesHeaders(this, 'set')) this[PATCH].original('setHeader').apply(this, args);
     return this;
   },
 
-  appendHeader(this: ShadowedResponse, ...args: Parameters<ServerResponse['appendHeader']>) {
-    if (takesHeaders(this, 'append')) this[SHADOW].under('appendHeader').apply(this, args);
+  appendHeader(this: PatchedResponse, ...args: Parameters<ServerResponse['appendHeader']>) {
+    if (takesHeaders(this, 'append')) this[PATCH].original('appendHeader').apply(this, args);
     return this;
   },
 
-  removeHeader(this: ShadowedResponse, ...args: Parameters<ServerResponse['removeHeader']>) {
-    if (takesHeaders(this, 'remove')) this[SHADOW].under('removeHeader').apply(this, args);
+  removeHeader(this: PatchedResponse, ...args: Parameters<ServerResponse['removeHeader']>) {
+    if (takesHeaders(this, 'remove')) this[PATCH].original('removeHeader').apply(this, args);
   },
 };
 
@@ -175,23 +176,23 @@ const OURS: Readonly<Record<string, unknown>> = METHODS;
 
 // While an answer is held nothing has been sent, yet whoever looks must see that it has: a filter would
 // answer a second time, for an error thrown after the answer.
-const STATE: PropertyDescriptorMap & ThisType<ShadowedResponse> = {
+const STATE: PropertyDescriptorMap & ThisType<PatchedResponse> = {
   headersSent: {
     configurable: true,
     get() {
-      return this[SHADOW].recorder.isHeadersSent;
+      return this[PATCH].recorder.isHeadersSent;
     },
   },
   writableEnded: {
     configurable: true,
     get() {
-      return this[SHADOW].recorder.isEnded;
+      return this[PATCH].recorder.isEnded;
     },
   },
   writableNeedDrain: {
     configurable: true,
     get() {
-      return this[SHADOW].recorder.needsDrain;
+      return this[PATCH].recorder.needsDrain;
     },
   },
 };
@@ -207,8 +208,8 @@ function sorted([chunk, encoding, callback]: WriteArguments) {
  * Once the answer is complete, what still comes is ignored and not refused: an error of whoever answers
  * a second time would have Express destroy the connection before the first answer has left.
  */
-function takesHeaders(response: ShadowedResponse, verb: string): boolean {
-  const { recorder, isActive } = response[SHADOW];
+function takesHeaders(response: PatchedResponse, verb: string): boolean {
+  const { recorder, isActive } = response[PATCH];
   if (!isActive) return true;
   if (recorder.isHeadersSent && !recorder.isEnded) throw headersSentError(verb);
   return !recorder.isEnded;

@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeader, OutgoingHttpHeaders, ServerResponse } from 'node:http';
-import type { HttpAnswer } from './http-response.js';
+import type { RecordedResponse } from './http-response.js';
 import type { HeaderFields } from './response-patch.js';
-import type { AnswerSink } from './response-sink.js';
+import type { ResponseSink } from './response-sink.js';
 
 /**
  * Sends what was held. What throws now has no caller left who could answer otherwise: an invalid status
@@ -11,11 +11,11 @@ export function sendOrFail(response: ServerResponse, send: () => void): void {
   try {
     send();
   } catch {
-    fail(response);
+    sendServerError(response);
   }
 }
 
-function fail(response: ServerResponse): void {
+function sendServerError(response: ServerResponse): void {
   try {
     if (response.headersSent) throw new Error('Too late to say so.');
     for (const name of response.getHeaderNames()) response.removeHeader(name);
@@ -30,10 +30,10 @@ function fail(response: ServerResponse): void {
 }
 
 /** Sends another answer on a response to which nothing has been written. */
-export function sendInstead(
+export function sendReplacement(
   response: ServerResponse,
-  { status, headers, body }: HttpAnswer,
-  { headersBefore }: AnswerSink,
+  { status, headers, body }: RecordedResponse,
+  { headersBefore }: ResponseSink,
   callback: (() => void) | undefined,
 ): void {
   const { sendDate } = response;

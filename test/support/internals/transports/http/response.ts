@@ -1,5 +1,5 @@
-export { encodeAnswer } from '../../../../../lib/transports/http/response/http-response.js';
+export { encodeResponse } from '../../../../../lib/transports/http/response/http-response.js';
 export {
-  ResponseShadow,
+  ResponsePatch,
   type ResponseRecorder,
 } from '../../../../../lib/transports/http/response/response-patch.js';
