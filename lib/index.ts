@@ -148,7 +148,7 @@ export {
   payloadKey,
   type PayloadSelection,
 } from './transports/message/keys/payload-key.js';
-export type { FailureVerdict, MessageOptions } from './transports/message/message-options.js';
+export type { FailureAction, MessageOptions } from './transports/message/message-options.js';
 export type { ToldRejection } from './transports/call/rejection-errors.js';
 export type { ValueOptions } from './transports/call/value-route.js';
 export type { OutcomeCodec } from './core/record/outcome-codec.js';

@@ -2,7 +2,7 @@ import { Injectable, type Type } from '@nestjs/common';
 import { DiscoveryService, MetadataScanner, ModulesContainer } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import type { Handler } from '../../transports/http/http-route.js';
-import { AttendedChannel } from '../../transports/message/deliveries/ack-interceptor.js';
+import { AckInterceptor } from '../../transports/message/deliveries/ack-interceptor.js';
 import { markEvent } from '../../transports/message/deliveries/rabbitmq-delivery.js';
 import type {
   RabbitMqChannel,
@@ -97,7 +97,7 @@ function attend(server: MicroserviceServer): void {
   if (handleMessage === undefined || handleEvent === undefined) return;
   server.handleMessage = (message, channel) => {
     // `null` tells that the consumer was cancelled.
-    if (message !== null) AttendedChannel.of(channel);
+    if (message !== null) AckInterceptor.of(channel);
     return handleMessage(message, channel);
   };
   server.handleEvent = (pattern, packet, context) => {

@@ -9,32 +9,32 @@ const KEEP_ALIVE_MS = 1_000;
  *
  * @returns whether it is still ours then.
  */
-export async function hold(delivery: Delivery, ms: number): Promise<boolean> {
-  const { gone } = delivery;
+export async function pauseDelivery(delivery: Delivery, ms: number): Promise<boolean> {
+  const { revoked } = delivery;
   const until = monotonicNow() + jittered(ms);
   for (;;) {
-    if (gone?.aborted === true) return false;
+    if (revoked?.aborted === true) return false;
     const leftMs = until - monotonicNow();
     if (leftMs <= 0) return true;
-    const wished = delivery.wish;
+    const requested = delivery.requestedAck;
     await pause(delivery, Math.min(leftMs, KEEP_ALIVE_MS));
     // An exception filter that has taken its time to say what is to become of it.
-    if (delivery.wish !== wished) return true;
+    if (delivery.requestedAck !== requested) return true;
     await delivery.keepAlive();
   }
 }
 
 /** Ends early when the broker has taken the message back, or somebody says what is to become of it. */
 function pause(delivery: Delivery, ms: number): Promise<void> {
-  const { gone } = delivery;
+  const { revoked } = delivery;
   return new Promise((resolve) => {
     const end = () => {
       clearTimeout(timer);
-      gone?.removeEventListener('abort', end);
+      revoked?.removeEventListener('abort', end);
       resolve();
     };
     const timer = setTimeout(end, ms);
-    gone?.addEventListener('abort', end);
-    delivery.whenWished(end);
+    revoked?.addEventListener('abort', end);
+    delivery.onRequestedAck(end);
   });
 }

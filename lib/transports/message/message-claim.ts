@@ -40,9 +40,9 @@ export async function messageScope(
   context: ExecutionContext,
   { consumer, operation, options }: MessageRoute,
 ): Promise<Scope> {
-  const answer = await tenantOf(context, operation, options.scope);
-  const isNone = Array.isArray(answer) && answer.length === 0;
-  const parts = isNone ? [] : toScope(answer, operation);
+  const result = await tenantOf(context, operation, options.scope);
+  const isNone = Array.isArray(result) && result.length === 0;
+  const parts = isNone ? [] : toScope(result, operation);
   if (parts === undefined) throw callerUnknown(operation, SCOPE_REMEDY);
   return [consumer, ...parts];
 }

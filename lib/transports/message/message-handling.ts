@@ -14,9 +14,9 @@ import { payloadContent } from '../common/payload-fingerprint.js';
 import type { RequestContent } from '../common/request-content.js';
 import { isEnabled } from '../common/request-options.js';
 import type { Delivery } from './deliveries/delivery.js';
-import { hold } from './hold.js';
+import { pauseDelivery } from './hold.js';
 import { messageKey, messageScope } from './message-claim.js';
-import type { FailureVerdict, ResolvedMessageOptions } from './message-options.js';
+import type { FailureAction, ResolvedMessageOptions } from './message-options.js';
 import type { MessageRoute } from './message-route.js';
 import { patternOf } from './source/rpc-context.js';
 
@@ -27,7 +27,7 @@ const ALL_OF_A_CONSUMER = 'nestjs-idempotency/messages';
  * What a message that is handed back waits for at the least, before jitter: the broker sends it again at once, and five
  * times a second are enough.
  */
-const LEAST_HAND_BACK_MS = 400;
+const MIN_REQUEUE_DELAY_MS = 400;
 
 /** One message on its way through the layer, until it is known how it ended. */
 export class MessageHandling {
@@ -67,13 +67,13 @@ export class MessageHandling {
       scope: await messageScope(context, route),
       fingerprint: this.fingerprintOf(content),
       // What the handler has handed back is no outcome, whatever the policy says of errors.
-      keep: (summary) => !delivery.isHandedBack && options.keep(summary),
+      keep: (summary) => !delivery.isReturnedByHandler && options.keep(summary),
       // Of an event nobody hears what its handler returned.
       format: isEvent ? nothingFormat(codec) : emissionsFormat(codec, this.failures),
       maxStoredBytes: isEvent ? options.maxStoredBytes : route.maxStoredBytes,
       options: protocol,
-      waitAtMostMs: delivery.patienceMs,
-      clientSignal: delivery.gone,
+      waitAtMostMs: delivery.maxUnacknowledgedMs,
+      clientSignal: delivery.revoked,
       handler: context.getHandler(),
     };
   }
@@ -98,15 +98,15 @@ export class MessageHandling {
     const { retryAfterMs, whenInProgress } = call.options;
     for (const since = monotonicNow(); ;) {
       const result = await this.calls.settle(call, ({ signal }) => this.runWithin(signal));
-      const code = delivery.isEvent ? temporaryRefusal(result) : undefined;
+      const code = delivery.isEvent ? temporaryRejection(result) : undefined;
       if (code === undefined) return this.endOf(result);
-      const isTooLong = monotonicNow() - since >= route.message.holdTimeoutMs;
-      const isHandedBack =
+      const isTooLong = monotonicNow() - since >= route.message.maxPauseMs;
+      const isRequeued =
         isTooLong || (code === 'idempotency_in_progress' && whenInProgress === 'reject');
-      const pauseMs = isHandedBack ? Math.max(retryAfterMs, LEAST_HAND_BACK_MS) : retryAfterMs;
-      const isOurs = await hold(delivery, pauseMs);
-      if (!isOurs) return { kind: 'left' };
-      if (isHandedBack) return delivery.isReturned ? { kind: 'handed_back' } : this.endOf(result);
+      const pauseMs = isRequeued ? Math.max(retryAfterMs, MIN_REQUEUE_DELAY_MS) : retryAfterMs;
+      const isOurs = await pauseDelivery(delivery, pauseMs);
+      if (!isOurs) return { kind: 'abandoned' };
+      if (isRequeued) return delivery.isReturned ? { kind: 'requeued' } : this.endOf(result);
     }
   }
 
@@ -121,7 +121,7 @@ export class MessageHandling {
     } finally {
       delivery.isRunning = false;
     }
-    if (delivery.isHandedBack) throw new HandedBackByHandler();
+    if (delivery.isReturnedByHandler) throw new ReturnedByHandlerError();
     return values;
   }
 
@@ -131,12 +131,12 @@ export class MessageHandling {
    */
   private async runWithin(signal: AbortSignal): Promise<unknown[]> {
     const { delivery } = this;
-    const letGo = () => {
-      if (delivery.wish === 'accept') delivery.tell('accept');
+    const acknowledgeIfRequested = () => {
+      if (delivery.requestedAck === 'accept') delivery.acknowledge('accept');
     };
     const onLoss = () => {
-      delivery.whenWished(letGo);
-      letGo();
+      delivery.onRequestedAck(acknowledgeIfRequested);
+      acknowledgeIfRequested();
     };
     if (delivery.isReturned) signal.addEventListener('abort', onLoss);
     try {
@@ -158,16 +158,18 @@ export class MessageHandling {
         return { kind: 'failed', error: result.error, isFinal: result.isKept };
       case 'rejected': {
         // Another consumer gets it once this one has closed down.
-        const isLeft =
+        const isAbandoned =
           this.delivery.isReturned && hasCode(result.error, 'idempotency_shutting_down');
-        return isLeft ? { kind: 'left' } : { kind: 'failed', error: result.error, isFinal: false };
+        return isAbandoned
+          ? { kind: 'abandoned' }
+          : { kind: 'failed', error: result.error, isFinal: false };
       }
     }
   }
 }
 
 /** The code of a refusal that time may cure. */
-function temporaryRefusal(
+function temporaryRejection(
   result: CallResult,
 ): 'idempotency_in_progress' | 'idempotency_store_unavailable' | undefined {
   if (result.kind !== 'rejected') return undefined;
@@ -191,16 +193,16 @@ export async function rpcFailures(): Promise<ToldFailures> {
 }
 
 /** What becomes of a message whose handling failed; one that cannot be judged comes again, for that loses nothing. */
-export function verdictOn(
+export function failureActionOf(
   error: unknown,
   context: ExecutionContext,
   onFailure: ResolvedMessageOptions['onFailure'],
-): FailureVerdict {
+): FailureAction {
   if (typeof onFailure !== 'function') return onFailure;
   try {
-    const verdict: unknown = onFailure(error, context);
-    ignoreResult('onFailure', verdict);
-    return verdict === 'dead-letter' ? 'dead-letter' : 'requeue';
+    const action: unknown = onFailure(error, context);
+    ignoreResult('onFailure', action);
+    return action === 'dead-letter' ? 'dead-letter' : 'requeue';
   } catch {
     return 'requeue';
   }
@@ -221,11 +223,11 @@ export type MessageEnd =
       readonly isFinal: boolean;
     }
   /** It could not be handled now, and has waited long enough. */
-  | { readonly kind: 'handed_back' }
+  | { readonly kind: 'requeued' }
   /** Somebody else has it, or will have it: there is nothing to be told to anybody. */
-  | { readonly kind: 'left' };
+  | { readonly kind: 'abandoned' };
 
 /** The handler returned, and had told the broker by itself that it wants the message back, or put aside. */
-export class HandedBackByHandler extends Error {
-  override readonly name = 'HandedBackByHandler';
+export class ReturnedByHandlerError extends Error {
+  override readonly name = 'ReturnedByHandlerError';
 }

@@ -2,7 +2,7 @@ import type { ExecutionContext } from '@nestjs/common';
 import { checkChoice, checkInteger, throwOptionError } from '../../core/util/option-checks.js';
 
 /** What becomes of a message whose handling has failed: it comes again, or the broker puts it aside. */
-export type FailureVerdict = 'requeue' | 'dead-letter';
+export type FailureAction = 'requeue' | 'dead-letter';
 
 /** How message handlers (`@MessagePattern`, `@EventPattern`) are protected. All durations in milliseconds. */
 export interface MessageOptions {
@@ -19,7 +19,7 @@ export interface MessageOptions {
    * @defaultValue 'requeue'
    */
   readonly onFailure?:
-    FailureVerdict | ((error: unknown, context: ExecutionContext) => FailureVerdict);
+    FailureAction | ((error: unknown, context: ExecutionContext) => FailureAction);
   /**
    * How long an event that has failed before is kept before RabbitMQ gets it back, so that it does not go round in
    * circles. 0 to 600 000.
@@ -32,7 +32,7 @@ export interface MessageOptions {
    * hour by default. 1 000 to 86 400 000.
    * @defaultValue 600_000
    */
-  readonly holdTimeoutMs?: number;
+  readonly maxPauseMs?: number;
 }
 
 /** {@link MessageOptions} with every default filled in; `consumer` has none. */
@@ -43,7 +43,7 @@ export type ResolvedMessageOptions = Required<Omit<MessageOptions, 'consumer'>> 
 export const MESSAGE_DEFAULTS: ResolvedMessageOptions = Object.freeze({
   onFailure: 'requeue',
   redeliveryDelayMs: 1_000,
-  holdTimeoutMs: 600_000,
+  maxPauseMs: 600_000,
 });
 
 /** @throws {@link IdempotencyOptionsError} naming option, range and value. */
@@ -54,5 +54,5 @@ export function checkMessageOptions(options: ResolvedMessageOptions): void {
   }
   checkChoice('onFailure', options.onFailure, ['requeue', 'dead-letter'], 'orFunction');
   checkInteger('redeliveryDelayMs', options.redeliveryDelayMs, 0, 600_000);
-  checkInteger('holdTimeoutMs', options.holdTimeoutMs, 1_000, 86_400_000);
+  checkInteger('maxPauseMs', options.maxPauseMs, 1_000, 86_400_000);
 }

@@ -3,14 +3,14 @@ import { Observable, type Subscriber } from 'rxjs';
 import { OperationRejectedError } from '../../core/util/errors.js';
 import type { CallTransport } from '../call/call-transport.js';
 import type { ToldFailures } from '../call/rejection-errors.js';
-import type { Delivery, Verdict } from './deliveries/delivery.js';
+import type { Delivery, AckAction } from './deliveries/delivery.js';
 import { deliveryOf } from './deliveries/unacknowledged-delivery.js';
-import { hold } from './hold.js';
+import { pauseDelivery } from './hold.js';
 import {
-  HandedBackByHandler,
+  ReturnedByHandlerError,
   MessageHandling,
   rpcFailures,
-  verdictOn,
+  failureActionOf,
   type MessageEnd,
 } from './message-handling.js';
 import type { MessageRoute } from './message-route.js';
@@ -31,16 +31,16 @@ export class MessageTransport {
     return new Observable((subscriber) => {
       const delivery = deliveryOf(rpcSource(context), route.isEventHandler);
       delivery.isAbandoned = () => subscriber.closed;
-      this.answer(context, next, route, delivery, subscriber).catch((error: unknown) => {
+      this.handle(context, next, route, delivery, subscriber).catch((error: unknown) => {
         // Nothing of the message's own: a package that cannot be loaded, say. It comes again.
         subscriber.error(error);
-        delivery.tell('requeue');
+        delivery.acknowledge('requeue');
       });
     });
   }
 
   /** Tells first whoever waits for an answer, then the broker. */
-  private async answer(
+  private async handle(
     context: ExecutionContext,
     next: CallHandler,
     route: MessageRoute,
@@ -55,23 +55,23 @@ export class MessageTransport {
         for (const value of end.values) subscriber.next(value);
         subscriber.complete();
         // After the answer has been written, which Nest does a tick later.
-        await turn();
+        await nextLoopIteration();
         // What is stored has no reason to come again, whatever somebody outside says of it.
-        if (end.isStored && delivery.wish === 'requeue') delivery.tell('accept');
-        else await tellWish(delivery, 'accept', route.message.redeliveryDelayMs);
+        if (end.isStored && delivery.requestedAck === 'requeue') delivery.acknowledge('accept');
+        else await acknowledgeAs(delivery, 'accept', route.message.redeliveryDelayMs);
         return;
-      case 'handed_back':
-        delivery.tell('requeue');
+      case 'requeued':
+        delivery.acknowledge('requeue');
         subscriber.complete();
         return;
-      case 'left':
+      case 'abandoned':
         // An answer would be taken for the handler's: whoever asked gets it from the next consumer.
         if (delivery.isEvent) subscriber.complete();
         return;
       case 'failed':
-        if (end.error instanceof HandedBackByHandler) subscriber.complete();
+        if (end.error instanceof ReturnedByHandlerError) subscriber.complete();
         else subscriber.error(delivery.isEvent ? end.error : failures.refusal(end.error));
-        await tellFailure(context, route, delivery, end);
+        await acknowledgeFailure(context, route, delivery, end);
     }
   }
 
@@ -81,7 +81,7 @@ export class MessageTransport {
   }
 }
 
-async function tellFailure(
+async function acknowledgeFailure(
   context: ExecutionContext,
   { message }: MessageRoute,
   delivery: Delivery,
@@ -89,33 +89,33 @@ async function tellFailure(
 ): Promise<void> {
   if (!delivery.isReturned) return;
   // Exception filters have their say first.
-  await turn();
+  await nextLoopIteration();
   const delayMs = message.redeliveryDelayMs;
   if (!delivery.isEvent) {
-    await tellWish(delivery, 'accept', delayMs);
+    await acknowledgeAs(delivery, 'accept', delayMs);
     return;
   }
-  const verdict = isFinal ? 'dead-letter' : verdictOn(error, context, message.onFailure);
-  await tellWish(delivery, verdict, delayMs, error instanceof OperationRejectedError);
+  const action = isFinal ? 'dead-letter' : failureActionOf(error, context, message.onFailure);
+  await acknowledgeAs(delivery, action, delayMs, error instanceof OperationRejectedError);
 }
 
 /** Tells the broker what the application has asked for, else `verdict`; what has come back before goes back later. */
-async function tellWish(
+async function acknowledgeAs(
   delivery: Delivery,
-  verdict: Verdict,
+  action: AckAction,
   delayMs: number,
   isHopeless = false,
 ): Promise<void> {
-  const isAgain = (delivery.wish ?? verdict) === 'requeue';
+  const isAgain = (delivery.requestedAck ?? action) === 'requeue';
   if (isAgain && (delivery.isRedelivered || isHopeless)) {
-    const isOurs = await hold(delivery, delayMs);
+    const isOurs = await pauseDelivery(delivery, delayMs);
     if (!isOurs) return;
   }
-  delivery.tell(delivery.wish ?? verdict);
+  delivery.acknowledge(delivery.requestedAck ?? action);
 }
 
 /** Resolves in the next turn of the event loop. */
-function turn(): Promise<void> {
+function nextLoopIteration(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });

@@ -160,7 +160,7 @@ describe('a Kafka event', () => {
     store.always(unavailable, 'begin');
     const { deliver } = await start(
       () => undefined,
-      { retryAfterMs: 300, holdTimeoutMs: 1_000 },
+      { retryAfterMs: 300, maxPauseMs: 1_000 },
       store,
     );
     await expect(deliver(1)).rejects.toBeDefined();

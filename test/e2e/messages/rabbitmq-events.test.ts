@@ -246,7 +246,7 @@ describe('while the store is unavailable', () => {
     const queue = await openQueue();
     const { app, events, store, runs } = await onFaultyStore(queue, {
       retryAfterMs: 400,
-      holdTimeoutMs: 1_000,
+      maxPauseMs: 1_000,
     });
     store.always(unavailable, 'begin');
     await emitOrder(queue, 1);

@@ -22,7 +22,7 @@ import { Idempotent, IdempotencyService, type OutcomeCodec } from 'nestjs-idempo
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { comparableArguments, fieldKey } from '../../support/internals/transports/graphql.js';
-import { messageKey, verdictOn } from '../../support/internals/transports/message.js';
+import { messageKey, failureActionOf } from '../../support/internals/transports/message.js';
 import { socketCall } from '../../support/internals/transports/websocket.js';
 import { callingApp, type CallingApp } from '../../e2e/calls/support/calling-app.js';
 import { afterTest } from '../../support/after-test.js';
@@ -324,7 +324,7 @@ describe('An option function of a message that returns a rejected promise', () =
     // Applications have started in this process, so their logger receives the warning.
     const warn = jest.spyOn(Logger.prototype, 'warn').mockReturnValue(undefined);
     for (let times = 0; times < 2; times += 1) {
-      expect(verdictOn(new Error(), context, rejecting as never)).toBe('requeue');
+      expect(failureActionOf(new Error(), context, rejecting as never)).toBe('requeue');
     }
     expect(warn.mock.calls).toEqual([
       [expect.stringContaining('option "onFailure" returned a promise')],

@@ -37,7 +37,7 @@ addOperations(
     return [
       [Payload(), Ctx()],
       Idempotent({
-        ...{ ...options, consumer: QUEUE, redeliveryDelayMs: 20, holdTimeoutMs: 1_000 },
+        ...{ ...options, consumer: QUEUE, redeliveryDelayMs: 20, maxPauseMs: 1_000 },
         // Otherwise it is redelivered again and again.
         onFailure: 'dead-letter',
       }),

@@ -1,5 +1,5 @@
 /** What is done with a message once it is known what became of it. */
-export type Verdict =
+export type AckAction =
   /** It is dealt with. */
   | 'accept'
   /** It is to come again. */
@@ -16,21 +16,21 @@ export interface Delivery {
   /** It was delivered before. */
   readonly isRedelivered: boolean;
   /** Aborted once the broker has taken the message back: another consumer may have it by now. */
-  readonly gone: AbortSignal | undefined;
+  readonly revoked: AbortSignal | undefined;
   /** What the application has asked of the broker by itself. */
-  readonly wish: Verdict | undefined;
+  readonly requestedAck: AckAction | undefined;
   /** The handler itself has asked for the message again, or to put it aside: its return is no success. */
-  readonly isHandedBack: boolean;
+  readonly isReturnedByHandler: boolean;
   /** The handler is at it: what is said meanwhile is said for it, from wherever. */
   isRunning: boolean;
   /** Whether nobody listens to the handler any more (an outer timeout): what is said then is not said for it. */
   isAbandoned: () => boolean;
   /** How long it may be held without {@link keepAlive}; any time where it is `undefined`. */
-  readonly patienceMs: number | undefined;
+  readonly maxUnacknowledgedMs: number | undefined;
   /** Keeps the broker from taking it for lost while it is held. */
   keepAlive(): Promise<void>;
-  /** Calls `listener` when {@link wish} is uttered. */
-  whenWished(listener: () => void): void;
+  /** Calls `listener` when {@link requestedAck} is uttered. */
+  onRequestedAck(listener: () => void): void;
   /** Tells the broker, once: what is said after that is not heard. */
-  tell(verdict: Verdict): void;
+  acknowledge(action: AckAction): void;
 }

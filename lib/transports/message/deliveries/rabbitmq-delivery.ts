@@ -4,8 +4,8 @@ import {
   type RabbitMqChannel,
   type RabbitMqMessage,
 } from '../source/rabbitmq-channel.js';
-import { AttendedChannel } from './ack-interceptor.js';
-import type { Delivery, Verdict } from './delivery.js';
+import { AckInterceptor } from './ack-interceptor.js';
+import type { Delivery, AckAction } from './delivery.js';
 
 const events = new WeakSet<RabbitMqMessage>();
 
@@ -17,58 +17,59 @@ export function markEvent(message: RabbitMqMessage): void {
 /** A delivery of RabbitMQ, which has to be acknowledged (`noAck: false`). */
 export class RabbitMqDelivery implements Delivery {
   readonly isReturned = true;
-  readonly patienceMs = undefined;
-  readonly gone: AbortSignal;
-  wish: Verdict | undefined;
-  isHandedBack = false;
+  readonly maxUnacknowledgedMs = undefined;
+  readonly revoked: AbortSignal;
+  requestedAck: AckAction | undefined;
+  isReturnedByHandler = false;
   isRunning = false;
   isAbandoned = (): boolean => false;
-  private readonly channel: AttendedChannel;
-  private isTold: boolean;
-  private onWish: (() => void) | undefined;
+  private readonly channel: AckInterceptor;
+  private isAcknowledged: boolean;
+  private ackListener: (() => void) | undefined;
 
   constructor(
     private readonly message: RabbitMqMessage,
     channel: RabbitMqChannel,
     private readonly isEventHandler: boolean,
   ) {
-    this.gone = channelEnd(channel);
-    this.channel = AttendedChannel.of(channel);
-    this.isTold = !this.channel.attend(message, this);
+    this.revoked = channelEnd(channel);
+    this.channel = AckInterceptor.of(channel);
+    this.isAcknowledged = !this.channel.track(message, this);
   }
 
   get isEvent(): boolean {
     const { replyTo, correlationId } = this.message.properties;
-    const isAnswered = replyTo !== undefined && correlationId !== undefined;
-    return this.isEventHandler || !isAnswered || events.has(this.message);
+    const expectsReply = replyTo !== undefined && correlationId !== undefined;
+    return this.isEventHandler || !expectsReply || events.has(this.message);
   }
 
   get isRedelivered(): boolean {
     return this.message.fields.redelivered;
   }
 
-  heard(wish: Verdict): void {
+  onAck(requestedAck: AckAction): void {
     // Said while the handler runs, it is the handler's: its return is no success then, whatever was said before.
     const isHandlers =
       executionScope.getStore() !== undefined || (this.isRunning && !this.isAbandoned());
-    if (wish !== 'accept' && this.wish !== 'accept' && isHandlers) this.isHandedBack = true;
+    if (requestedAck !== 'accept' && this.requestedAck !== 'accept' && isHandlers)
+      this.isReturnedByHandler = true;
     // The first word counts, as it does for the broker.
-    if (this.wish !== undefined) return;
-    this.wish = wish;
-    this.onWish?.();
+    if (this.requestedAck !== undefined) return;
+    this.requestedAck = requestedAck;
+    this.ackListener?.();
   }
 
-  whenWished(listener: () => void): void {
-    this.onWish = listener;
+  onRequestedAck(listener: () => void): void {
+    this.ackListener = listener;
   }
 
   async keepAlive(): Promise<void> {
     // A consumer that is connected keeps what it has not acknowledged, until "consumer_timeout".
   }
 
-  tell(verdict: Verdict): void {
-    if (this.isTold) return;
-    this.isTold = true;
-    this.channel.tell(this.message, verdict);
+  acknowledge(action: AckAction): void {
+    if (this.isAcknowledged) return;
+    this.isAcknowledged = true;
+    this.channel.acknowledge(this.message, action);
   }
 }

@@ -6,16 +6,16 @@ import { RabbitMqDelivery } from './rabbitmq-delivery.js';
 export interface Heartbeat {
   readonly heartbeat: () => Promise<void>;
   /** How long the group can do without. */
-  readonly patienceMs: number;
+  readonly maxUnacknowledgedMs: number;
 }
 
 /** A delivery of a transport that expects no word of its end: Redis, NATS, MQTT, TCP, and Kafka, which counts offsets. */
 class UnacknowledgedDelivery implements Delivery {
   readonly isReturned = false;
   readonly isRedelivered = false;
-  readonly gone = undefined;
-  readonly wish = undefined;
-  readonly isHandedBack = false;
+  readonly revoked = undefined;
+  readonly requestedAck = undefined;
+  readonly isReturnedByHandler = false;
   isRunning = false;
   isAbandoned = (): boolean => false;
 
@@ -24,19 +24,19 @@ class UnacknowledgedDelivery implements Delivery {
     private readonly pulse?: Heartbeat,
   ) {}
 
-  get patienceMs(): number | undefined {
-    return this.pulse?.patienceMs;
+  get maxUnacknowledgedMs(): number | undefined {
+    return this.pulse?.maxUnacknowledgedMs;
   }
 
   async keepAlive(): Promise<void> {
     await this.pulse?.heartbeat();
   }
 
-  whenWished(): void {
+  onRequestedAck(): void {
     // There is nothing to be wished for.
   }
 
-  tell(): void {
+  acknowledge(): void {
     // There is nobody to be told.
   }
 }
@@ -45,7 +45,7 @@ class UnacknowledgedDelivery implements Delivery {
 const KAFKA_REPLY_HEADERS = ['kafka_replyTopic', 'kafka_correlationId'];
 
 /** How long a Kafka message waits without a heartbeat: its group takes a consumer for dead after half a minute. */
-const KAFKA_PATIENCE_MS = 3_000;
+const KAFKA_MAX_UNACKNOWLEDGED_MS = 3_000;
 
 const rabbitMqDeliveries = new WeakMap<object, RabbitMqDelivery>();
 
@@ -66,7 +66,7 @@ export function deliveryOf(source: RpcSource, isEventHandler: boolean): Delivery
     case 'kafka':
       return new UnacknowledgedDelivery(isEventHandler || !isAwaited(source.message), {
         heartbeat: source.heartbeat,
-        patienceMs: KAFKA_PATIENCE_MS,
+        maxUnacknowledgedMs: KAFKA_MAX_UNACKNOWLEDGED_MS,
       });
     default:
       return new UnacknowledgedDelivery(isEventHandler);
