@@ -133,7 +133,7 @@ export type {
   FingerprintOption,
   FingerprintSelection,
   RequestOptions,
-  ScopeAnswer,
+  ScopeResult,
 } from './transports/common/request-options.js';
 export type { KeySyntax } from './transports/common/idempotency-key.js';
 export type { RequestContent } from './transports/common/request-content.js';
@@ -149,7 +149,7 @@ export {
   type PayloadSelection,
 } from './transports/message/keys/payload-key.js';
 export type { FailureAction, MessageOptions } from './transports/message/message-options.js';
-export type { ToldRejection } from './transports/call/rejection-errors.js';
+export type { RejectionPayload } from './transports/call/rejection-errors.js';
 export type { ValueOptions } from './transports/call/value-route.js';
 export type { OutcomeCodec } from './core/record/outcome-codec.js';
 export { jsonCodec, type JsonCodecOptions } from './codecs/json/json-codec.js';

@@ -7,7 +7,7 @@ import type { Call, CallResult } from '../transports/call/call.js';
 import { CallTransport, valueOf } from '../transports/call/call-transport.js';
 import { callerUnknown, keyMissing } from '../transports/call/rejection-errors.js';
 import { chosenContent } from '../transports/common/bytes-or-json.js';
-import type { ScopeAnswer } from '../transports/common/request-options.js';
+import type { ScopeResult } from '../transports/common/request-options.js';
 import { toScope } from '../transports/common/scope.js';
 import type { Handler } from '../transports/http/http-route.js';
 import { CALLS } from './discovery/call-instances.js';
@@ -75,7 +75,7 @@ function callOf(route: CallRoute, args: readonly unknown[]): Call | OperationRej
 /** Whose key it is; `undefined` where a part of it is missing. */
 function scopeOf({ operation, scope }: CallRoute, args: readonly unknown[]): Scope | undefined {
   const answer =
-    scope === undefined ? [] : (atOnce('scope', scope(...args), operation) as ScopeAnswer);
+    scope === undefined ? [] : (atOnce('scope', scope(...args), operation) as ScopeResult);
   const isNobodys = Array.isArray(answer) && answer.length === 0;
   return isNobodys ? [] : toScope(answer, operation);
 }

@@ -16,7 +16,7 @@ const FORMAT = 1;
 
 interface CallOutcomeHeader {
   readonly call: typeof FORMAT;
-  readonly kind: OutcomePart['kind'] | 'emissions' | 'thrown' | 'failure' | 'not_kept';
+  readonly kind: EncodedValue['kind'] | 'emissions' | 'thrown' | 'failure' | 'not_kept';
   /** Who has written the body; nobody is named where it is JSON, or needs no codec. */
   readonly codec?: string;
 }
@@ -39,7 +39,7 @@ export const NO_VALUE = outcome('undefined', Buffer.alloc(0));
 /** A returned value, or why it cannot be kept. */
 export function encodeValue(value: unknown, codec: OutcomeCodec): Outcome | ValueNotStorableError {
   try {
-    const { kind, bytes } = partOf(value, codec);
+    const { kind, bytes } = encodeEmittedValue(value, codec);
     return outcome(kind, bytes, kind === 'value' ? codec : undefined);
   } catch (error) {
     return notStorable('The operation has run, but what it returned', codec, error);
@@ -51,14 +51,14 @@ export function encodeEmissions(
   values: readonly unknown[],
   codec: OutcomeCodec,
 ): Outcome | ValueNotStorableError {
-  const parts: OutcomePart[] = [];
+  const parts: EncodedValue[] = [];
   try {
-    for (const value of values) parts.push(partOf(value, codec));
+    for (const value of values) parts.push(encodeEmittedValue(value, codec));
   } catch (error) {
     const emission = `${parts.length + 1} of ${values.length}`;
     return notStorable(`The operation has run, but its emission ${emission}`, codec, error);
   }
-  return outcome('emissions', framed(parts), codec);
+  return outcome('emissions', encodeFrames(parts), codec);
 }
 
 /** What is replayed of a failure: its name and message, as far as they are text. */
@@ -69,7 +69,7 @@ export function encodeFailure(error: unknown): Outcome {
 /** A failure of which `value` is all that is needed to throw the same again, or why it cannot be kept. */
 export function encodeThrown(value: unknown, codec: OutcomeCodec): Outcome | ValueNotStorableError {
   try {
-    return outcome('thrown', framed([partOf(value, codec)]), codec);
+    return outcome('thrown', encodeFrames([encodeEmittedValue(value, codec)]), codec);
   } catch (error) {
     return notStorable('The operation has failed, but what it threw', codec, error);
   }
@@ -90,11 +90,14 @@ export function decodeOutcome({ header, body }: Outcome, codec: OutcomeCodec): D
       case 'undefined':
       case 'bytes':
       case 'value':
-        return { kind: 'value', value: partValue({ kind, bytes: body }, reader) };
+        return { kind: 'value', value: decodeEmittedValue({ kind, bytes: body }, reader) };
       case 'emissions':
-        return { kind, values: unframed(body).map((part) => partValue(part, reader)) };
+        return { kind, values: decodeFrames(body).map((part) => decodeEmittedValue(part, reader)) };
       case 'thrown':
-        return { kind, value: unframed(body).map((part) => partValue(part, reader))[0] };
+        return {
+          kind,
+          value: decodeFrames(body).map((part) => decodeEmittedValue(part, reader))[0],
+        };
       case 'failure':
         return { kind, error: new FailureReplayedError(failureIn(body)) };
       default:
@@ -171,7 +174,7 @@ function parsed(header: string): Partial<CallOutcomeHeader> {
 }
 
 /** By the number that stands in front of a part. */
-const KINDS: readonly OutcomePart['kind'][] = ['undefined', 'value', 'bytes'];
+const KINDS: readonly EncodedValue['kind'][] = ['undefined', 'value', 'bytes'];
 
 /** The number of its kind, and its length as four bytes, the most significant one first. */
 const HEAD_BYTES = 5;
@@ -180,14 +183,14 @@ const HEAD_BYTES = 5;
  * Parts one after another in one body. What tells them apart stands in the body, not in the outcome's header: a header
  * stays short, and `maxStoredBytes` counts all that grows with the number of parts.
  */
-function framed(parts: readonly OutcomePart[]): Buffer {
+function encodeFrames(parts: readonly EncodedValue[]): Buffer {
   return Buffer.concat(parts.flatMap((part) => [headOf(part), part.bytes]));
 }
 
 /** @throws RangeError where the body ends too early, or is none. */
-function unframed(body: Uint8Array): OutcomePart[] {
+function decodeFrames(body: Uint8Array): EncodedValue[] {
   const bytes = asBuffer(body);
-  const parts: OutcomePart[] = [];
+  const parts: EncodedValue[] = [];
   for (let at = 0; at < bytes.length;) {
     const kind = KINDS[bytes.readUInt8(at)];
     const start = at + HEAD_BYTES;
@@ -198,7 +201,7 @@ function unframed(body: Uint8Array): OutcomePart[] {
   return parts;
 }
 
-function headOf({ kind, bytes }: OutcomePart): Buffer {
+function headOf({ kind, bytes }: EncodedValue): Buffer {
   const head = Buffer.alloc(HEAD_BYTES);
   head.writeUInt8(KINDS.indexOf(kind));
   head.writeUInt32BE(bytes.length, 1);
@@ -206,13 +209,13 @@ function headOf({ kind, bytes }: OutcomePart): Buffer {
 }
 
 /** One value, written down: bytes and `undefined` as they are, everything else by a codec. */
-interface OutcomePart {
+interface EncodedValue {
   readonly kind: 'undefined' | 'bytes' | 'value';
   readonly bytes: Uint8Array;
 }
 
 /** @throws whatever the codec throws for what it cannot express. */
-function partOf(value: unknown, codec: OutcomeCodec): OutcomePart {
+function encodeEmittedValue(value: unknown, codec: OutcomeCodec): EncodedValue {
   if (value === undefined) return { kind: 'undefined', bytes: Buffer.alloc(0) };
   // Copies, as the operation may go on with what it has returned, and a caller with what was replayed.
   if (types.isUint8Array(value)) return { kind: 'bytes', bytes: Buffer.from(value) };
@@ -223,7 +226,7 @@ function partOf(value: unknown, codec: OutcomeCodec): OutcomePart {
 }
 
 /** @throws whatever the codec throws for what it has not written. */
-function partValue({ kind, bytes }: OutcomePart, codec: OutcomeCodec): unknown {
+function decodeEmittedValue({ kind, bytes }: EncodedValue, codec: OutcomeCodec): unknown {
   switch (kind) {
     case 'undefined':
       return undefined;

@@ -12,7 +12,7 @@ import { hasCode, OperationRejectedError, ValueNotStorableError } from '../../co
 import { jitteredPause } from '../../core/util/time.js';
 import type { Call, CallResult } from './call.js';
 import { VALUE_NOT_KEPT } from './call-outcome.js';
-import { rejected } from './rejection-errors.js';
+import { rejectedResult } from './rejection-errors.js';
 
 /** Before the operation runs again after the first conflict of its transaction; then twice as long, and so on. */
 const CONFLICT_PAUSE_MS = 20;
@@ -41,26 +41,31 @@ export class CallTransport {
   }
 
   private async settleOnce(call: Call, operation: Operation): Promise<CallResult> {
-    const claim = operationRequestOf(call);
-    const decision = await this.engine.begin(claim);
+    const operationRequest = operationRequestOf(call);
+    const decision = await this.engine.begin(operationRequest);
     switch (decision.kind) {
       case 'run':
-        return this.execute(call, claim, decision.attempt, operation);
+        return this.execute(call, operationRequest, decision.attempt, operation);
       case 'replay':
-        return held(call, decision.outcome, true);
+        return decodedResult(call, decision.outcome, true);
       case 'reject':
-        return rejected(decision.reason, call.options);
+        return rejectedResult(decision.reason, call.options);
     }
   }
 
   private async execute(
     call: Call,
-    claim: OperationRequest,
+    operationRequest: OperationRequest,
     attempt: Attempt,
     operation: Operation,
   ): Promise<CallResult> {
-    const context = contextOf(claim, attempt);
-    const recover = recoveryOf(claim.options.onTakeover, attempt, context, this.services);
+    const context = contextOf(operationRequest, attempt);
+    const recover = recoveryOf(
+      operationRequest.options.onTakeover,
+      attempt,
+      context,
+      this.services,
+    );
     const { transaction } = attempt;
     const running = new ExecutionScope(context, call.handler, undefined, transaction, 'all');
     let found: Recovery = 'run';
@@ -84,7 +89,7 @@ export class CallTransport {
         return failure(error);
       }
       const isOperations = call.handler === undefined || running.isEntered;
-      return fail(call, attempt, error, isOperations);
+      return settleFailure(call, attempt, error, isOperations);
     }
     return succeed(call, attempt, value);
   }
@@ -139,7 +144,7 @@ async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<Ca
   if (settlement.kind === 'own' && encoded instanceof ValueNotStorableError) {
     return failure(encoded);
   }
-  return answer(call, settlement, outcome);
+  return settledResult(call, settlement, outcome);
 }
 
 /** The operation has ended, and what it returned went nowhere: a success must not be repeated all the same (protocol, rule 3). */
@@ -155,7 +160,7 @@ async function succeedUnkept(call: Call, attempt: Attempt, value: unknown): Prom
   if (settlement === undefined) await attempt.release();
   return settlement === undefined || settlement.kind === 'own'
     ? { kind: 'value', value, isReplayed: false }
-    : answer(call, settlement, VALUE_NOT_KEPT);
+    : settledResult(call, settlement, VALUE_NOT_KEPT);
 }
 
 /** What the caller is told where the transaction failed and not the operation. */
@@ -166,14 +171,14 @@ function interruptionOf(
 ): CallResult | undefined {
   if (transaction?.isConflict(error) === true) {
     transaction.conflicted();
-    return rejected('conflict', options);
+    return rejectedResult('conflict', options);
   }
   return transaction?.isInterruption(error) === true
-    ? rejected('store_unavailable', options)
+    ? rejectedResult('store_unavailable', options)
     : undefined;
 }
 
-async function fail(
+async function settleFailure(
   call: Call,
   attempt: Attempt,
   error: unknown,
@@ -192,7 +197,7 @@ async function fail(
   const settlement = await complete(call, attempt, 'failed', outcome, { error });
   return settlement.kind === 'own'
     ? { kind: 'failure', error, isKept: true, isReplayed: false }
-    : answer(call, settlement, outcome);
+    : settledResult(call, settlement, outcome);
 }
 
 function complete(
@@ -207,25 +212,25 @@ function complete(
 }
 
 /** The first caller gets what later ones get: the value as it was stored, not as it was returned. */
-function answer(call: Call, settlement: Settlement, own: Outcome): CallResult {
+function settledResult(call: Call, settlement: Settlement, own: Outcome): CallResult {
   switch (settlement.kind) {
     case 'own':
-      return held(call, own, false);
+      return decodedResult(call, own, false);
     case 'other':
-      return held(call, settlement.outcome, true);
+      return decodedResult(call, settlement.outcome, true);
     case 'unknown':
-      return rejected('outcome_unknown', call.options);
+      return rejectedResult('outcome_unknown', call.options);
     case 'in_progress':
-      return rejected('in_progress', call.options);
+      return rejectedResult('in_progress', call.options);
     case 'unsaved':
-      return rejected('store_unavailable', call.options);
+      return rejectedResult('store_unavailable', call.options);
     case 'conflict':
-      return rejected('conflict', call.options);
+      return rejectedResult('conflict', call.options);
   }
 }
 
 /** What an outcome holds, or why it holds nothing that could be given. */
-function held({ format }: Call, outcome: Outcome, isReplayed: boolean): CallResult {
+function decodedResult({ format }: Call, outcome: Outcome, isReplayed: boolean): CallResult {
   try {
     const content = format.decode(outcome);
     return content.kind === 'value'

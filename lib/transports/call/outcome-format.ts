@@ -21,7 +21,7 @@ export interface ThrownValues {
 }
 
 /** What an outcome holds, in the terms of those who call. */
-export type HeldOutcome =
+export type StoredResult =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'failure'; readonly error: unknown };
 
@@ -34,7 +34,7 @@ export interface OutcomeFormat {
   /** A value that was found by a recovery, in the form in which the operation gives values. */
   ofFound(value: unknown): unknown;
   /** @throws {@link OperationRejectedError} where nothing was kept. */
-  decode(outcome: Outcome): HeldOutcome;
+  decode(outcome: Outcome): StoredResult;
 }
 
 /** One value. */
@@ -44,7 +44,7 @@ export function valueFormat(codec: OutcomeCodec, thrown?: ThrownValues): Outcome
     encodeFailure: (error) => encodedError(error, codec, thrown),
     done: VALUE_NOT_KEPT,
     ofFound: (value) => value,
-    decode: (outcome) => held(decodeOutcome(outcome, codec), thrown),
+    decode: (outcome) => toStoredResult(decodeOutcome(outcome, codec), thrown),
   };
 }
 
@@ -59,7 +59,7 @@ export function emissionsFormat(codec: OutcomeCodec, thrown?: ThrownValues): Out
       const decoded = decodeOutcome(outcome, codec);
       if (decoded.kind === 'emissions') return { kind: 'value', value: decoded.values };
       if (decoded.kind === 'value') return { kind: 'value', value: [decoded.value] };
-      return held(decoded, thrown);
+      return toStoredResult(decoded, thrown);
     },
   };
 }
@@ -76,7 +76,9 @@ export function nothingFormat(codec: OutcomeCodec): OutcomeFormat {
     ofFound: () => NOTHING,
     decode: (outcome) => {
       const decoded = decodeOutcome(outcome, codec);
-      return decoded.kind === 'failure' ? held(decoded) : { kind: 'value', value: NOTHING };
+      return decoded.kind === 'failure'
+        ? toStoredResult(decoded)
+        : { kind: 'value', value: NOTHING };
     },
   };
 }
@@ -92,7 +94,7 @@ function encodedError(error: unknown, codec: OutcomeCodec, thrown?: ThrownValues
   return encodeFailure(error);
 }
 
-function held(decoded: DecodedOutcome, thrown?: ThrownValues): HeldOutcome {
+function toStoredResult(decoded: DecodedOutcome, thrown?: ThrownValues): StoredResult {
   switch (decoded.kind) {
     case 'value':
       return decoded;

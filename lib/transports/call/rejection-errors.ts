@@ -13,7 +13,7 @@ import type { ThrownValues } from './outcome-format.js';
  * What a caller of a message handler, or a client of a gateway, is told where the layer itself refuses: the error of an
  * `RpcException`, or of a `WsException`.
  */
-export interface ToldRejection {
+export interface RejectionPayload {
   readonly status: 'error';
   /** Stable: see {@link IdempotencyErrorCode}. */
   readonly code: string;
@@ -23,22 +23,22 @@ export interface ToldRejection {
 }
 
 /** `RpcException` of `@nestjs/microservices` and `WsException` of `@nestjs/websockets`, alike in what is used here. */
-interface ToldException extends Error {
+interface ClientException extends Error {
   getError(): string | object;
 }
 
-export type ToldExceptionClass = new (error: string | object) => ToldException;
+export type ClientExceptionClass = new (error: string | object) => ClientException;
 
 /** Errors in the words of one of Nest's packages: all others, its exception filters tell nobody of. */
-export class ToldFailures implements ThrownValues {
-  constructor(private readonly exception: ToldExceptionClass) {}
+export class RejectionMapper implements ThrownValues {
+  constructor(private readonly exception: ClientExceptionClass) {}
 
   /** A refusal in those words; any other error as it is. */
-  refusal(error: unknown): unknown {
+  toClientError(error: unknown): unknown {
     if (error instanceof OperationRejectedError) return this.rejection(error, error.retryAfterMs);
-    const isTold =
+    const isMapped =
       error instanceof ContentNotComparableError || error instanceof ValueNotStorableError;
-    return isTold ? this.rejection(error) : error;
+    return isMapped ? this.rejection(error) : error;
   }
 
   /** What of a thrown value is kept, so that the same can be thrown again: the error of such an exception. */
@@ -53,9 +53,9 @@ export class ToldFailures implements ThrownValues {
   private rejection(
     error: OperationRejectedError | ContentNotComparableError | ValueNotStorableError,
     retryAfterMs?: number,
-  ): ToldException {
+  ): ClientException {
     const { code, message } = error;
-    const rejection: ToldRejection = {
+    const rejection: RejectionPayload = {
       status: 'error',
       code,
       message,
@@ -102,7 +102,7 @@ const REJECTIONS: Record<
 };
 
 /** Why a call did not run, or has no outcome yet, in the words of the caller. */
-export function rejected(
+export function rejectedResult(
   reason: keyof typeof REJECTIONS,
   { retryAfterMs }: ResolvedProtocolOptions,
 ): CallResult {

@@ -83,12 +83,12 @@ export async function callerScope(
   remedy: string,
 ): Promise<Scope | undefined> {
   const { scope, anonymous } = options;
-  const answer =
+  const result =
     scope === undefined
       ? principalOf(userOf())
       : await askOptionLater('scope', operation, () => scope(context));
   return (
-    toScope(answer, operation) ??
+    toScope(result, operation) ??
     anonymousScope(anonymous, () => {
       throw callerUnknown(operation, remedy);
     })

@@ -28,7 +28,7 @@ const BUILT_IN = new Set([
  * that is an answer itself, such as Nest's `UnauthorizedException`, as it is, and so an error of any class of its own,
  * which an exception filter of the application may be waiting for.
  */
-export function askOption<Answer>(option: string, operation: string, ask: () => Answer): Answer {
+export function askOption<Result>(option: string, operation: string, ask: () => Result): Result {
   try {
     return ask();
   } catch (error) {
@@ -37,20 +37,20 @@ export function askOption<Answer>(option: string, operation: string, ask: () => 
 }
 
 /** As {@link askOption}, of a function that may answer later. */
-export function askOptionLater<Answer>(
+export function askOptionLater<Result>(
   option: string,
   operation: string,
-  ask: () => Awaitable<Answer>,
-): Answer | Promise<Answer> {
-  const answer = askOption(option, operation, ask);
-  if (!isThenable(answer)) return answer;
-  return Promise.resolve(answer).catch((error: unknown) => {
+  ask: () => Awaitable<Result>,
+): Result | Promise<Result> {
+  const result = askOption(option, operation, ask);
+  if (!isThenable(result)) return result;
+  return Promise.resolve(result).catch((error: unknown) => {
     throw failureOf(option, operation, error);
   });
 }
 
 function failureOf(option: string, operation: string, cause: unknown): unknown {
-  if (isAnswer(cause)) return cause;
+  if (isResult(cause)) return cause;
   const error = new IdempotencyOptionsError(
     `The function given as the option "${option}" of ${operation} failed.${REMEDIES[option] ?? ''}`,
     { cause },
@@ -65,7 +65,7 @@ function failureOf(option: string, operation: string, cause: unknown): unknown {
  * Whether it is meant to be read: exceptions of HTTP (those of http-errors and of Fastify, too, which Nest answers with
  * their status), of messages and gateways, of GraphQL, this library's, and the application's own.
  */
-function isAnswer(error: unknown): boolean {
+function isResult(error: unknown): boolean {
   if (error instanceof IntrinsicException || isIdempotencyError(error)) return true;
   if (!(error instanceof Error)) return false;
   if (!BUILT_IN.has(error.constructor.name)) return true;

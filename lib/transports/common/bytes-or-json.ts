@@ -34,8 +34,8 @@ export function chosenContent(
   option: string,
   operation: string,
 ): string | Uint8Array {
-  const told = `The function given as the option "${option}" of ${operation} returned`;
-  return toldContent(value, told);
+  const selected = `The function given as the option "${option}" of ${operation} returned`;
+  return selectedContent(value, selected);
 }
 
 /** As {@link chosenContent}, for what is itself given as an option. */
@@ -44,30 +44,30 @@ export function givenContent(
   option: string,
   operation: string,
 ): string | Uint8Array {
-  return toldContent(value, `The option "${option}" of ${operation} is`);
+  return selectedContent(value, `The option "${option}" of ${operation} is`);
 }
 
-/** @param told - how a sentence begins that says what the value is. */
-function toldContent(value: unknown, told: string): string | Uint8Array {
+/** @param selected - how a sentence begins that says what the value is. */
+function selectedContent(value: unknown, selected: string): string | Uint8Array {
   if (value instanceof Uint8Array) return value;
   if (value === undefined) {
     throw new IdempotencyOptionsError(
-      `${told} undefined, so that nothing is compared: use null where a value may be absent.`,
+      `${selected} undefined, so that nothing is compared: use null where a value may be absent.`,
     );
   }
   const containers = containersIn(value);
   checkHoles(containers);
   for (const container of containers) {
     const loss = lossOf(container);
-    if (loss !== undefined) throw new IdempotencyOptionsError(`${told} ${loss}`);
+    if (loss !== undefined) throw new IdempotencyOptionsError(`${selected} ${loss}`);
   }
   // Before pipes judge it, a client decides what is there: these are not the service's mistakes.
   if (containers.some(isInvalidDate)) {
-    throw new ContentNotComparableError(`${told} content with an invalid Date.`);
+    throw new ContentNotComparableError(`${selected} content with an invalid Date.`);
   }
   if (containers.some(isWithoutValue) || isWithoutAny(containers)) {
     throw new ContentNotComparableError(
-      `${told} content whose members are all undefined, or those of an object in it, so that there is nothing to compare: a client left them out, or a name is misspelt. Use null where a value may be absent.`,
+      `${selected} content whose members are all undefined, or those of an object in it, so that there is nothing to compare: a client left them out, or a name is misspelt. Use null where a value may be absent.`,
     );
   }
   return canonicalJson(value);

@@ -14,7 +14,7 @@ import { askOption } from './ask-option.js';
 import type { RequestContent } from './request-content.js';
 
 /** What a scope function may answer; `undefined`, `null` and empty answers mean that the caller is unknown. */
-export type ScopeAnswer = ScopePart | readonly (ScopePart | null | undefined)[] | null | undefined;
+export type ScopeResult = ScopePart | readonly (ScopePart | null | undefined)[] | null | undefined;
 
 /**
  * Which parts of a JSON or form body count, by dotted paths (`customer.id`); arrays are passed through.
@@ -64,7 +64,7 @@ export interface RequestOptions {
    * (contract C22–C31a).
    * @defaultValue `request.user.id ?? request.user.sub`, a string or safe integer
    */
-  readonly scope?: (context: ExecutionContext) => ScopeAnswer | Promise<ScopeAnswer>;
+  readonly scope?: (context: ExecutionContext) => ScopeResult | Promise<ScopeResult>;
   /**
    * What a caller without a scope gets: `'reject'` 400, `'ignore'` the operation runs unprotected,
    * `'shared'` one scope for all such callers (whoever knows a key gets its answer).
@@ -210,12 +210,12 @@ export function isEnabled(
   operation: string,
   { enabled }: Pick<ResolvedRequestOptions, 'enabled'>,
 ): boolean {
-  const answer: unknown =
+  const result: unknown =
     typeof enabled === 'function'
       ? askOption('enabled', operation, () => enabled(context))
       : enabled;
-  if (typeof answer === 'boolean') return answer;
-  forget(answer);
+  if (typeof result === 'boolean') return result;
+  forget(result);
   throw new IdempotencyOptionsError(
     `The function given as the option "enabled" of ${operation} must answer true or false, at once.`,
   );

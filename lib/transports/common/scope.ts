@@ -1,12 +1,12 @@
 import { isScopePart, type Scope } from '../../core/record/record-key.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { forget, isThenable } from '../../core/util/maybe-async.js';
-import type { ResolvedRequestOptions, ScopeAnswer } from './request-options.js';
+import type { ResolvedRequestOptions, ScopeResult } from './request-options.js';
 
 /** The default scope: whom the guards have found out. */
-export function principalOf(user: unknown): ScopeAnswer {
+export function principalOf(user: unknown): ScopeResult {
   if (typeof user !== 'object' || user === null) return undefined;
-  const { id, sub } = user as { id?: ScopeAnswer; sub?: ScopeAnswer };
+  const { id, sub } = user as { id?: ScopeResult; sub?: ScopeResult };
   return id ?? sub;
 }
 
@@ -17,8 +17,8 @@ export function principalOf(user: unknown): ScopeAnswer {
  *
  * @throws {@link IdempotencyOptionsError} for a promise among the parts.
  */
-export function toScope(answer: ScopeAnswer, operation: string): Scope | undefined {
-  const parts: readonly unknown[] = Array.isArray(answer) ? answer : [answer];
+export function toScope(result: ScopeResult, operation: string): Scope | undefined {
+  const parts: readonly unknown[] = Array.isArray(result) ? result : [result];
   if (parts.some(isThenable)) {
     for (const part of parts) forget(part);
     throw new IdempotencyOptionsError(
@@ -31,15 +31,15 @@ export function toScope(answer: ScopeAnswer, operation: string): Scope | undefin
 /**
  * The scope of a caller whom nobody knows, by the option `anonymous`; `undefined` where the operation runs unprotected.
  *
- * @param refuse - throws.
+ * @param reject - throws.
  */
 export function anonymousScope(
   anonymous: ResolvedRequestOptions['anonymous'],
-  refuse: () => never,
+  reject: () => never,
 ): Scope | undefined {
   switch (anonymous) {
     case 'reject':
-      return refuse();
+      return reject();
     case 'ignore':
       return undefined;
     case 'shared':

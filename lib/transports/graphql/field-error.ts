@@ -29,7 +29,7 @@ class FieldError extends IntrinsicException {
 }
 
 /** What a client is told of an error: the library's own with their stable code, all others as they are. */
-export function toldError(error: unknown): unknown {
+export function toFieldError(error: unknown): unknown {
   if (error instanceof OperationRejectedError) {
     const { code, message, retryAfterMs } = error;
     const extensions = { code, ...(retryAfterMs !== undefined && { retryAfterMs }) };

@@ -2,7 +2,7 @@ import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { defer, lastValueFrom, type Observable } from 'rxjs';
 import { isAwaited } from '../../core/operation/options.js';
 import { valueOf, type CallTransport } from '../call/call-transport.js';
-import { toldError } from './field-error.js';
+import { toFieldError } from './field-error.js';
 import { graphqlCall } from './graphql-call.js';
 import { fieldOf, type FieldRequest } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
@@ -27,16 +27,20 @@ export class GraphqlTransport {
   ): Promise<unknown> {
     const field = fieldOf(context);
     // Only who waits can leave.
-    const departure = departureOf(isAwaited(route.protocol) ? field.request : undefined);
+    const clientDisconnect = clientDisconnectOf(
+      isAwaited(route.protocol) ? field.request : undefined,
+    );
     const run = () => valueFrom(next);
     try {
       const call = await graphqlCall(context, field, route);
       if (call === undefined) return await run();
-      return valueOf(await this.calls.settle({ ...call, clientSignal: departure.signal }, run));
+      return valueOf(
+        await this.calls.settle({ ...call, clientSignal: clientDisconnect.signal }, run),
+      );
     } catch (error) {
-      throw toldError(error);
+      throw toFieldError(error);
     } finally {
-      departure.forget();
+      clientDisconnect.forget();
     }
   }
 }
@@ -49,7 +53,7 @@ async function valueFrom(next: CallHandler): Promise<unknown> {
 }
 
 /** Tells when a caller has left. */
-export interface Departure {
+export interface ClientDisconnect {
   readonly signal: AbortSignal;
   /** It does not matter any more. */
   forget(): void;
@@ -62,17 +66,17 @@ interface Connection {
 }
 
 /** @param request - without one, nobody is known to leave. */
-export function departureOf(request: FieldRequest | undefined): Departure {
-  const gone = new AbortController();
+export function clientDisconnectOf(request: FieldRequest | undefined): ClientDisconnect {
+  const disconnect = new AbortController();
   const leave = () => {
-    gone.abort();
+    disconnect.abort();
   };
   const { stream, socket } = request?.raw ?? request ?? {};
   const connection = [stream, socket].find(isConnection);
   if (connection?.destroyed === true) leave();
   connection?.once('close', leave);
   return {
-    signal: gone.signal,
+    signal: disconnect.signal,
     forget: () => {
       connection?.removeListener('close', leave);
     },

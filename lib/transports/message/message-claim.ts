@@ -5,7 +5,7 @@ import { atOnce } from '../../core/util/maybe-async.js';
 import { callerUnknown } from '../call/rejection-errors.js';
 import { checkedKey } from '../call/value-route.js';
 import { askOption } from '../common/ask-option.js';
-import type { ResolvedRequestOptions, ScopeAnswer } from '../common/request-options.js';
+import type { ResolvedRequestOptions, ScopeResult } from '../common/request-options.js';
 import { toScope } from '../common/scope.js';
 import { defaultMessageKey } from './keys/message-id.js';
 import type { MessageRoute } from './message-route.js';
@@ -51,7 +51,7 @@ async function tenantOf(
   context: ExecutionContext,
   operation: string,
   scope: ResolvedRequestOptions['scope'],
-): Promise<ScopeAnswer> {
+): Promise<ScopeResult> {
   try {
     return scope === undefined ? [] : await scope(context);
   } catch (cause) {

@@ -9,7 +9,7 @@ import { monotonicNow } from '../../core/util/time.js';
 import type { Call, CallResult } from '../call/call.js';
 import type { CallTransport } from '../call/call-transport.js';
 import { emissionsFormat, nothingFormat } from '../call/outcome-format.js';
-import { ToldFailures, type ToldExceptionClass } from '../call/rejection-errors.js';
+import { RejectionMapper, type ClientExceptionClass } from '../call/rejection-errors.js';
 import { payloadContent } from '../common/payload-fingerprint.js';
 import type { RequestContent } from '../common/request-content.js';
 import { isEnabled } from '../common/request-options.js';
@@ -37,7 +37,7 @@ export class MessageHandling {
     private readonly next: CallHandler,
     private readonly route: MessageRoute,
     private readonly delivery: Delivery,
-    private readonly failures: ToldFailures,
+    private readonly failures: RejectionMapper,
   ) {}
 
   /** Never rejects. */
@@ -181,12 +181,12 @@ function temporaryRejection(
 }
 
 /** Loads the package, which is there where messages are. */
-export async function rpcFailures(): Promise<ToldFailures> {
+export async function rpcFailures(): Promise<RejectionMapper> {
   try {
     const { RpcException } = (await import('@nestjs/microservices')) as {
-      RpcException: ToldExceptionClass;
+      RpcException: ClientExceptionClass;
     };
-    return new ToldFailures(RpcException);
+    return new RejectionMapper(RpcException);
   } catch (error) {
     throw missingPeer(error, '@nestjs/microservices', 'A message handler needs');
   }

@@ -2,7 +2,7 @@ import type { CallHandler, ExecutionContext } from '@nestjs/common';
 import { Observable, type Subscriber } from 'rxjs';
 import { OperationRejectedError } from '../../core/util/errors.js';
 import type { CallTransport } from '../call/call-transport.js';
-import type { ToldFailures } from '../call/rejection-errors.js';
+import type { RejectionMapper } from '../call/rejection-errors.js';
 import type { Delivery, AckAction } from './deliveries/delivery.js';
 import { deliveryOf } from './deliveries/unacknowledged-delivery.js';
 import { pauseDelivery } from './hold.js';
@@ -18,7 +18,7 @@ import { rpcSource } from './source/rpc-context.js';
 
 /** Protects the message handlers of Nest's microservices: value in, value out, and the broker told what became of it. */
 export class MessageTransport {
-  private loading: Promise<ToldFailures> | undefined;
+  private loading: Promise<RejectionMapper> | undefined;
 
   constructor(private readonly calls: CallTransport) {}
 
@@ -70,13 +70,13 @@ export class MessageTransport {
         return;
       case 'failed':
         if (end.error instanceof ReturnedByHandlerError) subscriber.complete();
-        else subscriber.error(delivery.isEvent ? end.error : failures.refusal(end.error));
+        else subscriber.error(delivery.isEvent ? end.error : failures.toClientError(end.error));
         await acknowledgeFailure(context, route, delivery, end);
     }
   }
 
   /** When the first message comes: Nest starts microservices before modules are initialized. */
-  private failures(): Promise<ToldFailures> {
+  private failures(): Promise<RejectionMapper> {
     return (this.loading ??= rpcFailures());
   }
 }

@@ -21,13 +21,13 @@ const CALLER_REMEDY =
  * What a message asks for, or `undefined` where it is handled unprotected by the handler's own wish. The checks come in
  * the order of HTTP's: key missing, key malformed, caller unknown, content that cannot be compared.
  *
- * @param gone - aborted when the client has left.
+ * @param disconnect - aborted when the client has left.
  * @throws {@link OperationRejectedError}, {@link ContentNotComparableError} where one of them fails.
  */
 export async function socketCall(
   context: ExecutionContext,
   route: ValueRoute,
-  gone: AbortSignal,
+  disconnect: AbortSignal,
   thrown: ThrownValues,
 ): Promise<Call | undefined> {
   const { operation, options, protocol, codec } = route;
@@ -45,7 +45,7 @@ export async function socketCall(
     format: emissionsFormat(codec, thrown),
     maxStoredBytes: route.maxStoredBytes,
     options: protocol,
-    clientSignal: gone,
+    clientSignal: disconnect,
     handler: context.getHandler(),
   };
 }

@@ -6,7 +6,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { PROTOCOL_DEFAULTS } from '../../support/internals/core/operation.js';
 import { callRoute } from '../../support/internals/nest/registry.js';
-import { rejected } from '../../support/internals/transports/call.js';
+import { rejectedResult } from '../../support/internals/transports/call.js';
 import { samplesOf } from '../../support/documented-typescript.js';
 import { projectRoot } from '../../support/project-root.js';
 
@@ -60,7 +60,7 @@ describe('the page about calls', () => {
     'conflict',
     'shutting_down',
   ] as const)('names the code of the rejection %s', (reason) => {
-    const result = rejected(reason, PROTOCOL_DEFAULTS);
+    const result = rejectedResult(reason, PROTOCOL_DEFAULTS);
     if (result.kind !== 'rejected') throw new Error(result.kind);
     const [, section = ''] = page.split('\n### What a caller gets\n');
     expect(section.split('\n## ')[0]).toContain(`\`${result.error.code}\``);

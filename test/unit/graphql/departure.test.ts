@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { describe, expect, it } from '@jest/globals';
-import { departureOf } from '../../support/internals/transports/graphql.js';
+import { clientDisconnectOf } from '../../support/internals/transports/graphql.js';
 
 class Connection extends EventEmitter {
   destroyed = false;
@@ -16,7 +16,7 @@ describe('the disconnect of a caller', () => {
     ],
   ])('is the end of %s', (_, requestOf) => {
     const connection = new Connection();
-    const { signal } = departureOf(requestOf(connection));
+    const { signal } = clientDisconnectOf(requestOf(connection));
     expect(signal.aborted).toBe(false);
     connection.emit('close');
     expect(signal.aborted).toBe(true);
@@ -25,19 +25,19 @@ describe('the disconnect of a caller', () => {
   it('may precede the subscription', () => {
     const socket = new Connection();
     socket.destroyed = true;
-    expect(departureOf({ socket }).signal.aborted).toBe(true);
+    expect(clientDisconnectOf({ socket }).signal.aborted).toBe(true);
   });
 
   it('leaves no listener behind on a connection that stays open', () => {
     const socket = new Connection();
-    departureOf({ socket }).forget();
+    clientDisconnectOf({ socket }).forget();
     expect(socket.listenerCount('close')).toBe(0);
   });
 
   it('is unknown where there is no connection', () => {
-    const departure = departureOf(undefined);
+    const departure = clientDisconnectOf(undefined);
     departure.forget();
     expect(departure.signal.aborted).toBe(false);
-    expect(departureOf({ socket: {} }).signal.aborted).toBe(false);
+    expect(clientDisconnectOf({ socket: {} }).signal.aborted).toBe(false);
   });
 });

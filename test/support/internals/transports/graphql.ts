@@ -2,4 +2,4 @@ export { fieldKey, headerKey } from '../../../../lib/transports/graphql/field-ke
 export { comparableArguments } from '../../../../lib/transports/graphql/graphql-call.js';
 export type { GraphqlField } from '../../../../lib/transports/graphql/graphql-field.js';
 export type { GraphqlRoute } from '../../../../lib/transports/graphql/graphql-route.js';
-export { departureOf } from '../../../../lib/transports/graphql/graphql-transport.js';
+export { clientDisconnectOf } from '../../../../lib/transports/graphql/graphql-transport.js';
