@@ -63,7 +63,7 @@ export class IdempotencyReconciler
   private readonly schedule: ResolvedReconcileOptions | undefined;
   private readonly shutdownTimeoutMs: number;
   private readonly reconciliation: Reconciliation;
-  private readonly turn: SingleRunner;
+  private readonly runner: SingleRunner;
   private readonly calls = new Map<string, RecoverableOperation>();
   private round: Promise<ReconcileReport> | undefined;
   private timer: NodeJS.Timeout | undefined;
@@ -89,7 +89,7 @@ export class IdempotencyReconciler
       this.schedule ?? RECONCILE_DEFAULTS,
       protocol.commandTimeoutMs,
     );
-    this.turn = new SingleRunner(engine.store, WORK, protocol);
+    this.runner = new SingleRunner(engine.store, WORK, protocol);
   }
 
   /**
@@ -157,13 +157,13 @@ export class IdempotencyReconciler
   private async runRound(): Promise<ReconcileReport> {
     if (this.isStopping) return skippedRound();
     try {
-      const report = await this.turn.runExclusively((signal) =>
+      const report = await this.runner.runExclusively((signal) =>
         this.reconciliation.round(() => this.isStopping || signal.aborted),
       );
       return report ?? skippedRound();
     } catch (cause) {
       const error = asError(cause);
-      const { operation, recordKey } = this.turn.subject;
+      const { operation, recordKey } = this.runner.subject;
       if (!hasCode(error, 'idempotency_options_invalid')) {
         this.engine.events.emit({ type: 'store_unavailable', operation, recordKey, error });
       }

@@ -10,8 +10,8 @@ import {
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import type { Observable } from 'rxjs';
 import { IdempotencyOptionsError } from '../core/util/errors.js';
-import { entryOfCall } from './discovery/handler-kinds.js';
-import { markLayer } from './discovery/idempotent.metadata.js';
+import { entryOfMethod } from './discovery/handler-kinds.js';
+import { markIdempotencyInterceptor } from './discovery/idempotent.metadata.js';
 import { moduleMissing } from './discovery/module-registrations.js';
 import type { RouteRegistry } from './registry/route-registry.js';
 import { Transports } from './transports.js';
@@ -38,7 +38,7 @@ export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     // No handler of a request that is known here: it runs once by itself, whoever calls it.
-    if (entryOfCall(context.getHandler()) !== undefined) return next.handle();
+    if (entryOfMethod(context.getHandler()) !== undefined) return next.handle();
     const intercept = this.known().of(context.getType());
     if (intercept === undefined) {
       throw new IdempotencyOptionsError(
@@ -56,4 +56,4 @@ export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
   }
 }
 
-markLayer(IdempotencyInterceptor);
+markIdempotencyInterceptor(IdempotencyInterceptor);

@@ -13,7 +13,7 @@ import { Serializers } from './discovery/serializers.js';
 import { IdempotencyLifecycle } from './idempotency-lifecycle.js';
 import { IdempotencyReconciler } from './idempotency-reconciler.js';
 import { IdempotencyService } from './idempotency.service.js';
-import { IdempotentCalls } from './idempotent-methods.js';
+import { IdempotentMethods } from './idempotent-methods.js';
 import {
   resolveEngineOptions,
   type IdempotencyModuleOptions,
@@ -51,7 +51,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     { provide: IDEMPOTENCY_MODULE_OPTIONS, useValue: undefined },
     IdempotencyLifecycle,
     IdempotencyService,
-    IdempotentCalls,
+    IdempotentMethods,
     RabbitMqServers,
     RouteRegistry,
     Serializers,
@@ -122,7 +122,7 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
     IdempotencyService,
     IdempotencyEvents,
     IdempotencyReconciler,
-    IdempotentCalls,
+    IdempotentMethods,
     Transports,
     RouteRegistry,
   ],

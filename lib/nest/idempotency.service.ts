@@ -11,7 +11,7 @@ import { CallTransport } from '../transports/call/call-transport.js';
 import { valueFormat } from '../transports/call/outcome-format.js';
 import type { ValueOptions } from '../transports/call/value-route.js';
 import { givenContent } from '../transports/common/bytes-or-json.js';
-import { CALL_OPTION_NAMES } from './options/call-options.js';
+import { METHOD_OPTION_NAMES } from './options/call-options.js';
 import {
   OPERATION_REMEDIES,
   resolveOptions,
@@ -47,7 +47,7 @@ export interface CallOutcome<Value> {
   readonly replayed: boolean;
 }
 
-const NAMES = new Set(CALL_OPTION_NAMES);
+const NAMES = new Set(METHOD_OPTION_NAMES);
 
 /** Protects code that no interceptor reaches: jobs, scripts, queue consumers. */
 @Injectable()

@@ -10,9 +10,9 @@ import { chosenContent } from '../transports/common/bytes-or-json.js';
 import type { ScopeResult } from '../transports/common/request-options.js';
 import { toScope } from '../transports/common/scope.js';
 import type { Handler } from '../transports/http/http-route.js';
-import { CALLS } from './discovery/call-instances.js';
+import { METHOD_RUNNER } from './discovery/call-instances.js';
 import { checkInstance } from './discovery/wrapped-handlers.js';
-import type { CallRoute } from './registry/method-route.js';
+import type { MethodRoute } from './registry/method-route.js';
 import { RouteRegistry } from './registry/route-registry.js';
 
 const KEY_REMEDY =
@@ -23,7 +23,7 @@ const SCOPE_REMEDY =
 
 /** Runs the methods that `@Idempotent()` stands on and that handle no requests. Nest gives it to their instances. */
 @Injectable()
-export class IdempotentCalls {
+export class IdempotentMethods {
   constructor(
     private readonly calls: CallTransport,
     private readonly routes: RouteRegistry,
@@ -53,7 +53,7 @@ export class IdempotentCalls {
   }
 }
 
-function callOf(route: CallRoute, args: readonly unknown[]): Call | OperationRejectedError {
+function callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationRejectedError {
   const { operation, keep, format, maxStoredBytes, protocol: options } = route;
   const key = atOnce('key', route.key(...args), operation);
   if (typeof key !== 'string' || key === '') return keyMissing(operation, KEY_REMEDY);
@@ -73,41 +73,41 @@ function callOf(route: CallRoute, args: readonly unknown[]): Call | OperationRej
 }
 
 /** Whose key it is; `undefined` where a part of it is missing. */
-function scopeOf({ operation, scope }: CallRoute, args: readonly unknown[]): Scope | undefined {
-  const answer =
+function scopeOf({ operation, scope }: MethodRoute, args: readonly unknown[]): Scope | undefined {
+  const result =
     scope === undefined ? [] : (atOnce('scope', scope(...args), operation) as ScopeResult);
-  const isNobodys = Array.isArray(answer) && answer.length === 0;
-  return isNobodys ? [] : toScope(answer, operation);
+  const isNobodys = Array.isArray(result) && result.length === 0;
+  return isNobodys ? [] : toScope(result, operation);
 }
 
 /** What is compared of a call; without the option `payload` nothing is. */
 function payloadOf(
-  { operation, payload }: CallRoute,
+  { operation, payload }: MethodRoute,
   args: readonly unknown[],
 ): string | Uint8Array {
   return payload === undefined ? '' : chosenContent(payload(...args), 'payload', operation);
 }
 
 /**
- * Has Nest give {@link IdempotentCalls} to the instances of a class, those of derived classes included. Not as a
+ * Has Nest give {@link IdempotentMethods} to the instances of a class, those of derived classes included. Not as a
  * condition: a class whose interceptors a test has overridden may do without.
  *
  * Each instance is looked at then: those that Nest makes for one request are at no other time within reach before it
  * calls them, and only here is a proxy in front of an instance seen.
  */
-export function injectCalls(prototype: object): void {
-  if (Object.hasOwn(prototype, CALLS)) return;
-  Object.defineProperty(prototype, CALLS, {
+export function injectMethodRunner(prototype: object): void {
+  if (Object.hasOwn(prototype, METHOD_RUNNER)) return;
+  Object.defineProperty(prototype, METHOD_RUNNER, {
     configurable: true,
     get: () => undefined,
-    set(this: object, value: IdempotentCalls) {
+    set(this: object, value: IdempotentMethods) {
       checkInstance(this, Object.getPrototypeOf(this));
       const property = { value, writable: true, enumerable: true, configurable: true };
-      Object.defineProperty(this, CALLS, property);
+      Object.defineProperty(this, METHOD_RUNNER, property);
     },
   });
-  Inject(IdempotentCalls)(prototype, CALLS);
-  Optional()(prototype, CALLS);
+  Inject(IdempotentMethods)(prototype, METHOD_RUNNER);
+  Optional()(prototype, METHOD_RUNNER);
 }
 
 /**
@@ -117,13 +117,15 @@ export function injectCalls(prototype: object): void {
  * @param entry - the method as `@Idempotent()` left it.
  * @param operation - the method itself, with its arguments.
  */
-export async function callOnce(
+export async function runMethodOnce(
   instance: unknown,
   entry: Handler,
   args: readonly unknown[],
   operation: () => unknown,
 ): Promise<unknown> {
-  const { [CALLS]: calls } = (instance ?? {}) as { readonly [CALLS]?: IdempotentCalls };
+  const { [METHOD_RUNNER]: calls } = (instance ?? {}) as {
+    readonly [METHOD_RUNNER]?: IdempotentMethods;
+  };
   if (calls === undefined) throw unreachable(instance, entry);
   return calls.run((instance as object).constructor as Type, entry, args, operation);
 }

@@ -9,7 +9,7 @@ import {
 } from './discovery/idempotent.metadata.js';
 import { checkCalled } from './discovery/wrapped-handlers.js';
 import { IdempotencyInterceptor } from './idempotency.interceptor.js';
-import { callOnce, injectCalls } from './idempotent-methods.js';
+import { runMethodOnce, injectMethodRunner } from './idempotent-methods.js';
 import type { IdempotentMethodDecorator, IdempotentMethodOptions } from './options/call-options.js';
 import type { IdempotencyOptions } from './options/idempotency-options.js';
 
@@ -70,7 +70,7 @@ function protectMethod(
   setIdempotentOptions(method, options);
   UseInterceptors(IdempotencyInterceptor)(prototype, name, descriptor);
   // What the method is shows when all decorators are applied.
-  injectCalls(prototype);
+  injectMethodRunner(prototype);
 }
 
 /**
@@ -87,7 +87,7 @@ function protectClass(controller: new () => unknown, options: IdempotencyOptions
     const descriptor = { value: entry, writable: true, configurable: true };
     UseInterceptors(IdempotencyInterceptor)(prototype, name, descriptor);
     Object.defineProperty(prototype, name, descriptor);
-    injectCalls(prototype);
+    injectMethodRunner(prototype);
   }
 }
 
@@ -102,7 +102,9 @@ function reportingEntry(method: Method, prototype: object, name: string | symbol
     checkCalled(this, name, reporting);
     if (operation === undefined) {
       // Called by other code than its own pipeline, a handler is a plain method.
-      return isDeclared(reporting, prototype, name) ? run() : callOnce(this, reporting, args, run);
+      return isDeclared(reporting, prototype, name)
+        ? run()
+        : runMethodOnce(this, reporting, args, run);
     }
     const { recover } = operation;
     if (recover === undefined) return enter(operation, run);

@@ -4,14 +4,14 @@ import { warnBy } from '../core/util/maybe-async.js';
 
 /** Logs what nobody else reports: critical events, and subscribers that fail. */
 export class LogReporter implements IdempotencyEventReporter {
-  private readonly outage: RepeatedWarning;
-  private readonly opening: RepeatedWarning;
-  private readonly mismatch: RepeatedWarning;
+  private readonly outage: ThrottledWarning;
+  private readonly opening: ThrottledWarning;
+  private readonly mismatch: ThrottledWarning;
 
   constructor(private readonly logger: LoggerService) {
-    this.outage = new RepeatedWarning(logger);
-    this.opening = new RepeatedWarning(logger);
-    this.mismatch = new RepeatedWarning(logger);
+    this.outage = new ThrottledWarning(logger);
+    this.opening = new ThrottledWarning(logger);
+    this.mismatch = new ThrottledWarning(logger);
     warnBy((message) => {
       logger.warn(message);
     });
@@ -55,22 +55,22 @@ function codeOf(error: unknown): string | undefined {
 /** A warning that comes in floods during an outage: one line in this time, and how many it stands for. */
 const PAUSE_MS = 10_000;
 
-class RepeatedWarning {
-  private toldAt = -Infinity;
-  private untold = 0;
+class ThrottledWarning {
+  private warnedAt = -Infinity;
+  private suppressed = 0;
 
   constructor(private readonly logger: LoggerService) {}
 
   warn(message: string): void {
     const now = performance.now();
-    if (now - this.toldAt < PAUSE_MS) {
-      this.untold += 1;
+    if (now - this.warnedAt < PAUSE_MS) {
+      this.suppressed += 1;
       return;
     }
     const others =
-      this.untold === 0 ? '' : ` (and ${String(this.untold)} more since the last line)`;
-    this.toldAt = now;
-    this.untold = 0;
+      this.suppressed === 0 ? '' : ` (and ${String(this.suppressed)} more since the last line)`;
+    this.warnedAt = now;
+    this.suppressed = 0;
     this.logger.warn(`${message}${others}`);
   }
 }

@@ -4,7 +4,7 @@ import { IdempotencyEvents } from '../core/record/events.js';
 import { IdempotencyLifecycle } from '../nest/idempotency-lifecycle.js';
 import { IdempotencyModule } from '../nest/idempotency.module.js';
 import { IdempotencyService } from '../nest/idempotency.service.js';
-import { IdempotentCalls } from '../nest/idempotent-methods.js';
+import { IdempotentMethods } from '../nest/idempotent-methods.js';
 import {
   resolveOptions,
   type IdempotencyModuleOptions,
@@ -44,7 +44,7 @@ export class IdempotencyTestingModule {
         useFactory: (events: IdempotencyEvents) => new PassThrough(settings, events),
       },
       { provide: Transports, useExisting: PassThrough },
-      { provide: IdempotentCalls, useExisting: PassThrough },
+      { provide: IdempotentMethods, useExisting: PassThrough },
       {
         provide: IdempotencyService,
         inject: [PassThrough],

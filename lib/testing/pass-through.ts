@@ -7,15 +7,15 @@ import { IdempotencyEvents } from '../core/record/events.js';
 import { recordKey } from '../core/record/record-key.js';
 import type { UnitOfWork } from '../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../core/util/errors.js';
-import { CALLS } from '../nest/discovery/call-instances.js';
-import { callMethods } from '../nest/discovery/handler-kinds.js';
+import { METHOD_RUNNER } from '../nest/discovery/call-instances.js';
+import { idempotentMethods } from '../nest/discovery/handler-kinds.js';
 import { idempotentOptions } from '../nest/discovery/idempotent.metadata.js';
 import type {
   CallOutcome,
   IdempotencyService,
   IdempotentCall,
 } from '../nest/idempotency.service.js';
-import type { IdempotentCalls } from '../nest/idempotent-methods.js';
+import type { IdempotentMethods } from '../nest/idempotent-methods.js';
 import { LogReporter } from '../nest/log-reporter.js';
 import { nameOf } from '../nest/registry/route-registry.js';
 import type { Intercept, Transports } from '../nest/transports.js';
@@ -30,7 +30,7 @@ interface TransactionSettings extends Pick<ProtocolOptions, 'transactional' | 'i
 type Identity = Pick<IdempotencyContext, 'operation' | 'scope' | 'key'>;
 
 /** Runs every operation, unprotected: each as if it were the only one of its key. */
-export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentCalls, 'run'> {
+export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMethods, 'run'> {
   constructor(
     private readonly settings: TransactionSettings = {},
     private readonly events = new IdempotencyEvents(),
@@ -43,7 +43,7 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentCalls
     return (context, next) => this.intercept(context, next);
   }
 
-  /** In the place of {@link IdempotentCalls}. */
+  /** In the place of {@link IdempotentMethods}. */
   run(
     type: Type,
     entry: Handler,
@@ -136,12 +136,12 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentCalls
  */
 export function unprotected<Instance extends object>(instance: Instance): Instance {
   const prototype = (Object.getPrototypeOf(instance) ?? {}) as object;
-  if (callMethods(prototype).length === 0) {
+  if (idempotentMethods(prototype).length === 0) {
     throw new IdempotencyOptionsError(
       `unprotected() was given an instance of ${prototype.constructor.name}, which has no method with @Idempotent() but handlers of requests: call it as it is.`,
     );
   }
-  return Object.assign(instance, { [CALLS]: new PassThrough() });
+  return Object.assign(instance, { [METHOD_RUNNER]: new PassThrough() });
 }
 
 /** No key is required: each run has one of its own, as from its client. */

@@ -1,9 +1,9 @@
 import type { DiscoveryService } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { callMethods } from './handler-kinds.js';
+import { idempotentMethods } from './handler-kinds.js';
 
 /** Where an instance finds what runs its protected methods: its own application's, of the module that its class is in. */
-export const CALLS = Symbol('nestjs-idempotency:calls');
+export const METHOD_RUNNER = Symbol('nestjs-idempotency:calls');
 
 /**
  * Nest injects nothing into what a factory makes, and into what is given to it.
@@ -16,10 +16,10 @@ export function checkInstances(providers: ReturnType<DiscoveryService['getProvid
     const instance: unknown = isMadeFromClass ? undefined : provider.instance;
     if (typeof instance !== 'object' || instance === null) continue;
     const prototype: unknown = Object.getPrototypeOf(instance);
-    const entries = typeof prototype === 'object' && prototype ? callMethods(prototype) : [];
+    const entries = typeof prototype === 'object' && prototype ? idempotentMethods(prototype) : [];
     const entry = entries.find(({ name }) => !isDoubled(instance, name));
     // In this order: a Proxy of the application is asked as little as possible.
-    if (entry === undefined || isGivenCalls(instance)) continue;
+    if (entry === undefined || hasMethodRunner(instance)) continue;
     throw new IdempotencyOptionsError(
       `${instance.constructor.name}.${entry.name} has @Idempotent(), and its instance comes from useFactory or useValue, where nothing leads it to its store: have Nest make it, by useClass or as a class among the providers, or use IdempotencyService.run() in it.`,
     );
@@ -33,8 +33,8 @@ function isDoubled(instance: object, name: string): boolean {
 }
 
 /** Whether Nest has made it: a class has the property, too, through which its instances are given it. */
-export function isGivenCalls(instance: { readonly [CALLS]?: unknown }): boolean {
-  return instance[CALLS] !== undefined;
+export function hasMethodRunner(instance: { readonly [METHOD_RUNNER]?: unknown }): boolean {
+  return instance[METHOD_RUNNER] !== undefined;
 }
 
 /** Whether a method is a mock of Jest, Vitest or Node, or one of Sinon's. */

@@ -1,7 +1,7 @@
 import type { Type } from '@nestjs/common';
 import { SELF_DECLARED_DEPS_METADATA } from '@nestjs/common/constants.js';
 import type { Handler } from '../../transports/http/http-route.js';
-import { isLayer } from './idempotent.metadata.js';
+import { isIdempotencyInterceptor } from './idempotent.metadata.js';
 import { interceptorsOf } from './serializers.js';
 
 /**
@@ -11,14 +11,17 @@ import { interceptorsOf } from './serializers.js';
  */
 export function parsesFormsInside(handler: Handler): boolean {
   const interceptors = interceptorsOf(handler);
-  const layer = interceptors.findIndex(isLayer);
-  return layer >= 0 && interceptors.slice(layer + 1).some(parsesForms);
+  const ownIndex = interceptors.findIndex(isIdempotencyInterceptor);
+  return ownIndex >= 0 && interceptors.slice(ownIndex + 1).some(parsesForms);
 }
 
 /** Whether one is bound outside of the layer, to the method or to its class: it has seen every request that the layer sees. */
 export function parsesFormsOutside(controller: Type, handler: Handler): boolean {
   const interceptors = interceptorsOf(handler);
-  const outside = interceptors.slice(0, Math.max(0, interceptors.findIndex(isLayer)));
+  const outside = interceptors.slice(
+    0,
+    Math.max(0, interceptors.findIndex(isIdempotencyInterceptor)),
+  );
   return [...interceptorsOf(controller), ...outside].some(parsesForms);
 }
 

@@ -137,13 +137,13 @@ export function disguise(substitute: Handler, method: Handler, name = method.nam
  * The methods of a class that `@Idempotent()` stands on and that are no handlers, as it left them; those of base classes
  * included. Other decorators may have put something around them.
  */
-export function callMethods(prototype: object): Handler[] {
+export function idempotentMethods(prototype: object): Handler[] {
   const methods = prototype as Readonly<Record<string, Handler>>;
   const names = new MetadataScanner().getAllMethodNames(prototype);
-  return names.flatMap((name) => entryOfCall(methods[name]) ?? []);
+  return names.flatMap((name) => entryOfMethod(methods[name]) ?? []);
 }
 
 /** The method as `@Idempotent()` left it; `undefined` for handlers, and where it does not stand. */
-export function entryOfCall(method: Handler | undefined): Handler | undefined {
+export function entryOfMethod(method: Handler | undefined): Handler | undefined {
   return method === undefined || isHandler(method) ? undefined : entryOf(method);
 }

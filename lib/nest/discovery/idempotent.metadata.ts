@@ -55,15 +55,15 @@ export function entriesOf(prototype: object): ReadonlyMap<string | symbol, Handl
   return (Reflect.getOwnMetadata(ENTRIES, prototype) ?? new Map()) as Entries;
 }
 
-const LAYER = 'nestjs-idempotency:layer';
+const IDEMPOTENCY_INTERCEPTOR = 'nestjs-idempotency:layer';
 
 /** Notes that an interceptor is the layer itself. */
-export function markLayer(interceptor: object): void {
-  Reflect.defineMetadata(LAYER, true, interceptor);
+export function markIdempotencyInterceptor(interceptor: object): void {
+  Reflect.defineMetadata(IDEMPOTENCY_INTERCEPTOR, true, interceptor);
 }
 
 /** Whether an interceptor, as it is bound to a route, is IdempotencyInterceptor: the class, or an instance. */
-export function isLayer(interceptor: object): boolean {
+export function isIdempotencyInterceptor(interceptor: object): boolean {
   const type: unknown = typeof interceptor === 'function' ? interceptor : interceptor.constructor;
-  return typeof type === 'function' && Reflect.hasMetadata(LAYER, type);
+  return typeof type === 'function' && Reflect.hasMetadata(IDEMPOTENCY_INTERCEPTOR, type);
 }

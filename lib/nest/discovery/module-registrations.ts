@@ -1,7 +1,7 @@
 import type { DynamicModule, ForwardReference, Type } from '@nestjs/common';
 import { ModuleRef, type ModulesContainer } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { isLayer } from './idempotent.metadata.js';
+import { isIdempotencyInterceptor } from './idempotent.metadata.js';
 import { methodsBoundTo } from './serializers.js';
 
 type Import = Type | DynamicModule | ForwardReference | Promise<DynamicModule>;
@@ -106,7 +106,7 @@ function boundMethod({ controllers, providers }: Module): string | undefined {
   for (const { metatype } of [...controllers.values(), ...providers.values()]) {
     const prototype: unknown = typeof metatype === 'function' ? metatype.prototype : undefined;
     if (typeof prototype !== 'object' || prototype === null) continue;
-    const [first] = methodsBoundTo(prototype, isLayer);
+    const [first] = methodsBoundTo(prototype, isIdempotencyInterceptor);
     if (first !== undefined) return `${(metatype as Type).name}.${first[0]}`;
   }
   return undefined;

@@ -3,7 +3,7 @@ import { ApplicationConfig, MetadataScanner } from '@nestjs/core';
 import { INTERCEPTORS_METADATA } from '@nestjs/common/constants.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import type { Handler } from '../../transports/http/http-route.js';
-import { isLayer } from './idempotent.metadata.js';
+import { isIdempotencyInterceptor } from './idempotent.metadata.js';
 
 /** The interceptor of Nest's that heeds `@Exclude()`, known by name: its package may be there twice. */
 const SERIALIZER = 'ClassSerializerInterceptor';
@@ -20,12 +20,12 @@ export class Serializers {
   /** @throws {@link IdempotencyOptionsError} where a handler's values are serialized outside of the layer only. */
   checkInside(controller: Type, handler: Handler): void {
     const own = interceptorsOf(handler);
-    const layer = own.findIndex(isLayer);
-    if (own.slice(layer + 1).some(isSerializer)) return;
+    const ownIndex = own.findIndex(isIdempotencyInterceptor);
+    if (own.slice(ownIndex + 1).some(isSerializer)) return;
     const outside = [
       ...this.ofApplication(),
       ...interceptorsOf(controller),
-      ...own.slice(0, Math.max(0, layer)),
+      ...own.slice(0, Math.max(0, ownIndex)),
     ];
     if (!outside.some(isSerializer)) return;
     throw new IdempotencyOptionsError(

@@ -1,10 +1,15 @@
 import type { Type } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import type { Handler } from '../../transports/http/http-route.js';
-import { CALLS, isTestDouble } from './call-instances.js';
+import { METHOD_RUNNER, isTestDouble } from './call-instances.js';
 import { isHandler, kindsOf } from './handler-kinds.js';
 import { reportedWrapper } from './handler-report.js';
-import { entriesOf, entryOf, isLayer, reportsEntry } from './idempotent.metadata.js';
+import {
+  entriesOf,
+  entryOf,
+  isIdempotencyInterceptor,
+  reportsEntry,
+} from './idempotent.metadata.js';
 import { interceptorsOf } from './serializers.js';
 
 /** A handler as `@Idempotent()` left it, and where it stands now. */
@@ -53,7 +58,7 @@ export function checkReached(type: Type, prototype: object): void {
 export function checkInstance(instance: unknown, prototype: unknown): void {
   if (!isObject(instance) || !isObject(prototype)) return;
   for (const { name, entry, method } of declaredHandlers(prototype)) {
-    checkAnswer(instance, prototype, name, entry, method);
+    checkResult(instance, prototype, name, entry, method);
   }
 }
 
@@ -62,15 +67,15 @@ export function checkInstance(instance: unknown, prototype: unknown): void {
  * class that a protected method was copied to.
  */
 export function checkCalled(instance: unknown, name: string | symbol, entry: Handler): void {
-  if (!isObject(instance) || CALLS in instance) return;
+  if (!isObject(instance) || METHOD_RUNNER in instance) return;
   const prototype: unknown = Object.getPrototypeOf(instance);
   if (!isObject(prototype)) return;
   const method = prototype[name] as Handler | undefined;
   // Else it is called by what overrides it.
-  if (entryOf(method) === entry) checkAnswer(instance, prototype, name, entry, method);
+  if (entryOf(method) === entry) checkResult(instance, prototype, name, entry, method);
 }
 
-function checkAnswer(
+function checkResult(
   instance: Properties,
   prototype: Properties,
   name: string | symbol,
@@ -78,8 +83,8 @@ function checkAnswer(
   method: Handler | undefined,
 ): void {
   if (!isCalledOnInstance(method)) return;
-  const answer = answerOf(instance, name);
-  if (answer === method || (typeof answer === 'function' && isTestDouble(answer))) return;
+  const result = resultOf(instance, name);
+  if (result === method || (typeof result === 'function' && isTestDouble(result))) return;
   const type = prototype.constructor as Type;
   throw new IdempotencyOptionsError(
     `@Idempotent() on ${type.name}.${entry.name} cannot protect it: the instance answers "${entry.name}" with something else than its class' method (this.${entry.name} = this.${entry.name}.bind(this), a getter, or a Proxy that the constructor returns), and Nest would run that. Remove it; what is to stand around the method belongs on the method, as a decorator, and not on the instance.`,
@@ -87,7 +92,7 @@ function checkAnswer(
 }
 
 /** What Nest would call: a getter or a trap may answer. One that throws does not answer the method either. */
-function answerOf(instance: Properties, name: string | symbol): unknown {
+function resultOf(instance: Properties, name: string | symbol): unknown {
   try {
     return instance[name];
   } catch {
@@ -134,5 +139,8 @@ function isCalledOnInstance(method: Handler | undefined): boolean {
 /** Whether Nest finds what `@Idempotent()` has noted on a method, or a test has taken its place. */
 function isReached(method: Handler | undefined): boolean {
   if (method === undefined) return false;
-  return (reportsEntry(method) && interceptorsOf(method).some(isLayer)) || isTestDouble(method);
+  return (
+    (reportsEntry(method) && interceptorsOf(method).some(isIdempotencyInterceptor)) ||
+    isTestDouble(method)
+  );
 }

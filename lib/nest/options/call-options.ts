@@ -75,7 +75,7 @@ type FallbackFor<Value, Fallback> = [Fallback] extends [Value]
   : { readonly onRejected: { readonly mustGive: Value } };
 
 /** The options that every call of code that handles no request may have. */
-export const CALL_OPTION_NAMES: readonly string[] = [
+export const METHOD_OPTION_NAMES: readonly string[] = [
   ...Object.keys(PROTOCOL_DEFAULTS),
   'operation',
   'key',

@@ -178,29 +178,29 @@ function engineOptions(options: IdempotencyModuleOptions): Required<EngineOption
 /**
  * Merges defaults, the module's options and the operation's own, the later ones first.
  *
- * @param layers - from the general to the particular: module, class, method.
+ * @param levels - from the general to the particular: module, class, method.
  * @throws {@link IdempotencyOptionsError} naming option, range and value.
  */
 export function resolveOptions(
   module: IdempotencyModuleOptions,
-  ...layers: readonly IdempotencyOptions[]
+  ...levels: readonly IdempotencyOptions[]
 ): ResolvedOptions {
-  for (const layer of layers) {
-    checkNames('@Idempotent()', layer, OPERATION_NAMES, OPERATION_REMEDIES);
+  for (const level of levels) {
+    checkNames('@Idempotent()', level, OPERATION_NAMES, OPERATION_REMEDIES);
   }
-  const all = [module, ...layers];
+  const all = [module, ...levels];
   const protocol = Object.assign(
     { ...PROTOCOL_DEFAULTS },
-    ...all.map((layer) => given(layer, PROTOCOL_NAMES)),
+    ...all.map((level) => given(level, PROTOCOL_NAMES)),
   ) as ResolvedProtocolOptions;
   if (protocol.transactional) Object.assign(protocol, { onSaveFailure: 'error' });
   const http = Object.assign(
     { ...HTTP_DEFAULTS },
-    ...all.map((layer) => given(layer, HTTP_NAMES)),
+    ...all.map((level) => given(level, HTTP_NAMES)),
   ) as ResolvedHttpOptions;
   const message = Object.assign(
     { ...MESSAGE_DEFAULTS },
-    ...all.map((layer) => given(layer, MESSAGE_NAMES)),
+    ...all.map((level) => given(level, MESSAGE_NAMES)),
   ) as ResolvedMessageOptions;
   const codec = lastGiven(all, 'codec') ?? JSON_CODEC;
   checkProtocolOptions(protocol);
@@ -220,15 +220,15 @@ export function resolveOptions(
  * The options of a handler that takes and gives values. Which outcomes it keeps is its own matter: the module's policy
  * is made for statuses, which a value has none of.
  *
- * @param layers - from the general to the particular: class, method.
+ * @param levels - from the general to the particular: class, method.
  * @throws {@link IdempotencyOptionsError} naming option, range and value.
  */
 export function resolveValueOptions(
   module: IdempotencyModuleOptions,
-  ...layers: readonly IdempotencyOptions[]
+  ...levels: readonly IdempotencyOptions[]
 ): ValueRouteOptions {
-  const { protocol, http, codec } = resolveOptions(module, ...layers);
-  const keep = lastGiven(layers, 'keep') ?? keepSuccesses;
+  const { protocol, http, codec } = resolveOptions(module, ...levels);
+  const keep = lastGiven(levels, 'keep') ?? keepSuccesses;
   return { protocol, request: Object.freeze({ ...http, keep }), codec };
 }
 
@@ -242,18 +242,18 @@ export function resolveValueOptions(
 export function resolveMessageOptions(
   module: IdempotencyModuleOptions,
   isEvent: boolean,
-  ...layers: readonly IdempotencyOptions[]
+  ...levels: readonly IdempotencyOptions[]
 ): ValueRouteOptions & { readonly message: ResolvedMessageOptions } {
   const onSaveFailure =
-    lastGiven([module, ...layers], 'onSaveFailure') ?? (isEvent ? 'error' : undefined);
-  const whenInProgress = lastGiven([module, ...layers], 'whenInProgress') ?? 'wait';
-  const patient = {
-    ...onWire(module, layers),
+    lastGiven([module, ...levels], 'onSaveFailure') ?? (isEvent ? 'error' : undefined);
+  const whenInProgress = lastGiven([module, ...levels], 'whenInProgress') ?? 'wait';
+  const withWait = {
+    ...onWire(module, levels),
     whenInProgress,
     ...(onSaveFailure !== undefined && { onSaveFailure }),
   };
-  const { message } = resolveOptions(patient, ...layers);
-  return { ...resolveValueOptions(patient, ...layers), message };
+  const { message } = resolveOptions(withWait, ...levels);
+  return { ...resolveValueOptions(withWait, ...levels), message };
 }
 
 /**
@@ -263,17 +263,17 @@ export function resolveMessageOptions(
  */
 export function resolveSocketOptions(
   module: IdempotencyModuleOptions,
-  ...layers: readonly IdempotencyOptions[]
+  ...levels: readonly IdempotencyOptions[]
 ): ValueRouteOptions {
-  return resolveValueOptions(onWire(module, layers), ...layers);
+  return resolveValueOptions(onWire(module, levels), ...levels);
 }
 
 /** What goes out as JSON anyway loses nothing by being kept so: a Date is a text on the wire, too. */
 function onWire(
   module: IdempotencyModuleOptions,
-  layers: readonly IdempotencyOptions[],
+  levels: readonly IdempotencyOptions[],
 ): IdempotencyModuleOptions {
-  return { ...module, codec: lastGiven([module, ...layers], 'codec') ?? WIRE_CODEC };
+  return { ...module, codec: lastGiven([module, ...levels], 'codec') ?? WIRE_CODEC };
 }
 
 const WIRE_CODEC = jsonCodec({ dates: 'text' });
@@ -285,17 +285,17 @@ const WIRE_CODEC = jsonCodec({ dates: 'text' });
  */
 export function resolveGraphqlOptions(
   module: IdempotencyModuleOptions,
-  ...layers: readonly IdempotencyOptions[]
+  ...levels: readonly IdempotencyOptions[]
 ): GraphqlRouteOptions {
-  const { keySyntax } = resolveOptions(module, ...layers).http;
-  return { ...resolveValueOptions(module, ...layers), keySyntax };
+  const { keySyntax } = resolveOptions(module, ...levels).http;
+  return { ...resolveValueOptions(module, ...levels), keySyntax };
 }
 
 function lastGiven<Name extends keyof IdempotencyOptions>(
-  layers: readonly IdempotencyOptions[],
+  levels: readonly IdempotencyOptions[],
   name: Name,
 ): IdempotencyOptions[Name] | undefined {
-  return [...layers].reverse().find((layer) => layer[name] !== undefined)?.[name];
+  return [...levels].reverse().find((level) => level[name] !== undefined)?.[name];
 }
 
 /** Whether there is all that a transactional operation needs, and nothing that contradicts it. */

@@ -5,7 +5,7 @@ import { IdempotencyOptionsError, type OperationRejectedError } from '../../core
 import { checkFunction, checkNames, throwOptionError } from '../../core/util/option-checks.js';
 import { recoverableCall } from '../../transports/call/call-recovery.js';
 import { valueFormat, type OutcomeFormat } from '../../transports/call/outcome-format.js';
-import { CALL_OPTION_NAMES, type IdempotentMethodOptions } from '../options/call-options.js';
+import { METHOD_OPTION_NAMES, type IdempotentMethodOptions } from '../options/call-options.js';
 import {
   OPERATION_REMEDIES,
   resolveOptions,
@@ -14,7 +14,7 @@ import {
 } from '../options/idempotency-options.js';
 
 /** Everything about a protected method that does not change from call to call. */
-export interface CallRoute {
+export interface MethodRoute {
   /** The operation's stable name. */
   readonly operation: string;
   /** As they were given: they may answer with anything. */
@@ -29,19 +29,19 @@ export interface CallRoute {
   readonly protocol: ResolvedProtocolOptions;
 }
 
-const NAMES = new Set([...CALL_OPTION_NAMES, 'onRejected']);
+const NAMES = new Set([...METHOD_OPTION_NAMES, 'onRejected']);
 
 /**
  * @param method - `Class.method`.
  * @param ofClass - the options that `@Idempotent()` was given on the class, for all that is in it.
  * @throws {@link IdempotencyOptionsError} naming option, range and value.
  */
-export function callRoute(
+export function methodRoute(
   method: string,
   module: IdempotencyModuleOptions,
   ofClass: IdempotencyOptions | undefined,
   options: Partial<IdempotentMethodOptions<readonly unknown[]>>,
-): CallRoute {
+): MethodRoute {
   if (typeof options.key !== 'function') {
     throw new IdempotencyOptionsError(
       `${method} has @Idempotent() and is the handler of no request, so that nothing but its arguments can tell the idempotency key: set the option "key" to a function of them, such as key: (order) => order.id. If it is to be a handler, its own decorator is missing: @Post(), @EventPattern() or the like.`,
@@ -75,7 +75,7 @@ export function callRoute(
 }
 
 /** How records of a method are recovered without a call of it; `undefined` where it has no function for it. */
-export function recoverableMethod(route: CallRoute): RecoverableOperation | undefined {
+export function recoverableMethod(route: MethodRoute): RecoverableOperation | undefined {
   const { onTakeover } = route.protocol;
   if (typeof onTakeover !== 'function') return undefined;
   return recoverableCall({ ...route.protocol, onTakeover }, route);

@@ -49,7 +49,7 @@ export class RabbitMqServers {
       server.listen = (callback) => {
         try {
           routes.resolveAll();
-          if (this.protects(server)) attend(server);
+          if (this.protects(server)) interceptAcks(server);
         } catch (error) {
           callback(error);
           return undefined;
@@ -91,7 +91,7 @@ export class RabbitMqServers {
  * Has the layer hear from the first message on what the application says to the broker, guards and outer interceptors
  * included; and which messages Nest takes for events, which no context tells.
  */
-function attend(server: MicroserviceServer): void {
+function interceptAcks(server: MicroserviceServer): void {
   const handleMessage = server.handleMessage?.bind(server);
   const handleEvent = server.handleEvent?.bind(server);
   if (handleMessage === undefined || handleEvent === undefined) return;

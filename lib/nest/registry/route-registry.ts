@@ -25,7 +25,7 @@ import { recoverableSocket, socketRoute } from '../../transports/websocket/socke
 import { checkInstances } from '../discovery/call-instances.js';
 import { parsesFormsInside, parsesFormsOutside } from '../discovery/file-interceptors.js';
 import {
-  callMethods,
+  idempotentMethods,
   handlerNames,
   isEventHandler,
   isMeantByClass,
@@ -39,7 +39,7 @@ import {
   entryOf,
   hasOtherOptions,
   idempotentOptions,
-  isLayer,
+  isIdempotencyInterceptor,
   reportsEntry,
 } from '../discovery/idempotent.metadata.js';
 import { RouteTable } from '../discovery/route-table.js';
@@ -54,7 +54,7 @@ import {
   type IdempotencyOptions,
 } from '../options/idempotency-options.js';
 import { OPTIONS_IN_USE } from '../options/idempotency.module-definition.js';
-import { callRoute, recoverableMethod, type CallRoute } from './method-route.js';
+import { methodRoute, recoverableMethod, type MethodRoute } from './method-route.js';
 
 /** What Nest's `mixin()` calls a class. */
 const RANDOM_NAME = /^[0-9a-f]{21}$/;
@@ -77,7 +77,7 @@ export class RouteRegistry {
   readonly sockets = this.table((host, handler) => this.socketRoute(host, handler));
   readonly graphql = this.table((host, handler) => this.graphqlRoute(host, handler));
   /** Methods that handle no requests, as `@Idempotent()` left them. */
-  readonly calls = this.table((host, handler) => this.callRoute(host, handler));
+  readonly calls = this.table((host, handler) => this.methodRoute(host, handler));
   private readonly logger = new Logger('Idempotency');
   private readonly operations = new Map<string, NamedOperation>();
   private readonly tables: Readonly<Partial<Record<HandlerKind, RouteTable<unknown>>>> = {
@@ -110,14 +110,14 @@ export class RouteRegistry {
       checkInstance(instance, prototype);
     }
     for (const { controller, handler, kinds, isOwn } of this.protectedHandlers()) {
-      if (!isOwn) this.claimNameOfOther(controller, handler);
+      if (!isOwn) this.reserveOtherName(controller, handler);
       else for (const kind of kinds) this.tables[kind]?.of(controller, handler);
     }
     for (const { type, prototype, isOwn } of this.classes()) {
-      const entries = callMethods(prototype);
+      const entries = idempotentMethods(prototype);
       for (const entry of entries) {
         if (isOwn) this.calls.of(type, entry);
-        else this.claimNameOfOther(type, entry);
+        else this.reserveOtherName(type, entry);
       }
       if (entries.length === 0) checkSomethingToProtect(type, prototype);
     }
@@ -158,10 +158,10 @@ export class RouteRegistry {
 
   /** Whether it is this registry that a module's handlers are looked up in: another IdempotencyModule may be nearer to it. */
   private isFor(host: HostModule): boolean {
-    const layers = [...(host?.injectables ?? [])].filter(
-      ([token]) => typeof token === 'function' && isLayer(token),
+    const levels = [...(host?.injectables ?? [])].filter(
+      ([token]) => typeof token === 'function' && isIdempotencyInterceptor(token),
     );
-    return layers.every(([, { instance }]) => {
+    return levels.every(([, { instance }]) => {
       // None where a test has put something else in the interceptor's place.
       const { routes } = (instance ?? {}) as { readonly routes?: RouteRegistry };
       return routes === undefined || routes === this;
@@ -185,49 +185,49 @@ export class RouteRegistry {
   }
 
   private httpRoute(controller: Type, handler: Handler): HttpRoute {
-    const { http, protocol } = resolveOptions(this.options, ...layersOf(controller, handler));
+    const { http, protocol } = resolveOptions(this.options, ...optionLevelsOf(controller, handler));
     const isMulterBound = parsesFormsOutside(controller, handler);
     const route = httpRoute(controller, handler, http, protocol, isMulterBound);
     // Requests that are never protected have no records, whose names could meet.
     if (isSafeRoute(handler)) return route;
     if (http.enabled !== false) this.checkContent(route, handler);
-    this.claimName(route.operation, controller, handler, recoverableRoute(route));
+    this.reserveName(route.operation, controller, handler, recoverableRoute(route));
     return route;
   }
 
   private messageRoute(controller: Type, handler: Handler): MessageRoute {
     const isEvent = isEventHandler(handler);
-    const layers = layersOf(controller, handler);
-    const options = resolveMessageOptions(this.options, isEvent, ...layers);
+    const levels = optionLevelsOf(controller, handler);
+    const options = resolveMessageOptions(this.options, isEvent, ...levels);
     const route = messageRoute(nameOf(controller, handler), isEvent, options);
     // Of an event nobody hears what its handler returned.
     if (!isEvent) this.serializers.checkInside(controller, handler);
-    this.claimName(route.operation, controller, handler, recoverableMessage(route));
+    this.reserveName(route.operation, controller, handler, recoverableMessage(route));
     return route;
   }
 
   private socketRoute(gateway: Type, handler: Handler): ValueRoute {
-    const layers = layersOf(gateway, handler);
-    const options = resolveSocketOptions(this.options, ...layers);
-    const isKeyNamed = layers.some(({ key }) => typeof key === 'string');
+    const levels = optionLevelsOf(gateway, handler);
+    const options = resolveSocketOptions(this.options, ...levels);
+    const isKeyNamed = levels.some(({ key }) => typeof key === 'string');
     const route = socketRoute(gateway, handler, options, isKeyNamed);
     if (options.request.enabled !== false) this.serializers.checkInside(gateway, handler);
-    this.claimName(route.operation, gateway, handler, recoverableSocket(route));
+    this.reserveName(route.operation, gateway, handler, recoverableSocket(route));
     return route;
   }
 
   private graphqlRoute(resolver: Type, handler: Handler): GraphqlRoute {
-    const options = resolveGraphqlOptions(this.options, ...layersOf(resolver, handler));
+    const options = resolveGraphqlOptions(this.options, ...optionLevelsOf(resolver, handler));
     const route = graphqlRoute(nameOf(resolver, handler), isMutation(resolver, handler), options);
     if (options.request.enabled !== false) this.serializers.checkInside(resolver, handler);
-    this.claimName(route.operation, resolver, handler, recoverableMutation(route));
+    this.reserveName(route.operation, resolver, handler, recoverableMutation(route));
     return route;
   }
 
-  private callRoute(type: Type, entry: Handler): CallRoute {
+  private methodRoute(type: Type, entry: Handler): MethodRoute {
     const options = idempotentOptions(entry) as object;
-    const route = callRoute(nameOf(type, entry), this.options, idempotentOptions(type), options);
-    this.claimName(route.operation, type, entry, recoverableMethod(route));
+    const route = methodRoute(nameOf(type, entry), this.options, idempotentOptions(type), options);
+    this.reserveName(route.operation, type, entry, recoverableMethod(route));
     return route;
   }
 
@@ -239,7 +239,7 @@ export class RouteRegistry {
       ...application.getGlobalInterceptors().map(({ constructor }) => constructor),
       ...ofRequests.flatMap(({ metatype }) => metatype ?? []),
     ];
-    if (types.some(isLayer)) throw boundAlone('the whole application');
+    if (types.some(isIdempotencyInterceptor)) throw boundAlone('the whole application');
   }
 
   /** Whether the content of a form can still be compared when the request reaches the interceptor. */
@@ -253,7 +253,7 @@ export class RouteRegistry {
     }
   }
 
-  private claimName(
+  private reserveName(
     operation: string,
     controller: Type,
     handler: Handler,
@@ -274,10 +274,10 @@ export class RouteRegistry {
   }
 
   /** Of what another IdempotencyModule serves, whose store may be the same. Nothing else of it is looked at here. */
-  private claimNameOfOther(type: Type, handler: Handler): void {
+  private reserveOtherName(type: Type, handler: Handler): void {
     if (kindsOf(handler).includes('http') && isSafeRoute(handler)) return;
     const given = idempotentOptions(handler)?.operation ?? idempotentOptions(type)?.operation;
-    this.claimName(given ?? nameOf(type, handler), type, handler, undefined);
+    this.reserveName(given ?? nameOf(type, handler), type, handler, undefined);
   }
 
   private placeOf({ controller, handler }: Place): string {
@@ -341,8 +341,8 @@ export function isProtected(controller: Type, handler: Handler): boolean {
 
 /** @throws {@link IdempotencyOptionsError} where the interceptor is bound, and not by `@Idempotent()`. */
 function checkBound(type: Type, prototype: Readonly<Record<string, Handler>>): void {
-  if (interceptorsOf(type).some(isLayer)) throw boundAlone(type.name);
-  for (const [, method] of methodsBoundTo(prototype, isLayer)) {
+  if (interceptorsOf(type).some(isIdempotencyInterceptor)) throw boundAlone(type.name);
+  for (const [, method] of methodsBoundTo(prototype, isIdempotencyInterceptor)) {
     if (!reportsEntry(method) && !isProtected(type, method)) throw boundAlone(nameOf(type, method));
   }
 }
@@ -362,15 +362,15 @@ function checkSomethingToProtect(type: Type, prototype: object): void {
 }
 
 /** @throws {@link IdempotencyOptionsError} for a handler that only inherits its protection. */
-function layersOf(controller: Type, handler: Handler): IdempotencyOptions[] {
+function optionLevelsOf(controller: Type, handler: Handler): IdempotencyOptions[] {
   if (!reportsEntry(handler)) {
     if (!isProtected(controller, handler)) throw boundAlone(nameOf(controller, handler));
     throw new IdempotencyOptionsError(
       `${nameOf(controller, handler)} inherits the interceptor of a protected base class, but not the decorator. Put @Idempotent() on ${controller.name} too.`,
     );
   }
-  const layers = [idempotentOptions(controller), idempotentOptions(handler)];
-  return layers.filter((layer) => layer !== undefined);
+  const levels = [idempotentOptions(controller), idempotentOptions(handler)];
+  return levels.filter((ownIndex) => ownIndex !== undefined);
 }
 
 /** `Class.method`. */

@@ -5,7 +5,7 @@ import { jsonCodec, type OutcomeCodec } from 'nestjs-idempotency';
 import { memoryStore } from 'nestjs-idempotency/memory';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { PROTOCOL_DEFAULTS } from '../../support/internals/core/operation.js';
-import { callRoute } from '../../support/internals/nest/registry.js';
+import { methodRoute } from '../../support/internals/nest/registry.js';
 import { rejectedResult } from '../../support/internals/transports/call.js';
 import { samplesOf } from '../../support/documented-typescript.js';
 import { projectRoot } from '../../support/project-root.js';
@@ -42,7 +42,10 @@ describe('the page about calls', () => {
   it('names all options besides the protocol’s', () => {
     let known: string[] = [];
     try {
-      callRoute('A.b', { store: memoryStore() }, undefined, { key: String, nothing: 1 } as object);
+      methodRoute('A.b', { store: memoryStore() }, undefined, {
+        key: String,
+        nothing: 1,
+      } as object);
     } catch (error) {
       known = /It knows: (.*)\.$/.exec((error as Error).message)![1]!.split(', ');
     }

@@ -1,1 +1,1 @@
-export { callRoute } from '../../../../lib/nest/registry/method-route.js';
+export { methodRoute } from '../../../../lib/nest/registry/method-route.js';
