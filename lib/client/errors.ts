@@ -85,7 +85,7 @@ export class IdempotentFetchError extends Error {
 }
 
 /** The members of a problem document (RFC 9457) of the idempotency layer. */
-export interface IdempotencyProblem {
+export interface ProblemDetails {
   readonly code: IdempotencyProblemCode;
   readonly status: number;
   readonly retryable: boolean;
@@ -110,7 +110,7 @@ export class IdempotencyProblemError extends IdempotentFetchError {
   /** What to do. */
   readonly detail: string;
 
-  constructor(problem: IdempotencyProblem, call: UnfinishedCall) {
+  constructor(problem: ProblemDetails, call: UnfinishedCall) {
     super(`${String(problem.status)} ${problem.title}`, problem.code, call);
     this.retryable = problem.retryable;
     this.status = problem.status;
@@ -128,7 +128,7 @@ const MAX_BYTES = 65_536;
  * type, for servers, proxies and exception filters have types of their own. A document of the operation's is the
  * operation's answer and none of ours.
  */
-export async function problemIn(response: Response): Promise<IdempotencyProblem | undefined> {
+export async function problemIn(response: Response): Promise<ProblemDetails | undefined> {
   if (response.status < 400 || !isJson(response.headers.get('content-type') ?? '')) {
     return undefined;
   }

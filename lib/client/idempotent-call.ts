@@ -3,11 +3,11 @@ import {
   IdempotencyProblemError,
   IdempotentFetchError,
   problemIn,
-  type IdempotencyProblem,
+  type ProblemDetails,
   type UnfinishedCall,
   type UnfinishedCode,
 } from './errors.js';
-import type { CallSettings, IdempotentAnswer } from './options.js';
+import type { CallSettings, IdempotentResponse } from './options.js';
 import { RepeatableRequest } from './repeatable-request.js';
 import { readToEnd } from './response-body.js';
 import { fullJitterMs, isSettled, retryAfterMs } from './retry-policy.js';
@@ -19,7 +19,7 @@ const WHY: Readonly<Record<UnfinishedCode, string>> = {
 };
 
 /** One call of `idempotentFetch`: its tries, and what is left of them when it ends without an answer. */
-export class IdempotentCall {
+export class RetryingRequest {
   #tries = 0;
   #lastResponse: Response | undefined;
   /** Why the last try was not the last word: a problem, or what broke; nothing where an answer's status says it. */
@@ -30,15 +30,15 @@ export class IdempotentCall {
     private readonly limits: CallLimits,
   ) {}
 
-  async answerTo(input: string | URL | Request, init: RequestInit): Promise<IdempotentAnswer> {
+  async send(input: string | URL | Request, init: RequestInit): Promise<IdempotentResponse> {
     const request = await this.#prepare(input, init);
     const { signal } = this.limits;
     const { fetch: send = fetch, tryTimeoutMs, maxTries } = this.settings;
     for (;;) {
       this.#tries += 1;
       const outcome = await tryOnce((ofTry) => request.send(send, ofTry), signal, tryTimeoutMs);
-      const answer = this.#lastWord(outcome);
-      if (answer !== undefined) return answer;
+      const result = this.#lastWord(outcome);
+      if (result !== undefined) return result;
       if (this.limits.ended !== undefined) throw this.#unfinished();
       if (this.#tries >= maxTries) throw this.#exhausted();
       await this.limits.pause(this.#pauseMs(outcome));
@@ -61,8 +61,8 @@ export class IdempotentCall {
   }
 
   /** The answer, if a repetition would not change it. */
-  #lastWord(outcome: TryOutcome): IdempotentAnswer | undefined {
-    if (outcome.kind === 'unanswered') {
+  #lastWord(outcome: TryOutcome): IdempotentResponse | undefined {
+    if (outcome.kind === 'failed') {
       // That the call was ended is no failure of the try.
       if (this.limits.ended === undefined) this.#lastFailure = outcome.error;
       return undefined;
@@ -79,7 +79,7 @@ export class IdempotentCall {
   }
 
   #pauseMs(outcome: TryOutcome): number {
-    const asked = outcome.kind === 'answered' ? retryAfterMs(outcome.response.headers) : undefined;
+    const asked = outcome.kind === 'responded' ? retryAfterMs(outcome.response.headers) : undefined;
     return (asked ?? 0) + fullJitterMs(this.#tries, this.settings);
   }
 
@@ -113,11 +113,11 @@ export class IdempotentCall {
 /** What became of one request. */
 type TryOutcome =
   | {
-      readonly kind: 'answered';
+      readonly kind: 'responded';
       readonly response: Response;
-      readonly problem: IdempotencyProblem | undefined;
+      readonly problem: ProblemDetails | undefined;
     }
-  | { readonly kind: 'unanswered'; readonly error: unknown };
+  | { readonly kind: 'failed'; readonly error: unknown };
 
 /**
  * Sends one request and reads its answer to the end: an answer that breaks off half-way is a lost answer, and
@@ -137,17 +137,17 @@ async function tryOnce(
     controller.abort(new DOMException(`No answer within ${timeoutMs} ms.`, 'TimeoutError')),
   );
   try {
-    return await abortable(answer(send(controller.signal)), controller.signal);
+    return await abortable(toOutcome(send(controller.signal)), controller.signal);
   } catch (error) {
-    return { kind: 'unanswered', error };
+    return { kind: 'failed', error };
   } finally {
     timer.stop();
     signal.removeEventListener('abort', abort);
   }
 }
 
-async function answer(sent: Promise<Response>): Promise<TryOutcome> {
+async function toOutcome(sent: Promise<Response>): Promise<TryOutcome> {
   const response = await sent;
   await readToEnd(response);
-  return { kind: 'answered', response, problem: await problemIn(response) };
+  return { kind: 'responded', response, problem: await problemIn(response) };
 }

@@ -1,6 +1,6 @@
 import { CallLimits } from './call-limits.js';
-import { IdempotentCall } from './idempotent-call.js';
-import { callSettings, type IdempotentAnswer, type IdempotentFetchOptions } from './options.js';
+import { RetryingRequest } from './idempotent-call.js';
+import { callSettings, type IdempotentResponse, type IdempotentFetchOptions } from './options.js';
 import { isRequest } from './repeatable-request.js';
 
 /**
@@ -21,11 +21,11 @@ export async function idempotentFetch(
   input: string | URL | Request,
   init: RequestInit = {},
   options: IdempotentFetchOptions = {},
-): Promise<IdempotentAnswer> {
+): Promise<IdempotentResponse> {
   const settings = callSettings(options);
   const limits = new CallLimits(callerSignal(input, init), settings.deadlineMs);
   try {
-    return await new IdempotentCall(settings, limits).answerTo(input, init);
+    return await new RetryingRequest(settings, limits).send(input, init);
   } finally {
     limits.close();
   }

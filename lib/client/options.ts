@@ -148,13 +148,14 @@ function checkNames(options: object): void {
 function checkNumbers(settings: CallSettings): void {
   const { maxTries, deadlineMs, tryTimeoutMs, backoffBaseMs, backoffCapMs } = settings;
   if (maxTries !== Infinity && !(Number.isSafeInteger(maxTries) && maxTries >= 1)) {
-    refuse('maxTries', 'an integer from 1, or Infinity', maxTries);
+    throwInvalid('maxTries', 'an integer from 1, or Infinity', maxTries);
   }
   for (const [name, value] of Object.entries({ deadlineMs, tryTimeoutMs })) {
-    if (!isDuration(value) && value !== Infinity) refuse(name, `${DURATION}, or Infinity`, value);
+    if (!isDuration(value) && value !== Infinity)
+      throwInvalid(name, `${DURATION}, or Infinity`, value);
   }
   for (const [name, value] of Object.entries({ backoffBaseMs, backoffCapMs })) {
-    if (!isDuration(value)) refuse(name, DURATION, value);
+    if (!isDuration(value)) throwInvalid(name, DURATION, value);
   }
 }
 
@@ -162,12 +163,12 @@ function isDuration(value: unknown): boolean {
   return typeof value === 'number' && value >= 1 && value <= LONGEST_TIMER_MS;
 }
 
-function refuse(name: string, range: string, value: unknown): never {
+function throwInvalid(name: string, range: string, value: unknown): never {
   throw new TypeError(`"${name}" must be ${range}, but it is ${String(value)}.`);
 }
 
 /** What {@link idempotentFetch} resolves with: the operation's answer, and how it was come by. */
-export interface IdempotentAnswer {
+export interface IdempotentResponse {
   /**
    * The answer, of whatever status: as with `fetch`, a 402 of the operation is an answer. It has been read
    * to its end, so that `json()`, `text()` and the like cannot fail for the network's sake any more.

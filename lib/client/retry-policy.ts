@@ -1,4 +1,4 @@
-import type { IdempotencyProblem } from './errors.js';
+import type { ProblemDetails } from './errors.js';
 
 /** Which answers the caller wants to be retried, beyond those that always are. */
 export interface RetryChoices {
@@ -6,15 +6,15 @@ export interface RetryChoices {
   readonly retryThrottled: boolean;
 }
 
-export interface Answer {
+export interface ResponseSummary {
   readonly status: number;
   readonly replayed: boolean;
-  readonly problem: IdempotencyProblem | undefined;
+  readonly problem: ProblemDetails | undefined;
 }
 
 /** Whether the answer is the last word: a repetition with the same key would not get another one. */
-export function isSettled(answer: Answer, choices: RetryChoices): boolean {
-  const { status, replayed, problem } = answer;
+export function isSettled(summary: ResponseSummary, choices: RetryChoices): boolean {
+  const { status, replayed, problem } = summary;
   // A stored outcome never changes, not even a 500 that the server was told to keep.
   if (replayed) return true;
   if (problem?.code === 'idempotency_in_progress') return false;

@@ -1,7 +1,7 @@
 import type { INestApplication } from '@nestjs/common';
 import {
   idempotentFetch,
-  type IdempotentAnswer,
+  type IdempotentResponse,
   type IdempotentFetchOptions,
 } from 'nestjs-idempotency/client';
 import { Ledger, type LedgerEntry } from '../../../sample-app/src/ledger/ledger.js';
@@ -49,7 +49,7 @@ export class SamplePayments {
   }
 }
 
-export interface Paid extends IdempotentAnswer {
+export interface Paid extends IdempotentResponse {
   readonly payment: { readonly id: string; readonly amount: number };
 }
 
