@@ -19,13 +19,13 @@ transaction:
 class UsageError extends Error {}
 
 try {
-  process.stdout.write(answer(process.argv.slice(2)));
+  process.stdout.write(outputOf(process.argv.slice(2)));
 } catch (error) {
   process.stderr.write(`${messageOf(error)}\n\n${USAGE}`);
   process.exitCode = 2;
 }
 
-function answer(args: string[]): string {
+function outputOf(args: string[]): string {
   const { values, positionals } = parseArgs({
     args,
     allowPositionals: true,

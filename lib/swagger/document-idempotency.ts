@@ -3,14 +3,14 @@ import type { OpenAPIObject } from '@nestjs/swagger';
 import { isUnprotectedMethod, type HttpRoute } from '../transports/http/http-route.js';
 import { mergeParameter, mergeResponse, type Operation, type PathItem } from './merge.js';
 import {
-  answerHeaders,
+  responseHeaders,
   keyParameter,
   PROBLEM_SCHEMA,
   PROBLEM_SCHEMA_NAME,
   problemResponses,
 } from './problem-responses.js';
 import { MARK, RouteMarks } from './route-marks.js';
-import { describeRepetitions } from './route-text.js';
+import { describeRetries } from './route-text.js';
 
 type MarkedOperation = Operation & { [MARK]: unknown };
 
@@ -72,7 +72,7 @@ const SUCCESS = /^[23](\d\d|XX)$/;
 /** The operation with what the layer adds to it; what is documented already wins. */
 function completeOperation(operation: Operation, route: HttpRoute): Operation {
   const responses = { ...operation.responses };
-  const headers = answerHeaders(route);
+  const headers = responseHeaders(route);
   if (Object.keys(headers).length > 0) {
     for (const [status, response] of Object.entries(responses)) {
       if (response === undefined || !SUCCESS.test(status)) continue;
@@ -85,7 +85,7 @@ function completeOperation(operation: Operation, route: HttpRoute): Operation {
   const completed = { ...operation, responses };
   const parameter = keyParameter(route);
   if (parameter === undefined) {
-    const paragraphs = [operation.description ?? '', describeRepetitions(route)];
+    const paragraphs = [operation.description ?? '', describeRetries(route)];
     return { ...completed, description: paragraphs.filter((text) => text !== '').join('\n\n') };
   }
   return { ...completed, parameters: mergeParameter(operation.parameters ?? [], parameter) };

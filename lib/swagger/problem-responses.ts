@@ -17,7 +17,7 @@ import {
   type ProblemDocument,
 } from '../transports/http/problem.js';
 import type { Headers, Parameter, Reference, Response, Schema } from './merge.js';
-import { describeKey, describeRepetitions } from './route-text.js';
+import { describeKey, describeRetries } from './route-text.js';
 
 type ProblemClass = new (context: ProblemContext) => IdempotencyProblem;
 type OwnResponse = Exclude<Response, Reference>;
@@ -82,7 +82,7 @@ function retryAfter(problems: readonly IdempotencyProblem[]): Headers | undefine
 }
 
 /** The fields that the layer adds to the operation's own answers. */
-export function answerHeaders({ options, protocol }: HttpRoute): Headers {
+export function responseHeaders({ options, protocol }: HttpRoute): Headers {
   const headers: Headers = {};
   if (options.storeBody) {
     headers[options.replayHeader] = {
@@ -138,7 +138,7 @@ export function keyParameter(route: HttpRoute): HeaderParameter | undefined {
     name: key,
     in: 'header',
     required,
-    description: `${describeKey(route)}\n\n${describeRepetitions(route)}`,
+    description: `${describeKey(route)}\n\n${describeRetries(route)}`,
     schema: keySchema(route),
   };
 }

@@ -19,7 +19,7 @@ export function describeKey({ options }: HttpRoute): string {
 }
 
 /** What happens to a request that is sent again, and for how long (contract C82b). */
-export function describeRepetitions({ options, protocol }: HttpRoute): string {
+export function describeRetries({ options, protocol }: HttpRoute): string {
   const { storeBody, replayHeader, fingerprint, keyScope, keep } = options;
   const { retentionMs, whenInProgress, waitTimeoutMs } = protocol;
   const period =

@@ -75,9 +75,9 @@ export class IdempotencyTestRecords {
     });
     // No event says which key it is about, and no command of the store.
     const begin = engine.begin.bind(engine);
-    engine.begin = (claim) => {
-      this.note(claim);
-      return begin(claim);
+    engine.begin = (request) => {
+      this.note(request);
+      return begin(request);
     };
   }
 
@@ -122,13 +122,13 @@ export class IdempotencyTestRecords {
     this.abandonedKeys.add(key);
   }
 
-  private note(claim: OperationRequest): void {
-    const { recordKey, operation, key, scope } = claim;
+  private note(request: OperationRequest): void {
+    const { recordKey, operation, key, scope } = request;
     const isAbandoned = this.abandonedKeys.delete(key);
     if (isAbandoned || !this.known.has(recordKey)) {
       this.known.set(recordKey, { operation, key, scope, executions: 0, replays: 0 });
     }
-    if (isAbandoned) this.leaveAbandoned(claim);
+    if (isAbandoned) this.leaveAbandoned(request);
   }
 
   private leaveAbandoned({ recordKey, fingerprint, options }: OperationRequest): void {

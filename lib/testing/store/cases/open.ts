@@ -8,7 +8,7 @@ export const open = casesOf('open', (it) => {
     for (let round = 0; round < 3; round += 1) {
       const application = observer();
       await record.store.open(application);
-      await answers(record);
+      await replies(record);
       await record.store.close(application);
     }
   });
@@ -21,7 +21,7 @@ export const open = casesOf('open', (it) => {
     const attempt = await record.begun();
     await store.close(one);
     assert.equal((await record.present()).fence, attempt.fence);
-    await answers(record);
+    await replies(record);
     await store.close(other);
   });
 
@@ -29,12 +29,12 @@ export const open = casesOf('open', (it) => {
     const [one, other] = [observer(), observer()];
     await record.store.open(one);
     await record.store.close(other);
-    await answers(record);
+    await replies(record);
     await record.store.close(one);
   });
 });
 
-async function answers(record: TestRecord): Promise<void> {
+async function replies(record: TestRecord): Promise<void> {
   await assert.doesNotReject(record.neighbour().begun());
 }
 

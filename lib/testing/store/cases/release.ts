@@ -75,8 +75,8 @@ export const release = casesOf('release', (it) => {
     const first = await record.released();
     await record.begun();
     assert.equal((await record.unchangedBy(() => record.release(first))).kind, 'lost');
-    const unanswered = { ...first, fence: 0 };
-    assert.equal((await record.unchangedBy(() => record.release(unanswered))).kind, 'lost');
+    const withoutReply = { ...first, fence: 0 };
+    assert.equal((await record.unchangedBy(() => record.release(withoutReply))).kind, 'lost');
   });
 
   it.timed(
