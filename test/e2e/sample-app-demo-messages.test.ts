@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
-import { disturbances } from '../../sample-app/src/demo-messages/disturbances.js';
+import { faults } from '../../sample-app/src/demo-messages/disturbances.js';
 import { copiesOf, placedOrders } from '../../sample-app/src/demo-messages/orders.js';
 import { randomOf } from '../../sample-app/src/demo-messages/random.js';
 import { demoSettings } from '../../sample-app/src/demo-messages/settings.js';
 import {
-  claimsOf,
+  checksOf,
   type Observation,
   summaryOf,
 } from '../../sample-app/src/demo-messages/summary.js';
@@ -38,7 +38,7 @@ describe('the verdict of npm run demo:messages', () => {
     putAside: 0,
   };
   const failuresOf = (seen: Observation) =>
-    Object.entries(claimsOf(seen)).flatMap(([claim, holds]) => (holds ? [] : [claim]));
+    Object.entries(checksOf(seen)).flatMap(([claim, holds]) => (holds ? [] : [claim]));
 
   it('is good when each order was charged once', () => {
     expect(failuresOf(good)).toEqual([]);
@@ -97,7 +97,7 @@ describe('the settings of npm run demo:messages', () => {
   });
 
   it("close an order's channel less often than the broker's delivery limit", () => {
-    expect(disturbances.length).toBeLessThanOrEqual(DELIVERY_LIMIT);
+    expect(faults.length).toBeLessThanOrEqual(DELIVERY_LIMIT);
   });
 
   it('make the same copies for one seed, and others for another', () => {

@@ -17,7 +17,7 @@ describe('npm run demo', () => {
     const [output, [exitCode]] = await Promise.all([text(demo.stdout), once(demo, 'exit')]);
 
     expect(output).not.toContain('✗');
-    for (const { title, moral } of scenarios) {
+    for (const { title, lesson: moral } of scenarios) {
       expect(output).toMatch(new RegExp(`^${title} .* ✓ ${moral}$`, 'm'));
     }
     expect(exitCode).toBe(0);

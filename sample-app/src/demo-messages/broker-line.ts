@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 const AMQP_PORT = 5672;
 
 /** A proxy to the broker whose connections can be cut: the broker then redelivers unacknowledged messages. */
-export class BrokerLine {
+export class BrokerProxy {
   readonly #connections = new Set<Socket>();
   readonly #listener: Server;
 
@@ -12,11 +12,11 @@ export class BrokerLine {
     this.#listener = createServer((consumer) => this.#connect(consumer));
   }
 
-  static async open(brokerUrl: string): Promise<BrokerLine> {
-    const line = new BrokerLine(new URL(brokerUrl));
-    line.#listener.listen(0, '127.0.0.1');
-    await once(line.#listener, 'listening');
-    return line;
+  static async open(brokerUrl: string): Promise<BrokerProxy> {
+    const proxy = new BrokerProxy(new URL(brokerUrl));
+    proxy.#listener.listen(0, '127.0.0.1');
+    await once(proxy.#listener, 'listening');
+    return proxy;
   }
 
   /** The broker's URL through this proxy. */

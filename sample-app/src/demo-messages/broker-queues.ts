@@ -20,7 +20,7 @@ export class BrokerQueues {
     return this.#count(this.queue);
   }
 
-  putAside(): Promise<number> {
+  deadLettered(): Promise<number> {
     return this.#count(deadLetterQueue(this.queue));
   }
 

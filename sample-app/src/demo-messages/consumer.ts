@@ -1,12 +1,12 @@
 import type { ApiProcess } from '../demo/api-process.js';
-import type { BrokerLine } from './broker-line.js';
+import type { BrokerProxy } from './broker-line.js';
 
 /** A consumer of orders with its own proxy to the broker: one process after another. */
 export class Consumer {
   readonly #processes: ApiProcess[] = [];
 
   constructor(
-    readonly line: BrokerLine,
+    readonly line: BrokerProxy,
     private readonly startProcess: () => ApiProcess,
   ) {}
 

@@ -5,14 +5,14 @@ const POLL_MS = 20;
 
 export type Consumers = readonly [Consumer, Consumer, Consumer];
 
-interface Disturbance {
+interface Fault {
   /** The share of the orders that is charged by then. */
   readonly at: number;
   readonly consumer: 0 | 1 | 2;
   readonly cause: (consumer: Consumer) => unknown;
 }
 
-const cut = ({ line }: Consumer) => line.cut();
+const cut = ({ line: proxy }: Consumer) => proxy.cut();
 
 const killAndStartAgain = async (consumer: Consumer) => {
   await consumer.kill();
@@ -20,7 +20,7 @@ const killAndStartAgain = async (consumer: Consumer) => {
 };
 
 /** At most the delivery limit: an order that is hit by all of them is not dead-lettered. */
-export const disturbances: readonly Disturbance[] = [
+export const faults: readonly Fault[] = [
   { at: 1 / 8, consumer: 1, cause: cut },
   { at: 1 / 4, consumer: 2, cause: cut },
   { at: 1 / 2, consumer: 0, cause: killAndStartAgain },
@@ -33,8 +33,8 @@ export const disturbances: readonly Disturbance[] = [
  *
  * @param progress - the share of the orders that is charged.
  */
-export async function disturb(consumers: Consumers, progress: () => number): Promise<void> {
-  for (const { at, consumer, cause } of disturbances) {
+export async function injectFaults(consumers: Consumers, progress: () => number): Promise<void> {
+  for (const { at, consumer, cause } of faults) {
     const victim = consumers[consumer];
     const isDue = () => progress() >= at && victim.atWork > 0;
     // Without orders left there is nothing to interrupt.

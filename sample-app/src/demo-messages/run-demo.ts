@@ -2,12 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { OrdersPublisher } from '../orders/orders-publisher.js';
 import type { PlacedOrderDto } from '../orders/placed-order.dto.js';
-import { type Consumers, disturb } from './disturbances.js';
+import { type Consumers, injectFaults } from './disturbances.js';
 import { copiesOf, MAX_COPIES, placedOrders } from './orders.js';
 import { randomOf } from './random.js';
 import type { DemoSettings } from './settings.js';
-import { LEASE_MS, PROVIDER_DELAY_MS, Stage } from './stage.js';
-import { claimsOf, type Observation, summaryOf } from './summary.js';
+import { LEASE_MS, PROVIDER_DELAY_MS, DemoEnvironment } from './stage.js';
+import { checksOf, type Observation, summaryOf } from './summary.js';
 
 const TIME_LIMIT_MS = 120_000;
 const POLL_MS = 200;
@@ -15,8 +15,8 @@ const POLL_MS = 200;
 /** Publishes the orders, injects faults into the consumers, and prints what the ledger contains. */
 export async function runDemo(settings: DemoSettings): Promise<boolean> {
   const startedAt = performance.now();
-  const stage = new Stage(settings.brokerUrl);
-  const giveUp = () => void stage.clear().finally(() => process.exit(1));
+  const environment = new DemoEnvironment(settings.brokerUrl);
+  const giveUp = () => void environment.clear().finally(() => process.exit(1));
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, giveUp);
   process.once('uncaughtException', (error) => {
     console.error(error);
@@ -29,31 +29,35 @@ export async function runDemo(settings: DemoSettings): Promise<boolean> {
     throw new Error(`The demo did not complete within ${TIME_LIMIT_MS / 1000} s`);
   });
   try {
-    const seen = await Promise.race([play(stage, settings), tooLong]);
-    const failures = Object.entries(claimsOf(seen)).filter(([, holds]) => !holds);
+    const seen = await Promise.race([runDemoOn(environment, settings), tooLong]);
+    const failures = Object.entries(checksOf(seen)).filter(([, holds]) => !holds);
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1);
     console.log(`\n${summaryOf(seen)}\n`);
-    for (const [claim] of failures) console.log(`✗ not: ${claim}`);
+    for (const [check] of failures) console.log(`✗ not: ${check}`);
     if (failures.length === 0) console.log('✓ every order was charged once');
     console.log(`\nDone after ${seconds} s.`);
     return failures.length === 0;
   } finally {
     abandon.abort();
-    await stage.clear();
+    await environment.clear();
   }
 }
 
-async function play(stage: Stage, { orders: count, seed }: DemoSettings): Promise<Observation> {
+async function runDemoOn(
+  environment: DemoEnvironment,
+  { orders: count, seed }: DemoSettings,
+): Promise<Observation> {
   const orders = placedOrders(count);
   const copies = copiesOf(orders, randomOf(seed));
-  await stage.set();
-  const consumers = await startConsumers(stage);
-  console.log(introduction(stage, orders, seed));
-  await publish(stage, copies);
+  await environment.set();
+  const consumers = await startConsumers(environment);
+  console.log(introduction(environment, orders, seed));
+  await publish(environment, copies);
   const progress = () =>
-    new Set(stage.ledger.charges().map(({ description }) => description)).size / orders.length;
-  await disturb(consumers, progress);
-  await untilAllIsDone(stage, consumers, progress);
+    new Set(environment.ledger.charges().map(({ description }) => description)).size /
+    orders.length;
+  await injectFaults(consumers, progress);
+  await untilAllIsDone(environment, consumers, progress);
   // A message that a consumer still holds returns to the queue.
   await Promise.all(consumers.map((consumer) => consumer.close()));
   const total = (name: 'deliveries' | 'redeliveries' | 'replays' | 'takeovers' | 'askedAgain') =>
@@ -66,23 +70,23 @@ async function play(stage: Stage, { orders: count, seed }: DemoSettings): Promis
     replays: total('replays'),
     takeovers: total('takeovers'),
     askedAgain: total('askedAgain'),
-    charges: stage.ledger.charges(),
-    left: await stage.queues.waiting(),
-    putAside: await stage.queues.putAside(),
+    charges: environment.ledger.charges(),
+    left: await environment.queues.waiting(),
+    putAside: await environment.queues.deadLettered(),
   };
 }
 
-async function startConsumers(stage: Stage): Promise<Consumers> {
+async function startConsumers(environment: DemoEnvironment): Promise<Consumers> {
   const consumers: Consumers = [
-    await stage.addConsumer(),
-    await stage.addConsumer(),
-    await stage.addConsumer(),
+    await environment.addConsumer(),
+    await environment.addConsumer(),
+    await environment.addConsumer(),
   ];
   await Promise.all(consumers.map((consumer) => consumer.start()));
   return consumers;
 }
 
-async function publish({ brokerUrl, queue }: Stage, copies: readonly PlacedOrderDto[]) {
+async function publish({ brokerUrl, queue }: DemoEnvironment, copies: readonly PlacedOrderDto[]) {
   const publisher = new OrdersPublisher({ url: brokerUrl, queue });
   await Promise.all(copies.map((order) => publisher.publish(order)));
   await publisher.close();
@@ -90,7 +94,7 @@ async function publish({ brokerUrl, queue }: Stage, copies: readonly PlacedOrder
 
 /** Waits until neither broker nor consumers have an order, twice in a row: one may be in transit. */
 async function untilAllIsDone(
-  { queues }: Stage,
+  { queues }: DemoEnvironment,
   consumers: Consumers,
   progress: () => number,
 ): Promise<void> {
@@ -102,10 +106,14 @@ async function untilAllIsDone(
   }
 }
 
-function introduction(stage: Stage, { length }: readonly PlacedOrderDto[], seed: number): string {
+function introduction(
+  environment: DemoEnvironment,
+  { length }: readonly PlacedOrderDto[],
+  seed: number,
+): string {
   const [delay, lease] = [PROVIDER_DELAY_MS / 1000, LEASE_MS / 1000];
   return `
-Three consumers, each with its API in its own process, share ${stage.servers}.
+Three consumers, each with its API in its own process, share ${environment.servers}.
 Each of ${length.toLocaleString('en')} orders is published 1 to ${MAX_COPIES} times, in random order (DEMO_SEED=${seed}). A charge takes ${delay} s, a lease lasts ${lease} s.
 Connections to the broker are cut, and one consumer is killed and started again.`;
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { ApiProcess } from '../demo/api-process.js';
 import { LedgerFile } from '../demo/ledger-file.js';
 import { type RedisServer, startRedisServer } from '../demo/redis-server.js';
-import { BrokerLine } from './broker-line.js';
+import { BrokerProxy } from './broker-line.js';
 import { BrokerQueues } from './broker-queues.js';
 import { Consumer } from './consumer.js';
 import { RabbitMqServer } from './rabbitmq-server.js';
@@ -18,7 +18,7 @@ export const LEASE_MS = 3000;
 const COMMAND_TIMEOUT_MS = 2000;
 
 /** One broker, one Redis, one ledger, and the consumers that use them. */
-export class Stage {
+export class DemoEnvironment {
   readonly #folder = mkdtempSync(join(tmpdir(), 'nestjs-idempotency-demo-messages-'));
   readonly #ledgerPath = join(this.#folder, 'ledger.jsonl');
   readonly ledger = new LedgerFile(this.#ledgerPath);
@@ -57,18 +57,18 @@ export class Stage {
 
   /** Does not consume yet, see {@link Consumer.start}. */
   async addConsumer(): Promise<Consumer> {
-    const line = await BrokerLine.open(this.brokerUrl);
-    const consumer = new Consumer(line, () => this.#startProcess(line));
+    const proxy = await BrokerProxy.open(this.brokerUrl);
+    const consumer = new Consumer(proxy, () => this.#startProcess(proxy));
     this.#consumers.push(consumer);
     return consumer;
   }
 
-  #startProcess(line: BrokerLine): ApiProcess {
+  #startProcess(proxy: BrokerProxy): ApiProcess {
     if (this.#cleared !== undefined) throw new Error('The demo is over');
     return new ApiProcess({
       STORE: 'redis',
       REDIS_URL: set(this.#redis).url,
-      BROKER_URL: line.url,
+      BROKER_URL: proxy.url,
       ORDERS_QUEUE: this.queue,
       LEDGER_FILE: this.#ledgerPath,
       PROVIDER_DELAY_MS: String(PROVIDER_DELAY_MS),

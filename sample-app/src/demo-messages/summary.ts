@@ -19,20 +19,20 @@ export interface Observation {
 }
 
 /** What must hold, in words that fit after "not:". */
-export function claimsOf(seen: Observation): Readonly<Record<string, boolean>> {
-  const { orders, charges, takeovers, askedAgain, left, putAside } = seen;
+export function checksOf(seen: Observation): Readonly<Record<string, boolean>> {
+  const { orders, charges, takeovers, askedAgain, left: remaining, putAside: deadLettered } = seen;
   return {
     'every order was charged once': chargesPerOrder(seen).every((count) => count === 1),
     'nothing else was charged': sumOf(charges) === sumOf(orders),
     'every duplicate request to the provider followed a takeover': askedAgain <= takeovers,
-    'the queue is empty': left === 0,
-    'nothing was dead-lettered': putAside === 0,
+    'the queue is empty': remaining === 0,
+    'nothing was dead-lettered': deadLettered === 0,
   };
 }
 
 export function summaryOf(seen: Observation): string {
   const { orders, published, deliveries, redeliveries, replays, takeovers, askedAgain } = seen;
-  const { charges, left, putAside } = seen;
+  const { charges, left: remaining, putAside: deadLettered } = seen;
   const rows: readonly (readonly [name: string, value: string, note?: string])[] = [
     ['orders', counted(orders.length)],
     ['messages published', counted(published)],
@@ -41,8 +41,8 @@ export function summaryOf(seen: Observation): string {
     ['replayed', counted(replays), 'acknowledged without a second execution'],
     ['takeovers reported', counted(takeovers), 'of orders that the killed consumer had begun'],
     ['provider called again', counted(askedAgain), 'with the same key: it charged nothing'],
-    ['left in the queue', counted(left)],
-    ['dead-lettered', counted(putAside)],
+    ['left in the queue', counted(remaining)],
+    ['dead-lettered', counted(deadLettered)],
     ['charges in the ledger', counted(charges.length), `${money(charges)} of ${money(orders)} EUR`],
     ['charges per order', distribution(chargesPerOrder(seen))],
   ];

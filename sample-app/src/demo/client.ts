@@ -11,7 +11,7 @@ export interface PaymentRequest {
   readonly description: string;
 }
 
-export interface Answer {
+export interface PaymentResponse {
   /** `undefined` if the connection broke before a response. */
   readonly status: number | undefined;
   readonly replayed: boolean;
@@ -20,7 +20,7 @@ export interface Answer {
 }
 
 /** Sends the request once. */
-export async function pay(api: ApiProcess, request: PaymentRequest): Promise<Answer> {
+export async function pay(api: ApiProcess, request: PaymentRequest): Promise<PaymentResponse> {
   const { user, key, amount, description } = request;
   try {
     const response = await fetch(`${api.url}/payments`, {
@@ -44,16 +44,19 @@ export async function pay(api: ApiProcess, request: PaymentRequest): Promise<Ans
 }
 
 /** Retries the request until a final response, as a good client does; returns all responses. */
-export async function payPatiently(api: ApiProcess, request: PaymentRequest): Promise<Answer[]> {
-  const answers: Answer[] = [];
+export async function payWithRetries(
+  api: ApiProcess,
+  request: PaymentRequest,
+): Promise<PaymentResponse[]> {
+  const responses: PaymentResponse[] = [];
   for (;;) {
-    const answer = await pay(api, request);
-    answers.push(answer);
-    if (isFinal(answer)) return answers;
-    await sleep(Math.max(answer.retryAfterMs, MIN_PAUSE_MS));
+    const response = await pay(api, request);
+    responses.push(response);
+    if (isFinal(response)) return responses;
+    await sleep(Math.max(response.retryAfterMs, MIN_PAUSE_MS));
   }
 }
 
-function isFinal({ status }: Answer): boolean {
+function isFinal({ status }: PaymentResponse): boolean {
   return status !== undefined && status !== 409 && status < 500;
 }

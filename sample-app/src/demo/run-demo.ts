@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Observation, Play, Scenario } from './scenario.js';
+import type { Observation, ScenarioContext, Scenario } from './scenario.js';
 import { scenarios } from './scenarios/index.js';
-import { LEASE_MS, PROVIDER_DELAY_MS, Stage } from './stage.js';
+import { LEASE_MS, PROVIDER_DELAY_MS, DemoEnvironment } from './stage.js';
 import { type Row, tableHead, tableRow } from './table.js';
 
 const TIME_LIMIT_MS = 15_000;
@@ -9,18 +9,21 @@ const TIME_LIMIT_MS = 15_000;
 /** Runs all scenarios and prints a row for each. */
 export async function runDemo(): Promise<boolean> {
   const startedAt = performance.now();
-  const stage = await Stage.set();
+  const environment = await DemoEnvironment.set();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    process.once(signal, () => void stage.clear().finally(() => process.exit(1)));
+    process.once(signal, () => void environment.clear().finally(() => process.exit(1)));
   }
   try {
-    const apis: Play['apis'] = [await stage.startApi(), await stage.startApi()];
-    console.log(introduction(stage, apis));
+    const apis: ScenarioContext['apis'] = [
+      await environment.startApi(),
+      await environment.startApi(),
+    ];
+    console.log(introduction(environment, apis));
     console.log(tableHead());
-    const play: Play = { stage, apis, firstBodies: new Map() };
+    const context: ScenarioContext = { environment, apis, firstBodies: new Map() };
     let allWell = true;
     for (const scenario of scenarios) {
-      const row = await perform(scenario, play);
+      const row = await perform(scenario, context);
       console.log(tableRow(row));
       allWell &&= row.failures.length === 0;
     }
@@ -30,40 +33,40 @@ export async function runDemo(): Promise<boolean> {
     );
     return allWell;
   } finally {
-    await stage.clear();
+    await environment.clear();
   }
 }
 
 /** Counts the charges in the ledger's file, independently of the library and the API. */
-async function perform(scenario: Scenario, play: Play): Promise<Row> {
-  const before = play.stage.ledger.charges().length;
-  const { answers, claims } = await observe(scenario, play);
-  const added = play.stage.ledger.charges().slice(before);
-  const failures = Object.entries(claims)
+async function perform(scenario: Scenario, context: ScenarioContext): Promise<Row> {
+  const before = context.environment.ledger.charges().length;
+  const { responses, checks } = await observe(scenario, context);
+  const added = context.environment.ledger.charges().slice(before);
+  const failures = Object.entries(checks)
     .filter(([, holds]) => !holds)
-    .map(([claim]) => claim);
+    .map(([check]) => check);
   if (added.length !== scenario.charges) failures.push(`${scenario.charges} in the ledger`);
   const paid = new Set(added.map(({ userId, description }) => `${userId}: ${description}`));
   if (paid.size !== added.length) failures.push('one charge for each payment');
-  return { scenario, answers, charges: added.length, failures };
+  return { scenario, responses, charges: added.length, failures };
 }
 
 /** A scenario that throws or hangs fails; the demo continues. */
-async function observe(scenario: Scenario, play: Play): Promise<Observation> {
+async function observe(scenario: Scenario, context: ScenarioContext): Promise<Observation> {
   const abandon = new AbortController();
   const tooLong = sleep(TIME_LIMIT_MS, 'it completes in time', { signal: abandon.signal });
   try {
-    const observation = await Promise.race([scenario.play(play), tooLong]);
+    const observation = await Promise.race([scenario.run(context), tooLong]);
     if (typeof observation !== 'string') return observation;
-    return { answers: [], claims: { [observation]: false } };
+    return { responses: [], checks: { [observation]: false } };
   } catch (error) {
-    return { answers: [], claims: { [`it does not throw: ${String(error)}`]: false } };
+    return { responses: [], checks: { [`it does not throw: ${String(error)}`]: false } };
   } finally {
     abandon.abort();
   }
 }
 
-function introduction({ redis }: Stage, apis: Play['apis']): string {
+function introduction({ redis }: DemoEnvironment, apis: ScenarioContext['apis']): string {
   const [delay, lease] = [PROVIDER_DELAY_MS / 1000, LEASE_MS / 1000];
   return `
 Two processes of the payments API, ${apis.map(({ url }) => url).join(' and ')}, share one Redis ${redis.version}.

@@ -13,7 +13,7 @@ export const LEASE_MS = 3000;
 const COMMAND_TIMEOUT_MS = 2000;
 
 /** One Redis, the API processes that use it, and one ledger for all of them. */
-export class Stage {
+export class DemoEnvironment {
   readonly #processes: ApiProcess[] = [];
   #cleared = false;
 
@@ -24,13 +24,13 @@ export class Stage {
     readonly ledger: LedgerFile,
   ) {}
 
-  static async set(): Promise<Stage> {
+  static async set(): Promise<DemoEnvironment> {
     const folder = await mkdtemp(join(tmpdir(), 'nestjs-idempotency-demo-'));
     const ledgerPath = join(folder, 'ledger.jsonl');
     await writeFile(ledgerPath, '');
     try {
       const redis = await startRedisServer(folder);
-      return new Stage(folder, ledgerPath, redis, new LedgerFile(ledgerPath));
+      return new DemoEnvironment(folder, ledgerPath, redis, new LedgerFile(ledgerPath));
     } catch (error) {
       rmSync(folder, { recursive: true });
       throw error;

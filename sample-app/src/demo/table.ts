@@ -1,9 +1,9 @@
-import type { Answer } from './client.js';
+import type { PaymentResponse } from './client.js';
 import type { Scenario } from './scenario.js';
 
 export interface Row {
   readonly scenario: Scenario;
-  readonly answers: readonly Answer[];
+  readonly responses: readonly PaymentResponse[];
   /** How many charges it added to the ledger. */
   readonly charges: number;
   /** What did not hold. */
@@ -23,12 +23,12 @@ export function tableHead(): string {
   return `${titles}\n${line(columns.map(({ width }) => '─'.repeat(width)))}`;
 }
 
-export function tableRow({ scenario, answers, charges, failures }: Row): string {
-  const verdict = failures.length === 0 ? `✓ ${scenario.moral}` : `✗ not: ${failures.join('; ')}`;
-  const replays = answers.filter(({ replayed }) => replayed).length;
+export function tableRow({ scenario, responses, charges, failures }: Row): string {
+  const verdict = failures.length === 0 ? `✓ ${scenario.lesson}` : `✗ not: ${failures.join('; ')}`;
+  const replays = responses.filter(({ replayed }) => replayed).length;
   return line([
     scenario.title,
-    byStatus(answers),
+    byStatus(responses),
     String(replays).padStart(7),
     String(charges).padStart(7),
     verdict,
@@ -36,9 +36,9 @@ export function tableRow({ scenario, answers, charges, failures }: Row): string 
 }
 
 /** For example "20×201, 180×409"; a broken connection counts as "cut off". */
-function byStatus(answers: readonly Answer[]): string {
+function byStatus(responses: readonly PaymentResponse[]): string {
   const counts = new Map<string, number>();
-  for (const { status } of answers) {
+  for (const { status } of responses) {
     const name = status === undefined ? 'cut off' : String(status);
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }

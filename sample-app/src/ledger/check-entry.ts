@@ -8,15 +8,15 @@ import type { LedgerEntry, Refund } from './ledger.js';
  * @throws ProviderError
  */
 export function checkEntry(entry: LedgerEntry, written: readonly LedgerEntry[]): void {
-  refuseOvertaken(entry, written);
-  if (entry.kind === 'refund') refuseTooLarge(entry, written);
+  rejectOvertaken(entry, written);
+  if (entry.kind === 'refund') rejectTooLarge(entry, written);
 }
 
 /**
  * Rejects an attempt that was superseded: a process that was frozen for longer than its lease may resume here,
  * after another one has done its work.
  */
-function refuseOvertaken(
+function rejectOvertaken(
   { reference, fencingToken }: LedgerEntry,
   written: readonly LedgerEntry[],
 ): void {
@@ -30,7 +30,7 @@ export function superseded(): ProviderError {
   return new ProviderError('attempt_superseded', 'A later attempt has moved the money');
 }
 
-function refuseTooLarge({ amount, chargeId }: Refund, written: readonly LedgerEntry[]): void {
+function rejectTooLarge({ amount, chargeId }: Refund, written: readonly LedgerEntry[]): void {
   const charged = written.find(({ id }) => id === chargeId)?.amount ?? 0;
   const left = charged - refundedOf(chargeId, written);
   if (amount > left) {

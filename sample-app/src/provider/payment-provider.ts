@@ -32,14 +32,14 @@ export class PaymentProvider {
   }
 
   charge(order: ChargeOrder, signal: AbortSignal): Promise<Charge> {
-    return this.#answer(order, signal, () => this.#book(order));
+    return this.#respond(order, signal, () => this.#book(order));
   }
 
   /**
    * Charges once per reference, as real providers do for an idempotency key: a duplicate gets the existing charge.
    */
   chargeOnce(order: ChargeOrder, signal: AbortSignal): Promise<Charge> {
-    return this.#answer(order, signal, async () => {
+    return this.#respond(order, signal, async () => {
       const known = await this.findCharge(order.reference);
       if (known === undefined) return this.#book(order);
       this.logger.log(`duplicate request for a charge of ${known.amount} for ${known.userId}`);
@@ -73,7 +73,7 @@ export class PaymentProvider {
     return refundedOf(chargeId, await this.ledger.entries({ chargeId }));
   }
 
-  async #answer(
+  async #respond(
     { amount }: ChargeOrder,
     signal: AbortSignal,
     charge: () => Promise<Charge>,
@@ -85,9 +85,9 @@ export class PaymentProvider {
     if (amount === magicAmounts.providerDown) {
       throw new ProviderError('provider_down', 'The payment provider is down');
     }
-    const answer = await charge();
+    const response = await charge();
     await this.#travel(signal);
-    return answer;
+    return response;
   }
 
   async #book(order: ChargeOrder): Promise<Charge> {

@@ -1,18 +1,18 @@
 import { pay } from '../client.js';
 import { payments, PAYMENTS } from '../payments.js';
-import { inTurn, type Play, type Scenario } from '../scenario.js';
+import { sequentially, type ScenarioContext, type Scenario } from '../scenario.js';
 
 export const anotherBody: Scenario = {
   title: 'the same keys, another amount',
   charges: 0,
-  moral: 'a key is for one request',
-  async play({ apis }: Play) {
-    const answers = await Promise.all(
+  lesson: 'a key is for one request',
+  async run({ apis }: ScenarioContext) {
+    const responses = await Promise.all(
       payments.map((payment, index) =>
-        pay(inTurn(apis, index), { ...payment, amount: payment.amount + 1 }),
+        pay(sequentially(apis, index), { ...payment, amount: payment.amount + 1 }),
       ),
     );
-    const refused = answers.filter(({ status }) => status === 422);
-    return { answers, claims: { 'all are rejected': refused.length === PAYMENTS } };
+    const rejected = responses.filter(({ status }) => status === 422);
+    return { responses, checks: { 'all are rejected': rejected.length === PAYMENTS } };
   },
 };

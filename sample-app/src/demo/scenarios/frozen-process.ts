@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { payPatiently } from '../client.js';
+import { payWithRetries } from '../client.js';
 import { newPayment } from '../payments.js';
-import type { Play, Scenario } from '../scenario.js';
+import type { ScenarioContext, Scenario } from '../scenario.js';
 import { PROVIDER_DELAY_MS } from '../stage.js';
 
 /**
@@ -11,22 +11,22 @@ import { PROVIDER_DELAY_MS } from '../stage.js';
 export const frozenProcess: Scenario = {
   title: 'frozen in mid-charge until the lease is over',
   charges: 1,
-  moral: 'fenced off, and notified of it',
-  async play({ stage, apis: [, heir] }: Play) {
-    const sleeper = await stage.startApi();
+  lesson: 'fenced off, and notified of it',
+  async run({ environment, apis: [, heir] }: ScenarioContext) {
+    const sleeper = await environment.startApi();
     const payment = newPayment('frozen before the charge');
 
-    const sleeping = payPatiently(sleeper, payment);
+    const sleeping = payWithRetries(sleeper, payment);
     await sleeper.untilReported('acquired', 1);
     await sleep(PROVIDER_DELAY_MS / 4);
     sleeper.signal('SIGSTOP');
-    const inherited = await payPatiently(heir, payment);
+    const inherited = await payWithRetries(heir, payment);
     sleeper.signal('SIGCONT');
     const awoken = await sleeping;
 
     return {
-      answers: [...inherited, ...awoken],
-      claims: {
+      responses: [...inherited, ...awoken],
+      checks: {
         'the retry succeeds': inherited.at(-1)?.status === 201,
         'both clients get the same response': awoken.at(-1)?.body === inherited.at(-1)?.body,
         'the frozen process reports that it was superseded':

@@ -3,7 +3,7 @@ import { anotherBody } from './another-body.js';
 import { anotherUser } from './another-user.js';
 import { concurrentDuplicates } from './concurrent-duplicates.js';
 import { declinedCard } from './declined-card.js';
-import { everybodyRetries } from './everybody-retries.js';
+import { allClientsRetry } from './everybody-retries.js';
 import { frozenProcess } from './frozen-process.js';
 import { killedProcess } from './killed-process.js';
 import { storeDown } from './store-down.js';
@@ -11,7 +11,7 @@ import { storeDown } from './store-down.js';
 /** In order of execution: later scenarios use the payments of earlier ones; the last one stops Redis. */
 export const scenarios: readonly Scenario[] = [
   concurrentDuplicates,
-  everybodyRetries,
+  allClientsRetry,
   anotherBody,
   anotherUser,
   declinedCard,

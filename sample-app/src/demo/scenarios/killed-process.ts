@@ -1,6 +1,6 @@
-import { pay, payPatiently } from '../client.js';
+import { pay, payWithRetries } from '../client.js';
 import { newPayment } from '../payments.js';
-import type { Play, Scenario } from '../scenario.js';
+import type { ScenarioContext, Scenario } from '../scenario.js';
 
 /**
  * Kills a process that has charged one card without having got the reply, and is about to charge another.
@@ -9,25 +9,25 @@ import type { Play, Scenario } from '../scenario.js';
 export const killedProcess: Scenario = {
   title: 'kill -9 in the middle of two charges',
   charges: 2,
-  moral: 'taken over when the lease ended',
-  async play({ stage, apis: [victim, heir] }: Play) {
+  lesson: 'taken over when the lease ended',
+  async run({ environment, apis: [victim, heir] }: ScenarioContext) {
     const charged = newPayment('killed after the charge');
     const uncharged = newPayment('killed before the charge');
     const acquired = victim.reported('acquired');
 
     const first = pay(victim, charged);
-    await stage.ledger.untilCharged(charged.description);
+    await environment.ledger.untilCharged(charged.description);
     const second = pay(victim, uncharged);
     await victim.untilReported('acquired', acquired + 2);
     await victim.kill();
 
     const cutOff = await Promise.all([first, second]);
-    const retries = await Promise.all([charged, uncharged].map((it) => payPatiently(heir, it)));
+    const retries = await Promise.all([charged, uncharged].map((it) => payWithRetries(heir, it)));
     return {
-      answers: [...cutOff, ...retries.flat()],
-      claims: {
+      responses: [...cutOff, ...retries.flat()],
+      checks: {
         'both clients are cut off': cutOff.every(({ status }) => status === undefined),
-        'both retries succeed': retries.every((answers) => answers.at(-1)?.status === 201),
+        'both retries succeed': retries.every((responses) => responses.at(-1)?.status === 201),
         'both takeovers are reported': heir.reported('takeover') === 2,
       },
     };
