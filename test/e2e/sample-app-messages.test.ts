@@ -59,7 +59,7 @@ describe('the orders consumer of the sample app', () => {
   const count = (type: IdempotencyEventType) => happened.filter((it) => it === type).length;
 
   /** The unacknowledged messages of the consumer are in the queue again after it has closed. */
-  async function leftBehind(): Promise<number> {
+  async function abandoned(): Promise<number> {
     await until(async () => (await queueDepth(broker, queue)).unacked === 0);
     await app.close();
     return (await queueLength(broker.url, queue)).ready;
@@ -93,7 +93,7 @@ describe('the orders consumer of the sample app', () => {
     await until(() => count('completed') === 2 && count('replayed') === 4);
     expect((await charged()).sort()).toEqual([one.id, other.id].sort());
     expect(await deadLetters()).toEqual([]);
-    expect(await leftBehind()).toBe(0);
+    expect(await abandoned()).toBe(0);
   });
 
   it('charges once for an order that its program has placed twice', async () => {
@@ -132,7 +132,7 @@ describe('the orders consumer of the sample app', () => {
     await publisher.publish(nonsense);
     await publisher.publish(placed);
     await until(() => count('released') === 1 && count('completed') === 1);
-    expect(await leftBehind()).toBe(0);
+    expect(await abandoned()).toBe(0);
     expect(await charged()).toEqual([placed.id]);
     expect(await deadLetters()).toEqual([{ id: nonsense.id, reason: 'rejected' }]);
   });
@@ -144,14 +144,14 @@ describe('the orders consumer of the sample app', () => {
     await until(() => count('completed') === 1 && count('replayed') === 1);
     expect(await charged()).toEqual([]);
     expect(await deadLetters()).toEqual([]);
-    expect(await leftBehind()).toBe(0);
+    expect(await abandoned()).toBe(0);
   });
 
   it("retries an order while the provider is down, up to the broker's limit", async () => {
     const placed = order({ amount: PROVIDER_DOWN });
     await publisher.publish(placed);
     await until(() => count('released') === DELIVERY_LIMIT + 1, 30_000);
-    expect(await leftBehind()).toBe(0);
+    expect(await abandoned()).toBe(0);
     expect(await charged()).toEqual([]);
     expect(await deadLetters()).toEqual([{ id: placed.id, reason: 'delivery_limit' }]);
   }, 60_000);

@@ -19,7 +19,7 @@ const SCHEMA = 'payments_sample';
 const GATE = 7;
 const HELD_AT_THE_GATE = `pg_locks WHERE locktype = 'advisory' AND objid = ${GATE} AND NOT granted`;
 
-const PATIENCE_MS = 20_000;
+const TIMEOUT_MS = 20_000;
 const POLL_MS = 50;
 /** A busy machine must not look like a database that is down. */
 const PATIENT = { STORE: 'postgres', COMMAND_TIMEOUT_MS: '5000' };
@@ -49,7 +49,7 @@ const pay = (api: ApiProcess) =>
 
 /** Polls until it is true. */
 async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const giveUpAt = performance.now() + PATIENCE_MS;
+  const giveUpAt = performance.now() + TIMEOUT_MS;
   while (!(await isSo())) {
     if (performance.now() > giveUpAt) throw new Error(`Timed out waiting for ${isSo.toString()}`);
     await pause(POLL_MS);

@@ -156,13 +156,13 @@ function describeConsumer(tarball: Tarball, consumer: Consumer): void {
     'rejects in a problem document, without a warning, on %s',
     async (PLATFORM) => {
       const running = await app.start({ PLATFORM });
-      const refused = await fetch(`${running.url}/charges`, { method: 'POST' });
+      const rejected = await fetch(`${running.url}/charges`, { method: 'POST' });
       const log = await running.stop();
-      expect([refused.status, refused.headers.get('content-type')]).toEqual([
+      expect([rejected.status, rejected.headers.get('content-type')]).toEqual([
         400,
         'application/problem+json; charset=utf-8',
       ]);
-      expect(await refused.json()).toMatchObject({ code: 'idempotency_key_missing' });
+      expect(await rejected.json()).toMatchObject({ code: 'idempotency_key_missing' });
       expect(log).not.toMatch(/WARN|ERROR/);
     },
   );

@@ -28,13 +28,13 @@ export async function runCommand(
   for (const stream of [child.stdout, child.stderr]) {
     stream.on('data', (chunk: Buffer) => (log += chunk.toString()));
   }
-  const impatient = setTimeout(() => process.kill(-child.pid!, 'SIGKILL'), TIMEOUT_MS);
+  const timeoutTimer = setTimeout(() => process.kill(-child.pid!, 'SIGKILL'), TIMEOUT_MS);
   try {
     const [code, signal] = (await once(child, 'close')) as [number | null, string | null];
     if (code === 0) return log;
     throw new Error(`${[program, ...args].join(' ')} ended with ${code ?? signal}:\n${log}`);
   } finally {
-    clearTimeout(impatient);
+    clearTimeout(timeoutTimer);
   }
 }
 

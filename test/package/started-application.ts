@@ -42,15 +42,15 @@ export async function expectOnceEach(program: Program): Promise<void> {
         body: JSON.stringify({ amount }),
       });
     const print = () => fetch(`${url}/receipts/${key}`, { method: 'POST' });
-    const answers: unknown[] = [];
+    const responses: unknown[] = [];
     for (const send of [() => charge(1250), () => charge(1250), () => charge(999), print, print]) {
-      const answer = await send();
-      const replayed = answer.headers.get('idempotent-replayed');
-      answers.push([answer.status, replayed, await answer.json()]);
+      const response = await send();
+      const replayed = response.headers.get('idempotent-replayed');
+      responses.push([response.status, replayed, await response.json()]);
     }
     const charged = { charge: 1, amount: 1250, attempt: 1 };
     const printed = { order: key, receipt: 1 };
-    expect(answers).toEqual([
+    expect(responses).toEqual([
       [201, null, charged],
       [201, 'true', charged],
       [422, null, expect.objectContaining({ code: 'idempotency_key_reused' })],

@@ -28,7 +28,7 @@ export interface Order {
 }
 
 const WORK_MS = 25;
-const PATIENCE_MS = 10;
+const TIMEOUT_MS = 10;
 const TEXT = 'x'.repeat(200);
 
 /** Short, so that abandoned attempts soon end. */
@@ -49,7 +49,7 @@ export function optionsOf(kind: Kind): ProtocolOptions & { anonymous: 'shared' }
   return {
     ...COMMON,
     anonymous: 'shared',
-    ...(kind === 'hasty' && { waitTimeoutMs: PATIENCE_MS }),
+    ...(kind === 'hasty' && { waitTimeoutMs: TIMEOUT_MS }),
     ...(kind === 'denied' && { onTakeover: 'reject' }),
   };
 }
@@ -68,11 +68,11 @@ export async function work({ kind, amount }: Pick<Order, 'kind' | 'amount'>): Pr
 /** Completes with the first emission, in place of what takes too long. */
 export async function impatiently<T>(working: Promise<T>): Promise<T | undefined> {
   working.catch(() => undefined);
-  return Promise.race([working, delay(PATIENCE_MS, undefined)]);
+  return Promise.race([working, delay(TIMEOUT_MS, undefined)]);
 }
 
 function givingUp(next: CallHandler, early: unknown): Observable<unknown> {
-  return race(next.handle(), timer(PATIENCE_MS).pipe(map(() => early)));
+  return race(next.handle(), timer(TIMEOUT_MS).pipe(map(() => early)));
 }
 
 /** Inside the idempotency interceptor, for the operation of that name. */

@@ -17,7 +17,7 @@ export function driveTimers(advanceTimers: boolean): void {
 }
 
 /** Less than a test may take, so that timers are real again when it is torn down. */
-const PATIENCE_MS = 20_000;
+const TIMEOUT_MS = 20_000;
 
 export interface StandingTime {
   /** Advances time by this much, and runs everything that is due. */
@@ -37,7 +37,7 @@ export async function inStandingTime(
   const { signal } = ended;
   driveTimers(false);
   try {
-    const waited = delay(PATIENCE_MS, 'waited', { signal }).catch(() => undefined);
+    const waited = delay(TIMEOUT_MS, 'waited', { signal }).catch(() => undefined);
     const first = await Promise.race([play({ pass, flow }), waited]);
     if (first === 'waited') throw new Error('It needs more time than the test has advanced.');
   } finally {

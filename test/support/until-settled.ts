@@ -1,9 +1,9 @@
 import { until } from '../integration/redis/support/until.js';
 
 /** Servers may take long to agree on a busy machine. */
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 /** Waits until `condition` holds on the servers. */
 export function untilSettled(condition: () => Promise<boolean>): Promise<void> {
-  return until(condition, PATIENCE_MS);
+  return until(condition, TIMEOUT_MS);
 }

@@ -33,7 +33,7 @@ export class CallerGuard implements CanActivate {
     const request = context.switchToHttp().getRequest<CallersRequest>();
     const scenario = scenarioOf(request);
     scenario.arrivals += 1;
-    (request.raw ?? request).socket?.once('close', () => (scenario.departures += 1));
+    (request.raw ?? request).socket?.once('close', () => (scenario.disconnects += 1));
 
     const parameters = String(request.headers.authorization).matchAll(/(\w+)="([^"]*)"/g);
     const { id, tenant } = Object.fromEntries(

@@ -15,8 +15,8 @@ export class ControlController {
 
   @Get('scenarios/:name')
   counts(@Param('name') name: string) {
-    const { arrivals, executions, departures } = scenarioNamed(name);
-    return { arrivals, executions, departures };
+    const { arrivals, executions, disconnects } = scenarioNamed(name);
+    return { arrivals, executions, disconnects };
   }
 
   @Post('scenarios/:name/close-gate')
@@ -33,8 +33,8 @@ export class ControlController {
 
   @Post('scenarios/:name/fire-timeout')
   @HttpCode(204)
-  losePatience(@Param('name') name: string): void {
-    scenarioNamed(name).losePatience();
+  timeOut(@Param('name') name: string): void {
+    scenarioNamed(name).timeOut();
   }
 
   @Post('scenarios/:name/forbid/:caller')
@@ -57,12 +57,12 @@ export class ControlController {
 
   @Post('store/restore')
   @HttpCode(204)
-  mend(): void {
+  repair(): void {
     this.store.heal();
   }
 
   @Get('traces')
-  leftBehind() {
+  abandoned() {
     return this.traces.all();
   }
 }

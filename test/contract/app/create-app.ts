@@ -9,7 +9,7 @@ import { documentIdempotency } from 'nestjs-idempotency/swagger';
 import { CallerGuard } from './caller.guard.js';
 import { ControlController } from './control.controller.js';
 import type { Reply } from '../../support/http/reply.js';
-import { AnswersController } from './routes/answers.controller.js';
+import { ResponsesController } from './routes/answers.controller.js';
 import { CallersController } from './routes/callers.controller.js';
 import { ConcurrencyController } from './routes/concurrency.controller.js';
 import { ContentController, HostedController } from './routes/content.controller.js';
@@ -27,7 +27,7 @@ export interface AppSettings {
 }
 
 /** A machine that is busy with other tests must not be mistaken for a store that is down. */
-const PATIENCE = { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 };
+const TIMEOUT = { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 };
 
 @Module({})
 class AppModule {}
@@ -37,7 +37,7 @@ export async function createApp({ platform, store, traces }: AppSettings) {
   const onExpress = platform === 'express';
   const module = {
     module: AppModule,
-    imports: [IdempotencyModule.forRoot({ store, ...PATIENCE })],
+    imports: [IdempotencyModule.forRoot({ store, ...TIMEOUT })],
     controllers: [
       ControlController,
       KeysController,
@@ -46,7 +46,7 @@ export async function createApp({ platform, store, traces }: AppSettings) {
       HostedController,
       onExpress ? ExpressUploadsController : FastifyUploadsController,
       ConcurrencyController,
-      AnswersController,
+      ResponsesController,
       FailuresController,
       TimeController,
     ],

@@ -7,12 +7,12 @@ export class Scenario {
   /** The effects: the counted executions of a handler, whatever is reported. */
   executions = 0;
   /** Closed connections of its requests. */
-  departures = 0;
+  disconnects = 0;
   /** Callers who are no longer allowed to call. */
   readonly forbidden = new Set<string>();
   #gate: Promise<void> = Promise.resolve();
   #openGate: () => void = () => undefined;
-  #losePatience: () => void = () => undefined;
+  #timeOut: () => void = () => undefined;
 
   /** The effect. @returns its number, so that no two executions have the same response. */
   async execute(): Promise<number> {
@@ -34,14 +34,14 @@ export class Scenario {
   }
 
   /** What a timeout waits for: the suite's order in place of a timer. */
-  patienceEnds(): Promise<void> {
+  timeoutEnds(): Promise<void> {
     return new Promise((resolve) => {
-      this.#losePatience = resolve;
+      this.#timeOut = resolve;
     });
   }
 
-  losePatience(): void {
-    this.#losePatience();
+  timeOut(): void {
+    this.#timeOut();
   }
 }
 

@@ -28,25 +28,25 @@ const unforeseen: readonly Failure[] = [
 export function failures(server: Server): void {
   /** The first execution fails; its response is kept. */
   async function expectKept(clause: string, [how, status]: Failure, name = 'charge') {
-    const story = server.story(clause);
+    const scenario = server.scenario(clause);
     const values = { how, status: String(status) };
-    const first = await story.send(name, values);
+    const first = await scenario.send(name, values);
     expect(first).toMatchObject({ status, replayed: false });
-    expectReplay(await story.send(name, values), first);
-    expect(await story.executions()).toBe(1);
+    expectReplay(await scenario.send(name, values), first);
+    expect(await scenario.executions()).toBe(1);
     return first;
   }
 
   /** The first execution fails; its response is not kept, the retry executes and is kept. */
   async function expectReleased(clause: string, [how, status]: Failure, name = 'charge') {
-    const story = server.story(clause);
+    const scenario = server.scenario(clause);
     const values = { how, status: String(status) };
-    expect(await story.send(name, values)).toMatchObject({ status, replayed: false });
+    expect(await scenario.send(name, values)).toMatchObject({ status, replayed: false });
     // What a native handler sends does not wait for the release: the handler has not finished yet.
     const isRetried = ({ status }: RawResponse) => name !== NATIVE || status !== 409;
-    const second = await story.sendUntil(isRetried, name, values);
+    const second = await scenario.sendUntil(isRetried, name, values);
     expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
-    expectReplay(await story.send(name, values), second);
+    expectReplay(await scenario.send(name, values), second);
   }
 
   it('C74 400, 402, 404, 409, 410 and 422 of the handler are kept, returned or thrown', async () => {
@@ -95,73 +95,73 @@ export function failures(server: Server): void {
   });
 
   it('C77 after a release ten retries at once execute once', async () => {
-    const story = server.story('C77');
-    expect((await story.send('charge')).status).toBe(500);
-    const answers = await Promise.all(Array.from({ length: 10 }, () => story.send('charge')));
-    expect(await story.executions()).toBe(2);
-    expectOneResult(answers);
+    const scenario = server.scenario('C77');
+    expect((await scenario.send('charge')).status).toBe(500);
+    const responses = await Promise.all(Array.from({ length: 10 }, () => scenario.send('charge')));
+    expect(await scenario.executions()).toBe(2);
+    expectOneResult(responses);
   });
 
   it('C78 no failure leaves the key responding with 409', async () => {
     const failures = [...either(400, 401, 429, 500, 503), ...unforeseen];
     for (const [how, status] of failures) {
-      const story = server.story('C78');
+      const scenario = server.scenario('C78');
       const charge = { how, status: String(status) };
-      expect((await story.send('charge', charge)).status).toBe(status);
-      expect((await story.send('charge', charge)).status).not.toBe(409);
+      expect((await scenario.send('charge', charge)).status).toBe(status);
+      expect((await scenario.send('charge', charge)).status).not.toBe(409);
     }
   });
 
   it('C79 a rejected request uses nothing up and changes nothing', async () => {
-    const story = server.story('C79');
-    expectProblem(await story.send('malformed'), 'key-invalid');
-    expectProblem(await story.send('not comparable'), 'content-invalid');
-    const first = await story.send('first');
+    const scenario = server.scenario('C79');
+    expectProblem(await scenario.send('malformed'), 'key-invalid');
+    expectProblem(await scenario.send('not comparable'), 'content-invalid');
+    const first = await scenario.send('first');
     expect(first).toMatchObject({ status: 201, replayed: false, json: { execution: 1 } });
-    expectProblem(await story.send('another payload'), 'key-reused');
-    expectProblem(await story.send('malformed'), 'key-invalid');
-    expectReplay(await story.send('first'), first);
-    expect(await story.executions()).toBe(1);
+    expectProblem(await scenario.send('another payload'), 'key-reused');
+    expectProblem(await scenario.send('malformed'), 'key-invalid');
+    expectReplay(await scenario.send('first'), first);
+    expect(await scenario.executions()).toBe(1);
   });
 
   it('C79 after a release another payload is accepted', async () => {
-    const story = server.story('C79');
-    expect((await story.send('fails')).status).toBe(500);
-    const second = await story.send('fails, another payload');
+    const scenario = server.scenario('C79');
+    expect((await scenario.send('fails')).status).toBe(500);
+    const second = await scenario.send('fails, another payload');
     expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
   });
 
   it('C79a a thrown error replays as the exception filter wrote it', async () => {
-    const story = server.story('C79a');
-    const first = await story.send('charge');
+    const scenario = server.scenario('C79a');
+    const first = await scenario.send('charge');
     expect(first).toMatchObject({ status: 409, json: { error: expect.any(Number) } });
-    const again = await story.send('charge');
+    const again = await scenario.send('charge');
     expectReplay(again, first);
     expect(again.header('x-error')).toBe(String(first.json.error));
   });
 
   it('C88 validation that fails before the handler keeps nothing', async () => {
-    const story = server.story('C88');
-    expect((await story.send('invalid')).status).toBe(400);
-    const corrected = await story.send('corrected');
+    const scenario = server.scenario('C88');
+    expect((await scenario.send('invalid')).status).toBe(400);
+    const corrected = await scenario.send('corrected');
     expect(corrected).toMatchObject({ status: 201, replayed: false, json: { amount: 1 } });
-    expectReplay(await story.send('corrected'), corrected);
-    expect(await story.executions()).toBe(1);
+    expectReplay(await scenario.send('corrected'), corrected);
+    expect(await scenario.executions()).toBe(1);
   });
 
   it('C88 neither does a pipe of a parameter', async () => {
-    const story = server.story('C88');
-    expect((await story.send('invalid number')).status).toBe(400);
+    const scenario = server.scenario('C88');
+    expect((await scenario.send('invalid number')).status).toBe(400);
     const json = { execution: 1, id: 7 };
-    expect(await story.send('corrected number')).toMatchObject({ status: 201, json });
+    expect(await scenario.send('corrected number')).toMatchObject({ status: 201, json });
   });
 
   it('C88 validation inside the handler is its response, and kept', async () => {
-    const story = server.story('C88');
-    const first = await story.send('invalid to the handler');
+    const scenario = server.scenario('C88');
+    const first = await scenario.send('invalid to the handler');
     expect(first.status).toBe(400);
-    expectReplay(await story.send('invalid to the handler'), first);
-    expectProblem(await story.send('corrected to the handler'), 'key-reused');
-    expect(await story.executions()).toBe(1);
+    expectReplay(await scenario.send('invalid to the handler'), first);
+    expectProblem(await scenario.send('corrected to the handler'), 'key-reused');
+    expect(await scenario.executions()).toBe(1);
   });
 }

@@ -8,20 +8,20 @@ import type { Server } from '../harness/server.js';
 export function replay(server: Server): void {
   /** The request twice, one execution, the second response a replay of the first. */
   async function sendTwice(clause: string, name = 'charge') {
-    const story = server.story(clause);
-    const first = await story.send(name);
-    const second = await story.send(name);
+    const scenario = server.scenario(clause);
+    const first = await scenario.send(name);
+    const second = await scenario.send(name);
     expectReplay(second, first);
-    expect(await story.executions()).toBe(1);
+    expect(await scenario.executions()).toBe(1);
     return [first, second] as const;
   }
 
   it('C61 the same status and bytes five times, one execution', async () => {
-    const story = server.story('C61');
-    const first = await story.send('charge');
-    expect(first.json).toEqual({ execution: 1, key: story.key, text: 'ü€😀' });
-    for (let times = 0; times < 5; times += 1) expectReplay(await story.send('charge'), first);
-    expect(await story.executions()).toBe(1);
+    const scenario = server.scenario('C61');
+    const first = await scenario.send('charge');
+    expect(first.json).toEqual({ execution: 1, key: scenario.key, text: 'ü€😀' });
+    for (let times = 0; times < 5; times += 1) expectReplay(await scenario.send('charge'), first);
+    expect(await scenario.executions()).toBe(1);
   });
 
   it('C62 the handler’s header fields are replayed as they were first sent', async () => {
@@ -33,9 +33,9 @@ export function replay(server: Server): void {
   });
 
   it('C62 with the option replayHeaders only the named ones are replayed', async () => {
-    const story = server.story('C62');
-    const first = await story.send('charge, chosen fields');
-    const again = await story.send('charge, chosen fields');
+    const scenario = server.scenario('C62');
+    const first = await scenario.send('charge, chosen fields');
+    const again = await scenario.send('charge, chosen fields');
     expect(again).toMatchObject({ status: 201, replayed: true, text: first.text });
     expect(first.header('x-own')).toBe('sent once');
     expect([again.header('etag'), again.header('x-own')]).toEqual(['"version 7"', undefined]);
@@ -81,9 +81,9 @@ export function replay(server: Server): void {
   });
 
   it('C67 what the application sets in each exchange comes from this one', async () => {
-    const story = server.story('C67');
-    const first = await story.send('charge from one origin');
-    const again = await story.send('charge from another origin');
+    const scenario = server.scenario('C67');
+    const first = await scenario.send('charge from one origin');
+    const again = await scenario.send('charge from another origin');
     expectReplay(again, first);
     expect(again.header('access-control-allow-origin')).toBe('https://two.example.com');
     expect(again.header('x-request-id')).toMatch(/^exchange-/);
@@ -122,23 +122,29 @@ export function replay(server: Server): void {
       ['stream', 3_000],
       ['stream beyond the default', 80 * 65_536],
     ] as const) {
-      const story = server.story('C70a');
-      const first = await story.send(name);
+      const scenario = server.scenario('C70a');
+      const first = await scenario.send(name);
       expect(first).toMatchObject({ status: 201, replayed: false });
       expect(first.body).toHaveLength(length);
-      expectProblem(await story.send(name), 'response-not-kept');
-      expectProblem(await story.send(name), 'response-not-kept');
-      expect(await story.executions()).toBe(1);
+      expectProblem(await scenario.send(name), 'response-not-kept');
+      expectProblem(await scenario.send(name), 'response-not-kept');
+      expect(await scenario.executions()).toBe(1);
     }
   });
 
   it('C70a a failure over maxStoredBytes is not kept, as any other', async () => {
     for (const as of ['text', 'stream']) {
-      const story = server.story('C70a');
-      expect(await story.send('failure', { as })).toMatchObject({ status: 503, replayed: false });
-      expect(await story.send('failure', { as })).toMatchObject({ status: 201, replayed: false });
-      expectProblem(await story.send('failure', { as }), 'response-not-kept');
-      expect(await story.executions()).toBe(2);
+      const scenario = server.scenario('C70a');
+      expect(await scenario.send('failure', { as })).toMatchObject({
+        status: 503,
+        replayed: false,
+      });
+      expect(await scenario.send('failure', { as })).toMatchObject({
+        status: 201,
+        replayed: false,
+      });
+      expectProblem(await scenario.send('failure', { as }), 'response-not-kept');
+      expect(await scenario.executions()).toBe(2);
     }
   });
 
@@ -149,8 +155,8 @@ export function replay(server: Server): void {
 
   it('C72 the length fits: nothing is left over on the connection', async () => {
     for (const name of ['charge', 'no content', 'octets', 'chunks', 'redirect']) {
-      const story = server.story('C72');
-      const [first, ...replays] = await story.sendOnOneConnection(name, name, name);
+      const scenario = server.scenario('C72');
+      const [first, ...replays] = await scenario.sendOnOneConnection(name, name, name);
       for (const again of replays) {
         expectReplay(again, first!);
         const length = again.status === 204 ? undefined : String(again.body.length);
@@ -160,20 +166,20 @@ export function replay(server: Server): void {
   });
 
   it('C73 only replays carry the marker', async () => {
-    const story = server.story('C73');
-    const pending = await story.hold('charge');
-    const inFlight = await story.send('charge');
-    await story.order('open-gate');
-    const answers = [
+    const scenario = server.scenario('C73');
+    const pending = await scenario.hold('charge');
+    const inFlight = await scenario.send('charge');
+    await scenario.order('open-gate');
+    const responses = [
       inFlight,
       await pending.response,
-      await story.send('charge'),
-      await story.send('another payload'),
-      await story.send('malformed key'),
-      await story.send('no key'),
-      await story.send('no key, optional'),
+      await scenario.send('charge'),
+      await scenario.send('another payload'),
+      await scenario.send('malformed key'),
+      await scenario.send('no key'),
+      await scenario.send('no key, optional'),
     ];
-    expect(answers.map(({ status, lines }) => [status, marker(lines)])).toEqual([
+    expect(responses.map(({ status, lines }) => [status, marker(lines)])).toEqual([
       [409, []],
       [201, []],
       [201, ['true']],
@@ -185,41 +191,41 @@ export function replay(server: Server): void {
   });
 
   it('C73 with the option replayHeader the marker has another name', async () => {
-    const story = server.story('C73');
-    const first = await story.send('charge, marked otherwise');
-    const again = await story.send('charge, marked otherwise');
+    const scenario = server.scenario('C73');
+    const first = await scenario.send('charge, marked otherwise');
+    const again = await scenario.send('charge, marked otherwise');
     expect([first.header('x-replayed'), again.header('x-replayed')]).toEqual([undefined, 'true']);
     expect(marker(again.lines)).toEqual([]);
   });
 
   it('C73 a first response is not marked, whatever its handler sets', async () => {
-    const story = server.story('C73');
-    const answers = [];
-    for (let i = 0; i < 2; i += 1) answers.push(await story.send('charge that marks itself'));
-    expect(answers.map(({ lines }) => marker(lines))).toEqual([[], ['true']]);
+    const scenario = server.scenario('C73');
+    const responses = [];
+    for (let i = 0; i < 2; i += 1) responses.push(await scenario.send('charge that marks itself'));
+    expect(responses.map(({ lines }) => marker(lines))).toEqual([[], ['true']]);
   });
 
   it('C73a a browser may read the marker and Retry-After', async () => {
-    const story = server.story('C73a');
-    const pending = await story.hold('charge from a page');
-    const inProgress = await story.send('charge from a page');
-    await story.order('open-gate');
+    const scenario = server.scenario('C73a');
+    const pending = await scenario.hold('charge from a page');
+    const inProgress = await scenario.send('charge from a page');
+    await scenario.order('open-gate');
     await pending.response;
-    const again = await story.send('charge from a page');
+    const again = await scenario.send('charge from a page');
     expect(visible(inProgress, 'Retry-After')).toBe('1');
     expect(visible(again, 'Idempotent-Replayed')).toBe('true');
-    const preflight = await story.send('preflight');
+    const preflight = await scenario.send('preflight');
     expect(preflight.header('access-control-allow-headers')).toContain('idempotency-key');
   });
 
   it('C87d with storeBody: false only the fact is kept', async () => {
-    const story = server.story('C87d');
-    expect((await story.send('secret')).text).toContain('for one pair of eyes');
-    const again = await story.send('secret');
+    const scenario = server.scenario('C87d');
+    expect((await scenario.send('secret')).text).toContain('for one pair of eyes');
+    const again = await scenario.send('secret');
     expectProblem(again, 'response-not-kept');
     expect(again.text).not.toContain('for one pair of eyes');
-    expectProblem(await story.send('another payload'), 'key-reused');
-    expect(await story.executions()).toBe(1);
+    expectProblem(await scenario.send('another payload'), 'key-reused');
+    expect(await scenario.executions()).toBe(1);
   });
 }
 
@@ -229,8 +235,9 @@ function marker(lines: readonly (readonly [name: string, value: string])[]): str
 }
 
 /** What a script of a page on another origin can read of a response. */
-export function visible(answer: RawResponse, name: string): string | undefined {
-  expect(answer.header('access-control-allow-origin')).toBe('https://shop.example.com');
-  const exposed = answer.header('access-control-expose-headers')?.toLowerCase().split(/, */) ?? [];
-  return exposed.includes(name.toLowerCase()) ? answer.header(name) : undefined;
+export function visible(response: RawResponse, name: string): string | undefined {
+  expect(response.header('access-control-allow-origin')).toBe('https://shop.example.com');
+  const exposed =
+    response.header('access-control-expose-headers')?.toLowerCase().split(/, */) ?? [];
+  return exposed.includes(name.toLowerCase()) ? response.header(name) : undefined;
 }

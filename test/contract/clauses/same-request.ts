@@ -5,29 +5,29 @@ import type { Values } from '../harness/request-file.js';
 import type { Server } from '../harness/server.js';
 
 /** A request of the clause, or one with its values filled in. */
-type Told = string | readonly [name: string, values: Values];
+type Reported = string | readonly [name: string, values: Values];
 
 /** Sections C, and C87b of I. */
 export function sameRequest(server: Server): void {
   /** The others are the same request as the first, by the contract. */
-  async function expectSame(clause: string, first: Told, ...others: Told[]) {
-    const story = server.story(clause);
-    const send = (told: Told) => story.send(...([told].flat() as [string, Values?]));
-    const answer = await send(first);
-    expect(answer.status).toBeLessThan(300);
-    for (const other of others) expectReplay(await send(other), answer);
-    expect(await story.executions()).toBe(1);
+  async function expectSame(clause: string, first: Reported, ...others: Reported[]) {
+    const scenario = server.scenario(clause);
+    const send = (reported: Reported) => scenario.send(...([reported].flat() as [string, Values?]));
+    const response = await send(first);
+    expect(response.status).toBeLessThan(300);
+    for (const other of others) expectReplay(await send(other), response);
+    expect(await scenario.executions()).toBe(1);
   }
 
   /** Each of the others is another request under the same key; the first one is unaffected. */
-  async function expectReused(clause: string, first: Told, ...others: Told[]) {
-    const story = server.story(clause);
-    const send = (told: Told) => story.send(...([told].flat() as [string, Values?]));
-    const answer = await send(first);
-    expect(answer.status).toBeLessThan(300);
+  async function expectReused(clause: string, first: Reported, ...others: Reported[]) {
+    const scenario = server.scenario(clause);
+    const send = (reported: Reported) => scenario.send(...([reported].flat() as [string, Values?]));
+    const response = await send(first);
+    expect(response.status).toBeLessThan(300);
     for (const other of others) expectProblem(await send(other), 'key-reused');
-    expectReplay(await send(first), answer);
-    expect(await story.executions()).toBe(1);
+    expectReplay(await send(first), response);
+    expect(await scenario.executions()).toBe(1);
   }
 
   it('C31 another JSON value is rejected, and the original still replays', () =>
@@ -49,9 +49,9 @@ export function sameRequest(server: Server): void {
       ...['{}', '{"a":null}', '{"a":1}', '{"a":"1"}', '{"a":true}', '{"a":"true"}', '{"a":""}'],
       ...['{"a":{}}', '{"a":[]}', '{"a":[null]}', '{"a":0}', '{"a":false}', '[]'],
     ];
-    const [first, ...others] = values.map((value): Told => ['value', { value }]);
+    const [first, ...others] = values.map((value): Reported => ['value', { value }]);
     await expectReused('C34', first!, ...others);
-    await expectReused('C34', ...(others as [Told, ...Told[]]));
+    await expectReused('C34', ...(others as [Reported, ...Reported[]]));
   });
 
   it('C34 the nesting of members counts', () =>
@@ -62,22 +62,22 @@ export function sameRequest(server: Server): void {
     ));
 
   it('C35 numbers count by their binary64 value', async () => {
-    const number = (text: string): Told => ['number', { number: text }];
+    const number = (text: string): Reported => ['number', { number: text }];
     await expectSame('C35', number('100'), number('1e2'), number('100.0'));
     await expectSame('C35', number('0.5'), number('0.50'), number('5e-1'));
     await expectSame('C35', number('0'), number('-0'));
   });
 
   it('C35 numbers that are not finite and 1,100 levels are rejected', async () => {
-    const story = server.story('C35');
+    const scenario = server.scenario('C35');
     const nested = '['.repeat(1_100) + ']'.repeat(1_100);
-    expectProblem(await story.send('number', { number: '1e400' }), 'content-invalid');
-    expectProblem(await story.send('nested', { nested }), 'content-invalid');
-    expect(await story.executions()).toBe(0);
+    expectProblem(await scenario.send('number', { number: '1e400' }), 'content-invalid');
+    expectProblem(await scenario.send('nested', { nested }), 'content-invalid');
+    expect(await scenario.executions()).toBe(0);
   });
 
   it("C35 with fingerprint: 'bytes' integers above 2^53 are distinct", () => {
-    const bytes = (number: string): Told => ['bytes', { number }];
+    const bytes = (number: string): Reported => ['bytes', { number }];
     return expectReused('C35', bytes('9007199254740993'), bytes('9007199254740992'));
   });
 
@@ -89,7 +89,7 @@ export function sameRequest(server: Server): void {
     ));
 
   it('C37 80 kB that differ in the last byte are different', () => {
-    const large = (end: string): Told => ['large', { text: 'x'.repeat(80_000) + end }];
+    const large = (end: string): Reported => ['large', { text: 'x'.repeat(80_000) + end }];
     return expectReused('C37', large('a'), large('b'));
   });
 
@@ -103,7 +103,7 @@ export function sameRequest(server: Server): void {
   });
 
   it('C38 the query counts', async () => {
-    const query = (text: string): Told => ['query', { query: text }];
+    const query = (text: string): Reported => ['query', { query: text }];
     await expectReused('C38', query('?a=1'), query('?a=2'), query(''), query('?a=1&b=2'));
     await expectReused('C38', query(''), query('?a=1'));
     await expectReused('C38', query('?a=1&a=2'), query('?a=2&a=1'), query('?a=1'));
@@ -118,15 +118,15 @@ export function sameRequest(server: Server): void {
     expectReused('C40', 'one', 'two'));
 
   it('C40 another handler is independent', async () => {
-    const story = server.story('C40');
-    await story.send('one');
-    const other = await story.send('another handler');
+    const scenario = server.scenario('C40');
+    await scenario.send('one');
+    const other = await scenario.send('another handler');
     expect(other).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
   });
 
   it('C41 PATCH and PUT of one path are independent', async () => {
-    const story = server.story('C41');
-    const [patched, put] = [await story.send('PATCH'), await story.send('PUT')];
+    const scenario = server.scenario('C41');
+    const [patched, put] = [await scenario.send('PATCH'), await scenario.send('PUT')];
     expect([patched.json, put.json]).toEqual([{ execution: 1 }, { execution: 2 }]);
   });
 
@@ -158,7 +158,7 @@ export function sameRequest(server: Server): void {
   });
 
   it('C45 forms are compared by name: order counts among equal names', async () => {
-    const form = (text: string): Told => ['form', { form: text }];
+    const form = (text: string): Reported => ['form', { form: text }];
     await expectSame('C45', form('a=1&b=x%20y&a=3'), form('b=x%20y&a=1&a=3'));
     await expectReused('C45', form('a=1&b=x%20y'), form('a=1&b=x%20z'));
     await expectReused('C45', form('a=1&a=3'), form('a=3&a=1'));
@@ -167,7 +167,7 @@ export function sameRequest(server: Server): void {
   });
 
   it('C45 texts are compared', async () => {
-    const text = (value: string): Told => ['text', { text: value }];
+    const text = (value: string): Reported => ['text', { text: value }];
     await expectSame('C45', text('one'), text('one'));
     await expectReused('C45', text('one'), text('One'));
   });
@@ -176,7 +176,7 @@ export function sameRequest(server: Server): void {
     const all = Buffer.from(Array.from({ length: 512 }, (_, index) => index % 256));
     const other = Buffer.from(all);
     other[300]! ^= 1;
-    const [first, ...others] = [all, other, all.subarray(0, 511)].map((octets): Told => [
+    const [first, ...others] = [all, other, all.subarray(0, 511)].map((octets): Reported => [
       'octets',
       { octets },
     ]);

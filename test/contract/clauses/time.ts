@@ -24,26 +24,26 @@ export function whatTakesTime(targets: readonly Target[]): void {
   each(
     'C56 a handler four times longer than its lease keeps its key, on $name',
     async ({ server }) => {
-      const story = server.story('C56');
+      const scenario = server.scenario('C56');
       const began = performance.now();
-      const pending = await story.hold('charge');
+      const pending = await scenario.hold('charge');
       while (performance.now() - began < 4 * LEASE_MS) {
-        expectProblem(await story.send('charge'), 'in-progress');
+        expectProblem(await scenario.send('charge'), 'in-progress');
         await pause(POLL_MS);
       }
-      await story.order('open-gate');
+      await scenario.order('open-gate');
       const first = await pending.response;
       expect(first.status).toBe(201);
-      expectReplay(await story.send('charge'), first);
-      expect(await story.executions()).toBe(1);
+      expectReplay(await scenario.send('charge'), first);
+      expect(await scenario.executions()).toBe(1);
     },
   );
 
   each('C80 after the retention time the key is new, on $name', async ({ server }) => {
-    const story = server.story('C80');
+    const scenario = server.scenario('C80');
     const began = performance.now();
-    await story.send('charge');
-    const second = await story.sendUntil(isSecond, 'charge');
+    await scenario.send('charge');
+    const second = await scenario.sendUntil(isSecond, 'charge');
     expect(performance.now() - began).toBeGreaterThanOrEqual(RETENTION_MS - ROUNDING_MS);
     expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
   });
@@ -51,21 +51,21 @@ export function whatTakesTime(targets: readonly Target[]): void {
   each(
     'C81 after the retention time the key is new for another payload too, on $name',
     async ({ server }) => {
-      const story = server.story('C81');
-      await story.send('charge');
-      const second = await story.sendUntil(({ status }) => status !== 422, 'another payload');
+      const scenario = server.scenario('C81');
+      await scenario.send('charge');
+      const second = await scenario.sendUntil(({ status }) => status !== 422, 'another payload');
       expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
     },
   );
 
   each('C82 replays do not prolong it, on $name', async ({ server }) => {
-    const story = server.story('C82');
-    const first = await story.send('charge');
+    const scenario = server.scenario('C82');
+    const first = await scenario.send('charge');
     const replays: RawResponse[] = [];
     // Polled every few milliseconds, a retention that replays prolong would never end.
-    const second = await story.sendUntil((answer) => {
-      if (answer.replayed) replays.push(answer);
-      return isSecond(answer);
+    const second = await scenario.sendUntil((response) => {
+      if (response.replayed) replays.push(response);
+      return isSecond(response);
     }, 'charge');
     for (const again of replays) expectReplay(again, first);
     expect(second).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
@@ -74,24 +74,24 @@ export function whatTakesTime(targets: readonly Target[]): void {
   each(
     'C82a it begins at completion, and an attempt in progress does not expire, on $name',
     async ({ server }) => {
-      const story = server.story('C82a');
+      const scenario = server.scenario('C82a');
       const began = performance.now();
-      const pending = await story.hold('charge');
+      const pending = await scenario.hold('charge');
       while (performance.now() - began < 2 * RETENTION_MS) {
-        expectProblem(await story.send('charge'), 'in-progress');
+        expectProblem(await scenario.send('charge'), 'in-progress');
         await pause(POLL_MS);
       }
       const opened = performance.now();
-      await story.order('open-gate');
+      await scenario.order('open-gate');
       expect((await pending.response).json).toMatchObject({ execution: 1 });
-      const second = await story.sendUntil(isSecond, 'charge');
+      const second = await scenario.sendUntil(isSecond, 'charge');
       expect(performance.now() - opened).toBeGreaterThanOrEqual(RETENTION_MS - ROUNDING_MS);
       expect(second.json).toMatchObject({ execution: 2 });
     },
   );
 
   it.each(targets)('C82b the retention is published, on $name', async ({ server }) => {
-    const { json } = await server.story('C82b').send('OpenAPI document');
+    const { json } = await server.scenario('C82b').send('OpenAPI document');
     const keyOf = (path: string) =>
       json.paths[path].post.parameters.find(({ in: place }: any) => place === 'header');
     expect(keyOf('/things')).toMatchObject({

@@ -2,13 +2,13 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { outsideEnvironment } from '../../support/outside-environment.js';
-import { Story } from './story.js';
+import { ContractScenario } from './story.js';
 
 /** A server that the clauses are tested on. */
 export interface Server {
   readonly port: number;
   /** A test's scenario, with the requests in `requests/{clause}.http`. */
-  story(clause: string): Story;
+  scenario(clause: string): ContractScenario;
   /** Another process on the same store, if the store can be shared. */
   readonly peer: Server | undefined;
 }
@@ -28,8 +28,8 @@ export class ForeignServer implements Server {
     return Number(new URL(this.url).port);
   }
 
-  story(clause: string): Story {
-    return new Story(this.port, clause);
+  scenario(clause: string): ContractScenario {
+    return new ContractScenario(this.port, clause);
   }
 }
 
@@ -67,8 +67,8 @@ export class AppProcess implements Server {
     return this.#port;
   }
 
-  story(clause: string): Story {
-    return new Story(this.port, clause);
+  scenario(clause: string): ContractScenario {
+    return new ContractScenario(this.port, clause);
   }
 
   async stop(): Promise<void> {

@@ -12,14 +12,14 @@ import { fill, readRequests, type RequestTemplate, type Values } from './request
 export interface Counts {
   readonly arrivals: number;
   readonly executions: number;
-  readonly departures: number;
+  readonly disconnects: number;
 }
 
-const PATIENCE_MS = 10_000;
+const TIMEOUT_MS = 10_000;
 const POLL_MS = 10;
 
 /** One test against one server: the clause's requests, with its own key and count of effects. */
-export class Story {
+export class ContractScenario {
   readonly #requests: ReadonlyMap<string, RequestTemplate>;
 
   constructor(
@@ -32,8 +32,8 @@ export class Story {
   }
 
   /** The same scenario on another server. */
-  at({ port }: { readonly port: number }): Story {
-    return new Story(port, this.clause, this.key, this.scenario);
+  at({ port }: { readonly port: number }): ContractScenario {
+    return new ContractScenario(port, this.clause, this.key, this.scenario);
   }
 
   /** Sends one of the clause's requests on a connection of its own. */
@@ -72,7 +72,7 @@ export class Story {
     name: string,
     values?: Values,
   ): Promise<RawResponse> {
-    const giveUpAt = performance.now() + PATIENCE_MS;
+    const giveUpAt = performance.now() + TIMEOUT_MS;
     for (;;) {
       const response = await this.send(name, values);
       if (isThere(response) || performance.now() > giveUpAt) return response;
@@ -92,7 +92,7 @@ export class Story {
 
   /** Waits until the server has counted this many. */
   async reach(wanted: Partial<Counts>): Promise<void> {
-    const giveUpAt = performance.now() + PATIENCE_MS;
+    const giveUpAt = performance.now() + TIMEOUT_MS;
     for (;;) {
       const counts = await this.#counts();
       const names = Object.keys(wanted) as (keyof Counts)[];

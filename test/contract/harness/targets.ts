@@ -64,7 +64,7 @@ function startCombinations(
 }
 
 function inMemory(): Combination {
-  const server = platforms('memory')[turn(0)];
+  const server = platforms('memory')[round(0)];
   return {
     targets: [{ name: `${server.platform} with memory`, server, isShared: false }],
     processes: [server],
@@ -74,7 +74,7 @@ function inMemory(): Combination {
 
 function onRedis(): Combination {
   const processes = peers('redis');
-  const server = processes[turn(1)];
+  const server = processes[round(1)];
   return {
     targets: [{ name: `${server.platform} with redis`, server, isShared: true }],
     processes,
@@ -87,7 +87,7 @@ function onRedis(): Combination {
 
 function onPostgres(version: PostgresUnderTest): Combination {
   const processes = peers('postgres');
-  const server = processes[turn(0)];
+  const server = processes[round(0)];
   return {
     targets: [{ name: `${server.platform} with ${version.name}`, server, isShared: true }],
     processes,
@@ -96,7 +96,7 @@ function onPostgres(version: PostgresUnderTest): Combination {
 }
 
 /** The platform of the next store: `npm run test:all` has the other one on each store. */
-function turn(onPush: 0 | 1): 0 | 1 {
+function round(onPush: 0 | 1): 0 | 1 {
   return isTestAll === (onPush === 0) ? 1 : 0;
 }
 

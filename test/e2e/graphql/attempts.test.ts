@@ -168,7 +168,7 @@ describe('a mutation whose owner was lost', () => {
   });
   afterAll(() => Promise.all([app.close(), owner.close()]));
 
-  async function leftBehind() {
+  async function abandoned() {
     const scenario = app.scenario();
     scenario.gate.close();
     const document = 'mutation { looksFirst { execution amount } }';
@@ -179,7 +179,7 @@ describe('a mutation whose owner was lost', () => {
   }
 
   it('gets the outcome that "onTakeover" finds', async () => {
-    const { scenario, document } = await leftBehind();
+    const { scenario, document } = await abandoned();
     now += LEASE_MS;
     const second = await ask(scenario, document);
     expect(second.data).toEqual({ looksFirst: { execution: 0, amount: 5 } });
@@ -188,7 +188,7 @@ describe('a mutation whose owner was lost', () => {
   });
 
   it('gets the outcome that the reconciler finds when no client retries', async () => {
-    const { scenario, document } = await leftBehind();
+    const { scenario, document } = await abandoned();
     now += LEASE_MS + AFTER_MS;
     const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
     expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });

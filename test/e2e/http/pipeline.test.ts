@@ -17,7 +17,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { currentIdempotencyContext, IdempotencyContext, Idempotent } from 'nestjs-idempotency';
 import { map, tap, type Observable } from 'rxjs';
 import {
-  AnswersController,
+  ResponsesController,
   DivergingAnswersController,
   ExpressAnswersController,
   FastifyAnswersController,
@@ -144,7 +144,7 @@ const stores = useStores();
 /** The platforms alternate in each pipeline: every route runs in every pipeline and on both platforms. */
 describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
   const native = platform === 'express' ? ExpressAnswersController : FastifyAnswersController;
-  const routes = [AnswersController, DivergingAnswersController].flatMap(routesOf);
+  const routes = [ResponsesController, DivergingAnswersController].flatMap(routesOf);
   const platformTurn = platforms.indexOf(platform) + Number(isTestAll);
 
   describe.each(pipelines)('and %s', (name, configure) => {
@@ -155,7 +155,7 @@ describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
       startApp({
         platform,
         store: stores.fresh(store),
-        controllers: [AnswersController, native, DivergingAnswersController],
+        controllers: [ResponsesController, native, DivergingAnswersController],
         configure,
       }),
     );
@@ -180,7 +180,7 @@ describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
 
     beforeAll(async () => {
       const controllers = [
-        AnswersController,
+        ResponsesController,
         native,
         DivergingAnswersController,
         InterceptedController,

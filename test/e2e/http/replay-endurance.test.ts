@@ -17,7 +17,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Idempotent } from 'nestjs-idempotency';
 import { map, type Observable } from 'rxjs';
 import {
-  AnswersController,
+  ResponsesController,
   ExpressAnswersController,
   FastifyAnswersController,
 } from '../../support/http/answers.controller.js';
@@ -104,7 +104,7 @@ describe.each(combinations)('on $platform with $store', ({ platform, store }) =>
     app = await startApp({
       platform,
       store: stores.fresh(store),
-      controllers: [AnswersController, native, EnvelopedController],
+      controllers: [ResponsesController, native, EnvelopedController],
       guard: new OnlyAlice(),
       configure: (nest) =>
         nest.useGlobalInterceptors(new ClassSerializerInterceptor(nest.get(Reflector))),

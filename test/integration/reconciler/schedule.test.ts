@@ -39,7 +39,7 @@ async function started(options: IdempotencyModuleOptions, providers: (new () => 
 }
 
 /** A store with records whose leases have expired. */
-async function leftBehind(count: number) {
+async function abandoned(count: number) {
   const store = new ListingStore({ now: () => now });
   const calls: AbandonedCall[] = [];
   for (let i = 0; i < count; i += 1) calls.push(await abandon(store, 'settle'));
@@ -71,7 +71,7 @@ async function until(condition: () => boolean | Promise<boolean>): Promise<void>
 
 describe('The reconciler', () => {
   it('runs rounds on a schedule, one after the other', async () => {
-    const { store, calls } = await leftBehind(1);
+    const { store, calls } = await abandoned(1);
     const { reconciler } = await started({ store, reconcile: OFTEN });
     reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
     await until(async () => (await recordOf(store, calls[0]!))?.state === 'completed');
@@ -81,7 +81,7 @@ describe('The reconciler', () => {
   });
 
   it('does not run on a schedule by default', async () => {
-    const { store, calls } = await leftBehind(1);
+    const { store, calls } = await abandoned(1);
     const { reconciler } = await started({ store });
     reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
     // It does not even check whether the store can list records.
@@ -94,7 +94,7 @@ describe('The reconciler', () => {
   });
 
   it('joins the current round when another one is requested', async () => {
-    const { store } = await leftBehind(1);
+    const { store } = await abandoned(1);
     const { reconciler } = await started({
       store,
       reconcile: { ...OFTEN, intervalMs: 86_400_000 },
@@ -113,7 +113,7 @@ describe('The reconciler', () => {
   });
 
   it('skips the round while another process runs one', async () => {
-    const { store } = await leftBehind(2);
+    const { store } = await abandoned(2);
     const gate = new Gate();
     gate.close();
     const looking = new Gate();
@@ -139,7 +139,7 @@ describe('The reconciler', () => {
   });
 
   it('takes over the lock of a process that died', async () => {
-    const { store } = await leftBehind(1);
+    const { store } = await abandoned(1);
     const options = {
       store,
       reconcile: { ...OFTEN, intervalMs: 86_400_000 },
@@ -157,7 +157,7 @@ describe('The reconciler', () => {
   });
 
   it('reports a store that is down, and retries', async () => {
-    const { store, calls } = await leftBehind(1);
+    const { store, calls } = await abandoned(1);
     const faulty = new FaultyStore(store);
     const { reconciler, events } = await started({ store: faulty, reconcile: OFTEN });
     reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
@@ -180,7 +180,7 @@ describe('The reconciler', () => {
   });
 
   it('ends its round once it has lost its lock, and leaves the rest to the other process', async () => {
-    const { store } = await leftBehind(3);
+    const { store } = await abandoned(3);
     const heartbeats: string[] = [];
     const extend = store.extend.bind(store);
     store.extend = async (...command) => {
@@ -214,7 +214,7 @@ describe('The reconciler', () => {
   });
 
   it('uses recoveries that are registered in onModuleInit', async () => {
-    const { store, calls } = await leftBehind(1);
+    const { store, calls } = await abandoned(1);
     @Injectable()
     class Settlements implements OnModuleInit {
       constructor(private readonly reconciler: IdempotencyReconciler) {}
@@ -244,7 +244,7 @@ describe('The shutdown', () => {
     options: Partial<IdempotencyModuleOptions> = {},
     providers: (new () => object)[] = [],
   ) {
-    const { store, calls } = await leftBehind(3);
+    const { store, calls } = await abandoned(3);
     const gate = new Gate();
     gate.close();
     const reconcile = { ...OFTEN, intervalMs: 86_400_000 };
@@ -287,7 +287,7 @@ describe('The shutdown', () => {
   });
 
   it('ends the schedule: no further round begins', async () => {
-    const { store } = await leftBehind(1);
+    const { store } = await abandoned(1);
     const { nest, reconciler } = await reconcilingApp({ store, reconcile: OFTEN });
     await until(() => store.asked > 1);
     await nest.close();

@@ -7,7 +7,7 @@ import { until } from '../redis/support/until.js';
 import { adapterOf } from './adapters/index.js';
 import type { OpenedUnitOfWork } from './unit-of-work-suite.js';
 
-const PATIENCE_MS = 300_000;
+const TIMEOUT_MS = 300_000;
 const SHORT_PATIENCE_MS = 300;
 const LONG_WAIT_MS = 60_000;
 
@@ -32,7 +32,7 @@ describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answ
     await observer.end();
   });
 
-  function insert(id: string, timeoutMs = PATIENCE_MS): Promise<unknown> {
+  function insert(id: string, timeoutMs = TIMEOUT_MS): Promise<unknown> {
     return opened.unitOfWork.run({ isolation: 'serializable', timeoutMs }, ({ handle }) =>
       opened.insert(handle, id),
     );

@@ -38,7 +38,7 @@ export interface OpenedUnitOfWork<Handle> {
 }
 
 const LEVELS: readonly IsolationLevel[] = ['read committed', 'repeatable read', 'serializable'];
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 const RUNS = 50;
 const TABLES = `
   CREATE TABLE effects (id text PRIMARY KEY);
@@ -114,7 +114,7 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
   }
 
   function options(isolation?: IsolationLevel): TransactionOptions {
-    return { isolation, timeoutMs: PATIENCE_MS };
+    return { isolation, timeoutMs: TIMEOUT_MS };
   }
 
   async function effects(): Promise<string[]> {

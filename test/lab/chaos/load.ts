@@ -16,7 +16,7 @@ const RETRY_PAUSE_MS = 20;
  * How long beyond its lease a key is asked for until it counts as stuck. Longer than any trouble lasts on a
  * busy machine: a key that is given up too early is not seen to come free.
  */
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 /** What the load asks of the faults. */
 export interface Troubles {
@@ -72,7 +72,7 @@ export class Load {
     const key = this.#keyOf(number);
     const random = new Random(seed * 1_000_003 + number);
     const mishap = this.troubles.mishap(random);
-    const giveUpAt = performance.now() + this.plan.leaseMs + PATIENCE_MS;
+    const giveUpAt = performance.now() + this.plan.leaseMs + TIMEOUT_MS;
     let left = duplicates;
     let hasSucceeded = false;
     const ask = async (client: number) => {
@@ -102,7 +102,7 @@ export class Load {
   }
 
   #askUntilSuccess(key: string): Promise<Answer> {
-    const limitMs = this.plan.leaseMs + PATIENCE_MS;
+    const limitMs = this.plan.leaseMs + TIMEOUT_MS;
     return this.client.ask(() => this.pool.urls, key, { limitMs });
   }
 

@@ -51,7 +51,7 @@ const nextTag = () => `"tag-${(calls += 1)}"`;
 /** Every way in which a handler can respond on both platforms, named by the path. */
 @Controller()
 @Idempotent()
-export class AnswersController {
+export class ResponsesController {
   @Post('object')
   async object(@InScenario() scenario: Scenario) {
     return { id: await scenario.run(), nested: { list: [1, null, 'ü€😀'] } };

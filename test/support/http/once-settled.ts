@@ -2,11 +2,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { RawResponse } from './raw-response.js';
 
 /** Longer than any attempt in a test takes to settle. */
-const PATIENCE_MS = 5_000;
+const TIMEOUT_MS = 5_000;
 
 /** Repeats a request until it is no longer "in progress", and returns the outcome of the attempt before it. */
 export async function onceSettled(send: () => Promise<RawResponse>): Promise<RawResponse> {
-  const giveUpAt = performance.now() + PATIENCE_MS;
+  const giveUpAt = performance.now() + TIMEOUT_MS;
   for (;;) {
     const response = await send();
     const isInProgress = response.text.includes('idempotency_in_progress');

@@ -55,22 +55,22 @@ describe('The benchmark’s rounds', () => {
   });
 
   it('run all entrants of all groups, and do not count the first round', async () => {
-    const turns: string[] = [];
+    const rounds: string[] = [];
     const entrant = (name: string) => ({
       name,
-      run: async (ms: number): Promise<Sample> => ({ turn: turns.push(`${name} ${ms}`) }),
+      run: async (ms: number): Promise<Sample> => ({ round: rounds.push(`${name} ${ms}`) }),
     });
     const groups = [
       { factors: { of: 'letters' }, entrants: [entrant('a'), entrant('b')] },
       { factors: { of: 'digits' }, entrants: [entrant('1')] },
     ];
     const measured = await interleave(groups, { rounds: 2, turnMs: 5, warmUpMs: 9 });
-    expect(turns).toEqual(['a 9', 'b 9', '1 9', '1 5', 'b 5', 'a 5', '1 5', 'b 5', 'a 5']);
+    expect(rounds).toEqual(['a 9', 'b 9', '1 9', '1 5', 'b 5', 'a 5', '1 5', 'b 5', 'a 5']);
     expect(measured).toHaveLength(3);
     expect(measured[1]).toEqual({
       factors: { of: 'letters' },
       entrant: 'b',
-      metrics: { turn: { median: 6.5, min: 5, max: 8, rounds: [5, 8] } },
+      metrics: { round: { median: 6.5, min: 5, max: 8, rounds: [5, 8] } },
     });
   });
 

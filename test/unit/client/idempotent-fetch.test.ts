@@ -84,8 +84,8 @@ describe('the key', () => {
     server.play('hang up');
     const { key } = await failure(pay({ maxTries: 2 }));
     server.play(replay);
-    const answer = await pay({ key });
-    expect(answer).toMatchObject({ key, replayed: true, tries: 1 });
+    const response = await pay({ key });
+    expect(response).toMatchObject({ key, replayed: true, tries: 1 });
     expect(server.requests[0]!.headers['idempotency-key']).toBe(`"${key}"`);
   });
 });

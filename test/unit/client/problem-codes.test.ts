@@ -18,8 +18,8 @@ const server = useServer(() => ScriptedServer.start());
 
 describe("the server's codes", () => {
   it('are those that the client knows, with whether a retry can help', () => {
-    const told = problems.map(({ code, retryable }): [string, boolean] => [code, retryable]);
-    expect(PROBLEM_RETRYABLE).toEqual(Object.fromEntries(told));
+    const reported = problems.map(({ code, retryable }): [string, boolean] => [code, retryable]);
+    expect(PROBLEM_RETRYABLE).toEqual(Object.fromEntries(reported));
   });
 
   it.each(problems.map((problem) => ({ code: problem.code, problem })))(

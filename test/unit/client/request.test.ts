@@ -5,12 +5,12 @@ import { useServer } from '../../support/use-server.js';
 
 const server = useServer(() => ScriptedServer.start());
 
-const patience: IdempotentFetchOptions = { backoffBaseMs: 1, backoffCapMs: 1 };
+const timeoutMs: IdempotentFetchOptions = { backoffBaseMs: 1, backoffCapMs: 1 };
 
 /** What the server receives of one call, in three attempts. */
 async function sent(input: string | URL | Request, init?: RequestInit, options = {}) {
   server.play('hang up', { status: 503 }, { status: 201 });
-  await idempotentFetch(input, init, { ...patience, ...options });
+  await idempotentFetch(input, init, { ...timeoutMs, ...options });
   expect(server.requests).toHaveLength(3);
   const [first, second, third] = server.requests.map(({ method, headers, body }) => ({
     method,
@@ -179,7 +179,7 @@ describe('an invalid call', () => {
 
   it('treats an option that is undefined as not given', async () => {
     server.play({ status: 503 }, { status: 201 });
-    const options = { ...patience, key: undefined, maxTries: undefined } as object;
+    const options = { ...timeoutMs, key: undefined, maxTries: undefined } as object;
     expect(await idempotentFetch(server.url, {}, options)).toMatchObject({ tries: 2 });
   });
 });
@@ -192,7 +192,7 @@ describe('a fetch function of the caller', () => {
       '/payments',
       { method: 'POST', body: 'x' },
       {
-        ...patience,
+        ...timeoutMs,
         fetch: (input, init) => {
           asked.push(input);
           return fetch(new URL(input, server.url), init);

@@ -1,7 +1,7 @@
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from '@jest/globals';
 import { jsonCodec, ValueNotStorableError, type JsonCodecOptions } from 'nestjs-idempotency';
-import { kept, nested, refusal } from './support.js';
+import { kept, nested, rejection } from './support.js';
 
 const codec = jsonCodec();
 const SECRET = 's3cret';
@@ -84,7 +84,7 @@ describe('jsonCodec()', () => {
         /^value\.m is a M/,
       ],
     ])('%s', (_, value, message) => {
-      const error = refusal(codec, value);
+      const error = rejection(codec, value);
       expect(error).toBeInstanceOf(ValueNotStorableError);
       expect(error.message).toMatch(message);
     });
@@ -95,8 +95,8 @@ describe('jsonCodec()', () => {
       ['instances', (inner) => Object.assign(Object.create({}) as object, { inner })],
       ['the result of toJSON', (inner) => ({ toJSON: () => ({ inner }) })],
     ])('more than 1,000 %s inside each other', (_, wrap) => {
-      expect(refusal(codec, nested(1_001, wrap)).message).toContain('more than 1000 levels deep');
-      expect(refusal(codec, nested(20_000, wrap)).message).toContain('more than 1000 levels');
+      expect(rejection(codec, nested(1_001, wrap)).message).toContain('more than 1000 levels deep');
+      expect(rejection(codec, nested(20_000, wrap)).message).toContain('more than 1000 levels');
     });
 
     it('a circle, without an endless loop', () => {
@@ -108,7 +108,7 @@ describe('jsonCodec()', () => {
         self: undefined as unknown,
       };
       value.self = value;
-      expect(refusal(codec, value).message).toMatch(/^value\.self is a circle/);
+      expect(rejection(codec, value).message).toMatch(/^value\.self is a circle/);
       expect(reads).toBe(1);
     });
   });
@@ -121,13 +121,13 @@ describe('jsonCodec()', () => {
       { e: new Error(SECRET) },
       { d: Object.assign(() => 7, { text: SECRET }) },
     ];
-    for (const value of secrets) expect(refusal(codec, value).message).not.toContain(SECRET);
-    expect(refusal(codec, secrets[1]).message).toMatch(/^value\["…"\] is a BigInt/);
+    for (const value of secrets) expect(rejection(codec, value).message).not.toContain(SECRET);
+    expect(rejection(codec, secrets[1]).message).toMatch(/^value\["…"\] is a BigInt/);
   });
 
   it('shortens a long path, and keeps its end', () => {
     const deep = nested(300, (inner) => ({ member: inner === 1 ? 7n : inner }));
-    const [path] = refusal(codec, deep).message.split(' is a BigInt');
+    const [path] = rejection(codec, deep).message.split(' is a BigInt');
     expect(path!.length).toBeLessThan(220);
     expect(path).toMatch(/^value….*\.member\.member$/);
   });
@@ -221,14 +221,14 @@ describe('jsonCodec()', () => {
       /^value\.x is a Date/,
     ],
   ])('checks the result of toJSON: it may return %s', (_, x, message) => {
-    expect(refusal(codec, { x }).message).toMatch(message);
+    expect(rejection(codec, { x }).message).toMatch(message);
   });
 
   it('ignores a polyfilled BigInt.prototype.toJSON', () => {
     const prototype = BigInt.prototype as { toJSON?: () => string };
     prototype.toJSON = () => 'seven';
     try {
-      expect(refusal(codec, { n: 7n }).message).toMatch(/^value\.n is a BigInt/);
+      expect(rejection(codec, { n: 7n }).message).toMatch(/^value\.n is a BigInt/);
     } finally {
       delete prototype.toJSON;
     }
@@ -272,7 +272,7 @@ describe('jsonCodec()', () => {
     });
 
     it('rejects an invalid Date, for which JSON has null', () => {
-      const { message } = refusal(withDates, { at: new Date(NaN) });
+      const { message } = rejection(withDates, { at: new Date(NaN) });
       expect(message).toMatch(/^value\.at is a Date that is invalid/);
     });
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ValueNotStorableError } from 'nestjs-idempotency';
 import { messagePackCodec } from 'nestjs-idempotency/messagepack';
 import { Packr, unpack } from 'msgpackr';
-import { kept, nested, refusal } from './support.js';
+import { kept, nested, rejection } from './support.js';
 
 const codec = messagePackCodec();
 const SECRET = 's3cret';
@@ -74,7 +74,7 @@ describe('messagePackCodec()', () => {
       ['an Error', { e: new Error('bad') }, /^value\.e is an instance of Error/],
       ['an unawaited promise', { p: Promise.resolve(7) }, /^value\.p is an instance of Promise/],
     ])('%s', (_, value, message) => {
-      const error = refusal(codec, value);
+      const error = rejection(codec, value);
       expect(error).toBeInstanceOf(ValueNotStorableError);
       expect(error.message).toMatch(message);
     });
@@ -85,7 +85,7 @@ describe('messagePackCodec()', () => {
       ['Maps', (inner) => new Map([[1, inner]])],
       ['Sets', (inner) => new Set([inner])],
     ])('more than 500 %s inside each other', (_, wrap) => {
-      expect(refusal(codec, nested(501, wrap)).message).toContain('more than 500 levels deep');
+      expect(rejection(codec, nested(501, wrap)).message).toContain('more than 500 levels deep');
     });
   });
 
@@ -223,6 +223,6 @@ describe('messagePackCodec()', () => {
 
   it("never prints a value's content", () => {
     const value = new Map([[SECRET, { [`${SECRET}@example.org`]: [SECRET, () => SECRET] }]]);
-    expect(refusal(codec, value).message).not.toContain(SECRET);
+    expect(rejection(codec, value).message).not.toContain(SECRET);
   });
 });

@@ -1,7 +1,7 @@
 import type { OutcomeCodec, ValueNotStorableError } from 'nestjs-idempotency';
 
 /** @returns the codec's message about a value that it cannot write. */
-export function refusal(codec: OutcomeCodec, value: unknown): ValueNotStorableError {
+export function rejection(codec: OutcomeCodec, value: unknown): ValueNotStorableError {
   try {
     codec.encode(value);
   } catch (error) {

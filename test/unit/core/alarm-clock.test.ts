@@ -5,14 +5,14 @@ const DAY_MS = 86_400_000;
 
 describe('the deadline timer', () => {
   let clock: DeadlineTimer;
-  let rung: string[];
+  let fired: string[];
   let started: number;
 
   beforeEach(() => {
     // Together with the timers this drives performance.now().
     jest.useFakeTimers();
     clock = new DeadlineTimer();
-    rung = [];
+    fired = [];
     started = performance.now();
   });
 
@@ -20,16 +20,16 @@ describe('the deadline timer', () => {
     jest.useRealTimers();
   });
 
-  function set(name: string, inMs: number, ring: () => void = () => undefined): DeadlineListener {
-    const alarm = {
+  function set(name: string, inMs: number, fire: () => void = () => undefined): DeadlineListener {
+    const listener = {
       dueAt: started + inMs,
-      ring: () => {
-        rung.push(`${name} at ${String(performance.now() - started)}`);
-        ring();
+      onDeadline: () => {
+        fired.push(`${name} at ${String(performance.now() - started)}`);
+        fire();
       },
     };
-    clock.schedule(alarm);
-    return alarm;
+    clock.schedule(listener);
+    return listener;
   }
 
   it('calls deadlines when they are due, whatever the order they were set in', () => {
@@ -37,14 +37,14 @@ describe('the deadline timer', () => {
     set('early', 100);
     set('between', 200);
     jest.advanceTimersByTime(1_000);
-    expect(rung).toEqual(['early at 100', 'between at 200', 'late at 300']);
+    expect(fired).toEqual(['early at 100', 'between at 200', 'late at 300']);
   });
 
   it('calls those due at once in the order they were set in, and none twice', () => {
     set('one', 100);
     set('two', 100);
     jest.advanceTimersByTime(1_000);
-    expect(rung).toEqual(['one at 100', 'two at 100']);
+    expect(fired).toEqual(['one at 100', 'two at 100']);
   });
 
   it('calls no cancelled deadline, even if the one before it cancelled it', () => {
@@ -56,15 +56,15 @@ describe('the deadline timer', () => {
     });
     others.push(set('second', 200));
     jest.advanceTimersByTime(1_000);
-    expect(rung).toEqual(['first at 200']);
+    expect(fired).toEqual(['first at 200']);
   });
 
   it('lets a callback schedule its deadline again', () => {
     let left = 2;
     const again = {
       dueAt: started + 100,
-      ring: () => {
-        rung.push(String(performance.now() - started));
+      onDeadline: () => {
+        fired.push(String(performance.now() - started));
         left -= 1;
         again.dueAt += 100;
         if (left > 0) clock.schedule(again);
@@ -72,33 +72,33 @@ describe('the deadline timer', () => {
     };
     clock.schedule(again);
     jest.advanceTimersByTime(1_000);
-    expect(rung).toEqual(['100', '200']);
+    expect(fired).toEqual(['100', '200']);
   });
 
   it('waits for longer than a timer of Node can', () => {
     set('in a month', 30 * DAY_MS);
     jest.advanceTimersByTime(30 * DAY_MS - 1);
-    expect(rung).toEqual([]);
+    expect(fired).toEqual([]);
     jest.advanceTimersByTime(1);
-    expect(rung).toEqual([`in a month at ${String(30 * DAY_MS)}`]);
+    expect(fired).toEqual([`in a month at ${String(30 * DAY_MS)}`]);
   });
 
   it('has one timer for all, and none once all are over', () => {
     for (let i = 0; i < 1_000; i += 1) set(`alarm ${String(i)}`, 100 + i);
     expect(jest.getTimerCount()).toBe(1);
     jest.advanceTimersByTime(2_000);
-    expect(rung).toHaveLength(1_000);
+    expect(fired).toHaveLength(1_000);
     expect(jest.getTimerCount()).toBe(0);
   });
 
   it('checks many deadlines less often, and calls none of them early', () => {
-    const alarms = 20_000;
-    for (let i = 0; i < alarms; i += 1) set('', 100 + i / 1_000);
+    const deadlines = 20_000;
+    for (let i = 0; i < deadlines; i += 1) set('', 100 + i / 1_000);
     const wake = jest.spyOn(clock, 'wake');
     jest.advanceTimersByTime(1_000);
-    expect(rung).toHaveLength(alarms);
+    expect(fired).toHaveLength(deadlines);
     expect(wake.mock.calls.length).toBeLessThan(10);
-    for (const [i, entry] of rung.entries()) {
+    for (const [i, entry] of fired.entries()) {
       expect(Number(entry.slice(4))).toBeGreaterThanOrEqual(100 + i / 1_000);
     }
   });
@@ -107,9 +107,9 @@ describe('the deadline timer', () => {
     jest.useRealTimers();
     const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout');
     const before = timers().length;
-    const alarm = { dueAt: performance.now() + 60_000, ring: () => undefined };
-    clock.schedule(alarm);
+    const listener = { dueAt: performance.now() + 60_000, onDeadline: () => undefined };
+    clock.schedule(listener);
     expect(timers()).toHaveLength(before);
-    clock.cancel(alarm);
+    clock.cancel(listener);
   });
 });

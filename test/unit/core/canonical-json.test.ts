@@ -232,9 +232,9 @@ describe('canonical JSON', () => {
   });
 
   it('reports what is wrong without repeating the content', () => {
-    const refused = () => canonicalJson({ card: '4242-4242', n: JSON.parse('1e400') as number });
-    expect(refused).toThrow(/not finite/);
-    expect(refused).not.toThrow(/4242/);
+    const rejected = () => canonicalJson({ card: '4242-4242', n: JSON.parse('1e400') as number });
+    expect(rejected).toThrow(/not finite/);
+    expect(rejected).not.toThrow(/4242/);
   });
 });
 

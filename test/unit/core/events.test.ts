@@ -20,12 +20,12 @@ function reported() {
 describe('subscribers', () => {
   it('are notified of every event, in the order of their subscription', () => {
     const { events } = reported();
-    const told: string[] = [];
-    events.subscribe(({ type }) => void told.push(`first: ${type}`));
-    events.subscribe(({ type }) => void told.push(`second: ${type}`));
+    const received: string[] = [];
+    events.subscribe(({ type }) => void received.push(`first: ${type}`));
+    events.subscribe(({ type }) => void received.push(`second: ${type}`));
     events.emit(ordinary);
     events.emit(critical);
-    expect(told).toEqual([
+    expect(received).toEqual([
       'first: acquired',
       'second: acquired',
       'first: record_lost',
@@ -35,38 +35,38 @@ describe('subscribers', () => {
 
   it('are not notified after they unsubscribe, and may unsubscribe twice', () => {
     const { events } = reported();
-    const told: IdempotencyEvent[] = [];
-    const leave = events.subscribe((event) => void told.push(event));
+    const received: IdempotencyEvent[] = [];
+    const leave = events.subscribe((event) => void received.push(event));
     events.emit(ordinary);
     leave();
     leave();
     events.emit(ordinary);
-    expect(told).toEqual([ordinary]);
+    expect(received).toEqual([ordinary]);
   });
 
   it('may unsubscribe while being notified', () => {
     const { events } = reported();
-    const told: string[] = [];
+    const received: string[] = [];
     const leave = events.subscribe(() => {
-      told.push('once');
+      received.push('once');
       leave();
     });
-    events.subscribe(() => void told.push('always'));
+    events.subscribe(() => void received.push('always'));
     events.emit(ordinary);
     events.emit(ordinary);
-    expect(told).toEqual(['once', 'always', 'always']);
+    expect(received).toEqual(['once', 'always', 'always']);
   });
 
   it('that fail are reported, and stop neither the event nor the others', () => {
     const { events, failures } = reported();
-    const told: IdempotencyEvent[] = [];
+    const received: IdempotencyEvent[] = [];
     const bug = new Error('a subscriber’s bug');
     events.subscribe(() => {
       throw bug;
     });
-    events.subscribe((event) => void told.push(event));
+    events.subscribe((event) => void received.push(event));
     expect(() => events.emit(ordinary)).not.toThrow();
-    expect(told).toEqual([ordinary]);
+    expect(received).toEqual([ordinary]);
     expect(failures).toEqual([[ordinary, bug]]);
   });
 

@@ -32,13 +32,13 @@ describe('the lease keeper', () => {
   let keeper: LeaseKeeper;
   let lease: Lease;
   let startedAt: number;
-  let told: (LeaseLossReason | 'slow')[];
+  let reported: (LeaseLossReason | 'slow')[];
 
   beforeEach(async () => {
     // Together with the timers this drives performance.now(), and Date.now() for the memory store.
     jest.useFakeTimers();
     store = new FaultyStore(memoryStore());
-    told = [];
+    reported = [];
     startedAt = performance.now();
     lease = { recordKey, token: 'owner' as OwnerToken, fence: await begin('owner') };
     keeper = keep();
@@ -52,8 +52,8 @@ describe('the lease keeper', () => {
 
   function keep(from = startedAt) {
     const observer = {
-      leaseLost: (reason: LeaseLossReason) => void told.push(reason),
-      slow: () => void told.push('slow'),
+      leaseLost: (reason: LeaseLossReason) => void reported.push(reason),
+      slow: () => void reported.push('slow'),
     };
     return new LeaseKeeper(store, lease, options, from, observer, new DeadlineTimer());
   }
@@ -96,7 +96,7 @@ describe('the lease keeper', () => {
       const thirds = [1, 2, 3, 4, 5, 6, 7, 8, 9].map((third) => third * HEARTBEAT_MS);
       expect(heartbeats()).toEqual(thirds);
       expect((await store.inspect(recordKey, { timeoutMs }))?.leaseLeftMs).toBe(LEASE_MS);
-      expect(told).toEqual([]);
+      expect(reported).toEqual([]);
       expect(keeper.signal.aborted).toBe(false);
     });
 
@@ -152,7 +152,7 @@ describe('the lease keeper', () => {
       expect(heartbeats()).toEqual([HEARTBEAT_MS, ...retries]);
       await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
       expect(heartbeats().at(-1)).toBe(retries[1]! + HEARTBEAT_MS);
-      expect(told).toEqual([]);
+      expect(reported).toEqual([]);
     });
 
     it('never after the hard deadline', async () => {
@@ -168,7 +168,7 @@ describe('the lease keeper', () => {
     await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS - HEARTBEAT_MS - 1);
     store.next('extend', heldReply(gate));
     await jest.advanceTimersByTimeAsync(HEARTBEAT_MS + 1);
-    expect(told).toContain('max_execution');
+    expect(reported).toContain('max_execution');
     gate.open();
     await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS);
     expect(Math.max(...heartbeats())).toBeLessThan(MAX_EXECUTION_MS);
@@ -185,7 +185,7 @@ describe('the lease keeper', () => {
       await begin('another');
       store.heal();
       await jest.advanceTimersByTimeAsync(LEASE_MS);
-      expect(told).toEqual(['expired', 'lost']);
+      expect(reported).toEqual(['expired', 'lost']);
       expect(signal.reason).toBe('expired');
       await expectNoTimerRenewed();
     });
@@ -195,7 +195,7 @@ describe('the lease keeper', () => {
       jest.setSystemTime(Date.now() + LEASE_MS);
       await begin('another');
       await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
-      expect(told).toEqual(['lost']);
+      expect(reported).toEqual(['lost']);
       expect(signal).toMatchObject({ aborted: true, reason: 'lost' });
       await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS);
       expect(heartbeats()).toHaveLength(1);
@@ -205,7 +205,7 @@ describe('the lease keeper', () => {
       const { signal } = keeper;
       jest.setSystemTime(Date.now() + 100_000);
       await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
-      expect(told).toEqual(['gone']);
+      expect(reported).toEqual(['gone']);
       expect(signal).toMatchObject({ aborted: true, reason: 'gone' });
       await expectNoTimerRenewed();
     });
@@ -214,7 +214,7 @@ describe('the lease keeper', () => {
       const { signal } = keeper;
       jest.setSystemTime(Date.now() + MAX_EXECUTION_MS);
       await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
-      expect(told).toEqual(['max_execution']);
+      expect(reported).toEqual(['max_execution']);
       expect(signal).toMatchObject({ aborted: true, reason: 'max_execution' });
       await expectNoTimerRenewed();
     });
@@ -225,7 +225,7 @@ describe('the lease keeper', () => {
       expect(signal.aborted).toBe(false);
       await jest.advanceTimersByTimeAsync(1);
       expect(signal).toMatchObject({ aborted: true, reason: 'max_execution' });
-      expect(told).toEqual(['slow', 'max_execution']);
+      expect(reported).toEqual(['slow', 'max_execution']);
     });
 
     it('when no heartbeat was confirmed in time, and not before', async () => {
@@ -235,7 +235,7 @@ describe('the lease keeper', () => {
       expect(signal.aborted).toBe(false);
       await jest.advanceTimersByTimeAsync(1);
       expect(signal).toMatchObject({ aborted: true, reason: 'expired' });
-      expect(told).toEqual(['expired']);
+      expect(reported).toEqual(['expired']);
     });
 
     it('a lease after the last confirmed heartbeat was sent, not answered', async () => {
@@ -273,7 +273,7 @@ describe('the lease keeper', () => {
       store.heal();
       jest.setSystemTime(Date.now() + 100_000);
       await jest.advanceTimersByTimeAsync(LEASE_MS);
-      expect(told).toEqual(['expired', 'gone']);
+      expect(reported).toEqual(['expired', 'gone']);
       expect(aborts).toBe(1);
     });
   });
@@ -288,7 +288,7 @@ describe('the lease keeper', () => {
       expect((await store.inspect(recordKey, { timeoutMs }))?.leaseLeftMs).toBeGreaterThan(0);
       await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
       expect(heartbeats().at(-1)).toBe(revivedAt + HEARTBEAT_MS);
-      expect(told).toEqual(['expired']);
+      expect(reported).toEqual(['expired']);
       expect(keeper.signal.reason).toBe('expired');
     });
 
@@ -297,7 +297,7 @@ describe('the lease keeper', () => {
       const now = jest.spyOn(performance, 'now').mockReturnValue(startedAt + 2 * LEASE_MS);
       jest.setSystemTime(Date.now() + 2 * LEASE_MS);
       await jest.advanceTimersByTimeAsync(HEARTBEAT_MS);
-      expect(told).toEqual(['expired']);
+      expect(reported).toEqual(['expired']);
       expect(store.sentOf('extend')).toHaveLength(1);
       expect((await store.inspect(recordKey, { timeoutMs }))?.leaseLeftMs).toBeGreaterThan(0);
       now.mockRestore();
@@ -307,11 +307,11 @@ describe('the lease keeper', () => {
   describe('reports a slow attempt', () => {
     it('once, at half of the hard deadline', async () => {
       await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2 - 1);
-      expect(told).toEqual([]);
+      expect(reported).toEqual([]);
       await jest.advanceTimersByTimeAsync(1);
-      expect(told).toEqual(['slow']);
+      expect(reported).toEqual(['slow']);
       await jest.advanceTimersByTimeAsync(MAX_EXECUTION_MS / 2 - 1);
-      expect(told).toEqual(['slow']);
+      expect(reported).toEqual(['slow']);
     });
   });
 
@@ -321,7 +321,7 @@ describe('the lease keeper', () => {
       await expectNoTimerRenewed();
       await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
       expect(heartbeats()).toEqual([]);
-      expect(told).toEqual([]);
+      expect(reported).toEqual([]);
       expect(keeper.signal.aborted).toBe(false);
     });
 
@@ -334,7 +334,7 @@ describe('the lease keeper', () => {
       keeper.stop();
       gate.open();
       await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
-      expect(told).toEqual([]);
+      expect(reported).toEqual([]);
       expect(heartbeats()).toHaveLength(1);
       await expectNoTimerRenewed();
     });
@@ -343,7 +343,7 @@ describe('the lease keeper', () => {
       await complete('owner', lease.fence);
       await jest.advanceTimersByTimeAsync(2 * MAX_EXECUTION_MS);
       expect(heartbeats()).toHaveLength(1);
-      expect(told).toEqual([]);
+      expect(reported).toEqual([]);
       await expectNoTimerRenewed();
     });
   });

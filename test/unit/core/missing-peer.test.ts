@@ -3,7 +3,7 @@ import { IdempotencyOptionsError } from 'nestjs-idempotency';
 import { missingPeer } from '../../support/internals/core/util.js';
 
 const failed = (code?: string) => Object.assign(new Error('from the loader'), { code });
-const told = (error: unknown) =>
+const reported = (error: unknown) =>
   missingPeer(error, 'pg', 'postgresStore opens its connections with');
 
 describe('a peer that could not be loaded', () => {
@@ -11,8 +11,8 @@ describe('a peer that could not be loaded', () => {
     'is named, with how to install it: %s',
     (code) => {
       const error = failed(code);
-      expect(told(error)).toBeInstanceOf(IdempotencyOptionsError);
-      expect(told(error)).toMatchObject({
+      expect(reported(error)).toBeInstanceOf(IdempotencyOptionsError);
+      expect(reported(error)).toMatchObject({
         code: 'idempotency_options_invalid',
         message:
           'postgresStore opens its connections with pg, which is not installed: npm install pg',
@@ -24,7 +24,7 @@ describe('a peer that could not be loaded', () => {
   it.each([failed(), failed('ERR_DLOPEN_FAILED'), 'a string', undefined])(
     'for any other reason rejects with that reason: %p',
     (error) => {
-      expect(told(error)).toBe(error);
+      expect(reported(error)).toBe(error);
     },
   );
 });

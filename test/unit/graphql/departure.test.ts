@@ -35,9 +35,9 @@ describe('the disconnect of a caller', () => {
   });
 
   it('is unknown where there is no connection', () => {
-    const departure = clientDisconnectOf(undefined);
-    departure.forget();
-    expect(departure.signal.aborted).toBe(false);
+    const disconnect = clientDisconnectOf(undefined);
+    disconnect.forget();
+    expect(disconnect.signal.aborted).toBe(false);
     expect(clientDisconnectOf({ socket: {} }).signal.aborted).toBe(false);
   });
 });

@@ -19,9 +19,9 @@ describe('a header field in a replay', () => {
     'location etag last-modified cache-control expires link vary retry-after allow',
     'x-order-id deprecation sunset x-request-idempotent x-server ratelimited-by',
   ])('is kept as part of the outcome: %s', (names) => {
-    const refused = names.split(' ').filter((name) => !isReplayable(name));
+    const rejected = names.split(' ').filter((name) => !isReplayable(name));
     // The last one starts like a family of fields, and is treated as one of it.
-    expect(refused).toEqual(names.includes('ratelimited-by') ? ['ratelimited-by'] : []);
+    expect(rejected).toEqual(names.includes('ratelimited-by') ? ['ratelimited-by'] : []);
   });
 
   it.each([

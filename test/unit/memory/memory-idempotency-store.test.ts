@@ -127,9 +127,9 @@ describe('the clock', () => {
     const earliest = Date.now();
     const reply = await memoryStore().begin(begin('key'));
     expect(reply).toMatchObject({ kind: 'acquired', now: expect.any(Number) });
-    const told = 'now' in reply ? reply.now : Number.NaN;
-    expect(told).toBeGreaterThanOrEqual(earliest);
-    expect(told).toBeLessThanOrEqual(Date.now());
+    const reported = 'now' in reply ? reply.now : Number.NaN;
+    expect(reported).toBeGreaterThanOrEqual(earliest);
+    expect(reported).toBeLessThanOrEqual(Date.now());
   });
 
   it('may have fractions of a millisecond', async () => {
@@ -211,16 +211,16 @@ describe('abandoned()', () => {
   it('yields to other work while it reads many records', async () => {
     const store = await filled(40_000);
     now += RETENTION_MS - 1;
-    let turns = 0;
+    let rounds = 0;
     let isDone = false;
     const others = () => {
-      turns += 1;
+      rounds += 1;
       if (!isDone) setImmediate(others);
     };
     setImmediate(others);
     expect(await store.abandoned({ overMs: 0, limit: 10, timeoutMs })).toEqual({ records: [] });
     isDone = true;
-    expect(turns).toBeGreaterThan(1);
+    expect(rounds).toBeGreaterThan(1);
   });
 
   it('fails once the store is closed', async () => {

@@ -169,8 +169,8 @@ describe('A round that fails', () => {
   it.each([
     ['onDeleted', () => deleteFrom.mockResolvedValue(round()), onDeletionError],
     ['onDeletionError', () => deleteFrom.mockRejectedValue(new Error('down')), emitWarning],
-  ])('because %s throws stops nothing, and is reported', async (listener, play, told) => {
-    play();
+  ])('because %s throws stops nothing, and is reported', async (listener, runSteps, reported) => {
+    runSteps();
     const listeners = { onDeleted, onDeletionError };
     listeners[listener as keyof typeof listeners].mockImplementation(() => {
       throw new Error('a mistake of the application');
@@ -178,7 +178,7 @@ describe('A round that fails', () => {
     started();
     await jest.advanceTimersByTimeAsync(2 * MINUTE_MS);
     expect(deleteFrom).toHaveBeenCalledTimes(2);
-    expect(String(told.mock.calls[0]?.[0])).toContain('a mistake of the application');
+    expect(String(reported.mock.calls[0]?.[0])).toContain('a mistake of the application');
   });
 });
 

@@ -21,7 +21,7 @@ import { typescriptNodeOptions } from '../../support/typescript/node-options.js'
 import { BreakerUnderTest, PROBE_TIMEOUT_MS } from './breaker-under-test.js';
 
 const STEPS: readonly Step[] = ['begin', 'extend', 'complete', 'release', 'inspect'];
-const REFUSED: readonly Step[] = ['begin', 'inspect'];
+const REJECTED: readonly Step[] = ['begin', 'inspect'];
 const PASSED: readonly Step[] = ['extend', 'complete', 'release'];
 
 const held =
@@ -61,7 +61,7 @@ describe('a closed circuit', () => {
     const breaker = new BreakerUnderTest();
     const { volumeThreshold } = breaker.settings;
     await breaker.sendMany(volumeThreshold - 1, step, fault);
-    expect(breaker.told).toEqual([]);
+    expect(breaker.reported).toEqual([]);
     await breaker.sendMany(1, step, fault);
     expect(breaker.events).toMatchObject([
       { type: 'breaker_opened', error: { message: expect.stringMatching(/^planned/) } },
@@ -78,7 +78,7 @@ describe('a closed circuit', () => {
       expect(await breaker.send('begin', other)).toMatchObject({ kind: 'in_progress' });
       expect(await breaker.send('complete', other)).toMatchObject({ kind: 'lost' });
     }
-    expect(breaker.told).toEqual([]);
+    expect(breaker.reported).toEqual([]);
   });
 
   it.each([
@@ -86,12 +86,13 @@ describe('a closed circuit', () => {
     ['unknown', StoreOutcomeUnknownError],
   ])('stays closed over a rejection by a store that answers: %s', async (_, Failure) => {
     const breaker = new BreakerUnderTest();
-    const refused: Fault = () => Promise.reject(new Failure('planned', { isRejection: true }));
-    await breaker.sendMany(2 * breaker.settings.volumeThreshold, 'begin', refused);
-    expect(breaker.told).toEqual([]);
-    const unanswered: Fault = () => Promise.reject(new Failure('planned', { isRejection: false }));
-    await breaker.sendMany(3 * breaker.settings.volumeThreshold, 'begin', unanswered);
-    expect(breaker.told).toEqual(['breaker_opened']);
+    const rejected: Fault = () => Promise.reject(new Failure('planned', { isRejection: true }));
+    await breaker.sendMany(2 * breaker.settings.volumeThreshold, 'begin', rejected);
+    expect(breaker.reported).toEqual([]);
+    const withoutResponse: Fault = () =>
+      Promise.reject(new Failure('planned', { isRejection: false }));
+    await breaker.sendMany(3 * breaker.settings.volumeThreshold, 'begin', withoutResponse);
+    expect(breaker.reported).toEqual(['breaker_opened']);
   });
 
   it('stays closed over a memory store that is full', async () => {
@@ -99,16 +100,16 @@ describe('a closed circuit', () => {
     await breaker.send('begin');
     await breaker.sendMany(2 * breaker.settings.volumeThreshold, 'begin');
     await expect(breaker.send('begin')).rejects.toThrow('"maxRecords"');
-    expect(breaker.told).toEqual([]);
+    expect(breaker.reported).toEqual([]);
   });
 
   it('opens above the threshold, not at it', async () => {
     const breaker = new BreakerUnderTest({ errorThresholdPercentage: 25 });
     await breaker.sendMany(15, 'begin');
     await breaker.sendMany(5, 'begin', unavailable);
-    expect(breaker.told).toEqual([]);
+    expect(breaker.reported).toEqual([]);
     await breaker.sendMany(1, 'begin', unavailable);
-    expect(breaker.told).toEqual(['breaker_opened']);
+    expect(breaker.reported).toEqual(['breaker_opened']);
   });
 
   it('forgets what is older than its window', async () => {
@@ -116,7 +117,7 @@ describe('a closed circuit', () => {
     await breaker.sendMany(breaker.settings.volumeThreshold - 1, 'begin', unavailable);
     await pass(breaker.settings.windowMs);
     await breaker.sendMany(1, 'begin', unavailable);
-    expect(breaker.told).toEqual([]);
+    expect(breaker.reported).toEqual([]);
   });
 
   it('counts completed commands: pending ones are not successes', async () => {
@@ -127,14 +128,14 @@ describe('a closed circuit', () => {
       return breaker.send('begin');
     });
     await breaker.open();
-    expect(breaker.told).toEqual(['breaker_opened']);
+    expect(breaker.reported).toEqual(['breaker_opened']);
     gate.open();
     await Promise.all(out);
   });
 });
 
 describe('an open circuit', () => {
-  it.each(REFUSED)('rejects %s at once, without a call to the store', async (step) => {
+  it.each(REJECTED)('rejects %s at once, without a call to the store', async (step) => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     const sent = breaker.inner.sent.length;
@@ -151,7 +152,7 @@ describe('an open circuit', () => {
       await breaker.send('begin', lease);
       // Failures beyond a share of half.
       await breaker.open();
-      expect(breaker.told).toEqual(['breaker_opened']);
+      expect(breaker.reported).toEqual(['breaker_opened']);
       expect(await breaker.send(step, lease)).toEqual({ kind: 'ok' });
       breaker.inner.next(step, lostReply);
       await expect(breaker.send(step, lease)).rejects.toThrow('planned: lost reply');
@@ -163,7 +164,7 @@ describe('an open circuit', () => {
     await breaker.open();
     await breaker.sendMany(2 * breaker.settings.volumeThreshold, 'complete');
     await expect(breaker.send('begin')).rejects.toThrow('circuit breaker is open');
-    expect(breaker.told).toEqual(['breaker_opened']);
+    expect(breaker.reported).toEqual(['breaker_opened']);
   });
 });
 
@@ -200,7 +201,7 @@ describe('a probe', () => {
     const breaker = new BreakerUnderTest();
     await breaker.open();
     await pass(breaker.settings.probeIntervalMs);
-    expect(breaker.told).toEqual(['breaker_opened', 'breaker_half_open', 'breaker_closed']);
+    expect(breaker.reported).toEqual(['breaker_opened', 'breaker_half_open', 'breaker_closed']);
     expect(await breaker.send('begin')).toMatchObject({ kind: 'acquired' });
   });
 
@@ -210,8 +211,8 @@ describe('a probe', () => {
     const gate = closedGate();
     breaker.inner.next('inspect', heldRequest(gate));
     await pass(breaker.settings.probeIntervalMs);
-    expect(breaker.told).toEqual(['breaker_opened', 'breaker_half_open']);
-    for (const step of REFUSED) {
+    expect(breaker.reported).toEqual(['breaker_opened', 'breaker_half_open']);
+    for (const step of REJECTED) {
       await expect(breaker.send(step)).rejects.toThrow('circuit breaker is open');
     }
     gate.open();
@@ -230,7 +231,7 @@ describe('a probe', () => {
     breaker.inner.heal();
     await pass(probeIntervalMs);
     const again = ['breaker_half_open', 'breaker_opened'];
-    expect(breaker.told).toEqual([
+    expect(breaker.reported).toEqual([
       'breaker_opened',
       ...again,
       ...again,
@@ -246,17 +247,17 @@ describe('a probe', () => {
     await breaker.open();
     breaker.inner.always(misconfigured, 'inspect', 'begin');
     await pass(breaker.settings.probeIntervalMs);
-    expect(breaker.told.at(-1)).toBe('breaker_closed');
+    expect(breaker.reported.at(-1)).toBe('breaker_closed');
     await expect(breaker.send('begin')).rejects.toThrow('planned: misconfigured');
   });
 });
 
 describe('a command sent before the circuit changed', () => {
-  const answered: Fault = (execute) => execute();
+  const responded: Fault = (execute) => execute();
 
   it.each([
     ['fails', lostReply],
-    ['completes', answered],
+    ['completes', responded],
   ])('does not decide a half-open one when it %s', async (_, fault) => {
     const breaker = new BreakerUnderTest();
     const [late, probe] = [closedGate(), closedGate()];
@@ -268,10 +269,10 @@ describe('a command sent before the circuit changed', () => {
     late.open();
     await sent;
     await pass(0);
-    expect(breaker.told.at(-1)).toBe('breaker_half_open');
+    expect(breaker.reported.at(-1)).toBe('breaker_half_open');
     probe.open();
     await pass(0);
-    expect(breaker.told.at(-1)).toBe('breaker_closed');
+    expect(breaker.reported.at(-1)).toBe('breaker_closed');
   });
 
   it('does not open one that has closed again', async () => {
@@ -286,7 +287,7 @@ describe('a command sent before the circuit changed', () => {
     late.open();
     await Promise.all(sent);
     await pass(0);
-    expect(breaker.told.at(-1)).toBe('breaker_closed');
+    expect(breaker.reported.at(-1)).toBe('breaker_closed');
   });
 });
 
@@ -296,9 +297,9 @@ describe('a circuit that has closed again', () => {
     await breaker.open();
     await pass(breaker.settings.probeIntervalMs);
     await breaker.sendMany(breaker.settings.volumeThreshold - 1, 'begin', unavailable);
-    expect(breaker.told.at(-1)).toBe('breaker_closed');
+    expect(breaker.reported.at(-1)).toBe('breaker_closed');
     await breaker.sendMany(1, 'begin', unavailable);
-    expect(breaker.told.at(-1)).toBe('breaker_opened');
+    expect(breaker.reported.at(-1)).toBe('breaker_opened');
   });
 });
 
@@ -309,7 +310,7 @@ describe('a store that throws instead of rejecting', () => {
       throw new StoreUnavailableError('planned: thrown');
     };
     await breaker.sendMany(breaker.settings.volumeThreshold, 'extend', throwing);
-    expect(breaker.told).toEqual(['breaker_opened']);
+    expect(breaker.reported).toEqual(['breaker_opened']);
   });
 });
 
@@ -347,10 +348,10 @@ describe('the other methods of a store', () => {
     expect(jest.getTimerCount()).toBeGreaterThan(0);
     await breaker.store.close();
     expect(jest.getTimerCount()).toBe(0);
-    const { told } = breaker;
+    const { reported } = breaker;
     await expect(breaker.send('begin')).rejects.toThrow('The memory store is closed.');
     await pass(2 * breaker.settings.probeIntervalMs);
-    expect(breaker.told).toEqual(told);
+    expect(breaker.reported).toEqual(reported);
   });
 });
 
@@ -359,20 +360,20 @@ describe('the list of abandoned records', () => {
 
   it("is the store's own, and its failures open nothing", async () => {
     const page = { records: [], cursor: 'where it ended' };
-    let answer = () => Promise.resolve(page);
+    let response = () => Promise.resolve(page);
     class Listing extends MemoryIdempotencyStore {
       override abandoned() {
-        return answer();
+        return response();
       }
     }
     const breaker = new BreakerUnderTest({}, new Listing());
     expect(await breaker.store.abandoned(command)).toBe(page);
     const error = new StoreUnavailableError('planned');
-    answer = () => Promise.reject(error);
+    response = () => Promise.reject(error);
     for (let asked = 0; asked < 2 * breaker.settings.volumeThreshold; asked += 1) {
       await expect(breaker.store.abandoned(command)).rejects.toBe(error);
     }
-    expect(breaker.told).toEqual([]);
+    expect(breaker.reported).toEqual([]);
   });
 
   it('is rejected at once while the circuit is open', async () => {

@@ -34,7 +34,7 @@ export class BreakerUnderTest {
   }
 
   /** The names of the events so far, in order. */
-  get told(): string[] {
+  get reported(): string[] {
     return this.events.map(({ type }) => type);
   }
 

@@ -3,4 +3,4 @@ import { BreakerUnderTest } from './breaker-under-test.js';
 
 const breaker = new BreakerUnderTest();
 await breaker.open();
-console.log(breaker.told.join());
+console.log(breaker.reported.join());

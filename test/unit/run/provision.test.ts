@@ -84,7 +84,7 @@ describe('What the tests need', () => {
   });
 
   it('is known for each program that a file requests', () => {
-    const looksFor =
+    const searchesFor =
       /(?:Executable|Program|Server|spawn\w*)\(\s*'(redis|rabbitmq|nats|mosquitto)\b/g;
     const files = ['test', 'sample-app/src'].flatMap((root) =>
       readdirSync(join(projectRoot, root), { recursive: true, encoding: 'utf8' })
@@ -94,7 +94,7 @@ describe('What the tests need', () => {
     const missing = files.flatMap((file) => {
       const text = readFileSync(join(projectRoot, file), 'utf8');
       const needed = programsFor(closureOf([file], projectRoot));
-      const programs = Array.from(text.matchAll(looksFor), ([, program]) => program!);
+      const programs = Array.from(text.matchAll(searchesFor), ([, program]) => program!);
       return programs.filter((one) => !needed.includes(one)).map((one) => `${file}: ${one}`);
     });
     expect(missing).toEqual([]);

@@ -33,7 +33,7 @@ const OF_THE_EXCHANGE = {
 
 /** Routes that differ in their response. */
 @Controller()
-export class AnswersController {
+export class ResponsesController {
   @Post('with-headers')
   @Idempotent()
   async withHeaders(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {

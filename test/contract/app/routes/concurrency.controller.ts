@@ -9,7 +9,7 @@ import { InScenario, Scenario, scenarioOf } from '../scenario.js';
 class TimeoutInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
     const scenario = scenarioOf(context.switchToHttp().getRequest());
-    const timeout = from(scenario.patienceEnds()).pipe(
+    const timeout = from(scenario.timeoutEnds()).pipe(
       mergeMap(() => throwError(() => new HttpException('too slow', 503))),
     );
     return merge(next.handle(), timeout).pipe(take(1));
@@ -52,7 +52,7 @@ export class ConcurrencyController {
   @Post('with-timeout')
   @Idempotent()
   @UseInterceptors(TimeoutInterceptor)
-  async impatient(@InScenario() scenario: Scenario) {
+  async withShortTimeout(@InScenario() scenario: Scenario) {
     return { execution: await scenario.execute() };
   }
 }

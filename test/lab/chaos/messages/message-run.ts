@@ -14,7 +14,7 @@ const LOOK_PAUSE_MS = 2;
 const ASK_PAUSE_MS = 100;
 
 /** Longer than any trouble lasts on a busy machine. */
-const PATIENCE_MS = 60_000;
+const TIMEOUT_MS = 60_000;
 
 /** So much of the load is left for the strikes that have to be repeated. */
 const SPARE = 0.1;
@@ -68,7 +68,7 @@ export class MessageRun {
   /** Gives the consumers time to acknowledge everything; the oracle finds out whether they have. */
   async settle(): Promise<void> {
     const { lab, plan } = this;
-    const deadline = performance.now() + plan.leaseMs + PATIENCE_MS;
+    const deadline = performance.now() + plan.leaseMs + TIMEOUT_MS;
     while (performance.now() < deadline) {
       await delay(ASK_PAUSE_MS);
       if (await lab.isEmpty()) return;
@@ -85,7 +85,7 @@ export class MessageRun {
   private async round(strike: Strike): Promise<void> {
     const { pool, lab, random, portion, plan } = this;
     const hasTarget = () => pool.isHalfUp && this.slotFrom(0) !== undefined;
-    if (!(await within(PATIENCE_MS, hasTarget))) {
+    if (!(await within(TIMEOUT_MS, hasTarget))) {
       throw new Error(['the consumers do not come back', ...pool.collapses].join('\n'));
     }
     const slot = this.slotFrom(random.integer(0, pool.size - 1))!;

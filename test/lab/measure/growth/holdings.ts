@@ -11,7 +11,7 @@ type Emitters = Readonly<Record<string, readonly EventEmitter[]>>;
 const QUIET_MS = 1_200;
 const BETWEEN_LOOKS_MS = 100;
 /** What is not quiet by then is growth, or will be the next time. */
-const PATIENCE_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 
 const never = setTimeout(() => undefined, 0);
 clearTimeout(never);
@@ -54,7 +54,7 @@ async function untilQuiet(count: () => Counts): Promise<void> {
   let seenSince = startedAt;
   for (;;) {
     const now = performance.now();
-    if (now - seenSince >= QUIET_MS || now - startedAt >= PATIENCE_MS) return;
+    if (now - seenSince >= QUIET_MS || now - startedAt >= TIMEOUT_MS) return;
     await delay(BETWEEN_LOOKS_MS);
     const counted = JSON.stringify(count());
     if (counted !== seen) seenSince = performance.now();

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { parseResponse, type RawResponse } from '../raw-response.js';
 
 /** A server that neither responds nor hangs up has lost a request, or waits for the rest of it. */
-const PATIENCE_MS = 5_000;
+const TIMEOUT_MS = 5_000;
 
 /** A kept connection, for requests whose responses state where they end. */
 export class FuzzConnection {
@@ -71,7 +71,7 @@ export async function sendAlone(
   socket.on('error', () => undefined);
   socket.on('data', (chunk: Buffer) => chunks.push(chunk));
   // The server may have received only half of the announced body.
-  socket.setTimeout(PATIENCE_MS, () => void socket.destroy());
+  socket.setTimeout(TIMEOUT_MS, () => void socket.destroy());
   socket.write(bytes);
   if (leaves) socket.end();
   await new Promise((resolve) => socket.once('close', resolve));

@@ -270,9 +270,9 @@ describe('a key derived from the payload', () => {
 
   it('does not disclose the payload, also where it is rejected', () => {
     expect(keyOf({ card: '4242' })).not.toContain('4242');
-    const refused = () => keyOf({ card: '4242-4242', at: new Date(0) });
-    expect(refused).toThrow(/payloadKey\(\)/);
-    expect(refused).not.toThrow(/4242|card/);
+    const rejected = () => keyOf({ card: '4242-4242', at: new Date(0) });
+    expect(rejected).toThrow(/payloadKey\(\)/);
+    expect(rejected).not.toThrow(/4242|card/);
   });
 
   it('does not change the payload, and uses the paths as they were', () => {
