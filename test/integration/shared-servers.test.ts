@@ -14,7 +14,7 @@ import { until } from './redis/support/until.js';
 const SET_UP = new URL('../support/shared-servers/set-up.mjs', import.meta.url).href;
 
 /** Requests a server like a test file of `worker`. */
-async function lend(kind: SharedKind, worker: string): Promise<SharedServer> {
+async function provide(kind: SharedKind, worker: string): Promise<SharedServer> {
   const response = await fetch(`${process.env.SHARED_SERVERS_URL!}/${kind}/${worker}`);
   return (await response.json()) as SharedServer;
 }
@@ -34,7 +34,7 @@ describe('A server that test files share', () => {
     'is one for all concurrent requests, and another one for another worker',
     async () => {
       const [first, second, other] = await Promise.all(
-        ['one', 'one', 'two'].map((worker) => lend('redis', worker)),
+        ['one', 'one', 'two'].map((worker) => provide('redis', worker)),
       );
       expect(second).toEqual(first);
       expect(other!.port).not.toBe(first!.port);
@@ -45,10 +45,10 @@ describe('A server that test files share', () => {
   it(
     'is an empty redis-server, without scripts and clients',
     async () => {
-      const left = clientOf(await lend('redis', 'one'));
+      const left = clientOf(await provide('redis', 'one'));
       const script = String(await left.script('LOAD', 'return 1'));
       await left.set('key', 'value');
-      const found = clientOf(await lend('redis', 'one'));
+      const found = clientOf(await provide('redis', 'one'));
       await until(() => left.status === 'end');
       expect(await found.dbsize()).toBe(0);
       expect(await found.script('EXISTS', script)).toEqual([0]);
@@ -62,7 +62,7 @@ describe('A server that test files share', () => {
     async () => {
       // This file's own worker, whose server already runs.
       const worker = process.env.JEST_WORKER_ID!;
-      const { url } = await lend('postgres-embedded', worker);
+      const { url } = await provide('postgres-embedded', worker);
       const client = new Client(await newDatabase(url, { lock_timeout: '7s' }));
       client.on('error', () => undefined);
       const ended = new Promise((resolve) => client.once('end', resolve));
@@ -70,7 +70,7 @@ describe('A server that test files share', () => {
       expect((await client.query('SHOW lock_timeout')).rows).toEqual([{ lock_timeout: '7s' }]);
       await client.query('CREATE TABLE left_behind (); CREATE ROLE "left Behind" LOGIN');
       await client.query('GRANT ALL ON left_behind TO "left Behind"');
-      expect(await lend('postgres-embedded', worker)).toMatchObject({ url });
+      expect(await provide('postgres-embedded', worker)).toMatchObject({ url });
       await ended;
       const found = new Client(url);
       await found.connect();
@@ -90,10 +90,10 @@ describe('A server that test files share', () => {
   it(
     'is a new one after a file has killed it',
     async () => {
-      const pid = await pidOf(clientOf(await lend('redis', 'one')));
+      const pid = await pidOf(clientOf(await provide('redis', 'one')));
       process.kill(pid, 'SIGKILL');
       await until(() => !isRunning(pid));
-      expect(await pidOf(clientOf(await lend('redis', 'one')))).not.toBe(pid);
+      expect(await pidOf(clientOf(await provide('redis', 'one')))).not.toBe(pid);
     },
     START_HOOK_MS,
   );

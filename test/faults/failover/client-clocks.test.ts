@@ -59,7 +59,7 @@ describe.each([HOUR_MS, -HOUR_MS])("A worker's wall clock that jumps by %d ms", 
     const execution = alice.effect(claim, attempt);
     expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
     expect(await bob.request(claim)).toEqual({ kind: 'success', execution, replayed: true });
-    expect(alice.told).toEqual(['acquired', 'completed']);
+    expect(alice.reported).toEqual(['acquired', 'completed']);
     expect(alice.eventsOf('completed')).toMatchObject([{ late: false }]);
     expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
   });

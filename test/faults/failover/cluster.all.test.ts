@@ -49,7 +49,7 @@ describe('A slot that migrates to another node', () => {
     await servers.finishMigration(slot, from, to);
     expect(await bob.request(running)).toEqual({ kind: 'success', execution, replayed: true });
     expect(await from.call('INFO', 'errorstats')).toContain('MOVED');
-    expect(alice.told).toEqual(['acquired', 'completed']);
+    expect(alice.reported).toEqual(['acquired', 'completed']);
     expect(scene.objections()).toEqual([]);
   });
 
@@ -73,7 +73,7 @@ describe('A slot that migrates to another node', () => {
     });
     expect([...kinds]).toEqual(['success']);
     for (const claim of asked) expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
-    expect(bob.told).not.toContain('store_unavailable');
+    expect(bob.reported).not.toContain('store_unavailable');
     expect(scene.objections()).toEqual([]);
   });
 });

@@ -16,7 +16,7 @@ describe('Cluster failover', () => {
     expect(answer).toMatchObject({ kind: 'success', replayed: false });
     expect(await bob.request(before)).toEqual({ ...paid, replayed: true });
     expect(await bob.request(running)).toEqual({ ...answer, replayed: true });
-    expect(alice.told).toEqual(['acquired', 'completed', 'acquired', 'completed']);
+    expect(alice.reported).toEqual(['acquired', 'completed', 'acquired', 'completed']);
     expect(scene.objections()).toEqual([]);
   });
 });

@@ -19,7 +19,7 @@ describe('A partitioned old primary that accepts writes alone', () => {
     await partition.heal();
     const bob = await used.newcomer();
     expect(await bob.request(claim)).toMatchObject({ kind: 'success', replayed: false });
-    expect(alice.told).toEqual(['acquired', 'completed']);
+    expect(alice.reported).toEqual(['acquired', 'completed']);
     expect(scene.objections()).toEqual([
       expect.stringContaining('1 × executed again after a success'),
       expect.stringContaining('1 × different successes for one key'),

@@ -20,12 +20,12 @@ describe('A partitioned old primary that accepts writes alone', () => {
 
     const settlement = await running.complete(success(alice.effect(taken, running)));
     expect(settlement).toMatchObject({ kind: 'other', state: 'completed' });
-    expect(alice.told).toContain('superseded');
+    expect(alice.reported).toContain('superseded');
     expect(await alice.request(taken)).toEqual({ ...answer, replayed: true });
 
     const execution = alice.effect(untaken, alone);
     expect(await alone.complete(success(execution))).toEqual({ kind: 'own' });
-    expect(alice.told).toContain('record_lost');
+    expect(alice.reported).toContain('record_lost');
     expect(await bob.request(untaken)).toEqual({ kind: 'success', execution, replayed: true });
     expect(scene.objections()).toEqual([]);
   });

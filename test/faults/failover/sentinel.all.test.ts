@@ -17,7 +17,7 @@ describe('Sentinel failover, synced', () => {
     expect(answer).toMatchObject({ kind: 'success', replayed: false });
     expect(await bob.request(before)).toEqual({ ...paid, replayed: true });
     expect(await bob.request(running)).toMatchObject({ kind: 'success', replayed: true });
-    expect(alice.told).toEqual(['acquired', 'completed', 'acquired', 'completed']);
+    expect(alice.reported).toEqual(['acquired', 'completed', 'acquired', 'completed']);
     expect(scene.objections()).toEqual([]);
   });
 });
@@ -31,7 +31,7 @@ describe('Sentinel failover, unsynced', () => {
     await loseThePrimary(used);
     const execution = alice.effect(claim, attempt);
     expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
-    expect(alice.told).toContain('record_lost');
+    expect(alice.reported).toContain('record_lost');
     expect(await bob.request(claim)).toEqual({ kind: 'success', execution, replayed: true });
     expect(scene.objections()).toEqual([]);
   });
@@ -46,7 +46,7 @@ describe('Sentinel failover, unsynced', () => {
     const settlement = await attempt.complete(success(alice.effect(claim, attempt)));
     expect(scene.ledger.effectsOn(claim)).toHaveLength(2);
     expect(settlement).toMatchObject({ kind: 'other', state: 'completed' });
-    expect(alice.told).toContain('superseded');
+    expect(alice.reported).toContain('superseded');
     expect(await alice.request(claim)).toEqual({ ...answer, replayed: true });
     expect(scene.objections()).toEqual([]);
   });
@@ -59,7 +59,7 @@ describe('Sentinel failover, unsynced', () => {
     await loseThePrimary(used);
     expect(await bob.request(claim)).toMatchObject({ kind: 'success', replayed: false });
     expect(scene.ledger.effectsOn(claim)).toHaveLength(2);
-    expect([...alice.told, ...bob.told]).toEqual([
+    expect([...alice.reported, ...bob.reported]).toEqual([
       'acquired',
       'completed',
       'acquired',

@@ -23,7 +23,7 @@ describe('Sentinel failover, synced', () => {
     expect(answers.every(({ kind }) => kind === 'success')).toBe(true);
     const execution = alice.effect(running, attempt);
     expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
-    expect(alice.told).not.toContain('record_lost');
+    expect(alice.reported).not.toContain('record_lost');
     expect(await bob.request(running)).toEqual({ kind: 'success', execution, replayed: true });
     expect(await bob.request(before)).toEqual({ ...paid, replayed: true });
     expect(scene.objections()).toEqual([]);

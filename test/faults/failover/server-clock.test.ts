@@ -38,8 +38,8 @@ describeWithClock("The server's clock", () => {
       const settlement = await attempt.complete(success(alice.effect(claim, attempt)));
       expect(settlement).toMatchObject({ kind: 'other', state: 'completed' });
       expect(scene.ledger.effectsOn(claim)[0]).toMatchObject({ attempt: 2, isTakeover: true });
-      expect(bob.told).toEqual(['takeover', 'completed']);
-      expect(alice.told).toContain('superseded');
+      expect(bob.reported).toEqual(['takeover', 'completed']);
+      expect(alice.reported).toContain('superseded');
       expect(scene.objections()).toEqual([]);
     });
 
@@ -63,7 +63,7 @@ describeWithClock("The server's clock", () => {
       expect(again?.token).toBe(first?.token);
       expect(next?.token).not.toBe(first?.token);
       expect(more).toEqual([]);
-      expect(alice.told).not.toContain('store_unavailable');
+      expect(alice.reported).not.toContain('store_unavailable');
     });
 
     it('determines when a retention of half an hour ends', async () => {
@@ -87,7 +87,7 @@ describeWithClock("The server's clock", () => {
       const execution = alice.effect(claim, attempt);
       expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
       expect(await bob.request(claim)).toEqual({ kind: 'success', execution, replayed: true });
-      expect(alice.told).toEqual(['acquired', 'completed']);
+      expect(alice.reported).toEqual(['acquired', 'completed']);
       expect(scene.objections()).toEqual([]);
     });
 

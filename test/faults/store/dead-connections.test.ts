@@ -23,7 +23,7 @@ it.each<[string, (proxy: RedisProxy) => void]>([
     });
     expect(answer).toMatchObject({ kind: 'success', replayed: false });
     expect(worker.proxy.connections).toBe(2);
-    expect(worker.told).toEqual(['acquired', 'completed']);
+    expect(worker.reported).toEqual(['acquired', 'completed']);
     expect(await other.request(claim)).toMatchObject({ kind: 'success', replayed: true });
     expect(scene.objections()).toEqual([]);
   },

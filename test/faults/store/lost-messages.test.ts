@@ -34,7 +34,7 @@ describeWithClock.each(FAULTS)('A connection to the store that will %s', (fault)
     expect([answer]).toEqual(
       executions.map((execution) => ({ kind: 'success', execution, replayed: false })),
     );
-    expect(worker.told).toEqual(['acquired', 'completed']);
+    expect(worker.reported).toEqual(['acquired', 'completed']);
     expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
     expect(used.scene.objections()).toEqual([]);
   });
@@ -46,7 +46,7 @@ describeWithClock.each(FAULTS)('A connection to the store that will %s', (fault)
     const failed = await worker.request(claim, () => Promise.reject(new Error('declined')));
     expect(failed).toEqual({ kind: 'failure' });
     expect(aim.hits).toBe(1);
-    expect(worker.told).toEqual(['acquired', 'released']);
+    expect(worker.reported).toEqual(['acquired', 'released']);
     expect(await worker.run(claim)).toMatchObject({ number: 2, isTakeover: false });
   });
 
@@ -66,7 +66,7 @@ describeWithClock.each(FAULTS)('A connection to the store that will %s', (fault)
       expect(await other.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
     });
     expect(answer).toMatchObject({ kind: 'success', replayed: false });
-    expect(owner.told).toEqual(['acquired', 'completed']);
+    expect(owner.reported).toEqual(['acquired', 'completed']);
     expect(scene.objections()).toEqual([]);
   });
 });

@@ -23,8 +23,8 @@ describeWithClock('FLUSHALL in flight', () => {
     });
     expect(answer).toMatchObject({ kind: 'success', replayed: true });
     expect(scene.ledger.effectsOn(claim)).toHaveLength(2);
-    expect(other.told).not.toContain('takeover');
-    expect(holder.told).toContain('superseded');
+    expect(other.reported).not.toContain('takeover');
+    expect(holder.reported).toContain('superseded');
     expect(scene.objections()).toEqual([]);
   });
 });
@@ -50,7 +50,7 @@ describeWithClock('Redis at its maxmemory', () => {
       await admin.config('SET', 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
     });
     expect(answer).toMatchObject({ kind: 'success', replayed: false });
-    expect(worker.told).toEqual(['acquired', 'record_lost', 'completed']);
+    expect(worker.reported).toEqual(['acquired', 'record_lost', 'completed']);
     expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
     expect(scene.objections()).toEqual([]);
   });

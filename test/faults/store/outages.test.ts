@@ -14,7 +14,7 @@ describeWithClock('Redis is down at begin', () => {
     await die();
     expect(await worker.request(claim)).toEqual(UNAVAILABLE);
     expect(scene.ledger.effectsOn(claim)).toEqual([]);
-    expect(worker.told).toEqual(['store_unavailable', 'rejected']);
+    expect(worker.reported).toEqual(['store_unavailable', 'rejected']);
     await comeBack();
     const patient = { ...claim, options: labClaim().options };
     expect(await worker.insist(patient)).toMatchObject({ kind: 'success', replayed: false });
@@ -28,10 +28,10 @@ describeWithClock('Redis is down at begin', () => {
     const claim = labClaim({ commandTimeoutMs: 300, onStoreUnavailable: 'execute' });
     await die();
     expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: false });
-    expect(worker.told).toEqual(['store_unavailable', 'unprotected']);
+    expect(worker.reported).toEqual(['store_unavailable', 'unprotected']);
     await comeBack();
-    await until(() => worker.told.includes('completed'));
-    expect(worker.told).not.toContain('record_lost');
+    await until(() => worker.reported.includes('completed'));
+    expect(worker.reported).not.toContain('record_lost');
     const other = await scene.worker();
     expect(await other.request(claim)).toMatchObject({ kind: 'success', replayed: true });
     expect(scene.ledger.effectsOn(claim)).toMatchObject([{ fence: 0 }]);
@@ -45,7 +45,7 @@ describeWithClock('Redis is down at begin', () => {
     await die();
     for (const worker of workers) await worker.request(claim);
     await comeBack();
-    const told = () => workers.flatMap((worker) => worker.told);
+    const told = () => workers.flatMap((worker) => worker.reported);
     await until(() => told().includes('completed') && told().includes('superseded'));
     const { effects } = scene.ledger;
     expect(effects).toHaveLength(2);
@@ -70,11 +70,11 @@ describeWithClock('Redis is down at complete', () => {
       const other = await scene.worker();
       const claim = labClaim({ saveTimeoutMs: 300, onSaveFailure });
       expect(await worker.request(claim, die)).toMatchObject(told);
-      expect(worker.told).toEqual(['acquired', 'save_delayed']);
+      expect(worker.reported).toEqual(['acquired', 'save_delayed']);
       await scene.pass(claim.options.leaseMs / 3);
       await until(() => worker.store.sentOf('extend').length > 0);
       await comeBack();
-      await until(() => worker.told.includes('completed'));
+      await until(() => worker.reported.includes('completed'));
       expect(worker.eventsOf('completed')).toMatchObject([{ late: true }]);
       expect(await other.request(claim)).toMatchObject({ kind: 'success', replayed: true });
       expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
@@ -88,8 +88,8 @@ describeWithClock('Redis is down at complete', () => {
     const claim = labClaim({ saveTimeoutMs: 300 });
     expect(await worker.request(claim, die)).toMatchObject({ kind: 'success' });
     await comeBack();
-    await until(() => worker.told.includes('completed'));
-    expect(worker.told).toEqual(['acquired', 'save_delayed', 'record_lost', 'completed']);
+    await until(() => worker.reported.includes('completed'));
+    expect(worker.reported).toEqual(['acquired', 'save_delayed', 'record_lost', 'completed']);
     expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
     expect(scene.objections()).toEqual([]);
   });
@@ -104,7 +104,7 @@ describeWithClock('Redis is down at complete', () => {
     await scene.pass(claim.options.leaseMs);
     const taken = await successor.request(claim);
     owner.proxy.heal();
-    await until(() => owner.told.includes('superseded'));
+    await until(() => owner.reported.includes('superseded'));
     expect(await owner.request(claim)).toEqual({ ...taken, replayed: true });
     expect(scene.objections()).toEqual([]);
   });
@@ -115,8 +115,8 @@ describeWithClock('Redis is down at complete', () => {
     const claim = labClaim({ maxExecutionMs: 60_000, saveTimeoutMs: 100 });
     expect(await worker.request(claim, die)).toMatchObject({ kind: 'success' });
     await scene.pass(claim.options.maxExecutionMs);
-    await until(() => worker.told.includes('save_failed'));
-    expect(worker.told.at(1)).toBe('save_delayed');
+    await until(() => worker.reported.includes('save_failed'));
+    expect(worker.reported.at(1)).toBe('save_delayed');
   });
 
   it('and the process ends: the drain has a limit, and reports what is left', async () => {
@@ -124,6 +124,6 @@ describeWithClock('Redis is down at complete', () => {
     const worker = await scene.worker({ shutdownTimeoutMs: 300 });
     await worker.request(labClaim({ commandTimeoutMs: 300, saveTimeoutMs: 100 }), die);
     expect(await worker.engine.drain()).toBe(1);
-    await until(() => worker.told.includes('save_failed'));
+    await until(() => worker.reported.includes('save_failed'));
   });
 });

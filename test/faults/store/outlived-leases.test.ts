@@ -77,7 +77,7 @@ describeWithClock('An operation that hangs', () => {
     expect(answer).toMatchObject({ kind: 'success', replayed: false });
     await until(() => signal.aborted);
     expect(hung.eventsOf('lease_lost').map(({ reason }) => reason)).toContain('max_execution');
-    expect(successor.told).toContain('takeover');
+    expect(successor.reported).toContain('takeover');
   });
 });
 
@@ -117,7 +117,7 @@ describeWithClock('A connection to the store that takes two leases', () => {
     await scene.pass(leaseMs);
     expect(await begun).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
     expect(scene.ledger.effectsOn(asked)).toHaveLength(1);
-    expect(quick.told).toContain('takeover');
+    expect(quick.reported).toContain('takeover');
     expect(await slow.request(asked)).toMatchObject({ kind: 'success', replayed: true });
   });
 });

@@ -33,7 +33,7 @@ describe('Redis is killed and restarted', () => {
       await comeBack();
     });
     expect(answer).toMatchObject({ kind: 'success', replayed: false });
-    expect(worker.told).toEqual(['acquired', 'record_lost', 'completed']);
+    expect(worker.reported).toEqual(['acquired', 'record_lost', 'completed']);
     expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
     expect(scene.objections()).toEqual([]);
   });
@@ -47,6 +47,6 @@ describe('Redis is killed and restarted', () => {
     await comeBack();
     expect(await worker.insist(claim)).toMatchObject({ kind: 'success', replayed: false });
     expect(scene.ledger.effectsOn(claim)).toHaveLength(2);
-    expect(worker.told).not.toContain('record_lost');
+    expect(worker.reported).not.toContain('record_lost');
   });
 });

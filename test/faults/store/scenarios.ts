@@ -94,8 +94,8 @@ export const lateOwner = scenario(async (scene, verdict) => {
   const isReplay = 'replayed' in late && late.replayed;
   verdict.expect("the owner's response is the stored outcome", isReplay, true);
   const told = new Set(['acquired', 'lease_lost', 'superseded']);
-  verdict.expect("the owner's events", new Set(owner.told), told);
-  verdict.expect("the successor's event", successor.told.at(-2), 'takeover');
+  verdict.expect("the owner's events", new Set(owner.reported), told);
+  verdict.expect("the successor's event", successor.reported.at(-2), 'takeover');
   verdict.expect('the record', await scene.admin.get(scene.redisKey(claim)), stored);
   const repeated = await successor.request(claim);
   verdict.expect('the response to a retry', repeated.kind, 'success');
@@ -107,7 +107,7 @@ export const lateRelease = scenario(async (scene, verdict) => {
   const { owner, successor, claim, late } = await overtaken(scene, verdict, fail);
   verdict.expect('the owner', late.kind, 'failure');
   const told = new Set(['acquired', 'lease_lost', 'release_failed']);
-  verdict.expect("the owner's events", new Set(owner.told), told);
+  verdict.expect("the owner's events", new Set(owner.reported), told);
   const repeated = await successor.request(claim);
   verdict.expect('a retry', repeated.kind === 'success' && repeated.replayed, true);
   verdict.expect('effects', scene.ledger.effectsOn(claim).length, 1);
@@ -129,7 +129,7 @@ export const longRun = scenario(async (scene, verdict) => {
 
   verdict.expect("the owner's response", answer.kind, 'success');
   verdict.expect('effects', scene.ledger.effectsOn(claim).length, 1);
-  verdict.expect("the owner's events", owner.told, ['acquired', 'completed']);
+  verdict.expect("the owner's events", owner.reported, ['acquired', 'completed']);
 });
 
 /** A begin, or the reply to it, is lost. */
@@ -147,7 +147,7 @@ export const lostBegin = (fault: AimedFault) =>
     verdict.expect('lost messages', aim.hits, 1);
     verdict.expect('the response to the request', answer.kind, 'success');
     verdict.expect('the attempt', attempt, { number: 1, isTakeover: false });
-    verdict.expect("the worker's events", worker.told, ['acquired', 'completed']);
+    verdict.expect("the worker's events", worker.reported, ['acquired', 'completed']);
     const repeated = await worker.request(claim);
     verdict.expect('a retry', repeated.kind === 'success' && repeated.replayed, true);
   });
@@ -200,13 +200,16 @@ export const outOfMemory = scenario(async (scene, verdict) => {
   await scene.admin.config('SET', 'maxmemory', '0');
 
   const refusal = ['store_unavailable', 'rejected'];
-  verdict.expect('the events of one worker', worker.told, [
+  verdict.expect('the events of one worker', worker.reported, [
     'acquired',
     ...refusal,
     'completed',
     'replayed',
   ]);
-  verdict.expect('the events of the other worker', failingWorker.told, ['acquired', 'released']);
+  verdict.expect('the events of the other worker', failingWorker.reported, [
+    'acquired',
+    'released',
+  ]);
   const again = await worker.request(failing);
   verdict.expect('the released key, with memory again', again.kind, 'success');
 });
@@ -219,7 +222,7 @@ export const vanishedRecord = scenario(async (scene, verdict) => {
   const answer = await worker.request(claim, () => scene.admin.flushall());
 
   verdict.expect('the response', 'replayed' in answer && answer.replayed, false);
-  verdict.expect("the worker's events", worker.told, ['acquired', 'record_lost', 'completed']);
+  verdict.expect("the worker's events", worker.reported, ['acquired', 'record_lost', 'completed']);
   const repeated = await worker.request(claim);
   verdict.expect('a retry', repeated.kind === 'success' && repeated.replayed, true);
   verdict.expect('effects', scene.ledger.effectsOn(claim).length, 1);

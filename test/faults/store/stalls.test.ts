@@ -64,7 +64,8 @@ describeWithClock.each<[string, Stall]>([
     await stalled;
     for (const answer of answers)
       expect(answer).toMatchObject({ kind: 'success', replayed: false });
-    for (const { told } of [worker, other]) expect(told).toEqual(['acquired', 'completed']);
+    for (const { reported: told } of [worker, other])
+      expect(told).toEqual(['acquired', 'completed']);
     expect(scene.objections()).toEqual([]);
   });
 

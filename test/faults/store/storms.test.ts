@@ -41,7 +41,7 @@ it('A CLIENT KILL storm has every operation run once, and every client get a res
 it('SCRIPT FLUSH every 10 ms has every operation run once, and no client notice', async () => {
   const workers = await weather(() => used.scene.admin.script('FLUSH'));
   expect(await used.scene.admin.info('errorstats')).toContain('NOSCRIPT');
-  for (const { told } of workers) expect(told).not.toContain('store_unavailable');
+  for (const { reported: told } of workers) expect(told).not.toContain('store_unavailable');
 });
 
 it('Replies that are lost at random have every operation run once', async () => {

@@ -10,7 +10,7 @@ const CONDITIONS = [
 describe('The benchmark', () => {
   it('measures the built library and its competitors in alternating rounds', async () => {
     const library = await builtPackage();
-    const rounds = { rounds: 2, turnMs: 30, warmUpMs: 30 };
+    const rounds = { rounds: 2, roundMs: 30, warmUpMs: 30 };
     const { measurements, versions } = await measureStore(
       { onProgress: () => undefined },
       rounds,

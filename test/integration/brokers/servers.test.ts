@@ -130,9 +130,9 @@ const describeRabbitMq = () => {
       await until(async () => (await queueLength(server.url, queue)).ready === 5);
     }
     await open();
-    const refusal = new Promise((resolve) => channel.once('error', resolve));
+    const rejection = new Promise((resolve) => channel.once('error', resolve));
     await channel.consume('classic', () => undefined);
-    expect(String(await refusal)).toContain('delivery acknowledgement on channel 1 timed out');
+    expect(String(await rejection)).toContain('delivery acknowledgement on channel 1 timed out');
     expect(await queueDepth(server, 'classic')).toEqual({ ready: 5, unacked: 0, consumers: 0 });
   }, 60_000);
 };

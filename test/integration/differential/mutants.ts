@@ -151,7 +151,7 @@ export const SQL_MISTAKES: readonly Mistake[] = [
   sql('release', 'an outcome can be released', ["state = 'in_progress'", 'true']),
   sql('release', 'another attempt can release', ['token = $2::text', 'true']),
   sql('release', 'the fence is not compared', ['fence = $3::bigint', 'true']),
-  sql('look', 'it returns an expiry that is off by a second', [
+  sql('read', 'it returns an expiry that is off by a second', [
     'extract(epoch FROM expires_at)',
     'extract(epoch FROM expires_at) + 1',
   ]),

@@ -18,7 +18,7 @@ import type { Step } from './step.js';
 const CONNECTIONS = 4;
 const CLOCK = `(to_timestamp(0) + current_setting('test.now_us')::bigint * interval '1 microsecond')`;
 /** Reads the row without the store's own code, and sets the clock of the next step in the same round trip. */
-const LOOK = `SELECT set_config('test.now_us', $2, false), record.*
+const READ = `SELECT set_config('test.now_us', $2, false), record.*
   FROM (SELECT 1) AS one LEFT JOIN idempotency_records AS record ON record_key = $1`;
 
 /** Runs `work` with the statements on a migrated database. Each step sets the clock. */
@@ -66,10 +66,10 @@ class ClockedStore {
   ): Promise<Observation[]> {
     const key = randomBytes(32);
     const observed: Observation[] = [];
-    await this.look(key, steps[0]);
+    await this.readRecord(key, steps[0]);
     for (const [at, step] of steps.entries()) {
       const reply = await this.take(step, key).catch((error: unknown) => [String(error)]);
-      const observation = { reply, ...(await this.look(key, steps[at + 1])) };
+      const observation = { reply, ...(await this.readRecord(key, steps[at + 1])) };
       observed.push(observation);
       if (!isExpected(at, observation)) break;
     }
@@ -92,10 +92,10 @@ class ClockedStore {
       : encodeReply(reply as Parameters<typeof encodeReply>[0]);
   }
 
-  private async look(key: Buffer, next: Step | undefined) {
+  private async readRecord(key: Buffer, next: Step | undefined) {
     const { rows } = await this.pool.query<Record<string, any>>({
-      name: 'look',
-      text: LOOK,
+      name: 'read',
+      text: READ,
       values: [key, String(next?.nowUs ?? 0)],
     });
     const [row] = rows;

@@ -27,16 +27,16 @@ export async function redisSubject(redis: Redis, mutate?: Mutation): Promise<Sub
     const results = (await pipeline.exec())!.slice(1).values();
     return sequences.map((steps) =>
       steps.map(({ operation }) => {
-        const [error, answer] = results.next().value!;
+        const [error, response] = results.next().value!;
         if (error !== null) throw error;
-        return operation === 'lose' ? { reply: undefined, ...NO_RECORD } : observe(answer);
+        return operation === 'lose' ? { reply: undefined, ...NO_RECORD } : observe(response);
       }),
     );
   };
 }
 
-function observe(answer: unknown): Observation {
-  const [reply, record, expiresAt] = answer as [unknown[], Buffer | null, number];
+function observe(response: unknown): Observation {
+  const [reply, record, expiresAt] = response as [unknown[], Buffer | null, number];
   return {
     // A script that fails returns an error instead of fields.
     reply: Array.isArray(reply) ? afterNonce(reply.map(text)) : [String(reply)],

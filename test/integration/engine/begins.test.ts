@@ -11,7 +11,7 @@ import {
 } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { inWords, newClaim, success, type Worker } from './support/worker.js';
+import { inWords, newRequest, success, type Worker } from './support/worker.js';
 
 const HOUR_MS = 3_600_000;
 const COMMAND_TIMEOUT_MS = 500;
@@ -26,46 +26,46 @@ describe('the limit of a begin', () => {
   it('is 0 until the store’s clock is known, then that clock plus commandTimeoutMs', async () => {
     const worker = time.worker();
     time.skewStore(HOUR_MS);
-    await worker.run(newClaim());
+    await worker.run(newRequest());
     await time.pass(1_234);
-    await worker.run(newClaim());
+    await worker.run(newRequest());
     const serverNow = Date.now() + HOUR_MS;
     expect(notAfters(worker)).toEqual([0, serverNow + COMMAND_TIMEOUT_MS]);
   });
 
   it('does not depend on the wall clock of the process', async () => {
     const worker = time.worker();
-    await worker.run(newClaim());
+    await worker.run(newRequest());
     const [, limit] = [Date.now(), Date.now() + COMMAND_TIMEOUT_MS];
     jest.setSystemTime(Date.now() - HOUR_MS);
     time.skewStore(HOUR_MS);
-    await worker.run(newClaim());
+    await worker.run(newRequest());
     expect(notAfters(worker)[1]).toBe(limit);
   });
 
   it('is recomputed once, with the same token, when the server’s clock jumps past it', async () => {
     const worker = time.worker();
-    await worker.run(newClaim());
+    await worker.run(newRequest());
     time.skewStore(HOUR_MS);
-    const attempt = await worker.run(newClaim());
+    const attempt = await worker.run(newRequest());
     expect(attempt).toMatchObject({ number: 1, isTakeover: false });
     const [, late, again] = worker.store.sentOf('begin');
     expect(worker.store.sentOf('begin')).toHaveLength(3);
     expect(again!.token).toBe(late!.token);
     expect(notAfters(worker)[2]).toBe(Date.now() + HOUR_MS + COMMAND_TIMEOUT_MS);
-    await worker.run(newClaim());
+    await worker.run(newRequest());
     expect(worker.store.sentOf('begin')).toHaveLength(4);
   });
 
   it('rejects the request when it is passed twice in a row', async () => {
     const worker = time.worker();
-    await worker.run(newClaim());
+    await worker.run(newRequest());
     const jump: Fault = (execute) => {
       time.skewStore(HOUR_MS);
       return execute();
     };
     worker.store.next('begin', jump, jump);
-    const request = newClaim();
+    const request = newRequest();
     expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
     expect(worker.store.sentOf('begin')).toHaveLength(3);
     expect(await time.worker().run(request)).toMatchObject({ number: 1 });
@@ -73,15 +73,15 @@ describe('the limit of a begin', () => {
 
   it('has no effect when the server’s clock stepped back', async () => {
     const worker = time.worker();
-    await worker.run(newClaim());
+    await worker.run(newRequest());
     time.skewStore(-HOUR_MS);
-    expect(await worker.run(newClaim())).toMatchObject({ number: 1 });
+    expect(await worker.run(newRequest())).toMatchObject({ number: 1 });
     expect(worker.store.sentOf('begin')).toHaveLength(2);
   });
 
   it('prevents a delayed command from acquiring after its caller has given up', async () => {
     const worker = time.worker();
-    await worker.run(newClaim());
+    await worker.run(newRequest());
     const gate = new Gate();
     gate.close();
     let delayed: Promise<unknown> | undefined;
@@ -92,7 +92,7 @@ describe('the limit of a begin', () => {
       throw new StoreOutcomeUnknownError('planned: no reply in time');
     };
     worker.store.next('begin', stuck);
-    const request = newClaim();
+    const request = newRequest();
     expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
     await time.pass(1);
     gate.open();
@@ -107,7 +107,7 @@ describe('a begin with an unknown result', () => {
     ['was not executed', lostRequest, 1],
   ])('that %s is released, and its key is free at once', async (_, fault, number) => {
     const worker = time.worker();
-    const request = newClaim();
+    const request = newRequest();
     worker.store.next('begin', fault);
     expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
     await time.pass(0);
@@ -126,13 +126,13 @@ describe('a begin with an unknown result', () => {
     gate.close();
     worker.store.next('begin', lostReply);
     worker.store.next('release', heldRequest(gate));
-    expect(await worker.begin(newClaim())).toEqual(STORE_UNAVAILABLE);
+    expect(await worker.begin(newRequest())).toEqual(STORE_UNAVAILABLE);
     gate.open();
   });
 
   it('blocks the key for at most its lease when the release is lost as well', async () => {
     const worker = time.worker();
-    const request = newClaim({ leaseMs: 1_000 });
+    const request = newRequest({ leaseMs: 1_000 });
     worker.store.next('begin', lostReply);
     worker.store.next('release', unavailable);
     expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
@@ -144,7 +144,7 @@ describe('a begin with an unknown result', () => {
 
   it('never changes the record of another attempt', async () => {
     const owner = time.worker();
-    const [running, finished] = [newClaim(), newClaim()];
+    const [running, finished] = [newRequest(), newRequest()];
     const attempt = await owner.run(running);
     await (await owner.run(finished)).complete(success('paid'));
     const worker = time.worker();
@@ -155,7 +155,7 @@ describe('a begin with an unknown result', () => {
     await time.pass(0);
     expect(worker.store.sentOf('release')).toHaveLength(2);
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
-    expect(owner.told).not.toContain('superseded');
+    expect(owner.reported).not.toContain('superseded');
     for (const request of [running, finished]) {
       expect(inWords(await owner.begin(request))).toMatchObject({ outcome: 'paid' });
     }
@@ -166,16 +166,16 @@ describe('a begin that was not executed', () => {
   it('rejects the request and sends no release', async () => {
     const worker = time.worker();
     worker.store.next('begin', unavailable);
-    expect(await worker.begin(newClaim())).toEqual(STORE_UNAVAILABLE);
+    expect(await worker.begin(newRequest())).toEqual(STORE_UNAVAILABLE);
     await time.pass(0);
     expect(worker.store.sent.map(({ step }) => step)).toEqual(['begin']);
-    expect(worker.told).toEqual(['store_unavailable', 'rejected']);
+    expect(worker.reported).toEqual(['store_unavailable', 'rejected']);
   });
 
   it('emits the configuration error in its event', async () => {
     const worker = time.worker();
     worker.store.next('begin', misconfigured);
-    expect(await worker.begin(newClaim())).toEqual(STORE_UNAVAILABLE);
+    expect(await worker.begin(newRequest())).toEqual(STORE_UNAVAILABLE);
     expect(worker.events[0]).toMatchObject({
       type: 'store_unavailable',
       error: { code: 'idempotency_store_misconfigured' },
@@ -192,7 +192,7 @@ describe('a begin with a late reply', () => {
     const gate = new Gate();
     gate.close();
     worker.store.next('begin', held(gate));
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     const decision = worker.begin(request);
     await time.pass(ms);
     gate.open();
@@ -223,7 +223,7 @@ describe('a begin with a late reply', () => {
     worker.store.next('extend', fault);
     const { decision, request } = await delayed(worker, (2 / 3) * LEASE_MS, heldReply);
     expect(decision).toEqual(STORE_UNAVAILABLE);
-    expect(worker.told).toEqual(['acquired', 'released', 'store_unavailable', 'rejected']);
+    expect(worker.reported).toEqual(['acquired', 'released', 'store_unavailable', 'rejected']);
     expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
   });
 
@@ -239,7 +239,7 @@ describe('a begin with a late reply', () => {
     const gate = new Gate();
     gate.close();
     worker.store.next('begin', heldReply(gate));
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     const decision = worker.begin(request);
     await time.pass(LEASE_MS);
     const taker = await time.worker().run(request);
@@ -257,7 +257,7 @@ describe('a begin with a late reply', () => {
     const { signal } = decision.attempt;
     await time.pass(LEASE_MS / 3);
     expect(signal.aborted).toBe(false);
-    expect(worker.told).toEqual(['acquired']);
+    expect(worker.reported).toEqual(['acquired']);
     expect(await decision.attempt.complete(success('paid'))).toEqual({ kind: 'own' });
   });
 });
@@ -265,20 +265,22 @@ describe('a begin with a late reply', () => {
 describe('a begin of an operation that can be recovered', () => {
   it('stores operation, scope and key in the record for the reconciler', async () => {
     const worker = time.worker();
-    const claim = newClaim({ onTakeover: () => 'run' });
-    await worker.run(claim);
-    const record = await worker.store.inspect(claim.recordKey, { timeoutMs: COMMAND_TIMEOUT_MS });
+    const request = newRequest({ onTakeover: () => 'run' });
+    await worker.run(request);
+    const record = await worker.store.inspect(request.recordKey, { timeoutMs: COMMAND_TIMEOUT_MS });
     const origin = Buffer.from(record?.origin ?? '', 'base64url').toString();
-    expect(JSON.parse(origin)).toEqual([claim.operation, claim.scope, claim.key]);
+    expect(JSON.parse(origin)).toEqual([request.operation, request.scope, request.key]);
   });
 
   it.each(['run', 'reject'] as const)(
     'stores no origin with onTakeover: %j',
     async (onTakeover) => {
       const worker = time.worker();
-      const claim = newClaim({ onTakeover });
-      await worker.run(claim);
-      const record = await worker.store.inspect(claim.recordKey, { timeoutMs: COMMAND_TIMEOUT_MS });
+      const request = newRequest({ onTakeover });
+      await worker.run(request);
+      const record = await worker.store.inspect(request.recordKey, {
+        timeoutMs: COMMAND_TIMEOUT_MS,
+      });
       expect(record).toMatchObject({ state: 'in_progress' });
       expect(record?.origin).toBeUndefined();
     },
@@ -288,12 +290,12 @@ describe('a begin of an operation that can be recovered', () => {
 describe('a begin after a released takeover', () => {
   it('is also a takeover: the outcome of the first attempt is still unknown', async () => {
     const [first, second, third] = [time.worker(), time.worker(), time.worker()];
-    const claim = newClaim({ leaseMs: 3_000 });
-    await first.run(claim);
+    const request = newRequest({ leaseMs: 3_000 });
+    await first.run(request);
     first.store.always(unavailable, 'extend');
     await time.pass(3_100);
-    await (await second.run(claim)).release();
-    expect(await third.run(claim)).toMatchObject({ number: 3, isTakeover: true });
-    expect(third.told).toEqual(['takeover']);
+    await (await second.run(request)).release();
+    expect(await third.run(request)).toMatchObject({ number: 3, isTakeover: true });
+    expect(third.reported).toEqual(['takeover']);
   });
 });

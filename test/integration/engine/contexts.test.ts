@@ -5,7 +5,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { IdempotencyEngine } from '../../support/internals/core/engine.js';
 import { ENGINE_DEFAULTS } from '../../support/internals/core/operation.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { newClaim } from './support/worker.js';
+import { newRequest } from './support/worker.js';
 
 const OPTIONS = { leaseMs: 300, maxExecutionMs: 600, retentionMs: 10_000 };
 
@@ -18,21 +18,22 @@ it('a timer of an attempt runs in the async context of its begin', async () => {
   const seen: string[] = [];
   const notes = (what: string) =>
     seen.push(`${what} in the context of ${String(request.getStore())}`);
-  const claims = new Map(['A', 'B'].map((name) => [name, newClaim(OPTIONS)]));
+  const requests = new Map(['A', 'B'].map((name) => [name, newRequest(OPTIONS)]));
   events.subscribe(({ type, recordKey }) => {
-    const [name] = [...claims].find(([, claim]) => claim.recordKey === recordKey) ?? [];
+    const [name] =
+      [...requests].find(([, operationRequest]) => operationRequest.recordKey === recordKey) ?? [];
     notes(`${type} of ${String(name)}`);
   });
-  for (const [name, claim] of claims) {
+  for (const [name, operationRequest] of requests) {
     await request.run(name, async () => {
-      const decision = await engine.begin(claim);
+      const decision = await engine.begin(operationRequest);
       if (decision.kind !== 'run') throw new Error(decision.kind);
       decision.attempt.signal.addEventListener('abort', () => notes(`abort of ${name}`));
     });
     await time.pass(20);
   }
   await time.pass(700);
-  for (const name of claims.keys()) {
+  for (const name of requests.keys()) {
     const own = seen.filter((note) => note.includes(` of ${name} in`));
     expect(own).toEqual(
       expect.arrayContaining(

@@ -6,7 +6,7 @@ import { inFakeTime } from './support/in-fake-time.js';
 import {
   failure,
   inWords,
-  newClaim,
+  newRequest,
   success,
   withOptions,
   withOtherPayload,
@@ -21,7 +21,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
   it('runs the operation without a record while the store is down, and reports it', async () => {
     const worker = time.worker();
     worker.store.always(unavailable, 'begin');
-    const attempt = await worker.run(newClaim(OPTIONS));
+    const attempt = await worker.run(newRequest(OPTIONS));
     expect(attempt).toMatchObject({
       number: 1,
       isTakeover: false,
@@ -37,7 +37,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
 
   it('responds without the store, and stores the outcome when the store is back', async () => {
     const worker = time.worker();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     worker.store.always(unavailable, 'begin', 'complete');
     const attempt = await worker.run(request);
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
@@ -45,7 +45,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     await time.pass(LEASE_MS / 2);
     worker.store.heal();
     await time.pass(1_000);
-    expect(worker.told).toEqual(['store_unavailable', 'unprotected', 'completed']);
+    expect(worker.reported).toEqual(['store_unavailable', 'unprotected', 'completed']);
     expect(worker.eventsOf('completed')).toMatchObject([{ late: true }]);
     expect(inWords(await time.worker().begin(request))).toEqual({
       kind: 'replay',
@@ -57,19 +57,19 @@ describe("with onStoreUnavailable: 'execute'", () => {
   it('retries the save until one lease after the response, then emits an event', async () => {
     const worker = time.worker();
     worker.store.always(unavailable, 'begin', 'complete');
-    const attempt = await worker.run(newClaim(OPTIONS));
+    const attempt = await worker.run(newRequest(OPTIONS));
     await time.pass(10_000);
     await attempt.complete(success('paid'));
     await time.pass(LEASE_MS - 100);
-    expect(worker.told).not.toContain('save_failed');
+    expect(worker.reported).not.toContain('save_failed');
     await time.pass(200);
-    expect(worker.told).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
+    expect(worker.reported).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
     expect(jest.getTimerCount()).toBe(0);
   });
 
   it('completes a begin that was executed after all with its own token, without a release before', async () => {
     const worker = time.worker();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     worker.store.next('begin', lostReply);
     const attempt = await worker.run(request);
     await time.pass(0);
@@ -87,7 +87,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
 
   it('releases a record that was acquired after all when the operation fails', async () => {
     const worker = time.worker();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     worker.store.next('begin', lostReply);
     const attempt = await worker.run(request);
     await attempt.release();
@@ -100,78 +100,78 @@ describe("with onStoreUnavailable: 'execute'", () => {
     ['a failure', failure('declined'), 'outcome_diverged'],
   ])('keeps the outcome of another attempt and reports it: %s', async (_, final, event) => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     worker.store.next('begin', unavailable);
     const attempt = await worker.run(request);
     await (await other.run(request)).complete(final);
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
     await time.pass(0);
-    expect(worker.told.at(-1)).toBe(event);
+    expect(worker.reported.at(-1)).toBe(event);
     expect(inWords(await worker.begin(request))).toMatchObject({ state: final.state });
   });
 
   it('keeps the outcome of another payload and reports it', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     worker.store.next('begin', unavailable);
     const attempt = await worker.run(request);
     const reused = withOtherPayload(request);
     await (await other.run(reused)).complete(success('of another'));
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
     await time.pass(0);
-    expect(worker.told.at(-1)).toBe('outcome_diverged');
+    expect(worker.reported.at(-1)).toBe('outcome_diverged');
     expect(inWords(await worker.begin(reused))).toMatchObject({ outcome: 'of another' });
   });
 
   it('does not store a failure without a record, and reports it', async () => {
     const worker = time.worker();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     worker.store.next('begin', unavailable);
     const attempt = await worker.run(request);
     expect(await attempt.complete(failure('declined'))).toEqual({ kind: 'own' });
     await time.pass(0);
-    expect(worker.told).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
+    expect(worker.reported).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
     expect(await time.worker().run(request)).toMatchObject({ number: 1 });
   });
 
   it('does not disturb another running attempt, and reports it', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     worker.store.next('begin', unavailable);
     const attempt = await worker.run(request);
     const running = await other.run(request);
     await attempt.complete(success('paid'));
     await time.pass(LEASE_MS - 1);
-    expect(worker.told.at(-1)).toBe('unprotected');
+    expect(worker.reported.at(-1)).toBe('unprotected');
     await time.pass(100);
-    expect(worker.told.at(-1)).toBe('outcome_diverged');
+    expect(worker.reported.at(-1)).toBe('outcome_diverged');
     expect(await running.complete(success('paid twice'))).toEqual({ kind: 'own' });
   });
 
   it('stores its outcome when another attempt releases the key', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     worker.store.next('begin', unavailable);
     const attempt = await worker.run(request);
     const running = await other.run(request);
     await attempt.complete(success('paid'));
     await running.release();
     await time.pass(LEASE_MS);
-    expect(worker.told.at(-1)).toBe('completed');
+    expect(worker.reported.at(-1)).toBe('completed');
     expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
   it('does not run the operation when the store is misconfigured', async () => {
     const worker = time.worker();
     worker.store.next('begin', misconfigured);
-    const decision = await worker.begin(newClaim(OPTIONS));
+    const decision = await worker.begin(newRequest(OPTIONS));
     expect(decision).toEqual({ kind: 'reject', reason: 'store_unavailable' });
-    expect(worker.told).toEqual(['store_unavailable', 'rejected']);
+    expect(worker.reported).toEqual(['store_unavailable', 'rejected']);
   });
 
   it('does not run when the store replies: in progress, mismatch, done, outcome unknown', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     const attempt = await worker.run(request);
     expect(await other.begin(request)).toMatchObject({ reason: 'in_progress' });
     expect(await other.begin(withOtherPayload(request))).toMatchObject({ reason: 'mismatch' });
@@ -188,7 +188,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
     const gate = new Gate();
     gate.close();
     worker.store.next('begin', heldReply(gate));
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     const beginning = worker.begin(request);
     await time.pass(LEASE_MS);
     gate.open();
@@ -211,7 +211,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
       await gate.pass();
       return unavailable(execute);
     });
-    const decision = worker.begin(newClaim(OPTIONS));
+    const decision = worker.begin(newRequest(OPTIONS));
     const drained = worker.engine.drain();
     gate.open();
     expect((await decision).kind).toBe('reject');
@@ -222,7 +222,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
   it('the shutdown waits for the operation and its outcome', async () => {
     const worker = time.worker();
     worker.store.next('begin', unavailable);
-    const attempt = await worker.run(newClaim(OPTIONS));
+    const attempt = await worker.run(newRequest(OPTIONS));
     const gate = new Gate();
     gate.close();
     worker.store.next('complete', heldReply(gate));
@@ -244,7 +244,7 @@ describe('the signal of an unprotected attempt', () => {
   async function unprotected() {
     const worker = time.worker();
     worker.store.next('begin', unavailable);
-    return worker.run(newClaim({ ...OPTIONS, maxExecutionMs: 10_000 }));
+    return worker.run(newRequest({ ...OPTIONS, maxExecutionMs: 10_000 }));
   }
 
   it('aborts at the hard deadline, measured from the start, whenever it is first read', async () => {

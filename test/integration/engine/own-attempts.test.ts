@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { heldReply, heldRequest, lostReply, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { inWords, newClaim, success, withOptions, type Worker } from './support/worker.js';
+import { inWords, newRequest, success, withOptions, type Worker } from './support/worker.js';
 
 const LEASE_MS = 3_000;
 const MAX_EXECUTION_MS = 10_000;
@@ -22,7 +22,7 @@ function losesItsLeases(): Worker {
 describe('An attempt whose lease ran out, in the process that runs it,', () => {
   it('stays in progress until its hard deadline, then loses its key', async () => {
     const worker = losesItsLeases();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     await worker.run(request);
     await time.pass(LEASE_MS);
     expect(await worker.begin(request)).toEqual(IN_PROGRESS);
@@ -34,7 +34,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('can complete, and is replayed', async () => {
     const worker = losesItsLeases();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     const attempt = await worker.run(request);
     await time.pass(LEASE_MS);
     await worker.begin(request);
@@ -44,7 +44,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('keeps waiting duplicates waiting for its outcome', async () => {
     const worker = losesItsLeases();
-    const request = newClaim({ ...OPTIONS, whenInProgress: 'wait' });
+    const request = newRequest({ ...OPTIONS, whenInProgress: 'wait' });
     const attempt = await worker.run(request);
     await time.pass(LEASE_MS);
     const waiting = worker.begin(request);
@@ -52,12 +52,12 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
     await attempt.complete(success('paid'));
     await time.pass(250);
     expect(inWords(await waiting)).toMatchObject({ kind: 'replay', outcome: 'paid' });
-    expect(worker.told).not.toContain('takeover');
+    expect(worker.reported).not.toContain('takeover');
   });
 
   it('is in progress while its outcome is still being saved', async () => {
     const worker = losesItsLeases();
-    const request = newClaim({ ...OPTIONS, saveTimeoutMs: 1 });
+    const request = newRequest({ ...OPTIONS, saveTimeoutMs: 1 });
     const attempt = await worker.run(request);
     worker.store.always(unavailable, 'complete');
     const settled = attempt.complete(success('paid'));
@@ -71,7 +71,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('is taken over by a duplicate with a recovery once its operation is over', async () => {
     const worker = losesItsLeases();
-    const request = newClaim({ ...OPTIONS, saveTimeoutMs: 1, onTakeover: () => 'run' });
+    const request = newRequest({ ...OPTIONS, saveTimeoutMs: 1, onTakeover: () => 'run' });
     const attempt = await worker.run(request);
     await time.pass(LEASE_MS);
     expect(await worker.begin(request)).toEqual(IN_PROGRESS);
@@ -84,7 +84,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it("has an unknown outcome with onTakeover: 'reject' only past its hard deadline", async () => {
     const worker = losesItsLeases();
-    const request = newClaim({ ...OPTIONS, onTakeover: 'reject' });
+    const request = newRequest({ ...OPTIONS, onTakeover: 'reject' });
     await worker.run(request);
     await time.pass(LEASE_MS);
     expect(await worker.begin(request)).toEqual(IN_PROGRESS);
@@ -95,7 +95,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('stays in progress when the result of its begin was unknown', async () => {
     const worker = time.worker();
-    const request = newClaim({ ...OPTIONS, onStoreUnavailable: 'execute' });
+    const request = newRequest({ ...OPTIONS, onStoreUnavailable: 'execute' });
     worker.store.next('begin', lostReply);
     const attempt = await worker.run(request);
     await time.pass(LEASE_MS);
@@ -106,7 +106,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
   });
 
   it('is taken over by another process', async () => {
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     await losesItsLeases().run(request);
     await time.pass(LEASE_MS);
     expect(await time.worker().run(request)).toMatchObject({ isTakeover: true });
@@ -115,14 +115,14 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
   it('loses the key once another process that took it over has died', async () => {
     const worker = losesItsLeases();
     const dead = losesItsLeases();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     await worker.run(request);
     await time.pass(LEASE_MS);
     await dead.run(request);
     expect(await worker.begin(request)).toEqual(IN_PROGRESS);
     await time.pass(LEASE_MS);
     expect(await worker.run(request)).toMatchObject({ number: 3, isTakeover: true });
-    const rejecting = withOptions(newClaim(OPTIONS), { onTakeover: 'reject' });
+    const rejecting = withOptions(newRequest(OPTIONS), { onTakeover: 'reject' });
     await worker.run(rejecting);
     await time.pass(LEASE_MS);
     await dead.run(withOptions(rejecting, { onTakeover: 'run' }));
@@ -132,7 +132,7 @@ describe('An attempt whose lease ran out, in the process that runs it,', () => {
 
   it('has no effect once it has ended', async () => {
     const worker = time.worker();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     await (await worker.run(request)).release();
     await losesItsLeases().run(request);
     await time.pass(LEASE_MS);
@@ -147,14 +147,14 @@ describe('A begin whose reply has not been read', () => {
     const worker = time.worker();
     const gate = new Gate();
     gate.close();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     worker.store.next('begin', heldReply(gate));
     const first = worker.begin(request);
     await time.pass(LEASE_MS);
     expect(await worker.begin(request)).toEqual(IN_PROGRESS);
     gate.open();
     await first;
-    expect(worker.told).not.toContain('takeover');
+    expect(worker.reported).not.toContain('takeover');
   });
 
   it.each([
@@ -166,7 +166,7 @@ describe('A begin whose reply has not been read', () => {
       const worker = time.worker();
       const gate = new Gate();
       gate.close();
-      const request = newClaim({ ...OPTIONS, onTakeover });
+      const request = newRequest({ ...OPTIONS, onTakeover });
       await losesItsLeases().run(withOptions(request, { onTakeover: 'run' }));
       await time.pass(LEASE_MS);
       worker.store.next('begin', heldRequest(gate));
@@ -182,7 +182,7 @@ describe('A begin whose reply has not been read', () => {
 
   it('does not block a duplicate when it fails', async () => {
     const worker = time.worker();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     await losesItsLeases().run(request);
     await time.pass(LEASE_MS);
     worker.store.next('begin', unavailable);
@@ -193,11 +193,11 @@ describe('A begin whose reply has not been read', () => {
 
   it('is taken over only once when concurrent duplicates find the record of a dead process', async () => {
     const worker = time.worker();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     await losesItsLeases().run(request);
     await time.pass(LEASE_MS);
     const decisions = await Promise.all(Array.from({ length: 10 }, () => worker.begin(request)));
     expect(decisions.filter(({ kind }) => kind === 'run')).toHaveLength(1);
-    expect(worker.told.filter((type) => type === 'takeover')).toHaveLength(1);
+    expect(worker.reported.filter((type) => type === 'takeover')).toHaveLength(1);
   });
 });

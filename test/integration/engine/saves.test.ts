@@ -1,7 +1,7 @@
 import { describe, expect, it, jest } from '@jest/globals';
 import { lostReply, lostRequest, misconfigured, unavailable } from '../../support/faulty-store.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { failure, inWords, newClaim, success, withOptions } from './support/worker.js';
+import { failure, inWords, newRequest, success, withOptions } from './support/worker.js';
 import { expectNoTimerRenewed } from '../../support/no-timer-renewed.js';
 
 const SAVE_TIMEOUT_MS = 1_000;
@@ -26,20 +26,20 @@ describe('saving an outcome', () => {
     ['the reply', lostReply],
   ])('is retried when %s was lost, and the response waits for it', async (_, fault) => {
     const worker = time.worker();
-    const attempt = await worker.run(newClaim(OPTIONS));
+    const attempt = await worker.run(newRequest(OPTIONS));
     worker.store.next('complete', fault, unavailable);
     const settled = timed(attempt.complete(success('paid')));
     await time.pass(SAVE_TIMEOUT_MS);
     const { settlement, at } = await settled;
     expect(settlement).toEqual({ kind: 'own' });
     expect(at).toBeGreaterThan(0);
-    expect(worker.told).toEqual(['acquired', 'completed']);
+    expect(worker.reported).toEqual(['acquired', 'completed']);
     expect(worker.eventsOf('completed')).toMatchObject([{ late: false }]);
   });
 
   it('sends the same command every time', async () => {
     const worker = time.worker();
-    const attempt = await worker.run(newClaim(OPTIONS));
+    const attempt = await worker.run(newRequest(OPTIONS));
     worker.store.next('complete', unavailable, lostRequest);
     void attempt.complete(success('paid'));
     await time.pass(SAVE_TIMEOUT_MS);
@@ -53,7 +53,7 @@ describe('saving an outcome', () => {
 
   it('never exceeds the time left for the response', async () => {
     const worker = time.worker();
-    const attempt = await worker.run(newClaim({ ...OPTIONS, commandTimeoutMs: 700 }));
+    const attempt = await worker.run(newRequest({ ...OPTIONS, commandTimeoutMs: 700 }));
     worker.store.always(unavailable, 'complete');
     void attempt.complete(success('paid'));
     await time.pass(SAVE_TIMEOUT_MS - 1);
@@ -69,34 +69,34 @@ describe('saving an outcome', () => {
   describe('while the store is down', () => {
     it("returns the outcome after saveTimeoutMs with onSaveFailure: 'respond'", async () => {
       const worker = time.worker();
-      const attempt = await worker.run(newClaim(OPTIONS));
+      const attempt = await worker.run(newRequest(OPTIONS));
       worker.store.always(unavailable, 'complete');
       const settled = timed(attempt.complete(success('paid')));
       await time.pass(SAVE_TIMEOUT_MS - 1);
-      expect(worker.told).toEqual(['acquired']);
+      expect(worker.reported).toEqual(['acquired']);
       await time.pass(2);
-      expect(worker.told).toEqual(['acquired', 'save_delayed']);
+      expect(worker.reported).toEqual(['acquired', 'save_delayed']);
       expect((await settled).settlement).toEqual({ kind: 'own' });
     });
 
     it("returns unsaved after saveTimeoutMs with onSaveFailure: 'error'", async () => {
       const worker = time.worker();
-      const attempt = await worker.run(newClaim({ ...OPTIONS, onSaveFailure: 'error' }));
+      const attempt = await worker.run(newRequest({ ...OPTIONS, onSaveFailure: 'error' }));
       worker.store.always(unavailable, 'complete');
       const settled = timed(attempt.complete(success('paid')));
       await time.pass(SAVE_TIMEOUT_MS + 1);
       expect((await settled).settlement).toEqual({ kind: 'unsaved' });
-      expect(worker.told).toEqual(['acquired', 'save_delayed']);
+      expect(worker.reported).toEqual(['acquired', 'save_delayed']);
     });
 
     it('also retries after a configuration error: the effect has happened', async () => {
       const worker = time.worker();
-      const attempt = await worker.run(newClaim(OPTIONS));
+      const attempt = await worker.run(newRequest(OPTIONS));
       worker.store.next('complete', misconfigured);
       const settled = timed(attempt.complete(success('paid')));
       await time.pass(SAVE_TIMEOUT_MS);
       expect((await settled).settlement).toEqual({ kind: 'own' });
-      expect(worker.told).toEqual(['acquired', 'completed']);
+      expect(worker.reported).toEqual(['acquired', 'completed']);
     });
   });
 
@@ -105,7 +105,7 @@ describe('saving an outcome', () => {
     (onSaveFailure) => {
       async function unsaved() {
         const worker = time.worker();
-        const request = newClaim({ ...OPTIONS, onSaveFailure });
+        const request = newRequest({ ...OPTIONS, onSaveFailure });
         const attempt = await worker.run(request);
         worker.store.always(unavailable, 'complete');
         void attempt.complete(success('paid'));
@@ -116,10 +116,10 @@ describe('saving an outcome', () => {
       it('until the store is back', async () => {
         const { worker, request } = await unsaved();
         await time.pass(5 * LEASE_MS);
-        expect(worker.told).toEqual(['acquired', 'save_delayed']);
+        expect(worker.reported).toEqual(['acquired', 'save_delayed']);
         worker.store.heal();
         await time.pass(LEASE_MS);
-        expect(worker.told).toEqual(['acquired', 'save_delayed', 'completed']);
+        expect(worker.reported).toEqual(['acquired', 'save_delayed', 'completed']);
         expect(worker.eventsOf('completed')).toMatchObject([{ late: true }]);
         expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
         await expectNoTimerRenewed();
@@ -137,9 +137,9 @@ describe('saving an outcome', () => {
       it('until the hard deadline, then emits save_failed', async () => {
         const { worker, request } = await unsaved();
         await time.pass(MAX_EXECUTION_MS - time.elapsed - 1);
-        expect(worker.told).not.toContain('save_failed');
+        expect(worker.reported).not.toContain('save_failed');
         await time.pass(2_000);
-        expect(worker.told).toContain('save_failed');
+        expect(worker.reported).toContain('save_failed');
         await expectNoTimerRenewed();
         expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: true });
       });
@@ -148,10 +148,10 @@ describe('saving an outcome', () => {
         const { worker } = await unsaved();
         const drained = timed(worker.engine.drain());
         await time.pass(9_900);
-        expect(worker.told).not.toContain('save_failed');
+        expect(worker.reported).not.toContain('save_failed');
         await time.pass(2_000);
         expect((await drained).settlement).toBe(1);
-        expect(worker.told).toContain('save_failed');
+        expect(worker.reported).toContain('save_failed');
         const { length } = worker.store.sent;
         await time.pass(MAX_EXECUTION_MS);
         expect(worker.store.sent).toHaveLength(length);
@@ -167,7 +167,7 @@ describe('saving an outcome', () => {
         await taker.complete(success('paid twice'));
         worker.store.heal();
         await time.pass(LEASE_MS);
-        expect(worker.told.at(-1)).toBe('superseded');
+        expect(worker.reported.at(-1)).toBe('superseded');
         expect(inWords(await worker.begin(request))).toMatchObject({ outcome: 'paid twice' });
         await expectNoTimerRenewed();
       });
@@ -176,7 +176,7 @@ describe('saving an outcome', () => {
 
   it('keeps the lease while it waits for the first confirmation', async () => {
     const worker = time.worker();
-    const request = newClaim({ ...OPTIONS, leaseMs: 300 });
+    const request = newRequest({ ...OPTIONS, leaseMs: 300 });
     const attempt = await worker.run(request);
     worker.store.always(unavailable, 'complete');
     void attempt.complete(success('paid'));
@@ -186,7 +186,7 @@ describe('saving an outcome', () => {
 
   it('sends nothing more once it is confirmed', async () => {
     const worker = time.worker();
-    const attempt = await worker.run(newClaim(OPTIONS));
+    const attempt = await worker.run(newRequest(OPTIONS));
     await attempt.complete(failure('declined'));
     await expectNoTimerRenewed();
     expect(worker.store.sent.map(({ step }) => step)).toEqual(['begin', 'complete']);
@@ -198,7 +198,7 @@ describe('waiting for the attempt that took over', () => {
 
   async function overtaken(waitTimeoutMs: number) {
     const late = time.worker();
-    const request = newClaim({ ...OPTIONS, waitTimeoutMs });
+    const request = newRequest({ ...OPTIONS, waitTimeoutMs });
     const attempt = await late.run(request);
     late.store.always(unavailable, 'extend');
     await time.pass(LEASE_MS + 1);
@@ -241,25 +241,25 @@ describe('releasing a record', () => {
     ['the reply', lostReply],
   ])('is retried when %s was lost', async (_, fault) => {
     const worker = time.worker();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     const attempt = await worker.run(request);
     worker.store.next('release', unavailable, fault);
     const released = attempt.release();
     await time.pass(SAVE_TIMEOUT_MS);
     await released;
-    expect(worker.told).toEqual(['acquired', 'released']);
+    expect(worker.reported).toEqual(['acquired', 'released']);
     expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: false });
   });
 
   it('that is not confirmed delays the caller by at most saveTimeoutMs; the lease expires by itself', async () => {
     const worker = time.worker();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     const attempt = await worker.run(request);
     worker.store.always(unavailable, 'release');
     const released = attempt.release();
     await time.pass(SAVE_TIMEOUT_MS + 1);
     await released;
-    expect(worker.told).toEqual(['acquired', 'release_failed']);
+    expect(worker.reported).toEqual(['acquired', 'release_failed']);
     await expectNoTimerRenewed();
     await time.pass(LEASE_MS);
     expect(await time.worker().run(request)).toMatchObject({ number: 2, isTakeover: true });
@@ -267,7 +267,7 @@ describe('releasing a record', () => {
 
   it('keeps the tombstone for the retention', async () => {
     const worker = time.worker();
-    const attempt = await worker.run(withOptions(newClaim(OPTIONS), { retentionMs: 1_234 }));
+    const attempt = await worker.run(withOptions(newRequest(OPTIONS), { retentionMs: 1_234 }));
     await attempt.release();
     expect(worker.store.sentOf('release')).toMatchObject([{ command: { tombstoneMs: 1_234 } }]);
   });

@@ -5,7 +5,7 @@ import { until } from '../redis/support/until.js';
 import {
   failure,
   inWords,
-  newClaim,
+  newRequest,
   RETENTION_MS,
   success,
   withOptions,
@@ -26,7 +26,8 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
   let passTime: (ms: number) => Promise<void> | void;
   let one: Worker;
   let other: Worker;
-  const claim = () => newClaim({ leaseMs: LEASE_MS, waitTimeoutMs: AS_LONG_AS_IT_TAKES });
+  const operationRequest = () =>
+    newRequest({ leaseMs: LEASE_MS, waitTimeoutMs: AS_LONG_AS_IT_TAKES });
 
   beforeEach(async () => {
     harness = await underTest.create();
@@ -39,7 +40,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
   afterEach(() => harness.dispose?.());
 
   /** The first attempt outlives its lease, the second one takes over. */
-  async function overtaken(request = claim()) {
+  async function overtaken(request = operationRequest()) {
     const late = await one.run(request);
     await passTime(LEASE_MS);
     const taker = await other.run(request);
@@ -48,7 +49,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
 
   describe('whose request is the first', () => {
     it('runs, and its outcome is replayed to every retry', async () => {
-      const request = claim();
+      const request = operationRequest();
       const attempt = await one.run(request);
       expect(attempt).toMatchObject({ number: 1, isTakeover: false, isProtected: true });
       expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
@@ -56,13 +57,13 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
         const decision = await worker.begin(request);
         expect(inWords(decision)).toEqual({ kind: 'replay', state: 'completed', outcome: 'paid' });
       }
-      expect(one.told).toEqual(['acquired', 'completed', 'replayed']);
-      expect(other.told).toEqual(['replayed', 'replayed']);
+      expect(one.reported).toEqual(['acquired', 'completed', 'replayed']);
+      expect(other.reported).toEqual(['replayed', 'replayed']);
       expect(one.events[1]).toMatchObject({ state: 'completed', late: false, attempt: 1 });
     });
 
     it('that failed and is kept is replayed as a failure', async () => {
-      const request = claim();
+      const request = operationRequest();
       const attempt = await one.run(request);
       expect(await attempt.complete(failure('declined'))).toEqual({ kind: 'own' });
       const decision = await other.begin(request);
@@ -71,20 +72,20 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
     });
 
     it('that failed and is released can run again at once, as the next attempt', async () => {
-      const request = claim();
+      const request = operationRequest();
       const first = await one.run(request);
       await first.release();
       const second = await other.run(request);
       expect(second).toMatchObject({ number: 2, isTakeover: false });
       expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
-      expect(one.told).toEqual(['acquired', 'released']);
-      expect(other.told).toEqual(['acquired']);
+      expect(one.reported).toEqual(['acquired', 'released']);
+      expect(other.reported).toEqual(['acquired']);
     });
   });
 
   describe('with a concurrent duplicate', () => {
     it('is not disturbed: the duplicate gets in progress, or mismatch for another payload', async () => {
-      const request = claim();
+      const request = operationRequest();
       const attempt = await one.run(request);
       expect(await other.begin(request)).toEqual({ kind: 'reject', reason: 'in_progress' });
       expect(await other.begin(withOtherPayload(request))).toEqual({
@@ -102,7 +103,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
 
   describe('whose lease ran out', () => {
     it('stores its outcome when there was no takeover', async () => {
-      const request = claim();
+      const request = operationRequest();
       const attempt = await one.run(request);
       await passTime(LEASE_MS + 1);
       expect(await attempt.complete(success('late'))).toEqual({ kind: 'own' });
@@ -129,7 +130,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
         state: 'completed',
         outcome: 'the taker’s',
       });
-      expect(one.told).toEqual(['acquired', 'superseded']);
+      expect(one.reported).toEqual(['acquired', 'superseded']);
       expect(inWords(await one.begin(request))).toMatchObject({ outcome: 'the taker’s' });
     });
 
@@ -138,7 +139,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       await taker.complete(failure('declined'));
       const settlement = await late.complete(success('paid'));
       expect(inWords(settlement)).toEqual({ kind: 'other', state: 'failed', outcome: 'declined' });
-      expect(one.told).toEqual(['acquired', 'outcome_diverged']);
+      expect(one.reported).toEqual(['acquired', 'outcome_diverged']);
     });
 
     it('waits for the attempt that took over, and returns its outcome', async () => {
@@ -151,7 +152,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
         state: 'completed',
         outcome: 'the taker’s',
       });
-      expect(one.told).toEqual(['acquired', 'superseded']);
+      expect(one.reported).toEqual(['acquired', 'superseded']);
     });
 
     it('stores its outcome when the attempt that took over releases the key', async () => {
@@ -160,7 +161,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       await until(() => one.store.sentOf('complete').length > 1);
       await taker.release();
       expect(await settlement).toEqual({ kind: 'own' });
-      expect(one.told).toEqual(['acquired', 'completed']);
+      expect(one.reported).toEqual(['acquired', 'completed']);
       expect(one.eventsOf('completed')).toMatchObject([{ late: true }]);
       expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'the late one’s' });
     });
@@ -171,20 +172,20 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       await until(() => one.store.sentOf('complete').length > 1);
       await taker.release();
       expect(await settlement).toEqual({ kind: 'own' });
-      expect(one.told).toEqual(['acquired', 'outcome_diverged']);
+      expect(one.reported).toEqual(['acquired', 'outcome_diverged']);
       expect(await other.run(request)).toMatchObject({ number: 3 });
     });
 
     it('returns in progress when the attempt that took over does not end', async () => {
-      const { late } = await overtaken(withOptions(claim(), { waitTimeoutMs: 150 }));
+      const { late } = await overtaken(withOptions(operationRequest(), { waitTimeoutMs: 150 }));
       expect(await late.complete(success('the late one’s'))).toEqual({ kind: 'in_progress' });
-      expect(one.told).toEqual(['acquired', 'outcome_diverged']);
+      expect(one.reported).toEqual(['acquired', 'outcome_diverged']);
     });
 
     it('does not release the record of another attempt', async () => {
       const { request, late, taker } = await overtaken();
       await late.release();
-      expect(one.told).not.toContain('released');
+      expect(one.reported).not.toContain('released');
       expect(await one.begin(request)).toEqual({ kind: 'reject', reason: 'in_progress' });
       expect(await taker.complete(success('paid'))).toEqual({ kind: 'own' });
     });
@@ -203,7 +204,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       const reused = withOtherPayload(request);
       await (await other.run(reused)).complete(theirs);
       expect(await late.complete(own)).toEqual(unknown);
-      expect(one.told).toEqual(['acquired', 'outcome_diverged']);
+      expect(one.reported).toEqual(['acquired', 'outcome_diverged']);
       expect(inWords(await one.begin(reused))).toMatchObject({ outcome: 'of another' });
     });
 
@@ -215,7 +216,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       await until(() => one.store.sentOf('complete').length > 1);
       await running.complete(success('of another'));
       expect(await settlement).toEqual(unknown);
-      expect(one.told).toEqual(['acquired', 'outcome_diverged']);
+      expect(one.reported).toEqual(['acquired', 'outcome_diverged']);
     });
 
     it('stores its outcome when the other one releases the key: its effect did happen', async () => {
@@ -232,7 +233,7 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
 
   describe('with onTakeover: reject', () => {
     it('never runs again: the outcome is unknown until the late owner stores it', async () => {
-      const request = withOptions(claim(), { onTakeover: 'reject' });
+      const request = withOptions(operationRequest(), { onTakeover: 'reject' });
       const late = await one.run(request);
       await passTime(LEASE_MS);
       const unknown = { kind: 'reject', reason: 'outcome_unknown' };
@@ -241,54 +242,54 @@ describe.each([memoryUnderTest, redisUnderTest])('an attempt on $name', (underTe
       expect(await other.begin(request)).toEqual(unknown);
       expect(await late.complete(success('paid'))).toEqual({ kind: 'own' });
       expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
-      expect(other.told).toEqual(['rejected', 'rejected', 'replayed']);
+      expect(other.reported).toEqual(['rejected', 'rejected', 'replayed']);
     });
   });
 
   describe('whose record vanished', () => {
     it('restores its outcome, returns it, and reports the loss', async () => {
-      const request = claim();
+      const request = operationRequest();
       const attempt = await one.run(request);
       await passTime(2 * RETENTION_MS);
       expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
-      expect(one.told).toEqual(['acquired', 'record_lost', 'completed']);
+      expect(one.reported).toEqual(['acquired', 'record_lost', 'completed']);
       expect(inWords(await other.begin(request))).toMatchObject({ outcome: 'paid' });
     });
 
     it('does not restore a failure: returns it, reports the loss, and the key is free', async () => {
-      const request = claim();
+      const request = operationRequest();
       const attempt = await one.run(request);
       await passTime(2 * RETENTION_MS);
       expect(await attempt.complete(failure('declined'))).toEqual({ kind: 'own' });
-      expect(one.told).toEqual(['acquired', 'record_lost', 'save_failed']);
+      expect(one.reported).toEqual(['acquired', 'record_lost', 'save_failed']);
       expect(await other.run(request)).toMatchObject({ number: 1 });
     });
 
     it('detects it at the next heartbeat: the signal aborts and events are emitted', async () => {
-      const attempt = await one.run(newClaim({ leaseMs: 900 }));
+      const attempt = await one.run(newRequest({ leaseMs: 900 }));
       const { signal } = attempt;
       await passTime(2 * RETENTION_MS);
       await until(() => signal.aborted);
       expect(signal.reason).toBe('gone');
-      expect(one.told).toEqual(['acquired', 'lease_lost', 'record_lost']);
+      expect(one.reported).toEqual(['acquired', 'lease_lost', 'record_lost']);
       expect(one.eventsOf('lease_lost')).toMatchObject([{ reason: 'gone' }]);
     });
   });
 
   describe('that was taken over', () => {
     it('detects it at the next heartbeat', async () => {
-      const request = newClaim({ leaseMs: 900 });
+      const request = newRequest({ leaseMs: 900 });
       const { signal } = await one.run(request);
       await passTime(900);
       await other.run(request);
       await until(() => signal.aborted);
       expect(signal.reason).toBe('lost');
-      expect(one.told).toEqual(['acquired', 'lease_lost']);
+      expect(one.reported).toEqual(['acquired', 'lease_lost']);
     });
   });
 
   it('emits all events with one operation and one record key, which is the digest', async () => {
-    const request = claim();
+    const request = operationRequest();
     const { late, taker } = await overtaken(request);
     await taker.complete(success('paid'));
     await late.complete(success('paid'));

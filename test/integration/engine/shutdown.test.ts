@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { heldReply, heldRequest, unavailable } from '../../support/faulty-store.js';
 import { Gate } from '../../support/http/gate.js';
 import { inFakeTime } from './support/in-fake-time.js';
-import { inWords, newClaim, success, type Worker } from './support/worker.js';
+import { inWords, newRequest, success, type Worker } from './support/worker.js';
 
 const SHUTDOWN_TIMEOUT_MS = 10_000;
 const SHUTTING_DOWN = { kind: 'reject', reason: 'shutting_down' };
@@ -25,14 +25,14 @@ describe('a process that shuts down', () => {
   it('begins nothing more, and sends nothing to the store', async () => {
     const worker = time.worker();
     drain(worker);
-    expect(await worker.begin(newClaim())).toEqual(SHUTTING_DOWN);
+    expect(await worker.begin(newRequest())).toEqual(SHUTTING_DOWN);
     expect(worker.store.sent).toEqual([]);
     expect(worker.events).toMatchObject([{ type: 'rejected', reason: 'shutting_down' }]);
   });
 
   it('waits for running operations, keeps their heartbeats, and stores their outcomes', async () => {
     const worker = time.worker();
-    const request = newClaim({ leaseMs: 1_000 });
+    const request = newRequest({ leaseMs: 1_000 });
     const attempt = await worker.run(request);
     const drained = drain(worker);
     await time.pass(5_000);
@@ -47,7 +47,7 @@ describe('a process that shuts down', () => {
 
   it('waits for an operation that ends with a release', async () => {
     const worker = time.worker();
-    const request = newClaim();
+    const request = newRequest();
     const attempt = await worker.run(request);
     const gate = new Gate();
     gate.close();
@@ -64,7 +64,7 @@ describe('a process that shuts down', () => {
 
   it('waits for outcomes that are being saved in the background', async () => {
     const worker = time.worker();
-    const request = newClaim();
+    const request = newRequest();
     const attempt = await worker.run(request);
     worker.store.always(unavailable, 'complete');
     const settled = attempt.complete(success('paid'));
@@ -81,7 +81,7 @@ describe('a process that shuts down', () => {
 
   it('gives up after shutdownTimeoutMs and returns how many are left: their leases expire', async () => {
     const worker = time.worker();
-    const requests = [newClaim(), newClaim(), newClaim()];
+    const requests = [newRequest(), newRequest(), newRequest()];
     for (const request of requests) await worker.run(request);
     const drained = drain(worker);
     await time.pass(SHUTDOWN_TIMEOUT_MS - 1);
@@ -93,7 +93,7 @@ describe('a process that shuts down', () => {
 
   it('does not wait when shutdownTimeoutMs is 0', async () => {
     const worker = time.worker({ shutdownTimeoutMs: 0 });
-    await worker.run(newClaim());
+    await worker.run(newRequest());
     const drained = drain(worker);
     await time.pass(0);
     expect(drained).toEqual({ left: 1, at: 0 });
@@ -101,7 +101,7 @@ describe('a process that shuts down', () => {
 
   it('stops waiting for the attempt that took over when it gives up', async () => {
     const worker = time.worker({ shutdownTimeoutMs: 1_000 });
-    const request = newClaim({ leaseMs: 1_000, waitTimeoutMs: 60_000 });
+    const request = newRequest({ leaseMs: 1_000, waitTimeoutMs: 60_000 });
     const attempt = await worker.run(request);
     worker.store.always(unavailable, 'extend');
     await time.pass(1_000);
@@ -111,7 +111,7 @@ describe('a process that shuts down', () => {
     drain(worker);
     await time.pass(2_100);
     expect(settlement).toEqual({ kind: 'in_progress' });
-    expect(worker.told.at(-1)).toBe('outcome_diverged');
+    expect(worker.reported.at(-1)).toBe('outcome_diverged');
   });
 });
 
@@ -121,7 +121,7 @@ describe('a begin in flight when the shutdown starts', () => {
     ['reply', heldReply],
   ])('does not run, and releases its key, however late its %s is', async (_, held) => {
     const worker = time.worker();
-    const request = newClaim();
+    const request = newRequest();
     const gate = new Gate();
     gate.close();
     worker.store.next('begin', held(gate));
@@ -142,7 +142,7 @@ describe('a begin in flight when the shutdown starts', () => {
     const gate = new Gate();
     gate.close();
     worker.store.next('begin', heldReply(gate));
-    const decision = worker.begin(newClaim());
+    const decision = worker.begin(newRequest());
     const drained = drain(worker);
     await time.pass(200);
     expect(drained).toEqual({});
@@ -154,16 +154,16 @@ describe('a begin in flight when the shutdown starts', () => {
 
   it('does not run while the shutdown waits for others', async () => {
     const worker = time.worker();
-    const running = await worker.run(newClaim());
+    const running = await worker.run(newRequest());
     const gate = new Gate();
     gate.close();
     worker.store.next('begin', heldReply(gate));
-    const request = newClaim();
+    const request = newRequest();
     const decision = worker.begin(request);
     const drained = drain(worker);
     gate.open();
     expect(await decision).toEqual(SHUTTING_DOWN);
-    expect(worker.told).toEqual(['acquired', 'acquired', 'released', 'rejected']);
+    expect(worker.reported).toEqual(['acquired', 'acquired', 'released', 'rejected']);
     expect(await time.worker().run(request)).toMatchObject({ number: 2 });
     await running.complete(success('paid'));
     await time.pass(20);

@@ -7,7 +7,7 @@ import { inFakeTime } from './support/in-fake-time.js';
 import {
   failure,
   inWords,
-  newClaim,
+  newRequest,
   success,
   withOptions,
   withOtherPayload,
@@ -35,7 +35,7 @@ function watched<Result extends object>(promise: Promise<Result>) {
 /** One worker runs a request that another one will receive as well. */
 async function running(other = time.worker()) {
   const worker = time.worker();
-  const request = newClaim(OPTIONS);
+  const request = newRequest(OPTIONS);
   return { worker, other, request, attempt: await worker.run(request) };
 }
 
@@ -83,7 +83,7 @@ describe('a duplicate that waits', () => {
       kind: 'run',
       attempt: { number: 2, isTakeover: false },
     });
-    expect(other.told).toEqual(['acquired', 'waited']);
+    expect(other.reported).toEqual(['acquired', 'waited']);
   });
 
   it('takes over when the first one died', async () => {
@@ -124,12 +124,12 @@ describe('a duplicate that waits', () => {
     const { other, request } = await running();
     const decision = await other.begin(withOtherPayload(request));
     expect(decision).toEqual({ kind: 'reject', reason: 'mismatch' });
-    expect(other.told).toEqual(['rejected']);
+    expect(other.reported).toEqual(['rejected']);
   });
 
   it('keeps waiting while the store is down, and never runs concurrently with the first one', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim({ ...OPTIONS, onStoreUnavailable: 'execute' });
+    const request = newRequest({ ...OPTIONS, onStoreUnavailable: 'execute' });
     const attempt = await worker.run(request);
     const waiting = watched(other.begin(request));
     await time.pass(1_000);
@@ -141,7 +141,7 @@ describe('a duplicate that waits', () => {
     await time.pass(250);
     expect(inWords(waiting.result!)).toMatchObject({ kind: 'replay', outcome: 'paid' });
     // Reported once, however often it polled.
-    expect(other.told).toEqual(['store_unavailable', 'waited', 'replayed']);
+    expect(other.reported).toEqual(['store_unavailable', 'waited', 'replayed']);
   });
 
   it('releases what a begin without a reply may have acquired when it stops waiting', async () => {
@@ -167,12 +167,12 @@ describe('a duplicate that waits', () => {
     const waiting = [watched(other.begin(request)), watched(other.begin(request))];
     await time.pass(0);
     expect(await other.begin(request)).toEqual(IN_PROGRESS);
-    expect(other.told).toEqual(['rejected']);
+    expect(other.reported).toEqual(['rejected']);
     await attempt.complete(success('paid'));
     await time.pass(250);
     for (const { result } of waiting) expect(result).toMatchObject({ kind: 'replay' });
 
-    const next = newClaim(OPTIONS);
+    const next = newRequest(OPTIONS);
     await worker.run(next);
     const later = watched(other.begin(next));
     await time.pass(1_000);
@@ -235,7 +235,7 @@ describe('A duplicate that waits on a store with push', () => {
 
   it('polls from time to time, because a push may be lost', async () => {
     const [worker, other] = [time.worker(), pushed()];
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     const attempt = await worker.run(withOptions(request, { whenInProgress: 'reject' }));
     const waiting = watched(other.begin(request));
     await time.pass(5_000);
@@ -277,7 +277,7 @@ describe('A duplicate that waits on a store with push', () => {
         stop?.();
       };
     };
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     await worker.run(request);
     const waiting = watched(other.begin(request));
     await time.pass(100);
@@ -305,13 +305,13 @@ describe('A caller with a shorter wait', () => {
   it('does not shorten the wait of other duplicates', async () => {
     const { attempt, other, request } = await running();
     const hasty = watched(other.begin({ ...request, waitAtMostMs: 1_000 }));
-    const patient = watched(other.begin(request));
+    const withLongTimeout = watched(other.begin(request));
     await time.pass(1_100);
     expect(hasty.result).toEqual(IN_PROGRESS);
-    expect(patient.result).toBeUndefined();
+    expect(withLongTimeout.result).toBeUndefined();
     await attempt.complete(success('paid'));
     await time.pass(250);
-    expect(patient.result).toMatchObject({ kind: 'replay' });
+    expect(withLongTimeout.result).toMatchObject({ kind: 'replay' });
   });
 
   it('is rejected in time even when the wait queue is between polls', async () => {
@@ -331,7 +331,7 @@ describe('A caller who disconnects while waiting', () => {
     // Like the channel of a broker, it outlives the waiting messages.
     const gone = new AbortController();
     const listeners = () => getEventListeners(gone.signal, 'abort').length;
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     const attempt = await worker.run(request);
     const waiting = Array.from({ length: 3 }, () =>
       other.begin({ ...request, clientSignal: gone.signal }),
@@ -370,13 +370,13 @@ describe('A caller who disconnects while waiting', () => {
     const { attempt, other, request } = await running();
     const gone = new AbortController();
     void other.begin({ ...request, clientSignal: gone.signal });
-    const patient = watched(other.begin(request));
+    const withLongTimeout = watched(other.begin(request));
     await time.pass(1_000);
     gone.abort();
     await attempt.release();
     await time.pass(250);
-    expect(other.told.filter((type) => type === 'acquired')).toHaveLength(1);
-    expect(patient.result).toMatchObject({ kind: 'run', attempt: { number: 2 } });
+    expect(other.reported.filter((type) => type === 'acquired')).toHaveLength(1);
+    expect(withLongTimeout.result).toMatchObject({ kind: 'run', attempt: { number: 2 } });
   });
 
   it('sends no begin when no other duplicate waits', async () => {

@@ -39,11 +39,11 @@ async function start(
     .compile();
   await app.init();
   const service = app.get(IdempotencyService, { strict: false });
-  const told: string[] = [];
-  app.get(IdempotencyEvents, { strict: false }).subscribe(({ type }) => void told.push(type));
+  const reported: string[] = [];
+  app.get(IdempotencyEvents, { strict: false }).subscribe(({ type }) => void reported.push(type));
   const call = (key: string) =>
     service.run({ operation: 'pay', key, scope: 'alice' }, () => 'paid');
-  return { app, store, log, told, call };
+  return { app, store, log, reported, call };
 }
 
 describe('the module option "breaker"', () => {
@@ -54,7 +54,7 @@ describe('the module option "breaker"', () => {
 
   it('puts a circuit around the store of every operation', async () => {
     jest.useFakeTimers();
-    const { store, told, call } = await start({
+    const { store, reported, call } = await start({
       breaker: { volumeThreshold: 2 },
       commandTimeoutMs: 321,
     });
@@ -62,7 +62,7 @@ describe('the module option "breaker"', () => {
     for (const key of ['first', 'second']) await expect(call(key)).rejects.toThrow();
     await expect(call('third')).rejects.toMatchObject({ code: 'idempotency_store_unavailable' });
     expect(store.sentOf('begin')).toHaveLength(2);
-    expect(told).toEqual([
+    expect(reported).toEqual([
       'store_unavailable',
       'rejected',
       'breaker_opened',
@@ -73,7 +73,7 @@ describe('the module option "breaker"', () => {
     ]);
     store.heal();
     await jest.advanceTimersByTimeAsync(1_000);
-    expect(told.slice(-2)).toEqual(['breaker_half_open', 'breaker_closed']);
+    expect(reported.slice(-2)).toEqual(['breaker_half_open', 'breaker_closed']);
     expect(store.sentOf('inspect')).toMatchObject([{ command: { timeoutMs: 321 } }]);
     expect(await call('third')).toBe('paid');
   });
@@ -97,13 +97,13 @@ describe('around a real Redis', () => {
 
   it('the circuit stays closed when Redis is out of memory: Redis itself rejects the begins', async () => {
     const store = redisStore({ url: server.url });
-    const { told, call } = await start({ breaker, commandTimeoutMs }, store);
+    const { reported, call } = await start({ breaker, commandTimeoutMs }, store);
     await client.config('SET', 'maxmemory', '1', 'maxmemory-policy', 'noeviction');
     try {
       for (const key of keys) {
         await expect(call(key)).rejects.toMatchObject({ code: 'idempotency_store_unavailable' });
       }
-      expect(told).not.toContain('breaker_opened');
+      expect(reported).not.toContain('breaker_opened');
     } finally {
       await client.config('SET', 'maxmemory', '0');
     }
@@ -114,25 +114,25 @@ describe('around a real Redis', () => {
   it('the circuit stays closed with too few replicas: the begins are written, then rejected', async () => {
     const waitReplicas = { count: 1, timeoutMs: 50 };
     const store = redisStore({ url: server.url, waitReplicas });
-    const { store: sent, told, call } = await start({ breaker, commandTimeoutMs }, store);
+    const { store: sent, reported, call } = await start({ breaker, commandTimeoutMs }, store);
     for (const key of keys) {
       await expect(call(`replicated ${key}`)).rejects.toMatchObject({
         code: 'idempotency_store_unavailable',
       });
     }
     expect(sent.sentOf('begin')).toHaveLength(keys.length);
-    expect(told).not.toContain('breaker_opened');
+    expect(reported).not.toContain('breaker_opened');
   });
 
   it('the circuit opens when the connection is closed: Redis does not reply', async () => {
     const given = new Redis(server.url);
-    const { told, call } = await start(
+    const { reported, call } = await start(
       { breaker, commandTimeoutMs },
       redisStore({ client: given }),
     );
     await given.quit();
     for (const key of keys) await expect(call(key)).rejects.toThrow();
-    expect(told).toContain('breaker_opened');
+    expect(reported).toContain('breaker_opened');
   });
 });
 

@@ -106,8 +106,8 @@ describe('@Idempotent() on a class', () => {
 
   it('leaves the base class and its other subclasses as they are', async () => {
     const scenario = app.scenario();
-    const answers = [await scenario.post('/drafts'), await scenario.post('/drafts')];
-    expect(answers.map(({ json }) => json)).toEqual([{ execution: 1 }, { execution: 2 }]);
+    const responses = [await scenario.post('/drafts'), await scenario.post('/drafts')];
+    expect(responses.map(({ json }) => json)).toEqual([{ execution: 1 }, { execution: 2 }]);
     expect(scenario.notes).toEqual([undefined, undefined]);
   });
 

@@ -79,11 +79,11 @@ describe('a store that received the reply of another command', () => {
     }
     const store = new OutOfStep();
     const { events, log } = await start({ store, breaker: true });
-    const told: IdempotencyEvent[] = [];
-    events.subscribe((event) => told.push(event));
+    const reported: IdempotencyEvent[] = [];
+    events.subscribe((event) => reported.push(event));
     store.observer!.replyMismatched(error);
     store.observer!.replyMismatched(error);
-    expect(told).toEqual(Array(2).fill({ type: 'reply_mismatched', error }));
+    expect(reported).toEqual(Array(2).fill({ type: 'reply_mismatched', error }));
     expect(log.own).toEqual([`warn: reply_mismatched: ${error.message}`]);
   });
 });
@@ -99,12 +99,12 @@ describe('the shutdown', () => {
       return { closed: store.closed };
     });
     const closed = app.close();
-    let refused: unknown;
-    while (refused === undefined) {
+    let rejected: unknown;
+    while (rejected === undefined) {
       const another = { ...call, key: randomUUID() };
-      refused = await service.run(another, () => undefined).catch((error: unknown) => error);
+      rejected = await service.run(another, () => undefined).catch((error: unknown) => error);
     }
-    expect(refused).toMatchObject({ code: 'idempotency_shutting_down', retryable: true });
+    expect(rejected).toMatchObject({ code: 'idempotency_shutting_down', retryable: true });
     expect(store.closed).toBe(false);
     gate.open();
     expect(await running).toEqual({ closed: false });
@@ -139,14 +139,14 @@ describe('the log', () => {
     return started;
   }
 
-  const refused = (service: IdempotencyService) =>
+  const rejected = (service: IdempotencyService) =>
     expect(service.run(call, () => 1)).rejects.toMatchObject({
       code: 'idempotency_store_unavailable',
     });
 
   it('has a critical event with its cause, but no key and no caller', async () => {
     const { service, log } = await storeIsDown();
-    await refused(service);
+    await rejected(service);
     expect(log.own).toEqual(['warn: store_unavailable in pay: planned: unavailable']);
     expect(JSON.stringify(log.lines)).not.toContain('the-secret');
   });
@@ -170,20 +170,20 @@ describe('the log', () => {
 
   it('has no critical events when a subscriber replaces it', async () => {
     const { service, events, log } = await storeIsDown();
-    const told: string[] = [];
-    const leave = events.subscribe(({ type }) => void told.push(type), { replacesLog: true });
-    await refused(service);
-    expect(told).toEqual(['store_unavailable', 'rejected']);
+    const reported: string[] = [];
+    const leave = events.subscribe(({ type }) => void reported.push(type), { replacesLog: true });
+    await rejected(service);
+    expect(reported).toEqual(['store_unavailable', 'rejected']);
     expect(log.own).toEqual([]);
     leave();
-    await refused(service);
+    await rejected(service);
     expect(log.own).toHaveLength(1);
   });
 
   it('has critical events beside a subscriber that does not replace it', async () => {
     const { service, events, log } = await storeIsDown();
     events.subscribe(() => undefined);
-    await refused(service);
+    await rejected(service);
     expect(log.own).toHaveLength(1);
   });
 

@@ -8,8 +8,8 @@ import { MESSAGE_DEFAULTS } from '../../support/internals/transports/message.js'
 import { HTTP_DEFAULTS } from '../../support/internals/transports/http.js';
 
 const store = memoryStore();
-const resolve = (module: object, ...layers: object[]) =>
-  resolveOptions({ store, ...module }, ...(layers as IdempotencyOptions[]));
+const resolve = (module: object, ...levels: object[]) =>
+  resolveOptions({ store, ...module }, ...(levels as IdempotencyOptions[]));
 
 describe('options', () => {
   it('that are not given take their defaults', () => {

@@ -19,24 +19,24 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { LoggedLines } from './support/logged-lines.js';
 
 /** Records the calls it receives. */
-class Told extends MemoryIdempotencyStore {
-  readonly told: string[] = [];
+class Reported extends MemoryIdempotencyStore {
+  readonly reported: string[] = [];
   override open(observer?: StoreObserver) {
-    this.told.push('open');
+    this.reported.push('open');
     return super.open(observer);
   }
   override begin(command: Begin) {
-    this.told.push('begin');
+    this.reported.push('begin');
     return super.begin(command);
   }
   override close(observer?: StoreObserver) {
-    this.told.push('close');
+    this.reported.push('close');
     return super.close(observer);
   }
 }
 
 @Injectable()
-class ToldAsClass extends Told {}
+class ReportedAsClass extends Reported {}
 
 @Injectable()
 class Injecting {
@@ -79,22 +79,22 @@ async function start(
 const call = { operation: 'pay', key: 'k', scope: 'alice' };
 
 const WAYS: [string, Override][] = [
-  ['useValue', (it) => it.useValue(new Told())],
-  ['useClass', (it) => it.useClass(ToldAsClass)],
-  ['useFactory', (it) => it.useFactory({ factory: () => new Told() })],
+  ['useValue', (it) => it.useValue(new Reported())],
+  ['useClass', (it) => it.useClass(ReportedAsClass)],
+  ['useFactory', (it) => it.useFactory({ factory: () => new Reported() })],
 ];
 
 describe.each(WAYS)('overrideProvider(IdempotencyStore).%s', (_, override) => {
   it('replaces the given store, which is neither opened nor called', async () => {
-    const given = new Told();
+    const given = new Reported();
     const { app, store, service } = await start({ store: given, breaker: true }, override);
-    expect(store).toBeInstanceOf(Told);
+    expect(store).toBeInstanceOf(Reported);
     expect(await service.run(call, () => 1)).toBe(1);
     expect(await service.run(call, () => 2)).toBe(1);
     closers.pop();
     await app.close();
-    expect((store as Told).told).toEqual(['open', 'begin', 'begin', 'close']);
-    expect(given.told).toEqual([]);
+    expect((store as Reported).reported).toEqual(['open', 'begin', 'begin', 'close']);
+    expect(given.reported).toEqual([]);
   });
 });
 
@@ -152,8 +152,8 @@ describe('An overridden store', () => {
     }
     const unitOfWork = { run: () => Promise.reject(new Error('not asked')) } as never;
     const given = postgresStore({ url: 'postgres://127.0.0.1:1/db' });
-    const refused = start({ store: given, unitOfWork }, useMemory, [Payments]);
-    await expect(refused).rejects.toThrow('cannot take part');
+    const rejected = start({ store: given, unitOfWork }, useMemory, [Payments]);
+    await expect(rejected).rejects.toThrow('cannot take part');
     const useTransactional: Override = (it) => it.useValue(new Transactional());
     await expect(
       start({ store: memoryStore(), unitOfWork }, useTransactional, [Payments]),

@@ -84,12 +84,12 @@ async function start(...imports: (DynamicModule | Type)[]): Promise<TestingModul
 async function expectToWork(app: TestingModule, store?: IdempotencyStore) {
   const ledger = app.get(Ledger, { strict: false });
   if (store !== undefined) expect(ledger.store).toBe(store);
-  const told: string[] = [];
-  ledger.events.subscribe(({ type }) => void told.push(type));
+  const reported: string[] = [];
+  ledger.events.subscribe(({ type }) => void reported.push(type));
   const call = { operation: 'pay', key: 'k', scope: 'alice' };
   expect(await ledger.service.run(call, () => 'paid')).toBe('paid');
   expect(await ledger.service.run(call, () => 'paid again')).toBe('paid');
-  expect(told).toEqual(['acquired', 'completed', 'replayed']);
+  expect(reported).toEqual(['acquired', 'completed', 'replayed']);
 }
 
 describe('forRoot', () => {

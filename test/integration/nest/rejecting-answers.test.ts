@@ -115,13 +115,13 @@ class TenantUnknown extends Error {}
 @Catch(TenantUnknown)
 class TenantUnknownFilter implements ExceptionFilter {
   catch(_: TenantUnknown, host: ArgumentsHost) {
-    const response = host.switchToHttp().getResponse<Answering>();
+    const response = host.switchToHttp().getResponse<Responding>();
     response.status(404).send('no such tenant');
   }
 }
 
 /** The response of Express or Fastify. */
-interface Answering {
+interface Responding {
   status(status: number): { send(text: string): void };
 }
 
@@ -189,11 +189,11 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
         constructor: { name: 'FastifyError' },
       }),
     ],
-  ])('with an HTTP error, as %s does, sends its own response', async (_, refusal) => {
-    const refuse = () => {
-      throw refusal;
+  ])('with an HTTP error, as %s does, sends its own response', async (_, rejection) => {
+    const reject = () => {
+      throw rejection;
     };
-    for (const scope of [refuse, async () => refuse()]) {
+    for (const scope of [reject, async () => reject()]) {
       const { response } = await posted({ scope });
       expect(response.status).toBe(401);
     }
@@ -214,11 +214,11 @@ describe.each(platforms)('A function that throws, on %s', (platform) => {
 
   it.each([undefined, null, [undefined]])(
     'applies `anonymous` when a scope returns %j',
-    async (nobody) => {
-      const { response } = await posted({ scope: () => nobody });
+    async (noOne) => {
+      const { response } = await posted({ scope: () => noOne });
       expect(response.status).toBe(201);
-      const refused = await posted({ scope: () => nobody, anonymous: 'reject' });
-      expectProblem(refused.response, 'caller-unknown');
+      const rejected = await posted({ scope: () => noOne, anonymous: 'reject' });
+      expectProblem(rejected.response, 'caller-unknown');
     },
   );
 });
@@ -308,11 +308,11 @@ describe('An option function of a message that returns a rejected promise', () =
   const context = {} as never;
 
   it('key: throws on each transport', async () => {
-    const told = /option "key" of orders\.place returned a promise/;
-    expect(() => messageKey(context, route)).toThrow(told);
-    expect(() => fieldKey(context, {} as never, route)).toThrow(told);
+    const reported = /option "key" of orders\.place returned a promise/;
+    expect(() => messageKey(context, route)).toThrow(reported);
+    expect(() => fieldKey(context, {} as never, route)).toThrow(reported);
     const gone = new AbortController().signal;
-    await expect(socketCall(context, route, gone, {} as never)).rejects.toThrow(told);
+    await expect(socketCall(context, route, gone, {} as never)).rejects.toThrow(reported);
   });
 
   it('an argument of GraphQL: an uploaded file is not awaited', () => {
@@ -336,18 +336,18 @@ describe('An option function of a message that returns a rejected promise', () =
 describe('A callback that rejects and is not awaited', () => {
   // For postgresStore: test/unit/postgres/deletion-schedule.test.ts.
   it('onConnectionError of redisStore', async () => {
-    let isTold = (): void => undefined;
-    const told = new Promise<void>((resolve) => (isTold = resolve));
-    const telling: () => unknown = () => {
-      isTold();
+    let isReported = (): void => undefined;
+    const reported = new Promise<void>((resolve) => (isReported = resolve));
+    const reporting: () => unknown = () => {
+      isReported();
       return rejecting();
     };
     const store = redisStore({
       url: `redis://127.0.0.1:${await freePort()}`,
-      onConnectionError: telling,
+      onConnectionError: reporting,
     });
     await store.open().catch(() => undefined);
-    await told;
+    await reported;
     await store.close();
   });
 });

@@ -338,8 +338,8 @@ describe.each(['memory', 'redis'] as const)('IdempotencyService.run() on %s', (k
         }),
       );
       const outcomes = runs.map((run) => run.catch((error: unknown) => error));
-      const refused = await Promise.race(outcomes);
-      expect(refused).toMatchObject({ code: 'idempotency_in_progress' });
+      const rejected = await Promise.race(outcomes);
+      expect(rejected).toMatchObject({ code: 'idempotency_in_progress' });
       gate.open();
       const codes = (await Promise.all(outcomes)).filter((outcome) => outcome !== 'paid');
       expect(codes).toHaveLength(29);

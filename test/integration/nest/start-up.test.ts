@@ -31,7 +31,7 @@ async function start(
   }
 }
 
-async function refusal(starting: Promise<void>): Promise<string> {
+async function rejection(starting: Promise<void>): Promise<string> {
   const error: unknown = await starting.then(
     () => undefined,
     (reason: unknown) => reason,
@@ -59,7 +59,7 @@ describe('an application', () => {
       ['null for a store', null],
       ['a client for a store', { get: () => undefined }],
     ])('%s', async (_, store) => {
-      const message = await refusal(start([], { store }, how));
+      const message = await rejection(start([], { store }, how));
       expect(message).toContain('"store"');
       expect(message).toContain('memoryStore()');
     });
@@ -69,20 +69,22 @@ describe('an application', () => {
       ['shutdownTimeoutMs', -1, '0 to 3600000'],
       ['maxWaiters', 1.5, '0 to 1000000'],
     ])('an invalid %s, even when no route is protected', async (option, value, range) => {
-      const message = await refusal(start([], { [option]: value }, how));
+      const message = await rejection(start([], { [option]: value }, how));
       expect(message).toContain(`"${option}"`);
       expect(message).toContain(range);
       expect(message).toContain(String(value));
     });
 
     it('an unknown option', async () => {
-      const message = await refusal(start([Payments], { retentionSeconds: 60 }, how));
+      const message = await rejection(start([Payments], { retentionSeconds: 60 }, how));
       expect(message).toContain('"retentionSeconds"');
       expect(message).toContain('retentionMs');
     });
 
     it('one operation name for all routes', async () => {
-      expect(await refusal(start([Payments], { operation: 'all' }, how))).toContain('"operation"');
+      expect(await rejection(start([Payments], { operation: 'all' }, how))).toContain(
+        '"operation"',
+      );
     });
   });
 
@@ -114,23 +116,23 @@ describe('a route stops the start', () => {
       `"${name}" is not an option of @Idempotent()`,
     ]),
   ])('%s', async (_, type, message) => {
-    expect(await refusal(start([type]))).toContain(message);
+    expect(await rejection(start([type]))).toContain(message);
   });
 
   it('with options that are valid alone and invalid together', async () => {
     const starting = start([paying('Bad', { leaseMs: 60_000 })], { maxExecutionMs: 30_000 });
-    expect(await refusal(starting)).toContain('"maxExecutionMs"');
+    expect(await rejection(starting)).toContain('"maxExecutionMs"');
   });
 
   it('when it is an @Sse() route', async () => {
     const type = declared('Stream', [Controller()], { events: [Sse('events'), Idempotent()] });
-    const message = await refusal(start([type]));
+    const message = await rejection(start([type]));
     expect(message).toContain('Stream.events');
     expect(message).toContain('@Sse()');
   });
 
   it('when its operation has the name of another one', async () => {
-    const message = await refusal(
+    const message = await rejection(
       start([Payments, paying('Refunds', { operation: 'Payments.pay' })]),
     );
     expect(message).toContain('"Payments.pay"');
@@ -139,7 +141,7 @@ describe('a route stops the start', () => {
 
   it('when its class has the name of another one', async () => {
     const namesake = paying('Payments', {}, 'namesake');
-    expect(await refusal(start([Payments, namesake]))).toContain('"Payments.pay"');
+    expect(await rejection(start([Payments, namesake]))).toContain('"Payments.pay"');
   });
 
   it('when two classes inherit it with one name', async () => {
@@ -154,7 +156,7 @@ describe('a route stops the start', () => {
     class Cards extends Base {}
     @Controller('transfers')
     class Transfers extends Base {}
-    const message = await refusal(start([Cards, Transfers]));
+    const message = await rejection(start([Cards, Transfers]));
     expect(message).toContain('Cards.pay');
     expect(message).toContain('Transfers.pay');
   });
@@ -175,7 +177,7 @@ describe('a route stops the start', () => {
         return 'own';
       }
     }
-    const message = await refusal(start([Sub]));
+    const message = await rejection(start([Sub]));
     expect(message).toContain('Sub.own');
     expect(message).toContain('Put @Idempotent() on Sub');
   });

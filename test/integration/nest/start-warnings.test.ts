@@ -78,7 +78,7 @@ describe('a warning at the start', () => {
   it('reports @Idempotent() on methods whose requests are never protected', async () => {
     const type = things({
       find: [Get(':id'), Idempotent()],
-      look: [Head(), Idempotent()],
+      lookUp: [Head(), Idempotent()],
       list: [Get(), Idempotent({ enabled: false })],
     });
     expect(await said(type)).toEqual([

@@ -90,7 +90,7 @@ const forRoot = (options: object = {}) =>
     ...options,
   });
 
-async function refusal(action: () => unknown): Promise<string> {
+async function rejection(action: () => unknown): Promise<string> {
   const error: unknown = await Promise.resolve()
     .then(action)
     .then(
@@ -113,7 +113,7 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
   });
 
   it('without IdempotencyModule, and names where to import it', async () => {
-    const message = await refusal(() => start(type(idempotent()), of, undefined));
+    const message = await rejection(() => start(type(idempotent()), of, undefined));
     expect(message).toBe(
       '@Idempotent() on Orders.create (module OrdersModule) has no IdempotencyModule: import IdempotencyModule.forRoot({ … }) in the root module. In a test, import IdempotencyTestingModule.passThrough() from nestjs-idempotency/testing instead, to have it do nothing.',
     );
@@ -125,13 +125,13 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
       consumer: 'orders',
       isGlobal: false,
     });
-    const message = await refusal(() => start(type(idempotent()), of, local));
+    const message = await rejection(() => start(type(idempotent()), of, local));
     expect(message).toContain('@Idempotent() on Orders.create (module OrdersModule) has no');
     expect(message).toContain('isGlobal: false, where OrdersModule does not see it');
   });
 
   it('with a misspelt option, and suggests the right one', async () => {
-    const message = await refusal(() => start(type(idempotent({ leaseMS: 1 })), of, forRoot()));
+    const message = await rejection(() => start(type(idempotent({ leaseMS: 1 })), of, forRoot()));
     expect(message).toMatch(
       /^@Idempotent\(\) on Orders\.create \(module OrdersModule\): "leaseMS"/,
     );
@@ -139,13 +139,15 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
   });
 
   it('with an option of the module, and names its place', async () => {
-    const message = await refusal(() => start(type(idempotent({ maxWaiters: 1 })), of, forRoot()));
+    const message = await rejection(() =>
+      start(type(idempotent({ maxWaiters: 1 })), of, forRoot()),
+    );
     expect(message).toContain('Orders.create (module OrdersModule)');
     expect(message).toMatch(/It is one of the module: IdempotencyModule\.forRoot\(\{ … \}\)\.$/);
   });
 
   it('with a value out of range', async () => {
-    const message = await refusal(() => start(type(idempotent({ leaseMs: 1 })), of, forRoot()));
+    const message = await rejection(() => start(type(idempotent({ leaseMs: 1 })), of, forRoot()));
     expect(message).toBe(
       '@Idempotent() on Orders.create (module OrdersModule): The option "leaseMs" must be an integer from 100 to 3600000, but it is 1.',
     );
@@ -153,7 +155,7 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
 
   it('with the interceptor and without @Idempotent()', async () => {
     const bound = type(UseInterceptors(IdempotencyInterceptor));
-    const message = await refusal(() => start(bound, of, forRoot()));
+    const message = await rejection(() => start(bound, of, forRoot()));
     expect(message).toContain('IdempotencyInterceptor is bound to Orders.create by itself');
     expect(message).toContain('put @Idempotent() on each handler');
   });
@@ -161,7 +163,7 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
   it('with the interceptor on its class', async () => {
     const bound = type(idempotent());
     UseInterceptors(IdempotencyInterceptor)(bound);
-    const message = await refusal(() => start(bound, of, forRoot()));
+    const message = await rejection(() => start(bound, of, forRoot()));
     expect(message).toContain('IdempotencyInterceptor is bound to Orders by itself');
   });
 });
@@ -171,13 +173,13 @@ describe('IdempotencyInterceptor for all handlers stops the start', () => {
 
   it('by APP_INTERCEPTOR', async () => {
     const providers = [{ provide: APP_INTERCEPTOR, useClass: IdempotencyInterceptor }];
-    const message = await refusal(() => start(type(), of, forRoot(), providers));
+    const message = await rejection(() => start(type(), of, forRoot(), providers));
     expect(message).toContain('bound to the whole application');
   });
 
   it('by APP_INTERCEPTOR without IdempotencyModule', async () => {
     const providers = [{ provide: APP_INTERCEPTOR, useClass: IdempotencyInterceptor }];
-    const message = await refusal(() => start(type(), of, undefined, providers));
+    const message = await rejection(() => start(type(), of, undefined, providers));
     expect(message).toContain('has no IdempotencyModule: import IdempotencyModule.forRoot');
   });
 
@@ -190,7 +192,7 @@ describe('IdempotencyInterceptor for all handlers stops the start', () => {
     const app = module.createNestApplication({ logger: false });
     apps.push(app);
     app.useGlobalInterceptors(app.get(IdempotencyInterceptor));
-    expect(await refusal(() => app.init())).toContain('bound to the whole application');
+    expect(await rejection(() => app.init())).toContain('bound to the whole application');
   });
 });
 
@@ -217,7 +219,7 @@ describe('an unknown option', () => {
     [{ reconcile: { interval: 1 } }, '"reconcile"', 'intervalMs'],
     [{ breaker: { volumeTreshold: 1 } }, '"breaker"', 'volumeThreshold'],
   ])('of the module is rejected with a suggestion: %j', async (options, what, meant) => {
-    const message = await refusal(() =>
+    const message = await rejection(() =>
       start(places.service!.type(), 'providers', forRoot(options)),
     );
     const [name] = Object.keys(Object.values(options)[0] as object);
@@ -232,7 +234,7 @@ describe('an unknown option', () => {
     [{ operation: 'x' }, '@Idempotent({ operation: … })'],
   ])('of the module is rejected with its right place: %j', async (options, where) => {
     expect(
-      await refusal(() => start(places.service!.type(), 'providers', forRoot(options))),
+      await rejection(() => start(places.service!.type(), 'providers', forRoot(options))),
     ).toContain(where);
   });
 
@@ -251,13 +253,13 @@ describe('an unknown option', () => {
     ['jsonCodec()', () => jsonCodec(as({ date: 'text' })), 'dates'],
     ['payloadKey()', () => payloadKey(as({ includes: ['id'] })), 'include'],
   ])('of %s is rejected with a suggestion', async (what, make, meant) => {
-    const message = await refusal(make);
+    const message = await rejection(make);
     expect(message).toMatch(new RegExp(`Did you mean "${meant}"\\?$`));
     expect(message).toContain(`is not an option of ${what}.`);
   });
 
   it('of redisStore is rejected as one of ioredis', async () => {
-    const message = await refusal(() => redisStore(as({ host: 'localhost' })));
+    const message = await rejection(() => redisStore(as({ host: 'localhost' })));
     expect(message).toContain('redisStore({ connection: { … } })');
   });
 
@@ -284,7 +286,7 @@ describe('an unknown option', () => {
       [{ keep: 1 }, 'IdempotencyService.run() of "invoice.send": The option "keep" must'],
     ])('of IdempotencyService.run(), %j', async (options, remedy) => {
       const service = (await nest()).get(IdempotencyService);
-      const message = await refusal(() => service.run(as({ ...call, ...options }), () => 1));
+      const message = await rejection(() => service.run(as({ ...call, ...options }), () => 1));
       expect(message).toContain(remedy);
       expect(message).not.toContain('secret');
     });
@@ -295,7 +297,7 @@ describe('an unknown option', () => {
     ])('of IdempotencyReconciler.register(), %j', async (options, remedy) => {
       const reconciler = (await nest()).get(IdempotencyReconciler);
       const recover = { onTakeover: () => 'run' as const, ...options };
-      const message = await refusal(() => {
+      const message = await rejection(() => {
         reconciler.register('invoice.send', as(recover));
       });
       expect(message).toContain(remedy);

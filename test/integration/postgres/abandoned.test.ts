@@ -196,7 +196,7 @@ function rowsOf(node: PlanNode): number {
 describe('A begin that must not take over, when the lease has expired and the record is not locked', () => {
   /** Returns its reply, and how often it checked whether the record is locked. */
   async function denied(
-    afterFirstLook: (owner: PostgresIdempotencyStore, lease: Lease) => unknown,
+    afterFirstRead: (owner: PostgresIdempotencyStore, lease: Lease) => unknown,
   ) {
     const owner = ownStore(url);
     const attempt = new TransactionalAttempt(owner, pgUnitOfWork(userPool(url)));
@@ -205,29 +205,29 @@ describe('A begin that must not take over, when the lease has expired and the re
       `UPDATE idempotency_records SET lease_until = now() - interval '1 second'`,
     );
     const held = await attempt.open(lease);
-    let looks = 0;
+    let reads = 0;
     const client = attendedPool(userPool(url), async ({ text }, result) => {
       if (!text.includes('FOR SHARE SKIP LOCKED')) return result;
-      looks += 1;
-      if (looks === 1) await afterFirstLook(owner, lease);
+      reads += 1;
+      if (reads === 1) await afterFirstRead(owner, lease);
       return result;
     });
     await held.rollBack();
     const { recordKey } = lease;
     const other = new PostgresIdempotencyStore({ client });
     const reply = await other.begin(beginCommand({ recordKey, onExpiredLease: 'deny' }));
-    return { reply, looks };
+    return { reply, reads };
   }
 
   it('acquires when the attempt that rolled back has released the record', async () => {
-    const { reply, looks } = await denied((owner, lease) => owner.release(lease, releaseCommand()));
+    const { reply, reads } = await denied((owner, lease) => owner.release(lease, releaseCommand()));
     expect(reply).toMatchObject({ kind: 'acquired', attempt: 2, takeovers: 0 });
-    expect(looks).toBe(1);
+    expect(reads).toBe(1);
   });
 
   it('is answered after the second check', async () => {
-    const { reply, looks } = await denied(() => undefined);
+    const { reply, reads } = await denied(() => undefined);
     expect(reply).toMatchObject({ kind: 'abandoned', attempt: 1 });
-    expect(looks).toBe(2);
+    expect(reads).toBe(2);
   });
 });

@@ -35,14 +35,14 @@ async function step(ms: number): Promise<void> {
 }
 
 /** A store whose statements fail when they have to wait for a row. */
-function impatientStore(): PostgresIdempotencyStore {
+function shortTimeoutStore(): PostgresIdempotencyStore {
   const client = userPool(url, { options: '-c lock_timeout=1' });
   return new PostgresIdempotencyStore({ client, statements, deleteExpired: false });
 }
 
 /** An attempt whose transaction holds the record, and the store that duplicates use. */
 async function heldRecord() {
-  const store = impatientStore();
+  const store = shortTimeoutStore();
   const attempt = new TransactionalAttempt(store, pgUnitOfWork(userPool(url)));
   const lease = await attempt.begin({ origin: 'b3JkZXJz', leaseMs: LEASE_MS });
   return { store, lease, held: await attempt.open(lease) };

@@ -178,9 +178,9 @@ describe('Without a connection, a begin is unavailable within its timeout', () =
     [crowded.username, crowded.password] = ['crowded', 'crowded'];
     const taken = await userPool(crowded.href).connect();
     const store = ownStore(crowded.href);
-    const refused = store.begin(beginCommand({ timeoutMs: 300 }));
-    await expect(refused).rejects.toThrow(StoreUnavailableError);
-    await expect(refused).rejects.toThrow('Raise max_connections');
+    const rejected = store.begin(beginCommand({ timeoutMs: 300 }));
+    await expect(rejected).rejects.toThrow(StoreUnavailableError);
+    await expect(rejected).rejects.toThrow('Raise max_connections');
     const waiting = store.begin(beginCommand({ timeoutMs: TIMEOUT_MS }));
     taken.release(true);
     expect(await waiting).toMatchObject({ kind: 'acquired' });

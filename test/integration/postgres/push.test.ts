@@ -50,8 +50,8 @@ describe.each([
       const watcher = await watch(other, watched);
       await end[how](worker, neighbour, true);
       await end[how](worker, watched, true);
-      await until(() => watcher.told > 0);
-      expect(watcher.told).toBe(1);
+      await until(() => watcher.reported > 0);
+      expect(watcher.reported).toBe(1);
       watcher.stop?.();
     },
   );
@@ -60,15 +60,15 @@ describe.each([
 describe('A store', () => {
   it('notifies all watchers, and publishes nothing without watchers', async () => {
     const [worker, other] = [ownStore(url), ownStore(url)];
-    const [silent, told] = [await acquire(worker), await acquire(worker)];
+    const [silent, reported] = [await acquire(worker), await acquire(worker)];
     const ignored = await watch(other, silent);
-    const watchers = await Promise.all(Array.from({ length: 20 }, () => watch(other, told)));
+    const watchers = await Promise.all(Array.from({ length: 20 }, () => watch(other, reported)));
     expect(await listeners()).toHaveLength(1);
     await end.completed(worker, silent);
-    await end.completed(worker, told, true);
-    await until(() => watchers.every((watcher) => watcher.told === 1));
+    await end.completed(worker, reported, true);
+    await until(() => watchers.every((watcher) => watcher.reported === 1));
     // Notifications come in the order of their commits.
-    expect(ignored.told).toBe(0);
+    expect(ignored.reported).toBe(0);
   });
 
   it('listens again after its connection broke', async () => {
@@ -82,7 +82,7 @@ describe('A store', () => {
       return now !== undefined && now !== first;
     });
     await end.released(worker, lease, true);
-    await until(() => watcher.told === 1);
+    await until(() => watcher.reported === 1);
   });
 
   it('receives nothing for records of another table', async () => {
@@ -92,8 +92,8 @@ describe('A store', () => {
     const lease = await acquire(worker);
     const [here, there] = [await watch(listener, lease), await watch(worker, lease)];
     await end.completed(worker, lease, true);
-    await until(() => there.told === 1);
-    expect(here.told).toBe(0);
+    await until(() => there.reported === 1);
+    expect(here.reported).toBe(0);
   });
 
   it('stores the outcome even when the notification fails', async () => {

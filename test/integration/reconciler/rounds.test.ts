@@ -22,7 +22,7 @@ class Ledger {
   readonly done = new Map<string, unknown>();
 }
 
-const look: Recover = (context, services) => {
+const lookUp: Recover = (context, services) => {
   const { done } = services.get(Ledger);
   return done.has(context.key) ? { value: done.get(context.key) } : 'run';
 };
@@ -30,7 +30,7 @@ const look: Recover = (context, services) => {
 @Controller()
 class Payments {
   @Post('payments')
-  @Idempotent({ operation: 'payments.charge', onTakeover: look })
+  @Idempotent({ operation: 'payments.charge', onTakeover: lookUp })
   charge() {
     return { charged: true };
   }
@@ -74,7 +74,7 @@ const never = () => {
 describe('A round of the reconciler', () => {
   it('completes a call with the recovered value, which every retry gets', async () => {
     const { reconciler, service, ledger, events } = await started();
-    reconciler.register('settle', { onTakeover: look });
+    reconciler.register('settle', { onTakeover: lookUp });
     const { operation, key } = await abandon(store, 'settle');
     ledger.done.set(key, { settled: 7 });
     untilLeftBehind();
@@ -84,13 +84,13 @@ describe('A round of the reconciler', () => {
       coverage: 'complete',
     });
     expect(events.map(({ type }) => type)).toEqual(['takeover', 'recovered', 'completed']);
-    const call = { operation, key, scope: 'alice', onTakeover: look };
+    const call = { operation, key, scope: 'alice', onTakeover: lookUp };
     expect(await service.run<unknown>(call, never)).toEqual({ settled: 7 });
   });
 
   it('releases a call without an effect: a retry runs at once, as a takeover', async () => {
     const { reconciler, service, events } = await started();
-    reconciler.register('settle', { onTakeover: look });
+    reconciler.register('settle', { onTakeover: lookUp });
     const { operation, key } = await abandon(store, 'settle');
     untilLeftBehind();
     expect(await reconciler.reconcile()).toEqual({ ...NOTHING, released: 1, coverage: 'complete' });
@@ -342,8 +342,8 @@ describe('A batch', () => {
     const reports = [];
     do reports.push(await reconciler.reconcile());
     while (reports.at(-1)?.coverage === 'partial');
-    const looked = reports.map(({ unknown, released }) => unknown + released);
-    expect(looked).toEqual([10, 10, 5]);
+    const lookedUp = reports.map(({ unknown, released }) => unknown + released);
+    expect(lookedUp).toEqual([10, 10, 5]);
     expect(reports.reduce((sum, { released }) => sum + released, 0)).toBe(5);
     // The next round starts from the beginning again.
     expect((await reconciler.reconcile()).unknown).toBe(10);
@@ -405,13 +405,13 @@ describe('A store that is down', () => {
 describe('register()', () => {
   it.each([
     ['settle', undefined, 'IdempotencyReconciler.register()'],
-    ['', { onTakeover: look }, '"operation"'],
+    ['', { onTakeover: lookUp }, '"operation"'],
     ['settle', {}, '"onTakeover"'],
     ['settle', { onTakeover: 'run' }, '"onTakeover"'],
-    ['settle', { onTakeover: look, keep: true }, '"keep"'],
-    ['settle', { onTakeover: look, leaseMs: 1 }, '"leaseMs"'],
-    ['settle', { onTakeover: look, scope: 'alice' }, '"scope"'],
-    ['payments.charge', { onTakeover: look }, 'known already'],
+    ['settle', { onTakeover: lookUp, keep: true }, '"keep"'],
+    ['settle', { onTakeover: lookUp, leaseMs: 1 }, '"leaseMs"'],
+    ['settle', { onTakeover: lookUp, scope: 'alice' }, '"scope"'],
+    ['payments.charge', { onTakeover: lookUp }, 'known already'],
   ])('rejects %j with %j', async (operation, call, message) => {
     const { reconciler } = await started();
     const register = () => reconciler.register(operation, call as never);
@@ -421,7 +421,7 @@ describe('register()', () => {
 
   it('rejects an operation that is already registered', async () => {
     const { reconciler } = await started();
-    reconciler.register('settle', { onTakeover: look });
-    expect(() => reconciler.register('settle', { onTakeover: look })).toThrow('known already');
+    reconciler.register('settle', { onTakeover: lookUp });
+    expect(() => reconciler.register('settle', { onTakeover: lookUp })).toThrow('known already');
   });
 });

@@ -116,21 +116,21 @@ describe('The reconciler', () => {
     const { store } = await abandoned(2);
     const gate = new Gate();
     gate.close();
-    const looking = new Gate();
-    looking.close();
+    const lookingUp = new Gate();
+    lookingUp.close();
     const options = { store, reconcile: { ...OFTEN, intervalMs: 86_400_000 } };
     const [one, other] = [await started(options), await started(options)];
     one.reconciler.register('settle', {
       onTakeover: async (): Promise<Recovery> => {
-        looking.open();
+        lookingUp.open();
         await gate.pass();
         return 'run';
       },
     });
     const first = one.reconciler.reconcile();
-    await looking.pass();
+    await lookingUp.pass();
     const idle = { completed: 0, released: 0, overtaken: 0, failed: 0, unknown: 0 };
-    expect(await other.reconciler.reconcile()).toEqual({ ...idle, coverage: 'not_my_turn' });
+    expect(await other.reconciler.reconcile()).toEqual({ ...idle, coverage: 'already_running' });
     gate.open();
     expect(await first).toMatchObject({ released: 2, coverage: 'complete' });
     expect(await other.reconciler.reconcile()).toMatchObject({ coverage: 'complete' });
@@ -150,7 +150,7 @@ describe('The reconciler', () => {
     other.reconciler.register('settle', { onTakeover: (): Recovery => ({ value: 1 }) });
     void one.reconciler.reconcile();
     await until(() => one.events.length > 0);
-    expect(await other.reconciler.reconcile()).toMatchObject({ coverage: 'not_my_turn' });
+    expect(await other.reconciler.reconcile()).toMatchObject({ coverage: 'already_running' });
     // The default lease, without a heartbeat.
     now += 10_000;
     expect(await other.reconciler.reconcile()).toMatchObject({ completed: 1 });
@@ -172,9 +172,9 @@ describe('The reconciler', () => {
       }),
     );
     // Once for each scheduled round.
-    const told = () => events.filter(({ type }) => type === 'store_unavailable').length;
-    const before = told();
-    await until(() => told() >= before + 2);
+    const reported = () => events.filter(({ type }) => type === 'store_unavailable').length;
+    const before = reported();
+    await until(() => reported() >= before + 2);
     faulty.heal();
     await until(async () => (await recordOf(store, calls[0]!))?.state === 'completed');
   });
@@ -190,27 +190,27 @@ describe('The reconciler', () => {
     };
     const gate = new Gate();
     gate.close();
-    const looking: string[] = [];
+    const lookingUp: string[] = [];
     const leaseMs = 300;
     const options = { store, leaseMs, reconcile: { ...OFTEN, intervalMs: 86_400_000 } };
     const [slow, other] = [await started(options), await started(options)];
     slow.reconciler.register('settle', {
       leaseMs: 60_000,
       onTakeover: async ({ key }): Promise<Recovery> => {
-        looking.push(key);
+        lookingUp.push(key);
         await gate.pass();
         return { value: key };
       },
     });
     const round = slow.reconciler.reconcile();
-    await until(() => looking.length > 0);
+    await until(() => lookingUp.length > 0);
     // The slow process has sent no heartbeat for a lease.
     now += leaseMs;
-    while ((await other.reconciler.reconcile()).coverage === 'not_my_turn') now += leaseMs;
+    while ((await other.reconciler.reconcile()).coverage === 'already_running') now += leaseMs;
     await until(() => heartbeats.includes('lost'));
     gate.open();
     expect(await round).toMatchObject({ completed: 1, coverage: 'partial' });
-    expect(looking).toHaveLength(1);
+    expect(lookingUp).toHaveLength(1);
   });
 
   it('uses recoveries that are registered in onModuleInit', async () => {
@@ -249,10 +249,10 @@ describe('The shutdown', () => {
     gate.close();
     const reconcile = { ...OFTEN, intervalMs: 86_400_000 };
     const app = await reconcilingApp({ store, reconcile, ...options }, { providers });
-    const looking: string[] = [];
+    const lookingUp: string[] = [];
     app.reconciler.register('settle', {
       onTakeover: async ({ key }): Promise<Recovery> => {
-        looking.push(key);
+        lookingUp.push(key);
         await gate.pass();
         return { value: key };
       },
@@ -265,16 +265,16 @@ describe('The shutdown', () => {
       await close();
     };
     const round = app.reconciler.reconcile();
-    await until(() => looking.length > 0);
-    return { ...app, gate, round, looking, states };
+    await until(() => lookingUp.length > 0);
+    return { ...app, gate, round, lookingUp, states };
   }
 
   it('waits for the current record, and begins no other', async () => {
-    const { nest, gate, round, looking, states } = await inTheMiddle({}, [OpensAtTheEnd]);
+    const { nest, gate, round, lookingUp, states } = await inTheMiddle({}, [OpensAtTheEnd]);
     nest.get(OpensAtTheEnd).gate = gate;
     await nest.close();
     expect(await round).toMatchObject({ completed: 1, coverage: 'partial' });
-    expect(looking).toHaveLength(1);
+    expect(lookingUp).toHaveLength(1);
     expect(states.sort()).toEqual(['completed', 'in_progress', 'in_progress']);
   });
 
@@ -294,12 +294,12 @@ describe('The shutdown', () => {
     const { asked } = store;
     await jest.advanceTimersByTimeAsync(3 * OFTEN.intervalMs);
     expect(store.asked).toBe(asked);
-    expect(await reconciler.reconcile()).toMatchObject({ coverage: 'not_my_turn' });
+    expect(await reconciler.reconcile()).toMatchObject({ coverage: 'already_running' });
   });
 });
 
 describe('The option "reconcile"', () => {
-  const refusal = (options: object) => started({ store: memoryStore(), ...options });
+  const rejection = (options: object) => started({ store: memoryStore(), ...options });
 
   it.each([
     ['yes', '"reconcile"'],
@@ -312,14 +312,14 @@ describe('The option "reconcile"', () => {
     [{ afterMs: -1 }, '"reconcile.afterMs" must be an integer from 0 to 86400000'],
     [{ afterMs: 1.5 }, '"reconcile.afterMs"'],
   ])('stops the start when it is %j', async (reconcile, message) => {
-    await expect(refusal({ reconcile })).rejects.toThrow(IdempotencyOptionsError);
-    await expect(refusal({ reconcile })).rejects.toThrow(message);
+    await expect(rejection({ reconcile })).rejects.toThrow(IdempotencyOptionsError);
+    await expect(rejection({ reconcile })).rejects.toThrow(message);
   });
 
   it.each([true, false, undefined, {}, { batchSize: undefined }])(
     'accepts %j',
     async (reconcile) => {
-      await expect(refusal({ reconcile })).resolves.toBeDefined();
+      await expect(rejection({ reconcile })).resolves.toBeDefined();
     },
   );
 
@@ -337,8 +337,8 @@ describe('The option "reconcile"', () => {
   }
 
   it('stops the start with a store that cannot list; a requested round throws the same', async () => {
-    const refused = started({ store: new WithoutList(), reconcile: true });
-    await expect(refused).rejects.toThrow('has no abandoned()');
+    const rejected = started({ store: new WithoutList(), reconcile: true });
+    await expect(rejected).rejects.toThrow('has no abandoned()');
     const { reconciler, events } = await started({ store: new WithoutList() });
     await expect(reconciler.reconcile()).rejects.toThrow(IdempotencyOptionsError);
     expect(events).toEqual([]);
@@ -353,8 +353,8 @@ describe('The option "reconcile"', () => {
         return this.fault(() => Promise.resolve({ records: [] }));
       }
     }
-    const refused = started({ store: new Failing(misconfigured), reconcile: true });
-    await expect(refused).rejects.toThrow(StoreConfigurationError);
+    const rejected = started({ store: new Failing(misconfigured), reconcile: true });
+    await expect(rejected).rejects.toThrow(StoreConfigurationError);
     await expect(
       started({ store: new Failing(unavailable), reconcile: true }),
     ).resolves.toBeDefined();

@@ -54,9 +54,9 @@ describe(`Without the lock, on ${name}`, () => {
     for (const call of calls) {
       while (((await recordOf(store, call))?.leaseLeftMs ?? 0) > 0) await delay(5);
     }
-    const looked: string[] = [];
+    const lookedUp: string[] = [];
     const onTakeover: Recover = async ({ key }) => {
-      looked.push(key);
+      lookedUp.push(key);
       await delay(1);
       return { value: key };
     };
@@ -78,7 +78,7 @@ describe(`Without the lock, on ${name}`, () => {
       }
     });
     const completed = await Promise.all(rounds);
-    expect(looked.sort()).toEqual(calls.map(({ key }) => key).sort());
+    expect(lookedUp.sort()).toEqual(calls.map(({ key }) => key).sort());
     expect(completed.reduce((sum, each) => sum + each)).toBe(RECORDS);
     for (const call of calls) expect((await recordOf(store, call))?.state).toBe('completed');
   }, 60_000);

@@ -149,10 +149,10 @@ async function keys(): Promise<number> {
 describe('A record that is watched, on a cluster', () => {
   it('is notified by its own shard, also after it moved', async () => {
     const [worker, other] = [newStore(), newStore()];
-    const isToldOf = async (isMoved: boolean) => {
+    const isReportedTo = async (isMoved: boolean) => {
       const lease = await acquire(worker);
-      let told = 0;
-      const count = () => void (told += 1);
+      let reported = 0;
+      const count = () => void (reported += 1);
       const watch = () => other.watch(lease.recordKey, count, { timeoutMs: TIMEOUT_MS });
       let stop = await watch();
       if (isMoved) {
@@ -163,17 +163,17 @@ describe('A record that is watched, on a cluster', () => {
       }
       expect(stop).toBeDefined();
       await worker.complete(lease, completeCommand({ timeoutMs: TIMEOUT_MS, notify: true }));
-      const isTold = await until(() => told > 0, 2_000).then(
+      const isReported = await until(() => reported > 0, 2_000).then(
         () => true,
         () => false,
       );
-      expect(told).toBeLessThanOrEqual(1);
+      expect(reported).toBeLessThanOrEqual(1);
       stop?.();
-      return isTold;
+      return isReported;
     };
     for (let i = 0; i < 12; i += 1) {
       // A client that learns of moved slots resubscribes and loses messages meanwhile: the next record is tried then.
-      await until(() => isToldOf(i >= 10));
+      await until(() => isReportedTo(i >= 10));
     }
     for (const node of nodes.nodes) {
       await until(async () => (await shardChannels(node)) === 0);

@@ -35,11 +35,11 @@ describe('Without a connection, a begin is unavailable within its timeout', () =
         const begun = open()
           .begin(inTime())
           .finally(() => (isOver = true));
-        const refused = expect(begun).rejects.toThrow(StoreUnavailableError);
+        const rejected = expect(begun).rejects.toThrow(StoreUnavailableError);
         await pass(BUDGET_MS / 2);
         expect(isOver).toBe(false);
         await pass(BUDGET_MS / 2);
-        await refused;
+        await rejected;
       });
     }
   }
@@ -81,9 +81,9 @@ describe('Without a connection, a begin is unavailable within its timeout', () =
     const store = new RedisIdempotencyStore({ client });
     await inStandingTime(async ({ pass }) => {
       const begun = store.begin(beginCommand({ timeoutMs: 60_000 }));
-      const refused = expect(begun).rejects.toThrow(StoreUnavailableError);
+      const rejected = expect(begun).rejects.toThrow(StoreUnavailableError);
       await pass(1_000);
-      await refused;
+      await rejected;
     });
   });
 });

@@ -27,7 +27,7 @@ async function keyspace(of: Redis = admin): Promise<Record<string, number>> {
   );
 }
 
-const REFUSED = /Database 99 cannot be selected: ERR DB index is out of range\. .*"url".*"db"/;
+const REJECTED = /Database 99 cannot be selected: ERR DB index is out of range\. .*"url".*"db"/;
 
 describe('A database that the server does not have', () => {
   it.each<[string, () => OwnConnectionOptions]>([
@@ -55,7 +55,7 @@ describe('A database that the server does not have', () => {
         const store = ownStore('', options());
         await expect(store.open()).rejects.toThrow(StoreConfigurationError);
         const unopened = ownStore('', options());
-        await expect(unopened.begin(beginCommand())).rejects.toThrow(REFUSED);
+        await expect(unopened.begin(beginCommand())).rejects.toThrow(REJECTED);
       }
       expect(await keyspace()).toEqual({});
     },
@@ -71,7 +71,7 @@ describe('A database that the server does not have', () => {
     const app = await Test.createTestingModule({ imports: [AppModule] })
       .setLogger(log)
       .compile();
-    await expect(app.init()).rejects.toThrow(REFUSED);
+    await expect(app.init()).rejects.toThrow(REJECTED);
     await app.close();
     expect(log.own).toEqual([]);
   });

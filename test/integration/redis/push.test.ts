@@ -48,8 +48,8 @@ describe.each([
       const watcher = await watch(other, watched);
       await end[how](worker, neighbour, true);
       await end[how](worker, watched, true);
-      await until(() => watcher.told > 0);
-      expect(watcher.told).toBe(1);
+      await until(() => watcher.reported > 0);
+      expect(watcher.reported).toBe(1);
       watcher.stop?.();
       await until(async () => (await openChannels()) === 0);
     },
@@ -78,7 +78,7 @@ describe('A store', () => {
     expect(clients.trim().split('\n')).toHaveLength(1);
 
     await end.completed(store, lease, true);
-    await until(() => watchers.every(({ told }) => told === 1));
+    await until(() => watchers.every(({ reported }) => reported === 1));
     for (const { stop } of watchers.slice(1)) stop?.();
     expect(await openChannels()).toBe(1);
     watchers[0]!.stop?.();
@@ -151,7 +151,7 @@ describe('A store', () => {
     expect(watcher.stop).toBeDefined();
     await redis.kill();
     await redis.start();
-    await until(async () => (await succeeds(beginAndRelease)) && watcher.told > 0);
+    await until(async () => (await succeeds(beginAndRelease)) && watcher.reported > 0);
   });
 });
 

@@ -79,11 +79,11 @@ describe('While the server does not execute commands', () => {
     const other = userClient(server.url);
     await other.ping();
     const longScript = other.eval('for i = 1, 6e7 do end return 1', 0);
-    const impatient = store.begin(beginCommand({ timeoutMs: 150 }));
-    const patient = store.begin(beginCommand({ timeoutMs: 20_000 }));
-    await expect(impatient).rejects.toThrow(StoreUnavailableError);
-    await expect(impatient).rejects.toThrow('BUSY');
-    expect((await patient).kind).toBe('acquired');
+    const withShortTimeout = store.begin(beginCommand({ timeoutMs: 150 }));
+    const withLongTimeout = store.begin(beginCommand({ timeoutMs: 20_000 }));
+    await expect(withShortTimeout).rejects.toThrow(StoreUnavailableError);
+    await expect(withShortTimeout).rejects.toThrow('BUSY');
+    expect((await withLongTimeout).kind).toBe('acquired');
     expect(await longScript).toBe(1);
   });
 
@@ -124,9 +124,9 @@ describe('While the server does not execute commands', () => {
     const client = userClient(server.url, { enableReadyCheck: false });
     await until(() => client.status === 'ready');
     const store = new RedisIdempotencyStore({ client });
-    const impatient = store.begin(beginCommand({ timeoutMs: 50 }));
-    await expect(impatient).rejects.toThrow(StoreUnavailableError);
-    await expect(impatient).rejects.toThrow('LOADING');
+    const withShortTimeout = store.begin(beginCommand({ timeoutMs: 50 }));
+    await expect(withShortTimeout).rejects.toThrow(StoreUnavailableError);
+    await expect(withShortTimeout).rejects.toThrow('LOADING');
     expect((await store.begin(beginCommand({ timeoutMs: 10_000 }))).kind).toBe('acquired');
     await starting;
   });

@@ -116,12 +116,17 @@ describe.each([own, ...clients, replicated])('A store with a connection %s', (_,
     async (shift, crowd) => {
       const { store, proxies } = await reach((client) => client);
       closeAfterTest({ stop: () => store.close() });
-      const { foreign, codes, told } = await underShiftedReplies({ store, proxies, shift, crowd });
+      const { foreign, codes, reported } = await underShiftedReplies({
+        store,
+        proxies,
+        shift,
+        crowd,
+      });
       expect(foreign).toEqual([]);
       expect(codes).toContain('idempotency_store_reply_mismatched');
       // Once for each connection, however many replies arrived with the first one.
-      expect(told).toBeGreaterThan(0);
-      expect(told).toBeLessThanOrEqual(proxies.length);
+      expect(reported).toBeGreaterThan(0);
+      expect(reported).toBeLessThanOrEqual(proxies.length);
       await untilInStep(store);
     },
   );
@@ -134,13 +139,13 @@ describe('On a server without the scripts', () => {
     const client = userClient(proxy.url);
     await until(() => client.status === 'ready');
     const store = new RedisIdempotencyStore({ client });
-    let told = 0;
-    await store.open({ replyMismatched: () => (told += 1), warned: () => undefined });
-    return { proxy, client, store, told: () => told };
+    let reported = 0;
+    await store.open({ replyMismatched: () => (reported += 1), warned: () => undefined });
+    return { proxy, client, store, reported: () => reported };
   };
 
   it('a connection is replaced when each reply is an error and goes to the previous command', async () => {
-    const { proxy, client, store, told } = await withoutScripts();
+    const { proxy, client, store, reported } = await withoutScripts();
     const { hit } = proxy.aim('PING', 'skip the reply');
     const ping = client.ping();
     await hit;
@@ -149,12 +154,12 @@ describe('On a server without the scripts', () => {
     await expect(first).rejects.toMatchObject({ code: 'idempotency_store_outcome_unknown' });
     await expect(ping).rejects.toThrow('NOSCRIPT');
     await untilInStep(store);
-    expect(told()).toBe(1);
+    expect(reported()).toBe(1);
     expect(proxy.connections).toBe(2);
   });
 
   it('a connection is replaced when only commands of the application get wrong replies', async () => {
-    const { proxy, client, store, told } = await withoutScripts();
+    const { proxy, client, store, reported } = await withoutScripts();
     const skipped = proxy.aim('PING', 'skip the reply');
     const probe = proxy.aim('EVAL', { replyDelayMs: 0 });
     const ping = client.ping();
@@ -168,12 +173,12 @@ describe('On a server without the scripts', () => {
     expect(await unknown).toEqual([expect.any(String)]);
     await Promise.allSettled([client.ping()]);
     await untilInStep(store);
-    expect(told()).toBe(1);
+    expect(reported()).toBe(1);
     expect(proxy.connections).toBe(2);
   });
 
   it('a connection stays when the replies are late but in step', async () => {
-    const { proxy, store, told } = await withoutScripts();
+    const { proxy, store, reported } = await withoutScripts();
     const probe = proxy.aim('EVAL', { replyDelayMs: 0 });
     // The second begin sends the script's text, after the error reply to its SHA-1.
     proxy.aim('begin', { replyDelayMs: 1_500 }, { nth: 2 });
@@ -181,7 +186,7 @@ describe('On a server without the scripts', () => {
     expect(kind).toBe('acquired');
     await store.begin(beginCommand({ timeoutMs: 10_000 }));
     expect(probe.hits).toBe(1);
-    expect(told()).toBe(0);
+    expect(reported()).toBe(0);
     expect(proxy.connections).toBe(1);
   });
 });

@@ -9,7 +9,7 @@ import {
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { startRedis } from '../../support/redis-server.js';
 import { START_HOOK_MS } from '../../support/start-patience.js';
-import { newClaim, success, Worker } from '../engine/support/worker.js';
+import { newRequest, success, Worker } from '../engine/support/worker.js';
 import {
   beginCommand,
   completeCommand,
@@ -96,38 +96,38 @@ describe('With waitReplicas', () => {
 
   it('a request whose begin no replica confirms is rejected, and its key is free', async () => {
     const worker = new Worker(durableStore());
-    const claim = newClaim();
+    const request = newRequest();
     replica.kill('SIGSTOP');
-    expect(await worker.begin(claim)).toEqual({ kind: 'reject', reason: 'store_unavailable' });
-    await until(async () => (await valueAt(onPrimary, claim))?.startsWith('1 r ') ?? false);
+    expect(await worker.begin(request)).toEqual({ kind: 'reject', reason: 'store_unavailable' });
+    await until(async () => (await valueAt(onPrimary, request))?.startsWith('1 r ') ?? false);
     replica.kill('SIGCONT');
-    expect(await worker.run(claim)).toMatchObject({ number: 2, isTakeover: false });
+    expect(await worker.run(request)).toMatchObject({ number: 2, isTakeover: false });
   });
 
   it('a waiting duplicate is rejected when no replica confirms its begin', async () => {
     const [owner, other] = [new Worker(ownStore(primary.url)), new Worker(durableStore())];
-    const claim = newClaim({ whenInProgress: 'wait', waitTimeoutMs: 60_000 });
-    const attempt = await owner.run(claim);
-    const waiting = other.begin(claim);
+    const request = newRequest({ whenInProgress: 'wait', waitTimeoutMs: 60_000 });
+    const attempt = await owner.run(request);
+    const waiting = other.begin(request);
     await until(() => other.store.sentOf('begin').length > 0);
     replica.kill('SIGSTOP');
     await attempt.release();
     expect(await waiting).toEqual({ kind: 'reject', reason: 'store_unavailable' });
-    await until(async () => (await valueAt(onPrimary, claim))?.startsWith('1 r ') ?? false);
+    await until(async () => (await valueAt(onPrimary, request))?.startsWith('1 r ') ?? false);
   });
 
   it('a completion that no replica confirms is sent again until one does', async () => {
     const worker = new Worker(durableStore());
-    const claim = newClaim({ saveTimeoutMs: 60_000 });
-    const attempt = await worker.run(claim);
+    const request = newRequest({ saveTimeoutMs: 60_000 });
+    const attempt = await worker.run(request);
     replica.kill('SIGSTOP');
     const settlement = attempt.complete(success('paid'));
-    await until(async () => (await valueAt(onPrimary, claim))?.startsWith('1 c ') ?? false);
+    await until(async () => (await valueAt(onPrimary, request))?.startsWith('1 c ') ?? false);
     await until(() => worker.store.sentOf('complete').length > 1);
     expect(worker.eventsOf('completed')).toEqual([]);
     replica.kill('SIGCONT');
     expect(await settlement).toEqual({ kind: 'own' });
-    expect(await valueAt(onReplica, claim)).toMatch(/^1 c .*paid$/s);
+    expect(await valueAt(onReplica, request)).toMatch(/^1 c .*paid$/s);
   });
 
   it('a command that writes nothing does not wait', async () => {

@@ -28,7 +28,7 @@ function counted(operation: () => unknown) {
   return executed;
 }
 
-const answers =
+const responses =
   (reply: unknown): Fault =>
   <Reply>() =>
     Promise.resolve(reply as Reply);
@@ -51,8 +51,8 @@ describe('an operation that throws undefined', () => {
     ['in a thenable', () => thenable(rejected())],
   ])('fails and can run again: %s', async (_, failing) => {
     const call = newCall();
-    expect(await caller.refused(call, failing)).toBeUndefined();
-    expect(caller.told).toEqual(['acquired', 'released']);
+    expect(await caller.rejected(call, failing)).toBeUndefined();
+    expect(caller.reported).toEqual(['acquired', 'released']);
     expect(await caller.call(call, () => 'paid')).toBe('paid');
   });
 });
@@ -75,12 +75,12 @@ describe('a kept failure that is hard to serialize', () => {
     const failing = counted(() => {
       throw thrown;
     });
-    const refusal = await caller.refused(call, failing.operation);
-    expect(Object.is(refusal, thrown)).toBe(true);
+    const rejection = await caller.rejected(call, failing.operation);
+    expect(Object.is(rejection, thrown)).toBe(true);
     await expectNoTimerRenewed();
-    expect(await caller.refused(call, failing.operation)).toBeInstanceOf(FailureReplayedError);
+    expect(await caller.rejected(call, failing.operation)).toBeInstanceOf(FailureReplayedError);
     expect(failing.times).toBe(1);
-    expect(caller.told).toEqual(['acquired', 'completed', 'replayed']);
+    expect(caller.reported).toEqual(['acquired', 'completed', 'replayed']);
   });
 });
 
@@ -93,13 +93,13 @@ describe('a value that cannot be stored', () => {
 
   it('yields to the success of another attempt: all callers get one outcome', async () => {
     const superseded = { kind: 'superseded', state: 'completed', outcome: stored('"theirs"') };
-    caller.store.next('complete', answers(superseded));
+    caller.store.next('complete', responses(superseded));
     expect(await caller.call(newCall(), notStorable)).toBe('theirs');
-    expect(caller.told).toEqual(['acquired', 'superseded']);
+    expect(caller.reported).toEqual(['acquired', 'superseded']);
   });
 
   it('rejects its caller when it is the outcome', async () => {
-    expect(await caller.refused(newCall(), notStorable)).toBeInstanceOf(ValueNotStorableError);
+    expect(await caller.rejected(newCall(), notStorable)).toBeInstanceOf(ValueNotStorableError);
   });
 });
 
@@ -111,7 +111,7 @@ describe('an operation that returns a thenable', () => {
     );
     const running = caller.call(call, slow.operation);
     await jest.advanceTimersByTimeAsync(4 * LEASE_MS);
-    expect(await caller.refused(call, slow.operation)).toMatchObject({
+    expect(await caller.rejected(call, slow.operation)).toMatchObject({
       code: 'idempotency_in_progress',
     });
     await jest.advanceTimersByTimeAsync(LEASE_MS);
@@ -127,8 +127,10 @@ describe('an operation that returns a thenable', () => {
         throw new Error('planned: no then');
       },
     };
-    expect(await caller.refused(call, () => broken)).toMatchObject({ message: 'planned: no then' });
-    expect(caller.told).toEqual(['acquired', 'released']);
+    expect(await caller.rejected(call, () => broken)).toMatchObject({
+      message: 'planned: no then',
+    });
+    expect(caller.reported).toEqual(['acquired', 'released']);
   });
 });
 
@@ -143,9 +145,9 @@ describe('an outcome that is not the outcome of a call', () => {
     ['that is empty', ''],
   ])('rejects as done without a stored value: a header %s', async (_, header) => {
     const outcome: Outcome = { header, body: Buffer.from('"not mine"') };
-    caller.store.next('begin', answers({ kind: 'completed', outcome, retentionLeftMs: 1_000 }));
+    caller.store.next('begin', responses({ kind: 'completed', outcome, retentionLeftMs: 1_000 }));
     const executed = counted(() => 'paid');
-    expect(await caller.refused(newCall(), executed.operation)).toMatchObject({
+    expect(await caller.rejected(newCall(), executed.operation)).toMatchObject({
       code: 'idempotency_response_not_kept',
       retryable: false,
     });

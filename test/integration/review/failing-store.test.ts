@@ -7,7 +7,7 @@ import {
   type Fault,
 } from '../../support/faulty-store.js';
 import { inFakeTime } from '../engine/support/in-fake-time.js';
-import { inWords, newClaim, success, withOptions } from '../engine/support/worker.js';
+import { inWords, newRequest, success, withOptions } from '../engine/support/worker.js';
 
 const LEASE_MS = 3_000;
 const STORE_UNAVAILABLE = { kind: 'reject', reason: 'store_unavailable' };
@@ -16,7 +16,7 @@ const IN_PROGRESS = { kind: 'reject', reason: 'in_progress' };
 const time = inFakeTime();
 
 /** A faulty store: it executes the command and returns this reply. */
-const answers =
+const responses =
   (reply: unknown): Fault =>
   async <Reply>(execute: () => Promise<Reply>) => {
     await execute();
@@ -47,11 +47,11 @@ const notExecuted =
     fault(() => Promise.resolve(undefined as never));
 
 const GARBAGE: [string, Fault][] = [
-  ['undefined', answers(undefined)],
-  ['null', answers(null)],
-  ['an empty object', answers({})],
-  ['a kind that does not exist', answers({ kind: 'zzz' })],
-  ['the name of a method of all objects', answers({ kind: 'toString' })],
+  ['undefined', responses(undefined)],
+  ['null', responses(null)],
+  ['an empty object', responses({})],
+  ['a kind that does not exist', responses({ kind: 'zzz' })],
+  ['the name of a method of all objects', responses({ kind: 'toString' })],
   ['a TypeError, rejected', rejectedProgrammingError],
   ['a TypeError, thrown at once', programmingError],
   ['something that is not an error', throwsNoError],
@@ -82,7 +82,7 @@ describe('a waiting duplicate', () => {
     'never runs concurrently with the first one when the store %s at every second poll',
     async (_, fault) => {
       const [worker, other] = [time.worker(), time.worker()];
-      const request = newClaim(OPTIONS);
+      const request = newRequest(OPTIONS);
       const attempt = await worker.run(request);
       const none: Fault = (execute) => execute();
       other.store.next('begin', none, ...Array.from({ length: 40 }, () => [fault, none]).flat());
@@ -93,13 +93,13 @@ describe('a waiting duplicate', () => {
       await attempt.complete(success('paid'));
       await time.pass(1_000);
       expect(inWords(waiting.result!)).toMatchObject({ kind: 'replay', outcome: 'paid' });
-      expect(other.told).toEqual(['store_unavailable', 'waited', 'replayed']);
+      expect(other.reported).toEqual(['store_unavailable', 'waited', 'replayed']);
     },
   );
 
   it('that may have acquired the key releases it at shutdown', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     const attempt = await worker.run(request);
     const waiting = watched(other.begin(request));
     await time.pass(1_000);
@@ -117,7 +117,7 @@ describe('a waiting duplicate', () => {
 
   it('that released an unusable lease is rejected at once, and the key is free', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim({ ...OPTIONS, commandTimeoutMs: 10_000 });
+    const request = newRequest({ ...OPTIONS, commandTimeoutMs: 10_000 });
     const attempt = await worker.run(request);
     const waiting = watched(other.begin(request));
     await time.pass(1_000);
@@ -141,9 +141,9 @@ describe("with onStoreUnavailable: 'execute'", () => {
   it.each(GARBAGE)('nothing runs when the store replies to begin with %s', async (_, fault) => {
     const worker = time.worker();
     worker.store.always(fault, 'begin');
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     expect(await worker.begin(request)).toEqual(STORE_UNAVAILABLE);
-    expect(worker.told).toEqual(['store_unavailable', 'rejected']);
+    expect(worker.reported).toEqual(['store_unavailable', 'rejected']);
     await time.pass(0);
     // The begin may have acquired the record.
     expect(await time.worker().run(request)).toMatchObject({ isTakeover: false });
@@ -159,7 +159,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
   ])('a store of another copy of the package that fails with %s: %s', async (code, kind) => {
     const worker = time.worker();
     worker.store.always(ofAnotherCopy(code), 'begin');
-    expect(await worker.begin(newClaim(OPTIONS))).toMatchObject({ kind });
+    expect(await worker.begin(newRequest(OPTIONS))).toMatchObject({ kind });
     expect(worker.eventsOf('store_unavailable')).toMatchObject([{ error: { code } }]);
   });
 
@@ -169,11 +169,11 @@ describe("with onStoreUnavailable: 'execute'", () => {
       const worker = time.worker();
       worker.store.always(unavailable, 'begin');
       worker.store.always(notExecuted(fault), 'complete');
-      const attempt = await worker.run(newClaim(OPTIONS));
+      const attempt = await worker.run(newRequest(OPTIONS));
       await attempt.complete(success('paid'));
       await time.pass(LEASE_MS + 1_000);
       expect(worker.store.sentOf('complete').length).toBeLessThan(20);
-      expect(worker.told).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
+      expect(worker.reported).toEqual(['store_unavailable', 'unprotected', 'save_failed']);
       expect(jest.getTimerCount()).toBe(0);
     },
   );
@@ -182,7 +182,7 @@ describe("with onStoreUnavailable: 'execute'", () => {
 describe('an unprotected attempt that failed', () => {
   it('releases with commandTimeoutMs in the background', async () => {
     const worker = time.worker();
-    const request = newClaim({ onStoreUnavailable: 'execute', commandTimeoutMs: 500 });
+    const request = newRequest({ onStoreUnavailable: 'execute', commandTimeoutMs: 500 });
     worker.store.next('begin', lostReply);
     const attempt = await worker.run(request);
     await attempt.release();
@@ -195,35 +195,35 @@ describe('a store with a reply that is not part of the port', () => {
 
   it.each(GARBAGE)('has not stored the outcome: %s', async (_, fault) => {
     const worker = time.worker();
-    const request = newClaim(OPTIONS);
+    const request = newRequest(OPTIONS);
     const attempt = await worker.run(request);
     worker.store.always(notExecuted(fault), 'complete');
     const settled = attempt.complete(success('paid'));
     await time.pass(5_000);
     expect(await settled).toEqual({ kind: 'own' });
-    expect(worker.told).toEqual(['acquired', 'save_delayed']);
+    expect(worker.reported).toEqual(['acquired', 'save_delayed']);
     expect(worker.store.sentOf('complete').length).toBeLessThan(25);
     worker.store.heal();
     await time.pass(1_000);
-    expect(worker.told).toEqual(['acquired', 'save_delayed', 'completed']);
+    expect(worker.reported).toEqual(['acquired', 'save_delayed', 'completed']);
     expect(inWords(await time.worker().begin(request))).toMatchObject({ outcome: 'paid' });
   });
 
   it.each(GARBAGE)('has not released the record: %s', async (_, fault) => {
     const worker = time.worker();
-    const attempt = await worker.run(newClaim(OPTIONS));
+    const attempt = await worker.run(newRequest(OPTIONS));
     worker.store.always(notExecuted(fault), 'release');
     const released = attempt.release();
     await time.pass(1_001);
     await released;
-    expect(worker.told).toEqual(['acquired', 'release_failed']);
+    expect(worker.reported).toEqual(['acquired', 'release_failed']);
     expect(worker.store.sentOf('release').length).toBeLessThan(15);
     expect(jest.getTimerCount()).toBe(0);
   });
 
   it.each(GARBAGE)('has not extended the lease: %s', async (_, fault) => {
     const worker = time.worker();
-    const { signal } = await worker.run(newClaim(OPTIONS));
+    const { signal } = await worker.run(newRequest(OPTIONS));
     worker.store.always(notExecuted(fault), 'extend');
     await time.pass(LEASE_MS - 1);
     expect(signal.aborted).toBe(false);
@@ -236,13 +236,13 @@ describe('a store with a reply that is not part of the port', () => {
 describe('a begin that cannot be placed in time', () => {
   it('because the clock jumped twice emits that reason in its event', async () => {
     const worker = time.worker();
-    await worker.run(newClaim());
+    await worker.run(newRequest());
     const jump: Fault = (execute) => {
       time.skewStore(3_600_000);
       return execute();
     };
     worker.store.next('begin', jump, jump);
-    expect(await worker.begin(newClaim())).toEqual(STORE_UNAVAILABLE);
+    expect(await worker.begin(newRequest())).toEqual(STORE_UNAVAILABLE);
     expect(worker.events.slice(1)).toMatchObject([
       {
         type: 'store_unavailable',
@@ -257,7 +257,7 @@ describe('a begin that cannot be placed in time', () => {
 
   it('because it was released before its reply emits that reason in its event', async () => {
     const worker = time.worker();
-    const request = newClaim();
+    const request = newRequest();
     const overtaken: Fault = async (execute) => {
       await execute();
       const token = worker.store.sentOf('begin').at(-1)!.token!;
@@ -281,7 +281,7 @@ describe('a begin that cannot be placed in time', () => {
 describe('a heartbeat without a reply', () => {
   it('does not lose the lease, although a command may take longer than the lease', async () => {
     const [worker, other] = [time.worker(), time.worker()];
-    const request = newClaim({ leaseMs: 900, commandTimeoutMs: 2_000 });
+    const request = newRequest({ leaseMs: 900, commandTimeoutMs: 2_000 });
     const attempt = await worker.run(request);
     const { signal } = attempt;
     const silent: Fault = async () => {
@@ -297,19 +297,19 @@ describe('a heartbeat without a reply', () => {
     }
     expect(signal.aborted).toBe(false);
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
-    expect(worker.told).toEqual(['acquired', 'completed']);
+    expect(worker.reported).toEqual(['acquired', 'completed']);
   });
 });
 
 describe('a record that vanished', () => {
   it('is reported once, by the heartbeat or by the save', async () => {
     const worker = time.worker();
-    const request = newClaim({ leaseMs: LEASE_MS });
+    const request = newRequest({ leaseMs: LEASE_MS });
     const attempt = await worker.run(request);
-    worker.store.next('extend', answers({ kind: 'gone' }));
-    worker.store.next('complete', answers({ kind: 'restored' }));
+    worker.store.next('extend', responses({ kind: 'gone' }));
+    worker.store.next('complete', responses({ kind: 'restored' }));
     await time.pass(LEASE_MS);
     await attempt.complete(success('paid'));
-    expect(worker.told).toEqual(['acquired', 'lease_lost', 'record_lost', 'completed']);
+    expect(worker.reported).toEqual(['acquired', 'lease_lost', 'record_lost', 'completed']);
   });
 });

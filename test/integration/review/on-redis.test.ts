@@ -8,7 +8,7 @@ import { startRedis } from '../../support/redis-server.js';
 import { standStill } from '../../support/stand-still.js';
 import { driveTimers } from '../../support/standing-time.js';
 import { isTestAll } from '../../support/test-all.js';
-import { newClaim, success, Worker } from '../engine/support/worker.js';
+import { newRequest, success, Worker } from '../engine/support/worker.js';
 import { beginCommand } from '../redis/support/commands.js';
 import { Caller, newCall } from './support/caller.js';
 import { useRedisClient } from '../../support/use-redis.js';
@@ -103,7 +103,7 @@ describe('a process whose event loop was blocked for longer than the lease', () 
     const leaseMs = 6_000;
     driveTimers(true);
     const worker = new Worker(freshStore());
-    const attempt = await worker.run(newClaim({ leaseMs, commandTimeoutMs: 2 * leaseMs }));
+    const attempt = await worker.run(newRequest({ leaseMs, commandTimeoutMs: 2 * leaseMs }));
     const { signal } = attempt;
     const blocked = new Promise<void>((resolve) => {
       const blocking: Fault = (execute) => {
@@ -121,10 +121,10 @@ describe('a process whose event loop was blocked for longer than the lease', () 
     });
     jest.advanceTimersByTime(leaseMs / 3);
     await blocked;
-    for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+    for (let round = 0; round < 5; round += 1) await new Promise(setImmediate);
     expect(signal.aborted).toBe(false);
     expect(await attempt.complete(success('paid'))).toEqual({ kind: 'own' });
-    expect(worker.told).toEqual(['acquired', 'completed']);
+    expect(worker.reported).toEqual(['acquired', 'completed']);
   });
 });
 
@@ -143,26 +143,26 @@ describe('a wrong password', () => {
     const caller = new Caller(store);
     let executions = 0;
     const call = newCall({ onStoreUnavailable: 'execute', commandTimeoutMs: 5_000 });
-    const refusal = await caller.refused(call, () => (executions += 1));
-    expect(refusal).toMatchObject({ code: 'idempotency_store_unavailable' });
+    const rejection = await caller.rejected(call, () => (executions += 1));
+    expect(rejection).toMatchObject({ code: 'idempotency_store_unavailable' });
     expect(executions).toBe(0);
     await store.close();
     return caller.events;
   }
 
-  const told = [
+  const reported = [
     { type: 'store_unavailable', error: { code: 'idempotency_store_misconfigured' } },
     { type: 'rejected' },
   ];
 
   it("runs nothing, even with onStoreUnavailable: 'execute'", async () => {
-    expect(await eventsWith(redisStore)).toMatchObject(told);
+    expect(await eventsWith(redisStore)).toMatchObject(reported);
   });
 
   it('runs nothing with a store of another copy of the package', async () => {
     jest.resetModules();
     const another = await import('nestjs-idempotency/redis');
     expect(another.RedisIdempotencyStore).not.toBe(RedisIdempotencyStore);
-    expect(await eventsWith(another.redisStore)).toMatchObject(told);
+    expect(await eventsWith(another.redisStore)).toMatchObject(reported);
   });
 });

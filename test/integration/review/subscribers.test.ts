@@ -19,16 +19,16 @@ const critical: IdempotencyEvent = {
 describe('a listener that was subscribed twice', () => {
   it('is called twice, and once after one of its subscriptions ended', () => {
     const events = new IdempotencyEvents();
-    let told = 0;
-    const listener = () => void (told += 1);
+    let reported = 0;
+    const listener = () => void (reported += 1);
     const leave = events.subscribe(listener);
     events.subscribe(listener);
     events.emit(critical);
-    expect(told).toBe(2);
+    expect(reported).toBe(2);
     leave();
     leave();
     events.emit(critical);
-    expect(told).toBe(3);
+    expect(reported).toBe(3);
   });
 
   it('replaces the log until the subscription with replacesLog has ended', () => {
@@ -95,7 +95,7 @@ describe('an asynchronous subscriber that fails', () => {
       });
       events.subscribe(fail);
       events.emit(critical);
-      for (let turn = 0; turn < 5; turn += 1) await new Promise(setImmediate);
+      for (let round = 0; round < 5; round += 1) await new Promise(setImmediate);
       expect(unhandled).toEqual([]);
     } finally {
       process.off('unhandledRejection', note);

@@ -91,9 +91,9 @@ describe.each(platforms)('a handler that returns a thenable on %s', (platform) =
       expectProblem(await scenario.post(path), 'in-progress');
       expect(scenario.executions).toBe(1);
       scenario.gate.open();
-      let answer = await scenario.post(path);
-      while (answer.json.code === 'idempotency_in_progress') answer = await scenario.post(path);
-      expectProblem(answer, 'response-not-kept');
+      let response = await scenario.post(path);
+      while (response.json.code === 'idempotency_in_progress') response = await scenario.post(path);
+      expectProblem(response, 'response-not-kept');
       expect(scenario.executions).toBe(1);
     },
   );

@@ -55,8 +55,8 @@ describe('a transactional route', () => {
     'whose process is killed between write and commit has written nothing, and a retry elsewhere runs it',
     async () => {
       const ids = adapterNames.map((adapter) => [adapter, `death-of-${adapter}`] as const);
-      const unanswered = ids.map(([adapter, id]) => mortal.post(adapter, id, 'hang'));
-      const ends = Promise.allSettled(unanswered);
+      const withoutResponse = ids.map(([adapter, id]) => mortal.post(adapter, id, 'hang'));
+      const ends = Promise.allSettled(withoutResponse);
       await until(() => mortal.written.size === ids.length, RETRIES_MS);
       // All attempts are still in progress.
       for (const [adapter, id] of ids) {
@@ -67,13 +67,13 @@ describe('a transactional route', () => {
       for (const [, id] of ids) expect(await rows(id)).toBe(0);
 
       for (const [adapter, id] of ids) {
-        let answer = await worker.post(adapter, id);
+        let reply = await worker.post(adapter, id);
         await until(async () => {
-          if (answer.status === 409) answer = await worker.post(adapter, id);
-          return answer.status !== 409;
+          if (reply.status === 409) reply = await worker.post(adapter, id);
+          return reply.status !== 409;
         }, RETRIES_MS);
         const body = { id, attempt: 2, isTakeover: true };
-        expect(answer).toEqual({ status: 201, isReplay: false, body });
+        expect(reply).toEqual({ status: 201, isReplay: false, body });
         expect(await worker.post(adapter, id)).toEqual({ status: 201, isReplay: true, body });
         expect(await rows(id)).toBe(1);
       }

@@ -61,19 +61,19 @@ describe('pgUnitOfWork', () => {
         await unitOfWork.run(OPTIONS, async (transaction) => void (handle = transaction.handle));
       });
 
-      type Heard = (error: Error) => void;
-      it.each<[string, (heard: Heard) => unknown]>([
-        ['after the text', (heard) => handle.query('SELECT 1', heard)],
-        ['after the values', (heard) => handle.query('SELECT $1', [1], heard)],
-        ['after an empty list of values', (heard) => handle.query('SELECT 1', [], heard)],
-        ['after a configuration', (heard) => handle.query({ text: 'SELECT 1' }, heard)],
+      type Received = (error: Error) => void;
+      it.each<[string, (received: Received) => unknown]>([
+        ['after the text', (received) => handle.query('SELECT 1', received)],
+        ['after the values', (received) => handle.query('SELECT $1', [1], received)],
+        ['after an empty list of values', (received) => handle.query('SELECT 1', [], received)],
+        ['after a configuration', (received) => handle.query({ text: 'SELECT 1' }, received)],
         [
           'inside a configuration',
-          (heard) => handle.query({ text: 'SELECT 1', callback: heard } as { text: string }),
+          (received) => handle.query({ text: 'SELECT 1', callback: received } as { text: string }),
         ],
       ])('calls a callback %s, and returns undefined', async (_, query) => {
-        const error = await new Promise((heard) => {
-          expect(query(heard)).toBeUndefined();
+        const error = await new Promise((received) => {
+          expect(query(received)).toBeUndefined();
         });
         expect(error).toBeInstanceOf(TransactionOverError);
       });
@@ -88,14 +88,14 @@ describe('pgUnitOfWork', () => {
       });
 
       it('calls the listeners of a query of pg, or its callback', async () => {
-        const error = await new Promise((heard) => {
+        const error = await new Promise((received) => {
           const query = new Query('SELECT 1');
-          query.on('error', heard);
+          query.on('error', received);
           expect(handle.query(query)).toBe(query);
         });
         expect(error).toBeInstanceOf(TransactionOverError);
-        const second = await new Promise((heard) => {
-          Reflect.apply(handle.query, handle, [new Query('SELECT 1'), heard]);
+        const second = await new Promise((received) => {
+          Reflect.apply(handle.query, handle, [new Query('SELECT 1'), received]);
         });
         expect(second).toBeInstanceOf(TransactionOverError);
       });
@@ -119,17 +119,17 @@ describe('pgUnitOfWork', () => {
       'ROLLBACK -- to one\n WORK',
       'BEGIN; SELECT 1; COMMIT',
     ])('rejects %j in handlers', async (text) => {
-      const refusals: unknown[] = [];
+      const rejections: unknown[] = [];
       await pgUnitOfWork(database.pool).run(OPTIONS, async ({ handle }) => {
         await handle.query(`INSERT INTO effects VALUES ('one')`);
         const requests = [handle.query(text), handle.query({ text })];
         requests.push(new Promise((_, reject) => handle.query(text, reject)));
         for (const request of requests) {
-          await request.catch((error: unknown) => refusals.push(error));
+          await request.catch((error: unknown) => rejections.push(error));
         }
       });
-      expect(refusals).toHaveLength(3);
-      for (const error of refusals) expect(error).toBeInstanceOf(TransactionControlError);
+      expect(rejections).toHaveLength(3);
+      for (const error of rejections) expect(error).toBeInstanceOf(TransactionControlError);
       expect(await database.effects()).toEqual(['one']);
     });
 
@@ -163,10 +163,10 @@ describe('pgUnitOfWork', () => {
       await expect(failing).rejects.toThrow('no such customer');
       expect(await backend()).toBe(first);
 
-      const refused = unitOfWork.run(OPTIONS, ({ handle }) =>
+      const rejected = unitOfWork.run(OPTIONS, ({ handle }) =>
         handle.query('INSERT INTO bookings VALUES (1), (1)'),
       );
-      await expect(refused).rejects.toThrow('duplicate key');
+      await expect(rejected).rejects.toThrow('duplicate key');
       expect(await backend()).not.toBe(first);
     });
 

@@ -75,15 +75,15 @@ describe.each(adapterNames)('When replies get out of step in a transaction, %s',
     const lease = await attempt.begin();
     const held = await attempt.open(lease);
     await opened.insert(held.transaction.handle as never, 'one');
-    const tellsOfCommands = ['pg', 'drizzle'].includes(name);
+    const reportsCommands = ['pg', 'drizzle'].includes(name);
     // The others query a nonce before it. Drizzle wraps the error.
-    relay.shiftAt(tellsOfCommands ? 'COMMIT' : 'SELECT $1::text AS reply');
+    relay.shiftAt(reportsCommands ? 'COMMIT' : 'SELECT $1::text AS reply');
     const error = name === 'drizzle' ? { cause: MISMATCHED } : MISMATCHED;
     expect(await attempt.commit(held, lease)).toMatchObject({ kind: 'failed', error });
     await opened.unitOfWork.run({ isolation: undefined, timeoutMs: 10_000 }, async ({ handle }) =>
       opened.insert(handle, 'next'),
     );
-    expect(await effects()).toEqual(tellsOfCommands ? ['one', 'next'] : ['next']);
+    expect(await effects()).toEqual(reportsCommands ? ['one', 'next'] : ['next']);
   });
 });
 

@@ -8,7 +8,7 @@ import { adapterOf } from './adapters/index.js';
 import type { OpenedUnitOfWork } from './unit-of-work-suite.js';
 
 const TIMEOUT_MS = 300_000;
-const SHORT_PATIENCE_MS = 300;
+const SHORT_TIMEOUT_MS = 300;
 const LONG_WAIT_MS = 60_000;
 
 describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answered', (name) => {
@@ -45,11 +45,11 @@ describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answ
   }
 
   it('fails at the timeout, and frees its place in the pool', async () => {
-    const error: unknown = await insert('lost', SHORT_PATIENCE_MS).catch(
+    const error: unknown = await insert('lost', SHORT_TIMEOUT_MS).catch(
       (thrown: unknown) => thrown,
     );
     expect(root(error)).toMatchObject({
-      message: `The database has not answered BEGIN within ${SHORT_PATIENCE_MS} ms.`,
+      message: `The database has not answered BEGIN within ${SHORT_TIMEOUT_MS} ms.`,
     });
     await expectTheNextToBeWritten();
   });

@@ -20,7 +20,7 @@ export interface UnitOfWorkUnderTest<Handle> {
   /** The adapter's function. */
   readonly name: string;
   /** Whether `OpenTransaction.lost` is there. */
-  readonly tellsOfLoss: boolean;
+  readonly reportsLoss: boolean;
   /** Whether `OpenTransaction.cut` is there. */
   readonly canCut: boolean;
   /**
@@ -714,19 +714,19 @@ export function describeUnitOfWork<Handle>(adapter: UnitOfWorkUnderTest<Handle>)
       await expectTheNextRunToWork();
     });
 
-    if (adapter.tellsOfLoss) {
+    if (adapter.reportsLoss) {
       it('its signal aborts while the work waits for something else', async () => {
         const { unitOfWork } = await open(1);
-        const told: unknown[] = [];
+        const reported: unknown[] = [];
         const run = unitOfWork.run(options(), async (tx) => {
           const { lost } = tx;
-          told.push(lost!.aborted);
+          reported.push(lost!.aborted);
           await terminate(await backendOf(tx));
           await until(() => lost!.aborted);
-          told.push(lost!.aborted);
+          reported.push(lost!.aborted);
         });
         await expect(run).rejects.toThrow();
-        expect(told).toEqual([false, true]);
+        expect(reported).toEqual([false, true]);
       });
 
       it('its signal does not abort during or after a successful transaction', async () => {

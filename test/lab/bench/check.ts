@@ -83,7 +83,7 @@ async function measureBoth(
 ): Promise<Measurement[][]> {
   const turns: Rounds = {
     rounds,
-    turnMs: quick ? 250 : 1_000,
+    roundMs: quick ? 250 : 1_000,
     warmUpMs: quick ? 500 : 3_000,
     settleMs: 200,
   };

@@ -72,7 +72,7 @@ describe('The budget', () => {
         seconds: 1,
         machine: { processor: 'some', cores: 2, busyBefore: 0 },
         versions: {},
-        rounds: { rounds: 6, turnMs: 1, warmUpMs: 1 },
+        rounds: { rounds: 6, roundMs: 1, warmUpMs: 1 },
         measurements: [
           measurement('nestjs-idempotency', ours),
           measurement('SET NX GET + SET XX', raw),

@@ -64,7 +64,7 @@ describe('The benchmark’s rounds', () => {
       { factors: { of: 'letters' }, entrants: [entrant('a'), entrant('b')] },
       { factors: { of: 'digits' }, entrants: [entrant('1')] },
     ];
-    const measured = await interleave(groups, { rounds: 2, turnMs: 5, warmUpMs: 9 });
+    const measured = await interleave(groups, { rounds: 2, roundMs: 5, warmUpMs: 9 });
     expect(rounds).toEqual(['a 9', 'b 9', '1 9', '1 5', 'b 5', 'a 5', '1 5', 'b 5', 'a 5']);
     expect(measured).toHaveLength(3);
     expect(measured[1]).toEqual({

@@ -1,6 +1,6 @@
 import type { ProtocolOptions } from 'nestjs-idempotency';
 import type { OperationRequest } from '../../../support/internals/core/operation.js';
-import { newClaim } from '../../../integration/engine/support/worker.js';
+import { newRequest } from '../../../integration/engine/support/worker.js';
 import { CALLER } from '../../../lab/faults/client.js';
 import { recordKeyOf } from '../../../lab/faults/extra-executions.js';
 import { OPERATION } from '../../../lab/faults/worker/settings.js';
@@ -10,7 +10,7 @@ const PATIENCE = { leaseMs: 30_000, commandTimeoutMs: 5_000, saveTimeoutMs: 5_00
 
 /** A request with a new key, in the terms of the laboratory. */
 export function labClaim(options: ProtocolOptions = {}): OperationRequest {
-  const claim = newClaim({ ...PATIENCE, ...options });
+  const claim = newRequest({ ...PATIENCE, ...options });
   const recordKey = recordKeyOf(claim.key);
   return { ...claim, scope: [CALLER], operation: OPERATION, recordKey };
 }

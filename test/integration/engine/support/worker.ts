@@ -34,7 +34,7 @@ export class Worker {
   }
 
   /** The names of the events so far, in order. */
-  get told(): IdempotencyEventType[] {
+  get reported(): IdempotencyEventType[] {
     return this.events.map(({ type }) => type);
   }
 
@@ -46,20 +46,20 @@ export class Worker {
     );
   }
 
-  begin(claim: OperationRequest): Promise<Decision> {
-    return this.engine.begin(claim);
+  begin(request: OperationRequest): Promise<Decision> {
+    return this.engine.begin(request);
   }
 
   /** Begins and expects to run. */
-  async run(claim: OperationRequest): Promise<Attempt> {
-    const decision = await this.begin(claim);
+  async run(request: OperationRequest): Promise<Attempt> {
+    const decision = await this.begin(request);
     if (decision.kind !== 'run') throw new Error(`did not run: ${JSON.stringify(decision)}`);
     return decision.attempt;
   }
 }
 
 /** A request with a key of its own. */
-export function newClaim(options: ProtocolOptions = {}): OperationRequest {
+export function newRequest(options: ProtocolOptions = {}): OperationRequest {
   const scope = ['alice'];
   const key = randomUUID();
   return {
@@ -73,13 +73,13 @@ export function newClaim(options: ProtocolOptions = {}): OperationRequest {
 }
 
 /** The same key with another payload. */
-export function withOtherPayload(claim: OperationRequest): OperationRequest {
-  return { ...claim, fingerprint: fingerprint(['pay', 'another payload']) };
+export function withOtherPayload(request: OperationRequest): OperationRequest {
+  return { ...request, fingerprint: fingerprint(['pay', 'another payload']) };
 }
 
 /** The same request on a route with other options. */
-export function withOptions(claim: OperationRequest, options: ProtocolOptions): OperationRequest {
-  return { ...claim, options: { ...claim.options, ...options } };
+export function withOptions(request: OperationRequest, options: ProtocolOptions): OperationRequest {
+  return { ...request, options: { ...request.options, ...options } };
 }
 
 export function outcomeOf(text: string): Outcome {

@@ -37,8 +37,8 @@ export class TransactionalAttempt<Handle> {
     );
   }
 
-  commit(held: DeferredTransaction, lease: Lease): Promise<TransactionEnd> {
-    return held.commit(async (transaction) => {
+  commit(deferred: DeferredTransaction, lease: Lease): Promise<TransactionEnd> {
+    return deferred.commit(async (transaction) => {
       if (!(await this.complete(transaction, lease))) throw new Error('The outcome was not stored');
     });
   }

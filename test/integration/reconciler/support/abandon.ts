@@ -27,9 +27,9 @@ export async function abandon(
   key: string = randomUUID(),
   leaseMs = LEASE_MS,
 ): Promise<AbandonedCall> {
-  const claim = { operation, key, scope: ['alice'] };
+  const request = { operation, key, scope: ['alice'] };
   const begin = {
-    recordKey: recordKey(claim),
+    recordKey: recordKey(request),
     token: newOwnerToken(),
     fingerprint: fingerprint([operation, canonicalJson(undefined)]),
     leaseMs,
@@ -37,13 +37,13 @@ export async function abandon(
     recordRetentionMs: RETENTION_MS + MAX_EXECUTION_MS,
     notAfter: 0,
     onExpiredLease: 'takeover' as const,
-    origin: originOf(claim),
+    origin: originOf(request),
     timeoutMs: TIMEOUT_MS,
   };
   const reply = await store.begin(begin);
   if (reply.kind !== 'acquired') throw new Error(`begin returned ${reply.kind}`);
   const { recordKey: of, token } = begin;
-  return { ...claim, lease: { recordKey: of, token, fence: reply.fence } };
+  return { ...request, lease: { recordKey: of, token, fence: reply.fence } };
 }
 
 /** The current record of a call. */

@@ -21,7 +21,7 @@ export function startScriptedServer(
   replies: readonly (string | undefined)[],
 ): Promise<CannedServer> {
   const left = [...replies];
-  return answer(([command, ...args]) => {
+  return reply(([command, ...args]) => {
     if (!command!.startsWith('eval')) return '+OK';
     const nonce = args.at(-1)!;
     return left.shift()?.replace(NONCE, `$${nonce.length}\r\n${nonce}`);
@@ -33,11 +33,11 @@ export const NONCE = '<nonce>';
 
 /** Lets a client connect, and replies to INFO with `info`. */
 export function startInfoServer(info: string): Promise<CannedServer> {
-  return answer(([command]) => (command === 'info' ? `$${info.length}\r\n${info}` : '+OK'));
+  return reply(([command]) => (command === 'info' ? `$${info.length}\r\n${info}` : '+OK'));
 }
 
 /** `replyTo` returns the reply; `undefined` sends none. */
-function answer(replyTo: (words: string[]) => string | undefined): Promise<CannedServer> {
+function reply(replyTo: (words: string[]) => string | undefined): Promise<CannedServer> {
   return listen((socket) => {
     const requests = new RespReader();
     socket.on('data', (data) => {

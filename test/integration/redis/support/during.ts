@@ -1,8 +1,11 @@
 /** Calls `disturb` repeatedly until `work` settles. */
-export async function during<T>(work: Promise<T>, disturb: () => Promise<unknown>): Promise<T> {
+export async function during<T>(
+  work: Promise<T>,
+  injectFaults: () => Promise<unknown>,
+): Promise<T> {
   const end = new AbortController();
   const disturbing = (async () => {
-    while (!end.signal.aborted) await disturb();
+    while (!end.signal.aborted) await injectFaults();
   })();
   try {
     return await work;

@@ -25,7 +25,7 @@ export interface Seen {
   /** The codes of the errors. */
   readonly codes: ReadonlySet<unknown>;
   /** The number of reported connections. */
-  readonly told: number;
+  readonly reported: number;
 }
 
 const KEYS = 20;
@@ -42,8 +42,8 @@ export async function underShiftedReplies({
   shift,
   crowd,
 }: Shifted): Promise<Seen> {
-  let told = 0;
-  await store.open({ replyMismatched: () => (told += 1), warned: () => undefined });
+  let reported = 0;
+  await store.open({ replyMismatched: () => (reported += 1), warned: () => undefined });
   const keys = Array.from({ length: crowd === 'many keys' ? KEYS : 1 }, newRecordKey);
   for (const recordKey of keys) {
     const begin = beginCommand({ recordKey, timeoutMs: 10_000 });
@@ -71,7 +71,7 @@ export async function underShiftedReplies({
   await Promise.all(Array.from({ length: REQUESTS }, (_, i) => request(i)));
   if (aims.every(({ hits }) => hits === 0)) throw new Error('The relay has not shifted any reply.');
   for (const proxy of proxies) proxy.heal();
-  return { foreign, codes, told };
+  return { foreign, codes, reported };
 }
 
 /** Waits until the store is in step again: a request gets its own reply. */

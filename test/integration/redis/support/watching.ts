@@ -13,8 +13,8 @@ export async function watch(
   { recordKey }: Pick<Lease, 'recordKey'>,
   timeoutMs: number,
 ) {
-  const watcher = { told: 0 };
-  const count = () => void (watcher.told += 1);
+  const watcher = { reported: 0 };
+  const count = () => void (watcher.reported += 1);
   const stop = await store.watch(recordKey, count, { timeoutMs });
   return Object.assign(watcher, { stop });
 }

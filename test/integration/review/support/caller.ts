@@ -41,7 +41,7 @@ export class Caller extends Worker {
   }
 
   /** @returns the rejection of the call. */
-  async refused(call: Call, operation: () => unknown): Promise<unknown> {
+  async rejected(call: Call, operation: () => unknown): Promise<unknown> {
     return this.call(call, operation).then(
       (value) => {
         throw new Error(`it returned ${String(value)}`);

@@ -11,7 +11,7 @@ type Ports = Readonly<Record<AdapterName, number>>;
 type Message = { readonly ports: Ports } | { readonly written: string };
 
 /** The response to a client. */
-export interface Answer {
+export interface ApiResponse {
   readonly status: number;
   readonly isReplay: boolean;
   readonly body: unknown;
@@ -43,7 +43,7 @@ export class WorkerProcess {
   }
 
   /** Posts the row `id`, with `id` as the key. */
-  async post(adapter: AdapterName, id: string, plan: Plan = 'answer'): Promise<Answer> {
+  async post(adapter: AdapterName, id: string, plan: Plan = 'answer'): Promise<ApiResponse> {
     const response = await fetch(`http://127.0.0.1:${this.ports[adapter]}/effects`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', 'idempotency-key': id, 'x-plan': plan },

@@ -11,7 +11,7 @@ type Transaction = DrizzleTransaction<NodePgDatabase<typeof schema>>;
 
 export const drizzle: UnitOfWorkUnderTest<Transaction> = {
   name: 'drizzleUnitOfWork',
-  tellsOfLoss: true,
+  reportsLoss: true,
   canCut: true,
   open: async (url, connections) => {
     const pool = openPostgresPool(url, { max: connections });

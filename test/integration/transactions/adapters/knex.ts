@@ -7,7 +7,7 @@ const silent = { warn: () => undefined, error: () => undefined };
 
 export const knex: UnitOfWorkUnderTest<Knex.Transaction> = {
   name: 'knexUnitOfWork',
-  tellsOfLoss: false,
+  reportsLoss: false,
   canCut: false,
   open: async (url, connections) => {
     const pool = { min: 0, max: connections };

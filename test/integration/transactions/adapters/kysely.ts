@@ -9,7 +9,7 @@ export interface Tables {
 
 export const kysely: UnitOfWorkUnderTest<Transaction<Tables>> = {
   name: 'kyselyUnitOfWork',
-  tellsOfLoss: false,
+  reportsLoss: false,
   canCut: false,
   open: async (url, connections) => {
     const pool = openPostgresPool(url, { max: connections });

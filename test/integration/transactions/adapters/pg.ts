@@ -5,7 +5,7 @@ import type { UnitOfWorkUnderTest } from '../unit-of-work-suite.js';
 
 export const pg: UnitOfWorkUnderTest<PgTransaction<Pool>> = {
   name: 'pgUnitOfWork',
-  tellsOfLoss: true,
+  reportsLoss: true,
   canCut: true,
   open: async (url, connections) => {
     const pool = openPostgresPool(url, { max: connections });

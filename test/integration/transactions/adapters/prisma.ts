@@ -14,7 +14,7 @@ export async function openClient(url: string, connections: number): Promise<Effe
 
 export const prisma: UnitOfWorkUnderTest<EffectsTransaction> = {
   name: 'prismaUnitOfWork',
-  tellsOfLoss: false,
+  reportsLoss: false,
   canCut: false,
   open: async (url, connections) => {
     const client = await openClient(url, connections);

@@ -14,7 +14,7 @@ export function openDataSource(url: string, poolSize: number): Promise<DataSourc
 
 export const typeorm: UnitOfWorkUnderTest<EntityManager> = {
   name: 'typeOrmUnitOfWork',
-  tellsOfLoss: true,
+  reportsLoss: true,
   canCut: true,
   open: async (url, connections) => {
     const dataSource = await openDataSource(url, connections);

@@ -27,7 +27,7 @@ export interface Measurement {
 export interface Rounds {
   readonly rounds: number;
   /** How long a slot takes. */
-  readonly turnMs: number;
+  readonly roundMs: number;
   /** The same, of the round that warms up and does not count. */
   readonly warmUpMs: number;
   /**
@@ -43,7 +43,7 @@ export interface Rounds {
  */
 export async function interleave(
   groups: readonly Group[],
-  { rounds, turnMs, warmUpMs, settleMs = 0 }: Rounds,
+  { rounds, roundMs, warmUpMs, settleMs = 0 }: Rounds,
   onRound: (round: number) => void = () => undefined,
 ): Promise<Measurement[]> {
   const samples = groups.map(({ entrants }) => entrants.map((): Sample[] => []));
@@ -58,7 +58,7 @@ export async function interleave(
           continue;
         }
         if (settleMs > 0) await entrant.run(settleMs);
-        samples[g]![e]!.push(await entrant.run(turnMs));
+        samples[g]![e]!.push(await entrant.run(roundMs));
       }
     }
   }

@@ -52,7 +52,7 @@ function measureContention({ profile, library, onProgress }: PartContext) {
       factors: { duplicates },
       entrants: able,
     }));
-    const rounds: Rounds = { rounds: ROUNDS[profile], turnMs: 0, warmUpMs: 0 };
+    const rounds: Rounds = { rounds: ROUNDS[profile], roundMs: 0, warmUpMs: 0 };
     const measurements = await interleave(groups, rounds, (round) =>
       onProgress(`round ${round} of ${rounds.rounds}`),
     );

@@ -14,9 +14,9 @@ import { startLoad } from './http.js';
 import type { Findings, Part, PartContext, Profile } from './part.js';
 
 const ROUNDS: Readonly<Record<Profile, Rounds>> = {
-  quick: { rounds: 3, turnMs: 200, warmUpMs: 300 },
-  default: { rounds: 7, turnMs: 500, warmUpMs: 700 },
-  full: { rounds: 15, turnMs: 2_000, warmUpMs: 2_000 },
+  quick: { rounds: 3, roundMs: 200, warmUpMs: 300 },
+  default: { rounds: 7, roundMs: 500, warmUpMs: 700 },
+  full: { rounds: 15, roundMs: 2_000, warmUpMs: 2_000 },
 };
 
 const RECORDS: Readonly<Record<Profile, readonly number[]>> = {

@@ -15,9 +15,9 @@ import type { Findings, Part, PartContext, Profile } from './part.js';
 const PLATFORMS: readonly Platform[] = ['express', 'fastify'];
 
 const ROUNDS: Readonly<Record<Profile, Rounds>> = {
-  quick: { rounds: 3, turnMs: 300, warmUpMs: 1_500, settleMs: 150 },
-  default: { rounds: 6, turnMs: 450, warmUpMs: 2_500, settleMs: 200 },
-  full: { rounds: 9, turnMs: 3_000, warmUpMs: 5_000, settleMs: 500 },
+  quick: { rounds: 3, roundMs: 300, warmUpMs: 1_500, settleMs: 150 },
+  default: { rounds: 6, roundMs: 450, warmUpMs: 2_500, settleMs: 200 },
+  full: { rounds: 9, roundMs: 3_000, warmUpMs: 5_000, settleMs: 500 },
 };
 
 const QUICK: readonly ContenderId[] = [

@@ -58,7 +58,7 @@ function measureMemory({ profile, library, onProgress }: PartContext): Promise<F
       ...frameworkVersions(),
       ...peerVersions(CONTENDERS),
     };
-    return { measurements, rounds: { rounds: 1, turnMs: 0, warmUpMs: 0 }, versions };
+    return { measurements, rounds: { rounds: 1, roundMs: 0, warmUpMs: 0 }, versions };
   });
 }
 

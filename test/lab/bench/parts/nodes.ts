@@ -18,9 +18,9 @@ const CONTENDERS: readonly ContenderId[] = [
 ];
 
 const ROUNDS: Readonly<Record<Profile, Rounds>> = {
-  quick: { rounds: 3, turnMs: 250, warmUpMs: 1_500, settleMs: 150 },
-  default: { rounds: 5, turnMs: 500, warmUpMs: 2_500, settleMs: 200 },
-  full: { rounds: 9, turnMs: 2_000, warmUpMs: 5_000, settleMs: 500 },
+  quick: { rounds: 3, roundMs: 250, warmUpMs: 1_500, settleMs: 150 },
+  default: { rounds: 5, roundMs: 500, warmUpMs: 2_500, settleMs: 200 },
+  full: { rounds: 9, roundMs: 2_000, warmUpMs: 5_000, settleMs: 500 },
 };
 
 /** The same on several versions of Node. */

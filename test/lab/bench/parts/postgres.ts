@@ -19,9 +19,9 @@ const CONNECTIONS = 16;
 const KNOWN_KEYS = 2_000;
 
 const ROUNDS: Readonly<Record<Profile, Rounds>> = {
-  quick: { rounds: 3, turnMs: 300, warmUpMs: 500 },
-  default: { rounds: 7, turnMs: 1_000, warmUpMs: 1_000 },
-  full: { rounds: 11, turnMs: 3_000, warmUpMs: 3_000 },
+  quick: { rounds: 3, roundMs: 300, warmUpMs: 500 },
+  default: { rounds: 7, roundMs: 1_000, warmUpMs: 1_000 },
+  full: { rounds: 11, roundMs: 3_000, warmUpMs: 3_000 },
 };
 
 /** The PostgreSQL store beside the statements that one would write by hand. */

@@ -34,7 +34,7 @@ async function measureSize(library: string): Promise<Findings> {
     }
   }
   const versions = { Nest: installed('@nestjs/core') };
-  return { measurements, rounds: { rounds: 1, turnMs: 0, warmUpMs: 0 }, versions };
+  return { measurements, rounds: { rounds: 1, roundMs: 0, warmUpMs: 0 }, versions };
 }
 
 async function packed(library: string): Promise<Measurement> {

@@ -31,7 +31,7 @@ function measureStartup({ profile, library, onProgress }: PartContext) {
       name: entryOf(contender).name,
       run: () => startOnce({ contender, root, store, redisUrl: redis.url }),
     }));
-    const rounds: Rounds = { rounds: ROUNDS[profile], turnMs: 0, warmUpMs: 0 };
+    const rounds: Rounds = { rounds: ROUNDS[profile], roundMs: 0, warmUpMs: 0 };
     const measurements = await interleave([{ factors: {}, entrants }], rounds, (round) =>
       onProgress(`round ${round} of ${rounds.rounds}`),
     );

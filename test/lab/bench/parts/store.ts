@@ -29,9 +29,9 @@ const MOST_BYTES = 512 * 1024 ** 2;
 const RECORD_OVERHEAD = 600;
 
 const ROUNDS: Readonly<Record<Profile, Rounds>> = {
-  quick: { rounds: 3, turnMs: 250, warmUpMs: 500 },
-  default: { rounds: 6, turnMs: 400, warmUpMs: 600 },
-  full: { rounds: 9, turnMs: 1_000, warmUpMs: 1_000 },
+  quick: { rounds: 3, roundMs: 250, warmUpMs: 500 },
+  default: { rounds: 6, roundMs: 400, warmUpMs: 600 },
+  full: { rounds: 9, roundMs: 1_000, warmUpMs: 1_000 },
 };
 
 export const storePart: Part = {
