@@ -85,13 +85,13 @@ async function start(AppModule: new () => object, making: Making) {
     return { status: response.status, body: await response.text(), replayed };
   };
   const events = app.get(IdempotencyEvents, { strict: false });
-  const told: string[] = [];
-  events.subscribe(({ type }) => void told.push(type));
+  const reported: string[] = [];
+  events.subscribe(({ type }) => void reported.push(type));
   const close = async () => {
     running.delete(app);
     await app.close();
   };
-  return { pay, told, close };
+  return { pay, reported, close };
 }
 
 const chargesOf = (id: string) => charged.filter((one) => one === id).length;
@@ -184,19 +184,19 @@ describe.each(STORES)('Applications of one module on one $name', (tested) => {
     const [shared, id] = [randomUUID(), randomUUID()];
     const paid = await one.pay(shared);
     expect(await other.pay(shared)).toEqual({ ...paid, replayed: true });
-    expect(one.told).toEqual(['acquired', 'completed']);
-    expect(other.told).toEqual(['replayed']);
+    expect(one.reported).toEqual(['acquired', 'completed']);
+    expect(other.reported).toEqual(['replayed']);
 
     gate.close();
     const slow = other.pay(id);
     while (chargesOf(id) === 0) await new Promise(setImmediate);
     const waiting = other.pay(id);
-    while (other.told.at(-1) !== 'acquired') await new Promise(setImmediate);
+    while (other.reported.at(-1) !== 'acquired') await new Promise(setImmediate);
     await one.close();
     gate.open();
-    const answer = await slow;
-    expect(answer).toMatchObject({ status: 201, replayed: false });
-    expect(await waiting).toEqual({ ...answer, replayed: true });
+    const response = await slow;
+    expect(response).toMatchObject({ status: 201, replayed: false });
+    expect(await waiting).toEqual({ ...response, replayed: true });
     expect(await other.pay(shared)).toEqual({ ...paid, replayed: true });
     expect((await other.pay(randomUUID())).status).toBe(201);
     expect([chargesOf(shared), chargesOf(id)]).toEqual([1, 1]);

@@ -76,8 +76,8 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       page.on('pageerror', (error) => complaints.push(error.message));
       page.on('console', (message) => {
         // The page exists to show 409, 422 and lost responses, which Chromium logs as errors.
-        const isAnAnswer = message.text().startsWith('Failed to load resource');
-        if (message.type() === 'error' && !isAnAnswer) complaints.push(message.text());
+        const isAResponse = message.text().startsWith('Failed to load resource');
+        if (message.type() === 'error' && !isAResponse) complaints.push(message.text());
       });
     });
 
@@ -92,10 +92,10 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
     const button = (name: string) => page.getByRole('button', { name, exact: true });
     const press = (name: string) => button(name).click();
     /** The responses on the page, oldest first, once there are `count`. */
-    async function answers(count: number): Promise<Shown[]> {
-      const answered = page.getByRole('listitem').filter({ has: page.locator('dd') });
-      await answered.nth(count - 1).waitFor();
-      const shown = await answered.evaluateAll((items: any[]) =>
+    async function responses(count: number): Promise<Shown[]> {
+      const responded = page.getByRole('listitem').filter({ has: page.locator('dd') });
+      await responded.nth(count - 1).waitFor();
+      const shown = await responded.evaluateAll((items: any[]) =>
         items.map((item) => ({
           verdict: item.querySelector('strong').textContent,
           ...Object.fromEntries(
@@ -119,7 +119,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
     it('charges once for a double click', async () => {
       const charges = await chargesDuring(async () => {
         await button('Pay').dblclick();
-        expectOneExecution(await answers(2));
+        expectOneExecution(await responses(2));
       });
       expect(charges).toEqual({ alice: 1, bob: 0 });
     });
@@ -131,9 +131,9 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
         // Chromium itself resends a request that broke on a used connection, but not after a response.
         proxy.follow((exchange) => faults[exchange] ?? 'none');
         await press('Pay with retries');
-        const [answer] = await answers(1);
-        expect(answer).toMatchObject({ verdict: 'replay', Status: '201' });
-        expect(Number(answer?.Tries)).toBeGreaterThan(1);
+        const [response] = await responses(1);
+        expect(response).toMatchObject({ verdict: 'replay', Status: '201' });
+        expect(Number(response?.Tries)).toBeGreaterThan(1);
       });
       expect(charges).toEqual({ alice: 1, bob: 0 });
     });
@@ -145,7 +145,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
         await button('Pay').evaluate((pay: any) => {
           for (let click = 0; click < 20; click += 1) pay.click();
         });
-        expectOneExecution(await answers(20));
+        expectOneExecution(await responses(20));
       });
       expect(charges).toEqual({ alice: 1, bob: 0 });
     });
@@ -154,7 +154,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       const charges = await chargesDuring(async () => {
         await page.getByLabel('Alice').focus();
         for (const key of ['Tab', 'Enter', 'Enter']) await page.keyboard.press(key);
-        expectOneExecution(await answers(2));
+        expectOneExecution(await responses(2));
       });
       expect(charges).toEqual({ alice: 1, bob: 0 });
     });
@@ -163,14 +163,14 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       const { charges: before } = await ledger();
       for (const [index, name] of ['Pay', 'Pay', 'Pay 1 EUR more'].entries()) {
         await press(name);
-        await answers(index + 1);
+        await responses(index + 1);
       }
       await page.getByLabel('Bob').check();
       await press('Pay');
 
       const alice = String(before.alice + 1);
       const bob = String(before.bob + 1);
-      expect(await answers(4)).toEqual([
+      expect(await responses(4)).toEqual([
         {
           verdict: 'first',
           Status: '201',
@@ -203,7 +203,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
     it('shows a conflict, and when to retry, while the first request is in progress', async () => {
       await page.getByLabel('Amount').selectOption('9999');
       await press('Pay twice');
-      expect(await answers(1)).toMatchObject([
+      expect(await responses(1)).toMatchObject([
         { verdict: 'conflict', Status: '409', 'Idempotent-Replayed': 'none', 'Retry-After': '1' },
       ]);
       expect(await page.getByText('under way', { exact: true }).count()).toBe(1);
@@ -214,7 +214,7 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
         await press('Pay');
         await press('New order');
         await press('Pay');
-        expect((await answers(2)).map(({ verdict }) => verdict)).toEqual(['first', 'first']);
+        expect((await responses(2)).map(({ verdict }) => verdict)).toEqual(['first', 'first']);
       });
       expect(charges).toEqual({ alice: 2, bob: 0 });
     });
@@ -223,10 +223,10 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       const charges = await chargesDuring(async () => {
         proxy.follow(() => 'lose the answer');
         await press('Pay');
-        await answers(1);
+        await responses(1);
         proxy.follow(() => 'none');
         await press('Pay');
-        expect(await answers(2)).toMatchObject([
+        expect(await responses(2)).toMatchObject([
           { verdict: 'lost' },
           { verdict: 'replay', Status: '201' },
         ]);
@@ -241,11 +241,11 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
       await page.setViewportSize(viewport);
       await page.emulateMedia({ colorScheme });
       await button('Pay').dblclick();
-      await answers(2);
+      await responses(2);
       await press('Pay 1 EUR more');
-      await answers(3);
+      await responses(3);
       await press('Pay with retries');
-      await answers(4);
+      await responses(4);
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBe(viewport.width);
       const path = join(SCREENSHOTS, `${platform}-${device}-${colorScheme}.png`);
       await page.screenshot({ path, fullPage: true });
@@ -319,10 +319,10 @@ describeInBrowser.each(platforms)('in a browser, on %s', (platform) => {
 function withoutExposedHeaders(target: string): RequestListener {
   return (incoming, response) => {
     const { method, headers, url = '/' } = incoming;
-    const forwarded = request(new URL(url, target), { method, headers }, (answer) => {
-      const { 'access-control-expose-headers': _, ...shown } = answer.headers;
-      response.writeHead(answer.statusCode!, shown);
-      answer.pipe(response);
+    const forwarded = request(new URL(url, target), { method, headers }, (upstream) => {
+      const { 'access-control-expose-headers': _, ...shown } = upstream.headers;
+      response.writeHead(upstream.statusCode!, shown);
+      upstream.pipe(response);
     });
     forwarded.on('error', () => response.destroy());
     incoming.pipe(forwarded);

@@ -179,8 +179,8 @@ describe.each(platforms)('on %s with Redis', (platform) => {
     return connections[connection]!.exchange(request);
   }
 
-  async function expectStatus(answer: Promise<RawResponse>, status: number, replayed = false) {
-    const response = await answer;
+  async function expectStatus(received: Promise<RawResponse>, status: number, replayed = false) {
+    const response = await received;
     expect({ status: response.status, replayed: response.replayed }).toEqual({ status, replayed });
   }
 

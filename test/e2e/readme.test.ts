@@ -125,11 +125,11 @@ describe('the table of options in the README', () => {
       ...MESSAGE_DEFAULTS,
     };
     for (const { name, text } of rows()) {
-      const told = /^`(.*)`$/.exec(text)?.[1];
+      const reported = /^`(.*)`$/.exec(text)?.[1];
       const value = defaults[name];
-      if (told === undefined || value === undefined) continue;
+      if (reported === undefined || value === undefined) continue;
       const shown = typeof value === 'string' ? `'${value}'` : JSON.stringify(value);
-      expect({ name, told }).toEqual({ name, told: shown });
+      expect({ name, reported }).toEqual({ name, reported: shown });
     }
   });
 
@@ -173,7 +173,7 @@ describe('the memory in the README', () => {
     });
     if (reply.kind !== 'acquired') throw new Error(reply.kind);
     const running = await bytes(`idem:1:${key}`);
-    const answer = {
+    const response = {
       status: 201,
       headers: {
         'content-type': 'application/json; charset=utf-8',
@@ -182,7 +182,7 @@ describe('the memory in the README', () => {
       },
       body: Buffer.alloc(bodyBytes, 'x'),
     };
-    const outcome = encodeResponse(answer);
+    const outcome = encodeResponse(response);
     expect(outcome.header).toHaveLength(HEADER_BYTES);
     await store.complete(
       { recordKey: key, token, fence: reply.fence },

@@ -34,11 +34,11 @@ describe('the verdict of npm run demo:messages', () => {
     takeovers: 1,
     askedAgain: 1,
     charges,
-    left: 0,
-    putAside: 0,
+    remaining: 0,
+    deadLettered: 0,
   };
   const failuresOf = (seen: Observation) =>
-    Object.entries(checksOf(seen)).flatMap(([claim, holds]) => (holds ? [] : [claim]));
+    Object.entries(checksOf(seen)).flatMap(([check, holds]) => (holds ? [] : [check]));
 
   it('is good when each order was charged once', () => {
     expect(failuresOf(good)).toEqual([]);
@@ -70,15 +70,15 @@ describe('the verdict of npm run demo:messages', () => {
       /^takeovers reported +0 /m,
       'every duplicate request to the provider followed a takeover',
     ],
-    ['a message is left', { left: 1 }, /^left in the queue +1$/m, 'the queue is empty'],
+    ['a message is left', { remaining: 1 }, /^left in the queue +1$/m, 'the queue is empty'],
     [
       'a message was dead-lettered',
-      { putAside: 1 },
+      { deadLettered: 1 },
       /^dead-lettered +1$/m,
       'nothing was dead-lettered',
     ],
-  ])('is bad when %s', (_, wrong, row, claim) => {
-    expect(failuresOf({ ...good, ...wrong })).toContain(claim);
+  ])('is bad when %s', (_, wrong, row, check) => {
+    expect(failuresOf({ ...good, ...wrong })).toContain(check);
     expect(summaryOf({ ...good, ...wrong })).toMatch(row);
   });
 });

@@ -17,8 +17,8 @@ describe('npm run demo', () => {
     const [output, [exitCode]] = await Promise.all([text(demo.stdout), once(demo, 'exit')]);
 
     expect(output).not.toContain('✗');
-    for (const { title, lesson: moral } of scenarios) {
-      expect(output).toMatch(new RegExp(`^${title} .* ✓ ${moral}$`, 'm'));
+    for (const { title, lesson } of scenarios) {
+      expect(output).toMatch(new RegExp(`^${title} .* ✓ ${lesson}$`, 'm'));
     }
     expect(exitCode).toBe(0);
   }, 70_000);

@@ -22,10 +22,10 @@ const HELD_AT_THE_GATE = `pg_locks WHERE locktype = 'advisory' AND objid = ${GAT
 const TIMEOUT_MS = 20_000;
 const POLL_MS = 50;
 /** A busy machine must not look like a database that is down. */
-const PATIENT = { STORE: 'postgres', COMMAND_TIMEOUT_MS: '5000' };
+const LONG_TIMEOUTS = { STORE: 'postgres', COMMAND_TIMEOUT_MS: '5000' };
 
 async function startApi(settings: Readonly<Record<string, string>>): Promise<ApiProcess> {
-  const api = new ApiProcess({ ...PATIENT, ...settings }, typescriptNodeOptions);
+  const api = new ApiProcess({ ...LONG_TIMEOUTS, ...settings }, typescriptNodeOptions);
   await api.untilListening();
   return api;
 }
@@ -192,10 +192,10 @@ describe.each(postgresServers)('the sample app on $name', (version) => {
       const { json: payment } = await pay(apis[0]);
       const before = await refunds();
       const path = `/payments/${payment.id}/refunds`;
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         apis.map((api) => post(api, path, randomUUID(), { amount: 4000 })),
       );
-      expect(answers.map(({ status }) => status).sort()).toEqual([201, 400]);
+      expect(responses.map(({ status }) => status).sort()).toEqual([201, 400]);
       expect(await refunds()).toBe(before + 1);
     });
 
@@ -221,13 +221,13 @@ describe.each(postgresServers)('the sample app on $name', (version) => {
       expect(await refunds()).toBe(before);
       expect(await count(`${SCHEMA}.idempotency_records WHERE state = 'in_progress'`)).toBe(1);
 
-      let answer = await refund(apis[0]);
+      let response = await refund(apis[0]);
       await until(async () => {
-        if (answer.status === 409) answer = await refund(apis[0]);
-        return answer.status !== 409;
+        if (response.status === 409) response = await refund(apis[0]);
+        return response.status !== 409;
       });
-      expect(answer).toMatchObject({ status: 201, isReplay: false, json: { amount: 4000 } });
-      expect(await refund(apis[1])).toEqual({ ...answer, isReplay: true });
+      expect(response).toMatchObject({ status: 201, isReplay: false, json: { amount: 4000 } });
+      expect(await refund(apis[1])).toEqual({ ...response, isReplay: true });
       expect(await refunds()).toBe(before + 1);
     }, 60_000);
   });

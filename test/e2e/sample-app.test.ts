@@ -88,11 +88,11 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
   it('charges once when ten copies arrive concurrently', async () => {
     const key = randomUUID();
     const charges = await movementsDuring(async () => {
-      const answers = await Promise.all(Array.from({ length: 10 }, () => post({ key })));
+      const responses = await Promise.all(Array.from({ length: 10 }, () => post({ key })));
 
-      const executed = answers.filter(({ status, isReplay }) => status === 201 && !isReplay);
+      const executed = responses.filter(({ status, isReplay }) => status === 201 && !isReplay);
       expect(executed).toHaveLength(1);
-      const others = answers.filter((answer) => answer !== executed[0]);
+      const others = responses.filter((response) => response !== executed[0]);
       expect(others.every(({ status, isReplay }) => status === 409 || isReplay)).toBe(true);
     });
     expect(charges).toBe(1);
@@ -122,9 +122,9 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     const key = randomUUID();
     await post({ key });
     const charges = await movementsDuring(async () => {
-      const refused = await post({ key, body: { ...order, amount: 1 } });
+      const rejected = await post({ key, body: { ...order, amount: 1 } });
 
-      expect(refused).toMatchObject({
+      expect(rejected).toMatchObject({
         status: 422,
         type: expect.stringContaining('application/problem+json'),
         json: { code: 'idempotency_key_reused' },
@@ -205,8 +205,8 @@ describe.each(['express', 'fastify'] as const)('the sample app on %s', (platform
     const path = `/payments/${String(payment.id)}`;
     const refund = () =>
       post({ path: `${path}/refunds`, key: randomUUID(), body: { amount: 4000 } });
-    const answers = await Promise.all([refund(), refund()]);
-    expect(answers.map(({ status }) => status).sort()).toEqual([201, 400]);
+    const responses = await Promise.all([refund(), refund()]);
+    expect(responses.map(({ status }) => status).sort()).toEqual([201, 400]);
     expect(await get(path, 'alice-demo-token')).toMatchObject({ json: { refunded: 4000 } });
   });
 

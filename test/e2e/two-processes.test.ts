@@ -15,7 +15,7 @@ const COPIES_AT_ONCE = 10;
 const COPIES_LATER = 10;
 const KEYS_AT_ONCE = 10;
 
-interface Answer {
+interface ApiResponse {
   readonly status: number | undefined;
   readonly isReplay: boolean;
   readonly body: string;
@@ -49,7 +49,7 @@ describe('two processes on one Redis', () => {
     rmSync(folder, { recursive: true });
   });
 
-  function pay(copy: number, key: string, description: string): Promise<Answer> {
+  function pay(copy: number, key: string, description: string): Promise<ApiResponse> {
     return new Promise((resolve, reject) => {
       const { url } = apis[copy % apis.length]!;
       const headers = {
@@ -58,8 +58,8 @@ describe('two processes on one Redis', () => {
         'content-type': 'application/json',
       };
       request(`${url}/payments`, { method: 'POST', agent, headers }, (response) => {
-        const { statusCode: status, headers: answered } = response;
-        const isReplay = answered['idempotent-replayed'] === 'true';
+        const { statusCode: status, headers: responded } = response;
+        const isReplay = responded['idempotent-replayed'] === 'true';
         text(response).then((body) => resolve({ status, isReplay, body }), reject);
       })
         .once('error', reject)
@@ -68,7 +68,7 @@ describe('two processes on one Redis', () => {
   }
 
   /** Sends all copies of one payment: half of them concurrently, the others after their responses. */
-  async function payTwentyTimes(description: string): Promise<Answer[][]> {
+  async function payTwentyTimes(description: string): Promise<ApiResponse[][]> {
     const key = randomUUID();
     const send = (copies: number) =>
       Promise.all(Array.from({ length: copies }, (_, copy) => pay(copy, key, description)));
@@ -79,10 +79,10 @@ describe('two processes on one Redis', () => {
 
   it(`execute ${KEYS} payments of ${requests} requests, and return one body for each key`, async () => {
     const waiting = Array.from({ length: KEYS }, (_, index) => `payment ${index + 1}`);
-    const answered: Answer[][][] = [];
+    const responded: ApiResponse[][][] = [];
     const worker = async () => {
       for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-        answered.push(await payTwentyTimes(next));
+        responded.push(await payTwentyTimes(next));
       }
     };
     await Promise.all(Array.from({ length: KEYS_AT_ONCE }, worker));
@@ -92,14 +92,14 @@ describe('two processes on one Redis', () => {
     expect(descriptions).toHaveLength(KEYS);
     expect(new Set(descriptions).size).toBe(KEYS);
 
-    expect(answered).toHaveLength(KEYS);
-    for (const [atOnce = [], later = []] of answered) {
+    expect(responded).toHaveLength(KEYS);
+    for (const [atOnce = [], later = []] of responded) {
       const executed = atOnce.filter(({ status, isReplay }) => status === 201 && !isReplay);
       expect(executed).toHaveLength(1);
       const [first] = executed;
       const replay = { status: 201, isReplay: true, body: first?.body };
-      for (const answer of atOnce) {
-        if (answer !== first && answer.status !== 409) expect(answer).toEqual(replay);
+      for (const response of atOnce) {
+        if (response !== first && response.status !== 409) expect(response).toEqual(replay);
       }
       expect(later).toEqual(Array(COPIES_LATER).fill(replay));
     }

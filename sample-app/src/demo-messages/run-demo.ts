@@ -71,8 +71,8 @@ async function runDemoOn(
     takeovers: total('takeovers'),
     askedAgain: total('askedAgain'),
     charges: environment.ledger.charges(),
-    left: await environment.queues.waiting(),
-    putAside: await environment.queues.deadLettered(),
+    remaining: await environment.queues.waiting(),
+    deadLettered: await environment.queues.deadLettered(),
   };
 }
 

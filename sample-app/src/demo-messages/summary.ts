@@ -13,14 +13,14 @@ export interface Observation {
   /** From the ledger, independent of the library and the consumers. */
   readonly charges: readonly Charge[];
   /** Messages left in the queue after the consumers have ended. */
-  readonly left: number;
+  readonly remaining: number;
   /** Messages that the broker has dead-lettered. */
-  readonly putAside: number;
+  readonly deadLettered: number;
 }
 
 /** What must hold, in words that fit after "not:". */
 export function checksOf(seen: Observation): Readonly<Record<string, boolean>> {
-  const { orders, charges, takeovers, askedAgain, left: remaining, putAside: deadLettered } = seen;
+  const { orders, charges, takeovers, askedAgain, remaining, deadLettered } = seen;
   return {
     'every order was charged once': chargesPerOrder(seen).every((count) => count === 1),
     'nothing else was charged': sumOf(charges) === sumOf(orders),
@@ -32,7 +32,7 @@ export function checksOf(seen: Observation): Readonly<Record<string, boolean>> {
 
 export function summaryOf(seen: Observation): string {
   const { orders, published, deliveries, redeliveries, replays, takeovers, askedAgain } = seen;
-  const { charges, left: remaining, putAside: deadLettered } = seen;
+  const { charges, remaining, deadLettered } = seen;
   const rows: readonly (readonly [name: string, value: string, note?: string])[] = [
     ['orders', counted(orders.length)],
     ['messages published', counted(published)],

@@ -34,7 +34,7 @@ afterEach(async () => {
 
 const newStore = () => redisStore({ url: redis.url, keyPrefix: orders.name });
 const timesOf = (id: string) => executed.filter((each) => each === id).length;
-const told = ({ events }: CallingApp, type: IdempotencyEventType) =>
+const reported = ({ events }: CallingApp, type: IdempotencyEventType) =>
   events.filter((event) => event.type === type);
 
 /** Waits at the gate, and returns how often it ran. */
@@ -70,7 +70,7 @@ describe('a job', () => {
     expect(delayed.attemptsMade).toBe(0);
     expect(delayed.delay).toBeGreaterThan(0);
     expect(delayed.delay).toBeLessThanOrEqual(250);
-    await until(() => told(app, 'rejected').length >= 3);
+    await until(() => reported(app, 'rejected').length >= 3);
     gate.open();
     expect(await orders.valueOf(second)).toEqual(await orders.valueOf(first));
     expect(await orders.until('completed', second)).toMatchObject({ attemptsMade: 1 });
@@ -85,7 +85,7 @@ describe('a job', () => {
     await begun.reached(1);
     const second = await orders.add({ id });
     const startedAt = performance.now();
-    await until(() => told(app, 'rejected').length >= 6);
+    await until(() => reported(app, 'rejected').length >= 6);
     expect(performance.now() - startedAt).toBeGreaterThan(5 * 200 - 50);
     gate.open();
     await orders.valueOf(second);
@@ -175,9 +175,9 @@ describe('a job', () => {
     // The first jobs may still begin. Then none does, while the workers continue to take jobs.
     await until(async () => {
       jobs.push(await orders.add({ id: randomUUID() }, { attempts: 1 }));
-      return told(app, 'rejected').length > 0;
+      return reported(app, 'rejected').length > 0;
     });
-    expect(told(app, 'rejected')[0]).toMatchObject({ reason: 'shutting_down' });
+    expect(reported(app, 'rejected')[0]).toMatchObject({ reason: 'shutting_down' });
     gate.open();
     await closing;
     expect(executed.length).toBeLessThan(jobs.length);
@@ -204,12 +204,12 @@ describe('a job', () => {
       jest.advanceTimersByTime(leaseMs / 3);
       await until(() => store.sentOf('extend').length >= beats);
     }
-    const refused = told(app, 'rejected').length;
-    await until(() => told(app, 'rejected').length > refused);
+    const rejected = reported(app, 'rejected').length;
+    await until(() => reported(app, 'rejected').length > rejected);
     gate.open();
     expect(await orders.valueOf(first)).toMatchObject({ execution: 1 });
     expect(await orders.valueOf(second)).toMatchObject({ execution: 1 });
-    expect([told(app, 'lease_lost'), told(app, 'takeover')]).toEqual([[], []]);
+    expect([reported(app, 'lease_lost'), reported(app, 'takeover')]).toEqual([[], []]);
     expect(timesOf(id)).toBe(1);
   });
 });

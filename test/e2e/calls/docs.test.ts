@@ -104,14 +104,14 @@ describe('the table of values', () => {
     'names the result for $row',
     ({ row, json, messagePack }) => {
       const expected = messagePack === 'the same' ? json : messagePack;
-      for (const [codec, told] of [
+      for (const [codec, reported] of [
         [jsonCodec(), json],
         [messagePackCodec(), expected],
       ] as const) {
         for (const value of values[row]!) {
-          if (told.startsWith('an error')) expect(() => codec.encode(value)).toThrow();
-          else if (told === 'left out') expect(roundTrip(codec, value)).toStrictEqual({});
-          else if (told.startsWith('their members'))
+          if (reported.startsWith('an error')) expect(() => codec.encode(value)).toThrow();
+          else if (reported === 'left out') expect(roundTrip(codec, value)).toStrictEqual({});
+          else if (reported.startsWith('their members'))
             expect(roundTrip(codec, value)).toStrictEqual({ x: 1 });
           else expect(roundTrip(codec, value)).toStrictEqual(value);
         }

@@ -40,7 +40,7 @@ class Provider {
 }
 
 /** Asks the provider for the charge, and finds none. */
-const lookAndRun: Recover = async ({ downstreamKey }, services) => {
+const lookUpAndRun: Recover = async ({ downstreamKey }, services) => {
   await services.get(Provider).charge(downstreamKey('stripe'));
   return 'run' as const;
 };
@@ -54,7 +54,7 @@ class Payments {
     key: (id: string) => id,
     scope: () => 'alice',
     leaseMs: LEASE_MS,
-    onTakeover: lookAndRun,
+    onTakeover: lookUpAndRun,
   })
   async charge(_id: string) {
     return this.provider.charge(requireIdempotencyContext().downstreamKey('stripe'));
@@ -174,9 +174,9 @@ describe('downstreamKey() is available', () => {
     });
     await http.nest.startAllMicroservices();
     const scenario = http.scenario();
-    const answer = await scenario.post('/orders');
+    const response = await scenario.post('/orders');
     const { key } = scenario;
-    expect(answer.json).toEqual({ key: await keyOf({ operation: 'orders.http', key }) });
+    expect(response.json).toEqual({ key: await keyOf({ operation: 'orders.http', key }) });
 
     const client = ClientProxyFactory.create({ transport: Transport.TCP, options: transport });
     const reply = await firstValueFrom(client.send<string>('orders', { id: key }));

@@ -62,8 +62,8 @@ class LoudMailer extends Mailer {
 @Injectable()
 class SilentMailer extends Mailer {
   override async send(id: string) {
-    const answer = await super.send(id);
-    return { ...answer, by: `silent ${answer.by}` };
+    const reply = await super.send(id);
+    return { ...reply, by: `silent ${reply.by}` };
   }
 }
 
@@ -230,7 +230,7 @@ describe('a controller', () => {
 });
 
 describe('a protected method rejects instead of running unprotected', () => {
-  const refused = async (calling: Promise<unknown>, message: RegExp) => {
+  const rejected = async (calling: Promise<unknown>, message: RegExp) => {
     const error = await rejection(calling);
     expect(error).toBeInstanceOf(IdempotencyOptionsError);
     expect(error.message).toMatch(message);
@@ -238,13 +238,13 @@ describe('a protected method rejects instead of running unprotected', () => {
 
   it('on an instance that was created without Nest', async () => {
     await started({ providers: [Mailer] });
-    await refused(new Mailer().send('k'), /^Mailer\.send\(\) has .* unprotected\(new Mailer\(/);
+    await rejected(new Mailer().send('k'), /^Mailer\.send\(\) has .* unprotected\(new Mailer\(/);
   });
 
   it('without an instance', async () => {
     const app = await started({ providers: [Mailer] });
     const send: Mailer['send'] = Reflect.get(app.get(Mailer), 'send');
-    await refused(send('k'), /^send\(\) has @Idempotent\(\) .* without its instance/);
+    await rejected(send('k'), /^send\(\) has @Idempotent\(\) .* without its instance/);
   });
 
   it('in its constructor', async () => {

@@ -25,7 +25,7 @@ class Ledger {
   readonly gate = new Gate();
 }
 
-const look: Recover = ({ key }, services) => {
+const lookUp: Recover = ({ key }, services) => {
   const { done } = services.get(Ledger);
   return done.has(key) ? { value: done.get(key) } : 'run';
 };
@@ -39,7 +39,7 @@ class Payments {
     key: (id: string) => id,
     scope: () => 'alice',
     leaseMs: LEASE_MS,
-    onTakeover: look,
+    onTakeover: lookUp,
   })
   async settle(_id: string) {
     this.ledger.begun.add();
@@ -110,8 +110,8 @@ describe('the reconciler', () => {
     now += LEASE_MS + AFTER_MS;
     ledger.done.set(id, 'settled');
     await app.nest.get(IdempotencyReconciler, { strict: false }).reconcile();
-    const claim = { scope: ['alice'], operation: OPERATION, key: id };
-    expect(await store.inspect(recordKey(claim))).toMatchObject({
+    const request = { scope: ['alice'], operation: OPERATION, key: id };
+    expect(await store.inspect(recordKey(request))).toMatchObject({
       state: 'completed',
     });
     ledger.gate.open();
@@ -120,7 +120,7 @@ describe('the reconciler', () => {
 
   it('rejects an explicit registration of a method', () => {
     const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
-    const registering = () => reconciler.register(OPERATION, { onTakeover: look });
+    const registering = () => reconciler.register(OPERATION, { onTakeover: lookUp });
     expect(registering).toThrow(IdempotencyOptionsError);
   });
 });

@@ -26,7 +26,7 @@ async function start(metadata: ModuleMetadata, options: Partial<IdempotencyModul
 }
 
 /** The message with which an application fails to start. */
-async function refusal(...[metadata, options]: Parameters<typeof start>): Promise<string> {
+async function startError(...[metadata, options]: Parameters<typeof start>): Promise<string> {
   const error = await rejection(start(metadata, options));
   expect(error).toBeInstanceOf(IdempotencyOptionsError);
   return error.message as string;
@@ -71,14 +71,14 @@ describe('an application starts', () => {
 
 describe('a method stops the start', () => {
   it('without a key, if it handles no requests', async () => {
-    const message = await refusal({ providers: [service({})] });
+    const message = await startError({ providers: [service({})] });
     expect(message).toContain('Payments.charge has @Idempotent()');
     expect(message).toContain('"key"');
     expect(message).toContain('@Post()');
   });
 
   it('whose key is the name of a header', async () => {
-    expect(await refusal({ providers: [service({ key: 'X-Key' })] })).toContain('"key"');
+    expect(await startError({ providers: [service({ key: 'X-Key' })] })).toContain('"key"');
   });
 
   it.each([
@@ -91,7 +91,7 @@ describe('a method stops the start', () => {
     ['leaseMs', 1],
     ['onTakeover', 'never'],
   ])('with an invalid %s', async (option, value) => {
-    const message = await refusal({ providers: [service({ key, [option]: value })] });
+    const message = await startError({ providers: [service({ key, [option]: value })] });
     expect(message).toContain(`"${option}"`);
   });
 
@@ -102,13 +102,13 @@ describe('a method stops the start', () => {
     ['keys', 'Did you mean "key"?'],
     ['store', 'IdempotencyModule.forRoot({ … })'],
   ])('with %s, which is not an option of a method', async (option, remedy) => {
-    const message = await refusal({ providers: [service({ key, [option]: true })] });
+    const message = await startError({ providers: [service({ key, [option]: true })] });
     expect(message).toContain(`"${option}" is not an option of @Idempotent() on a method`);
     expect(message).toContain(remedy);
   });
 
   it('that is transactional without a unit of work', async () => {
-    const message = await refusal({ providers: [service({ key, transactional: true })] });
+    const message = await startError({ providers: [service({ key, transactional: true })] });
     expect(message).toContain('"unitOfWork"');
   });
 
@@ -129,9 +129,9 @@ describe('a method stops the start', () => {
       }
     }
     const Payments = service({ operation: 'payments', key });
-    const two = await refusal({ providers: [Payments, Refunds] });
+    const two = await startError({ providers: [Payments, Refunds] });
     expect(two).toMatch(/Payments\.charge \(in .+\) and Refunds\.refund \(in /);
-    const route = await refusal({ controllers: [PaymentsController], providers: [Payments] });
+    const route = await startError({ controllers: [PaymentsController], providers: [Payments] });
     expect(route).toMatch(/PaymentsController\.pay \(POST .+, in .+\) and Payments\.charge \(in /);
   });
 
@@ -139,7 +139,7 @@ describe('a method stops the start', () => {
     const Payments = service({ operation: 'payments', key });
     @Injectable()
     class Derived extends Payments {}
-    expect(await refusal({ providers: [Payments, Derived] })).toContain('"payments"');
+    expect(await startError({ providers: [Payments, Derived] })).toContain('"payments"');
   });
 
   it('that is static, when its class is defined', () => {
@@ -161,7 +161,7 @@ describe('a method stops the start', () => {
   });
 
   it('of a mixin, whose name differs in every process', async () => {
-    const message = await refusal({ providers: [mixin(service({ key }))] });
+    const message = await startError({ providers: [mixin(service({ key }))] });
     expect(message).toContain('mixin() of Nest has given a random name');
     const named = mixin(service({ key, operation: 'payments' }));
     await expect(start({ providers: [named] })).resolves.toBeUndefined();
@@ -174,7 +174,7 @@ describe('a method stops the start', () => {
       { provide: 'payments', useValue: new Payments() as object },
     ];
     for (const provider of provided) {
-      const message = await refusal({ providers: [provider] });
+      const message = await startError({ providers: [provider] });
       expect(message).toContain('Payments.charge has @Idempotent()');
       expect(message).toContain('useFactory or useValue');
     }
@@ -219,7 +219,7 @@ describe('@Idempotent() on a class', () => {
         return 'charged';
       }
     }
-    const message = await refusal({ providers: [Payments] });
+    const message = await startError({ providers: [Payments] });
     expect(message).toContain('stands on Payments');
     expect(message).toContain('"key"');
   });

@@ -106,9 +106,9 @@ describe('the example for browsers', () => {
 
   it('lets a declined customer try again', async () => {
     api.proxy.follow(() => 'none');
-    const refused = order(4_020);
-    expect(await pay(refused, token)).toBe('Not paid. Try another card.');
-    expect(await pay({ ...refused, amount: 4_021 }, token)).toBe('Paid.');
+    const rejected = order(4_020);
+    expect(await pay(rejected, token)).toBe('Not paid. Try another card.');
+    expect(await pay({ ...rejected, amount: 4_021 }, token)).toBe('Paid.');
   });
 
   // For a status that is retried, the first pause exceeds the deadline of every call.
@@ -123,8 +123,10 @@ describe('the example for browsers', () => {
       try {
         proxy.play({ status, headers: unpaid, body: '<h1>No</h1>' });
         place.href = proxy.url;
-        const told = await pay(bought, token);
-        expect(told).toMatch(/^We do not know yet.* Press "Pay" again: you will not pay twice\.$/);
+        const reported = await pay(bought, token);
+        expect(reported).toMatch(
+          /^We do not know yet.* Press "Pay" again: you will not pay twice\.$/,
+        );
         place.href = href;
         expect(await pay(bought, token)).toBe('Paid.');
         const [charge] = (await api.charges()).slice(-1);
@@ -170,9 +172,9 @@ describe('the options', () => {
   it('have the same defaults in their doc comments', async () => {
     const source = await readFile(join(projectRoot, 'lib/client/options.ts'), 'utf8');
     const typed = [...source.matchAll(/@defaultValue (.+)\n +\*\/\n +readonly (\w+)\?/g)];
-    const plain = (told = '') => told.replaceAll('`', '');
-    expect(typed.map(([, told, name]) => [name, plain(told)])).toEqual(
-      defaults.map(([name, told]) => [name, plain(told)]),
+    const plain = (reported = '') => reported.replaceAll('`', '');
+    expect(typed.map(([, reported, name]) => [name, plain(reported)])).toEqual(
+      defaults.map(([name, reported]) => [name, plain(reported)]),
     );
   });
 });

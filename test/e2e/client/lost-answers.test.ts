@@ -13,7 +13,7 @@ const payments = Number(wanted ?? 50);
 const seed = Number(process.env.CLIENT_SEED ?? randomInt(2 ** 31));
 const AT_A_TIME = 10;
 
-const patience: IdempotentFetchOptions = {
+const timeoutMs: IdempotentFetchOptions = {
   backoffBaseMs: 2,
   backoffCapMs: 20,
   maxTries: 50,
@@ -40,7 +40,7 @@ describe(`payments to the sample app on ${platform}`, () => {
     });
     const before = (await api.charges()).length;
     const paid = await forEachNumber(payments, AT_A_TIME, (number) =>
-      pay(1_000 + number, patience),
+      pay(1_000 + number, timeoutMs),
     );
     const charges = (await api.charges()).slice(before);
     if (wanted !== undefined) {
@@ -54,9 +54,15 @@ describe(`payments to the sample app on ${platform}`, () => {
   /** Expects that each payment was charged once, with its amount, and reported so to its client. */
   function expectOneChargeEach({ paid, charges }: Awaited<ReturnType<typeof payAll>>) {
     expect({ seed, charges: charges.length }).toEqual({ seed, charges: payments });
-    const told = paid.map(({ response, payment }) => [response.status, payment.id, payment.amount]);
+    const reported = paid.map(({ response, payment }) => [
+      response.status,
+      payment.id,
+      payment.amount,
+    ]);
     const chargeOf = new Map(charges.map((charge) => [charge.amount, charge.id]));
-    expect(told).toEqual(paid.map((_, index) => [201, chargeOf.get(1_001 + index), 1_001 + index]));
+    expect(reported).toEqual(
+      paid.map((_, index) => [201, chargeOf.get(1_001 + index), 1_001 + index]),
+    );
   }
 
   it('charge once each while 30 % of the responses are lost', async () => {
@@ -87,7 +93,7 @@ describe(`payments to the sample app on ${platform}`, () => {
   it('charge once when a response never arrives', async () => {
     api.proxy.follow((exchange) => (exchange === 0 ? 'answer nothing' : 'none'));
     const before = (await api.charges()).length;
-    expect(await api.pay(1_000, { ...patience, tryTimeoutMs: 1_000 })).toMatchObject({
+    expect(await api.pay(1_000, { ...timeoutMs, tryTimeoutMs: 1_000 })).toMatchObject({
       replayed: true,
       payment: { amount: 1_000 },
     });

@@ -44,8 +44,8 @@ export class SamplePayments {
       headers: { authorization: 'Bearer alice-demo-token', 'content-type': 'application/json' },
       body: JSON.stringify({ amount, currency: 'EUR' }),
     };
-    const answer = await idempotentFetch(`${this.proxy.url}/payments`, init, options);
-    return { ...answer, payment: (await answer.response.json()) as Paid['payment'] };
+    const response = await idempotentFetch(`${this.proxy.url}/payments`, init, options);
+    return { ...response, payment: (await response.response.json()) as Paid['payment'] };
   }
 }
 

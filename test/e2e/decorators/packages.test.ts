@@ -24,7 +24,7 @@ const ABOVE = [
 ];
 
 /** The results of one decorator in one place. */
-interface Told {
+interface Reported {
   readonly name: string;
   readonly where: string;
   readonly isTransaction: boolean;
@@ -32,7 +32,7 @@ interface Told {
 }
 
 const server = usePostgres();
-let told: Told[];
+let reported: Reported[];
 
 beforeAll(async () => {
   const { stdout } = await promisify(execFile)(
@@ -41,14 +41,14 @@ beforeAll(async () => {
     { env: outsideEnvironment(), maxBuffer: 10_000_000 },
   );
   const lines = stdout.trim().split('\n');
-  told = lines.map((line) => JSON.parse(line) as Told);
+  reported = lines.map((line) => JSON.parse(line) as Reported);
 }, 120_000);
 
 const rowsOf = (names: readonly string[], places: readonly string[]) =>
   names.flatMap((name) => places.map((where) => ({ name, where })));
 
-const of = (row: Pick<Told, 'name' | 'where'>) =>
-  told.find((one) => Object.entries(row).every(([member, value]) => one[member] === value))!;
+const of = (row: Pick<Reported, 'name' | 'where'>) =>
+  reported.find((one) => Object.entries(row).every(([member, value]) => one[member] === value))!;
 
 const created = (execution: number, replayed = false) => ({
   status: 201,
@@ -63,7 +63,7 @@ describe.each([
 ])('$name $where', (row) => {
   it('has one effect for two requests', () => {
     expect(of(row).kept).toEqual({
-      answers: [created(1), created(1, true)],
+      responses: [created(1), created(1, true)],
       executions: 1,
       committed: [1],
     });
@@ -72,15 +72,15 @@ describe.each([
   it('C74 a 4xx is kept with a decorator of another package', () => {
     const { isTransaction } = of(row);
     expect(of(row).declined).toEqual({
-      answers: [declined(), declined(true)],
+      responses: [declined(), declined(true)],
       executions: 1,
       committed: isTransaction ? [] : [1],
     });
   });
 
   it('C88 a request that a pipe rejects keeps nothing', () => {
-    const { answers, executions } = of(row).piped;
-    expect(answers).toEqual([
+    const { responses, executions } = of(row).piped;
+    expect(responses).toEqual([
       expect.objectContaining({ status: 400, replayed: false }),
       created(1),
     ]);
@@ -110,17 +110,17 @@ describe.each([
 
   it('calls onTakeover on a takeover', () => {
     expect(of(row).takenOver).toEqual({
-      answer: { status: 201, replayed: false, json: { execution: 'found' } },
+      response: { status: 201, replayed: false, json: { execution: 'found' } },
       executions: 0,
     });
   });
 
   it('commits a transactional operation with its outcome, and rolls it back with its failure', () => {
     expect(of(row).transaction).toEqual({
-      kept: { answers: [created(1), created(1, true)], executions: 1, committed: [1] },
-      declined: { answers: [declined(), declined(true)], executions: 1, committed: [] },
+      kept: { responses: [created(1), created(1, true)], executions: 1, committed: [1] },
+      declined: { responses: [declined(), declined(true)], executions: 1, committed: [] },
       failed: {
-        answers: [expect.objectContaining({ status: 500 }), created(2)],
+        responses: [expect.objectContaining({ status: 500 }), created(2)],
         executions: 2,
         committed: [2],
       },
@@ -131,7 +131,7 @@ describe.each([
 it.each(rowsOf([MIKRO_ORM], ABOVE))(
   '$name $where stops the start because it copies no metadata',
   (row) => {
-    const { code, message } = of(row).refused;
+    const { code, message } = of(row).rejected;
     expect(code).toBe('idempotency_options_invalid');
     expect(message).toMatch(/^@Idempotent\(\) on ChargesController\.\w+ has no effect: /);
     expect(message).toContain('Put @Idempotent() above that decorator');

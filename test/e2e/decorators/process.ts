@@ -66,7 +66,7 @@ class Stories {
     await this.transactional.close();
   }
 
-  async told() {
+  async reported() {
     return {
       kept: await this.twice('/charges', []),
       declined: await this.twice('/charges', ['decline']),
@@ -85,8 +85,8 @@ class Stories {
   private async twice(path: string, plan: readonly string[], app = this.app) {
     const scenario = app.scenario();
     scenario.plan = plan;
-    const answers = [said(await scenario.post(path)), said(await scenario.post(path))];
-    return { answers, ...(await effects(scenario)) };
+    const responses = [said(await scenario.post(path)), said(await scenario.post(path))];
+    return { responses, ...(await effects(scenario)) };
   }
 
   /** An interceptor inside of `@Idempotent()` abandons the handler, which ends later. */
@@ -117,10 +117,10 @@ class Stories {
     const pending = owner.start('POST', '/recovered');
     await owner.started.reached(1);
     this.letTimePass(LEASE_MS);
-    const answer = said(await taker.post('/recovered', { key: owner.key }));
+    const response = said(await taker.post('/recovered', { key: owner.key }));
     owner.gate.open();
     await pending.response;
-    return { answer, executions: taker.executions };
+    return { response, executions: taker.executions };
   }
 }
 
@@ -128,31 +128,35 @@ async function effects(scenario: Scenario) {
   return { executions: scenario.executions, committed: await committed(scenario) };
 }
 
-async function tell(platform: Platform, decorator: OtherDecorator, place: Place): Promise<object> {
+async function report(
+  platform: Platform,
+  decorator: OtherDecorator,
+  place: Place,
+): Promise<object> {
   let stories: Stories;
   try {
     stories = await Stories.start(platform, decorator, place);
   } catch (error) {
     const { code, message } = error as Error & { code?: string };
-    return { refused: { code, message } };
+    return { rejected: { code, message } };
   }
   try {
-    return await stories.told();
+    return await stories.reported();
   } finally {
     await stories.close();
   }
 }
 
-const [url = '', turn] = process.argv.slice(2);
+const [url = '', round] = process.argv.slice(2);
 await migrate({ url });
 const disconnect = await connectPackages(url);
 for (const [row, decorator] of otherDecorators.entries()) {
   for (const [column, [where, place]] of Object.entries(PLACES).entries()) {
     // The platforms alternate: each decorator and each place runs on both.
-    const platform = PLATFORMS[(row + column + Number(turn)) % PLATFORMS.length]!;
+    const platform = PLATFORMS[(row + column + Number(round)) % PLATFORMS.length]!;
     const { name, isTransaction } = decorator;
-    const told = await tell(platform, decorator, place);
-    console.log(JSON.stringify({ platform, name, where, isTransaction, ...told }));
+    const reported = await report(platform, decorator, place);
+    console.log(JSON.stringify({ platform, name, where, isTransaction, ...reported }));
   }
 }
 await disconnect();

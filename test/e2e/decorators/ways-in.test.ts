@@ -95,11 +95,11 @@ it.each(['a promise', 'an Observable'])(
         return kind === 'a promise' ? Promise.reject(failure) : throwError(() => failure);
       }
     }
-    const { queue, aside } = await openLimitedQueue();
+    const { queue, deadLettered } = await openLimitedQueue();
     await consumers.start(queue, Payments, { store: memoryStore() });
     await queue.emit('paid', { id: 1 }, { messageId: 'm1' });
     await queue.emit('paid', { id: 1 }, { messageId: 'm1' });
-    await aside.holds(2);
+    await deadLettered.holds(2);
     await queue.isEmpty();
     expect(runs).toBe(1);
   },

@@ -39,7 +39,7 @@ const cached = Wrapping((run, [scenario]) =>
   scenario.plan[0] === 'hit' ? { cached: true } : (run() as unknown),
 );
 
-const refusingFirst = Wrapping(async (run, [scenario]) => {
+const rejectingFirst = Wrapping(async (run, [scenario]) => {
   if (scenario.notes.push('asked') === 1) throw new HttpException('not yet', 403);
   return run() as unknown;
 });
@@ -100,9 +100,9 @@ class WrappedController {
   }
 
   @Post('refused')
-  @refusingFirst
+  @rejectingFirst
   @Idempotent({ keep: () => true })
-  async refused(@InScenario() scenario: Scenario) {
+  async rejected(@InScenario() scenario: Scenario) {
     return follow(scenario);
   }
 
@@ -164,8 +164,8 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
   /** Sends until the response is not "in progress". */
   async function outcomeOf(scenario: Scenario, path: string) {
     for (let post = 1; post <= 500; post += 1) {
-      const answer = await scenario.post(path);
-      if (answer.json.code !== 'idempotency_in_progress') return answer;
+      const response = await scenario.post(path);
+      if (response.json.code !== 'idempotency_in_progress') return response;
     }
     throw new Error('the handler did not end');
   }
@@ -174,8 +174,8 @@ describe.each(platforms)('a decorator around the handler on %s', (platform) => {
   async function givenUpAt(note: string, path: string, scenario: Scenario) {
     scenario.timeout.close();
     const pending = scenario.start('POST', path);
-    for (let turn = 0; !scenario.notes.includes(note); turn += 1) {
-      if (turn === 500) throw new Error(`the scenario has no note ${note}`);
+    for (let loopTurn = 0; !scenario.notes.includes(note); loopTurn += 1) {
+      if (loopTurn === 500) throw new Error(`the scenario has no note ${note}`);
       await new Promise((resolve) => setTimeout(resolve, 5));
     }
     scenario.timeout.open();

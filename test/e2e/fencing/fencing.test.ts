@@ -81,20 +81,20 @@ describeWithClock('the fencing token in a PostgreSQL row', () => {
     const secondRead = await second.next();
     second.goOn();
     const secondWrote = await second.next();
-    const secondAnswered = await second.next();
+    const secondResponded = await second.next();
     const inBetween = await shipment(order);
     first.goOn();
     first.signal('SIGCONT');
     const firstWrote = await first.next();
-    const firstAnswered = await first.next();
+    const firstResponded = await first.next();
     expect(firstRead).toMatchObject({ read: [{ label: null }], attempt: 1, isTakeover: false });
     expect(secondRead).toMatchObject({ read: [{ label: null }], attempt: 2, isTakeover: true });
     expect(secondRead.fencingToken).toBeGreaterThan(firstRead.fencingToken as number);
     expect(secondWrote).toEqual({ rowsWritten: 1 });
     expect(inBetween).toEqual({ label: 'label of the second', fence: secondRead.fencingToken });
     // The record is fenced in any case: both workers get the same label for the key.
-    expect(secondAnswered).toEqual({ shipped: 'label of the second' });
-    expect(firstAnswered).toEqual({ shipped: 'label of the second' });
+    expect(secondResponded).toEqual({ shipped: 'label of the second' });
+    expect(firstResponded).toEqual({ shipped: 'label of the second' });
     return { firstWrote, inBetween, afterwards: await shipment(order) };
   }
 

@@ -50,7 +50,7 @@ await database.connect();
 const shipped = await app
   .get(IdempotencyService)
   .run({ operation: 'ship', key: order, scope: 'warehouse' }, ship);
-tell({ shipped });
+report({ shipped });
 
 await app.close();
 await database.end();
@@ -58,14 +58,14 @@ process.stdin.destroy();
 
 async function ship({ attempt, isTakeover, fencingToken }: IdempotencyContext): Promise<string> {
   const { rows } = await database.query('SELECT label FROM shipments WHERE order_id = $1', [order]);
-  tell({ read: rows, attempt, isTakeover, fencingToken });
+  report({ read: rows, attempt, isTakeover, fencingToken });
   await once(process.stdin, 'data');
   const write = isFenced ? FENCED : UNFENCED;
   const { rowCount } = await database.query(write, [order, label, fencingToken]);
-  tell({ rowsWritten: rowCount });
+  report({ rowsWritten: rowCount });
   return label;
 }
 
-function tell(what: object): void {
+function report(what: object): void {
   console.log(JSON.stringify(what));
 }

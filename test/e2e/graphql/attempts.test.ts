@@ -16,10 +16,10 @@ import { Charge, charged, PaymentsResolver } from './support/payments.resolver.j
 const stores = useStores();
 
 @Resolver()
-class PatientResolver {
+class WaitingResolver {
   @Mutation(() => Charge)
   @Idempotent({ whenInProgress: 'wait', waitTimeoutMs: 20_000 })
-  patientCharge(
+  waitingCharge(
     @InScenario() scenario: Scenario,
     @Args('amount', { type: () => Int }) amount: number,
   ) {
@@ -44,15 +44,15 @@ describe.each(['memory', 'redis'] as const)(
     it('execute once when twenty arrive concurrently, and later ones get the stored value', async () => {
       const scenario = app.scenario();
       scenario.gate.close();
-      const answers = Array.from({ length: 20 }, () => ask(scenario, charge));
+      const responses = Array.from({ length: 20 }, () => ask(scenario, charge));
       await scenario.arrived.reached(20);
       scenario.gate.open();
-      const settled = await Promise.all(answers);
+      const settled = await Promise.all(responses);
       const done = settled.filter(({ errors }) => errors === undefined);
-      const refused = settled.filter(({ errors }) => errors !== undefined);
+      const rejected = settled.filter(({ errors }) => errors !== undefined);
       for (const { data } of done) expect(data).toEqual({ charge: { execution: 1, amount: 5 } });
-      for (const answer of refused) {
-        expect(codesIn(answer)).toEqual({ charge: 'idempotency_in_progress' });
+      for (const response of rejected) {
+        expect(codesIn(response)).toEqual({ charge: 'idempotency_in_progress' });
       }
       expect(done.length).toBeGreaterThan(0);
       expect(await ask(scenario, charge)).toEqual(done[0]);
@@ -85,11 +85,11 @@ describe.each(['memory', 'redis'] as const)(
       first: charge(amount: 1) { execution }
       second: chargeByInput(input: { amount: 2 }) { execution }
     }`;
-      const answer = () => ask(scenario, document);
-      expect((await answer()).data).toEqual({ first: { execution: 1 }, second: null });
+      const response = () => ask(scenario, document);
+      expect((await response()).data).toEqual({ first: { execution: 1 }, second: null });
       const done = { first: { execution: 1 }, second: { execution: 3 } };
-      expect((await answer()).data).toEqual(done);
-      expect((await answer()).data).toEqual(done);
+      expect((await response()).data).toEqual(done);
+      expect((await response()).data).toEqual(done);
       expect(scenario.executions).toBe(3);
     });
   },
@@ -100,7 +100,7 @@ describe('a waiting duplicate whose client has disconnected', () => {
   const app = useServer(() =>
     startGraphqlApp({
       store,
-      resolvers: [PatientResolver],
+      resolvers: [WaitingResolver],
       options: { maxWaiters: 1 },
     }),
   );
@@ -111,22 +111,22 @@ describe('a waiting duplicate whose client has disconnected', () => {
 
   it('frees its place for another duplicate', async () => {
     const scenario = app.scenario();
-    const document = 'mutation { patientCharge(amount: 5) { execution } }';
+    const document = 'mutation { waitingCharge(amount: 5) { execution } }';
     scenario.gate.close();
     const first = ask(scenario, document);
     await begun(1);
     const leaving = scenario.start('POST', '/graphql', { json: { query: document } });
     await begun(2);
     // No place is free for a third one yet.
-    const refused = await ask(scenario, document);
-    expect(refused.errors![0]!.extensions.code).toBe('idempotency_in_progress');
+    const rejected = await ask(scenario, document);
+    expect(rejected.errors![0]!.extensions.code).toBe('idempotency_in_progress');
     leaving.abandon();
     await scenario.disconnected.reached(2);
     const staying = ask(scenario, document);
     await begun(4);
     scenario.gate.open();
-    expect((await staying).data).toEqual({ patientCharge: { execution: 1 } });
-    expect((await first).data).toEqual({ patientCharge: { execution: 1 } });
+    expect((await staying).data).toEqual({ waitingCharge: { execution: 1 } });
+    expect((await first).data).toEqual({ waitingCharge: { execution: 1 } });
     expect(scenario.executions).toBe(1);
   });
 });
@@ -140,15 +140,15 @@ class Provider {
   readonly paid = new Map<string, number>();
 }
 
-const look: Recover = ({ key }, services) => ({
+const lookUp: Recover = ({ key }, services) => ({
   value: { execution: 0, amount: services.get(Provider).paid.get(key) },
 });
 
 @Resolver()
 class TakeoverResolver {
   @Mutation(() => Charge, { nullable: true })
-  @Idempotent({ leaseMs: LEASE_MS, onTakeover: look })
-  looksFirst(@InScenario() scenario: Scenario) {
+  @Idempotent({ leaseMs: LEASE_MS, onTakeover: lookUp })
+  looksUpFirst(@InScenario() scenario: Scenario) {
     return charged(scenario, 5);
   }
 }
@@ -171,10 +171,10 @@ describe('a mutation whose owner was lost', () => {
   async function abandoned() {
     const scenario = app.scenario();
     scenario.gate.close();
-    const document = 'mutation { looksFirst { execution amount } }';
+    const document = 'mutation { looksUpFirst { execution amount } }';
     void ask(scenario, document, { port: owner.port });
     await scenario.started.reached(1);
-    app.nest.get(Provider).paid.set(`looksFirst ${scenario.key}`, 5);
+    app.nest.get(Provider).paid.set(`looksUpFirst ${scenario.key}`, 5);
     return { scenario, document };
   }
 
@@ -182,7 +182,7 @@ describe('a mutation whose owner was lost', () => {
     const { scenario, document } = await abandoned();
     now += LEASE_MS;
     const second = await ask(scenario, document);
-    expect(second.data).toEqual({ looksFirst: { execution: 0, amount: 5 } });
+    expect(second.data).toEqual({ looksUpFirst: { execution: 0, amount: 5 } });
     expect(await ask(scenario, document)).toEqual(second);
     expect(scenario.executions).toBe(1);
   });
@@ -193,7 +193,7 @@ describe('a mutation whose owner was lost', () => {
     const reconciler = app.nest.get(IdempotencyReconciler, { strict: false });
     expect(await reconciler.reconcile()).toMatchObject({ completed: 1 });
     const second = await ask(scenario, document);
-    expect(second.data).toEqual({ looksFirst: { execution: 0, amount: 5 } });
+    expect(second.data).toEqual({ looksUpFirst: { execution: 0, amount: 5 } });
     expect(scenario.executions).toBe(1);
   });
 });

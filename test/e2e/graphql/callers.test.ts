@@ -82,9 +82,9 @@ describe('the caller of a mutation', () => {
   it('is rejected when it cannot be determined', async () => {
     const scenario = app.scenario();
     const document = 'mutation { byUser { execution } }';
-    const answer = await ask(scenario, document, { as: null });
-    expect(codesIn(answer)).toEqual({ byUser: 'idempotency_caller_unknown' });
-    expect(answer.errors![0]!.message).toContain('"anonymous"');
+    const response = await ask(scenario, document, { as: null });
+    expect(codesIn(response)).toEqual({ byUser: 'idempotency_caller_unknown' });
+    expect(response.errors![0]!.message).toContain('"anonymous"');
     expect(scenario.executions).toBe(0);
   });
 

@@ -232,8 +232,8 @@ describe('the content of a mutation', () => {
 
   it('is rejected when the function given as "fingerprint" returns undefined', async () => {
     const scenario = app.scenario();
-    const answer = await order(scenario, '[{ sku: "a" }]', '', 'orderNothing');
-    expect(answer.errors![0]!.message).toContain(
+    const response = await order(scenario, '[{ sku: "a" }]', '', 'orderNothing');
+    expect(response.errors![0]!.message).toContain(
       'option "fingerprint" of OrdersResolver.orderNothing returned undefined',
     );
     expect(scenario.executions).toBe(0);
@@ -242,17 +242,17 @@ describe('the content of a mutation', () => {
   it('is rejected when it has an uploaded file, because two files would compare as equal', async () => {
     const scenario = app.scenario();
     const document = 'mutation ($file: Upload!) { field: upload(file: $file) { execution } }';
-    const answer = await ask(scenario, document, { variables: { file: 'photo' } });
-    expect(codesIn(answer)).toEqual({ field: 'idempotency_content_invalid' });
-    expect(answer.errors![0]!.message).toContain('"fingerprint"');
+    const response = await ask(scenario, document, { variables: { file: 'photo' } });
+    expect(codesIn(response)).toEqual({ field: 'idempotency_content_invalid' });
+    expect(response.errors![0]!.message).toContain('"fingerprint"');
     expect(scenario.executions).toBe(0);
   });
 
   it('is rejected when a scalar has parsed it to a Map', async () => {
     const scenario = app.scenario();
     const document = 'mutation ($json: Json!) { field: note(json: $json) { execution } }';
-    const answer = await ask(scenario, document, { variables: { json: { a: 1 } } });
-    expect(codesIn(answer)).toEqual({ field: 'idempotency_content_invalid' });
+    const response = await ask(scenario, document, { variables: { json: { a: 1 } } });
+    expect(codesIn(response)).toEqual({ field: 'idempotency_content_invalid' });
     expect(scenario.executions).toBe(0);
   });
 
@@ -262,8 +262,8 @@ describe('the content of a mutation', () => {
       const scenario = app.scenario();
       const document = `mutation ($money: Money!) { field: ${field}(input: $money) { execution } }`;
       for (const cents of [500, 99_900]) {
-        const answer = await ask(scenario, document, { variables: { money: cents } });
-        expect(codesIn(answer)).toEqual({ field: 'idempotency_content_invalid' });
+        const response = await ask(scenario, document, { variables: { money: cents } });
+        expect(codesIn(response)).toEqual({ field: 'idempotency_content_invalid' });
       }
       expect(scenario.executions).toBe(0);
     },
@@ -303,8 +303,8 @@ describe('the content of a mutation', () => {
     // Written by hand: JSON.stringify would overflow the stack before the server has to reject it.
     const json = '['.repeat(depth) + ']'.repeat(depth);
     const body = `{"query":${JSON.stringify(query)},"variables":{"json":${json}}}`;
-    const answer = await ask(scenario, query, { json: undefined, body });
-    expect(codesIn(answer).field).toBe(code);
+    const response = await ask(scenario, query, { json: undefined, body });
+    expect(codesIn(response).field).toBe(code);
     expect(scenario.executions).toBe(code === undefined ? 1 : 0);
   });
 });

@@ -15,7 +15,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
 import type { Scenario } from '../../support/http/scenario.js';
 import { useServer } from '../../support/use-server.js';
-import { ask, codesIn, startGraphqlApp, type GraphqlAnswer } from './support/graphql-app.js';
+import { ask, codesIn, startGraphqlApp, type GraphqlResponse } from './support/graphql-app.js';
 import { InScenario } from './support/in-scenario.js';
 import { PaymentsResolver } from './support/payments.resolver.js';
 
@@ -130,12 +130,12 @@ afterEach(() => {
 
 const mutation = (field: string) => `mutation { field: ${field} { execution } }`;
 
-const codeOf = (answer: GraphqlAnswer) => codesIn(answer).field;
+const codeOf = (response: GraphqlResponse) => codesIn(response).field;
 
 /** Neither the response nor the log contains the key or the caller. */
-function expectDiscretion(scenario: Scenario, answer: GraphqlAnswer): void {
+function expectDiscretion(scenario: Scenario, response: GraphqlResponse): void {
   for (const secret of [scenario.key, 'alice']) {
-    expect(JSON.stringify(answer)).not.toContain(secret);
+    expect(JSON.stringify(response)).not.toContain(secret);
     expect(log.lines.join('\n')).not.toContain(secret);
   }
 }
@@ -144,8 +144,8 @@ describe('a rejection', () => {
   it('of another payload says so, does not expose the key, and is not logged', async () => {
     const scenario = app.scenario();
     await ask(scenario, mutation('charge(amount: 1)'));
-    const answer = await ask(scenario, mutation('charge(amount: 2)'));
-    expect(answer).toEqual({
+    const response = await ask(scenario, mutation('charge(amount: 2)'));
+    expect(response).toEqual({
       status: 200,
       data: { field: null },
       errors: [
@@ -157,19 +157,19 @@ describe('a rejection', () => {
         },
       ],
     });
-    expectDiscretion(scenario, answer);
+    expectDiscretion(scenario, response);
     expect(log.lines).toEqual([]);
   });
 
   it('of an unavailable store may be retried, and the mutation has not run', async () => {
     const scenario = app.scenario();
     store.always(unavailable, 'begin');
-    const answer = await ask(scenario, mutation('charge(amount: 1)'));
-    expect(answer.errors![0]!.extensions).toEqual({
+    const response = await ask(scenario, mutation('charge(amount: 1)'));
+    expect(response.errors![0]!.extensions).toEqual({
       code: 'idempotency_store_unavailable',
       retryAfterMs: 1_000,
     });
-    expect(answer.status).toBe(200);
+    expect(response.status).toBe(200);
     expect(scenario.executions).toBe(0);
     store.heal();
     const second = await ask(scenario, mutation('charge(amount: 1)'));
@@ -188,8 +188,8 @@ describe('a rejection', () => {
 
   it('reaches exception filters, with its code', async () => {
     const scenario = app.scenario();
-    const answer = await ask(scenario, mutation('isFiltered'), { key: null });
-    expect(answer.errors![0]).toMatchObject({
+    const response = await ask(scenario, mutation('isFiltered'), { key: null });
+    expect(response.errors![0]).toMatchObject({
       message: 'from a filter',
       extensions: { of: 'idempotency_key_missing' },
     });
@@ -200,8 +200,8 @@ describe('a rejection', () => {
     const receipt = (amount: string, key: string) =>
       ask(scenario, mutation(`callsTheService(amount: "${amount}")`), { key });
     await receipt('1', 'the-first');
-    const answer = await receipt('2', 'the-second');
-    expect(codeOf(answer)).toBe('idempotency_key_reused');
+    const response = await receipt('2', 'the-second');
+    expect(codeOf(response)).toBe('idempotency_key_reused');
     expect(scenario.executions).toBe(1);
   });
 });
@@ -274,8 +274,8 @@ describe('a completed mutation', () => {
 
 it('an invalid option is logged as a server error, and the mutation does not run', async () => {
   const scenario = app.scenario();
-  const answer = await ask(scenario, mutation('isMisconfigured'));
-  expect(codeOf(answer)).toBe('INTERNAL_SERVER_ERROR');
+  const response = await ask(scenario, mutation('isMisconfigured'));
+  expect(codeOf(response)).toBe('INTERNAL_SERVER_ERROR');
   expect(log.lines.join('\n')).toMatch(
     /option "enabled" of FailingResolver\.isMisconfigured must answer true or false, at once/,
   );

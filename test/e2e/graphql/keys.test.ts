@@ -70,7 +70,7 @@ describe('the key of a mutation field', () => {
     const asked = (document: string, variables = {}) =>
       ask(scenario, document, { key: null, variables });
     const charge = (text: string) => `charge: chargeByArgument(amount: 5, idempotencyKey: ${text})`;
-    const answers = [
+    const responses = [
       await asked(`mutation { ${charge(`"${key}"`)} ${fields} }`),
       await asked(`mutation { ${charge(`"""${key}"""`)} ${fields} }`),
       await asked(
@@ -84,8 +84,8 @@ describe('the key of a mutation field', () => {
         `mutation { ${charge(`"${key}"`)} { execution } ${charge(`"${key}"`)} { amount } }`,
       ),
     ];
-    expect(answers.map(({ data }) => data)).toEqual(
-      answers.map(() => ({ charge: { execution: 1, amount: 5 } })),
+    expect(responses.map(({ data }) => data)).toEqual(
+      responses.map(() => ({ charge: { execution: 1, amount: 5 } })),
     );
     expect(scenario.executions).toBe(1);
   });
@@ -122,14 +122,14 @@ describe('the key of a mutation field', () => {
     const scenario = app.scenario();
     const [argument, header] = [randomUUID(), randomUUID()];
     const charge = async (argumentKey: string | null, key: string) => {
-      const answer = await ask(
+      const response = await ask(
         scenario,
         `mutation ($argument: String) {
           chargeByArgument(amount: 5, idempotencyKey: $argument) { execution }
         }`,
         { variables: { argument: argumentKey }, key },
       );
-      return answer.data.chargeByArgument.execution as number;
+      return response.data.chargeByArgument.execution as number;
     };
     expect(await charge(argument, header)).toBe(1);
     expect(await charge(argument, randomUUID())).toBe(1);
@@ -148,33 +148,33 @@ describe('the key of a mutation field', () => {
 
   it('is reported as missing with every way to give it', async () => {
     const scenario = app.scenario();
-    const answer = await ask(
+    const response = await ask(
       scenario,
       'mutation { charge(amount: 5) { execution } chargeByOtherHeader { execution } }',
       { key: null },
     );
-    expect(codesIn(answer)).toEqual({
+    expect(codesIn(response)).toEqual({
       charge: 'idempotency_key_missing',
       chargeByOtherHeader: 'idempotency_key_missing',
     });
-    const [first, second] = answer.errors!.map(({ message }) => message);
+    const [first, second] = response.errors!.map(({ message }) => message);
     expect(first).toContain('"idempotencyKey"');
     expect(first).toContain('"input"');
     expect(first).toContain('Idempotency-Key');
     expect(second).toContain('X-Request-Key');
-    expect(answer.status).toBe(200);
+    expect(response.status).toBe(200);
     expect(scenario.executions).toBe(0);
   });
 
   it('comes only from the function given as the option "key"', async () => {
     const scenario = app.scenario();
-    const answer = await ask(
+    const response = await ask(
       scenario,
       `mutation { chargeByFunction(input: { amount: 5, idempotencyKey: "${scenario.key}" })
         { execution } }`,
     );
-    expect(codesIn(answer)).toEqual({ chargeByFunction: 'idempotency_key_missing' });
-    expect(answer.errors![0]!.message).toContain('The function given as the option "key"');
+    expect(codesIn(response)).toEqual({ chargeByFunction: 'idempotency_key_missing' });
+    expect(response.errors![0]!.message).toContain('The function given as the option "key"');
     expect(scenario.executions).toBe(0);
   });
 
@@ -188,8 +188,8 @@ describe('the key of a mutation field', () => {
   ])('is rejected when it %s', async (_, field) => {
     const scenario = app.scenario();
     // A valid key elsewhere does not help.
-    const answer = await ask(scenario, `mutation { ${field} { execution } }`);
-    expect(Object.values(codesIn(answer))).toEqual(['idempotency_key_invalid']);
+    const response = await ask(scenario, `mutation { ${field} { execution } }`);
+    expect(Object.values(codesIn(response))).toEqual(['idempotency_key_invalid']);
     expect(scenario.executions).toBe(0);
   });
 });
@@ -272,8 +272,8 @@ describe('the key in the header', () => {
     ['is malformed', '"one'],
   ])('is rejected when it %s', async (_, key) => {
     const scenario = app.scenario();
-    const answer = await ask(scenario, 'mutation { charge(amount: 1) { execution } }', { key });
-    expect(codesIn(answer)).toEqual({ charge: 'idempotency_key_invalid' });
+    const response = await ask(scenario, 'mutation { charge(amount: 1) { execution } }', { key });
+    expect(codesIn(response)).toEqual({ charge: 'idempotency_key_invalid' });
     expect(scenario.executions).toBe(0);
   });
 });

@@ -170,9 +170,9 @@ describe('around a mutation', () => {
     const scenario = app.scenario();
     await ask(scenario, charge('around(amount: 1)'));
     scenario.forbidden.add('alice');
-    const answer = await ask(scenario, charge('around(amount: 1)'));
-    expect(codesIn(answer)).toEqual({ field: 'FORBIDDEN' });
-    expect(answer.data).toEqual({ field: null });
+    const response = await ask(scenario, charge('around(amount: 1)'));
+    expect(codesIn(response)).toEqual({ field: 'FORBIDDEN' });
+    expect(response.data).toEqual({ field: null });
   });
 
   it('outer interceptors see every retry, and their changes are not stored', async () => {
@@ -208,8 +208,8 @@ describe('around a mutation', () => {
 
   it('a rejection by a pipe is not an outcome, whatever is kept', async () => {
     const scenario = app.scenario();
-    const refused = await ask(scenario, charge('piped(amount: 13)'));
-    expect(codesIn(refused)).toEqual({ field: 'BAD_REQUEST' });
+    const rejected = await ask(scenario, charge('piped(amount: 13)'));
+    expect(codesIn(rejected)).toEqual({ field: 'BAD_REQUEST' });
     const { data } = await ask(scenario, charge('piped(amount: 14)'));
     expect(data).toEqual({ field: { execution: 1, amount: 14 } });
   });

@@ -182,8 +182,8 @@ describe.each(['memory', 'redis'] as const)('the value of a mutation, kept in %s
     const scenario = app.scenario();
     const first = await askFor(scenario, 'order', '{ execution looks }');
     const second = await askFor(scenario, 'order', '{ execution looks }');
-    const firstLook = first.data.field.looks as number;
-    expect(second.data.field).toEqual({ execution: 1, looks: firstLook + 1 });
+    const firstRead = first.data.field.looks as number;
+    expect(second.data.field).toEqual({ execution: 1, looks: firstRead + 1 });
   });
 
   it('has Date instances again with a codec that keeps them', async () => {

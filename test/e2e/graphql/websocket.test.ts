@@ -5,7 +5,7 @@ import { memoryStore } from 'nestjs-idempotency/memory';
 import { WebSocket, type RawData } from 'ws';
 import { SCENARIO_HEADER, type Scenario } from '../../support/http/scenario.js';
 import { useServer } from '../../support/use-server.js';
-import { codesIn, startGraphqlApp, type GraphqlAnswer } from './support/graphql-app.js';
+import { codesIn, startGraphqlApp, type GraphqlResponse } from './support/graphql-app.js';
 import { PaymentsResolver } from './support/payments.resolver.js';
 
 /** A graphql-ws connection whose messages all seem to have the header. */
@@ -25,7 +25,7 @@ class GraphqlSocket {
     return new GraphqlSocket(socket);
   }
 
-  ask(query: string): Promise<GraphqlAnswer> {
+  ask(query: string): Promise<GraphqlResponse> {
     this.asked += 1;
     const id = String(this.asked);
     return new Promise((resolve) => {
@@ -33,7 +33,7 @@ class GraphqlSocket {
         const message = JSON.parse((data as Buffer).toString()) as {
           readonly id: string;
           readonly type: string;
-          readonly payload: GraphqlAnswer;
+          readonly payload: GraphqlResponse;
         };
         if (message.id !== id || message.type !== 'next') return;
         this.socket.off('message', listen);
@@ -86,8 +86,8 @@ describe('a mutation over a WebSocket', () => {
   it('ignores a key header of the request that opened the connection', async () => {
     const scenario = app.scenario();
     const socket = await GraphqlSocket.open(app.port, scenario);
-    const answer = await socket.ask('mutation { charge(amount: 5) { execution } }');
-    expect(codesIn(answer)).toEqual({ charge: 'idempotency_key_missing' });
+    const response = await socket.ask('mutation { charge(amount: 5) { execution } }');
+    expect(codesIn(response)).toEqual({ charge: 'idempotency_key_missing' });
     expect(scenario.executions).toBe(0);
     await socket.close();
   });

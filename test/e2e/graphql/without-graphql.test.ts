@@ -20,6 +20,6 @@ it('an application without GraphQL runs without its packages', async () => {
   );
   expect(JSON.parse(stdout)).toEqual({
     graphql: 'graphql is not installed',
-    answers: [{ charge: 1 }, { charge: 1 }],
+    responses: [{ charge: 1 }, { charge: 1 }],
   });
 });

@@ -50,7 +50,7 @@ describe.each(platforms)('the circuit breaker on %s, with a killed Redis', (plat
     });
   });
   const events: IdempotencyEvent[] = [];
-  const told = () => events.map(({ type }) => type);
+  const reported = () => events.map(({ type }) => type);
 
   beforeAll(() => {
     app.nest.get(IdempotencyEvents).subscribe((event) => void events.push(event), {
@@ -73,10 +73,10 @@ describe.each(platforms)('the circuit breaker on %s, with a killed Redis', (plat
     );
     for (const response of await Promise.all(requests))
       expectProblem(response, 'store-unavailable');
-    expect(told()).toContain('breaker_opened');
+    expect(reported()).toContain('breaker_opened');
   }
 
-  const untilClosed = () => until(() => told().includes('breaker_closed'));
+  const untilClosed = () => until(() => reported().includes('breaker_closed'));
 
   it('responds with 503 and Retry-After while open, without calling handler or store, and closes after the probe', async () => {
     await up();

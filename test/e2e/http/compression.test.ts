@@ -17,7 +17,7 @@ import { useServer } from '../../support/use-server.js';
 
 const LINE = 'a line that says the same as the one before\n';
 const CHUNK = LINE.repeat(500);
-const CHUNKS_OF_A_LARGE_ANSWER = 100;
+const CHUNKS_OF_A_LARGE_RESPONSE = 100;
 
 @Controller()
 class CompressedController {
@@ -37,7 +37,7 @@ class CompressedController {
 
 /** Never waits for anything itself. */
 function* chunks(): Generator<Buffer> {
-  for (let i = 0; i < CHUNKS_OF_A_LARGE_ANSWER; i += 1) yield Buffer.from(CHUNK);
+  for (let i = 0; i < CHUNKS_OF_A_LARGE_RESPONSE; i += 1) yield Buffer.from(CHUNK);
 }
 
 function withCompression(platform: Platform): (app: INestApplication) => Promise<void> {
@@ -93,7 +93,7 @@ describe.each(platforms)('behind compression on %s', (platform) => {
       const first = await scenario.post('/large', accepting(coding));
       expect(first).toMatchObject({ status: 201, replayed: false });
       expect(codingOf(first)).toBe(coding);
-      expect(decoded(first)).toBe(CHUNK.repeat(CHUNKS_OF_A_LARGE_ANSWER));
+      expect(decoded(first)).toBe(CHUNK.repeat(CHUNKS_OF_A_LARGE_RESPONSE));
       expectProblem(await onceSettled(() => scenario.post('/large')), 'response-not-kept');
       expect(scenario.executions).toBe(1);
     },

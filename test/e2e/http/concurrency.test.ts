@@ -158,12 +158,12 @@ describe.each(combinations)('concurrency on $platform with $store', ({ platform,
     const scenario = crowdedApp.scenario();
     const pending = await startHeld(scenario, '/waiting');
     const duplicates = [scenario.start('POST', '/waiting'), scenario.start('POST', '/waiting')];
-    const refused = await Promise.race(duplicates.map(({ response }) => response));
-    expectProblem(refused, 'in-progress');
+    const rejected = await Promise.race(duplicates.map(({ response }) => response));
+    expectProblem(rejected, 'in-progress');
     scenario.gate.open();
-    const answers = await Promise.all(duplicates.map(({ response }) => response));
+    const responses = await Promise.all(duplicates.map(({ response }) => response));
     expectReplay(
-      answers.find((answer) => answer !== refused)!,
+      responses.find((response) => response !== rejected)!,
       await pending.response,
     );
   });

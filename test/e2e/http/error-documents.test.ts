@@ -93,7 +93,7 @@ describe.each(platforms)('error documents on %s', (platform) => {
     scenario.gate.open();
     await pending.response;
     await scenario.post('/unstored', { json });
-    const answers = {
+    const responses = {
       'key-missing': await scenario.post('/things', { key: null, json }),
       'key-invalid': await scenario.post('/things', { key: `"${scenario.key}`, json }),
       'caller-unknown': await scenario.post('/public', { as: null, json }),
@@ -102,19 +102,19 @@ describe.each(platforms)('error documents on %s', (platform) => {
       'response-not-kept': await scenario.post('/unstored', { json }),
       'content-invalid': await scenario.post('/things', { body: '{"amount":1e400}' }),
     } satisfies Partial<Record<ProblemName, RawResponse>>;
-    return Object.entries(answers) as [ProblemName, RawResponse][];
+    return Object.entries(responses) as [ProblemName, RawResponse][];
   }
 
   it('C84 problemTypeBase makes the types point to the API’s own pages', async () => {
-    const answers = await provokeAll(ownBaseApp);
-    for (const [name, { json }] of answers) {
+    const responses = await provokeAll(ownBaseApp);
+    for (const [name, { json }] of responses) {
       expect(json.type).toBe(`https://api.example.com/problems/${name}`);
     }
   });
 
   it('C83 an application can map problems in its own filters', async () => {
-    const answers = await provokeAll(mappingApp);
-    for (const [name, response] of answers) {
+    const responses = await provokeAll(mappingApp);
+    for (const [name, response] of responses) {
       const { status, json } = response;
       expect({ status, json }).toEqual({
         status: problems[name].status,
@@ -128,8 +128,8 @@ describe.each(platforms)('error documents on %s', (platform) => {
   });
 
   it('C83 a filter can send the document under its own media type', async () => {
-    const answers = await provokeAll(typingApp);
-    for (const [name, response] of answers) {
+    const responses = await provokeAll(typingApp);
+    for (const [name, response] of responses) {
       expect(response.json).toMatchObject({ code: problems[name].code });
       expect(response.header('content-type')).toBe('application/vnd.failure+json; charset=utf-8');
       expect(response.header('content-language')).toBe('en');
@@ -138,8 +138,8 @@ describe.each(platforms)('error documents on %s', (platform) => {
 
   it('C83 a problem keeps its own media type and language on a route that sets others', async () => {
     const scenario = app.scenario();
-    const answer = await scenario.post('/table', { json: {} });
-    expect([answer.status, answer.header('content-type')]).toEqual([
+    const response = await scenario.post('/table', { json: {} });
+    expect([response.status, response.header('content-type')]).toEqual([
       201,
       'text/csv; charset=utf-8',
     ]);

@@ -19,7 +19,7 @@ interface HookedFastify {
 }
 
 /** Like another framework that is given the response: it sets its own prototype on it. */
-function answerElsewhere(_request: IncomingMessage | undefined, raw: ServerResponse): void {
+function respondElsewhere(_request: IncomingMessage | undefined, raw: ServerResponse): void {
   const own = Object.create(Object.getPrototypeOf(raw) as object) as object;
   Object.setPrototypeOf(raw, own);
   raw.statusCode = 201;
@@ -51,7 +51,7 @@ class HookedController {
   @Idempotent()
   async elsewhere(@InScenario() scenario: Scenario, @Res() reply: FastifyReply) {
     await scenario.run();
-    answerElsewhere(undefined, takeRaw(reply));
+    respondElsewhere(undefined, takeRaw(reply));
   }
 
   @Post('unprotected')
@@ -125,7 +125,7 @@ describe('on Fastify, with a synchronous store and asynchronous hooks', () => {
   });
 
   it('leaves the response of an unprotected route unchanged', async () => {
-    const answer = await app.scenario().post('/unprotected');
-    expect(answer).toMatchObject({ status: 201, text: '{"is":"unprotected"}' });
+    const response = await app.scenario().post('/unprotected');
+    expect(response).toMatchObject({ status: 201, text: '{"is":"unprotected"}' });
   });
 });

@@ -52,12 +52,12 @@ describe.each(platforms)('fuzzed requests on %s', (platform) => {
       const leaves = content.cutAt !== undefined || content.framing === 'too-short';
       return sendAlone(app.port, bytes, content.method, leaves);
     }
-    const answer = await connection.exchange(bytes, content.method);
-    return answer === undefined ? [] : [answer];
+    const response = await connection.exchange(bytes, content.method);
+    return response === undefined ? [] : [response];
   }
 
   /** @returns the violations, as text. */
-  async function play(requests: readonly FuzzedRequest[]): Promise<string | undefined> {
+  async function runSteps(requests: readonly FuzzedRequest[]): Promise<string | undefined> {
     const effects = new Effects(counts);
     const run = callers.effects.push(effects) - 1;
     const left = requests.values();
@@ -65,7 +65,7 @@ describe.each(platforms)('fuzzed requests on %s', (platform) => {
       const connection = new FuzzConnection(app.port);
       for (const request of left) {
         effects.sent(request);
-        effects.answered({ request, answers: await send(connection, request, run) });
+        effects.answered({ request, responses: await send(connection, request, run) });
       }
       connection.close();
     };
@@ -82,7 +82,7 @@ describe.each(platforms)('fuzzed requests on %s', (platform) => {
       values: fuzzedRequests(REQUESTS_OF_A_RUN, FUZZED_TARGETS),
       runs,
       atOnce: 1,
-      check: async ([requests]) => [await play(requests!)],
+      check: async ([requests]) => [await runSteps(requests!)],
     });
     const often = Math.floor((checked * REQUESTS_OF_A_RUN) / 400);
     const rare = FREQUENT.filter((what) => (counts.get(what) ?? 0) < often);

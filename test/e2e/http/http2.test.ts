@@ -132,8 +132,8 @@ describe('HTTP/2 on fastify', () => {
   });
 
   it('runs thirty duplicates on one connection once', async () => {
-    const answers = await Promise.all(Array.from({ length: 30 }, () => post('/things')));
-    const firsts = answers.filter(({ status, replayed }) => status === 201 && !replayed);
+    const responses = await Promise.all(Array.from({ length: 30 }, () => post('/things')));
+    const firsts = responses.filter(({ status, replayed }) => status === 201 && !replayed);
     expect(firsts).toHaveLength(1);
     expect(scenario.executions).toBe(1);
   });

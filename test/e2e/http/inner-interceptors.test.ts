@@ -67,7 +67,7 @@ class ProtectedAsAWholeController {
   }
 
   @Post('declined')
-  @Around((next) => next.handle().pipe(map((answer: object) => ({ ...answer, wrapped: true }))))
+  @Around((next) => next.handle().pipe(map((response: object) => ({ ...response, wrapped: true }))))
   async declined(@InScenario() scenario: Scenario) {
     const execution = await scenario.run();
     if (scenario.planned(execution) === 'decline') throw new BadRequestException({ execution });

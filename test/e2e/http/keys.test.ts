@@ -97,8 +97,8 @@ describe.each(platforms)('the key and the caller of a request on %s', (platform)
   it('C21 GET and HEAD ignore the key and leave it unused, also where the class is decorated', async () => {
     const scenario = app.scenario();
     for (const method of ['GET', 'HEAD']) {
-      const answer = await scenario.send(method, '/decorated-class');
-      expect(answer).toMatchObject({ status: 200, replayed: false });
+      const response = await scenario.send(method, '/decorated-class');
+      expect(response).toMatchObject({ status: 200, replayed: false });
     }
     const first = await scenario.post('/decorated-class');
     expect(first.json).toEqual({ execution: 3 });

@@ -212,16 +212,16 @@ describe.each(platforms)('the replay marker on %s', (platform) => {
     const scenario = app.scenario();
     scenario.gate.close();
     if (path.endsWith('large')) scenario.gate.open();
-    const answer = await scenario.post(`/passes${path}`);
-    expect(answer.all('idempotent-replayed')).toEqual([]);
+    const response = await scenario.post(`/passes${path}`);
+    expect(response.all('idempotent-replayed')).toEqual([]);
     scenario.gate.open();
   });
 
   it('is not set on the rejection of a request', async () => {
     const scenario = app.scenario();
     await scenario.post('/marks/by-middleware', { json: { amount: 1 } });
-    const refused = await scenario.post('/marks/by-decorator', { key: null });
-    expectProblem(refused, 'key-missing');
+    const rejected = await scenario.post('/marks/by-decorator', { key: null });
+    expectProblem(rejected, 'key-missing');
     expectProblem(
       await scenario.post('/marks/by-middleware', { json: { amount: 2 } }),
       'key-reused',

@@ -104,8 +104,8 @@ describe.each(platforms)('a function given as "fingerprint" on %s', (platform) =
       logged.lines.length = 0;
       for (const amount of [1, 1000]) {
         const path = `/comparing-nothing/${encodeURIComponent(what)}`;
-        const answer = await scenario.post(path, { json: { amount } });
-        expect(answer).toMatchObject({ status: 500, replayed: false });
+        const response = await scenario.post(path, { json: { amount } });
+        expect(response).toMatchObject({ status: 500, replayed: false });
       }
       expect(scenario.executions).toBe(0);
       const errors = logged.lines.filter(({ level }) => level === 'error');

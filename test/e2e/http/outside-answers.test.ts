@@ -20,7 +20,7 @@ async function runAsPlanned(scenario: Scenario) {
 }
 
 @Controller()
-class ImpatientController {
+class TimeoutController {
   @Post('given-up-outside')
   @Idempotent()
   @Around(givingUp)
@@ -40,7 +40,7 @@ class ImpatientController {
 
 describe.each(platforms)('an abandoned native handler on %s', (platform) => {
   const app = useServer(() =>
-    startApp({ platform, store: slowStore(), controllers: [ImpatientController] }),
+    startApp({ platform, store: slowStore(), controllers: [TimeoutController] }),
   );
 
   describe.each(['/given-up-outside', '/given-up-inside'])('%s', (path) => {

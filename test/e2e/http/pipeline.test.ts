@@ -145,11 +145,11 @@ const stores = useStores();
 describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
   const native = platform === 'express' ? ExpressAnswersController : FastifyAnswersController;
   const routes = [ResponsesController, DivergingAnswersController].flatMap(routesOf);
-  const platformTurn = platforms.indexOf(platform) + Number(isTestAll);
+  const platformOrder = platforms.indexOf(platform) + Number(isTestAll);
 
   describe.each(pipelines)('and %s', (name, configure) => {
-    const turn = pipelines.findIndex(([other]) => other === name) + platformTurn;
-    const routesInTurn = routes.filter((_, index) => (index + turn) % 2 === 0);
+    const round = pipelines.findIndex(([other]) => other === name) + platformOrder;
+    const routesInOrder = routes.filter((_, index) => (index + round) % 2 === 0);
 
     const app = useServer(() =>
       startApp({
@@ -160,7 +160,7 @@ describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
       }),
     );
 
-    it.each([...routesInTurn, ...routesOf(native)])(
+    it.each([...routesInOrder, ...routesOf(native)])(
       'replays the first response of %s byte for byte',
       async (path) => {
         const scenario = app.scenario();
@@ -200,12 +200,13 @@ describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
 
     it('a member that @Exclude() hides is hidden in the replay too', async () => {
       const scenario = app.scenario();
-      const answers = [
+      const responses = [
         await scenario.post('/hidden-member'),
         await scenario.post('/hidden-member'),
       ];
-      for (const { json } of answers) expect(json).toEqual({ id: 'account-1', label: 'ACCOUNT-1' });
-      expect(answers[1]!.replayed).toBe(true);
+      for (const { json } of responses)
+        expect(json).toEqual({ id: 'account-1', label: 'ACCOUNT-1' });
+      expect(responses[1]!.replayed).toBe(true);
     });
 
     it('a serializer that throws after a success causes no second execution, and its 500 is replayed', async () => {

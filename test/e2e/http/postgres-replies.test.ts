@@ -101,8 +101,8 @@ afterEach(async () => {
 const mismatches = () => events.filter(({ type }) => type === 'reply_mismatched');
 
 /** The responses that belong to another request. */
-function foreign(scenario: Scenario, answers: readonly RawResponse[]): RawResponse[] {
-  return answers.filter(
+function foreign(scenario: Scenario, responses: readonly RawResponse[]): RawResponse[] {
+  return responses.filter(
     ({ status, json }) =>
       status !== 503 && !(status === 201 && (json as { order: unknown }).order === scenario.id),
   );
@@ -116,8 +116,8 @@ async function differentKeys(rounds: number): Promise<RawResponse[]> {
     const first = await before.post('/orders');
     const replay = await before.post('/orders');
     relay.shiftAt([BEGIN, COMPLETE][round % 2]!);
-    const answers = [await scenario.post('/orders'), await scenario.post('/orders')];
-    strangers.push(...foreign(before, [first, replay]), ...foreign(scenario, answers));
+    const responses = [await scenario.post('/orders'), await scenario.post('/orders')];
+    strangers.push(...foreign(before, [first, replay]), ...foreign(scenario, responses));
   }
   return strangers;
 }

@@ -168,8 +168,8 @@ describe.each(platforms)('onTakeover on %s, by the clock of the store,', (platfo
         throw error();
       });
       for (const times of [1, 2]) {
-        const answer = await again(scenario);
-        expect(answer).toMatchObject({ status, replayed: false });
+        const response = await again(scenario);
+        expect(response).toMatchObject({ status, replayed: false });
         expect(payments.asked).toHaveLength(asked + times);
       }
       payments.found.set(scenario.key, () => ({ value: { found: true } }));
@@ -244,17 +244,17 @@ describe.each(platforms)('onTakeover on %s, by the clock of the store,', (platfo
     it('does not run again what was found, and no response is invented', async () => {
       const { scenario, report } = await reconciled(secret);
       expect(report).toMatchObject({ completed: 1 });
-      const answer = await again(scenario);
-      expectProblem(answer, 'response-not-kept');
-      expect(answer.text).not.toContain('of the table');
+      const response = await again(scenario);
+      expectProblem(response, 'response-not-kept');
+      expect(response.text).not.toContain('of the table');
       expect(scenario.executions).toBe(1);
     });
 
     it('lets the handler run at once where nothing was found', async () => {
       const { scenario, report } = await reconciled('run');
       expect(report).toMatchObject({ released: 1 });
-      const answer = await again(scenario);
-      expect(answer).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
+      const response = await again(scenario);
+      expect(response).toMatchObject({ status: 201, replayed: false, json: { execution: 2 } });
     });
 
     it('gives the late owner’s client the same response as every other', async () => {

@@ -60,8 +60,8 @@ class RetriedController {
     @IdempotencyContext() { attempt }: IdempotencyContext,
     @Res() reply: Reply,
   ) {
-    const answer = await attemptAs(scenario, attempt);
-    reply.status(201).send(answer);
+    const response = await attemptAs(scenario, attempt);
+    reply.status(201).send(response);
   }
 
   @Post('doubted')

@@ -39,7 +39,7 @@ describe.each(platforms)('an attempt that ends late on %s', (platform) => {
   let passTime: (ms: number) => unknown;
   let here: TestApp;
   let elsewhere: TestApp;
-  let told: IdempotencyEventType[];
+  let reported: IdempotencyEventType[];
 
   beforeEach(async () => {
     const stores = [await redisUnderTest.create(), await redisUnderTest.create()] as const;
@@ -47,8 +47,8 @@ describe.each(platforms)('an attempt that ends late on %s', (platform) => {
       startApp({ platform, store, controllers: [Payments] });
     [here, elsewhere] = [await start(stores[0].store), await start(stores[1].store)];
     passTime = (ms) => stores[1].clock?.step(ms);
-    told = [];
-    here.nest.get(IdempotencyEvents).subscribe(({ type }) => told.push(type));
+    reported = [];
+    here.nest.get(IdempotencyEvents).subscribe(({ type }) => reported.push(type));
   });
   afterEach(() => Promise.all([here.close(), elsewhere.close()]));
 
@@ -72,10 +72,10 @@ describe.each(platforms)('an attempt that ends late on %s', (platform) => {
     expect(reused).toMatchObject({ status: 201, replayed: false });
 
     scenario.gate.open();
-    const answer = await pending.response;
-    expectProblem(answer, 'outcome-unknown');
-    expect(answer.text).not.toContain(String(reused.json.token));
-    expect(told).toEqual(['acquired', 'outcome_diverged']);
+    const response = await pending.response;
+    expectProblem(response, 'outcome-unknown');
+    expect(response.text).not.toContain(String(reused.json.token));
+    expect(reported).toEqual(['acquired', 'outcome_diverged']);
     expectReplay(await scenario.post('/payments', { json: { amount: 1 } }), reused);
     expectProblem(await scenario.post('/payments', { json: { amount: 1_000 } }), 'key-reused');
     expect([scenario.executions, taker.executions]).toEqual([1, 2]);
@@ -86,7 +86,7 @@ describe.each(platforms)('an attempt that ends late on %s', (platform) => {
     await passTime(2 * RETENTION_MS);
     scenario.gate.open();
     expect(await pending.response).toMatchObject({ status: 402, replayed: false });
-    expect(told).toEqual(['acquired', 'record_lost', 'save_failed']);
+    expect(reported).toEqual(['acquired', 'record_lost', 'save_failed']);
     const again = await elsewhere.scenario().post('/payments', {
       key: scenario.key,
       json: { amount: 1_000 },
@@ -116,9 +116,9 @@ describe.each(platforms)('an attempt that ends late on %s', (platform) => {
     expect(await other!.run(reused, () => 'settled 1')).toBe('settled 1');
 
     gate.open();
-    const refusal = (await running) as OperationRejectedError;
-    expect(refusal.code).toBe('idempotency_outcome_unknown');
-    expect(refusal.message).not.toContain('settled');
+    const rejectedWith = (await running) as OperationRejectedError;
+    expect(rejectedWith.code).toBe('idempotency_outcome_unknown');
+    expect(rejectedWith.message).not.toContain('settled');
     expect(await service!.run(reused, () => 'again')).toBe('settled 1');
   });
 });

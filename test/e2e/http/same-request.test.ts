@@ -140,10 +140,10 @@ describe.each(platforms)('the same request on %s', (platform) => {
   /** Expects that `first` repeated is the same request and `other` is not. */
   async function expectCompared(path: string, first: Sending, other: Sending) {
     const scenario = app.scenario();
-    const answer = await scenario.post(path, first);
-    expect(answer.status).toBe(201);
+    const response = await scenario.post(path, first);
+    expect(response.status).toBe(201);
     expectProblem(await scenario.post(path, other), 'key-reused');
-    expectReplay(await scenario.post(path, first), answer);
+    expectReplay(await scenario.post(path, first), response);
     expect(scenario.executions).toBe(1);
   }
 

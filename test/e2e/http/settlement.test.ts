@@ -80,7 +80,7 @@ class SettledController {
 
   /** Responds with a failure, and continues. */
   @Post('answers-first')
-  async answersFirst(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
+  async respondsFirst(@InScenario() scenario: Scenario, @Res() reply: AnyReply) {
     reply.status(503).send({ failed: true });
     await scenario.run();
   }

@@ -31,12 +31,12 @@ describe.each(combinations)('the shutdown on $platform with $store', ({ platform
 
     const closed = app.nest.close();
     let late = app.scenario();
-    let refusal = await late.post('/things');
-    while (refusal.status === 201) {
+    let rejection = await late.post('/things');
+    while (rejection.status === 201) {
       late = app.scenario();
-      refusal = await late.post('/things');
+      rejection = await late.post('/things');
     }
-    expectProblem(refusal, 'shutting-down');
+    expectProblem(rejection, 'shutting-down');
     expect(late.executions).toBe(0);
 
     running.gate.open();

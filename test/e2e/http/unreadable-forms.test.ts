@@ -34,13 +34,13 @@ function storage(kept: object) {
 class ExpressFormsController {
   @Post('parsed-by-nobody')
   @Idempotent()
-  parsedByNobody(@InScenario() scenario: Scenario) {
+  unparsed(@InScenario() scenario: Scenario) {
     return scenario.answer();
   }
 
   @Post('parsed-by-nobody-by-bytes')
   @Idempotent({ fingerprint: 'bytes' })
-  parsedByNobodyByBytes(@InScenario() scenario: Scenario) {
+  unparsedByBytes(@InScenario() scenario: Scenario) {
     return scenario.answer();
   }
 

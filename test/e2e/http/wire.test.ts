@@ -109,7 +109,7 @@ describe.each(platforms)('on the wire, %s:', (platform) => {
       '\r\n',
     ].join('\r\n');
 
-  const answer = (): Promise<RawResponse> =>
+  const response = (): Promise<RawResponse> =>
     connection.next((bytes) => {
       const parsed = parseResponse(bytes, 'POST');
       return parsed && { part: parsed.response, length: parsed.length };
@@ -118,7 +118,7 @@ describe.each(platforms)('on the wire, %s:', (platform) => {
   describe('pipelined requests', () => {
     it('run once with one key, and get their responses in order', async () => {
       connection.write(`${head('/things')}{}`.repeat(3));
-      const [first, ...others] = [await answer(), await answer(), await answer()];
+      const [first, ...others] = [await response(), await response(), await response()];
       expect(first).toMatchObject({ status: 201, replayed: false, json: { execution: 1 } });
       for (const other of others) {
         if (other.status === 409) expectProblem(other, 'in-progress');
@@ -129,18 +129,18 @@ describe.each(platforms)('on the wire, %s:', (platform) => {
 
     it('each get the replay once there is an outcome', async () => {
       connection.write(`${head('/things')}{}`);
-      const first = await answer();
+      const first = await response();
       connection.write(`${head('/things')}{}`.repeat(3));
-      for (let times = 0; times < 3; times += 1) expectReplay(await answer(), first);
+      for (let times = 0; times < 3; times += 1) expectReplay(await response(), first);
     });
 
     it('each get their own response, in order', async () => {
       const keys = [randomUUID(), randomUUID(), randomUUID()];
       connection.write(keys.map((key) => `${head('/things', key)}{}`).join(''));
-      const firsts = [await answer(), await answer(), await answer()];
+      const firsts = [await response(), await response(), await response()];
       expect(scenario.executions).toBe(3);
       connection.write(keys.map((key) => `${head('/things', key)}{}`).join(''));
-      for (const first of firsts) expectReplay(await answer(), first);
+      for (const first of firsts) expectReplay(await response(), first);
       expect(scenario.executions).toBe(3);
     });
   });
@@ -151,7 +151,7 @@ describe.each(platforms)('on the wire, %s:', (platform) => {
       await connection.until('HTTP/1.1 100 Continue\r\n\r\n');
       await connection.next((bytes) => ({ part: undefined, length: bytes.length }));
       connection.write(body);
-      return answer();
+      return response();
     };
 
     it('is asked for its body, and gets outcome, replay and rejection like any other', async () => {
@@ -200,14 +200,14 @@ describe.each(platforms)('on the wire, %s:', (platform) => {
 
     it('to which the handler responds with 304 is replayed as 304 without a body', async () => {
       connection.write(`${head('/not-modified')}{}`);
-      const first = await answer();
+      const first = await response();
       expect(first.status).toBe(304);
       expect(first.header('etag')).toBe('"1"');
       connection.write(`${head('/not-modified')}{}`);
-      expectReplay(await answer(), first);
+      expectReplay(await response(), first);
       // A body after the 304 would be parsed as part of the next response.
       connection.write(`${head('/things', randomUUID())}{}`);
-      expect(await answer()).toMatchObject({ status: 201, replayed: false });
+      expect(await response()).toMatchObject({ status: 201, replayed: false });
     });
   });
 });

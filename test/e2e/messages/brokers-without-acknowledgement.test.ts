@@ -179,18 +179,18 @@ describe.each(Object.keys(transports))('on %s', (name) => {
   });
 
   it('a rejected event leaves no timer behind, because it is never acknowledged', async () => {
-    let refused = 0;
+    let rejected = 0;
     const key = () => {
-      refused += 1;
+      rejected += 1;
       return undefined;
     };
     await start(() => undefined, { redeliveryDelayMs: 600_000, key });
     // The first one opens resources that stay open.
     await emit(undefined);
-    await until(() => refused === 1);
+    await until(() => rejected === 1);
     const before = timers();
     for (let more = 0; more < 5; more += 1) await emit(undefined);
-    await until(() => refused === 6);
+    await until(() => rejected === 6);
     await until(() => timers() <= before, 2_000);
   });
 

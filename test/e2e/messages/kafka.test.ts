@@ -221,8 +221,8 @@ describe('a Kafka request', () => {
     await deliver(1, { headers }, 'orders.price');
     await deliver(2, { headers }, 'orders.price');
     await until(() => server.sent.filter((one) => 'response' in (one as object)).length === 2);
-    const answers = server.sent.filter((one) => 'response' in (one as object));
-    expect(answers).toEqual([
+    const replies = server.sent.filter((one) => 'response' in (one as object));
+    expect(replies).toEqual([
       expect.objectContaining({ response: { id: 7, runs: 1 } }),
       expect.objectContaining({ response: { id: 7, runs: 1 } }),
     ]);

@@ -33,29 +33,29 @@ describe('a handler that uses the channel itself', () => {
   it.each([
     ['nack', (channel: Channel, message: object) => channel.nack(message, false, false)],
     ['reject', (channel: Channel, message: object) => channel.reject(message, false)],
-  ])('may dead-letter its message with %s: returning is then not a success', async (_, refuse) => {
-    const { queue, aside } = await openLimitedQueue();
+  ])('may dead-letter its message with %s: returning is then not a success', async (_, reject) => {
+    const { queue, deadLettered } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(({ channel, message }) => {
       runs += 1;
-      refuse(channel, message);
+      reject(channel, message);
     });
     const { events } = await consumers.start(queue, controller, { store: memoryStore() });
     await emitOrder(queue, 1);
-    await aside.holds(1);
+    await deadLettered.holds(1);
     expect(runs).toBe(1);
     expect(events.map(({ type }) => type)).toEqual(['acquired', 'released']);
   });
 
   it('may do so from any context, for example from the timer that writes a batch', async () => {
-    const { queue, aside } = await openLimitedQueue();
-    let refuse: () => void = () => undefined;
+    const { queue, deadLettered } = await openLimitedQueue();
+    let reject: () => void = () => undefined;
     // Created outside of any message, like the timer of a batch.
-    const flush = setInterval(() => refuse(), 10);
+    const flush = setInterval(() => reject(), 10);
     const controller = orders(
       ({ channel, message }) =>
         new Promise<void>((resolve) => {
-          refuse = () => {
+          reject = () => {
             channel.nack(message, false, false);
             resolve();
           };
@@ -63,7 +63,7 @@ describe('a handler that uses the channel itself', () => {
     );
     const { events } = await consumers.start(queue, controller, { store: memoryStore() });
     await emitOrder(queue, 1);
-    await aside.holds(1);
+    await deadLettered.holds(1);
     clearInterval(flush);
     expect(events.map(({ type }) => type)).toEqual(['acquired', 'released']);
   });
@@ -102,7 +102,7 @@ describe('a handler that uses the channel itself', () => {
   ])(
     'may not call %s, because outcomes of other messages may not be stored yet',
     async (_, acknowledge) => {
-      const { queue, aside } = await openLimitedQueue();
+      const { queue, deadLettered } = await openLimitedQueue();
       const errors: unknown[] = [];
       const controller = orders(
         ({ channel, message }) => {
@@ -117,7 +117,7 @@ describe('a handler that uses the channel itself', () => {
       );
       await consumers.start(queue, controller, { store: memoryStore() });
       await emitOrder(queue, 1);
-      await aside.holds(1);
+      await deadLettered.holds(1);
       expect(errors).toEqual([expect.objectContaining({ code: 'idempotency_options_invalid' })]);
     },
   );
@@ -137,9 +137,9 @@ describe('a handler that uses the channel itself', () => {
 
 describe('an exception filter', () => {
   it('decides before the interceptor: its acknowledgement applies', async () => {
-    const { queue, aside } = await openLimitedQueue();
+    const { queue, deadLettered } = await openLimitedQueue();
     @Catch()
-    class PutAside {
+    class DeadLettered {
       catch(_: unknown, host: ArgumentsHost): Observable<never> {
         const { channel, message } = deliveredIn(host);
         channel.nack(message, false, false);
@@ -155,17 +155,17 @@ describe('an exception filter', () => {
       queue,
       controller,
       { store: memoryStore() },
-      { configure: (app) => app.useGlobalFilters(new PutAside()) },
+      { configure: (app) => app.useGlobalFilters(new DeadLettered()) },
     );
     await emitOrder(queue, 1);
-    await aside.holds(1);
+    await deadLettered.holds(1);
     expect(runs).toBe(1);
   });
 });
 
 describe('a message that cannot be handled', () => {
   it('because it has no key fails with a remedy, and is not lost', async () => {
-    const { queue, aside } = await openLimitedQueue();
+    const { queue, deadLettered } = await openLimitedQueue();
     const errors: unknown[] = [];
     @Catch()
     class Noting {
@@ -185,7 +185,7 @@ describe('a message that cannot be handled', () => {
       { configure: (app) => app.useGlobalFilters(new Noting()) },
     );
     await queue.emit('order.placed', { id: 1 });
-    await aside.holds(1);
+    await deadLettered.holds(1);
     expect(runs).toBe(0);
     expect(errors[0]).toMatchObject({ code: 'idempotency_key_missing' });
     expect(String(errors[0])).toMatch(/messageId.*payloadKey.*required/s);
@@ -203,7 +203,7 @@ describe('a message that cannot be handled', () => {
   });
 
   it('because its id belongs to another message is dead-lettered and reported', async () => {
-    const { queue, aside } = await openLimitedQueue();
+    const { queue, deadLettered } = await openLimitedQueue();
     const handled: number[] = [];
     const controller = orders(({ id }) => handled.push(id), {
       onFailure: 'dead-letter',
@@ -211,7 +211,7 @@ describe('a message that cannot be handled', () => {
     const { events } = await consumers.start(queue, controller, { store: memoryStore() });
     await emitOrder(queue, 1);
     await queue.emit('order.placed', { id: 2 }, { messageId: 'm1' });
-    await aside.holds(1);
+    await deadLettered.holds(1);
     expect(handled).toEqual([1]);
     expect(events).toContainEqual(
       expect.objectContaining({ type: 'rejected', reason: 'mismatch' }),
@@ -228,8 +228,8 @@ describe('an event with a "replyTo"', () => {
       if (runs === 1) throw new Error('planned');
     });
     await consumers.start(queue, controller, { store: memoryStore() });
-    const answers = { replyTo: 'no-such-queue', correlationId: 'c1' };
-    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1', ...answers });
+    const replies = { replyTo: 'no-such-queue', correlationId: 'c1' };
+    await queue.emit('order.placed', { id: 1 }, { messageId: 'm1', ...replies });
     await until(() => runs === 2);
     await queue.isEmpty();
   });

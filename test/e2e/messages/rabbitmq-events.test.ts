@@ -52,7 +52,7 @@ describe('an event', () => {
   });
 
   it('that always fails is dead-lettered by the broker after its delivery limit', async () => {
-    const { queue, aside } = await openLimitedQueue(3);
+    const { queue, deadLettered } = await openLimitedQueue(3);
     let runs = 0;
     const controller = orders(() => {
       runs += 1;
@@ -60,7 +60,7 @@ describe('an event', () => {
     });
     await consumers.start(queue, controller, { store: memoryStore() });
     await emitOrder(queue, 1);
-    await aside.holds(1);
+    await deadLettered.holds(1);
     expect(runs).toBe(4);
     await queue.isEmpty();
   });
@@ -69,7 +69,7 @@ describe('an event', () => {
     ['at once, when "onFailure" says so', 'dead-letter' as const],
     ['when a function given as "onFailure" says so', () => 'dead-letter' as const],
   ])('that fails is dead-lettered %s', async (_, onFailure) => {
-    const { queue, aside } = await openLimitedQueue(10);
+    const { queue, deadLettered } = await openLimitedQueue(10);
     let runs = 0;
     const controller = orders(
       () => {
@@ -80,12 +80,12 @@ describe('an event', () => {
     );
     await consumers.start(queue, controller, { store: memoryStore() });
     await emitOrder(queue, 1);
-    await aside.holds(1);
+    await deadLettered.holds(1);
     expect(runs).toBe(1);
   });
 
   it('whose failure is kept is dead-lettered, and so is each of its copies', async () => {
-    const { queue, aside } = await openLimitedQueue(10);
+    const { queue, deadLettered } = await openLimitedQueue(10);
     let runs = 0;
     const controller = orders(
       () => {
@@ -97,25 +97,25 @@ describe('an event', () => {
     await consumers.start(queue, controller, { store: memoryStore() });
     await emitOrder(queue, 1);
     await emitOrder(queue, 1);
-    await aside.holds(2);
+    await deadLettered.holds(2);
     expect(runs).toBe(1);
   });
 
   it('passes its attempt to the handler', async () => {
     const queue = await openQueue();
-    const told: IdempotencyContext[] = [];
+    const reported: IdempotencyContext[] = [];
     @Controller()
     class Orders {
       @Idempotent({ consumer: 'billing' })
       @EventPattern(['order.placed'])
       place(@IdempotencyContext() context: IdempotencyContext): void {
-        told.push(context);
+        reported.push(context);
       }
     }
     await consumers.start(queue, Orders, { store: memoryStore() });
     await emitOrder(queue, 1);
-    await until(() => told.length === 1);
-    expect(told).toEqual([
+    await until(() => reported.length === 1);
+    expect(reported).toEqual([
       expect.objectContaining({ key: 'm1', attempt: 1, isTakeover: false, isProtected: true }),
     ]);
   });
@@ -312,7 +312,7 @@ describe('the same event', () => {
   });
 
   it("is not handled when the module's scope cannot read it, because tenants could be mixed", async () => {
-    const { queue, aside } = await openLimitedQueue(1);
+    const { queue, deadLettered } = await openLimitedQueue(1);
     let runs = 0;
     const errors: unknown[] = [];
     @Catch()
@@ -332,13 +332,13 @@ describe('the same event', () => {
       { configure: (app) => app.useGlobalFilters(new Noting()) },
     );
     await emitOrder(queue, 1);
-    await aside.holds(1);
+    await deadLettered.holds(1);
     expect(runs).toBe(0);
     expect(String(errors[0])).toMatch(/"scope" failed for a message .* a "scope" of its own/);
   });
 
   it('is not handled when its tenant is missing, because it could share the record of another tenant', async () => {
-    const { queue, aside } = await openLimitedQueue(1);
+    const { queue, deadLettered } = await openLimitedQueue(1);
     const handled: number[] = [];
     const controller = orders(({ id }) => handled.push(id), {
       scope: () => undefined,
@@ -346,7 +346,7 @@ describe('the same event', () => {
     const { app } = await consumers.start(queue, controller, { store: memoryStore() });
     app.useLogger(false);
     await emitOrder(queue, 1);
-    await aside.holds(1);
+    await deadLettered.holds(1);
     expect(handled).toEqual([]);
   });
 

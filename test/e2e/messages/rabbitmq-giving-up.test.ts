@@ -15,7 +15,7 @@ const { consumers, openQueue } = useBroker();
 const { now, pass } = useDrivenTime();
 
 /** An interceptor inside @Idempotent() that times out before the handler ends, the first time. */
-function impatient(): NestInterceptor {
+function withShortTimeout(): NestInterceptor {
   let isFirst = true;
   return {
     intercept: (_, next) => {
@@ -65,7 +65,7 @@ describe('a handler that continues after an inner interceptor has timed out', ()
     const { counted, guard } = arrivals();
     const { events } = await consumers.start(
       queue,
-      orders(() => work.run(), {}, impatient()),
+      orders(() => work.run(), {}, withShortTimeout()),
       { store: memoryStore() },
       { configure: (app) => app.useGlobalGuards(guard) },
     );
@@ -94,7 +94,7 @@ describe('a handler that continues after an inner interceptor has timed out', ()
         if (work.runs === 1) throw new Error('planned');
       },
       {},
-      impatient(),
+      withShortTimeout(),
     );
     const { events } = await consumers.start(
       queue,
@@ -123,7 +123,7 @@ describe('a handler that continues after an inner interceptor has timed out', ()
     const work = new SlowWork();
     @Controller()
     class Prices {
-      @UseInterceptors(impatient())
+      @UseInterceptors(withShortTimeout())
       @Idempotent({ consumer: 'prices' })
       @MessagePattern('price.set')
       async set(): Promise<string> {
@@ -223,7 +223,7 @@ describe('a handler that acknowledges late', () => {
     gate.close();
     let arrived = 0;
     let runs = 0;
-    const impatient: NestInterceptor = {
+    const withShortTimeout: NestInterceptor = {
       intercept: (_, next) => (runs > 0 ? next.handle() : next.handle().pipe(timeout(30))),
     };
     const controller = orders(
@@ -234,7 +234,7 @@ describe('a handler that acknowledges late', () => {
         channel.nack(message);
       },
       {},
-      impatient,
+      withShortTimeout,
     );
     const guard = { canActivate: () => (arrived += 1) > 0 };
     await consumers.start(

@@ -33,7 +33,7 @@ class Handled {
 }
 
 /** Every message was acknowledged once: a second acknowledgement closes the channel, and messages are redelivered. */
-async function isToldOnce(queue: TestQueue, handled: Handled): Promise<void> {
+async function isAcknowledgedOnce(queue: TestQueue, handled: Handled): Promise<void> {
   const before = [...handled.ids];
   await queue.isEmpty();
   await emitOrder(queue, 99);
@@ -87,7 +87,7 @@ describe('a message is acknowledged once, and its consumer continues, when it is
     await consumers.start(queue, controller, { store: memoryStore() }, { configure });
     for (const id of [1, 2, 3]) await emitOrder(queue, id);
     await until(() => handled.ids.length === 3);
-    await isToldOnce(queue, handled);
+    await isAcknowledgedOnce(queue, handled);
   });
 
   it('by the handler of another message of its batch', async () => {
@@ -112,7 +112,7 @@ describe('a message is acknowledged once, and its consumer continues, when it is
     );
     for (const id of [1, 2, 3]) await emitOrder(queue, id);
     await until(() => handled.ids.length === 3);
-    await isToldOnce(queue, handled);
+    await isAcknowledgedOnce(queue, handled);
     expect(events.filter(({ type }) => type === 'completed')).toHaveLength(4);
   });
 
@@ -130,19 +130,19 @@ describe('a message is acknowledged once, and its consumer continues, when it is
     await consumers.start(queue, controllers, { store: memoryStore() });
     await emitOrder(queue, 1);
     await queue.emit('order.seen', { id: 2 });
-    await isToldOnce(queue, handled);
+    await isAcknowledgedOnce(queue, handled);
   });
 });
 
 describe('a message that an outer interceptor dead-letters', () => {
   it('because it failed is dead-lettered, and not requeued', async () => {
-    const { queue, aside } = await openLimitedQueue();
+    const { queue, deadLettered } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(() => {
       runs += 1;
       throw new Error('planned');
     });
-    const putAside: NestInterceptor = {
+    const deadLetter: NestInterceptor = {
       intercept: (context, next) => {
         const { channel, message } = deliveredIn(context);
         return next.handle().pipe(tap({ error: () => channel.nack(message, false, false) }));
@@ -152,17 +152,17 @@ describe('a message that an outer interceptor dead-letters', () => {
       queue,
       controller,
       { store: memoryStore() },
-      { configure: (app) => app.useGlobalInterceptors(putAside) },
+      { configure: (app) => app.useGlobalInterceptors(deadLetter) },
     );
     await emitOrder(queue, 1);
-    await aside.holds(1);
+    await deadLettered.holds(1);
     expect(runs).toBe(1);
   });
 });
 
 describe('a handler that requeues its message', () => {
   it('gets it again although every outcome is kept, because this is not an outcome', async () => {
-    const { queue, aside } = await openLimitedQueue();
+    const { queue, deadLettered } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(
       ({ channel, message }) => {
@@ -182,29 +182,29 @@ describe('a handler that requeues its message', () => {
       'acquired',
       'completed',
     ]);
-    await aside.holds(0);
+    await deadLettered.holds(0);
   });
 });
 
 /** A filter may do something asynchronous before it acknowledges. */
-function filterThat(tell: (delivered: Delivered) => unknown) {
+function filterThat(report: (delivered: Delivered) => unknown) {
   let catches = 0;
   @Catch()
-  class Telling {
+  class Acknowledging {
     catch(_: unknown, host: ArgumentsHost): Observable<unknown> {
       catches += 1;
-      const telling = tell(deliveredIn(host));
-      return telling instanceof Promise ? from(telling) : EMPTY;
+      const reporting = report(deliveredIn(host));
+      return reporting instanceof Promise ? from(reporting) : EMPTY;
     }
   }
-  return { filter: new Telling(), catches: () => catches };
+  return { filter: new Acknowledging(), catches: () => catches };
 }
 
 const requeue = ({ channel, message }: Delivered) => channel.nack(message, false, true);
 
 describe('an exception filter', () => {
   it('that acknowledges late takes effect after the message was redelivered', async () => {
-    const { queue, aside } = await openLimitedQueue();
+    const { queue, deadLettered } = await openLimitedQueue();
     let runs = 0;
     const controller = orders(
       () => {
@@ -225,7 +225,7 @@ describe('an exception filter', () => {
       { configure: (app) => app.useGlobalFilters(filter) },
     );
     await emitOrder(queue, 1);
-    await aside.holds(1);
+    await deadLettered.holds(1);
     expect(runs).toBe(2);
   });
 
@@ -302,8 +302,8 @@ describe('a message for a handler of requests, to which Nest does not reply', ()
     }
     await consumers.start(queue, Prices, { store: memoryStore() });
     // Other frameworks set these for every message. Nest counts messages with an "id" in their content as requests.
-    const answers = { replyTo: 'no-such-queue', correlationId: 'c1' };
-    await queue.emit('order.price', { id: 1 }, { messageId: 'm1', ...answers });
+    const replies = { replyTo: 'no-such-queue', correlationId: 'c1' };
+    await queue.emit('order.price', { id: 1 }, { messageId: 'm1', ...replies });
     await until(() => runs === 3);
     await queue.isEmpty();
   });

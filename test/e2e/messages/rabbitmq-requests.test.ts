@@ -19,22 +19,22 @@ const clients: ClientProxy[] = [];
 afterEach(() => Promise.all(clients.splice(0).map(async (client) => client.close())));
 const { consumers, openQueue } = useBroker();
 
-type Answer = () => unknown;
+type ApiResponse = () => unknown;
 
-function prices(answer: Answer, options: IdempotencyOptions = {}): Type {
+function prices(reply: ApiResponse, options: IdempotencyOptions = {}): Type {
   @Controller()
   class Prices {
     @Idempotent({ consumer: 'prices', ...options })
     @MessagePattern('price.set')
     set(@Payload() _price: unknown): unknown {
-      return answer();
+      return reply();
     }
   }
   return Prices;
 }
 
 async function asking(
-  answer: Answer,
+  reply: ApiResponse,
   options?: IdempotencyOptions,
   store = new FaultyStore(memoryStore()),
 ) {
@@ -42,7 +42,7 @@ async function asking(
   let runs = 0;
   const counted = () => {
     runs += 1;
-    return answer();
+    return reply();
   };
   const { events } = await consumers.start(queue, prices(counted, options), { store });
   const client = ClientProxyFactory.create(queue.transport({ noAck: true }));
@@ -62,7 +62,7 @@ async function asking(
 }
 
 describe('a request', () => {
-  const answers: [string, Answer, unknown[]][] = [
+  const replies: [string, ApiResponse, unknown[]][] = [
     ['an object', () => ({ id: 1, tags: ['a'] }), [{ id: 1, tags: ['a'] }]],
     ['a promise', async () => 7, [7]],
     ['null', () => null, [null]],
@@ -77,10 +77,10 @@ describe('a request', () => {
     ['a Buffer', () => Buffer.from([1, 2, 255]), [{ type: 'Buffer', data: [1, 2, 255] }]],
   ];
 
-  it.each(answers)(
+  it.each(replies)(
     'that was answered with %s gets the same reply on a retry',
-    async (_, answer, expected) => {
-      const { ask, queue, runs } = await asking(answer);
+    async (_, reply, expected) => {
+      const { ask, queue, runs } = await asking(reply);
       const first = await ask('m1');
       expect(await ask('m1')).toEqual(first);
       expect(first).toEqual(expected);
@@ -101,7 +101,7 @@ describe('a request', () => {
     await queue.isEmpty();
   });
 
-  it.each<[string, Answer]>([
+  it.each<[string, ApiResponse]>([
     [
       'thrown',
       () => {
@@ -109,8 +109,8 @@ describe('a request', () => {
       },
     ],
     ['emitted', (): Observable<never> => throwError(() => new RpcException({ code: 'SOLD_OUT' }))],
-  ])('whose kept RpcException was %s gets the same one on a retry', async (_, answer) => {
-    const { failing, runs } = await asking(answer, { keep: () => true });
+  ])('whose kept RpcException was %s gets the same one on a retry', async (_, reply) => {
+    const { failing, runs } = await asking(reply, { keep: () => true });
     expect(await failing('m1')).toEqual({ code: 'SOLD_OUT' });
     expect(await failing('m1')).toEqual({ code: 'SOLD_OUT' });
     expect(runs()).toBe(1);
@@ -141,16 +141,16 @@ describe('a request', () => {
   });
 
   it('that is retried while it is in progress gets the first reply', async () => {
-    let answer: (value: string) => void = () => undefined;
+    let reply: (value: string) => void = () => undefined;
     const { ask, runs, events } = await asking(
       () =>
         new Promise((resolve) => {
-          answer = resolve;
+          reply = resolve;
         }),
     );
     const both = [ask('m1'), ask('m1')];
     await until(() => runs() === 1);
-    answer('done');
+    reply('done');
     expect(await Promise.all(both)).toEqual([['done'], ['done']]);
     expect(runs()).toBe(1);
     expect(events.filter(({ type }) => type === 'replayed')).toHaveLength(1);

@@ -90,7 +90,7 @@ class Inside {
 @Module({})
 class HybridModule {}
 
-const REFUSED = {
+const REJECTED = {
   code: 'idempotency_options_invalid',
   message: expect.stringMatching(/@Exclude\(\) .* above @Idempotent\(\)/),
 };
@@ -128,12 +128,12 @@ describe('a serializer by class', () => {
     ['for the application', Plain, [{ provide: APP_INTERCEPTOR, useClass: OwnSerializer }]],
     ['for each request', Plain, [{ provide: APP_INTERCEPTOR, useClass: RequestsSerializer }]],
   ])('outside @Idempotent(), %s, prevents the start', async (_, controller, providers) => {
-    await expect(start(controller, providers)).rejects.toMatchObject(REFUSED);
+    await expect(start(controller, providers)).rejects.toMatchObject(REJECTED);
   });
 
   it('outside @Idempotent(), for the microservice by useGlobalInterceptors(), prevents the start', async () => {
     const started = start(Plain, [], (own) => own.useGlobalInterceptors(serializerOf(own)));
-    await expect(started).rejects.toMatchObject(REFUSED);
+    await expect(started).rejects.toMatchObject(REJECTED);
   });
 
   it('inside @Idempotent() excludes its members, from the first reply and from the replay', async () => {
@@ -181,7 +181,7 @@ describe('a serializer by class of a hybrid application, which its microservices
     ['as a provider', [appInterceptor], () => undefined],
     ['by useGlobalInterceptors()', [], (own) => own.useGlobalInterceptors(serializerOf(own))],
   ])('prevents the start, given %s', async (_, providers, configure) => {
-    await expect(startHybrid(Plain, providers, configure)).rejects.toMatchObject(REFUSED);
+    await expect(startHybrid(Plain, providers, configure)).rejects.toMatchObject(REJECTED);
   });
 
   it('excludes its members when it is on the method too', async () => {

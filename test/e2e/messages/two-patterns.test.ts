@@ -28,7 +28,7 @@ describe('another event with the same payload', () => {
     ['all of it', {}],
     ['a member', { include: ['order.id'] }],
   ])('is another message when its key is made of %s', async (_, selection) => {
-    const { queue, aside } = await openLimitedQueue();
+    const { queue, deadLettered } = await openLimitedQueue();
     const { controller, handled } = handlerOfBoth({ key: payloadKey(selection) });
     await consumers.start(queue, controller, { store: memoryStore() });
     for (const pattern of ['order.placed', 'order.cancelled', 'order.placed', 'order.cancelled']) {
@@ -36,7 +36,7 @@ describe('another event with the same payload', () => {
     }
     await queue.isEmpty();
     expect(handled.sort()).toEqual(['order.cancelled', 'order.placed']);
-    await aside.holds(0);
+    await deadLettered.holds(0);
   });
 
   it.each<[string, IdempotencyOptions]>([
@@ -46,13 +46,13 @@ describe('another event with the same payload', () => {
   ])(
     'under the same key is dead-lettered as a mismatch, and not treated as a duplicate, when %s is compared',
     async (_, options) => {
-      const { queue, aside } = await openLimitedQueue();
+      const { queue, deadLettered } = await openLimitedQueue();
       const { controller, handled } = handlerOfBoth({ key: payloadField('order.id'), ...options });
       const { events } = await consumers.start(queue, controller, { store: memoryStore() });
       await queue.emit('order.placed', ORDER);
       await queue.emit('order.placed', ORDER);
       await queue.emit('order.cancelled', ORDER);
-      await aside.holds(1);
+      await deadLettered.holds(1);
       await queue.isEmpty();
       expect(handled).toEqual(['order.placed']);
       expect(events).toContainEqual(

@@ -35,7 +35,7 @@ class Noting {
 }
 
 async function start(
-  answer: () => unknown,
+  reply: () => unknown,
   options: IdempotencyOptions = {},
   more: Partial<NonNullable<TcpOptions['options']>> & { filter?: Noting } = {},
 ) {
@@ -47,14 +47,14 @@ async function start(
     @MessagePattern('order.price')
     price(): unknown {
       runs += 1;
-      return answer();
+      return reply();
     }
 
     @Idempotent({ consumer: 'billing', ...options })
     @EventPattern(['order.placed'])
     place(): unknown {
       runs += 1;
-      return answer();
+      return reply();
     }
   }
   const port = await freePort();
@@ -92,8 +92,8 @@ describe('a reply', () => {
     ['undefined in an array', () => [undefined]],
   ])(
     'with %s, which would be lost, is rejected with a stable code, and the operation does not run again',
-    async (_, answer) => {
-      const { ask, runs } = await start(answer);
+    async (_, reply) => {
+      const { ask, runs } = await start(reply);
       await expect(ask()).rejects.toEqual({
         status: 'error',
         code: 'idempotency_value_not_storable',

@@ -194,16 +194,16 @@ describeWithClock(`on ${name}`, () => {
     for (const key of slow) {
       expect(await inspect(key)).toMatchObject({ state: 'in_progress', attempt: 1 });
     }
-    const looked = reconcilers.flatMap((each) => messagesOf(each, 'looked'));
-    expect(looked.map(({ key }) => key).sort()).toEqual([...done, ...notDone].sort());
-    const told = (type: string) =>
+    const lookedUp = reconcilers.flatMap((each) => messagesOf(each, 'lookedUp'));
+    expect(lookedUp.map(({ key }) => key).sort()).toEqual([...done, ...notDone].sort());
+    const reported = (type: string) =>
       reconcilers
         .flatMap((each) => messagesOf(each, 'event'))
         .filter((event) => event.type === type)
         .map((event) => event.recordKey)
         .sort();
-    expect(told('completed')).toEqual(done.map(recordKeyOf).sort());
-    expect(told('released')).toEqual(notDone.map(recordKeyOf).sort());
+    expect(reported('completed')).toEqual(done.map(recordKeyOf).sort());
+    expect(reported('released')).toEqual(notDone.map(recordKeyOf).sort());
 
     // A complete round finds nothing more; new calls replay what was done, and run what was not.
     const heir = await appOn(database.open());
@@ -239,7 +239,7 @@ describeWithClock(`on ${name}`, () => {
     await dead.kill();
     await database.pass(LEASE_MS);
     const first = launch('reconciler');
-    await untilSaid(first, 'looked');
+    await untilSaid(first, 'lookedUp');
     await first.kill();
     await database.pass(LEASE_MS);
     const second = launch('reconciler');

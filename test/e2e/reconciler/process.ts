@@ -44,8 +44,8 @@ class SettlingModule {}
 
 const app = await NestFactory.createApplicationContext(SettlingModule, { logger: false });
 
-const look: Recover = ({ key, attempt }) => {
-  tell({ said: 'looked', key, attempt });
+const lookUp: Recover = ({ key, attempt }) => {
+  report({ said: 'lookedUp', key, attempt });
   return readFileSync(ledger, 'utf8').split('\n').includes(key)
     ? { value: { settled: key } }
     : 'run';
@@ -55,22 +55,22 @@ const look: Recover = ({ key, attempt }) => {
 process.stdin.resume();
 
 if (role === 'reconciler') {
-  app.get(IdempotencyReconciler).register(OPERATION, { onTakeover: look });
+  app.get(IdempotencyReconciler).register(OPERATION, { onTakeover: lookUp });
   app.get(IdempotencyEvents).subscribe(({ type, recordKey }) => {
-    tell({ said: 'event', type, recordKey });
+    report({ said: 'event', type, recordKey });
   });
-  tell({ said: 'ready' });
+  report({ said: 'ready' });
 } else {
   const service = app.get(IdempotencyService);
   let stopped = 0;
   const stop = async () => {
     stopped += 1;
-    if (stopped === calls.length) tell({ said: 'stopped' });
+    if (stopped === calls.length) report({ said: 'stopped' });
     await new Promise(() => undefined);
   };
   await Promise.all(
     calls.map(({ key, stopsAt }) =>
-      service.run({ operation: OPERATION, key, scope: SCOPE, onTakeover: look }, async () => {
+      service.run({ operation: OPERATION, key, scope: SCOPE, onTakeover: lookUp }, async () => {
         if (stopsAt === 'before') await stop();
         appendFileSync(ledger, `${key}\n`);
         await stop();
@@ -79,6 +79,6 @@ if (role === 'reconciler') {
   );
 }
 
-function tell(message: Message): void {
+function report(message: Message): void {
   console.log(JSON.stringify(message));
 }

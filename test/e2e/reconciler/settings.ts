@@ -15,7 +15,7 @@ export type Message =
   /** Every call of a worker has stopped. */
   | { readonly said: 'stopped' }
   /** A reconciler has called onTakeover for a key. */
-  | { readonly said: 'looked'; readonly key: string; readonly attempt: number }
+  | { readonly said: 'lookedUp'; readonly key: string; readonly attempt: number }
   | { readonly said: 'event'; readonly type: string; readonly recordKey: string | undefined };
 
 export const OPERATION = 'orders.settle';

@@ -150,7 +150,7 @@ describe.each(['memory', 'redis'] as const)('an acknowledgement with %s', (store
     const { socket } = client;
     const firstId = socket.id;
     const completed = app.next('completed');
-    const answer = client.acked('pay', payloadOf(scenario));
+    const response = client.acked('pay', payloadOf(scenario));
     await scenario.started.reached(1);
     const reconnected = new Promise<void>((resolve) => socket.once('connect', resolve));
     socket.once('disconnect', () => scenario.gate.open());
@@ -158,7 +158,7 @@ describe.each(['memory', 'redis'] as const)('an acknowledgement with %s', (store
     await reconnected;
     await completed;
     expect(socket.id).not.toBe(firstId);
-    expect(await answer).toEqual({ execution: 1 });
+    expect(await response).toEqual({ execution: 1 });
     expect(scenario.executions).toBe(1);
   });
 

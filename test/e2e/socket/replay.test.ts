@@ -114,10 +114,10 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
       const client = await app.connect('alice');
       const story = async () => {
         client.send(event, payloadOf(scenario));
-        const heard: any[] = [];
-        do heard.push(await client.next());
-        while (heard.at(-1).event !== 'sent');
-        return heard;
+        const received: any[] = [];
+        do received.push(await client.next());
+        while (received.at(-1).event !== 'sent');
+        return received;
       };
       const first = await story();
       expect(first.map((step) => step.event)).toEqual(
@@ -149,11 +149,11 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     const [first, ...others] = clients as [(typeof clients)[0], ...typeof clients];
     first.send('pay', payloadOf(scenario));
     await scenario.started.reached(1);
-    const refusals = await Promise.all(
+    const rejections = await Promise.all(
       others.map((client) => client.ask('pay', payloadOf(scenario))),
     );
-    for (const refusal of refusals) {
-      expect(refusal).toEqual({
+    for (const rejection of rejections) {
+      expect(rejection).toEqual({
         event: 'exception',
         data: {
           status: 'error',
@@ -172,12 +172,12 @@ describe.each(socketCombinations)('a gateway on $platform with $store', ({ platf
     const scenario = app.scenario();
     const client = await app.connect('alice');
     const first = await client.ask('pay', payloadOf(scenario));
-    const refusal = await client.ask('pay', payloadOf(scenario, { amount: 1300 }));
-    expect(refusal).toMatchObject({
+    const rejection = await client.ask('pay', payloadOf(scenario, { amount: 1300 }));
+    expect(rejection).toMatchObject({
       event: 'exception',
       data: { status: 'error', code: 'idempotency_key_reused' },
     });
-    expect(refusal.data).not.toHaveProperty('retryAfterMs');
+    expect(rejection.data).not.toHaveProperty('retryAfterMs');
     expect(await client.ask('pay', payloadOf(scenario))).toEqual(first);
     expect(scenario.executions).toBe(1);
   });

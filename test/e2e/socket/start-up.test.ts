@@ -12,7 +12,7 @@ import { InScenario, payloadOf } from './support/in-scenario.js';
 import type { Scenario } from '../../support/http/scenario.js';
 import { startSocketApp, type StartSocketAppOptions } from './support/socket-app.js';
 
-type Acknowledge = (answer: unknown) => void;
+type Acknowledge = (response: unknown) => void;
 
 @WebSocketGateway()
 class AcknowledgesByDecorator {

@@ -14,7 +14,7 @@ import { startSocketApp } from './support/socket-app.js';
 import { socketCombinations, socketPlatforms } from './support/socket-platforms.js';
 
 /** An interceptor inside @Idempotent() that times out before the handler ends, the first time. */
-const impatient: NestInterceptor = {
+const withShortTimeout: NestInterceptor = {
   intercept: (context, next) =>
     scenarioIn(context).executions > 0 ? next.handle() : next.handle().pipe(timeout(30)),
 };
@@ -27,7 +27,7 @@ class Payments extends KnownCallers {
     return { event: 'paid', data: await scenario.answer() };
   }
 
-  @UseInterceptors(impatient)
+  @UseInterceptors(withShortTimeout)
   @SubscribeMessage('pay-in-time')
   @Idempotent()
   async payInTime(@InScenario() scenario: Scenario) {
@@ -85,9 +85,9 @@ describe.each(socketCombinations)(
     it('gets the response also when it reconnects before the handler ends', async () => {
       const scenario = await leftInProgress();
       const after = await app.connect('alice');
-      const answer = after.ask('pay', payloadOf(scenario));
+      const response = after.ask('pay', payloadOf(scenario));
       scenario.gate.open();
-      expect(await answer).toEqual({ event: 'paid', data: { execution: 1 } });
+      expect(await response).toEqual({ event: 'paid', data: { execution: 1 } });
       expect(scenario.executions).toBe(1);
     });
 
@@ -99,7 +99,7 @@ describe.each(socketCombinations)(
         app.connect('alice'),
         app.connect('alice'),
       ]);
-      const answer = first.ask('pay', payloadOf(scenario));
+      const response = first.ask('pay', payloadOf(scenario));
       await scenario.started.reached(1);
       const before = begun.count;
       const stayed = staying.ask('pay', payloadOf(scenario));
@@ -113,7 +113,7 @@ describe.each(socketCombinations)(
       expect(scenario.passed.count).toBe(0);
 
       scenario.gate.open();
-      expect(await answer).toEqual({ event: 'paid', data: { execution: 1 } });
+      expect(await response).toEqual({ event: 'paid', data: { execution: 1 } });
       expect(await stayed).toEqual({ event: 'paid', data: { execution: 1 } });
       expect(scenario.executions).toBe(1);
     });
@@ -170,24 +170,24 @@ describe.each(socketCombinations)(
       const running = app.scenario();
       running.gate.close();
       const [client, other] = await Promise.all([app.connect('alice'), app.connect('alice')]);
-      const answer = client.ask('pay', payloadOf(running));
+      const response = client.ask('pay', payloadOf(running));
       await running.started.reached(1);
 
       const closed = app.nest.close();
       let late = app.scenario();
-      let refusal = await other.ask('pay', payloadOf(late));
-      while (refusal.event === 'paid') {
+      let rejection = await other.ask('pay', payloadOf(late));
+      while (rejection.event === 'paid') {
         late = app.scenario();
-        refusal = await other.ask('pay', payloadOf(late));
+        rejection = await other.ask('pay', payloadOf(late));
       }
-      expect(refusal).toMatchObject({
+      expect(rejection).toMatchObject({
         event: 'exception',
         data: { code: 'idempotency_shutting_down', retryAfterMs: 1_000 },
       });
       expect(late.executions).toBe(0);
 
       running.gate.open();
-      expect(await answer).toEqual({ event: 'paid', data: { execution: 1 } });
+      expect(await response).toEqual({ event: 'paid', data: { execution: 1 } });
       await Promise.all([client.close(), other.close()]);
       await closed;
     });

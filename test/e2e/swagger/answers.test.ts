@@ -43,22 +43,22 @@ describe.each(platforms)('the documented responses on %s', (platform) => {
   afterAll(() => Promise.all([app.close(), deaf.close()]));
 
   /** The response equals one of the document exactly. */
-  function expectDocumented(answer: RawResponse, code: string): void {
-    const documented = operationOf(document, '/orders').responses[answer.status];
+  function expectDocumented(response: RawResponse, code: string): void {
+    const documented = operationOf(document, '/orders').responses[response.status];
     const { schema, examples } = documented.content['application/problem+json'];
-    expect(answer.header('content-type')).toContain('application/problem+json');
-    expect(answer.json).toEqual(examples[code].value);
+    expect(response.header('content-type')).toContain('application/problem+json');
+    expect(response.json).toEqual(examples[code].value);
     const { required, properties } = document.components!.schemas![
       schema.$ref.split('/').pop()
     ] as any;
-    expect(Object.keys(answer.json).sort()).toEqual([...required].sort());
+    expect(Object.keys(response.json).sort()).toEqual([...required].sort());
     expect(Object.keys(properties).sort()).toEqual([...required].sort());
-    for (const [member, value] of Object.entries(answer.json)) {
+    for (const [member, value] of Object.entries(response.json)) {
       const { type } = properties[member];
       expect([member, typeof value]).toEqual([member, type === 'integer' ? 'number' : type]);
     }
-    const { retryable } = answer.json;
-    expect(answer.header('retry-after')).toBe(
+    const { retryable } = response.json;
+    expect(response.header('retry-after')).toBe(
       retryable ? String(documented.headers['Retry-After'].example) : undefined,
     );
   }
@@ -103,8 +103,8 @@ describe.each(platforms)('the documented responses on %s', (platform) => {
     const lengths = [minLength - 1, minLength, maxLength, maxLength + 1];
     const statuses: number[] = [];
     for (const length of lengths) {
-      const answer = await app.scenario().post('/orders', { key: 'k'.repeat(length) });
-      statuses.push(answer.status);
+      const response = await app.scenario().post('/orders', { key: 'k'.repeat(length) });
+      statuses.push(response.status);
     }
     expect(statuses).toEqual([400, 201, 201, 400]);
   });

@@ -166,7 +166,7 @@ describe.each(platforms)('the operations that are documented as idempotent on %s
   });
   afterAll(() => app.close());
 
-  async function answersKeyMissing(operation: string): Promise<boolean> {
+  async function respondsKeyMissing(operation: string): Promise<boolean> {
     const [method, template = ''] = operation.split(' ');
     const path = template.replaceAll(/\{\w+\}/g, 'x');
     const { port } = app.getHttpServer().address() as AddressInfo;
@@ -219,7 +219,7 @@ describe.each(platforms)('the operations that are documented as idempotent on %s
     documented.delete('POST /api/other');
     const real = new Map<string, boolean>();
     for (const operation of documented.keys()) {
-      real.set(operation, await answersKeyMissing(operation));
+      real.set(operation, await respondsKeyMissing(operation));
     }
     expect(real).toEqual(documented);
     expect([...real.values()].filter((isProtected) => !isProtected).length).toBeGreaterThan(5);

@@ -57,8 +57,8 @@ describe('IdempotencyTestingModule.inMemory()', () => {
     { way: 'call', operation: 'remind', outcome: value },
   ])('protects $way, and shows its records', async ({ way, operation, outcome }) => {
     const run = shop.ways[way]!;
-    const answers = [await run('one'), await run('one'), await run('one'), await run('two')];
-    expect(answers).toEqual([{ nr: 1 }, { nr: 1 }, { nr: 1 }, { nr: 2 }]);
+    const responses = [await run('one'), await run('one'), await run('one'), await run('two')];
+    expect(responses).toEqual([{ nr: 1 }, { nr: 1 }, { nr: 1 }, { nr: 2 }]);
     expect(shop.ledger.charges).toHaveLength(2);
     expect(shop.ledger.charges[0]).toMatchObject({ by: way, operation, isProtected: true });
     const [first, second, ...others] = await records.list();

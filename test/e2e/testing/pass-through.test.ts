@@ -38,8 +38,8 @@ describe('IdempotencyTestingModule.passThrough()', () => {
       const { charges } = shop.ledger;
       const before = charges.length;
       const key = which === 'with' ? 'a-key-that-comes-twice' : undefined;
-      const answers = [await shop.ways[way]!(key), await shop.ways[way]!(key)];
-      expect(answers).toEqual([{ nr: before + 1 }, { nr: before + 2 }]);
+      const responses = [await shop.ways[way]!(key), await shop.ways[way]!(key)];
+      expect(responses).toEqual([{ nr: before + 1 }, { nr: before + 2 }]);
       const charge = {
         ...{ by: way, operation, isProtected: false, isTakeover: false },
         ...{ attempt: 1, fencingToken: 0, aborted: false, ambient: true },
@@ -49,8 +49,8 @@ describe('IdempotencyTestingModule.passThrough()', () => {
   });
 
   it('does not affect a safe method', async () => {
-    const answer = await fetch(`${await shop.app.getUrl()}/orders`);
-    expect(await answer.json()).toMatchObject({ isIdempotent: false });
+    const response = await fetch(`${await shop.app.getUrl()}/orders`);
+    expect(await response.json()).toMatchObject({ isIdempotent: false });
   });
 
   it('has every provider that an application may inject', async () => {

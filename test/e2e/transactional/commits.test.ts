@@ -25,7 +25,7 @@ import {
 const bank = useBank();
 
 /** Fails or delays a commit, once or repeatedly. */
-class TroubledUnitOfWork extends UnitOfWork<Transaction> {
+class FaultyUnitOfWork extends UnitOfWork<Transaction> {
   /** Runs instead of COMMIT. */
   beforeCommit: () => unknown = () => undefined;
   /** Runs instead of the reply to COMMIT. */
@@ -67,10 +67,10 @@ describe('A commit of a transactional operation', () => {
       .get(IdempotencyEvents, { strict: false })
       .subscribe((event) => events.push(event), { replacesLog: true });
   }
-  const told = () => events.map(({ type }) => type);
+  const reported = () => events.map(({ type }) => type);
 
   it('that happened counts, even if the connection then fails', async () => {
-    const unitOfWork = new TroubledUnitOfWork();
+    const unitOfWork = new FaultyUnitOfWork();
     await start(unitOfWork);
     unitOfWork.afterCommit = () => {
       throw new Error('Connection terminated unexpectedly');
@@ -81,11 +81,11 @@ describe('A commit of a transactional operation', () => {
     expect(await bank.committed(scenario)).toEqual([1]);
     expectReplay(await scenario.post('/transfers'), first);
     expect(scenario.notes).toEqual(['committed']);
-    expect(told()).toEqual(['acquired', 'completed', 'replayed']);
+    expect(reported()).toEqual(['acquired', 'completed', 'replayed']);
   });
 
   it('that did not happen does not count: the request gets 503, and the next one runs', async () => {
-    const unitOfWork = new TroubledUnitOfWork();
+    const unitOfWork = new FaultyUnitOfWork();
     await start(unitOfWork);
     unitOfWork.beforeCommit = () => {
       throw new Error('Connection terminated unexpectedly');
@@ -94,35 +94,35 @@ describe('A commit of a transactional operation', () => {
     expectProblem(await scenario.post('/transfers'), 'store-unavailable');
     expect(await bank.committed(scenario)).toEqual([]);
     expect(scenario.notes).toEqual([]);
-    expect(told()).toEqual(['acquired', 'rolled_back', 'released']);
+    expect(reported()).toEqual(['acquired', 'rolled_back', 'released']);
     unitOfWork.beforeCommit = () => undefined;
     expect((await scenario.post('/transfers')).status).toBe(201);
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
   it('whose connection returns replies of other statements is reported as such, and the next request runs', async () => {
-    const unitOfWork = new TroubledUnitOfWork();
+    const unitOfWork = new FaultyUnitOfWork();
     await start(unitOfWork);
     unitOfWork.beforeCommit = () => {
       throw new StoreReplyMismatchedError('PostgreSQL');
     };
     const scenario = app.scenario();
     expectProblem(await scenario.post('/transfers'), 'store-unavailable');
-    expect(told()).toEqual(['acquired', 'reply_mismatched', 'rolled_back', 'released']);
+    expect(reported()).toEqual(['acquired', 'reply_mismatched', 'rolled_back', 'released']);
     unitOfWork.beforeCommit = () => undefined;
     expect((await scenario.post('/transfers')).status).toBe(201);
     expect(await bank.committed(scenario)).toEqual([2]);
   });
 
   it('of a deferred conflict is reported as a conflict', async () => {
-    const unitOfWork = new TroubledUnitOfWork();
+    const unitOfWork = new FaultyUnitOfWork();
     await start(unitOfWork);
     unitOfWork.beforeCommit = () => {
       throw Object.assign(new Error('could not serialize access'), { code: '40001' });
     };
     const scenario = app.scenario();
     expectProblem(await scenario.post('/transfers'), 'transaction-conflict');
-    expect(told()).toEqual(['acquired', 'conflicted', 'released']);
+    expect(reported()).toEqual(['acquired', 'conflicted', 'released']);
   });
 
   it.each([
@@ -138,7 +138,7 @@ describe('A commit of a transactional operation', () => {
   ] as [string, () => void, number[], boolean][])(
     'that exceeds "saveTimeoutMs" gets 503, and its later outcome counts: it %s',
     async (_, end, rows, isReplay) => {
-      const unitOfWork = new TroubledUnitOfWork();
+      const unitOfWork = new FaultyUnitOfWork();
       await start(unitOfWork, { saveTimeoutMs: 1_000, commandTimeoutMs: 1_000 });
       const commit = new Gate();
       commit.close();
@@ -148,10 +148,10 @@ describe('A commit of a transactional operation', () => {
       };
       const scenario = app.scenario();
       expectProblem(await scenario.post('/transfers'), 'store-unavailable');
-      expect(told()).toEqual(['acquired', 'save_delayed']);
+      expect(reported()).toEqual(['acquired', 'save_delayed']);
       expectProblem(await scenario.post('/transfers'), 'in-progress');
       commit.open();
-      await until(() => told().includes(isReplay ? 'completed' : 'released'));
+      await until(() => reported().includes(isReplay ? 'completed' : 'released'));
       expect(await bank.committed(scenario)).toEqual(rows);
       unitOfWork.beforeCommit = () => undefined;
       expect(await scenario.post('/transfers')).toMatchObject({ status: 201, replayed: isReplay });

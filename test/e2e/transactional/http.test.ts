@@ -160,11 +160,11 @@ describe.each(targets)('A transactional route on $platform, $version.name', (tar
     const pending = [one, other].map((scenario) => scenario.start('POST', '/skewed'));
     await Promise.all([one.started.reached(1), other.started.reached(1)]);
     one.gate.open();
-    const answers = [await pending[0]!.response];
+    const responses = [await pending[0]!.response];
     other.gate.open();
-    answers.push(await pending[1]!.response);
-    expect(answers[0]!.status).toBe(201);
-    expectProblem(answers[1]!, 'transaction-conflict');
+    responses.push(await pending[1]!.response);
+    expect(responses[0]!.status).toBe(201);
+    expectProblem(responses[1]!, 'transaction-conflict');
     expect(await bank.committed(other)).toEqual([]);
     expect((await other.post('/skewed')).status).toBe(201);
     expect(await bank.committed(other)).toEqual([2]);

@@ -31,7 +31,7 @@ class OrdersProcessor extends WorkerHost {
   })
   async process({ data: { id, heldBy } }: Job<HeldOrder>): Promise<unknown> {
     const { attempt, isTakeover } = requireIdempotencyContext();
-    tell({ said: 'begun', id, attempt, isTakeover });
+    report({ said: 'begun', id, attempt, isTakeover });
     if (heldBy === name) await new Promise(() => undefined);
     return { by: name, attempt };
   }
@@ -55,8 +55,8 @@ class OrdersProcessor extends WorkerHost {
 class WorkerModule {}
 
 await NestFactory.createApplicationContext(WorkerModule, { logger: false });
-tell({ said: 'ready' });
+report({ said: 'ready' });
 
-function tell(message: WorkerMessage): void {
+function report(message: WorkerMessage): void {
   console.log(JSON.stringify(message));
 }

@@ -19,7 +19,7 @@ export interface Place {
 }
 
 /** Rejects the first request of a scenario. */
-class RefusesFirst implements PipeTransform<Scenario, Scenario> {
+class RejectsFirst implements PipeTransform<Scenario, Scenario> {
   transform(scenario: Scenario): Scenario {
     if (scenario.notes.push('piped') === 1) throw new HttpException('rejected by a pipe', 400);
     return scenario;
@@ -75,7 +75,7 @@ export function chargesController(
     @where(above)
     @idempotent({ keep: () => true })
     @where(below)
-    async piped(@InScenario(RefusesFirst) scenario: Scenario) {
+    async piped(@InScenario(RejectsFirst) scenario: Scenario) {
       return charge(scenario);
     }
 

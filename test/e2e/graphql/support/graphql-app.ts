@@ -49,13 +49,13 @@ export function startGraphqlApp(start: StartGraphqlAppOptions): Promise<TestApp>
   });
 }
 
-export interface GraphqlAnswer {
+export interface GraphqlResponse {
   readonly status: number;
   readonly data?: any;
-  readonly errors?: readonly GraphqlErrorAnswer[];
+  readonly errors?: readonly GraphqlResponseError[];
 }
 
-interface GraphqlErrorAnswer {
+interface GraphqlResponseError {
   readonly message: string;
   readonly path: readonly string[];
   readonly extensions: Readonly<Record<string, unknown>>;
@@ -70,7 +70,7 @@ export async function ask(
   scenario: Scenario,
   query: string,
   { variables, ...sending }: Asking = {},
-): Promise<GraphqlAnswer> {
+): Promise<GraphqlResponse> {
   const { status, json } = await scenario.post('/graphql', {
     json: { query, variables },
     ...sending,
@@ -79,7 +79,7 @@ export async function ask(
 }
 
 /** The error codes, by response name of the field. */
-export function codesIn({ errors = [] }: GraphqlAnswer): Record<string, unknown> {
+export function codesIn({ errors = [] }: GraphqlResponse): Record<string, unknown> {
   return Object.fromEntries(
     errors.map(({ path, extensions }) => [path.join('.'), extensions.code]),
   );

@@ -36,5 +36,5 @@ const charge = async (): Promise<unknown> => {
   const response = await fetch(`http://127.0.0.1:${port}/`, { method: 'POST', headers });
   return response.json();
 };
-console.log(JSON.stringify({ graphql, answers: [await charge(), await charge()] }));
+console.log(JSON.stringify({ graphql, responses: [await charge(), await charge()] }));
 await app.close();

@@ -26,13 +26,13 @@ export class TestQueue {
   }
 
   /** A quorum queue that dead-letters a message into `aside` after `limit` redeliveries. */
-  static limited(broker: UsedRabbitMq, aside: TestQueue, limit: number): Promise<TestQueue> {
+  static limited(broker: UsedRabbitMq, deadLettered: TestQueue, limit: number): Promise<TestQueue> {
     return TestQueue.open(broker, {
       arguments: {
         'x-queue-type': 'quorum',
         'x-delivery-limit': limit,
         'x-dead-letter-exchange': '',
-        'x-dead-letter-routing-key': aside.name,
+        'x-dead-letter-routing-key': deadLettered.name,
       },
     });
   }

@@ -15,7 +15,9 @@ export interface UsedBroker {
    * @param limit - how often a message of `queue` is redelivered before it is dead-lettered into `aside`.
    * @defaultValue 5
    */
-  readonly openLimitedQueue: (limit?: number) => Promise<{ queue: TestQueue; aside: TestQueue }>;
+  readonly openLimitedQueue: (
+    limit?: number,
+  ) => Promise<{ queue: TestQueue; deadLettered: TestQueue }>;
 }
 
 export interface UsedRelay {
@@ -54,8 +56,11 @@ export function useBroker(): UsedBroker {
       };
     },
     openLimitedQueue: async (limit = 5) => {
-      const aside = await openQueue();
-      return { queue: consumers.with(await TestQueue.limited(server, aside, limit)), aside };
+      const deadLettered = await openQueue();
+      return {
+        queue: consumers.with(await TestQueue.limited(server, deadLettered, limit)),
+        deadLettered,
+      };
     },
   };
 }

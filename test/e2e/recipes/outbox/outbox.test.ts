@@ -198,9 +198,9 @@ describe('a relay', () => {
   it('publishes again what follows a message that the broker rejected', async () => {
     const orders = [newOrder(), newOrder(), newOrder()];
     for (const order of orders) await place(order);
-    let refusals = 1;
+    let rejections = 1;
     const relay = new OutboxRelay(pool, async (message) => {
-      if (published().length === 1 && refusals-- > 0) {
+      if (published().length === 1 && rejections-- > 0) {
         throw new Error('planned: rejected');
       }
       return publish(message);

@@ -18,18 +18,18 @@ class Connection implements Sqs {
   constructor(private readonly sqs: InProcessSqs) {}
 
   receiveMessage(...input: Parameters<Sqs['receiveMessage']>): ReturnType<Sqs['receiveMessage']> {
-    return this.isCut ? this.refuse() : this.sqs.receiveMessage(...input);
+    return this.isCut ? this.reject() : this.sqs.receiveMessage(...input);
   }
 
   changeMessageVisibility(...input: Parameters<Sqs['changeMessageVisibility']>): Promise<void> {
-    return this.isCut ? this.refuse() : this.sqs.changeMessageVisibility(...input);
+    return this.isCut ? this.reject() : this.sqs.changeMessageVisibility(...input);
   }
 
   deleteMessage(...input: Parameters<Sqs['deleteMessage']>): Promise<void> {
-    return this.isCut ? this.refuse() : this.sqs.deleteMessage(...input);
+    return this.isCut ? this.reject() : this.sqs.deleteMessage(...input);
   }
 
-  private refuse(): Promise<never> {
+  private reject(): Promise<never> {
     return Promise.reject(new Error('planned: cut'));
   }
 }
@@ -117,9 +117,9 @@ const place = async ({ order }: { order: string }) => {
 describe('an SQS message', () => {
   it('is handled once, and deleted when its outcome is stored', async () => {
     const id = sqs.sendMessage({ order: 'a' });
-    const claim = { scope: ['orders-consumer'], operation: 'orders.place', key: id };
+    const request = { scope: ['orders-consumer'], operation: 'orders.place', key: id };
     const deleted = jest.spyOn(sqs, 'deleteMessage').mockImplementationOnce(async (input) => {
-      expect(await records.inspect(recordKey(claim))).toMatchObject({ state: 'completed' });
+      expect(await records.inspect(recordKey(request))).toMatchObject({ state: 'completed' });
       return sqs.deleteMessage(input);
     });
     await consume(place, place);

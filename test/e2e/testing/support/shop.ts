@@ -238,7 +238,7 @@ function waysInto(
       return data;
     },
     graphql: async (key) => {
-      const answer = await fetch(`${url}/graphql`, {
+      const response = await fetch(`${url}/graphql`, {
         method: 'POST',
         headers: {
           'content-type': 'application/json',
@@ -246,7 +246,7 @@ function waysInto(
         },
         body: JSON.stringify({ query: 'mutation { pay(amount: 1) }' }),
       });
-      const { data } = (await answer.json()) as { data: { pay: number } };
+      const { data } = (await response.json()) as { data: { pay: number } };
       return { nr: data.pay };
     },
     method: (key) => app.get(InvoiceService).send(key ?? ''),

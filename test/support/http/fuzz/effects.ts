@@ -17,7 +17,7 @@ const WHOLE_BODY = new Set(['required', 'optional', 'strict', 'native', 'bytes']
 
 interface Exchange {
   readonly request: FuzzedRequest;
-  readonly answers: readonly RawResponse[];
+  readonly responses: readonly RawResponse[];
 }
 
 /** Compares the effects in the application with its requests, without relying on the library's reports. */
@@ -39,7 +39,7 @@ export class Effects {
     this.requests.set(request.number, request);
   }
 
-  answered({ request, answers }: Exchange): void {
+  answered({ request, responses: answers }: Exchange): void {
     for (const answer of answers) {
       this.count(String(answer.status));
       if (answer.status >= 500) this.violation('answered with an error', request, answer);
