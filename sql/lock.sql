@@ -17,7 +17,7 @@
 --
 -- After the nonce: the settings, if the record is still the attempt's own, even with an expired lease. Nothing: it is not,
 -- and the transaction must be rolled back, because a tombstone was inserted if the record was gone.
-WITH patience AS MATERIALIZED (
+WITH previous_timeout AS MATERIALIZED (
   SELECT
     before,
     set_config(
@@ -31,7 +31,7 @@ inserted AS (
     record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at
   )
   SELECT $1::bytea, 'released', $2::text, $3::bigint, '-', 1, 0, statement_timestamp()
-  FROM patience
+  FROM previous_timeout
   ON CONFLICT (record_key) DO UPDATE
   SET lease_ms = record.lease_ms
   -- Evaluated on the locked row, and never true.
@@ -63,9 +63,9 @@ SELECT concat_ws(
     concat_ws(
       ' ',
       set_config(name, CASE WHEN setting.before BETWEEN 1 AND $4::bigint THEN setting.before ELSE $4::bigint END::text, true),
-      set_config('lock_timeout', patience.before, true)
+      set_config('lock_timeout', previous_timeout.before, true)
     ), ' '
   )
 ) AS reply
-FROM mine, patience, setting
+FROM mine, previous_timeout, setting
 WHERE locked

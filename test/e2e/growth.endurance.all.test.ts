@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { REQUESTS_OF_A_TURN } from '../lab/measure/growth/client.js';
+import { REQUESTS_OF_A_ROUND } from '../lab/measure/growth/client.js';
 import { measureGrowth, type GrowthRun } from '../lab/measure/growth/measure-growth.js';
 import { growthsIn } from '../lab/measure/growth/reading.js';
 
@@ -40,7 +40,7 @@ it(
   async () => {
     const leaks = ['listener', 'timer', 'socket'] as const;
     const run = { platform: 'fastify', store: 'memory', leaks, chunks: 2 } as const;
-    const growths = await growthsOf({ ...run, requestsPerChunk: 2 * REQUESTS_OF_A_TURN });
+    const growths = await growthsOf({ ...run, requestsPerChunk: 2 * REQUESTS_OF_A_ROUND });
     for (const name of ['listeners of the process', 'timers', 'sockets']) {
       expect(growths).toContainEqual(expect.stringMatching(`^${name}: \\d+ after \\d+$`));
     }

@@ -77,18 +77,18 @@ describe('what several faults excuse', () => {
   });
 
   it('is what any one of them allows', () => {
-    const { otherAnswers } = NOTHING_EXCUSED;
+    const { otherResponses } = NOTHING_EXCUSED;
     expect(
       excused(
-        { outages: true, otherAnswers: ['503 a'], maxBlockedMs: 1_000 },
-        { brokenConnections: true, otherAnswers: ['503 a', '503 b'] },
+        { outages: true, otherResponses: ['503 a'], maxBlockedMs: 1_000 },
+        { brokenConnections: true, otherResponses: ['503 a', '503 b'] },
         { maxBlockedMs: 3_000 },
       ),
     ).toEqual({
       ...NOTHING_EXCUSED,
       outages: true,
       brokenConnections: true,
-      otherAnswers: [...otherAnswers, '503 a', '503 b'],
+      otherResponses: [...otherResponses, '503 a', '503 b'],
       maxBlockedMs: 3_000,
     });
   });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { planOf } from '../lab/chaos/arguments.js';
-import { chaosProgram, PATIENCE } from '../lab/chaos/chaos-program.js';
+import { chaosProgram, TIMEOUT } from '../lab/chaos/chaos-program.js';
 import { historyOf } from '../lab/chaos/history.js';
 import { runChaos } from '../lab/chaos/run.js';
 import { NOTHING_EXCUSED } from '../lab/faults/expectations.js';
@@ -11,7 +11,7 @@ describe('chaos, a small dose of it', () => {
     const { figures, trouble, evidence, objections, suspects } = await runChaos(
       planOf([
         ...['--requests', '1500', '--duplicates', '15', '--workers', '2', '--seed', '11'],
-        ...['--faults', 'lost-replies,client-kill,script-flush', ...PATIENCE],
+        ...['--faults', 'lost-replies,client-kill,script-flush', ...TIMEOUT],
       ]),
     );
 
@@ -30,7 +30,7 @@ describe('chaos, a small dose of it', () => {
     const { evidence, trouble } = await runChaos(
       planOf([
         ...['--requests', '300', '--duplicates', '10', '--workers', '2', '--seed', '12'],
-        ...['--faults', 'kill', '--strikes', '2', '--lease-ms', '3000', ...PATIENCE],
+        ...['--faults', 'kill', '--strikes', '2', '--lease-ms', '3000', ...TIMEOUT],
       ]),
     );
 
@@ -46,7 +46,7 @@ describe('chaos, a small dose of it', () => {
       planOf([
         ...['--topology', 'postgres', '--requests', '2000', '--duplicates', '40', '--workers', '2'],
         ...['--faults', 'kill', '--strikes', '3', '--lease-ms', '3000', '--seed', '13'],
-        ...PATIENCE,
+        ...TIMEOUT,
       ]),
     );
 
@@ -69,7 +69,7 @@ describe('chaos, a small dose of it', () => {
           '40',
         ],
         ...['--faults', 'kill,cut,terminate', '--strikes', '3', '--lease-ms', '3000'],
-        ...['--workers', '2', '--seed', '14', ...PATIENCE],
+        ...['--workers', '2', '--seed', '14', ...TIMEOUT],
       ]),
     );
 

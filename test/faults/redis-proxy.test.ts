@@ -37,7 +37,7 @@ async function connected(options: RedisProxyOptions = {}) {
 const count = async () => Number(await admin.get('count'));
 
 /** Whether it settles while five others complete. */
-async function isAnswered(sent: Promise<unknown>): Promise<boolean> {
+async function isReplied(sent: Promise<unknown>): Promise<boolean> {
   const others = (async () => {
     for (let other = 0; other < 5; other += 1) await admin.ping();
     return false;
@@ -68,11 +68,11 @@ describe('An aimed fault', () => {
     const sent = client.incr('count');
     sent.catch(() => undefined);
     await aim.hit;
-    expect(await isAnswered(sent)).toBe(false);
+    expect(await isReplied(sent)).toBe(false);
     expect(await count()).toBe(executed);
     const later = client.get('count');
     later.catch(() => undefined);
-    expect(await isAnswered(later)).toBe(false);
+    expect(await isReplied(later)).toBe(false);
     expect(client.status).toBe('ready');
   });
 
@@ -108,7 +108,7 @@ describe('An aimed fault', () => {
       const order: string[] = [];
       const startedAt = performance.now();
       const incremented = client.incr('count').then(() => order.push('incr'));
-      const executedAtOnce = await isAnswered(client.get('count').then(() => order.push('get')));
+      const executedAtOnce = await isReplied(client.get('count').then(() => order.push('get')));
       expect(executedAtOnce).toBe(false);
       expect(await count()).toBe('replyDelayMs' in fault ? 1 : 0);
       await incremented;
@@ -142,11 +142,11 @@ describe('An aimed fault', () => {
 
   it("is not confused by the server's push messages", async () => {
     const { proxy, client } = await connected();
-    const heard: string[] = [];
-    client.on('message', (_channel, message) => void heard.push(message));
+    const received: string[] = [];
+    client.on('message', (_channel, message) => void received.push(message));
     await client.subscribe('news');
     await admin.publish('news', 'first');
-    await until(() => heard.length === 1);
+    await until(() => received.length === 1);
     proxy.aim('PING', 'lose the reply');
     await expect(client.ping()).rejects.toThrow();
   });
@@ -168,7 +168,7 @@ describe('A fault of the whole connection', () => {
     proxy.swallowEverything();
     const sent = client.incr('count');
     sent.catch(() => undefined);
-    expect(await isAnswered(sent)).toBe(false);
+    expect(await isReplied(sent)).toBe(false);
     expect(await count()).toBe(0);
     expect(client.status).toBe('ready');
   });

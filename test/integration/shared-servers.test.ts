@@ -105,11 +105,11 @@ describe('A server that test files share', () => {
       afterTest(() => keeper.stop());
       const program = process.env.REDIS_SERVER_BIN;
       process.env.REDIS_SERVER_BIN = '/bin/false';
-      const asked = keeper.lend('redis', 'one');
+      const asked = keeper.provide('redis', 'one');
       await expect(asked).rejects.toThrow('redis-server did not start: Error: it ended with code');
       if (program === undefined) delete process.env.REDIS_SERVER_BIN;
       else process.env.REDIS_SERVER_BIN = program;
-      expect(await keeper.lend('redis', 'one')).toMatchObject({ port: expect.any(Number) });
+      expect(await keeper.provide('redis', 'one')).toMatchObject({ port: expect.any(Number) });
     },
     START_HOOK_MS,
   );

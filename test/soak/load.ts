@@ -24,23 +24,23 @@ const CLIENTS = 24;
 export const MOST_AT_ONCE = CLIENTS * Math.max(...BURSTS.map(([, copies]) => copies));
 
 /** A burst, a replay of its first, and another content under its key; and the requests whose clients leave. */
-const REQUESTS_OF_A_TURN =
+const REQUESTS_OF_A_ROUND =
   BURSTS.reduce((sum, [, copies]) => sum + copies, 0) + KINDS.length + 1 + LEAVING;
 
 /** Resolves when this many requests have completed, in whole rounds; `onRequest` is called for each of them. */
 export async function sendAll(way: Way, requests: number, onRequest: () => void): Promise<void> {
-  let turns = Math.ceil(requests / REQUESTS_OF_A_TURN);
+  let rounds = Math.ceil(requests / REQUESTS_OF_A_ROUND);
   await Promise.all(
     Array.from({ length: CLIENTS }, async () => {
-      while (turns > 0) {
-        turns -= 1;
-        await takeTurn(way, onRequest);
+      while (rounds > 0) {
+        rounds -= 1;
+        await runRound(way, onRequest);
       }
     }),
   );
 }
 
-async function takeTurn(way: Way, onRequest: () => void): Promise<void> {
+async function runRound(way: Way, onRequest: () => void): Promise<void> {
   const send = (kind: Kind, key: string, amount = 1) => {
     onRequest();
     return way.send({ kind, key, amount });

@@ -66,7 +66,7 @@ export async function work({ kind, amount }: Pick<Order, 'kind' | 'amount'>): Pr
 }
 
 /** Completes with the first emission, in place of what takes too long. */
-export async function impatiently<T>(working: Promise<T>): Promise<T | undefined> {
+export async function withShortTimeout<T>(working: Promise<T>): Promise<T | undefined> {
   working.catch(() => undefined);
   return Promise.race([working, delay(TIMEOUT_MS, undefined)]);
 }

@@ -10,7 +10,7 @@ import { readHoldings } from '../lab/measure/growth/holdings.js';
 import { LEAKS } from '../lab/measure/growth/leaks.js';
 import { sendAll } from './load.js';
 import type { SoakSetup } from './setup.js';
-import { troubledStore } from './troubled-store.js';
+import { faultyStore } from './troubled-store.js';
 import { openWay } from './ways/open-way.js';
 
 /** Private fields of the engine. */
@@ -21,13 +21,13 @@ interface EngineBooks {
     readonly lines: ReadonlyMap<unknown, unknown>;
     readonly waiters: number;
   };
-  readonly alarms: { readonly alarms: ReadonlySet<unknown> };
+  readonly deadlines: { readonly deadlines: ReadonlySet<unknown> };
 }
 
 const setup = JSON.parse(process.env.SOAK_SETUP ?? '') as SoakSetup;
 // As the store opens its own, whose listeners only it could count.
 const client = new Redis(setup.redisUrl, { enableAutoPipelining: true });
-const store = troubledStore(redisStore({ client }));
+const store = faultyStore(redisStore({ client }));
 const way = await openWay(setup.way, { store, rabbitMqPort: setup.rabbitMqPort });
 
 /** How often each event happened. */
@@ -66,7 +66,7 @@ serve({
         'begins under way': engine.underWay,
         'waiting lines': engine.duplicateWaiters.lines.size,
         'places in waiting lines': engine.duplicateWaiters.waiters,
-        alarms: engine.alarms.alarms.size,
+        deadlines: engine.deadlines.deadlines.size,
         'listeners of abort signals': countSignalListeners(),
       }),
     );

@@ -8,7 +8,7 @@ import {
 } from 'nestjs-idempotency';
 
 /** One in this many commands of its kind meets this. */
-const EVERY = { slowBegin: 7, refusedBegin: 23, refusedComplete: 11, superseded: 13, lost: 53 };
+const EVERY = { slowBegin: 7, rejectedBegin: 23, rejectedComplete: 11, superseded: 13, lost: 53 };
 const LATE_MS = 20;
 /** For an attempt without an owner. */
 const NO_LEASE_MS = 1;
@@ -18,7 +18,7 @@ const TIMEOUT_MS = 5_000;
  * A degraded Redis: it is late, it rejects, and other processes take over. Which command meets what depends
  * only on the order of the commands.
  */
-export function troubledStore(real: IdempotencyStore): IdempotencyStore {
+export function faultyStore(real: IdempotencyStore): IdempotencyStore {
   let begins = 0;
   let completions = 0;
   let rivals = 0;
@@ -39,7 +39,7 @@ export function troubledStore(real: IdempotencyStore): IdempotencyStore {
   const changes: Partial<IdempotencyStore> = {
     begin: async (command) => {
       begins += 1;
-      if (begins % EVERY.refusedBegin === 0) {
+      if (begins % EVERY.rejectedBegin === 0) {
         await delay(LATE_MS);
         throw new StoreUnavailableError('planned');
       }
@@ -52,7 +52,7 @@ export function troubledStore(real: IdempotencyStore): IdempotencyStore {
     },
     complete: async (lease, command) => {
       completions += 1;
-      if (completions % EVERY.refusedComplete === 0) throw new StoreUnavailableError('planned');
+      if (completions % EVERY.rejectedComplete === 0) throw new StoreUnavailableError('planned');
       const isSuperseded = completions % EVERY.superseded === 0;
       if (isSuperseded || completions % EVERY.lost === 0) {
         await real.release(lease, { tombstoneMs: 60_000, timeoutMs: TIMEOUT_MS });

@@ -15,19 +15,19 @@ export interface SentStatement {
 /**
  * An application's pool with a hook between the reply to a statement and its caller.
  *
- * @param attend - receives each reply, and returns what the caller gets.
+ * @param watch - receives each reply, and returns what the caller gets.
  */
-export function attendedPool(
+export function watchedPool(
   pool: Pool,
-  attend: (sent: SentStatement, result: PostgresResult) => PostgresResult | Promise<PostgresResult>,
+  watch: (sent: SentStatement, result: PostgresResult) => PostgresResult | Promise<PostgresResult>,
 ): PostgresPool {
-  const attended = (connection: PostgresConnection): PostgresConnection => ({
-    query: (query: PostgresQuery, values, heard) => {
+  const watched = (connection: PostgresConnection): PostgresConnection => ({
+    query: (query: PostgresQuery, values, received) => {
       connection.query(query, values, (error, result) => {
-        if (error !== null && error !== undefined) heard(error, result);
+        if (error !== null && error !== undefined) received(error, result);
         else
-          void Promise.resolve(attend({ text: query.text, values }, result)).then((handed) => {
-            heard(null, handed);
+          void Promise.resolve(watch({ text: query.text, values }, result)).then((passedOn) => {
+            received(null, passedOn);
           });
       });
     },
@@ -40,7 +40,7 @@ export function attendedPool(
     totalCount: pool.totalCount,
     connect: (callback) => {
       connect((error, connection) => {
-        callback(error, connection && attended(connection));
+        callback(error, connection && watched(connection));
       });
     },
   };

@@ -19,7 +19,7 @@ export interface ChildOptions {
  */
 const AS_UNDER_STEADY_LOAD = '--no-memory-reducer';
 
-interface Answer {
+interface ApiResponse {
   readonly id: number;
   readonly value?: unknown;
   readonly error?: string;
@@ -31,7 +31,7 @@ export class Child {
   private calls = 0;
 
   private constructor(private readonly child: ChildProcess) {
-    child.on('message', (answer: Answer) => this.settle(answer));
+    child.on('message', (response: ApiResponse) => this.settle(response));
     child.once('exit', (code, signal) => {
       const error = new Error(`A process of the benchmark ended: ${String(code ?? signal)}`);
       for (const { reject } of this.waiting.values()) reject(error);
@@ -70,7 +70,7 @@ export class Child {
     await exited;
   }
 
-  private settle({ id, value, error }: Answer): void {
+  private settle({ id, value, error }: ApiResponse): void {
     const call = this.waiting.get(id);
     this.waiting.delete(id);
     if (error === undefined) call?.resolve(value);

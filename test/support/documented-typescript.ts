@@ -25,10 +25,10 @@ export function documentedSamples(): DocumentedFile[] {
 }
 
 /** What each page leaves to the reader: the names of files and their texts. */
-export type LeftToReaders = Readonly<Record<string, Readonly<Record<string, string>>>>;
+export type UncheckedByTests = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 /** The compiler's messages on samples, as modules of `test`, where the package finds itself by its own name. */
-export function complaintsInModules(files: readonly DocumentedFile[], left: LeftToReaders) {
+export function complaintsInModules(files: readonly DocumentedFile[], left: UncheckedByTests) {
   return complaints(files, left, {}).map(({ place, text }) => `${place}: ${text}`);
 }
 
@@ -50,7 +50,7 @@ export function complaintsInCommonJs(files: readonly DocumentedFile[]): string[]
     pageOf(place),
     { 'package.json': '{ "type": "commonjs" }' },
   ]);
-  const found = complaints(files, Object.fromEntries(left) as LeftToReaders, {
+  const found = complaints(files, Object.fromEntries(left) as UncheckedByTests, {
     target: ts.ScriptTarget.ES2023,
     verbatimModuleSyntax: false,
     esModuleInterop: true,
@@ -91,7 +91,7 @@ export const pageOf = (place: string) => place.replace(/, \d+$/, '');
 /** Compiles all samples as one program, each page in its own folder, with what it leaves to the reader. */
 function complaints(
   sources: readonly DocumentedFile[],
-  left: LeftToReaders,
+  left: UncheckedByTests,
   own: ts.CompilerOptions,
   alsoAbout?: RegExp,
 ) {

@@ -49,10 +49,10 @@ export class FaultProxy extends TcpRelay {
     server.on('close', breakBoth);
 
     let fault: Fault = 'none';
-    let isAwaitingAnswer = false;
+    let isAwaitingReply = false;
     client.on('data', (chunk) => {
-      if (!isAwaitingAnswer) {
-        isAwaitingAnswer = true;
+      if (!isAwaitingReply) {
+        isAwaitingReply = true;
         fault = this.#plan(this.#exchanges);
         this.#exchanges += 1;
       }
@@ -61,13 +61,13 @@ export class FaultProxy extends TcpRelay {
       else if (client.writable) client.end(UNAVAILABLE);
     });
     server.on('data', (chunk) => {
-      isAwaitingAnswer = false;
-      answer(chunk, fault, client, breakBoth);
+      isAwaitingReply = false;
+      response(chunk, fault, client, breakBoth);
     });
   }
 }
 
-function answer(chunk: Buffer, fault: Fault, client: Socket, breakBoth: () => void): void {
+function response(chunk: Buffer, fault: Fault, client: Socket, breakBoth: () => void): void {
   switch (fault) {
     case 'lose the answer':
       breakBoth();

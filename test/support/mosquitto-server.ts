@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import { answers } from './answers.js';
+import { responses } from './answers.js';
 import { findServer, requireServer } from './find-executable.js';
 import { startServer, type Place, type StartedServer } from './start-server.js';
 
@@ -42,7 +42,7 @@ export async function startMosquitto(
       program,
       args: ['-c', file],
       readyLog: /mosquitto version \S+ running/,
-      isReady: () => answers(port, CONNECT, CONNACK),
+      isReady: () => responses(port, CONNECT, CONNACK),
     };
   });
   return { ...server, url: `mqtt://127.0.0.1:${String(server.port)}` };

@@ -1,4 +1,4 @@
-import { answers } from './answers.js';
+import { responses } from './answers.js';
 import { findServer, requireServer } from './find-executable.js';
 import { startServer, type Place, type StartedServer } from './start-server.js';
 
@@ -36,7 +36,7 @@ export async function startNats(options: StartNatsOptions = {}): Promise<NatsSer
       ...args,
     ],
     readyLog: /Server is ready/,
-    isReady: () => answers(port, PING, /PONG\r\n/),
+    isReady: () => responses(port, PING, /PONG\r\n/),
   }));
   return { ...server, url: `nats://127.0.0.1:${String(server.port)}` };
 }

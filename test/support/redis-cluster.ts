@@ -142,9 +142,9 @@ export class RedisCluster {
     for (const node of [owner, ...others]) {
       await node.call('CLUSTER', 'SETSLOT', slot, 'NODE', this.idOf.get(owner)!);
     }
-    const isTold = (view: readonly NodeView[]) =>
+    const isReported = (view: readonly NodeView[]) =>
       view.some(({ node, slots }) => node === owner && includes(slots, slot));
-    await untilSettled(() => this.doAllSee(isTold));
+    await untilSettled(() => this.doAllSee(isReported));
   }
 
   async stop(): Promise<void> {

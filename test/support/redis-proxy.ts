@@ -54,7 +54,7 @@ export class RedisProxy {
     );
     const aimFor = canAim ? (request: Buffer) => this.aimFor(request) : undefined;
     this.conditions = { ...CALM, aimFor };
-    relay.tell((link) => this.join(new RedisLink(link, () => this.conditions), link.client));
+    relay.report((link) => this.join(new RedisLink(link, () => this.conditions), link.client));
   }
 
   static async start(targetPort: number, options: RedisProxyOptions = {}): Promise<RedisProxy> {

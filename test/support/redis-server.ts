@@ -1,4 +1,4 @@
-import { answers } from './answers.js';
+import { responses } from './answers.js';
 import { requireServer } from './find-executable.js';
 import { startServer, type Place, type StartedServer } from './start-server.js';
 
@@ -32,7 +32,7 @@ export async function startRedis(options: StartRedisOptions = {}): Promise<Redis
     env: { ...process.env, ...env },
     // The second is a Sentinel's.
     readyLog: /Ready to accept connections|Sentinel ID is/,
-    isReady: () => answers(port, PING, /^\+PONG/),
+    isReady: () => responses(port, PING, /^\+PONG/),
   }));
   return { ...server, url: `redis://127.0.0.1:${String(server.port)}` };
 }

@@ -42,12 +42,12 @@ export class ScriptedServer {
   }
 
   /** Starts again with these steps. */
-  play(...script: readonly Step[]): void {
+  runSteps(...script: readonly Step[]): void {
     this.requests.length = 0;
     this.#script = script;
   }
 
-  /** Resolves as soon as this many requests have arrived since {@link play}. */
+  /** Resolves as soon as this many requests have arrived since {@link runSteps}. */
   async received(count: number): Promise<void> {
     while (this.requests.length < count) await once(this.server, 'received');
   }

@@ -31,14 +31,14 @@ export interface StandingTime {
  * in real time; what needs more never completes, and fails the test.
  */
 export async function inStandingTime(
-  play: (time: StandingTime) => Promise<unknown>,
+  runSteps: (time: StandingTime) => Promise<unknown>,
 ): Promise<void> {
   const ended = new AbortController();
   const { signal } = ended;
   driveTimers(false);
   try {
     const waited = delay(TIMEOUT_MS, 'waited', { signal }).catch(() => undefined);
-    const first = await Promise.race([play({ pass, flow }), waited]);
+    const first = await Promise.race([runSteps({ pass, flow }), waited]);
     if (first === 'waited') throw new Error('It needs more time than the test has advanced.');
   } finally {
     ended.abort();

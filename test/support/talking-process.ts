@@ -12,7 +12,7 @@ const LIMIT_MS = 60_000;
 export class TalkingProcess<Message extends object> {
   readonly messages: Message[] = [];
   private readonly child;
-  private heard = 0;
+  private received = 0;
   private log = '';
 
   /** @param settings - as JSON in the environment variable TEST_SETTINGS. */
@@ -39,9 +39,9 @@ export class TalkingProcess<Message extends object> {
 
   /** Its next line of output. */
   async next(): Promise<Message> {
-    this.heard += 1;
-    await this.until(({ length }) => length >= this.heard);
-    return this.messages[this.heard - 1]!;
+    this.received += 1;
+    await this.until(({ length }) => length >= this.received);
+    return this.messages[this.received - 1]!;
   }
 
   /** Continues the process, which waits on its standard input. */

@@ -12,14 +12,14 @@ export interface Link {
 export type Join = (link: Link, number: number) => void;
 
 /**
- * Connects each of its clients with a server on 127.0.0.1. It forwards all data, except what {@link silence}
- * drops; further faults come from the function given to {@link tell}, or from a relay that overrides {@link
+ * Connects each of its clients with a server on 127.0.0.1. It forwards all data, except what {@link stallDetector}
+ * drops; further faults come from the function given to {@link report}, or from a relay that overrides {@link
  * pass}.
  */
 export class TcpRelay {
   /** How many connections there were. */
   connections = 0;
-  /** How many pieces were dropped on connections that {@link silence} has silenced. */
+  /** How many pieces were dropped on connections that {@link stallDetector} has silenced. */
   lost = 0;
   private readonly links = new Set<Link>();
   private silenced: ReadonlySet<Link> = new Set();
@@ -46,7 +46,7 @@ export class TcpRelay {
   }
 
   /** Replaces the forwarding of data. */
-  tell(onLink: Join): void {
+  report(onLink: Join): void {
     this.onLink = onLink;
   }
 
@@ -69,7 +69,7 @@ export class TcpRelay {
   }
 
   /** Drops everything on the open connections; new ones work. */
-  silence(): void {
+  stallDetector(): void {
     this.silenced = new Set(this.links);
   }
 

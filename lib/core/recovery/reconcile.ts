@@ -21,7 +21,7 @@ export interface ReconcileReport {
   readonly unknown: number;
   /**
    * `'complete'`: every record that was left behind was looked at. `'partial'`: the batch was full, or the round was
-   * interrupted; the next one goes on from there. `'not_my_turn'`: another process was at it.
+   * interrupted; the next one goes on from there. `'already_running'`: another process was at it.
    */
   readonly coverage: 'complete' | 'partial' | 'already_running';
 }

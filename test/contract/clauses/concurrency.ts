@@ -27,7 +27,7 @@ export function concurrency(server: Server): void {
     const scenario = server.scenario('C50');
     const first = await scenario.hold('charge');
     expectProblem(await scenario.send('charge'), 'in-progress');
-    expect(first.answered).toBe(false);
+    expect(first.responded).toBe(false);
     await scenario.order('open-gate');
     expect(await first.response).toMatchObject({ status: 201, json: { execution: 1 } });
     expect(await scenario.executions()).toBe(1);
@@ -75,7 +75,7 @@ export function concurrency(server: Server): void {
     expect((await freely.send('another key')).status).toBe(201);
     const { key } = scenario;
     expect((await freely.send('another caller', { key })).status).toBe(201);
-    expect(held.answered).toBe(false);
+    expect(held.responded).toBe(false);
     await scenario.order('open-gate');
     await held.response;
   });
@@ -86,7 +86,7 @@ export function concurrency(server: Server): void {
     const duplicates = [scenario.start('charge'), scenario.start('charge')];
     await scenario.reach({ arrivals: 3 });
     expectProblem(await scenario.send('another payload'), 'key-reused');
-    expect(duplicates.map(({ answered: responded }) => responded)).toEqual([false, false]);
+    expect(duplicates.map(({ responded }) => responded)).toEqual([false, false]);
     await scenario.order('open-gate');
     const first = await pending.response;
     for (const { response } of duplicates) expectReplay(await response, first);
@@ -97,7 +97,7 @@ export function concurrency(server: Server): void {
     const scenario = server.scenario('C55');
     const pending = await scenario.hold('charge with a short wait');
     expectProblem(await scenario.send('charge with a short wait'), 'in-progress');
-    expect(pending.answered).toBe(false);
+    expect(pending.responded).toBe(false);
     await scenario.order('open-gate');
     await pending.response;
   });

@@ -121,7 +121,7 @@ describe('the example for browsers', () => {
       const { href } = place;
       const bought = order(4_999);
       try {
-        proxy.play({ status, headers: unpaid, body: '<h1>No</h1>' });
+        proxy.runSteps({ status, headers: unpaid, body: '<h1>No</h1>' });
         place.href = proxy.url;
         const reported = await pay(bought, token);
         expect(reported).toMatch(

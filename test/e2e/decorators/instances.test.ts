@@ -53,7 +53,7 @@ function payments(replace: Replace): Type {
     @Post()
     @Idempotent()
     async pay(@InScenario() scenario: Scenario) {
-      return scenario.answer();
+      return scenario.response();
     }
   }
   return Payments;
@@ -70,7 +70,7 @@ function scoped(replace: Replace): Type {
     @Post()
     @Idempotent()
     async pay(@InScenario() scenario: Scenario) {
-      return scenario.answer();
+      return scenario.response();
     }
 
     @Post('plain')

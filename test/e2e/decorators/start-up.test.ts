@@ -177,7 +177,7 @@ describe('the start succeeds where', () => {
       @stripping
       @Idempotent()
       async pay(@InScenario() scenario: Scenario) {
-        return scenario.answer();
+        return scenario.response();
       }
     }
     @Controller()
@@ -202,7 +202,7 @@ describe('the start succeeds where', () => {
         @copying
         @Idempotent()
         async pay(@InScenario() scenario: Scenario) {
-          return scenario.answer();
+          return scenario.response();
         }
       }
       return Mixin;
@@ -239,7 +239,7 @@ describe('the start succeeds where', () => {
     class Payments {
       @Post()
       async pay(@InScenario() scenario: Scenario) {
-        return scenario.answer();
+        return scenario.response();
       }
     }
     const app = await listening(Payments);

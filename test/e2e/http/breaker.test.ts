@@ -17,19 +17,19 @@ class GuardedController {
   @Post('things')
   @Idempotent()
   create(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('strictly-saved')
   @Idempotent({ onSaveFailure: 'error' })
   strictlySaved(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('fail-open')
   @Idempotent({ onStoreUnavailable: 'execute' })
   failOpen(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 

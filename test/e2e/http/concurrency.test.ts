@@ -148,7 +148,7 @@ describe.each(combinations)('concurrency on $platform with $store', ({ platform,
     const next = scenario.start('POST', '/waiting');
     await scenario.arrived.reached(3);
     await crowdedApp.scenario().post('/things');
-    expect(next.answered).toBe(false);
+    expect(next.responded).toBe(false);
     scenario.gate.open();
     expectReplay(await next.response, await pending.response);
     expect(scenario.executions).toBe(1);

@@ -65,7 +65,7 @@ describe.each(platforms)('fuzzed requests on %s', (platform) => {
       const connection = new FuzzConnection(app.port);
       for (const request of left) {
         effects.sent(request);
-        effects.answered({ request, responses: await send(connection, request, run) });
+        effects.responded({ request, responses: await send(connection, request, run) });
       }
       connection.close();
     };

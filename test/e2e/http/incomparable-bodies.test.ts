@@ -20,13 +20,13 @@ function bytesController() {
     @Post('canonical')
     @Idempotent()
     canonical(@InScenario() scenario: Scenario) {
-      return scenario.answer();
+      return scenario.response();
     }
 
     @Post('bytes')
     @Idempotent({ fingerprint: 'bytes', operation: `bytes ${(operations += 1)}` })
     bytes(@InScenario() scenario: Scenario) {
-      return scenario.answer();
+      return scenario.response();
     }
   }
   return BytesController;
@@ -133,19 +133,19 @@ class ComparingController {
   @Post('by-value')
   @Idempotent()
   byValue(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('without-a-member')
   @Idempotent({ fingerprint: { exclude: ['note'] } })
   withoutAMember(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('by-a-member')
   @Idempotent({ fingerprint: { include: ['items.sku'] } })
   byAMember(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 

@@ -20,31 +20,31 @@ class KeysController {
   @Post('uuid')
   @Idempotent({ keySyntax: 'uuid' })
   uuid(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('own-syntax')
   @Idempotent({ keySyntax: (key: string) => key.startsWith('order-') })
   ownSyntax(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('derived')
   @Idempotent({ key: headerNamed('x-order') })
   derived(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('by-field')
   @Idempotent({ key: payloadField('order.id') })
   byField(@InScenario() scenario: Scenario, @Body() _order: object) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('by-payload')
   @Idempotent({ key: payloadKey({ exclude: ['sentAt'] }), fingerprint: { exclude: ['sentAt'] } })
   byPayload(@InScenario() scenario: Scenario, @Body() _order: object) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 
@@ -53,20 +53,20 @@ class CallersController {
   @Post('things')
   @Idempotent()
   create(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('by-header')
   @Idempotent({ scope: headerNamed('x-caller') })
   byHeader(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('public-optional')
   @Public()
   @Idempotent({ required: false })
   anonymousOptional(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 
@@ -75,12 +75,12 @@ class CallersController {
 class DecoratedClassController {
   @Get()
   read(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post()
   write(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 

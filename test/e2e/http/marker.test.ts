@@ -84,21 +84,21 @@ class Marking {
   @Header(MARKER, 'true')
   @Idempotent()
   byDecorator(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('by-reply')
   @Idempotent()
   byReply(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
     reply.header(MARKER, ['true', 'true']);
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('by-response')
   @Idempotent()
   byResponse(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: AnyReply) {
     peekRaw(reply).setHeader(MARKER, 'true').setHeader('X-Own', 'kept');
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('by-head')
@@ -121,7 +121,7 @@ class Marking {
   @UseInterceptors(MarksValue)
   @Idempotent()
   byInterceptor(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('by-filter')
@@ -135,7 +135,7 @@ class Marking {
   @Post('by-middleware')
   @Idempotent()
   byMiddleware(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 
@@ -153,14 +153,14 @@ class Passing {
   @UseInterceptors(GivesUp)
   @Idempotent()
   outside(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('what-an-interceptor-writes')
   @UseInterceptors(GivesUpRaw)
   @Idempotent()
   outsideRaw(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 

@@ -50,63 +50,63 @@ class MulterController {
   @Idempotent()
   @UseInterceptors(FileInterceptor('file'))
   single(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('single-on-disk')
   @Idempotent()
   @UseInterceptors(FileInterceptor('file', { dest: uploads }))
   singleOnDisk(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('several')
   @Idempotent()
   @UseInterceptors(FilesInterceptor('file'))
   several(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('by-field')
   @Idempotent()
   @UseInterceptors(FileFieldsInterceptor([{ name: 'file' }, { name: 'second' }]))
   byField(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('any')
   @Idempotent()
   @UseInterceptors(AnyFilesInterceptor())
   any(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('any-on-disk')
   @Idempotent()
   @UseInterceptors(AnyFilesInterceptor({ dest: uploads }))
   anyOnDisk(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('none')
   @Idempotent()
   @UseInterceptors(NoFilesInterceptor())
   none(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('bytes')
   @Idempotent({ fingerprint: 'bytes' })
   @UseInterceptors(FileInterceptor('file'))
   bytes(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('into-dto')
   @Idempotent()
   @UseInterceptors(FileInterceptor('file'), IntoDto)
   intoDto(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 
@@ -116,14 +116,14 @@ class OutsideClassController {
   @Post()
   @Idempotent()
   single(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('into-dto')
   @Idempotent()
   @UseInterceptors(IntoDto)
   intoDto(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 
@@ -133,13 +133,13 @@ class ProtectedClassController {
   @Post()
   @UseInterceptors(FileInterceptor('file'))
   single(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('into-dto')
   @UseInterceptors(NoFilesInterceptor(), IntoDto)
   intoDto(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 
@@ -149,31 +149,31 @@ class AnyParserController {
   @Post('form')
   @Idempotent()
   form(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('included')
   @Idempotent({ fingerprint: { include: ['note', 'file'] } })
   included(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('excluded')
   @Idempotent({ fingerprint: { exclude: ['note', 'second', 'file.filename'] } })
   excluded(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('with-headers')
   @Idempotent({ fingerprint: { headers: ['If-Match'] } })
   withHeaders(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('uncompared')
   @Idempotent({ fingerprint: false })
   uncompared(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 

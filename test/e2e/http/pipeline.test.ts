@@ -18,9 +18,9 @@ import { currentIdempotencyContext, IdempotencyContext, Idempotent } from 'nestj
 import { map, tap, type Observable } from 'rxjs';
 import {
   ResponsesController,
-  DivergingAnswersController,
-  ExpressAnswersController,
-  FastifyAnswersController,
+  DivergingResponsesController,
+  ExpressResponsesController,
+  FastifyResponsesController,
 } from '../../support/http/answers.controller.js';
 import { combinations, platforms, useStores } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
@@ -143,8 +143,8 @@ const stores = useStores();
 
 /** The platforms alternate in each pipeline: every route runs in every pipeline and on both platforms. */
 describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
-  const native = platform === 'express' ? ExpressAnswersController : FastifyAnswersController;
-  const routes = [ResponsesController, DivergingAnswersController].flatMap(routesOf);
+  const native = platform === 'express' ? ExpressResponsesController : FastifyResponsesController;
+  const routes = [ResponsesController, DivergingResponsesController].flatMap(routesOf);
   const platformOrder = platforms.indexOf(platform) + Number(isTestAll);
 
   describe.each(pipelines)('and %s', (name, configure) => {
@@ -155,7 +155,7 @@ describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
       startApp({
         platform,
         store: stores.fresh(store),
-        controllers: [ResponsesController, native, DivergingAnswersController],
+        controllers: [ResponsesController, native, DivergingResponsesController],
         configure,
       }),
     );
@@ -182,7 +182,7 @@ describe.each(combinations)('$platform with $store,', ({ platform, store }) => {
       const controllers = [
         ResponsesController,
         native,
-        DivergingAnswersController,
+        DivergingResponsesController,
         InterceptedController,
       ];
       const start = (configure: (nest: INestApplication) => void) =>

@@ -8,7 +8,7 @@ import {
   type IdempotencyStore,
 } from 'nestjs-idempotency';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
-import { attendedPool } from '../../support/attended-pool.js';
+import { watchedPool } from '../../support/attended-pool.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import type { RawResponse } from '../../support/http/raw-response.js';
@@ -57,7 +57,7 @@ const BELIEVING: Way = {
   name: 'a pool that forges the expected nonce',
   open: (url) => {
     const pool = openPostgresPool(url, CONNECTION);
-    const client = attendedPool(pool, ({ values }, result) => {
+    const client = watchedPool(pool, ({ values }, result) => {
       const [row] = result.rows as readonly { reply?: string }[];
       const words = row?.reply?.split(' ').slice(1) ?? [];
       return { rows: [{ reply: [values.at(-1), ...words].join(' ') }] };

@@ -22,7 +22,7 @@ class OrdersController {
   @Post('orders')
   @Idempotent()
   async create(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 

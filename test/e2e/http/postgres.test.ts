@@ -16,7 +16,7 @@ class ThingsController {
   @Post('things')
   @Idempotent()
   create(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 

@@ -18,8 +18,8 @@ import { Idempotent } from 'nestjs-idempotency';
 import { map, type Observable } from 'rxjs';
 import {
   ResponsesController,
-  ExpressAnswersController,
-  FastifyAnswersController,
+  ExpressResponsesController,
+  FastifyResponsesController,
 } from '../../support/http/answers.controller.js';
 import { combinations, useStores } from '../../support/http/combinations.js';
 import { lastingHeaders } from '../../support/http/expect-replay.js';
@@ -95,7 +95,7 @@ function heapUsed(): number {
 const stores = useStores();
 
 describe.each(combinations)('on $platform with $store', ({ platform, store }) => {
-  const native = platform === 'express' ? ExpressAnswersController : FastifyAnswersController;
+  const native = platform === 'express' ? ExpressResponsesController : FastifyResponsesController;
   const others = platform === 'express' ? '/native-hijack' : '/native-writes';
   const paths = Object.keys(KINDS).filter((path) => path !== others);
   let app: TestApp;

@@ -14,19 +14,19 @@ class ContentController {
   @Post('included')
   @Idempotent({ fingerprint: { include: ['amount', 'currency'] } })
   included(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('excluded')
   @Idempotent({ fingerprint: { exclude: ['sentAt'] } })
   excluded(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('bytes')
   @Idempotent({ fingerprint: 'bytes' })
   bytes(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 

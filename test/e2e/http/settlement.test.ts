@@ -88,7 +88,7 @@ class SettledController {
   @Post('given-up-outside')
   @Around(givingUp)
   givenUpOutside(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 
@@ -99,7 +99,7 @@ class GivenUpInsideController {
   @Around(givingUp)
   @Idempotent()
   givenUpInside(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 

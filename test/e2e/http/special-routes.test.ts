@@ -37,7 +37,7 @@ class Pages {
   @Render('page.text')
   @Idempotent()
   page(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('page/with-headers')
@@ -46,7 +46,7 @@ class Pages {
   @Idempotent()
   withHeaders(@InScenario() scenario: Scenario, @Res({ passthrough: true }) reply: Reply) {
     reply.status(202).header('Content-Language', 'de');
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('page/injected')
@@ -54,14 +54,14 @@ class Pages {
   @Idempotent()
   injected(@InScenario() scenario: Scenario, @Res() reply: Reply) {
     reply.header('Content-Language', 'de');
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('page/waiting')
   @Render('page.text')
   @Idempotent({ whenInProgress: 'wait' })
   waiting(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('page/declined')

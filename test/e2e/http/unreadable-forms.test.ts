@@ -35,27 +35,27 @@ class ExpressFormsController {
   @Post('parsed-by-nobody')
   @Idempotent()
   unparsed(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('parsed-by-nobody-by-bytes')
   @Idempotent({ fingerprint: 'bytes' })
   unparsedByBytes(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('stored-elsewhere')
   @Idempotent()
   @UseInterceptors(FileInterceptor('file', { storage: storage({ etag: '1' }) }))
   storedElsewhere(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('path-of-no-file')
   @Idempotent()
   @UseInterceptors(FileInterceptor('file', { storage: storage({ path: 'https://files/1' }) }))
   pathOfNoFile(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @Post('by-a-function')
@@ -65,7 +65,7 @@ class ExpressFormsController {
   })
   @UseInterceptors(FileInterceptor('file', { storage: storage({ etag: '1' }) }))
   byAFunction(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 
@@ -74,7 +74,7 @@ class FastifyFormsController {
   @Post('form')
   @Idempotent()
   form(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 
@@ -83,7 +83,7 @@ class FormsTakenController {
   @Post('form')
   @Idempotent()
   form(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 
@@ -92,7 +92,7 @@ class FormsOfOtherParserController {
   @Post('form')
   @Idempotent()
   form(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 
@@ -101,7 +101,7 @@ class FormsMappedController {
   @Post('form')
   @Idempotent()
   form(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 

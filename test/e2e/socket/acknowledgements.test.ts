@@ -43,7 +43,7 @@ class Payments extends KnownCallers {
   @SubscribeMessage('pay')
   @Idempotent()
   pay(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 
   @SubscribeMessage('say')
@@ -72,7 +72,7 @@ class Payments extends KnownCallers {
   @SubscribeMessage('pay-acknowledging-errors')
   @Idempotent()
   payAcknowledgingErrors(@InScenario() scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 

@@ -20,13 +20,13 @@ class Payments extends KnownCallers {
   @SubscribeMessage('pay')
   @Idempotent()
   async pay(@InScenario() scenario: Scenario) {
-    return { event: 'paid', data: await scenario.answer() };
+    return { event: 'paid', data: await scenario.response() };
   }
 
   @SubscribeMessage('refund')
   @Idempotent()
   async refund(@InScenario() scenario: Scenario) {
-    return { event: 'refunded', data: await scenario.answer() };
+    return { event: 'refunded', data: await scenario.response() };
   }
 }
 
@@ -45,7 +45,7 @@ class NotedCallers {
   @SubscribeMessage('pay')
   @Idempotent({ operation: 'noted.pay' })
   async pay(@InScenario() scenario: Scenario) {
-    return { event: 'paid', data: await scenario.answer() };
+    return { event: 'paid', data: await scenario.response() };
   }
 }
 

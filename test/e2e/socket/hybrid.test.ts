@@ -14,7 +14,7 @@ import { socketCombinations } from './support/socket-platforms.js';
 @Injectable()
 class Till {
   take(scenario: Scenario) {
-    return scenario.answer();
+    return scenario.response();
   }
 }
 

@@ -20,7 +20,7 @@ class Payments extends KnownCallers {
   @SubscribeMessage('pay')
   @Idempotent()
   async pay(@InScenario() scenario: Scenario) {
-    return { event: 'paid', data: await scenario.answer() };
+    return { event: 'paid', data: await scenario.response() };
   }
 
   /** Emits three events, the last one later than the others. */
@@ -55,13 +55,13 @@ class Payments extends KnownCallers {
   @SubscribeMessage('pay-with-or-without')
   @Idempotent({ required: false })
   async payWithOrWithout(@InScenario() scenario: Scenario) {
-    return { event: 'paid', data: await scenario.answer() };
+    return { event: 'paid', data: await scenario.response() };
   }
 
   @SubscribeMessage('pay-by-order')
   @Idempotent({ key: (context) => context.switchToWs().getData<{ order: string }>().order })
   async payByOrder(@InScenario() scenario: Scenario) {
-    return { event: 'paid', data: await scenario.answer() };
+    return { event: 'paid', data: await scenario.response() };
   }
 
   /** Unprotected if the client says so; then it never ends. */

@@ -71,7 +71,7 @@ class WellFormed {
   @SubscribeMessage('pay')
   @Idempotent({ key: payloadField('order.id'), anonymous: 'shared' })
   async pay(@InScenario() scenario: Scenario, @ConnectedSocket() _client: unknown) {
-    return { event: 'paid', data: await scenario.answer() };
+    return { event: 'paid', data: await scenario.response() };
   }
 
   @SubscribeMessage('list')

@@ -24,7 +24,7 @@ class Payments extends KnownCallers {
   @SubscribeMessage('pay')
   @Idempotent({ whenInProgress: 'wait', waitTimeoutMs: 60_000 })
   async pay(@InScenario() scenario: Scenario) {
-    return { event: 'paid', data: await scenario.answer() };
+    return { event: 'paid', data: await scenario.response() };
   }
 
   @UseInterceptors(withShortTimeout)

@@ -5,7 +5,7 @@ import { until } from '../../integration/redis/support/until.js';
 import { RedisNode } from '../../support/redis-node.js';
 import { driveTimers } from '../../support/standing-time.js';
 import { useServer } from '../../support/use-server.js';
-import { labClaim } from '../store/support/claims.js';
+import { labRequest } from '../store/support/claims.js';
 import type { LedgerWorker } from '../store/support/ledger-worker.js';
 import { FailoverScene } from './support/failover-scene.js';
 
@@ -43,32 +43,32 @@ async function serverTime(): Promise<number> {
 
 describe.each([HOUR_MS, -HOUR_MS])("A worker's wall clock that jumps by %d ms", (jumpMs) => {
   it('does not affect an attempt: its lease neither ends nor grows', async () => {
-    const claim = labClaim();
-    const attempt = await alice.run(claim);
+    const request = labRequest();
+    const attempt = await alice.run(request);
     setWallClock(jumpMs);
     const heartbeats = () => alice.store.sentOf('extend').length;
-    const third = Math.ceil(claim.options.leaseMs / 3);
+    const third = Math.ceil(request.options.leaseMs / 3);
     jest.advanceTimersByTime(third);
     await until(() => heartbeats() > 0);
     expect(attempt.signal.aborted).toBe(false);
-    expect(await bob.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+    expect(await bob.request(request)).toEqual({ kind: 'rejected', reason: 'in_progress' });
     setWallClock(-jumpMs);
     const soFar = heartbeats();
     jest.advanceTimersByTime(third);
     await until(() => heartbeats() > soFar);
-    const execution = alice.effect(claim, attempt);
+    const execution = alice.effect(request, attempt);
     expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
-    expect(await bob.request(claim)).toEqual({ kind: 'success', execution, replayed: true });
+    expect(await bob.request(request)).toEqual({ kind: 'success', execution, replayed: true });
     expect(alice.reported).toEqual(['acquired', 'completed']);
     expect(alice.eventsOf('completed')).toMatchObject([{ late: false }]);
-    expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
+    expect(scene.ledger.effectsOn(request)).toHaveLength(1);
   });
 
   it('does not affect a begin: it sends the same time limit to the server, and is not late', async () => {
-    await alice.request(labClaim());
+    await alice.request(labRequest());
     setWallClock(jumpMs);
-    const claim = labClaim();
-    expect(await alice.request(claim)).toMatchObject({ kind: 'success', replayed: false });
+    const request = labRequest();
+    expect(await alice.request(request)).toMatchObject({ kind: 'success', replayed: false });
     const begins = alice.store.sentOf('begin').map(({ command }) => command as Begin);
     expect(begins).toHaveLength(2);
     const serverNow = await serverTime();

@@ -2,25 +2,25 @@ import { describe, expect, it } from '@jest/globals';
 import type { OperationRequest } from '../../support/internals/core/operation.js';
 import { success } from '../../integration/engine/support/worker.js';
 import { during } from '../../integration/redis/support/during.js';
-import { labClaim } from '../store/support/claims.js';
-import { PATIENT } from './support/patient.js';
-import { claims, ownerOf, slotOf, useCluster } from './support/use-cluster.js';
+import { labRequest } from '../store/support/claims.js';
+import { LONG_TIMEOUTS } from './support/patient.js';
+import { requestsOf, ownerOf, slotOf, useCluster } from './support/use-cluster.js';
 
 const used = useCluster();
 
 describe('Cluster failover', () => {
   it('after a crash of a primary: losses in flight are reported, the rest continues', async () => {
     const { servers, scene, alice, bob } = used;
-    const running = labClaim(PATIENT);
+    const running = labRequest(LONG_TIMEOUTS);
     const attempt = await alice.run(running);
     const primary = await ownerOf(used, running);
-    const meanwhile = claims(20);
+    const meanwhile = requestsOf(20);
     await primary.kill();
-    const [answers] = await Promise.all([
-      Promise.all(meanwhile.map((claim) => bob.insist(claim))),
+    const [responses] = await Promise.all([
+      Promise.all(meanwhile.map((request) => bob.insist(request))),
       servers.failover(primary, 'force'),
     ]);
-    expect(answers.every(({ kind }) => kind === 'success')).toBe(true);
+    expect(responses.every(({ kind }) => kind === 'success')).toBe(true);
     const execution = alice.effect(running, attempt);
     expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
     expect(await bob.request(running)).toEqual({ kind: 'success', execution, replayed: true });
@@ -32,7 +32,7 @@ describe('Cluster failover', () => {
 describe('A slot that migrates to another node', () => {
   it('is followed by attempts, duplicates and new keys alike (ASK, MOVED)', async () => {
     const { servers, scene, alice, bob } = used;
-    const running = labClaim(PATIENT);
+    const running = labRequest(LONG_TIMEOUTS);
     const attempt = await alice.run(running);
     const slot = await slotOf(used, running);
     const from = await servers.primaryOf(slot);
@@ -55,11 +55,11 @@ describe('A slot that migrates to another node', () => {
 
   it('does not disturb clients while requests arrive', async () => {
     const { servers, scene, alice, bob } = used;
-    const asked = claims(12);
-    await Promise.all(asked.map((claim) => alice.request(claim)));
+    const asked = requestsOf(12);
+    await Promise.all(asked.map((request) => alice.request(request)));
     const moveAll = async () => {
-      for (const claim of asked) {
-        const slot = await slotOf(used, claim);
+      for (const request of asked) {
+        const slot = await slotOf(used, request);
         const from = await servers.primaryOf(slot);
         const to = (await servers.primaries()).find((node) => node !== from)!;
         await servers.startMigration(slot, from, to);
@@ -68,11 +68,11 @@ describe('A slot that migrates to another node', () => {
     };
     const kinds = new Set<string>();
     await during(moveAll(), async () => {
-      const requests = [...asked, ...claims(4)].map((claim) => bob.request(claim));
+      const requests = [...asked, ...requestsOf(4)].map((request) => bob.request(request));
       for (const { kind } of await Promise.all(requests)) kinds.add(kind);
     });
     expect([...kinds]).toEqual(['success']);
-    for (const claim of asked) expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
+    for (const request of asked) expect(scene.ledger.effectsOn(request)).toHaveLength(1);
     expect(bob.reported).not.toContain('store_unavailable');
     expect(scene.objections()).toEqual([]);
   });
@@ -81,20 +81,20 @@ describe('A slot that migrates to another node', () => {
 describe('A slot without a node', () => {
   it('makes its keys unavailable (503, retryable), and no others', async () => {
     const { servers, scene, alice } = used;
-    const [claim, other] = claims(2, { commandTimeoutMs: 2_000 }) as [
+    const [request, other] = requestsOf(2, { commandTimeoutMs: 2_000 }) as [
       OperationRequest,
       OperationRequest,
     ];
-    const slot = await slotOf(used, claim);
+    const slot = await slotOf(used, request);
     const owner = await servers.uncover(slot);
-    expect(await alice.request(claim)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
+    expect(await alice.request(request)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
     const [{ error } = {}] = alice.eventsOf('store_unavailable');
     expect(error).toMatchObject({ code: 'idempotency_store_unavailable' });
     expect(error?.message).toContain('CLUSTERDOWN');
     expect(await alice.request(other)).toMatchObject({ kind: 'success' });
     await servers.assign(slot, owner);
-    expect(await alice.insist(claim)).toMatchObject({ kind: 'success', replayed: false });
-    expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
+    expect(await alice.insist(request)).toMatchObject({ kind: 'success', replayed: false });
+    expect(scene.ledger.effectsOn(request)).toHaveLength(1);
     expect(scene.objections()).toEqual([]);
   });
 });

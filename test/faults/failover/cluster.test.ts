@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { OperationRequest } from '../../support/internals/core/operation.js';
-import { claims, ownerOf, useCluster } from './support/use-cluster.js';
+import { requestsOf, ownerOf, useCluster } from './support/use-cluster.js';
 
 const used = useCluster();
 
@@ -8,14 +8,14 @@ const used = useCluster();
 describe('Cluster failover', () => {
   it('planned: attempts in progress continue, and duplicates get their outcomes', async () => {
     const { servers, scene, alice, bob } = used;
-    const [before, running] = claims(2) as [OperationRequest, OperationRequest];
+    const [before, running] = requestsOf(2) as [OperationRequest, OperationRequest];
     const paid = await alice.request(before);
-    const answer = await alice.request(running, async () => {
+    const response = await alice.request(running, async () => {
       await servers.failover(await ownerOf(used, running));
     });
-    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    expect(response).toMatchObject({ kind: 'success', replayed: false });
     expect(await bob.request(before)).toEqual({ ...paid, replayed: true });
-    expect(await bob.request(running)).toEqual({ ...answer, replayed: true });
+    expect(await bob.request(running)).toEqual({ ...response, replayed: true });
     expect(alice.reported).toEqual(['acquired', 'completed', 'acquired', 'completed']);
     expect(scene.objections()).toEqual([]);
   });

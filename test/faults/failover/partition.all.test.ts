@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
-import { labClaim } from '../store/support/claims.js';
+import { labRequest } from '../store/support/claims.js';
 import { WORKER } from './support/partition.js';
-import { PATIENT } from './support/patient.js';
+import { LONG_TIMEOUTS } from './support/patient.js';
 import { usePartition } from './support/use-partition.js';
 
 /** Without the Sentinels, ioredis would retry them every minute. */
@@ -13,12 +13,12 @@ const used = usePartition();
 describe('A partitioned old primary that accepts writes alone', () => {
   it('loses at the reunion what it confirmed meanwhile: the loss is undetectable', async () => {
     const { scene, alice } = used;
-    const claim = labClaim(PATIENT);
+    const request = labRequest(LONG_TIMEOUTS);
     const partition = await used.part();
-    await alice.request(claim);
+    await alice.request(request);
     await partition.heal();
     const bob = await used.newcomer();
-    expect(await bob.request(claim)).toMatchObject({ kind: 'success', replayed: false });
+    expect(await bob.request(request)).toMatchObject({ kind: 'success', replayed: false });
     expect(alice.reported).toEqual(['acquired', 'completed']);
     expect(scene.objections()).toEqual([
       expect.stringContaining('1 × executed again after a success'),
@@ -30,18 +30,18 @@ describe('A partitioned old primary that accepts writes alone', () => {
 describe('A partitioned old primary whose worker still receives the Sentinels’ messages', () => {
   it('is abandoned by its worker, if the connection subscribes to them', async () => {
     const { group, scene } = used;
-    const claim = labClaim(PATIENT);
+    const request = labRequest(LONG_TIMEOUTS);
     const listening = await scene.sentinelWorker(group, { ...WORKER, ...LISTENING });
-    await listening.request(labClaim(PATIENT));
+    await listening.request(labRequest(LONG_TIMEOUTS));
     const partition = await used.part();
     const bob = await used.newcomer();
-    const answer = await bob.request(claim);
+    const response = await bob.request(request);
     await until(async () => {
-      const own = labClaim(PATIENT);
+      const own = labRequest(LONG_TIMEOUTS);
       await listening.request(own);
       return (await bob.begin(own)).kind === 'replay';
     });
-    expect(await listening.request(claim)).toEqual({ ...answer, replayed: true });
+    expect(await listening.request(request)).toEqual({ ...response, replayed: true });
     await partition.heal();
   });
 });
@@ -56,20 +56,20 @@ describe('A partitioned old primary with min-replicas-to-write 1', () => {
 
   it('rejects writes (NOREPLICAS): 503, while the other side continues with the key', async () => {
     const { scene, alice } = used;
-    const claim = labClaim(PATIENT);
+    const request = labRequest(LONG_TIMEOUTS);
     const partition = await used.part();
-    const impatient = { ...claim, options: { ...claim.options, commandTimeoutMs: 200 } };
-    expect(await alice.request(impatient)).toEqual({
+    const withShortTimeout = { ...request, options: { ...request.options, commandTimeoutMs: 200 } };
+    expect(await alice.request(withShortTimeout)).toEqual({
       kind: 'rejected',
       reason: 'store_unavailable',
     });
     const [{ error } = {}] = alice.eventsOf('store_unavailable');
     expect(error?.message).toContain('NOREPLICAS');
     const bob = await used.newcomer();
-    const answer = await bob.request(claim);
+    const response = await bob.request(request);
     await partition.heal();
-    expect(await alice.request(claim)).toEqual({ ...answer, replayed: true });
-    expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
+    expect(await alice.request(request)).toEqual({ ...response, replayed: true });
+    expect(scene.ledger.effectsOn(request)).toHaveLength(1);
     expect(scene.objections()).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { success } from '../../integration/engine/support/worker.js';
-import { labClaim } from '../store/support/claims.js';
-import { PATIENT } from './support/patient.js';
+import { labRequest } from '../store/support/claims.js';
+import { LONG_TIMEOUTS } from './support/patient.js';
 import { usePartition } from './support/use-partition.js';
 
 const used = usePartition();
@@ -10,18 +10,18 @@ const used = usePartition();
 describe('A partitioned old primary that accepts writes alone', () => {
   it('gives one key to two owners; the one in flight is notified at the reunion', async () => {
     const { scene, alice } = used;
-    const [taken, untaken] = [labClaim(PATIENT), labClaim(PATIENT)];
+    const [taken, untaken] = [labRequest(LONG_TIMEOUTS), labRequest(LONG_TIMEOUTS)];
     const partition = await used.part();
     const bob = await used.newcomer();
     const [running, alone] = [await alice.run(taken), await alice.run(untaken)];
-    const answer = await bob.request(taken);
-    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    const response = await bob.request(taken);
+    expect(response).toMatchObject({ kind: 'success', replayed: false });
     await partition.heal();
 
     const settlement = await running.complete(success(alice.effect(taken, running)));
     expect(settlement).toMatchObject({ kind: 'other', state: 'completed' });
     expect(alice.reported).toContain('superseded');
-    expect(await alice.request(taken)).toEqual({ ...answer, replayed: true });
+    expect(await alice.request(taken)).toEqual({ ...response, replayed: true });
 
     const execution = alice.effect(untaken, alone);
     expect(await alone.complete(success(execution))).toEqual({ kind: 'own' });

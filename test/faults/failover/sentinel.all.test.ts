@@ -2,8 +2,8 @@ import { describe, expect, it } from '@jest/globals';
 import { redisStore } from 'nestjs-idempotency/redis';
 import { success } from '../../integration/engine/support/worker.js';
 import type { RedisNode } from '../../support/redis-node.js';
-import { labClaim } from '../store/support/claims.js';
-import { PATIENT } from './support/patient.js';
+import { labRequest } from '../store/support/claims.js';
+import { LONG_TIMEOUTS } from './support/patient.js';
 import { loseThePrimary, useSentinel } from './support/use-sentinel.js';
 
 const used = useSentinel();
@@ -11,10 +11,10 @@ const used = useSentinel();
 describe('Sentinel failover, synced', () => {
   it('planned: attempts in progress continue, and duplicates get their outcomes', async () => {
     const { group, scene, alice, bob } = used;
-    const [before, running] = [labClaim(PATIENT), labClaim(PATIENT)];
+    const [before, running] = [labRequest(LONG_TIMEOUTS), labRequest(LONG_TIMEOUTS)];
     const paid = await alice.request(before);
-    const answer = await alice.request(running, () => group.failover());
-    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    const response = await alice.request(running, () => group.failover());
+    expect(response).toMatchObject({ kind: 'success', replayed: false });
     expect(await bob.request(before)).toEqual({ ...paid, replayed: true });
     expect(await bob.request(running)).toMatchObject({ kind: 'success', replayed: true });
     expect(alice.reported).toEqual(['acquired', 'completed', 'acquired', 'completed']);
@@ -26,39 +26,39 @@ describe('Sentinel failover, unsynced', () => {
   it('a record in progress is lost: its holder reports it, and restores the outcome', async () => {
     const { group, scene, alice, bob } = used;
     await group.cutReplication();
-    const claim = labClaim(PATIENT);
-    const attempt = await alice.run(claim);
+    const request = labRequest(LONG_TIMEOUTS);
+    const attempt = await alice.run(request);
     await loseThePrimary(used);
-    const execution = alice.effect(claim, attempt);
+    const execution = alice.effect(request, attempt);
     expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
     expect(alice.reported).toContain('record_lost');
-    expect(await bob.request(claim)).toEqual({ kind: 'success', execution, replayed: true });
+    expect(await bob.request(request)).toEqual({ kind: 'success', execution, replayed: true });
     expect(scene.objections()).toEqual([]);
   });
 
   it('… acquired by a duplicate meanwhile: its holder is superseded, and all get one outcome', async () => {
     const { group, scene, alice, bob } = used;
     await group.cutReplication();
-    const claim = labClaim(PATIENT);
-    const attempt = await alice.run(claim);
+    const request = labRequest(LONG_TIMEOUTS);
+    const attempt = await alice.run(request);
     await loseThePrimary(used);
-    const answer = await bob.request(claim);
-    const settlement = await attempt.complete(success(alice.effect(claim, attempt)));
-    expect(scene.ledger.effectsOn(claim)).toHaveLength(2);
+    const response = await bob.request(request);
+    const settlement = await attempt.complete(success(alice.effect(request, attempt)));
+    expect(scene.ledger.effectsOn(request)).toHaveLength(2);
     expect(settlement).toMatchObject({ kind: 'other', state: 'completed' });
     expect(alice.reported).toContain('superseded');
-    expect(await alice.request(claim)).toEqual({ ...answer, replayed: true });
+    expect(await alice.request(request)).toEqual({ ...response, replayed: true });
     expect(scene.objections()).toEqual([]);
   });
 
   it('a completed record is lost: the loss is undetectable, and the operation runs again', async () => {
     const { group, scene, alice, bob } = used;
     await group.cutReplication();
-    const claim = labClaim(PATIENT);
-    await alice.request(claim);
+    const request = labRequest(LONG_TIMEOUTS);
+    await alice.request(request);
     await loseThePrimary(used);
-    expect(await bob.request(claim)).toMatchObject({ kind: 'success', replayed: false });
-    expect(scene.ledger.effectsOn(claim)).toHaveLength(2);
+    expect(await bob.request(request)).toMatchObject({ kind: 'success', replayed: false });
+    expect(scene.ledger.effectsOn(request)).toHaveLength(2);
     expect([...alice.reported, ...bob.reported]).toEqual([
       'acquired',
       'completed',
@@ -77,15 +77,15 @@ describe('A primary that became a replica (READONLY)', () => {
     const { group, scene, alice } = used;
     const old = await group.primary();
     const [replica] = await group.replicas();
-    await alice.request(labClaim(PATIENT));
+    await alice.request(labRequest(LONG_TIMEOUTS));
     await old.call('CONFIG', 'RESETSTAT');
     await old.call('REPLICAOF', '127.0.0.1', replica!.port);
-    const claim = labClaim(PATIENT);
-    expect(await alice.request(claim)).toMatchObject({ kind: 'success', replayed: false });
+    const request = labRequest(LONG_TIMEOUTS);
+    expect(await alice.request(request)).toMatchObject({ kind: 'success', replayed: false });
     expect(await old.call('INFO', 'errorstats')).toContain('READONLY');
     expect(await group.primary()).not.toBe(old);
     expect(alice.store.sentOf('begin')).toHaveLength(2);
-    expect(scene.ledger.effectsOn(claim)).toMatchObject([{ attempt: 1, isTakeover: false }]);
+    expect(scene.ledger.effectsOn(request)).toMatchObject([{ attempt: 1, isTakeover: false }]);
     expect(scene.objections()).toEqual([]);
   });
 });
@@ -98,7 +98,7 @@ describe('A Sentinel that hangs', () => {
     try {
       const sentinels = [hanging, first, third].map(({ address }) => address);
       const worker = await scene.sentinelWorker(group, { sentinels });
-      expect(await worker.request(labClaim(PATIENT))).toMatchObject({ kind: 'success' });
+      expect(await worker.request(labRequest(LONG_TIMEOUTS))).toMatchObject({ kind: 'success' });
 
       const store = redisStore({
         connection: { ...group.connection, sentinels: [hanging.address] },

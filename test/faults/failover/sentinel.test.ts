@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { OperationRequest } from '../../support/internals/core/operation.js';
 import { success } from '../../integration/engine/support/worker.js';
-import { labClaim } from '../store/support/claims.js';
-import { PATIENT } from './support/patient.js';
+import { labRequest } from '../store/support/claims.js';
+import { LONG_TIMEOUTS } from './support/patient.js';
 import { loseThePrimary, useSentinel } from './support/use-sentinel.js';
 
 const used = useSentinel();
@@ -11,16 +11,18 @@ const used = useSentinel();
 describe('Sentinel failover, synced', () => {
   it('after a crash of the primary: attempts in progress continue, and requests meanwhile succeed in the end', async () => {
     const { group, scene, alice, bob } = used;
-    const [before, running] = [labClaim(PATIENT), labClaim(PATIENT)];
+    const [before, running] = [labRequest(LONG_TIMEOUTS), labRequest(LONG_TIMEOUTS)];
     const paid = await alice.request(before);
     const attempt = await alice.run(running);
     await group.untilSynced();
-    const meanwhile: OperationRequest[] = Array.from({ length: 10 }, () => labClaim(PATIENT));
-    const [answers] = await Promise.all([
-      Promise.all(meanwhile.map((claim) => bob.insist(claim))),
+    const meanwhile: OperationRequest[] = Array.from({ length: 10 }, () =>
+      labRequest(LONG_TIMEOUTS),
+    );
+    const [responses] = await Promise.all([
+      Promise.all(meanwhile.map((request) => bob.insist(request))),
       loseThePrimary(used),
     ]);
-    expect(answers.every(({ kind }) => kind === 'success')).toBe(true);
+    expect(responses.every(({ kind }) => kind === 'success')).toBe(true);
     const execution = alice.effect(running, attempt);
     expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
     expect(alice.reported).not.toContain('record_lost');

@@ -4,7 +4,7 @@ import { RedisNode } from '../../support/redis-node.js';
 import { describeWithClock, ServerClock } from '../../support/server-clock/server-clock.js';
 import { unavailable } from '../../support/faulty-store.js';
 import { useServer } from '../../support/use-server.js';
-import { labClaim } from '../store/support/claims.js';
+import { labRequest } from '../store/support/claims.js';
 import type { LedgerWorker } from '../store/support/ledger-worker.js';
 import { FailoverScene } from './support/failover-scene.js';
 
@@ -30,35 +30,35 @@ describeWithClock("The server's clock", () => {
 
   describe('one hour ahead, in one step', () => {
     it('ends a lease in flight: a takeover, reported to the second, and superseded, reported to the first', async () => {
-      const claim = labClaim();
-      const attempt = await alice.run(claim);
+      const request = labRequest();
+      const attempt = await alice.run(request);
       clock.setOffset(HOUR_MS);
-      const answer = await bob.request(claim);
-      expect(answer).toMatchObject({ kind: 'success', replayed: false });
-      const settlement = await attempt.complete(success(alice.effect(claim, attempt)));
+      const response = await bob.request(request);
+      expect(response).toMatchObject({ kind: 'success', replayed: false });
+      const settlement = await attempt.complete(success(alice.effect(request, attempt)));
       expect(settlement).toMatchObject({ kind: 'other', state: 'completed' });
-      expect(scene.ledger.effectsOn(claim)[0]).toMatchObject({ attempt: 2, isTakeover: true });
+      expect(scene.ledger.effectsOn(request)[0]).toMatchObject({ attempt: 2, isTakeover: true });
       expect(bob.reported).toEqual(['takeover', 'completed']);
       expect(alice.reported).toContain('superseded');
       expect(scene.objections()).toEqual([]);
     });
 
     it('does not affect an attempt without a takeover', async () => {
-      const claim = labClaim();
-      const attempt = await alice.run(claim);
+      const request = labRequest();
+      const attempt = await alice.run(request);
       clock.setOffset(HOUR_MS);
-      const execution = alice.effect(claim, attempt);
+      const execution = alice.effect(request, attempt);
       expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
       expect(alice.eventsOf('completed')).toMatchObject([{ late: true }]);
-      expect(await bob.request(claim)).toEqual({ kind: 'success', execution, replayed: true });
+      expect(await bob.request(request)).toEqual({ kind: 'success', execution, replayed: true });
       expect(scene.objections()).toEqual([]);
     });
 
     it('makes a begin late, which is resent once, and no more', async () => {
-      await alice.request(labClaim());
+      await alice.request(labRequest());
       clock.setOffset(HOUR_MS);
-      expect(await alice.request(labClaim())).toMatchObject({ kind: 'success' });
-      expect(await alice.request(labClaim())).toMatchObject({ kind: 'success' });
+      expect(await alice.request(labRequest())).toMatchObject({ kind: 'success' });
+      expect(await alice.request(labRequest())).toMatchObject({ kind: 'success' });
       const [, first, again, next, ...more] = alice.store.sentOf('begin');
       expect(again?.token).toBe(first?.token);
       expect(next?.token).not.toBe(first?.token);
@@ -67,48 +67,48 @@ describeWithClock("The server's clock", () => {
     });
 
     it('determines when a retention of half an hour ends', async () => {
-      const claim = labClaim();
-      const attempt = await alice.run(claim);
+      const request = labRequest();
+      const attempt = await alice.run(request);
       const retentionMs = HOUR_MS / 2;
-      await attempt.complete({ ...success(alice.effect(claim, attempt)), retentionMs });
+      await attempt.complete({ ...success(alice.effect(request, attempt)), retentionMs });
       clock.setOffset(retentionMs - 60_000);
-      expect((await bob.begin(claim)).kind).toBe('replay');
+      expect((await bob.begin(request)).kind).toBe('replay');
       clock.setOffset(HOUR_MS);
-      expect((await bob.begin(claim)).kind).toBe('run');
+      expect((await bob.begin(request)).kind).toBe('run');
     });
   });
 
   describe('one hour back, in one step', () => {
     it('does not affect an attempt in flight and its duplicates', async () => {
-      const claim = labClaim();
-      const attempt = await alice.run(claim);
+      const request = labRequest();
+      const attempt = await alice.run(request);
       clock.setOffset(-HOUR_MS);
-      expect(await bob.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
-      const execution = alice.effect(claim, attempt);
+      expect(await bob.request(request)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+      const execution = alice.effect(request, attempt);
       expect(await attempt.complete(success(execution))).toEqual({ kind: 'own' });
-      expect(await bob.request(claim)).toEqual({ kind: 'success', execution, replayed: true });
+      expect(await bob.request(request)).toEqual({ kind: 'success', execution, replayed: true });
       expect(alice.reported).toEqual(['acquired', 'completed']);
       expect(scene.objections()).toEqual([]);
     });
 
     it("does not keep a dead owner's lease alive for longer than its duration", async () => {
-      const claim = labClaim();
+      const request = labRequest();
       alice.store.always(unavailable, 'extend');
-      await alice.run(claim);
+      await alice.run(request);
       clock.setOffset(-HOUR_MS);
-      expect(await bob.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
-      clock.setOffset(-HOUR_MS + claim.options.leaseMs);
-      expect(await bob.request(claim)).toMatchObject({ kind: 'success', replayed: false });
-      expect(scene.ledger.effectsOn(claim)).toMatchObject([{ attempt: 2, isTakeover: true }]);
+      expect(await bob.request(request)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+      clock.setOffset(-HOUR_MS + request.options.leaseMs);
+      expect(await bob.request(request)).toMatchObject({ kind: 'success', replayed: false });
+      expect(scene.ledger.effectsOn(request)).toMatchObject([{ attempt: 2, isTakeover: true }]);
       expect(scene.objections()).toEqual([]);
     });
 
     it('makes no begin late, and fencing tokens of a key keep increasing', async () => {
-      const claim = labClaim();
-      const first = await alice.run(claim);
+      const request = labRequest();
+      const first = await alice.run(request);
       await first.release();
       clock.setOffset(-HOUR_MS);
-      const second = await alice.run(claim);
+      const second = await alice.run(request);
       expect(second.fencingToken).toBeGreaterThan(first.fencingToken);
       expect(alice.store.sentOf('begin')).toHaveLength(2);
     });

@@ -67,7 +67,7 @@ describe('the strikes of a run', () => {
     for (const point of POINTS) {
       expect(count((strike) => strike.kind === 'crash' && strike.point === point)).toBe(2);
     }
-    for (const by of ['consumer', 'broker', 'nobody']) {
+    for (const by of ['consumer', 'broker', 'none']) {
       expect(count((strike) => strike.kind === 'close' && strike.by === by)).toBe(2);
     }
     expect(count(({ kind }) => kind === 'pause')).toBe(2);

@@ -7,7 +7,7 @@ import { isTestAll } from '../../support/test-all.js';
 import { expectEachHandledOnce } from '../../lab/faults/messages/expect-each-handled-once.js';
 import { BrokerRelay } from '../../lab/faults/messages/wire/broker-relay.js';
 import { WireLog } from '../../lab/faults/messages/wire/wire-log.js';
-import { FORGED_TAG, FORGED_TAG_REFUSAL } from '../../lab/faults/messages/worker/settings.js';
+import { FORGED_TAG, FORGED_TAG_REJECTION } from '../../lab/faults/messages/worker/settings.js';
 import { useServer } from '../../support/use-server.js';
 import { startMessageServers } from './start-servers.js';
 
@@ -99,9 +99,9 @@ describe('the wire log between broker and consumer', () => {
     [
       'by the broker',
       () => channel.ack({ fields: { deliveryTag: FORGED_TAG } } as Message),
-      { by: 'broker', reason: FORGED_TAG_REFUSAL },
+      { by: 'broker', reason: FORGED_TAG_REJECTION },
     ],
-    ['with its connection', () => relay.cut(), { by: 'nobody' }],
+    ['with its connection', () => relay.cut(), { by: 'none' }],
   ];
 
   it.each(closings)('has what a channel held when it was closed %s', async (_, end, how) => {

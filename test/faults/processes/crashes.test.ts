@@ -47,9 +47,9 @@ describeWithClock('a worker that dies by kill -9', () => {
   it.each(isTestAll ? (['after_effect', 'before_complete'] as const) : (['after_effect'] as const))(
     'at the point %s leaves an effect that a takeover repeats, and the takeover is reported',
     async (point) => {
-      const answer = await crashAt(point, point);
+      const response = await crashAt(point, point);
 
-      expect(answer).toMatchObject({ status: 201, replayed: false });
+      expect(response).toMatchObject({ status: 201, replayed: false });
       const [first, second, ...others] = lab.effects(point);
       expect(others).toEqual([]);
       expect(first).toMatchObject({ attempt: 1, isTakeover: false });
@@ -57,7 +57,7 @@ describeWithClock('a worker that dies by kill -9', () => {
         attempt: 2,
         isTakeover: true,
         worker: survivor.name,
-        execution: answer.execution,
+        execution: response.execution,
       });
       expect(second!.fence).toBeGreaterThan(first!.fence);
       expect(lab.eventsOf(point)).toContainEqual(
@@ -74,7 +74,7 @@ describeWithClock('a worker that dies by kill -9', () => {
     });
     expect(objections).toEqual([]);
     const extra = isTestAll ? 2 : 1;
-    expect(figures).toMatchObject({ extraExecutions: extra, toldToSecond: extra });
+    expect(figures).toMatchObject({ extraExecutions: extra, returnedToSecond: extra });
   });
 
   if (!isTestAll) return;
@@ -82,21 +82,21 @@ describeWithClock('a worker that dies by kill -9', () => {
   it.each(['after_begin', 'in_handler'] as const)(
     'at the point %s leaves a key that is released with its lease, and one effect',
     async (point) => {
-      const answer = await crashAt(point, point);
+      const response = await crashAt(point, point);
 
-      expect(answer).toMatchObject({ status: 201, replayed: false });
+      expect(response).toMatchObject({ status: 201, replayed: false });
       expect(lab.effects(point)).toMatchObject([
-        { attempt: 2, isTakeover: true, worker: survivor.name, execution: answer.execution },
+        { attempt: 2, isTakeover: true, worker: survivor.name, execution: response.execution },
       ]);
     },
   );
 
   it('at the point after_complete leaves an outcome that is replayed, though no client received it', async () => {
     const point = 'after_complete';
-    const answer = await crashAt(point, point);
+    const response = await crashAt(point, point);
 
-    expect(answer).toMatchObject({ status: 201, replayed: true });
-    expect(lab.effects(point)).toMatchObject([{ attempt: 1, execution: answer.execution }]);
+    expect(response).toMatchObject({ status: 201, replayed: true });
+    expect(lab.effects(point)).toMatchObject([{ attempt: 1, execution: response.execution }]);
     expect(lab.eventsOf(point)).not.toContainEqual(expect.objectContaining({ type: 'takeover' }));
   });
 
@@ -115,10 +115,10 @@ describeWithClock('a worker that dies by kill -9', () => {
     });
     clock.pass(LEASE_MS);
 
-    const answer = await lab.client.ask(() => [careful.url], key, { limitMs: LIMIT_MS });
+    const response = await lab.client.ask(() => [careful.url], key, { limitMs: LIMIT_MS });
 
-    expect(answer).toMatchObject({ status: 409, code: 'idempotency_outcome_unknown' });
-    expect(answer.retryAfter).toBeUndefined();
+    expect(response).toMatchObject({ status: 409, code: 'idempotency_outcome_unknown' });
+    expect(response.retryAfter).toBeUndefined();
     expect(lab.effects(key)).toHaveLength(1);
   });
 });

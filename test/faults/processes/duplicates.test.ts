@@ -36,19 +36,19 @@ describe(`${WORKERS} processes on one Redis`, () => {
 
   it(`execute once what ${DUPLICATES} clients request at the same time`, async () => {
     const key = 'at-once';
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: DUPLICATES }, (_, number) => lab.client.send(urlOf(number), key)),
     );
 
     const [effect, ...more] = lab.effects(key);
     expect(more).toEqual([]);
-    const first = answers.filter(({ status, replayed }) => status === 201 && !replayed);
+    const first = responses.filter(({ status, replayed }) => status === 201 && !replayed);
     expect(first).toHaveLength(1);
-    for (const answer of answers) {
-      if (answer.status !== 409) expect(answer).toMatchObject({ execution: effect!.execution });
+    for (const response of responses) {
+      if (response.status !== 409) expect(response).toMatchObject({ execution: effect!.execution });
     }
     // A waiting duplicate is not asked to retry.
-    const waiting = answers.filter((_, number) => number % WORKERS === 1);
+    const waiting = responses.filter((_, number) => number % WORKERS === 1);
     expect(new Set(waiting.map(({ status }) => status))).toEqual(new Set([201]));
   });
 
@@ -73,12 +73,12 @@ describe(`${WORKERS} processes on one Redis`, () => {
     await lab.untilBegan(key);
     leave.abort();
     expect(await left).toMatchObject({ error: 'ABORT_ERR' });
-    workers[0]!.letGo();
+    workers[0]!.releaseUnowned();
 
-    const answer = await askAll(key);
+    const response = await askAll(key);
 
-    expect(answer).toMatchObject({ status: 201, replayed: true });
-    expect(lab.effects(key)).toMatchObject([{ attempt: 1, execution: answer.execution }]);
+    expect(response).toMatchObject({ status: 201, replayed: true });
+    expect(lab.effects(key)).toMatchObject([{ attempt: 1, execution: response.execution }]);
   });
 
   it('leave nothing for the oracle to object to', () => {

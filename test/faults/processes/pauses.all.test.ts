@@ -60,13 +60,13 @@ describe('a paused worker', () => {
     it('by a blocked event loop does not take over its own execution', async () => {
       const key = 'own';
       const block = { kind: 'block', ms: 2 * SHORT_LEASE_MS } as const;
-      const answerOfFirst = lab.client.send(paused.url, key, { mishap: HELD });
+      const responseOfFirst = lab.client.send(paused.url, key, { mishap: HELD });
       await lab.untilBegan(key);
       const duplicate = await lab.client.send(paused.url, key, {
         mishap: { point: ARRIVAL, action: block },
       });
-      paused.letGo();
-      const first = await answerOfFirst;
+      paused.releaseUnowned();
+      const first = await responseOfFirst;
 
       expect(duplicate).toMatchObject({ status: 409, code: 'idempotency_in_progress' });
       expect(first).toMatchObject({ status: 201, replayed: false });
@@ -83,7 +83,11 @@ describe('a paused worker', () => {
         extraExecutions: 'told to both',
       });
       expect(objections).toEqual([]);
-      expect(figures).toMatchObject({ extraExecutions: 1, toldToSecond: 1, toldToFirst: 1 });
+      expect(figures).toMatchObject({
+        extraExecutions: 1,
+        returnedToSecond: 1,
+        returnedToFirst: 1,
+      });
     });
   });
 
@@ -94,13 +98,13 @@ describe('a paused worker', () => {
       const block = { point: 'in_handler', action: { kind: 'block', ms: 3_000 } } as const;
       const isBlocked = key === 'blocked-shortly';
       const mishap = isBlocked ? block : HELD;
-      const answerOfPaused = lab.client.send(paused.url, key, { mishap });
+      const responseOfPaused = lab.client.send(paused.url, key, { mishap });
       await lab.untilBegan(key);
       if (!isBlocked) paused.stop();
       const rejected = await lab.client.send(other.url, key);
       if (!isBlocked) paused.continue();
-      paused.letGo();
-      const first = await answerOfPaused;
+      paused.releaseUnowned();
+      const first = await responseOfPaused;
 
       expect(rejected).toMatchObject({ status: 409, code: 'idempotency_in_progress' });
       expect(first).toMatchObject({ status: 201, replayed: false });

@@ -27,13 +27,13 @@ describe('a worker paused for longer than its lease, by SIGSTOP,', () => {
 
   it('is superseded, and responds with the outcome of its successor', async () => {
     const key = 'stopped';
-    const answerOfPaused = lab.client.send(paused.url, key, { mishap: HELD });
+    const responseOfPaused = lab.client.send(paused.url, key, { mishap: HELD });
     await lab.untilBegan(key);
     paused.stop();
     const second = await lab.client.ask(() => [other.url], key, { limitMs: LIMIT_MS });
     paused.continue();
-    paused.letGo();
-    const first = await answerOfPaused;
+    paused.releaseUnowned();
+    const first = await responseOfPaused;
 
     expect(second).toMatchObject({ status: 201, replayed: false });
     expect(first).toMatchObject({ status: 201, replayed: true, digest: second.digest });
@@ -55,6 +55,6 @@ describe('a worker paused for longer than its lease, by SIGSTOP,', () => {
       extraExecutions: 'told to both',
     });
     expect(objections).toEqual([]);
-    expect(figures).toMatchObject({ extraExecutions: 1, toldToSecond: 1, toldToFirst: 1 });
+    expect(figures).toMatchObject({ extraExecutions: 1, returnedToSecond: 1, returnedToFirst: 1 });
   });
 });

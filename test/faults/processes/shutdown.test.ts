@@ -22,7 +22,7 @@ describe('SIGTERM under load', () => {
   afterAll(() => lab.clear());
 
   /** The signal takes a moment to arrive. */
-  async function untilItRefuses(url: string): Promise<void> {
+  async function untilItRejects(url: string): Promise<void> {
     for (let number = 0; ; number += 1) {
       const { status } = await lab.client.send(url, `early-${number}`);
       if (status === 503) return;
@@ -36,30 +36,30 @@ describe('SIGTERM under load', () => {
     ]);
     const running = Array.from({ length: RUNNING }, (_, index) => `running-${index}`);
     const held = (point: Point) => ({ mishap: { point, action: { kind: 'hold' } } }) as const;
-    const answers = running.map((key) => lab.client.send(leaving.url, key, held('in_handler')));
+    const responses = running.map((key) => lab.client.send(leaving.url, key, held('in_handler')));
     // Begun in the store, and returns when the shutdown is in progress.
     const unstarted = lab.client.send(leaving.url, 'unstarted', held('after_begin'));
     await Promise.all([...running, 'unstarted'].map((key) => lab.untilBegan(key)));
 
     const exited = leaving.terminate();
-    await untilItRefuses(leaving.url);
-    const refused = await lab.client.send(leaving.url, 'refused');
-    leaving.letGo();
+    await untilItRejects(leaving.url);
+    const rejected = await lab.client.send(leaving.url, 'refused');
+    leaving.releaseUnowned();
 
-    expect(refused).toMatchObject({ status: 503, code: 'idempotency_shutting_down' });
-    expect(refused.retryAfter).toBeGreaterThanOrEqual(1);
+    expect(rejected).toMatchObject({ status: 503, code: 'idempotency_shutting_down' });
+    expect(rejected.retryAfter).toBeGreaterThanOrEqual(1);
     expect(await unstarted).toMatchObject({ status: 503, code: 'idempotency_shutting_down' });
-    for (const answer of await Promise.all(answers)) {
-      expect(answer).toMatchObject({ status: 201, replayed: false });
+    for (const response of await Promise.all(responses)) {
+      expect(response).toMatchObject({ status: 201, replayed: false });
     }
     await exited;
     // Not even in the store.
-    expect(lab.eventsOf(refused.key)).toEqual([]);
+    expect(lab.eventsOf(rejected.key)).toEqual([]);
 
     for (const key of running) {
       expect(await lab.client.send(staying.url, key)).toMatchObject({ replayed: true });
     }
-    for (const key of ['unstarted', refused.key]) {
+    for (const key of ['unstarted', rejected.key]) {
       expect(lab.effects(key)).toEqual([]);
       expect(await lab.client.send(staying.url, key)).toMatchObject({
         status: 201,
@@ -67,7 +67,7 @@ describe('SIGTERM under load', () => {
       });
       expect(lab.effects(key)).toMatchObject([{ isTakeover: false, worker: staying.name }]);
     }
-    const { objections, figures } = lab.judge({ ...NOTHING_EXCUSED, otherAnswers: UNAVAILABLE });
+    const { objections, figures } = lab.judge({ ...NOTHING_EXCUSED, otherResponses: UNAVAILABLE });
     expect(objections).toEqual([]);
     expect(figures.keysExecutedTwice).toBe(0);
     // Those that ran, the two that came too late, and those before the signal.

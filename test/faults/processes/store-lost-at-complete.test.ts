@@ -8,7 +8,7 @@ import type { LabWorker } from '../../lab/faults/lab-worker.js';
 
 const LIMIT_MS = 20_000;
 
-const ANSWERS = [
+const RESPONSES = [
   ['respond', 'with the outcome all the same', { status: 201, replayed: false }],
   ['error', 'with 503', { status: 503, code: 'idempotency_store_unavailable' }],
 ] as const;
@@ -30,7 +30,7 @@ describe('a worker whose store is unavailable when its outcome is to be stored',
     await proxy?.stop();
   });
 
-  it.each(isTestAll ? ANSWERS : ANSWERS.slice(0, 1))(
+  it.each(isTestAll ? RESPONSES : RESPONSES.slice(0, 1))(
     'responds %s, and stores the outcome once the store is back',
     async (onSaveFailure, _, expected) => {
       // The heartbeats fail, too: the lease has to last until the store is back.
@@ -41,14 +41,14 @@ describe('a worker whose store is unavailable when its outcome is to be stored',
       const asked = lab.client.send(worker.url, key, { mishap });
       await lab.untilBegan(key);
       proxy!.hangUp();
-      worker.letGo();
+      worker.releaseUnowned();
 
-      const answer = await asked;
+      const response = await asked;
       const meanwhile = await lab.client.send(other.url, key);
       proxy!.heal();
       const later = await lab.client.ask(() => [other.url], key, { limitMs: LIMIT_MS });
 
-      expect(answer).toMatchObject(expected);
+      expect(response).toMatchObject(expected);
       expect(meanwhile).toMatchObject({ status: 409, code: 'idempotency_in_progress' });
       const [effect, ...more] = lab.effects(key);
       expect(more).toEqual([]);
@@ -56,14 +56,15 @@ describe('a worker whose store is unavailable when its outcome is to be stored',
         status: 201,
         replayed: true,
         execution: effect!.execution,
-        ...(answer.digest !== undefined && answer.status === 201 && { digest: answer.digest }),
+        ...(response.digest !== undefined &&
+          response.status === 201 && { digest: response.digest }),
       });
       expect(lab.eventsOf(key)).toContainEqual(expect.objectContaining({ type: 'save_delayed' }));
     },
   );
 
   it('leaves nothing for the oracle to object to', () => {
-    const otherAnswers = [...NOTHING_EXCUSED.otherAnswers, ...UNAVAILABLE];
-    expect(lab.judge({ ...NOTHING_EXCUSED, otherAnswers }).objections).toEqual([]);
+    const otherResponses = [...NOTHING_EXCUSED.otherResponses, ...UNAVAILABLE];
+    expect(lab.judge({ ...NOTHING_EXCUSED, otherResponses }).objections).toEqual([]);
   });
 });

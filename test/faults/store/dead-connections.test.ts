@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
 import type { RedisProxy } from '../../support/redis-proxy.js';
-import { labClaim } from './support/claims.js';
+import { labRequest } from './support/claims.js';
 import { useScene } from './support/use-scene.js';
 
 const used = useScene();
@@ -15,16 +15,16 @@ it.each<[string, (proxy: RedisProxy) => void]>([
     const { scene } = used;
     const worker = await scene.worker({ connection: { socketTimeout: 300 } });
     const other = await scene.worker();
-    const claim = labClaim();
-    const answer = await worker.request(claim, async ({ signal }) => {
+    const request = labRequest();
+    const response = await worker.request(request, async ({ signal }) => {
       breakIt(worker.proxy);
-      expect(await other.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+      expect(await other.request(request)).toEqual({ kind: 'rejected', reason: 'in_progress' });
       expect(signal.aborted).toBe(false);
     });
-    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    expect(response).toMatchObject({ kind: 'success', replayed: false });
     expect(worker.proxy.connections).toBe(2);
     expect(worker.reported).toEqual(['acquired', 'completed']);
-    expect(await other.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(await other.request(request)).toMatchObject({ kind: 'success', replayed: true });
     expect(scene.objections()).toEqual([]);
   },
 );
@@ -33,18 +33,18 @@ it("A black hole rejects begins in time, and does not lose an attempt's outcome"
   const { scene } = used;
   const worker = await scene.worker({ connection: { socketTimeout: 300 } });
   const [running, fresh] = [
-    labClaim({ saveTimeoutMs: 20_000 }),
-    labClaim({ commandTimeoutMs: 300 }),
+    labRequest({ saveTimeoutMs: 20_000 }),
+    labRequest({ commandTimeoutMs: 300 }),
   ];
-  const patient = { ...fresh, options: labClaim().options };
-  const answer = await worker.request(running, async () => {
+  const withLongTimeout = { ...fresh, options: labRequest().options };
+  const response = await worker.request(running, async () => {
     worker.proxy.swallowEverything();
     expect(await worker.request(fresh)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
     await until(() => worker.proxy.connections > 1);
     worker.proxy.heal();
   });
-  expect(answer).toMatchObject({ kind: 'success', replayed: false });
-  expect(await worker.insist(patient)).toMatchObject({ kind: 'success', replayed: false });
+  expect(response).toMatchObject({ kind: 'success', replayed: false });
+  expect(await worker.insist(withLongTimeout)).toMatchObject({ kind: 'success', replayed: false });
   expect(scene.ledger.effectsOn(fresh)).toMatchObject([{ isTakeover: false }]);
   expect(scene.objections()).toEqual([]);
 });

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { lateAfterTimeout, lateBegin, lateHeartbeat } from './scenarios.js';
-import { labClaim } from './support/claims.js';
+import { labRequest } from './support/claims.js';
 import { useScene } from './support/use-scene.js';
 
 const succeed = () => undefined;
@@ -28,17 +28,17 @@ describeWithClock('A copy that reaches the server late', () => {
   ] as const)('of a %s changes nothing once the outcome is stored: %s', async (step, reply) => {
     const { scene } = used;
     const worker = await scene.worker();
-    const claim = labClaim();
+    const request = labRequest();
     const captured = worker.proxy.capture(step, 'break');
-    await worker.request(claim);
-    const key = scene.redisKey(claim);
+    await worker.request(request);
+    const key = scene.redisKey(request);
     const before = [await scene.admin.get(key), await scene.admin.pexpiretime(key)];
 
     const [kind] = await (await captured).deliver();
 
     expect(kind).toBe(reply);
     expect([await scene.admin.get(key), await scene.admin.pexpiretime(key)]).toEqual(before);
-    expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(await worker.request(request)).toMatchObject({ kind: 'success', replayed: true });
     expect(scene.objections()).toEqual([]);
   });
 
@@ -51,22 +51,22 @@ describeWithClock('A copy that reaches the server late', () => {
       const { scene } = used;
       const owner = await scene.worker({ connection: { socketTimeout: 300 } });
       const successor = await scene.worker();
-      const claim = labClaim({ saveTimeoutMs: 100_000 });
+      const request = labRequest({ saveTimeoutMs: 100_000 });
       const captured = owner.proxy.capture(step, 'silence');
-      const late = owner.request(claim, prepare);
+      const late = owner.request(request, prepare);
       const command = await captured;
       owner.proxy.swallowEverything();
-      await scene.pass(claim.options.leaseMs);
-      const taken = await successor.request(claim);
-      const record = await scene.admin.get(scene.redisKey(claim));
+      await scene.pass(request.options.leaseMs);
+      const taken = await successor.request(request);
+      const record = await scene.admin.get(scene.redisKey(request));
 
       const [kind] = await command.deliver();
 
       expect(kind).toBe(reply);
-      expect(await scene.admin.get(scene.redisKey(claim))).toBe(record);
+      expect(await scene.admin.get(scene.redisKey(request))).toBe(record);
       owner.proxy.heal();
-      const told = step === 'complete' ? { ...taken, replayed: true } : { kind: 'failure' };
-      expect(await late).toEqual(told);
+      const reported = step === 'complete' ? { ...taken, replayed: true } : { kind: 'failure' };
+      expect(await late).toEqual(reported);
       expect(scene.objections()).toEqual([]);
     },
   );

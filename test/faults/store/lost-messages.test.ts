@@ -3,7 +3,7 @@ import { until } from '../../integration/redis/support/until.js';
 import type { AimedFault } from '../../support/redis-proxy/aim.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { lostBegin } from './scenarios.js';
-import { labClaim } from './support/claims.js';
+import { labRequest } from './support/claims.js';
 import { recordIn } from './support/record-in.js';
 import { useScene } from './support/use-scene.js';
 
@@ -26,46 +26,46 @@ describeWithClock.each(FAULTS)('A connection to the store that will %s', (fault)
 
   it("of complete: the outcome is stored once, and the response is the attempt's own", async () => {
     const worker = await used.scene.worker({ connection });
-    const claim = labClaim();
+    const request = labRequest();
     const aim = worker.proxy.aim('complete', fault);
-    const answer = await worker.request(claim);
+    const response = await worker.request(request);
     expect(aim.hits).toBe(1);
-    const executions = used.scene.ledger.effectsOn(claim).map(({ execution }) => execution);
-    expect([answer]).toEqual(
+    const executions = used.scene.ledger.effectsOn(request).map(({ execution }) => execution);
+    expect([response]).toEqual(
       executions.map((execution) => ({ kind: 'success', execution, replayed: false })),
     );
     expect(worker.reported).toEqual(['acquired', 'completed']);
-    expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(await worker.request(request)).toMatchObject({ kind: 'success', replayed: true });
     expect(used.scene.objections()).toEqual([]);
   });
 
   it('of release: the key is free at once', async () => {
     const worker = await used.scene.worker({ connection });
-    const claim = labClaim();
+    const request = labRequest();
     const aim = worker.proxy.aim('release', fault);
-    const failed = await worker.request(claim, () => Promise.reject(new Error('declined')));
+    const failed = await worker.request(request, () => Promise.reject(new Error('declined')));
     expect(failed).toEqual({ kind: 'failure' });
     expect(aim.hits).toBe(1);
     expect(worker.reported).toEqual(['acquired', 'released']);
-    expect(await worker.run(claim)).toMatchObject({ number: 2, isTakeover: false });
+    expect(await worker.run(request)).toMatchObject({ number: 2, isTakeover: false });
   });
 
   it('of a heartbeat: the next one compensates, and the lease continues', async () => {
     const { scene } = used;
     const owner = await scene.worker({ connection });
     const other = await scene.worker();
-    const claim = labClaim();
+    const request = labRequest();
     const aim = owner.proxy.aim('extend', fault);
-    const answer = await owner.request(claim, async () => {
-      const { leaseUntil } = await recordIn(scene, claim);
-      await scene.pass(claim.options.leaseMs / 3);
+    const response = await owner.request(request, async () => {
+      const { leaseUntil } = await recordIn(scene, request);
+      await scene.pass(request.options.leaseMs / 3);
       await aim.hit;
-      const { leaseUntil: sinceThen } = await recordIn(scene, claim);
+      const { leaseUntil: sinceThen } = await recordIn(scene, request);
       expect(sinceThen > leaseUntil).toBe(fault.endsWith('reply'));
-      await until(async () => (await recordIn(scene, claim)).leaseUntil > sinceThen);
-      expect(await other.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+      await until(async () => (await recordIn(scene, request)).leaseUntil > sinceThen);
+      expect(await other.request(request)).toEqual({ kind: 'rejected', reason: 'in_progress' });
     });
-    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    expect(response).toMatchObject({ kind: 'success', replayed: false });
     expect(owner.reported).toEqual(['acquired', 'completed']);
     expect(scene.objections()).toEqual([]);
   });
@@ -76,11 +76,11 @@ it('A begin without a reply, whose caller gives up, leaves a key that is free at
   const hasty = await scene.worker({ connection });
   const other = await scene.worker();
   // Less than the silent connection lasts: a resend would find that it has begun.
-  const claim = labClaim({ commandTimeoutMs: 200, saveTimeoutMs: 10_000 });
+  const request = labRequest({ commandTimeoutMs: 200, saveTimeoutMs: 10_000 });
   const aim = hasty.proxy.aim('begin', 'swallow the reply');
-  expect(await hasty.request(claim)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
+  expect(await hasty.request(request)).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
   await aim.hit;
-  await until(async () => (await recordIn(scene, claim)).state === 'r');
-  const patient = { ...claim, options: labClaim().options };
-  expect(await other.run(patient)).toMatchObject({ number: 2, isTakeover: false });
+  await until(async () => (await recordIn(scene, request)).state === 'r');
+  const withLongTimeout = { ...request, options: labRequest().options };
+  expect(await other.run(withLongTimeout)).toMatchObject({ number: 2, isTakeover: false });
 });

@@ -2,7 +2,7 @@ import { expect, it } from '@jest/globals';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { until } from '../../integration/redis/support/until.js';
 import { outOfMemory, vanishedRecord } from './scenarios.js';
-import { labClaim } from './support/claims.js';
+import { labRequest } from './support/claims.js';
 import { useScene } from './support/use-scene.js';
 
 const used = useScene();
@@ -16,13 +16,13 @@ describeWithClock('FLUSHALL in flight', () => {
     const { scene } = used;
     const holder = await scene.worker();
     const other = await scene.worker();
-    const claim = labClaim();
-    const answer = await holder.request(claim, async () => {
+    const request = labRequest();
+    const response = await holder.request(request, async () => {
       await scene.admin.flushall();
-      await other.request(claim);
+      await other.request(request);
     });
-    expect(answer).toMatchObject({ kind: 'success', replayed: true });
-    expect(scene.ledger.effectsOn(claim)).toHaveLength(2);
+    expect(response).toMatchObject({ kind: 'success', replayed: true });
+    expect(scene.ledger.effectsOn(request)).toHaveLength(2);
     expect(other.reported).not.toContain('takeover');
     expect(holder.reported).toContain('superseded');
     expect(scene.objections()).toEqual([]);
@@ -43,15 +43,15 @@ describeWithClock('Redis at its maxmemory', () => {
     // The scene's own opening remains.
     await worker.store.close();
     expect(codes).toContain('redis_may_evict');
-    const claim = labClaim();
-    const answer = await worker.request(claim, async () => {
+    const request = labRequest();
+    const response = await worker.request(request, async () => {
       await admin.config('SET', 'maxmemory', '1');
-      await until(async () => (await admin.exists(scene.redisKey(claim))) === 0);
+      await until(async () => (await admin.exists(scene.redisKey(request))) === 0);
       await admin.config('SET', 'maxmemory', '0', 'maxmemory-policy', 'noeviction');
     });
-    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    expect(response).toMatchObject({ kind: 'success', replayed: false });
     expect(worker.reported).toEqual(['acquired', 'record_lost', 'completed']);
-    expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(await worker.request(request)).toMatchObject({ kind: 'success', replayed: true });
     expect(scene.objections()).toEqual([]);
   });
 });

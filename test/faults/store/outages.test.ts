@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
-import { labClaim } from './support/claims.js';
+import { labRequest } from './support/claims.js';
 import { mortalScene } from './support/mortal-redis.js';
 
 const UNAVAILABLE = { kind: 'rejected', reason: 'store_unavailable' };
@@ -10,47 +10,50 @@ describeWithClock('Redis is down at begin', () => {
   it('fails closed: nothing runs, and the key is unused afterwards', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const worker = await scene.worker();
-    const claim = labClaim({ commandTimeoutMs: 300 });
+    const request = labRequest({ commandTimeoutMs: 300 });
     await die();
-    expect(await worker.request(claim)).toEqual(UNAVAILABLE);
-    expect(scene.ledger.effectsOn(claim)).toEqual([]);
+    expect(await worker.request(request)).toEqual(UNAVAILABLE);
+    expect(scene.ledger.effectsOn(request)).toEqual([]);
     expect(worker.reported).toEqual(['store_unavailable', 'rejected']);
     await comeBack();
-    const patient = { ...claim, options: labClaim().options };
-    expect(await worker.insist(patient)).toMatchObject({ kind: 'success', replayed: false });
-    expect(scene.ledger.effectsOn(claim)).toMatchObject([{ attempt: 1, isTakeover: false }]);
+    const withLongTimeout = { ...request, options: labRequest().options };
+    expect(await worker.insist(withLongTimeout)).toMatchObject({
+      kind: 'success',
+      replayed: false,
+    });
+    expect(scene.ledger.effectsOn(request)).toMatchObject([{ attempt: 1, isTakeover: false }]);
     expect(scene.objections()).toEqual([]);
   });
 
   it('fails open: it runs unprotected, and is saved once the store is back', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const worker = await scene.worker();
-    const claim = labClaim({ commandTimeoutMs: 300, onStoreUnavailable: 'execute' });
+    const request = labRequest({ commandTimeoutMs: 300, onStoreUnavailable: 'execute' });
     await die();
-    expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: false });
+    expect(await worker.request(request)).toMatchObject({ kind: 'success', replayed: false });
     expect(worker.reported).toEqual(['store_unavailable', 'unprotected']);
     await comeBack();
     await until(() => worker.reported.includes('completed'));
     expect(worker.reported).not.toContain('record_lost');
     const other = await scene.worker();
-    expect(await other.request(claim)).toMatchObject({ kind: 'success', replayed: true });
-    expect(scene.ledger.effectsOn(claim)).toMatchObject([{ fence: 0 }]);
+    expect(await other.request(request)).toMatchObject({ kind: 'success', replayed: true });
+    expect(scene.ledger.effectsOn(request)).toMatchObject([{ fence: 0 }]);
     expect(scene.objections()).toEqual([]);
   });
 
   it('fails open: two workers that both run report it, and one outcome remains', async () => {
     const { scene, die, comeBack } = await mortalScene('durable');
     const workers = [await scene.worker(), await scene.worker()];
-    const claim = labClaim({ commandTimeoutMs: 300, onStoreUnavailable: 'execute' });
+    const request = labRequest({ commandTimeoutMs: 300, onStoreUnavailable: 'execute' });
     await die();
-    for (const worker of workers) await worker.request(claim);
+    for (const worker of workers) await worker.request(request);
     await comeBack();
-    const told = () => workers.flatMap((worker) => worker.reported);
-    await until(() => told().includes('completed') && told().includes('superseded'));
+    const reported = () => workers.flatMap((worker) => worker.reported);
+    await until(() => reported().includes('completed') && reported().includes('superseded'));
     const { effects } = scene.ledger;
     expect(effects).toHaveLength(2);
     const third = await scene.worker();
-    const repeated = await third.request(claim);
+    const repeated = await third.request(request);
     expect(effects).toContainEqual(
       expect.objectContaining({ execution: 'execution' in repeated && repeated.execution }),
     );
@@ -64,20 +67,20 @@ describeWithClock('Redis is down at complete', () => {
     ['error', UNAVAILABLE],
   ] as const)(
     "with onSaveFailure '%s': saving continues with heartbeats until it is confirmed",
-    async (onSaveFailure, told) => {
+    async (onSaveFailure, reported) => {
       const { scene, die, comeBack } = await mortalScene('durable');
       const worker = await scene.worker();
       const other = await scene.worker();
-      const claim = labClaim({ saveTimeoutMs: 300, onSaveFailure });
-      expect(await worker.request(claim, die)).toMatchObject(told);
+      const request = labRequest({ saveTimeoutMs: 300, onSaveFailure });
+      expect(await worker.request(request, die)).toMatchObject(reported);
       expect(worker.reported).toEqual(['acquired', 'save_delayed']);
-      await scene.pass(claim.options.leaseMs / 3);
+      await scene.pass(request.options.leaseMs / 3);
       await until(() => worker.store.sentOf('extend').length > 0);
       await comeBack();
       await until(() => worker.reported.includes('completed'));
       expect(worker.eventsOf('completed')).toMatchObject([{ late: true }]);
-      expect(await other.request(claim)).toMatchObject({ kind: 'success', replayed: true });
-      expect(scene.ledger.effectsOn(claim)).toHaveLength(1);
+      expect(await other.request(request)).toMatchObject({ kind: 'success', replayed: true });
+      expect(scene.ledger.effectsOn(request)).toHaveLength(1);
       expect(scene.objections()).toEqual([]);
     },
   );
@@ -85,12 +88,12 @@ describeWithClock('Redis is down at complete', () => {
   it('and returns without its records: the outcome is restored, and the loss reported', async () => {
     const { scene, die, comeBack } = await mortalScene('ephemeral');
     const worker = await scene.worker();
-    const claim = labClaim({ saveTimeoutMs: 300 });
-    expect(await worker.request(claim, die)).toMatchObject({ kind: 'success' });
+    const request = labRequest({ saveTimeoutMs: 300 });
+    expect(await worker.request(request, die)).toMatchObject({ kind: 'success' });
     await comeBack();
     await until(() => worker.reported.includes('completed'));
     expect(worker.reported).toEqual(['acquired', 'save_delayed', 'record_lost', 'completed']);
-    expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(await worker.request(request)).toMatchObject({ kind: 'success', replayed: true });
     expect(scene.objections()).toEqual([]);
   });
 
@@ -98,23 +101,23 @@ describeWithClock('Redis is down at complete', () => {
     const { scene } = await mortalScene('durable');
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
     const successor = await scene.worker();
-    const claim = labClaim({ saveTimeoutMs: 300, onSaveFailure: 'error' });
+    const request = labRequest({ saveTimeoutMs: 300, onSaveFailure: 'error' });
     const cutOff = () => owner.proxy.swallowEverything();
-    expect(await owner.request(claim, cutOff)).toEqual(UNAVAILABLE);
-    await scene.pass(claim.options.leaseMs);
-    const taken = await successor.request(claim);
+    expect(await owner.request(request, cutOff)).toEqual(UNAVAILABLE);
+    await scene.pass(request.options.leaseMs);
+    const taken = await successor.request(request);
     owner.proxy.heal();
     await until(() => owner.reported.includes('superseded'));
-    expect(await owner.request(claim)).toEqual({ ...taken, replayed: true });
+    expect(await owner.request(request)).toEqual({ ...taken, replayed: true });
     expect(scene.objections()).toEqual([]);
   });
 
   it('and stays down: saving ends at the hard deadline, with an event', async () => {
     const { scene, die } = await mortalScene('durable');
     const worker = await scene.worker();
-    const claim = labClaim({ maxExecutionMs: 60_000, saveTimeoutMs: 100 });
-    expect(await worker.request(claim, die)).toMatchObject({ kind: 'success' });
-    await scene.pass(claim.options.maxExecutionMs);
+    const request = labRequest({ maxExecutionMs: 60_000, saveTimeoutMs: 100 });
+    expect(await worker.request(request, die)).toMatchObject({ kind: 'success' });
+    await scene.pass(request.options.maxExecutionMs);
     await until(() => worker.reported.includes('save_failed'));
     expect(worker.reported.at(1)).toBe('save_delayed');
   });
@@ -122,7 +125,7 @@ describeWithClock('Redis is down at complete', () => {
   it('and the process ends: the drain has a limit, and reports what is left', async () => {
     const { scene, die } = await mortalScene('durable');
     const worker = await scene.worker({ shutdownTimeoutMs: 300 });
-    await worker.request(labClaim({ commandTimeoutMs: 300, saveTimeoutMs: 100 }), die);
+    await worker.request(labRequest({ commandTimeoutMs: 300, saveTimeoutMs: 100 }), die);
     expect(await worker.engine.drain()).toBe(1);
     await until(() => worker.reported.includes('save_failed'));
   });

@@ -3,7 +3,7 @@ import { inWords, success } from '../../integration/engine/support/worker.js';
 import { until } from '../../integration/redis/support/until.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { lateOwner, lateRelease, longRun } from './scenarios.js';
-import { labClaim } from './support/claims.js';
+import { labRequest } from './support/claims.js';
 import { useScene } from './support/use-scene.js';
 
 const used = useScene();
@@ -26,16 +26,16 @@ describeWithClock('An attempt that outlives its lease', () => {
   it('keeps its outcome without a takeover', async () => {
     const { scene } = used;
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
-    const claim = labClaim({ saveTimeoutMs: 10_000 });
-    const answer = await owner.request(claim, async ({ signal }) => {
+    const request = labRequest({ saveTimeoutMs: 10_000 });
+    const response = await owner.request(request, async ({ signal }) => {
       owner.proxy.swallowEverything();
-      await scene.pass(claim.options.leaseMs);
+      await scene.pass(request.options.leaseMs);
       await until(() => signal.aborted);
       expect(signal.reason).toBe('expired');
       owner.proxy.heal();
     });
-    expect(answer).toMatchObject({ kind: 'success', replayed: false });
-    expect(await owner.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(response).toMatchObject({ kind: 'success', replayed: false });
+    expect(await owner.request(request)).toMatchObject({ kind: 'success', replayed: true });
     expect(scene.objections()).toEqual([]);
   });
 
@@ -43,12 +43,12 @@ describeWithClock('An attempt that outlives its lease', () => {
     const { scene } = used;
     const owner = await scene.worker({ connection: { socketTimeout: 300 } });
     const successor = await scene.worker();
-    const claim = labClaim({ saveTimeoutMs: 10_000 });
-    const attempt = await owner.run(claim);
+    const request = labRequest({ saveTimeoutMs: 10_000 });
+    const attempt = await owner.run(request);
     const { signal } = attempt;
     owner.proxy.swallowEverything();
-    await scene.pass(claim.options.leaseMs);
-    const next = await successor.run(claim);
+    await scene.pass(request.options.leaseMs);
+    const next = await successor.run(request);
     owner.proxy.heal();
     // As soon as it has a connection again.
     await until(async () => {
@@ -59,7 +59,7 @@ describeWithClock('An attempt that outlives its lease', () => {
     expect(reasons).toEqual(['expired', 'lost']);
     expect(await next.complete(success('paid'))).toEqual({ kind: 'own' });
     await attempt.release();
-    expect(inWords(await owner.begin(claim))).toMatchObject({ outcome: 'paid' });
+    expect(inWords(await owner.begin(request))).toMatchObject({ outcome: 'paid' });
   });
 });
 
@@ -68,13 +68,13 @@ describeWithClock('An operation that hangs', () => {
     const { scene } = used;
     const hung = await scene.worker();
     const successor = await scene.worker();
-    const claim = labClaim({ maxExecutionMs: 60_000 });
-    const { signal } = await hung.run(claim);
-    for (let beat = 0; beat < 5; beat += 1) await scene.passToHeartbeat(hung, claim);
-    expect(await successor.request(claim)).toEqual({ kind: 'rejected', reason: 'in_progress' });
-    await scene.pass(claim.options.leaseMs / 3);
-    const answer = await successor.request(claim);
-    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    const request = labRequest({ maxExecutionMs: 60_000 });
+    const { signal } = await hung.run(request);
+    for (let beat = 0; beat < 5; beat += 1) await scene.passToHeartbeat(hung, request);
+    expect(await successor.request(request)).toEqual({ kind: 'rejected', reason: 'in_progress' });
+    await scene.pass(request.options.leaseMs / 3);
+    const response = await successor.request(request);
+    expect(response).toMatchObject({ kind: 'success', replayed: false });
     await until(() => signal.aborted);
     expect(hung.eventsOf('lease_lost').map(({ reason }) => reason)).toContain('max_execution');
     expect(successor.reported).toContain('takeover');
@@ -82,23 +82,23 @@ describeWithClock('An operation that hangs', () => {
 });
 
 describeWithClock('A connection to the store that takes two leases', () => {
-  const claim = () => labClaim({ commandTimeoutMs: 600_000 });
+  const request = () => labRequest({ commandTimeoutMs: 600_000 });
   const connection = { socketTimeout: 600_000 };
 
   it('to the server: nothing runs on a lease that has already ended', async () => {
     const { scene } = used;
     const slow = await scene.worker({ connection });
-    const asked = claim();
+    const asked = request();
     const twoLeases = 2 * asked.options.leaseMs;
     const [begin, extend] = (['begin', 'extend'] as const).map((step) =>
       slow.proxy.aim(step, { requestDelayMs: twoLeases }),
     );
-    const answer = slow.request(asked);
+    const response = slow.request(asked);
     for (const { hit } of [begin!, extend!]) {
       await hit;
       await scene.pass(twoLeases);
     }
-    expect(await answer).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
+    expect(await response).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
     expect(scene.ledger.effectsOn(asked)).toEqual([]);
     expect(await slow.request(asked)).toMatchObject({ kind: 'success', replayed: false });
   });
@@ -107,7 +107,7 @@ describeWithClock('A connection to the store that takes two leases', () => {
     const { scene } = used;
     const slow = await scene.worker({ connection });
     const quick = await scene.worker();
-    const asked = claim();
+    const asked = request();
     const { leaseMs } = asked.options;
     const begin = slow.proxy.aim('begin', { replyDelayMs: 2 * leaseMs });
     const begun = slow.request(asked);

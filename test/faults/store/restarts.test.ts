@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
-import { labClaim } from './support/claims.js';
+import { labRequest } from './support/claims.js';
 import { load } from './support/load.js';
 import { mortalScene } from './support/mortal-redis.js';
 
@@ -15,11 +15,11 @@ describe('Redis is killed and restarted', () => {
       await die();
       await comeBack();
     }
-    const claims = await loaded;
+    const requests = await loaded;
     const [witness] = [await scene.worker()];
-    for (const claim of claims) {
-      expect(scene.ledger.effectsOn(claim)).toMatchObject([{ attempt: 1, isTakeover: false }]);
-      expect(await witness.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    for (const request of requests) {
+      expect(scene.ledger.effectsOn(request)).toMatchObject([{ attempt: 1, isTakeover: false }]);
+      expect(await witness.request(request)).toMatchObject({ kind: 'success', replayed: true });
     }
     expect(scene.objections()).toEqual([]);
   });
@@ -27,26 +27,26 @@ describe('Redis is killed and restarted', () => {
   it('without AOF: the holder of a record reports its loss, and restores the outcome', async () => {
     const { scene, die, comeBack } = await mortalScene('ephemeral');
     const worker = await scene.worker();
-    const claim = labClaim({ saveTimeoutMs: 20_000 });
-    const answer = await worker.request(claim, async () => {
+    const request = labRequest({ saveTimeoutMs: 20_000 });
+    const response = await worker.request(request, async () => {
       await die();
       await comeBack();
     });
-    expect(answer).toMatchObject({ kind: 'success', replayed: false });
+    expect(response).toMatchObject({ kind: 'success', replayed: false });
     expect(worker.reported).toEqual(['acquired', 'record_lost', 'completed']);
-    expect(await worker.request(claim)).toMatchObject({ kind: 'success', replayed: true });
+    expect(await worker.request(request)).toMatchObject({ kind: 'success', replayed: true });
     expect(scene.objections()).toEqual([]);
   });
 
   it('without AOF: the loss of a completed record is undetectable, and it runs again', async () => {
     const { scene, die, comeBack } = await mortalScene('ephemeral');
     const worker = await scene.worker();
-    const claim = labClaim();
-    await worker.request(claim);
+    const request = labRequest();
+    await worker.request(request);
     await die();
     await comeBack();
-    expect(await worker.insist(claim)).toMatchObject({ kind: 'success', replayed: false });
-    expect(scene.ledger.effectsOn(claim)).toHaveLength(2);
+    expect(await worker.insist(request)).toMatchObject({ kind: 'success', replayed: false });
+    expect(scene.ledger.effectsOn(request)).toHaveLength(2);
     expect(worker.reported).not.toContain('record_lost');
   });
 });

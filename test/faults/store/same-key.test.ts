@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { otherBody } from './scenarios.js';
-import { labClaim } from './support/claims.js';
+import { labRequest } from './support/claims.js';
 import { useScene } from './support/use-scene.js';
 
 const used = useScene();
@@ -15,16 +15,16 @@ describe('Other data under the key', () => {
   it('runs nothing, even when the route fails open', async () => {
     const { scene } = used;
     const worker = await scene.worker();
-    const claim = labClaim({ onStoreUnavailable: 'execute' });
+    const request = labRequest({ onStoreUnavailable: 'execute' });
     const others = ['not', 'a', 'record'];
-    await scene.admin.rpush(scene.redisKey(claim), ...others);
-    const answer = await worker.request(claim);
-    expect(answer).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
-    expect(scene.ledger.effectsOn(claim)).toEqual([]);
+    await scene.admin.rpush(scene.redisKey(request), ...others);
+    const response = await worker.request(request);
+    expect(response).toEqual({ kind: 'rejected', reason: 'store_unavailable' });
+    expect(scene.ledger.effectsOn(request)).toEqual([]);
     expect(worker.events).toMatchObject([
       { type: 'store_unavailable', error: { code: 'idempotency_store_misconfigured' } },
       { type: 'rejected', reason: 'store_unavailable' },
     ]);
-    expect(await scene.admin.lrange(scene.redisKey(claim), 0, -1)).toEqual(others);
+    expect(await scene.admin.lrange(scene.redisKey(request), 0, -1)).toEqual(others);
   });
 });

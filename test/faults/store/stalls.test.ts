@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
-import { labClaim } from './support/claims.js';
+import { labRequest } from './support/claims.js';
 import { useScene } from './support/use-scene.js';
 
 const STALL_MS = 300;
@@ -53,19 +53,18 @@ describeWithClock.each<[string, Stall]>([
     const { scene } = used;
     const worker = await scene.worker();
     const other = await scene.worker();
-    const [claim, fresh] = [labClaim(), labClaim()];
+    const [request, fresh] = [labRequest(), labRequest()];
     let stalled: Promise<unknown> | undefined;
-    const answers = await Promise.all([
-      worker.request(claim, () => {
+    const responses = await Promise.all([
+      worker.request(request, () => {
         stalled = stall(0);
       }),
       other.request(fresh),
     ]);
     await stalled;
-    for (const answer of answers)
-      expect(answer).toMatchObject({ kind: 'success', replayed: false });
-    for (const { reported: told } of [worker, other])
-      expect(told).toEqual(['acquired', 'completed']);
+    for (const response of responses)
+      expect(response).toMatchObject({ kind: 'success', replayed: false });
+    for (const { reported } of [worker, other]) expect(reported).toEqual(['acquired', 'completed']);
     expect(scene.objections()).toEqual([]);
   });
 
@@ -73,11 +72,11 @@ describeWithClock.each<[string, Stall]>([
     const { scene } = used;
     const owner = await scene.worker();
     const others = [await scene.worker(), await scene.worker()];
-    const claim = labClaim({ saveTimeoutMs: 20_000 });
-    const twoLeases = 2 * claim.options.leaseMs;
+    const request = labRequest({ saveTimeoutMs: 20_000 });
+    const twoLeases = 2 * request.options.leaseMs;
     let stalled: Promise<unknown> | undefined;
     const [late, ...repeated] = await Promise.all([
-      owner.request(claim, async ({ signal }) => {
+      owner.request(request, async ({ signal }) => {
         stalled = stall(twoLeases);
         await Promise.race([hasStalled(), stalled]);
         await scene.pass(twoLeases);
@@ -85,12 +84,12 @@ describeWithClock.each<[string, Stall]>([
       }),
       ...others.map(async (other) => {
         await until(() => stalled !== undefined);
-        return other.insist(claim);
+        return other.insist(request);
       }),
     ]);
     await stalled;
     expect(owner.eventsOf('lease_lost')[0]).toMatchObject({ reason: 'expired' });
-    for (const answer of [late, ...repeated]) expect(answer.kind).toBe('success');
+    for (const response of [late, ...repeated]) expect(response.kind).toBe('success');
     expect(scene.objections()).toEqual([]);
   });
 });

@@ -7,25 +7,25 @@ import type { RemoteWorker } from './support/remote-worker.js';
 import { useScene } from './support/use-scene.js';
 
 const KEYS = 150;
-const PATIENT = { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 };
+const LONG_TIMEOUTS = { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 };
 /** Between two disturbances; on a starved machine there may be no quiet moment between them. */
 const PAUSE_MS = 10;
-const DISTURBANCES = 100;
+const FAULTS = 100;
 
 const used = useScene();
 
 /** Sends every request to both workers while the store is disturbed. */
-async function weather(disturb: () => unknown): Promise<RemoteWorker[]> {
+async function weather(injectFaults: () => unknown): Promise<RemoteWorker[]> {
   const { scene } = used;
   const workers = [await scene.worker(), await scene.worker()];
-  let left = DISTURBANCES;
-  const claims = await during(load(workers, KEYS, PATIENT), async () => {
-    if (left > 0) await disturb();
+  let left = FAULTS;
+  const requests = await during(load(workers, KEYS, LONG_TIMEOUTS), async () => {
+    if (left > 0) await injectFaults();
     left -= 1;
     await delay(PAUSE_MS);
   });
-  for (const claim of claims) {
-    expect(scene.ledger.effectsOn(claim)).toMatchObject([{ attempt: 1, isTakeover: false }]);
+  for (const request of requests) {
+    expect(scene.ledger.effectsOn(request)).toMatchObject([{ attempt: 1, isTakeover: false }]);
   }
   expect(scene.objections()).toEqual([]);
   return workers;
@@ -41,7 +41,7 @@ it('A CLIENT KILL storm has every operation run once, and every client get a res
 it('SCRIPT FLUSH every 10 ms has every operation run once, and no client notice', async () => {
   const workers = await weather(() => used.scene.admin.script('FLUSH'));
   expect(await used.scene.admin.info('errorstats')).toContain('NOSCRIPT');
-  for (const { reported: told } of workers) expect(told).not.toContain('store_unavailable');
+  for (const { reported } of workers) expect(reported).not.toContain('store_unavailable');
 });
 
 it('Replies that are lost at random have every operation run once', async () => {
@@ -51,10 +51,10 @@ it('Replies that are lost at random have every operation run once', async () => 
     const random = new Random(seed);
     proxy.loseReplies(() => random.chance(0.1));
   }
-  const claims = await load(workers, KEYS / 2, PATIENT);
+  const requests = await load(workers, KEYS / 2, LONG_TIMEOUTS);
   for (const { proxy } of workers) expect(proxy.lostReplies).toBeGreaterThan(0);
-  for (const claim of claims) {
-    expect(scene.ledger.effectsOn(claim)).toMatchObject([{ attempt: 1, isTakeover: false }]);
+  for (const request of requests) {
+    expect(scene.ledger.effectsOn(request)).toMatchObject([{ attempt: 1, isTakeover: false }]);
   }
   expect(scene.objections()).toEqual([]);
 });

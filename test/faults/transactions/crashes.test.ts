@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import type { Answer } from '../../lab/faults/answer.js';
+import type { ApiResponse } from '../../lab/faults/answer.js';
 import type { LabWorker } from '../../lab/faults/lab-worker.js';
 import { TRANSACTIONAL_POINTS, type Point } from '../../lab/faults/worker/mishap.js';
 import { isTestAll } from '../../support/test-all.js';
@@ -11,17 +11,17 @@ const POINTS = isTestAll ? TRANSACTIONAL_POINTS : (['before_commit'] as const);
 let lab: TransactionalLab;
 let survivor: LabWorker;
 /** The responses to clients whose first attempt died, by the point of its death. */
-const answers = new Map<Point, Answer>();
+const responses = new Map<Point, ApiResponse>();
 
 beforeAll(async () => {
   lab = await TransactionalLab.set();
   survivor = await lab.start();
-  await Promise.all(POINTS.map(async (point) => answers.set(point, await crashAt(point))));
+  await Promise.all(POINTS.map(async (point) => responses.set(point, await crashAt(point))));
 }, 120_000);
 afterAll(() => lab.clear());
 
 /** The first attempt's worker dies at this point, and its client asks the other one. */
-async function crashAt(point: Point): Promise<Answer> {
+async function crashAt(point: Point): Promise<ApiResponse> {
   const victim = await lab.start();
   const lost = await lab.send(victim, point, { point, action: { kind: 'crash' } });
   expect(lost).toMatchObject({ error: 'ECONNRESET' });
@@ -34,11 +34,11 @@ describe('A transactional worker that dies by kill -9', () => {
   it.each(POINTS.filter((point) => point !== 'in_commit' && point !== 'after_commit'))(
     'at the point %s leaves nothing, and the next attempt does everything',
     async (point) => {
-      const answer = answers.get(point);
+      const response = responses.get(point);
 
-      expect(answer).toMatchObject({ status: 201, replayed: false });
+      expect(response).toMatchObject({ status: 201, replayed: false });
       expect(await lab.effects(point)).toMatchObject([
-        { attempt: 2, isTakeover: true, worker: survivor.name, execution: answer!.execution },
+        { attempt: 2, isTakeover: true, worker: survivor.name, execution: response!.execution },
       ]);
     },
   );
@@ -46,20 +46,20 @@ describe('A transactional worker that dies by kill -9', () => {
   if (!isTestAll) return;
 
   it('after COMMIT leaves everything, which is replayed, though no client received it', async () => {
-    const answer = answers.get('after_commit');
+    const response = responses.get('after_commit');
 
-    expect(answer).toMatchObject({ status: 201, replayed: true });
+    expect(response).toMatchObject({ status: 201, replayed: true });
     expect(await lab.effects('after_commit')).toMatchObject([
-      { attempt: 1, execution: answer!.execution },
+      { attempt: 1, execution: response!.execution },
     ]);
   });
 
   it('during COMMIT leaves all or nothing', async () => {
-    const answer = answers.get('in_commit');
+    const response = responses.get('in_commit');
 
-    expect(answer).toMatchObject({ status: 201 });
+    expect(response).toMatchObject({ status: 201 });
     expect(await lab.effects('in_commit')).toMatchObject([
-      { attempt: answer!.replayed ? 1 : 2, execution: answer!.execution },
+      { attempt: response!.replayed ? 1 : 2, execution: response!.execution },
     ]);
   });
 });
@@ -69,12 +69,12 @@ describe('A transaction whose connection is cut', () => {
     lab.send(survivor, `cut-${point}`, { point, action: { kind: 'cut' } });
 
   it('before COMMIT leaves nothing: 503, and a retry may run at once', async () => {
-    const answer = await cutAt('before_commit');
+    const response = await cutAt('before_commit');
 
-    expect(answer).toMatchObject({ status: 503, code: 'idempotency_store_unavailable' });
+    expect(response).toMatchObject({ status: 503, code: 'idempotency_store_unavailable' });
     expect(await lab.effects('cut-before_commit')).toEqual([]);
-    const repetition = await lab.send(survivor, 'cut-before_commit');
-    expect(repetition).toMatchObject({ status: 201, replayed: false });
+    const retry = await lab.send(survivor, 'cut-before_commit');
+    expect(retry).toMatchObject({ status: 201, replayed: false });
   });
 
   it('during COMMIT responds with what the record says', async () => {

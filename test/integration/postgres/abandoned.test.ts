@@ -5,7 +5,7 @@ import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Begin } from '../../support/internals/core/store.js';
 import type { Lease } from '../../support/internals/core/record.js';
 import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
-import { attendedPool } from '../../support/attended-pool.js';
+import { watchedPool } from '../../support/attended-pool.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { beginCommand, releaseCommand, TIMEOUT_MS } from '../redis/support/commands.js';
 import { ownStore, userPool } from './support/fixture.js';
@@ -206,7 +206,7 @@ describe('A begin that must not take over, when the lease has expired and the re
     );
     const held = await attempt.open(lease);
     let reads = 0;
-    const client = attendedPool(userPool(url), async ({ text }, result) => {
+    const client = watchedPool(userPool(url), async ({ text }, result) => {
       if (!text.includes('FOR SHARE SKIP LOCKED')) return result;
       reads += 1;
       if (reads === 1) await afterFirstRead(owner, lease);

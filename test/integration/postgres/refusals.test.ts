@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Fingerprint } from 'nestjs-idempotency';
-import { attendedPool } from '../../support/attended-pool.js';
+import { watchedPool } from '../../support/attended-pool.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { beginCommand, completeCommand } from '../redis/support/commands.js';
 import { userPool } from './support/fixture.js';
@@ -14,7 +14,7 @@ it('a mismatch transfers no body, a replay does', async () => {
   const url = await server.newDatabase();
   await migrate({ url });
   let bytes = 0;
-  const client = attendedPool(userPool(url), (_sent, result) => {
+  const client = watchedPool(userPool(url), (_sent, result) => {
     bytes = JSON.stringify(result.rows).length;
     return result;
   });

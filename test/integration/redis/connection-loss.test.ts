@@ -264,7 +264,7 @@ const SLOW_PAUSE_MS = 25;
 describe('A slow connection', () => {
   it('that still receives a long reply is not stalled', async () => {
     const relay = closeAfterTest(await TcpRelay.start(server.port));
-    relay.tell(({ client, server: upstream, breakBoth }) => {
+    relay.report(({ client, server: upstream, breakBoth }) => {
       client.pipe(upstream);
       upstream.on('close', breakBoth);
       void (async () => {

@@ -22,7 +22,7 @@ async function startProxy(): Promise<RedisProxy> {
 
 async function startRelay(join: Join): Promise<TcpRelay> {
   const relay = closeAfterTest(await TcpRelay.start(redis.port));
-  relay.tell(join);
+  relay.report(join);
   return relay;
 }
 

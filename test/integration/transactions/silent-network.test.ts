@@ -24,7 +24,7 @@ describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answ
     relay = await TcpRelay.start(server.port);
     opened = await adapterOf(name).open(relay.through(url), 1);
     await insert('before');
-    relay.silence();
+    relay.stallDetector();
   });
   afterEach(async () => {
     await opened.close();

@@ -81,7 +81,7 @@ try {
 async function measureBoth(
   prepared: Readonly<Record<(typeof NAMES)[number], Revision>>,
 ): Promise<Measurement[][]> {
-  const turns: Rounds = {
+  const pairs: Rounds = {
     rounds,
     roundMs: quick ? 250 : 1_000,
     warmUpMs: quick ? 500 : 3_000,
@@ -97,7 +97,7 @@ async function measureBoth(
       const entrants = Object.fromEntries(
         names.map((name) => [name, { kind: 'store', ...prepared[name] } as const]),
       );
-      found.push(...(await measureStore(context, turns, STORE_CONDITIONS, entrants)).measurements);
+      found.push(...(await measureStore(context, pairs, STORE_CONDITIONS, entrants)).measurements);
     }
     if (only !== 'store') {
       const competitors = names.map((name) => ({
@@ -105,7 +105,7 @@ async function measureBoth(
         ...prepared[name],
         name,
       }));
-      found.push(...(await measureHttp(context, turns, HTTP_SCENARIOS, competitors)).measurements);
+      found.push(...(await measureHttp(context, pairs, HTTP_SCENARIOS, competitors)).measurements);
     }
     all.push(found);
     progress.end();

@@ -16,7 +16,7 @@ import { startLoad } from './parts/http.js';
 import { frameworkVersions } from './measuring/versions.js';
 import { sharesByPlace, sideBySide, type ProfileColumn } from './report/profile-table.js';
 import { selfTimes } from './report/self-times.js';
-import type { StoreTurn } from './protocol.js';
+import type { StoreRound } from './protocol.js';
 
 const USAGE = `npm run lab -- bench profile TASK [--platform express|fastify] [--contender NAME] [--seconds N] [--library DIR] [--report NAME]
 
@@ -157,16 +157,16 @@ async function ofStore(resources: Resources, library: string, one: string): Prom
     env: { BENCH_ENTRANT: JSON.stringify({ kind: 'store', library }) },
   });
   resources.defer(() => worker.stop());
-  const turn: StoreTurn = {
+  const round: StoreRound = {
     task: one === 'pair' ? 'pair' : 'replay',
     via: { url: redis.url, pipelining: true },
     bytes: 200,
     inFlight: 32,
     ms,
   };
-  await worker.call('turn', { ...turn, ms: WARM_UP_MS });
-  const plain = await worker.call<Record<string, number>>('turn', { ...turn, ms: PLAIN_MS });
+  await worker.call('round', { ...round, ms: WARM_UP_MS });
+  const plain = await worker.call<Record<string, number>>('round', { ...round, ms: PLAIN_MS });
   await worker.call('startProfile');
-  await worker.call('turn', turn);
+  await worker.call('round', round);
   return { profile: await worker.call('stopProfile'), cpuUs: plain.cpuUs ?? NaN };
 }

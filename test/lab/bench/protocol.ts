@@ -24,7 +24,7 @@ export type StoreEntrant =
   | { readonly kind: 'scripts' };
 
 /** What its `turn` takes; the value has `count`, `perSecond` and `cpuUs`. */
-export interface StoreTurn {
+export interface StoreRound {
   readonly task: 'pair' | 'replay';
   readonly via: Via;
   readonly bytes: number;

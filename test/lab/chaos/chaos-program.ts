@@ -8,7 +8,7 @@ import { typescriptNodeOptions } from '../../support/typescript/node-options.js'
 const run = promisify(execFile);
 
 /** A machine that is busy with other tests is not to be mistaken for a store that is down. */
-export const PATIENCE = ['--command-timeout-ms', '20000', '--save-timeout-ms', '20000'];
+export const TIMEOUT = ['--command-timeout-ms', '20000', '--save-timeout-ms', '20000'];
 
 /** Runs the program of `npm run lab -- chaos`. @returns what it prints to standard output, and its exit code. */
 export async function chaosProgram(...args: string[]): Promise<{ stdout: string; code: number }> {
@@ -16,7 +16,7 @@ export async function chaosProgram(...args: string[]): Promise<{ stdout: string;
   try {
     const { stdout } = await run(
       process.execPath,
-      [...typescriptNodeOptions, program, ...PATIENCE, ...args],
+      [...typescriptNodeOptions, program, ...TIMEOUT, ...args],
       { env: outsideEnvironment(), timeout: 60_000 },
     );
     return { stdout, code: 0 };

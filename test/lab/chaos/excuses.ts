@@ -30,7 +30,7 @@ function both(one: Expectations, more: Partial<Expectations>): Expectations {
     lostOutcomes: one.lostOutcomes || other.lostOutcomes,
     outages: one.outages || other.outages,
     brokenConnections: one.brokenConnections || other.brokenConnections,
-    otherAnswers: [...new Set([...one.otherAnswers, ...other.otherAnswers])],
+    otherResponses: [...new Set([...one.otherResponses, ...other.otherResponses])],
     maxBlockedMs: limits.length === 0 ? undefined : Math.max(...limits),
   };
 }

@@ -7,12 +7,12 @@ export function historyOf(key: string, { ledger, events, clients }: Evidence): s
   const effects = ledger
     .filter((effect) => effect.key === key)
     .map((effect) => ({ type: 'effect', ...effect }));
-  const told = events.filter((event) => 'recordKey' in event && event.recordKey === record);
+  const reported = events.filter((event) => 'recordKey' in event && event.recordKey === record);
   const seen = [...(clients.keys.get(key)?.successes.values() ?? [])].map((success) => ({
     type: 'success seen by a client',
     at: success.firstAt,
     ...success,
   }));
-  const lines = [...effects, ...told, ...seen].sort((a, b) => a.at - b.at);
+  const lines = [...effects, ...reported, ...seen].sort((a, b) => a.at - b.at);
   return [key, ...lines.map((line) => JSON.stringify(line))].join('\n  ');
 }

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isSuccess, type Answer } from '../faults/answer.js';
+import { isSuccess, type ApiResponse } from '../faults/answer.js';
 import type { LabClient } from '../faults/client.js';
 import type { Mishap } from '../faults/worker/mishap.js';
 import { Random } from '../../integration/differential/random.js';
@@ -87,8 +87,8 @@ export class Load {
         // Any of the first requests may become the attempt that meets the fault.
         const isEarly = left > duplicates - CLIENTS_PER_KEY;
         left -= 1;
-        const answer = await this.client.send(url, key, isEarly ? { mishap } : {});
-        if (isSuccess(answer)) hasSucceeded = true;
+        const response = await this.client.send(url, key, isEarly ? { mishap } : {});
+        if (isSuccess(response)) hasSucceeded = true;
         else await delay(RETRY_PAUSE_MS);
       }
     };
@@ -101,7 +101,7 @@ export class Load {
     return random.integer(0, share - 1) * CLIENTS_PER_KEY + (client % CLIENTS_PER_KEY);
   }
 
-  #askUntilSuccess(key: string): Promise<Answer> {
+  #askUntilSuccess(key: string): Promise<ApiResponse> {
     const limitMs = this.plan.leaseMs + TIMEOUT_MS;
     return this.client.ask(() => this.pool.urls, key, { limitMs });
   }

@@ -5,7 +5,7 @@ import { figuresInWords, type Figure } from './table-text.js';
 /** What a run came to, a row for each figure. */
 export function rowsOf(result: RunResult): Row[] {
   const { trouble, seconds, requestsPerSecond, objections } = result;
-  const { answers, ...figures } = result.figures;
+  const { responses, ...figures } = result.figures;
   const { keys, extraExecutions, requests } = figures;
   const rows: Figure[] = [
     ...Object.entries(trouble),
@@ -19,7 +19,7 @@ export function rowsOf(result: RunResult): Row[] {
       unreported: extraExecutions,
       serverErrorsAfterSuccess: requests,
     }),
-    ...Object.entries(answers).map(([name, count]): Figure => [`answer ${name}`, count]),
+    ...Object.entries(responses).map(([name, count]): Figure => [`answer ${name}`, count]),
     ['objections of the oracle', objections.length],
   ];
   return rows.map(([what, count]) => ({ what, count }));

@@ -34,7 +34,7 @@ export async function runChaos(plan: Plan, watch: Watch = unwatched): Promise<Ru
   try {
     const lab = await Lab.set();
     try {
-      return await play(plan, chosen, topology, lab, watch);
+      return await runSteps(plan, chosen, topology, lab, watch);
     } finally {
       await lab.clear();
     }
@@ -43,7 +43,7 @@ export async function runChaos(plan: Plan, watch: Watch = unwatched): Promise<Ru
   }
 }
 
-async function play(
+async function runSteps(
   plan: Plan,
   chosen: readonly Fault[],
   topology: RunningTopology,

@@ -1,5 +1,5 @@
 /** What a client got for one request. */
-export interface Answer {
+export interface ApiResponse {
   readonly key: string;
   /** URL of the worker that was asked. */
   readonly url: string;
@@ -23,6 +23,6 @@ export interface Answer {
   readonly digest?: string;
 }
 
-export function isSuccess({ status }: Answer): boolean {
+export function isSuccess({ status }: ApiResponse): boolean {
   return status !== undefined && status >= 200 && status < 300;
 }

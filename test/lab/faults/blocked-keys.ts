@@ -22,8 +22,8 @@ export function blockedKeys({ events, deaths, clients }: Evidence): BlockedKey[]
   for (const event of events) {
     if (event.type === 'lab:crash') diedAt.set(event.worker, event.at);
   }
-  const refusals = new Map(
-    [...clients.keys].map(([key, history]) => [recordKeyOf(key) as string, history.refusals]),
+  const rejections = new Map(
+    [...clients.keys].map(([key, history]) => [recordKeyOf(key) as string, history.rejections]),
   );
   const settled = new Set(events.filter(isSettled).map(attemptOf));
   const begun = events.filter(hasBegun).sort((a, b) => a.fence - b.fence);
@@ -41,7 +41,7 @@ export function blockedKeys({ events, deaths, clients }: Evidence): BlockedKey[]
     // A fence is the server's clock in µs, and the server is on this machine. Whatever was answered later may
     // have been refused for the sake of the new attempt.
     const takenAt = Math.floor(attempt.fence / 1_000);
-    const old = refusals.get(recordKey)?.filter(({ receivedAt }) => receivedAt < takenAt) ?? [];
+    const old = rejections.get(recordKey)?.filter(({ receivedAt }) => receivedAt < takenAt) ?? [];
     const last = Math.max(death, ...old.map(({ sentAt }) => sentAt));
     blocked.push({ recordKey, owner: before.worker, ms: last - death });
   }

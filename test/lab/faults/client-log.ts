@@ -1,4 +1,4 @@
-import { isSuccess, type Answer } from './answer.js';
+import { isSuccess, type ApiResponse } from './answer.js';
 
 /** What all clients together saw of one key. */
 export interface KeyHistory {
@@ -6,9 +6,9 @@ export interface KeyHistory {
   readonly successes: Map<string, SeenSuccess>;
   firstSuccessAt: number | undefined;
   /** Requests that were refused because another attempt was in progress. */
-  readonly refusals: Pick<Answer, 'sentAt' | 'receivedAt'>[];
+  readonly rejections: Pick<ApiResponse, 'sentAt' | 'receivedAt'>[];
   /** Responses 5xx to requests that were sent after a client had got a success. */
-  readonly serverErrorsAfterSuccess: Answer[];
+  readonly serverErrorsAfterSuccess: ApiResponse[];
 }
 
 export interface SeenSuccess {
@@ -25,17 +25,18 @@ export class ClientLog {
   readonly classes = new Map<string, number>();
   requests = 0;
 
-  readonly add = (answer: Answer): void => {
+  readonly add = (response: ApiResponse): void => {
     this.requests += 1;
-    const name = classOf(answer);
+    const name = classOf(response);
     this.classes.set(name, (this.classes.get(name) ?? 0) + 1);
-    const history = this.#historyOf(answer.key);
-    if (isSuccess(answer)) noteSuccess(history, answer);
-    const { status = 0, sentAt, receivedAt } = answer;
-    if (answer.code === 'idempotency_in_progress') history.refusals.push({ sentAt, receivedAt });
+    const history = this.#historyOf(response.key);
+    if (isSuccess(response)) noteSuccess(history, response);
+    const { status = 0, sentAt, receivedAt } = response;
+    if (response.code === 'idempotency_in_progress')
+      history.rejections.push({ sentAt, receivedAt });
     const { firstSuccessAt, serverErrorsAfterSuccess } = history;
     if (status >= 500 && firstSuccessAt !== undefined && sentAt > firstSuccessAt) {
-      serverErrorsAfterSuccess.push(answer);
+      serverErrorsAfterSuccess.push(response);
     }
   };
 
@@ -45,7 +46,7 @@ export class ClientLog {
     const history = {
       successes: new Map<string, SeenSuccess>(),
       firstSuccessAt: undefined,
-      refusals: [],
+      rejections: [],
       serverErrorsAfterSuccess: [],
     };
     this.keys.set(key, history);
@@ -54,8 +55,8 @@ export class ClientLog {
 }
 
 /** As in `201`, `201 replay`, `409 idempotency_in_progress`, `ECONNRESET`. */
-export function classOf(answer: Answer): string {
-  const { status, code, error, replayed, idempotencyStatus, retryAfter } = answer;
+export function classOf(response: ApiResponse): string {
+  const { status, code, error, replayed, idempotencyStatus, retryAfter } = response;
   if (status === undefined) return error ?? 'no answer';
   const isMute = code !== undefined && RETRYABLE.has(code) && !(retryAfter! >= 1);
   return [
@@ -77,7 +78,7 @@ const RETRYABLE = new Set([
   'idempotency_transaction_conflict',
 ]);
 
-function noteSuccess(history: KeyHistory, { execution, digest, receivedAt }: Answer): void {
+function noteSuccess(history: KeyHistory, { execution, digest, receivedAt }: ApiResponse): void {
   history.firstSuccessAt ??= receivedAt;
   const name = `${execution} ${digest}`;
   const seen = history.successes.get(name);

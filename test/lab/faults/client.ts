@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isSuccess, type Answer } from './answer.js';
+import { isSuccess, type ApiResponse } from './answer.js';
 import type { EffectRequest } from './worker/effects.controller.js';
 import { mishapText, type Mishap } from './worker/mishap.js';
 import { CALLER_HEADER, EXECUTION_HEADER, MISHAP_HEADER } from './worker/settings.js';
@@ -11,7 +11,7 @@ import { CALLER_HEADER, EXECUTION_HEADER, MISHAP_HEADER } from './worker/setting
 export const CALLER = 'lab';
 
 /** Longer than any answer may take; without a limit, one that never comes would hold up the run for good. */
-const ANSWER_LIMIT_MS = 60_000;
+const RESPONSE_LIMIT_MS = 60_000;
 
 /** More impatient than `Retry-After` asks for: what is left open shall be found. */
 const RETRY_PAUSE_MS = 40;
@@ -33,22 +33,22 @@ export interface AskOptions extends SendOptions {
 export class LabClient {
   readonly #agent = new Agent({ keepAlive: true, noDelay: true });
 
-  constructor(private readonly log: (answer: Answer) => void) {}
+  constructor(private readonly log: (response: ApiResponse) => void) {}
 
   close(): void {
     this.#agent.destroy();
   }
 
   /** One request. Never rejects: a broken connection is an answer, too. */
-  async send(url: string, key: string, options: SendOptions = {}): Promise<Answer> {
+  async send(url: string, key: string, options: SendOptions = {}): Promise<ApiResponse> {
     const sentAt = Date.now();
     const came = await this.#exchange(url, key, options).catch((error: unknown) => ({
       error: errorName(error),
       replayed: false,
     }));
-    const answer: Answer = { key, url, sentAt, receivedAt: Date.now(), ...came };
-    this.log(answer);
-    return answer;
+    const response: ApiResponse = { key, url, sentAt, receivedAt: Date.now(), ...came };
+    this.log(response);
+    return response;
   }
 
   /**
@@ -58,15 +58,16 @@ export class LabClient {
    * @param urls - asked anew for every try, for workers come and go.
    * @returns the last answer; no success if the limit came first.
    */
-  async ask(urls: () => readonly string[], key: string, options: AskOptions): Promise<Answer> {
+  async ask(urls: () => readonly string[], key: string, options: AskOptions): Promise<ApiResponse> {
     const { limitMs, mishap, ...others } = options;
     const giveUpAt = performance.now() + limitMs;
-    for (let turn = 0; ; turn += 1) {
+    for (let round = 0; ; round += 1) {
       const all = urls();
-      const url = all[turn % all.length];
+      const url = all[round % all.length];
       if (url !== undefined) {
-        const answer = await this.send(url, key, turn === 0 ? { ...others, mishap } : others);
-        if (isSuccess(answer) || isFinal(answer) || performance.now() >= giveUpAt) return answer;
+        const response = await this.send(url, key, round === 0 ? { ...others, mishap } : others);
+        if (isSuccess(response) || isFinal(response) || performance.now() >= giveUpAt)
+          return response;
       } else if (performance.now() >= giveUpAt) {
         throw new Error('there was no worker to ask');
       }
@@ -74,7 +75,7 @@ export class LabClient {
     }
   }
 
-  #exchange(url: string, key: string, options: SendOptions): Promise<Partial<Answer> & Marks> {
+  #exchange(url: string, key: string, options: SendOptions): Promise<Partial<ApiResponse> & Marks> {
     const { mishap, body = {}, signal } = options;
     const payload = JSON.stringify(body);
     return new Promise((resolve, reject) => {
@@ -85,7 +86,7 @@ export class LabClient {
         [CALLER_HEADER]: CALLER,
         ...(mishap && { [MISHAP_HEADER]: mishapText(mishap) }),
       };
-      const settings = { method: 'POST', agent: this.#agent, headers, timeout: ANSWER_LIMIT_MS };
+      const settings = { method: 'POST', agent: this.#agent, headers, timeout: RESPONSE_LIMIT_MS };
       const sent = request(`${url}/effects`, { ...settings, ...(signal && { signal }) });
       sent
         .once('response', (response) => void read(response).then(resolve, reject))
@@ -98,9 +99,9 @@ export class LabClient {
   }
 }
 
-type Marks = Pick<Answer, 'replayed'>;
+type Marks = Pick<ApiResponse, 'replayed'>;
 
-async function read(response: IncomingMessage): Promise<Partial<Answer> & Marks> {
+async function read(response: IncomingMessage): Promise<Partial<ApiResponse> & Marks> {
   const { statusCode: status = 0, headers } = response;
   const body = await buffer(response);
   const execution = headers[EXECUTION_HEADER];
@@ -131,6 +132,6 @@ function errorName(error: unknown): string {
 }
 
 /** Whether a retry with this key would get the same response. */
-function isFinal({ status, retryAfter }: Answer): boolean {
+function isFinal({ status, retryAfter }: ApiResponse): boolean {
   return status !== undefined && status < 500 && retryAfter === undefined;
 }

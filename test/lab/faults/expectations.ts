@@ -18,7 +18,7 @@ export interface Expectations {
   /** Connections to workers may have broken. */
   readonly brokenConnections: boolean;
   /** Answers that a client may get besides the handler's own and its replays, in the words of `classOf`. */
-  readonly otherAnswers: readonly string[];
+  readonly otherResponses: readonly string[];
   /** How long a key may stay blocked after its owner's death, in milliseconds. */
   readonly maxBlockedMs: number | undefined;
 }
@@ -30,7 +30,7 @@ export const NOTHING_EXCUSED: Expectations = {
   lostOutcomes: false,
   outages: false,
   brokenConnections: false,
-  otherAnswers: ['409 idempotency_in_progress'],
+  otherResponses: ['409 idempotency_in_progress'],
   maxBlockedMs: undefined,
 };
 

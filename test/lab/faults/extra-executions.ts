@@ -9,15 +9,15 @@ export interface ExtraExecution {
   readonly effect: Effect;
   readonly before: Effect;
   /** Its own attempt knew that it takes over, or that it runs unprotected. */
-  readonly toldToSecond: boolean;
+  readonly returnedToSecond: boolean;
   /** The attempt before learned that it lost its lease, its record or its place, or had none. */
-  readonly toldToFirst: boolean;
+  readonly returnedToFirst: boolean;
   /** A client had a success of the key before it ran: the store had lost a finished record. */
   readonly afterSuccess: boolean;
 }
 
 /** The events of the previous attempt: that it lost something, or never had it. */
-const TOLD_TO_FIRST = [
+const RETURNED_TO_FIRST = [
   'lease_lost',
   'superseded',
   'outcome_diverged',
@@ -34,10 +34,10 @@ export function recordKeyOf(key: string): RecordKey {
 export function extraExecutions({ ledger, events, clients }: Evidence): ExtraExecution[] {
   const repeated = [...byKey(ledger)].filter(([, effects]) => effects.length > 1);
   if (repeated.length === 0) return [];
-  const told = new Set(events.map(nameOf));
+  const reported = new Set(events.map(nameOf));
   return repeated.flatMap(([key, effects]) => {
     const record = recordKeyOf(key);
-    const was = (type: string, { fence }: Effect) => told.has(name(type, record, fence));
+    const was = (type: string, { fence }: Effect) => reported.has(name(type, record, fence));
     const seen = [...(clients.keys.get(key)?.successes.values() ?? [])];
     return effects.slice(1).map((effect, index) => {
       const before = effects[index]!;
@@ -46,10 +46,10 @@ export function extraExecutions({ ledger, events, clients }: Evidence): ExtraExe
       return {
         effect,
         before,
-        toldToSecond:
+        returnedToSecond:
           isSuccessor &&
           ((effect.isTakeover && was('takeover', effect)) || was('unprotected', effect)),
-        toldToFirst: isSuccessor && TOLD_TO_FIRST.some((type) => was(type, before)),
+        returnedToFirst: isSuccessor && RETURNED_TO_FIRST.some((type) => was(type, before)),
         afterSuccess:
           isSuccessor && seen.some(({ firstAt }) => firstAt < effect.at && firstAt >= before.at),
       };

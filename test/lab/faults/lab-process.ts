@@ -60,7 +60,7 @@ export class LabProcess<Settings extends { readonly name: string }, Ready> {
   }
 
   /** Says something over its channel; a process that is gone does not hear it. */
-  tell(message: object): void {
+  report(message: object): void {
     if (this.#child.connected) this.#child.send(message, () => undefined);
   }
 

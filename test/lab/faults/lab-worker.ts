@@ -16,7 +16,7 @@ export class LabWorker extends LabProcess<WorkerSettings, ListeningMessage> {
   }
 
   /** Whatever stands still in it by a `hold` goes on, and nothing is held any more. */
-  letGo(): void {
-    this.tell({});
+  releaseUnowned(): void {
+    this.report({});
   }
 }

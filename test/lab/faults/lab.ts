@@ -19,10 +19,10 @@ export interface StartOptions extends Pick<WorkerSettings, 'transactional' | 'mu
 }
 
 /** How often the files of the workers are read. */
-const LOOK_PAUSE_MS = 10;
+const POLL_PAUSE_MS = 10;
 
 /** A machine that is busy with other tests is not to be mistaken for a store that is down. */
-const PATIENCE: WorkerOptions = { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 };
+const TIMEOUT: WorkerOptions = { commandTimeoutMs: 5_000, saveTimeoutMs: 10_000 };
 
 /** Worker processes with one ledger, their clients, and the oracle over it all. */
 export class Lab {
@@ -59,7 +59,7 @@ export class Lab {
     const worker = new LabWorker(this.program, {
       name: `worker-${this.#starts}`,
       store,
-      options: { ...PATIENCE, ...options },
+      options: { ...TIMEOUT, ...options },
       ledgerFile: this.#ledgerFile,
       eventsFile: this.#eventsFile,
       effectDelayMs,
@@ -86,7 +86,7 @@ export class Lab {
 
   /** Resolves when the events file has such a line. */
   async untilReported(isIt: (line: EventLine) => boolean): Promise<void> {
-    while (!this.events().some(isIt)) await delay(LOOK_PAUSE_MS);
+    while (!this.events().some(isIt)) await delay(POLL_PAUSE_MS);
   }
 
   effects(key?: string): Effect[] {

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { Answer } from './answer.js';
+import type { ApiResponse } from './answer.js';
 import { ClientLog } from './client-log.js';
 import type { Evidence } from './evidence.js';
 import { NOTHING_EXCUSED, type Expectations } from './expectations.js';
@@ -25,7 +25,7 @@ describe('the oracle', () => {
     const line = { ...place, execution, isTakeover: false, at: attempt * 1_000, ...more };
     evidence.ledger.push(line);
   };
-  const told = (type: 'takeover' | 'lease_lost' | 'superseded', fence: number) =>
+  const reported = (type: 'takeover' | 'lease_lost' | 'superseded', fence: number) =>
     evidence.events.push({ type, recordKey: RECORD, fence, worker: `worker-${fence}`, at: 0 });
   const began = (attempt: number, at: number) =>
     evidence.events.push({
@@ -37,7 +37,7 @@ describe('the oracle', () => {
       worker: `worker-${attempt}`,
       at,
     });
-  const answered = (attempt: number, more: Partial<Answer> = {}) => {
+  const responded = (attempt: number, more: Partial<ApiResponse> = {}) => {
     const at = attempt * 1_000 + 1;
     evidence.clients.add({
       key: KEY,
@@ -51,11 +51,11 @@ describe('the oracle', () => {
       ...more,
     });
   };
-  const refusedAt = (...times: number[]) => {
-    const refusal = { status: 409, code: 'idempotency_in_progress', retryAfter: 1 };
-    for (const sentAt of times) answered(1, { ...refusal, sentAt, receivedAt: sentAt + 10 });
+  const rejectedAt = (...times: number[]) => {
+    const rejection = { status: 409, code: 'idempotency_in_progress', retryAfter: 1 };
+    for (const sentAt of times) responded(1, { ...rejection, sentAt, receivedAt: sentAt + 10 });
   };
-  const unanswered = (error: string) =>
+  const withoutResponse = (error: string) =>
     evidence.clients.add({ key: KEY, url: '', sentAt: 0, receivedAt: 0, replayed: false, error });
   const verdict = (allowed: Partial<Expectations> = {}) =>
     judge(evidence, { ...NOTHING_EXCUSED, ...allowed });
@@ -63,9 +63,9 @@ describe('the oracle', () => {
 
   it('has nothing to say of a key that ran once and was replayed', () => {
     effect(1);
-    answered(1);
-    answered(1, { replayed: true });
-    answered(2, { status: 409, code: 'idempotency_in_progress', retryAfter: 1 });
+    responded(1);
+    responded(1, { replayed: true });
+    responded(2, { status: 409, code: 'idempotency_in_progress', retryAfter: 1 });
     expect(verdict()).toMatchObject({
       objections: [],
       figures: { requests: 3, executions: 1, keysExecutedTwice: 0, keysStuck: 0 },
@@ -75,8 +75,8 @@ describe('the oracle', () => {
   it('objects to an unexcused second execution, even if all attempts were notified', () => {
     effect(1);
     effect(2, { isTakeover: true });
-    told('takeover', 2);
-    told('superseded', 1);
+    reported('takeover', 2);
+    reported('superseded', 1);
     expect(objections()).toEqual([expect.stringContaining('executed again')]);
     expect(objections({ extraExecutions: 'told to both' })).toEqual([]);
   });
@@ -97,21 +97,21 @@ describe('the oracle', () => {
   it('objects to a takeover that only the event knows of, not the operation itself', () => {
     effect(1);
     effect(2, { isTakeover: false });
-    told('takeover', 2);
+    reported('takeover', 2);
     expect(objections({ extraExecutions: 'told to the second' })).toHaveLength(1);
   });
 
   it('objects to a takeover that was reported only for another attempt', () => {
     effect(1);
     effect(3, { isTakeover: true });
-    told('takeover', 2);
+    reported('takeover', 2);
     expect(objections({ extraExecutions: 'told to the second' })).toHaveLength(1);
   });
 
   it('objects to a living owner that never learned of its loss', () => {
     effect(1);
     effect(2, { isTakeover: true });
-    told('takeover', 2);
+    reported('takeover', 2);
     expect(objections({ extraExecutions: 'told to both' })).toHaveLength(1);
     expect(objections({ extraExecutions: 'told to the second' })).toEqual([]);
   });
@@ -119,9 +119,9 @@ describe('the oracle', () => {
   it('is not content with what was reported of another attempt, or of another key', () => {
     effect(1);
     effect(2, { isTakeover: true });
-    told('takeover', 1);
-    told('takeover', 3);
-    told('lease_lost', 2);
+    reported('takeover', 1);
+    reported('takeover', 3);
+    reported('lease_lost', 2);
     evidence.events.push({
       type: 'takeover',
       recordKey: recordKeyOf('another key'),
@@ -135,14 +135,14 @@ describe('the oracle', () => {
   it('objects to one attempt that ran its operation twice, whatever was reported', () => {
     effect(1, { isTakeover: true });
     effect(1, { isTakeover: true, execution: 'the same once more' });
-    told('takeover', 1);
-    told('lease_lost', 1);
+    reported('takeover', 1);
+    reported('lease_lost', 1);
     expect(objections({ extraExecutions: 'told to either' })).toHaveLength(1);
   });
 
   it('distinguishes a lost outcome, which cannot be detected, from an execution that must be reported', () => {
     effect(1);
-    answered(1);
+    responded(1);
     effect(2);
     const { figures } = verdict({ extraExecutions: 'told to either' });
     expect(figures).toMatchObject({ lostOutcomes: 1, unreported: 0 });
@@ -153,7 +153,7 @@ describe('the oracle', () => {
   it('does not take a success that was seen after the second execution for a lost outcome', () => {
     effect(1);
     effect(2);
-    answered(2);
+    responded(2);
     const { figures } = verdict({ extraExecutions: 'told to either', lostOutcomes: true });
     expect(figures).toMatchObject({ lostOutcomes: 0, unreported: 1 });
   });
@@ -164,16 +164,16 @@ describe('the oracle', () => {
   ])('objects to different %s as successes of one key', (_, second) => {
     effect(1);
     effect(2, { isTakeover: true });
-    told('takeover', 2);
-    answered(1);
-    answered(1, { ...second, replayed: true });
+    reported('takeover', 2);
+    responded(1);
+    responded(1, { ...second, replayed: true });
     const allowed = { extraExecutions: 'told to either' } as const;
     expect(objections(allowed)).toEqual([expect.stringContaining('different successes')]);
     expect(objections({ ...allowed, differentSuccesses: true })).toEqual([]);
   });
 
   it('objects to a success whose effect is not in the ledger', () => {
-    answered(1);
+    responded(1);
     expect(objections()).toEqual([expect.stringContaining('without an effect')]);
   });
 
@@ -184,36 +184,36 @@ describe('the oracle', () => {
 
   it('objects to a 5xx for a key that is done, and not to one before', () => {
     const unavailable = { status: 503, code: 'idempotency_store_unavailable', retryAfter: 1 };
-    const otherAnswers = ['503 idempotency_store_unavailable'];
+    const otherResponses = ['503 idempotency_store_unavailable'];
     effect(1);
-    answered(0, unavailable);
-    answered(1);
-    expect(objections({ otherAnswers })).toEqual([]);
-    answered(2, unavailable);
-    expect(objections({ otherAnswers })).toEqual([expect.stringContaining('5xx')]);
-    expect(objections({ otherAnswers, outages: true })).toEqual([]);
+    responded(0, unavailable);
+    responded(1);
+    expect(objections({ otherResponses })).toEqual([]);
+    responded(2, unavailable);
+    expect(objections({ otherResponses })).toEqual([expect.stringContaining('5xx')]);
+    expect(objections({ otherResponses, outages: true })).toEqual([]);
   });
 
-  it.each<[string, Partial<Answer>]>([
+  it.each<[string, Partial<ApiResponse>]>([
     ['a status without a code', { status: 500 }],
     ['a code that does not belong there', { status: 409, code: 'idempotency_key_invalid' }],
     ['a problem to retry that does not say when', { status: 409, code: 'idempotency_in_progress' }],
     ['an execution without protection', { status: 201, idempotencyStatus: 'unprotected' }],
-  ])('objects to %s', (_, answer) => {
+  ])('objects to %s', (_, response) => {
     effect(1);
-    answered(1, answer);
+    responded(1, response);
     expect(objections()).toEqual([expect.stringContaining('no client may get')]);
   });
 
   it('objects to a client that waited in vain', () => {
-    unanswered('timeout');
+    withoutResponse('timeout');
     expect(objections({ brokenConnections: true })).toEqual([
       expect.stringContaining('no client may get: timeout'),
     ]);
   });
 
   it('objects to broken connections where no worker was killed', () => {
-    unanswered('ECONNRESET');
+    withoutResponse('ECONNRESET');
     expect(objections()).toHaveLength(1);
     expect(objections({ brokenConnections: true })).toEqual([]);
   });
@@ -224,9 +224,9 @@ describe('the oracle', () => {
     it('objects when it was blocked for too long', () => {
       began(1, 0);
       deaths.set('worker-1', 1_000);
-      refusedAt(900, 1_500, 2_600);
+      rejectedAt(900, 1_500, 2_600);
       began(2, 2_700);
-      refusedAt(9_000);
+      rejectedAt(9_000);
       expect(verdict(allowed)).toMatchObject({
         figures: { keysBlocked: 1, longestBlockedMs: 1_600 },
         objections: [expect.stringContaining('blocked for 1600 ms')],
@@ -241,7 +241,7 @@ describe('the oracle', () => {
         worker: 'worker-1',
         at: 1_000,
       });
-      refusedAt(2_400);
+      rejectedAt(2_400);
       began(2, 2_450);
       expect(verdict(allowed)).toMatchObject({
         figures: { keysBlocked: 1, longestBlockedMs: 1_400 },
@@ -252,7 +252,7 @@ describe('the oracle', () => {
     it('does not count a refusal that may have been for the sake of its successor', () => {
       began(1, 0);
       deaths.set('worker-1', 1_000);
-      refusedAt(2_595);
+      rejectedAt(2_595);
       began(2, 2_600);
       expect(verdict(allowed)).toMatchObject({ figures: { longestBlockedMs: 0 }, objections: [] });
     });
@@ -260,7 +260,7 @@ describe('the oracle', () => {
     it('does not count the time without a request', () => {
       began(1, 0);
       deaths.set('worker-1', 1_000);
-      refusedAt(1_100);
+      rejectedAt(1_100);
       began(2, 60_000);
       expect(verdict(allowed)).toMatchObject({
         figures: { keysBlocked: 1, longestBlockedMs: 100 },
@@ -271,7 +271,7 @@ describe('the oracle', () => {
     it('does not count the time held by an attempt in between whose death was not seen', () => {
       began(1, 0);
       deaths.set('worker-1', 1_000);
-      refusedAt(5_000);
+      rejectedAt(5_000);
       began(3, 6_000);
       expect(verdict(allowed)).toMatchObject({ figures: { keysBlocked: 0 }, objections: [] });
     });

@@ -13,8 +13,8 @@ export interface Figures {
   readonly executions: number;
   readonly keysExecutedTwice: number;
   readonly extraExecutions: number;
-  readonly toldToSecond: number;
-  readonly toldToFirst: number;
+  readonly returnedToSecond: number;
+  readonly returnedToFirst: number;
   /** Unreported extra executions, except those after a lost outcome. */
   readonly unreported: number;
   /** Extra executions after a client had the key's success: the store had lost its record. */
@@ -28,7 +28,7 @@ export interface Figures {
   readonly longestBlockedMs: number;
   readonly serverErrorsAfterSuccess: number;
   /** Answers by class. */
-  readonly answers: Readonly<Record<string, number>>;
+  readonly responses: Readonly<Record<string, number>>;
 }
 
 export interface Verdict {
@@ -68,7 +68,7 @@ export function judge(evidence: Evidence, allowed: Expectations): Verdict {
   objections.to('success without an effect', phantoms);
   objections.to('stuck key', stuck);
   if (!allowed.outages) objections.to('5xx for a key that was done', serverErrors);
-  for (const [name, count] of unexpectedAnswers(clients, allowed)) {
+  for (const [name, count] of unexpectedResponses(clients, allowed)) {
     objections.say(`${count} × answer that no client may get: ${name}`);
   }
   const { maxBlockedMs } = allowed;
@@ -87,8 +87,8 @@ export function judge(evidence: Evidence, allowed: Expectations): Verdict {
       executions: ledger.length,
       keysExecutedTwice: new Set(keysOf(extras)).size,
       extraExecutions: extras.length,
-      toldToSecond: extras.filter(({ toldToSecond }) => toldToSecond).length,
-      toldToFirst: extras.filter(({ toldToFirst }) => toldToFirst).length,
+      returnedToSecond: extras.filter(({ returnedToSecond }) => returnedToSecond).length,
+      returnedToFirst: extras.filter(({ returnedToFirst }) => returnedToFirst).length,
       unreported: silent.length,
       lostOutcomes: lostOutcomes.length,
       keysWithDifferentSuccesses: different.length,
@@ -99,7 +99,7 @@ export function judge(evidence: Evidence, allowed: Expectations): Verdict {
       serverErrorsAfterSuccess: sum(
         [...clients.keys.values()].map((key) => key.serverErrorsAfterSuccess.length),
       ),
-      answers: Object.fromEntries([...clients.classes].sort(([a], [b]) => a.localeCompare(b))),
+      responses: Object.fromEntries([...clients.classes].sort(([a], [b]) => a.localeCompare(b))),
     },
     objections: objections.all,
     suspects: objections.suspects,
@@ -107,17 +107,17 @@ export function judge(evidence: Evidence, allowed: Expectations): Verdict {
 }
 
 function isReported(
-  { toldToFirst, toldToSecond }: ExtraExecution,
+  { returnedToFirst, returnedToSecond }: ExtraExecution,
   { extraExecutions: wanted }: Expectations,
 ): boolean {
   switch (wanted) {
     case 'told to the second':
-      return toldToSecond;
+      return returnedToSecond;
     case 'told to both':
-      return toldToFirst && toldToSecond;
+      return returnedToFirst && returnedToSecond;
     case 'never':
     case 'told to either':
-      return toldToFirst || toldToSecond;
+      return returnedToFirst || returnedToSecond;
   }
 }
 
@@ -141,11 +141,11 @@ function successesWithoutEffect({ ledger, clients }: Evidence): string[] {
   );
 }
 
-function unexpectedAnswers(clients: ClientLog, allowed: Expectations): [string, number][] {
+function unexpectedResponses(clients: ClientLog, allowed: Expectations): [string, number][] {
   return [...clients.classes].filter(([name]) => {
     if (SUCCESSES.has(name)) return false;
     if (BROKEN.has(name)) return !allowed.brokenConnections;
-    return !allowed.otherAnswers.includes(name);
+    return !allowed.otherResponses.includes(name);
   });
 }
 

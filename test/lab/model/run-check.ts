@@ -40,13 +40,13 @@ export function runCheck({ definitions, expected, isLiveness = false }: Check): 
     const startedAt = performance.now();
     const { stdout } = run('./pan', ...(isLiveness ? ['-a', '-f'] : []), '-m3000000', '-w24');
     const seconds = (performance.now() - startedAt) / 1000;
-    return { ...verdictOn(stdout, expected), seconds };
+    return { ...failureActionOf(stdout, expected), seconds };
   } finally {
     rmSync(folder, { recursive: true });
   }
 }
 
-function verdictOn(output: string, expected: Check['expected']): Omit<Verdict, 'seconds'> {
+function failureActionOf(output: string, expected: Check['expected']): Omit<Verdict, 'seconds'> {
   const found = foundIn(output);
   return {
     isAsExpected: found === expected,

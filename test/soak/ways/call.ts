@@ -3,7 +3,7 @@ import { NestFactory } from '@nestjs/core';
 import { IdempotencyService, Idempotent } from 'nestjs-idempotency';
 import {
   addOperations,
-  impatiently,
+  withShortTimeout,
   optionsOf,
   work,
   type Kind,
@@ -14,7 +14,7 @@ import { appModule } from './start.js';
 
 const atLeisure = ({ kind, amount }: Order) => {
   const working = work({ kind, amount });
-  return kind === 'inner' ? impatiently(working) : working;
+  return kind === 'inner' ? withShortTimeout(working) : working;
 };
 
 @Injectable()
@@ -53,7 +53,7 @@ export async function byCalls(settings: WaySettings): Promise<Way> {
             { ...options, operation: kind, key, scope: ['soak'], payload: { amount } },
             () => atLeisure(order),
           );
-    return kind === 'outer' ? impatiently(running) : running;
+    return kind === 'outer' ? withShortTimeout(running) : running;
   };
   const send = async (order: Order) => {
     await call(order).catch(() => undefined);

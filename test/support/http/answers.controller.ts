@@ -265,7 +265,7 @@ export class ResponsesController {
 /** What only Express' response can do. */
 @Controller()
 @Idempotent()
-export class ExpressAnswersController {
+export class ExpressResponsesController {
   @Post('native-json')
   async json(@InScenario() scenario: Scenario, @Res() response: ExpressResponse) {
     response
@@ -332,7 +332,7 @@ export class ExpressAnswersController {
 /** What only Fastify's reply can do. */
 @Controller()
 @Idempotent()
-export class FastifyAnswersController {
+export class FastifyResponsesController {
   @Post('native-return-send')
   async returnSend(@InScenario() scenario: Scenario, @Res() reply: FastifyReply) {
     const id = await scenario.run();
@@ -376,7 +376,7 @@ export class FastifyAnswersController {
 /** Responses that something after the handler turns into an error. */
 @Controller()
 @Idempotent()
-export class DivergingAnswersController {
+export class DivergingResponsesController {
   @Post('unserializable')
   async unserializable(@InScenario() scenario: Scenario) {
     await scenario.run();

@@ -17,7 +17,7 @@ export interface PendingRequest {
   /** Disconnects like a client whose process died: the socket is reset. */
   abandon(): void;
   /** Whether the response has arrived. */
-  readonly answered: boolean;
+  readonly responded: boolean;
   /** How many bytes of the response have arrived. */
   readonly receivedBytes: number;
   /** Stops reading at the first bytes of the response, so that the server meets back pressure. */
@@ -32,7 +32,7 @@ export function sendRaw(port: number, request: RawRequest): PendingRequest {
 /** The same with a request that is written out already, and asks to close the connection. */
 export function sendBytes(port: number, method: string, request: Buffer): PendingRequest {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
-  let answered = false;
+  let responded = false;
   const chunks: Buffer[] = [];
   const response = readToEnd(socket, chunks).then((bytes) => {
     const parsed = parseResponse(bytes, method);
@@ -46,7 +46,7 @@ export function sendBytes(port: number, method: string, request: Buffer): Pendin
         `${bytes.length - parsed.length} bytes too many: ${bytes.toString('latin1', parsed.length)}`,
       );
     }
-    answered = true;
+    responded = true;
     return parsed.response;
   });
   // A client that abandons a request does not wait for its response.
@@ -55,8 +55,8 @@ export function sendBytes(port: number, method: string, request: Buffer): Pendin
   return {
     response,
     abandon: () => void socket.resetAndDestroy(),
-    get answered() {
-      return answered;
+    get responded() {
+      return responded;
     },
     get receivedBytes() {
       return chunks.reduce((sum, { length }) => sum + length, 0);

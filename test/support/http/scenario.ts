@@ -71,7 +71,7 @@ export class Scenario {
   }
 
   /** The effect, and the default response. */
-  async answer(): Promise<{ execution: number }> {
+  async response(): Promise<{ execution: number }> {
     return { execution: await this.run() };
   }
 

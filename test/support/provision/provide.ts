@@ -36,7 +36,7 @@ export interface Program {
 
 export type Provision = 'provided' | 'left out' | 'absent';
 
-interface LookUp {
+interface Search {
   readonly program: Program;
   readonly found?: string | undefined;
   /** Why it is missing and cannot be installed. */
@@ -48,21 +48,21 @@ interface LookUp {
  * tests are left out. A variable that names a wrong program is a mistake, not a reason to leave tests out.
  */
 export function provide(wanted: readonly Program[]): Provision {
-  const before = wanted.map(lookFor);
+  const before = wanted.map(searchFor);
   const missing = before.filter(isMissing).map(({ program }) => program);
   const problem = missing.length === 0 ? undefined : install(missing);
-  const results = before.map((one) => (isMissing(one) ? lookFor(one.program) : one));
+  const results = before.map((one) => (isMissing(one) ? searchFor(one.program) : one));
   const there = results.flatMap(({ found }) => found ?? []);
   if (there.length > 0) console.log(there.join(', '));
   const failed = results.filter(({ found }) => found === undefined);
   for (const one of failed) console.error(complaintAbout({ problem, ...one }));
-  const isMistake = ({ program: { variable, isIndispensable = false } }: LookUp) =>
+  const isMistake = ({ program: { variable, isIndispensable = false } }: Search) =>
     isIndispensable || process.env[variable] !== undefined;
   if (failed.some(isMistake)) return 'absent';
   return failed.length > 0 ? 'left out' : 'provided';
 }
 
-function lookFor(program: Program): LookUp {
+function searchFor(program: Program): Search {
   const named = process.env[program.variable];
   try {
     const found = program.find();
@@ -76,7 +76,7 @@ function lookFor(program: Program): LookUp {
   }
 }
 
-function isMissing({ found, problem }: LookUp): boolean {
+function isMissing({ found, problem }: Search): boolean {
   return found === undefined && problem === undefined;
 }
 
@@ -115,14 +115,14 @@ function install(missing: readonly Program[]): string | undefined {
 }
 
 function isThere(programs: readonly Program[]): boolean {
-  return programs.every((program) => lookFor(program).found !== undefined);
+  return programs.every((program) => searchFor(program).found !== undefined);
 }
 
 function succeeds(program: string, ...args: string[]): boolean {
   return spawnSync(program, args, { stdio: 'ignore' }).status === 0;
 }
 
-function complaintAbout({ program, problem }: LookUp): string {
+function complaintAbout({ program, problem }: Search): string {
   const { name, tests, debianPackages, variable, elsewhere, isIndispensable, named } = program;
   const debian = `"sudo apt-get install ${debianPackages.join(' ')}" (Debian, Ubuntu)`;
   return [

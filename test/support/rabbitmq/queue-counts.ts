@@ -11,7 +11,7 @@ const SOCKET = 'queue-counts';
  * number of ready messages, unacknowledged messages and consumers. `rabbitmqctl list_queues` reports the
  * same, but starts an Erlang for each call.
  */
-const TELL_COUNTS = `
+const REPORT_COUNTS = `
 Columns = [messages_ready, messages_unacknowledged, consumers],
 Tell = fun(Client) ->
   {ok, Line} = gen_tcp:recv(Client, 0),
@@ -40,7 +40,7 @@ export const WITH_QUEUE_COUNTS = `-eval file:eval("${PROGRAM}")`;
 export function writeQueueCounts(dir: string): void {
   // Left behind by a killed broker.
   rmSync(join(dir, SOCKET), { force: true });
-  writeFileSync(join(dir, PROGRAM), TELL_COUNTS);
+  writeFileSync(join(dir, PROGRAM), REPORT_COUNTS);
 }
 
 /** A broker may accept clients before Erlang has started the program. */

@@ -27,7 +27,7 @@ export class RedisLink {
   private readonly requests = new RespReader();
   private readonly replies = new RespReader();
   /** One for each pending reply of the server: its fault, if any. */
-  private readonly owed: (Aim | undefined)[] = [];
+  private readonly outstanding: (Aim | undefined)[] = [];
   private requestsPass = true;
   private repliesPass = true;
 
@@ -88,7 +88,7 @@ export class RedisLink {
     const fault = aim?.fault;
     if (isAboutReply(fault)) {
       this.toServer.send(request, delayMs);
-      this.owed.push(aim);
+      this.outstanding.push(aim);
       return;
     }
     aim?.note();
@@ -101,7 +101,7 @@ export class RedisLink {
       this.stopRequests(fault.then);
     } else {
       this.toServer.send(request, delayMs + delayOf(fault));
-      if (!OWES_NO_REPLY.test(request.toString('latin1', 0, 40))) this.owed.push(undefined);
+      if (!OWES_NO_REPLY.test(request.toString('latin1', 0, 40))) this.outstanding.push(undefined);
     }
   }
 
@@ -134,7 +134,7 @@ export class RedisLink {
 
   private passReply(reply: Buffer, delayMs: number): void {
     if (!this.repliesPass) return;
-    const aim = reply[0] === PUSH ? undefined : this.owed.shift();
+    const aim = reply[0] === PUSH ? undefined : this.outstanding.shift();
     if (aim === undefined) {
       this.toClient.send(reply, delayMs);
       return;

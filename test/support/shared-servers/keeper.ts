@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import { answers } from '../answers.js';
+import { responses } from '../answers.js';
 import { isRunning } from '../is-running.js';
 import { startMosquitto } from '../mosquitto-server.js';
 import { startNats } from '../nats-server.js';
@@ -33,11 +33,11 @@ const MAKERS: Readonly<Record<SharedKind, () => KeptServer>> = {
 export class Keeper {
   readonly #servers = new Map<string, KeptServer>();
 
-  lend(kind: SharedKind, worker: string): Promise<SharedServer> {
+  provide(kind: SharedKind, worker: string): Promise<SharedServer> {
     const name = ONE_FOR_ALL_WORKERS.includes(kind) ? kind : `${kind} ${worker}`;
     const server = this.#servers.get(name) ?? MAKERS[kind]();
     this.#servers.set(name, server);
-    return server.lend();
+    return server.provide();
   }
 
   async stop(): Promise<void> {
@@ -61,8 +61,8 @@ class KeptServer {
     private readonly empty: (server: StartedServer) => Promise<void>,
   ) {}
 
-  lend(): Promise<SharedServer> {
-    const lent = this.#busy.then(() => this.#lend());
+  provide(): Promise<SharedServer> {
+    const lent = this.#busy.then(() => this.#provide());
     this.#busy = lent.catch(() => undefined);
     return lent;
   }
@@ -72,7 +72,7 @@ class KeptServer {
     await this.#server?.stop();
   }
 
-  async #lend(): Promise<SharedServer> {
+  async #provide(): Promise<SharedServer> {
     // The file that killed it must not fail those after it.
     if (this.#server === undefined || !isRunning(this.#server.pid)) {
       this.#server = await this.start();
@@ -92,7 +92,7 @@ async function emptyRedis({ port }: SharedServer): Promise<void> {
     'CONFIG RESETSTAT',
   ];
   const request = Buffer.from([...commands, 'ECHO emptied', ''].join('\r\n'));
-  if (!(await answers(port, request, /emptied/))) {
+  if (!(await responses(port, request, /emptied/))) {
     throw new Error('The shared redis-server could not be emptied.');
   }
 }

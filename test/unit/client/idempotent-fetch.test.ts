@@ -29,7 +29,7 @@ async function failure(call: Promise<unknown>): Promise<IdempotentFetchError> {
 
 describe('the response', () => {
   it('is the first one where it arrives, and says so', async () => {
-    server.play(created);
+    server.runSteps(created);
     const { response, key, replayed, tries } = await pay();
     expect([response.status, response.headers.get('x-charge')]).toEqual([201, '1']);
     expect([response.url, await response.json()]).toEqual([server.url, { charge: 1 }]);
@@ -38,22 +38,22 @@ describe('the response', () => {
   });
 
   it("recognizes a replay by the marker, under the API's name for it", async () => {
-    server.play(replay);
+    server.runSteps(replay);
     expect((await pay()).replayed).toBe(true);
     expect((await pay({ replayHeader: 'X-Replayed' })).replayed).toBe(false);
-    server.play({ status: 201, headers: { 'x-replayed': 'true' } });
+    server.runSteps({ status: 201, headers: { 'x-replayed': 'true' } });
     expect((await pay({ replayHeader: 'X-Replayed' })).replayed).toBe(true);
   });
 
   it('may have no body', async () => {
-    server.play({ status: 204 });
+    server.runSteps({ status: 204 });
     const { response } = await pay();
     expect([response.status, await response.text()]).toEqual([204, '']);
   });
 
   it('may be large', async () => {
     const body = Buffer.alloc(3_000_000, 'large ');
-    server.play({ status: 200, body });
+    server.runSteps({ status: 200, body });
     const { response } = await pay();
     expect(body.equals(Buffer.from(await response.arrayBuffer()))).toBe(true);
   });
@@ -61,7 +61,7 @@ describe('the response', () => {
 
 describe('the key', () => {
   it('is new for every call, and the same for all its attempts', async () => {
-    server.play('hang up', problem(409, 'in-progress', '0'), created);
+    server.runSteps('hang up', problem(409, 'in-progress', '0'), created);
     const first = await pay();
     const second = await pay();
     expect(server.requests.map(({ headers }) => headers['idempotency-key'])).toEqual([
@@ -74,16 +74,16 @@ describe('the key', () => {
   });
 
   it("is the given one, as a structured field, under the API's name for it", async () => {
-    server.play(created);
+    server.runSteps(created);
     const { key } = await pay({ key: 'order "7"', keyHeader: 'X-Once' });
     expect(key).toBe('order "7"');
     expect(server.requests[0]!.headers['x-once']).toBe('"order \\"7\\""');
   });
 
   it('resumes an operation that an earlier call did not finish', async () => {
-    server.play('hang up');
+    server.runSteps('hang up');
     const { key } = await failure(pay({ maxTries: 2 }));
-    server.play(replay);
+    server.runSteps(replay);
     const response = await pay({ key });
     expect(response).toMatchObject({ key, replayed: true, tries: 1 });
     expect(server.requests[0]!.headers['idempotency-key']).toBe(`"${key}"`);
@@ -106,7 +106,7 @@ describe('an attempt', () => {
     ['that gets 504', { status: 504 }],
     ["that gets a gateway's own 520", { status: 520 }],
   ])('%s is followed by another attempt', async (_, step) => {
-    server.play(step, step, replay);
+    server.runSteps(step, step, replay);
     expect(await pay()).toMatchObject({ response: { status: 201 }, replayed: true, tries: 3 });
     expect(server.requests).toHaveLength(3);
     expect(new Set(server.requests.map(({ body }) => body.toString()))).toEqual(
@@ -117,35 +117,35 @@ describe('an attempt', () => {
   it.each([200, 204, 400, 401, 402, 403, 404, 409, 410, 412, 422, 451, 501, 505])(
     'that gets %i from the operation is the last one',
     async (status) => {
-      server.play({ status }, created);
+      server.runSteps({ status }, created);
       expect(await pay()).toMatchObject({ response: { status }, replayed: false, tries: 1 });
       expect(server.requests).toHaveLength(1);
     },
   );
 
   it.each([500, 503, 408, 429])('that gets a replayed %i is the last one', async (status) => {
-    server.play({ status, headers: { 'idempotent-replayed': 'true' } }, created);
+    server.runSteps({ status, headers: { 'idempotent-replayed': 'true' } }, created);
     expect(await pay()).toMatchObject({ response: { status }, replayed: true, tries: 1 });
   });
 
   it.each([500, 502, 504])(
     'that gets %i is the last one where retries on 5xx are disabled',
     async (status) => {
-      server.play({ status }, created);
+      server.runSteps({ status }, created);
       expect(await pay({ retryServerErrors: false })).toMatchObject({ response: { status } });
       expect(server.requests).toHaveLength(1);
     },
   );
 
   it('that gets 503 is followed by another one even then', async () => {
-    server.play({ status: 503 }, created);
+    server.runSteps({ status: 503 }, created);
     expect(await pay({ retryServerErrors: false })).toMatchObject({ tries: 2 });
   });
 
   it.each([425, 429])(
     'that gets %i is the last one where its retry is disabled',
     async (status) => {
-      server.play({ status }, created);
+      server.runSteps({ status }, created);
       expect(await pay({ retryThrottled: false })).toMatchObject({
         response: { status },
         tries: 1,
@@ -161,7 +161,7 @@ describe('an attempt', () => {
     'text/json',
   ])('that gets a conflict, as %s, is followed by another one', async (type) => {
     const step = problem(409, 'in-progress', '0');
-    server.play({ ...step, headers: { ...step.headers, 'content-type': type } }, replay);
+    server.runSteps({ ...step, headers: { ...step.headers, 'content-type': type } }, replay);
     expect(await pay()).toMatchObject({ response: { status: 201 }, replayed: true, tries: 2 });
   });
 
@@ -169,7 +169,7 @@ describe('an attempt', () => {
     'that gets 409 as %j is the last one, whatever the document says',
     async (type) => {
       const step = problem(409, 'in-progress', '0');
-      server.play({ ...step, headers: { 'content-type': type } }, created);
+      server.runSteps({ ...step, headers: { 'content-type': type } }, created);
       expect(await pay()).toMatchObject({ response: { status: 409 }, tries: 1 });
     },
   );
@@ -177,14 +177,17 @@ describe('an attempt', () => {
   it('that gets a document too long for a problem is the last one, and its body is readable', async () => {
     const headers = { 'content-type': 'application/json' };
     const body = JSON.stringify({ code: 'idempotency_in_progress', list: 'x'.repeat(70_000) });
-    server.play({ status: 409, headers, body }, created);
+    server.runSteps({ status: 409, headers, body }, created);
     const { response, tries } = await pay();
     expect([tries, await response.text()]).toEqual([1, body]);
   });
 
   it('that gets the replay of a problem forwarded by the operation is the last one', async () => {
     const step = problem(409, 'in-progress', '0');
-    server.play({ ...step, headers: { ...step.headers, 'idempotent-replayed': 'true' } }, created);
+    server.runSteps(
+      { ...step, headers: { ...step.headers, 'idempotent-replayed': 'true' } },
+      created,
+    );
     const { response, replayed } = await pay();
     expect([response.status, replayed]).toEqual([409, true]);
   });
@@ -192,20 +195,24 @@ describe('an attempt', () => {
   it("that gets a problem document of the operation's own is the last one", async () => {
     const headers = { 'content-type': 'application/problem+json' };
     const body = JSON.stringify({ type: 'about:blank', status: 409, code: 'seat_taken' });
-    server.play({ status: 409, headers, body }, created);
+    server.runSteps({ status: 409, headers, body }, created);
     const { response } = await pay();
     expect(await response.json()).toMatchObject({ code: 'seat_taken' });
   });
 
   it('that succeeds is the last one, whatever its document says', async () => {
-    server.play({ ...problem(409, 'in-progress', '0'), status: 200 });
+    server.runSteps({ ...problem(409, 'in-progress', '0'), status: 200 });
     expect(await pay()).toMatchObject({ response: { status: 200 }, tries: 1 });
   });
 
   it.each(['', 'no JSON', 'null', '7', '[]', '{"code":7}'])(
     'that gets a document without a problem is the last one: %j',
     async (body) => {
-      server.play({ status: 409, headers: { 'content-type': 'application/problem+json' }, body });
+      server.runSteps({
+        status: 409,
+        headers: { 'content-type': 'application/problem+json' },
+        body,
+      });
       const { response } = await pay();
       expect(await response.text()).toBe(body);
     },
@@ -222,7 +229,7 @@ describe('a rejection by the library', () => {
     [409, 'outcome-unknown'],
     [422, 'key-reused'],
   ])('%i %s is thrown after one attempt', async (status, slug) => {
-    server.play(problem(status, slug), created);
+    server.runSteps(problem(status, slug), created);
     const error = await failure(pay({ key: 'order-7' }));
     expect(error).toBeInstanceOf(IdempotencyProblemError);
     expect(error).toMatchObject({
@@ -242,14 +249,14 @@ describe('a rejection by the library', () => {
 
   it('may have another response later if it does not say otherwise and its code is from a newer server', async () => {
     const headers = { 'content-type': 'application/json' };
-    server.play({ status: 409, headers, body: '{"code":"idempotency_of_the_future"}' });
+    server.runSteps({ status: 409, headers, body: '{"code":"idempotency_of_the_future"}' });
     expect(await failure(pay())).toMatchObject({ retryable: true, title: '', tries: 1 });
   });
 
   it('may be retryable as it says, whatever its code', async () => {
     const headers = { 'content-type': 'application/json' };
     const body = JSON.stringify({ code: 'idempotency_key_reused', retryable: true });
-    server.play({ status: 422, headers, body });
+    server.runSteps({ status: 422, headers, body });
     expect(await failure(pay())).toMatchObject({ retryable: true });
   });
 
@@ -258,7 +265,7 @@ describe('a rejection by the library', () => {
     [503, 'store-unavailable'],
     [503, 'shutting-down'],
   ])('%i %s is thrown when every attempt got it', async (status, slug) => {
-    server.play(problem(status, slug, '0'));
+    server.runSteps(problem(status, slug, '0'));
     const error = await failure(pay({ maxTries: 3 }));
     expect(error).toBeInstanceOf(IdempotencyProblemError);
     expect(error).toMatchObject({ status, retryable: true, tries: 3 });
@@ -268,7 +275,7 @@ describe('a rejection by the library', () => {
 
 describe('the last attempt', () => {
   it('throws the cause of the failure, with the key', async () => {
-    server.play('hang up');
+    server.runSteps('hang up');
     const error = await failure(pay({ key: 'order-7', maxTries: 2 }));
     expect(error).toMatchObject({
       name: 'IdempotentFetchError',
@@ -282,7 +289,7 @@ describe('the last attempt', () => {
   });
 
   it('throws the last response if it is not final, readable', async () => {
-    server.play({ status: 502, body: 'bad gateway' });
+    server.runSteps({ status: 502, body: 'bad gateway' });
     const error = await failure(pay({ maxTries: 2 }));
     expect(error).toMatchObject({ code: 'idempotency_fetch_tries_exhausted', tries: 2 });
     expect([error.response!.status, await error.response!.text()]).toEqual([502, 'bad gateway']);
@@ -294,7 +301,7 @@ describe('an error', () => {
   it('shows neither key nor response when printed', async () => {
     const { inspect } = await import('node:util');
     for (const step of [problem(422, 'key-reused'), { status: 502, body: 'secret' }]) {
-      server.play(step);
+      server.runSteps(step);
       const error = await failure(pay({ key: 'order-7', maxTries: 1 }));
       const shown = inspect(error, { depth: 10 }) + JSON.stringify(error) + String(error);
       expect(shown).toContain('idempotency_');

@@ -40,7 +40,7 @@ describe('a pause', () => {
   }
 
   it('is drawn from a step that doubles up to the cap', async () => {
-    server.play(...Array.from({ length: 6 }, () => ({ status: 503 })), created);
+    server.runSteps(...Array.from({ length: 6 }, () => ({ status: 503 })), created);
     const options = { ...unlimited, backoffBaseMs: 200, backoffCapMs: 2_000 };
     const call = pay(options);
     for (const ms of [100, 200, 400, 800, 1_000, 1_000]) await pausedFor(ms);
@@ -54,7 +54,7 @@ describe('a pause', () => {
     ['500', { status: 500, headers: { 'retry-after': '3' } }],
     ['409 in progress', problem(409, 'in-progress', '3')],
   ])('adds what Retry-After asks for, with %s', async (_, step) => {
-    server.play(step, created);
+    server.runSteps(step, created);
     const call = pay({ ...unlimited, backoffBaseMs: 200 });
     await pausedFor(3_100);
     expect(await call).toMatchObject({ tries: 2 });
@@ -63,7 +63,7 @@ describe('a pause', () => {
   it('lasts until the date of Retry-After', async () => {
     const date = 'Sun, 06 Nov 1994 08:49:07 GMT';
     const headers = { date, 'retry-after': 'Sun, 06 Nov 1994 08:49:12 GMT' };
-    server.play({ status: 503, headers }, created);
+    server.runSteps({ status: 503, headers }, created);
     const call = pay({ ...unlimited, random: () => 0 });
     await pausedFor(5_000);
     expect(await call).toMatchObject({ tries: 2 });
@@ -72,7 +72,7 @@ describe('a pause', () => {
 
 describe('the deadline', () => {
   it('ends a request', async () => {
-    server.play('stay silent');
+    server.runSteps('stay silent');
     const call = failure(pay({ deadlineMs: 5_000, tryTimeoutMs: Infinity }));
     await server.received(1);
     drivenClock.advance(4_999);
@@ -91,7 +91,7 @@ describe('the deadline', () => {
   });
 
   it('ends the call before a pause that does not fit, and throws the last response', async () => {
-    server.play(problem(409, 'in-progress', '5'));
+    server.runSteps(problem(409, 'in-progress', '5'));
     const error = await failure(pay({ deadlineMs: 5_000 }));
     expect(error).toMatchObject({ code: 'idempotency_fetch_deadline', key: 'order-7', tries: 1 });
     expect(error.cause).toBeInstanceOf(IdempotencyProblemError);
@@ -101,7 +101,7 @@ describe('the deadline', () => {
   });
 
   it('covers all attempts and pauses together', async () => {
-    server.play('hang up', 'stay silent');
+    server.runSteps('hang up', 'stay silent');
     const options = { deadlineMs: 5_000, tryTimeoutMs: Infinity, backoffBaseMs: 4_000 };
     const call = failure(pay(options));
     await drivenClock.untilTimers(2);
@@ -128,7 +128,7 @@ describe('the deadline', () => {
   });
 
   it('is one minute by default', async () => {
-    server.play('stay silent');
+    server.runSteps('stay silent');
     const call = failure(pay({ tryTimeoutMs: Infinity }));
     await server.received(1);
     drivenClock.advance(59_999);
@@ -140,7 +140,7 @@ describe('the deadline', () => {
 
 describe('the timeout of one attempt', () => {
   it('makes an attempt that takes longer a lost one', async () => {
-    server.play('stay silent', created);
+    server.runSteps('stay silent', created);
     const call = pay({ deadlineMs: Infinity, tryTimeoutMs: 700, backoffBaseMs: 1 });
     await server.received(1);
     drivenClock.advance(699);
@@ -153,7 +153,7 @@ describe('the timeout of one attempt', () => {
   });
 
   it('ends the last attempt', async () => {
-    server.play('stay silent');
+    server.runSteps('stay silent');
     const call = failure(pay({ tryTimeoutMs: 700, maxTries: 1 }));
     await server.received(1);
     drivenClock.advance(700);
@@ -176,7 +176,7 @@ describe("the caller's signal", () => {
   const reason = new Error('The page was left');
 
   it('ends a request', async () => {
-    server.play('stay silent');
+    server.runSteps('stay silent');
     const controller = new AbortController();
     const call = failure(pay(unlimited, controller.signal));
     await server.received(1);
@@ -193,7 +193,7 @@ describe("the caller's signal", () => {
   });
 
   it('ends a pause', async () => {
-    server.play({ status: 503, headers: { 'retry-after': '30' } });
+    server.runSteps({ status: 503, headers: { 'retry-after': '30' } });
     const controller = new AbortController();
     const call = failure(pay(unlimited, controller.signal));
     await drivenClock.untilTimers(1);
@@ -205,14 +205,14 @@ describe("the caller's signal", () => {
   });
 
   it('prevents any request if already aborted', async () => {
-    server.play(created);
+    server.runSteps(created);
     const error = await failure(pay(unlimited, AbortSignal.abort(reason)));
     expect(error).toMatchObject({ code: 'idempotency_fetch_aborted', tries: 0, key: 'order-7' });
     expect(server.requests).toHaveLength(0);
   });
 
   it('may be that of a Request', async () => {
-    server.play('stay silent');
+    server.runSteps('stay silent');
     const controller = new AbortController();
     const request = new Request(server.url, { method: 'POST', signal: controller.signal });
     const call = failure(idempotentFetch(request, {}, unlimited));
@@ -222,7 +222,7 @@ describe("the caller's signal", () => {
   });
 
   it('does not hide that the deadline came first', async () => {
-    server.play('stay silent');
+    server.runSteps('stay silent');
     const controller = new AbortController();
     const call = failure(pay({ deadlineMs: 5_000 }, controller.signal));
     await server.received(1);
@@ -232,13 +232,13 @@ describe("the caller's signal", () => {
   });
 
   it('of a Request is ignored when the caller passes null', async () => {
-    server.play(created);
+    server.runSteps(created);
     const request = new Request(server.url, { method: 'POST', signal: AbortSignal.abort(reason) });
     expect(await idempotentFetch(request, { signal: null }, unlimited)).toMatchObject({ tries: 1 });
   });
 
   it('has no listener left after the call', async () => {
-    server.play({ status: 503 }, created);
+    server.runSteps({ status: 503 }, created);
     const { signal } = new AbortController();
     const call = pay({ ...unlimited, backoffBaseMs: 1 }, signal);
     expect(getEventListeners(signal, 'abort')).toHaveLength(1);

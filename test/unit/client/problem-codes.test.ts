@@ -25,7 +25,7 @@ describe("the server's codes", () => {
   it.each(problems.map((problem) => ({ code: problem.code, problem })))(
     '$code suffices where an exception filter keeps nothing else',
     async ({ code, problem }) => {
-      server.play({
+      server.runSteps({
         status: problem.getStatus(),
         headers: { 'content-type': 'application/json' },
         body: JSON.stringify({ code }),

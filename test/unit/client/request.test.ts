@@ -9,7 +9,7 @@ const timeoutMs: IdempotentFetchOptions = { backoffBaseMs: 1, backoffCapMs: 1 };
 
 /** What the server receives of one call, in three attempts. */
 async function sent(input: string | URL | Request, init?: RequestInit, options = {}) {
-  server.play('hang up', { status: 503 }, { status: 201 });
+  server.runSteps('hang up', { status: 503 }, { status: 201 });
   await idempotentFetch(input, init, { ...timeoutMs, ...options });
   expect(server.requests).toHaveLength(3);
   const [first, second, third] = server.requests.map(({ method, headers, body }) => ({
@@ -121,7 +121,7 @@ describe('a stream', () => {
     ['a ReadableStream', stream],
     ['an async iterable', chunks],
   ])('is rejected before anything is sent: %s', async (_, make) => {
-    server.play({ status: 201 });
+    server.runSteps({ status: 201 });
     const init = { method: 'POST', body: make(), duplex: 'half' } as RequestInit;
     await expect(idempotentFetch(server.url, init)).rejects.toThrow(
       'A stream can be sent only once, and idempotentFetch may have to repeat it: give the body as a string, bytes, Blob, FormData or URLSearchParams, or set bufferStream: true.',
@@ -178,7 +178,7 @@ describe('an invalid call', () => {
   });
 
   it('treats an option that is undefined as not given', async () => {
-    server.play({ status: 503 }, { status: 201 });
+    server.runSteps({ status: 503 }, { status: 201 });
     const options = { ...timeoutMs, key: undefined, maxTries: undefined } as object;
     expect(await idempotentFetch(server.url, {}, options)).toMatchObject({ tries: 2 });
   });
@@ -186,7 +186,7 @@ describe('an invalid call', () => {
 
 describe('a fetch function of the caller', () => {
   it('sends the requests and resolves URLs itself', async () => {
-    server.play({ status: 503 }, { status: 201 });
+    server.runSteps({ status: 503 }, { status: 201 });
     const asked: unknown[] = [];
     const { tries } = await idempotentFetch(
       '/payments',

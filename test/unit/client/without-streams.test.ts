@@ -26,7 +26,7 @@ function pay(options: IdempotentFetchOptions = {}) {
 
 describe('a response without a stream', () => {
   it('belongs to the operation, and is readable', async () => {
-    server.play(replay);
+    server.runSteps(replay);
     const { response, replayed } = await pay();
     expect([await response.json(), replayed]).toEqual([{ charge: 1 }, true]);
   });
@@ -36,7 +36,7 @@ describe('a response without a stream', () => {
     ['says that the first attempt is in progress', problem(409, 'in-progress', '0')],
     ['says that the store is unreachable', problem(503, 'store-unavailable', '0')],
   ])('is followed by another attempt where it %s', async (_, step) => {
-    server.play(step, step, replay);
+    server.runSteps(step, step, replay);
     expect(await pay()).toMatchObject({ response: { status: 201 }, replayed: true, tries: 3 });
   });
 
@@ -46,7 +46,7 @@ describe('a response without a stream', () => {
     [409, 'response-not-kept'],
     [422, 'key-reused'],
   ])("is not the operation's response where it is %i %s", async (status, slug) => {
-    server.play(problem(status, slug));
+    server.runSteps(problem(status, slug));
     await expect(pay()).rejects.toMatchObject({
       name: 'IdempotencyProblemError',
       code: `idempotency_${slug.replaceAll('-', '_')}`,
@@ -56,7 +56,7 @@ describe('a response without a stream', () => {
   });
 
   it('is read where Node has a stream of its own kind', async () => {
-    server.play(problem(409, 'in-progress', '0'), replay);
+    server.runSteps(problem(409, 'in-progress', '0'), replay);
     const fetch = fetchWithoutStreams({ body: new PassThrough() });
     expect(await pay({ fetch })).toMatchObject({ replayed: true, tries: 2 });
   });
@@ -68,7 +68,7 @@ describe('a response without a stream', () => {
     const body = JSON.stringify({ code: 'idempotency_in_progress', list: 'x'.repeat(70_000) });
     const value = field === 'content-length' ? String(body.length) : 'chunked';
     const headers = { 'content-type': 'application/json', [field]: value };
-    server.play({ status: 409, headers, body });
+    server.runSteps({ status: 409, headers, body });
     let read = 0;
     const { response, tries } = await pay({
       fetch: fetchWithoutStreams({ onText: () => (read += 1) }),

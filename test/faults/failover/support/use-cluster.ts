@@ -4,10 +4,10 @@ import type { ProtocolOptions } from 'nestjs-idempotency';
 import type { OperationRequest } from '../../../support/internals/core/operation.js';
 import { RedisCluster } from '../../../support/redis-cluster.js';
 import type { RedisNode } from '../../../support/redis-node.js';
-import { labClaim } from '../../store/support/claims.js';
+import { labRequest } from '../../store/support/claims.js';
 import type { LedgerWorker } from '../../store/support/ledger-worker.js';
 import { FailoverScene } from './failover-scene.js';
-import { FAILOVER_TEST_MS, PATIENT } from './patient.js';
+import { FAILOVER_TEST_MS, LONG_TIMEOUTS } from './patient.js';
 
 /** What the documentation recommends for an application's own client. */
 const RECOMMENDED = {
@@ -54,11 +54,14 @@ export function slotOf({ servers }: UsedCluster, { recordKey }: OperationRequest
   return servers.slotOf(`idem:1:${recordKey}`);
 }
 
-export async function ownerOf(used: UsedCluster, claim: OperationRequest): Promise<RedisNode> {
-  return used.servers.primaryOf(await slotOf(used, claim));
+export async function ownerOf(used: UsedCluster, request: OperationRequest): Promise<RedisNode> {
+  return used.servers.primaryOf(await slotOf(used, request));
 }
 
 /** Records in as many slots as there are requests. */
-export function claims(count: number, options: ProtocolOptions = PATIENT): OperationRequest[] {
-  return Array.from({ length: count }, () => labClaim(options));
+export function requestsOf(
+  count: number,
+  options: ProtocolOptions = LONG_TIMEOUTS,
+): OperationRequest[] {
+  return Array.from({ length: count }, () => labRequest(options));
 }

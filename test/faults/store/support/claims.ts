@@ -6,11 +6,11 @@ import { recordKeyOf } from '../../../lab/faults/extra-executions.js';
 import { OPERATION } from '../../../lab/faults/worker/settings.js';
 
 /** More time than a machine takes that is busy with other tests: a lease ends because a clock has moved. */
-const PATIENCE = { leaseMs: 30_000, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
+const TIMEOUT = { leaseMs: 30_000, commandTimeoutMs: 5_000, saveTimeoutMs: 5_000 };
 
 /** A request with a new key, in the terms of the laboratory. */
-export function labClaim(options: ProtocolOptions = {}): OperationRequest {
-  const claim = newRequest({ ...PATIENCE, ...options });
-  const recordKey = recordKeyOf(claim.key);
-  return { ...claim, scope: [CALLER], operation: OPERATION, recordKey };
+export function labRequest(options: ProtocolOptions = {}): OperationRequest {
+  const request = newRequest({ ...TIMEOUT, ...options });
+  const recordKey = recordKeyOf(request.key);
+  return { ...request, scope: [CALLER], operation: OPERATION, recordKey };
 }

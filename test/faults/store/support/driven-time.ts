@@ -25,7 +25,7 @@ export class DrivenTime {
     this.clock?.pass(ms);
     jest.advanceTimersByTime(ms);
     // A timer may leave the check to the next iteration.
-    for (let turn = 0; turn < 2; turn += 1) await new Promise(setImmediate);
+    for (let round = 0; round < 2; round += 1) await new Promise(setImmediate);
   }
 
   /** After each test. */

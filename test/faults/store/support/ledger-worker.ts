@@ -8,7 +8,7 @@ import {
   type Settlement,
 } from '../../../support/internals/core/operation.js';
 import { success, Worker } from '../../../integration/engine/support/worker.js';
-import type { Answer, Ledger } from './ledger.js';
+import type { ApiResponse, Ledger } from './ledger.js';
 
 /** The operation up to its effect; it fails by throwing. */
 export type Preparation = (attempt: Attempt) => unknown;
@@ -30,32 +30,32 @@ export class LedgerWorker extends Worker {
   }
 
   /** The outcome of a client's request: by default the operation has its effect. */
-  async request(claim: OperationRequest, prepare = nothing): Promise<Answer> {
+  async request(request: OperationRequest, prepare = nothing): Promise<ApiResponse> {
     const sentAt = Date.now();
-    const answer = await this.handle(claim, prepare);
-    this.ledger.note(claim, sentAt, answer);
-    return answer;
+    const response = await this.handle(request, prepare);
+    this.ledger.note(request, sentAt, response);
+    return response;
   }
 
   /** A client that retries as long as the response asks for it. */
-  async insist(claim: OperationRequest, prepare = nothing): Promise<Answer> {
+  async insist(request: OperationRequest, prepare = nothing): Promise<ApiResponse> {
     // Not by the clock that a test may drive.
     const giveUpAt = Date.now() + INSIST_MS;
     for (;;) {
-      const answer = await this.request(claim, prepare);
-      const comeBack = answer.kind === 'rejected' && RETRYABLE.includes(answer.reason);
-      if (!comeBack) return answer;
-      if (Date.now() > giveUpAt) throw new Error(`still ${answer.reason}`);
+      const response = await this.request(request, prepare);
+      const comeBack = response.kind === 'rejected' && RETRYABLE.includes(response.reason);
+      if (!comeBack) return response;
+      if (Date.now() > giveUpAt) throw new Error(`still ${response.reason}`);
       await delay(INSIST_PAUSE_MS);
     }
   }
 
   /** The operation's effect, as recorded in the ledger. */
-  effect(claim: OperationRequest, attempt: Attempt): string {
+  effect(request: OperationRequest, attempt: Attempt): string {
     const execution = randomUUID();
     const { number, isTakeover, fencingToken: fence } = attempt;
     const at = Date.now();
-    const { key } = claim;
+    const { key } = request;
     this.ledger.effects.push({
       key,
       attempt: number,
@@ -68,8 +68,8 @@ export class LedgerWorker extends Worker {
     return execution;
   }
 
-  private async handle(claim: OperationRequest, prepare: Preparation): Promise<Answer> {
-    const decision = await this.begin(claim);
+  private async handle(request: OperationRequest, prepare: Preparation): Promise<ApiResponse> {
+    const decision = await this.begin(request);
     if (decision.kind === 'reject') return { kind: 'rejected', reason: decision.reason };
     if (decision.kind === 'replay') return replayOf(decision.outcome);
     const { attempt } = decision;
@@ -79,14 +79,14 @@ export class LedgerWorker extends Worker {
       await attempt.release();
       return { kind: 'failure' };
     }
-    const execution = this.effect(claim, attempt);
-    const retentionMs = unfinishedRetentionMs(claim.options);
+    const execution = this.effect(request, attempt);
+    const retentionMs = unfinishedRetentionMs(request.options);
     const settlement = await attempt.complete({ ...success(execution), retentionMs });
-    return answerTo(settlement, execution);
+    return replyTo(settlement, execution);
   }
 }
 
-function answerTo(settlement: Settlement, execution: string): Answer {
+function replyTo(settlement: Settlement, execution: string): ApiResponse {
   switch (settlement.kind) {
     case 'own':
       return { kind: 'success', execution, replayed: false };
@@ -102,6 +102,6 @@ function answerTo(settlement: Settlement, execution: string): Answer {
   }
 }
 
-function replayOf({ body }: Outcome): Answer {
+function replayOf({ body }: Outcome): ApiResponse {
   return { kind: 'success', execution: Buffer.from(body).toString(), replayed: true };
 }

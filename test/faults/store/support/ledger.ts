@@ -11,7 +11,7 @@ import { judge } from '../../../lab/faults/oracle.js';
 import type { Effect } from '../../../lab/faults/worker/lines.js';
 
 /** The response that a client received. */
-export type Answer =
+export type ApiResponse =
   | { readonly kind: 'success'; readonly execution: string; readonly replayed: boolean }
   | { readonly kind: 'rejected'; readonly reason: RejectionReason }
   /** The operation failed, and may be retried. */
@@ -19,7 +19,7 @@ export type Answer =
 
 const STATUS = { mismatch: 422, in_progress: 409, outcome_unknown: 409 };
 const RETRYABLE = new Set<RejectionReason>(['in_progress', 'store_unavailable', 'shutting_down']);
-const REFUSALS = ['422 idempotency_mismatch', '409 idempotency_outcome_unknown', '500'];
+const REJECTIONS = ['422 idempotency_mismatch', '409 idempotency_outcome_unknown', '500'];
 
 /** What happened, as recorded by operations and clients. */
 export class Ledger {
@@ -31,13 +31,13 @@ export class Ledger {
   }
 
   /** Records a client's response, in terms of HTTP. */
-  note({ key }: OperationRequest, sentAt: number, answer: Answer): void {
+  note({ key }: OperationRequest, sentAt: number, response: ApiResponse): void {
     const common = { key, url: '', sentAt, receivedAt: Date.now(), replayed: false };
-    if (answer.kind === 'success') {
-      const { execution, replayed } = answer;
+    if (response.kind === 'success') {
+      const { execution, replayed } = response;
       this.clients.add({ ...common, status: 201, execution, digest: execution, replayed });
-    } else if (answer.kind === 'rejected') {
-      const { reason } = answer;
+    } else if (response.kind === 'rejected') {
+      const { reason } = response;
       const status = reason in STATUS ? STATUS[reason as keyof typeof STATUS] : 503;
       // The header belongs to the transport; the contract's tests check it.
       const retryAfter = RETRYABLE.has(reason) ? { retryAfter: 1 } : {};
@@ -69,7 +69,7 @@ export class Ledger {
       {
         ...NOTHING_EXCUSED,
         extraExecutions: 'told to either',
-        otherAnswers: [...NOTHING_EXCUSED.otherAnswers, ...UNAVAILABLE, ...REFUSALS],
+        otherResponses: [...NOTHING_EXCUSED.otherResponses, ...UNAVAILABLE, ...REJECTIONS],
         ...excused,
       },
     ).objections;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProtocolOptions } from 'nestjs-idempotency';
 import type { OperationRequest } from '../../../support/internals/core/operation.js';
-import { labClaim } from './claims.js';
+import { labRequest } from './claims.js';
 import type { RemoteWorker } from './remote-worker.js';
 
 const KEYS_AT_ONCE = 8;
@@ -18,14 +18,14 @@ export async function load(
   keys: number,
   options: ProtocolOptions = {},
 ): Promise<OperationRequest[]> {
-  const claims = Array.from({ length: keys }, () => labClaim(options));
-  const waiting = [...claims];
+  const requests = Array.from({ length: keys }, () => labRequest(options));
+  const waiting = [...requests];
   const client = async () => {
-    for (let claim = waiting.pop(); claim !== undefined; claim = waiting.pop()) {
-      const asked = claim;
+    for (let request = waiting.pop(); request !== undefined; request = waiting.pop()) {
+      const asked = request;
       await Promise.all(workers.map((worker) => worker.insist(asked, () => delay(OPERATION_MS))));
     }
   };
   await Promise.all(Array.from({ length: KEYS_AT_ONCE }, client));
-  return claims;
+  return requests;
 }

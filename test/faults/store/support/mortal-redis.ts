@@ -24,20 +24,20 @@ export async function mortalScene(records: 'durable' | 'ephemeral'): Promise<Mor
     args: records === 'durable' ? DURABLE : [],
   });
   const scene = new Scene(redis.port, { time });
-  const answers = async () => (await scene.admin.ping().catch(() => undefined)) === 'PONG';
+  const responses = async () => (await scene.admin.ping().catch(() => undefined)) === 'PONG';
   afterTest(async () => {
     await scene.stop();
     time.stop();
     await redis.stop();
     time.remove();
   });
-  await until(answers);
+  await until(responses);
   return {
     scene,
     die: () => redis.kill(),
     comeBack: async () => {
       await redis.start();
-      await until(answers);
+      await until(responses);
     },
   };
 }

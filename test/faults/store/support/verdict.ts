@@ -15,10 +15,10 @@ export class Verdict {
 }
 
 /** Includes the ledger's own objections. */
-export function scenario(play: (scene: Scene, verdict: Verdict) => Promise<void>): Scenario {
+export function scenario(runSteps: (scene: Scene, verdict: Verdict) => Promise<void>): Scenario {
   return async (scene) => {
     const verdict = new Verdict();
-    await play(scene, verdict);
+    await runSteps(scene, verdict);
     return [...verdict.objections, ...scene.objections()];
   };
 }

@@ -3,7 +3,7 @@ import { migrate } from 'nestjs-idempotency/postgres';
 import type { Pool } from 'pg';
 import { openPostgresPool } from '../../../support/postgres-pool.js';
 import { sharedDatabase } from '../../../support/use-postgres.js';
-import type { Answer } from '../../../lab/faults/answer.js';
+import type { ApiResponse } from '../../../lab/faults/answer.js';
 import { createEffectsTable, readEffects } from '../../../lab/faults/effects-table.js';
 import { CUT_OFF, NOTHING_EXCUSED } from '../../../lab/faults/expectations.js';
 import { recordKeyOf } from '../../../lab/faults/extra-executions.js';
@@ -14,7 +14,7 @@ import type { Effect } from '../../../lab/faults/worker/lines.js';
 import type { Mishap, Point } from '../../../lab/faults/worker/mishap.js';
 
 const LIMIT_MS = 30_000;
-const LOOK_PAUSE_MS = 10;
+const POLL_PAUSE_MS = 10;
 
 interface VictimOptions extends Pick<StartOptions, 'mutant'> {
   readonly leaseMs?: number;
@@ -44,12 +44,12 @@ export class TransactionalLab {
     return this.lab.start(store, { transactional: true, options: { leaseMs }, ...others });
   }
 
-  send(worker: LabWorker, key: string, mishap?: Mishap): Promise<Answer> {
+  send(worker: LabWorker, key: string, mishap?: Mishap): Promise<ApiResponse> {
     return this.lab.client.send(worker.url, key, { mishap });
   }
 
   /** Retries until there is a success. */
-  ask(worker: LabWorker, key: string): Promise<Answer> {
+  ask(worker: LabWorker, key: string): Promise<ApiResponse> {
     return this.lab.client.ask(() => [worker.url], key, { limitMs: LIMIT_MS });
   }
 
@@ -58,7 +58,7 @@ export class TransactionalLab {
     worker: LabWorker,
     key: string,
     meanwhile: () => Promise<Result>,
-  ): Promise<{ readonly paused: Answer; readonly meanwhile: Result }> {
+  ): Promise<{ readonly paused: ApiResponse; readonly meanwhile: Result }> {
     const paused = this.send(worker, key, held('after_effect'));
     await this.#untilEffectWritten();
     return this.#stopWhile(worker, paused, meanwhile);
@@ -69,7 +69,7 @@ export class TransactionalLab {
     worker: LabWorker,
     key: string,
     meanwhile: () => Promise<Result>,
-  ): Promise<{ readonly paused: Answer; readonly meanwhile: Result }> {
+  ): Promise<{ readonly paused: ApiResponse; readonly meanwhile: Result }> {
     const paused = this.send(worker, key, held('after_begin'));
     await this.lab.untilBegan(key);
     return this.#stopWhile(worker, paused, meanwhile);
@@ -96,8 +96,8 @@ export class TransactionalLab {
   /** Excuses other responses during faults, and nothing else. */
   async judge(): Promise<Verdict> {
     const evidence = { ...this.lab.evidence(), ledger: await readEffects(this.pool) };
-    const otherAnswers = [...NOTHING_EXCUSED.otherAnswers, ...CUT_OFF];
-    return judge(evidence, { ...NOTHING_EXCUSED, brokenConnections: true, otherAnswers });
+    const otherResponses = [...NOTHING_EXCUSED.otherResponses, ...CUT_OFF];
+    return judge(evidence, { ...NOTHING_EXCUSED, brokenConnections: true, otherResponses });
   }
 
   async clear(): Promise<void> {
@@ -107,13 +107,13 @@ export class TransactionalLab {
 
   async #stopWhile<Result>(
     worker: LabWorker,
-    paused: Promise<Answer>,
+    paused: Promise<ApiResponse>,
     meanwhile: () => Promise<Result>,
   ) {
     worker.stop();
     const result = await meanwhile();
     worker.continue();
-    worker.letGo();
+    worker.releaseUnowned();
     return { paused: await paused, meanwhile: result };
   }
 
@@ -125,7 +125,7 @@ export class TransactionalLab {
            AND query LIKE '%INSERT INTO effects%'`,
       );
       if (rows.length > 0) return;
-      await delay(LOOK_PAUSE_MS);
+      await delay(POLL_PAUSE_MS);
     }
   }
 }

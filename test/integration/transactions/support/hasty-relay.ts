@@ -8,7 +8,7 @@ export async function startHastyRelay(
   url: string,
 ): Promise<{ url: string; stop(): Promise<void> }> {
   const relay = await TcpRelay.start(Number(new URL(url).port));
-  relay.tell(({ client, server }) => {
+  relay.report(({ client, server }) => {
     client.on('data', (chunk) => server.write(chunk));
     server.on('data', (chunk: Buffer) => {
       const isReady = chunk.subarray(-READY_FOR_QUERY.length).equals(READY_FOR_QUERY);

@@ -6,28 +6,28 @@ import type { RunningServer } from './running-server.js';
 export async function checkContender(server: RunningServer): Promise<void> {
   const { replays, conflict, mismatch } = server.entry;
   const key = randomUUID();
-  const first = await answered(server, '/payments', key, PAYMENT, 201, 1);
+  const first = await responded(server, '/payments', key, PAYMENT, 201, 1);
   if (!replays) return;
   // Some store the outcome after they have answered.
   let repeated = await server.post('/payments', key, PAYMENT);
   while (repeated.status === conflict) repeated = await server.post('/payments', key, PAYMENT);
-  const replay = await answered(server, '/payments', key, PAYMENT, 201, 0);
+  const replay = await responded(server, '/payments', key, PAYMENT, 201, 0);
   expect(server, replay === first, `a replay of ${first} is ${replay}`);
   if (mismatch !== undefined) {
-    await answered(server, '/payments', key, OTHER_PAYMENT, mismatch, 0);
+    await responded(server, '/payments', key, OTHER_PAYMENT, mismatch, 0);
   }
   if (conflict !== undefined) {
     const heldKey = randomUUID();
     const held = await server.hold(heldKey, PAYMENT);
-    await answered(server, '/held', heldKey, PAYMENT, conflict, 0);
+    await responded(server, '/held', heldKey, PAYMENT, conflict, 0);
     await server.release();
-    const { status } = await held.answer;
+    const { status } = await held.response;
     expect(server, status === 201, `the held request was answered with ${status}`);
   }
 }
 
 /** The answer's body, once its status and the effects of the handler are right. */
-async function answered(
+async function responded(
   server: RunningServer,
   path: string,
   key: string,

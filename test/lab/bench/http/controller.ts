@@ -20,7 +20,7 @@ PAYMENT.note = 'x'.repeat(200 - JSON.stringify(PAYMENT).length);
 
 interface Payment {
   /** The size of the answer's body, where it is not the usual one. */
-  readonly answerBytes?: number;
+  readonly responseBytes?: number;
 }
 
 /** The routes of all contenders: the same handlers, whatever stands around them. */
@@ -34,8 +34,8 @@ export function controllerOf(contender: Contender, effects: Effects): Type {
     pay(@Req() request: WorkRequest, @Body() payment: Payment) {
       return around(request, async () => {
         effects.count += 1;
-        const { answerBytes } = payment;
-        return answerBytes === undefined ? PAYMENT : { note: 'x'.repeat(answerBytes - 11) };
+        const { responseBytes } = payment;
+        return responseBytes === undefined ? PAYMENT : { note: 'x'.repeat(responseBytes - 11) };
       });
     }
 

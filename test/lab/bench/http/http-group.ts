@@ -31,12 +31,12 @@ export function httpGroup(
     factors: { ...conditions },
     entrants: servers.map((server): Entrant => ({
       name: server.name,
-      run: (ms) => turn(server, conditions, source, body, ms),
+      run: (ms) => round(server, conditions, source, body, ms),
     })),
   };
 }
 
-async function turn(
+async function round(
   server: RunningServer,
   { scenario, connections }: HttpConditions,
   source: LoadSource,
@@ -53,7 +53,7 @@ async function turn(
     const heldOrder = { ...order, url: `${server.url}/held`, key };
     const sample = await measure(server, source, heldOrder, conflict, false);
     await server.release();
-    expectStatus(server, await held.answer, 201);
+    expectStatus(server, await held.response, 201);
     return sample;
   }
   const first = await server.post('/payments', key, body);

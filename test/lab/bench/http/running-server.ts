@@ -46,11 +46,11 @@ export class RunningServer {
   }
 
   /** Sends the first request of a key, and resolves when its handler has it; `answer` comes after {@link release}. */
-  async hold(key: string, body: string): Promise<{ readonly answer: Promise<Response> }> {
+  async hold(key: string, body: string): Promise<{ readonly response: Promise<Response> }> {
     const { effects } = await this.state();
-    const answer = this.post('/held', key, body);
+    const response = this.post('/held', key, body);
     while ((await this.state()).effects === effects) await new Promise(setImmediate);
-    return { answer };
+    return { response };
   }
 
   startProfile(): Promise<void> {

@@ -9,7 +9,7 @@ import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';
 import { frameworkVersions } from '../measuring/versions.js';
 import { fill } from '../store/fill.js';
-import type { StoreTurn } from '../protocol.js';
+import type { StoreRound } from '../protocol.js';
 import { startLoad } from './http.js';
 import type { Findings, Part, PartContext, Profile } from './part.js';
 
@@ -82,8 +82,8 @@ async function byRecords(
   for (const amount of amounts) {
     const { url, client, cpu } = await startServer(resources);
     // The original of the copies.
-    const turn = { ...turnAt(url, 'pair', 200), ms: 60_000, atMost: 1 };
-    await worker.call('turn', turn);
+    const round = { ...roundAt(url, 'pair', 200), ms: 60_000, atMost: 1 };
+    await worker.call('round', round);
     const [, [key = '']] = await client.scan(0, 'COUNT', 1_000);
     await fill(client, key, amount);
     await worker.call('deleteLatest', url);
@@ -94,7 +94,7 @@ async function byRecords(
     entrants: servers.map(({ name, url, cpu }) => ({
       name,
       run: async (ms: number) => {
-        const sample = await turn(worker, { ...turnAt(url, task, 200), ms }, cpu);
+        const sample = await round(worker, { ...roundAt(url, task, 200), ms }, cpu);
         await worker.call('deleteLatest', url);
         return sample;
       },
@@ -115,7 +115,7 @@ async function byOutcomeBytes(
       run: async (ms: number) => {
         await cpu.flush();
         const atMost = Math.floor(MOST_BYTES / (bytes + 600));
-        return turn(worker, { ...turnAt(url, task, bytes), ms, atMost }, cpu);
+        return round(worker, { ...roundAt(url, task, bytes), ms, atMost }, cpu);
       },
     })),
   }));
@@ -156,12 +156,12 @@ async function startServer(resources: Resources) {
   return { url: server.url, client, cpu };
 }
 
-function turnAt(url: string, task: StoreTurn['task'], bytes: number): Omit<StoreTurn, 'ms'> {
+function roundAt(url: string, task: StoreRound['task'], bytes: number): Omit<StoreRound, 'ms'> {
   return { task, bytes, inFlight: IN_FLIGHT, via: { url, pipelining: true } };
 }
 
-async function turn(worker: Child, order: StoreTurn, cpu: RedisCpu): Promise<Sample> {
+async function round(worker: Child, order: StoreRound, cpu: RedisCpu): Promise<Sample> {
   const before = await cpu.microseconds();
-  const { count = NaN, ...sample } = await worker.call<Record<string, number>>('turn', order);
+  const { count = NaN, ...sample } = await worker.call<Record<string, number>>('round', order);
   return { ...sample, redisUs: ((await cpu.microseconds()) - before) / count };
 }

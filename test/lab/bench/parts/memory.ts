@@ -44,11 +44,11 @@ function measureMemory({ profile, library, onProgress }: PartContext): Promise<F
       const setup = { contender, platform: 'express', redisUrl, postgresUrl: '', library } as const;
       const server = await RunningServer.start(setup);
       resources.defer(() => server.stop());
-      for (const answerBytes of SIZES[profile]) {
+      for (const responseBytes of SIZES[profile]) {
         await client.flushall('SYNC');
-        await store(server, answerBytes);
+        await store(server, responseBytes);
         const sample = await recordIn(client);
-        const factors = { outcomeBytes: answerBytes };
+        const factors = { outcomeBytes: responseBytes };
         measurements.push({ factors, entrant: server.name, metrics: spreadsOf([sample]) });
       }
     }
@@ -62,8 +62,8 @@ function measureMemory({ profile, library, onProgress }: PartContext): Promise<F
   });
 }
 
-async function store(server: RunningServer, answerBytes: number): Promise<void> {
-  const [key, body] = [randomUUID(), JSON.stringify({ answerBytes })];
+async function store(server: RunningServer, responseBytes: number): Promise<void> {
+  const [key, body] = [randomUUID(), JSON.stringify({ responseBytes })];
   const { status } = await server.post('/payments', key, body);
   if (status !== 201) throw new Error(`${server.name} answered ${status}`);
   await untilStored(server, key, body);

@@ -7,7 +7,7 @@ import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';
 import type { Via } from '../store/tasks.js';
 import { startWorker, type WorkerOptions } from '../measuring/worker.js';
-import type { StoreEntrant, StoreTurn } from '../protocol.js';
+import type { StoreEntrant, StoreRound } from '../protocol.js';
 import type { Findings, Part, PartContext, Profile } from './part.js';
 
 /** One way to reach Redis, and whose CPU it is to count. */
@@ -86,14 +86,14 @@ function entrantOf(
   return {
     name,
     run: async (ms) => {
-      const turn: StoreTurn = {
+      const round: StoreRound = {
         ...{ task, bytes, inFlight, ms },
         via: { ...via, pipelining: pipelining === 'on' },
         atMost: Math.floor(MOST_BYTES / (bytes + RECORD_OVERHEAD)),
       };
       await cpu.flush();
       const before = await cpu.microseconds();
-      const { count = NaN, ...sample } = await child.call<Record<string, number>>('turn', turn);
+      const { count = NaN, ...sample } = await child.call<Record<string, number>>('round', round);
       return { ...sample, redisUs: ((await cpu.microseconds()) - before) / count };
     },
   };

@@ -8,12 +8,12 @@ import type { Machine, PartResult, Results } from './result.js';
 /** Where the documentation keeps what it shows: results of the parts, and the charts. */
 export const assetsFolder = join(projectRoot, 'docs/assets/performance');
 
-const LOOK_MS = 1_000;
+const READ_MS = 1_000;
 
 /** Looks for a second at what it does. */
 export async function thisMachine(): Promise<Machine> {
   const before = coreTimes();
-  await delay(LOOK_MS);
+  await delay(READ_MS);
   const after = coreTimes();
   const busy = 1 - (after.idle - before.idle) / (after.all - before.all);
   return {

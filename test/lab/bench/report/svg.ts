@@ -43,8 +43,8 @@ export function text(
   style = '',
   anchor: 'start' | 'middle' | 'end' = 'start',
 ): string {
-  const looks = style === '' ? '' : ` class="${style}"`;
-  return `<text x="${at(x)}" y="${at(y)}"${looks} text-anchor="${anchor}">${escaped(content)}</text>`;
+  const reads = style === '' ? '' : ` class="${style}"`;
+  return `<text x="${at(x)}" y="${at(y)}"${reads} text-anchor="${anchor}">${escaped(content)}</text>`;
 }
 
 export function line(x1: number, y1: number, x2: number, y2: number, style: string): string {

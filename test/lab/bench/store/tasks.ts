@@ -115,24 +115,24 @@ interface BinaryClient {
 export function rawTasks(via: Via): Tasks {
   const client = openRaw(via);
   const binary = client as unknown as BinaryClient;
-  const claim = (key: string) =>
+  const request = (key: string) =>
     binary.setBuffer(KEY_PREFIX + key, IN_PROGRESS, 'PX', RETENTION_MS, 'NX', 'GET');
   return {
     pair: async (key, body) => {
-      if ((await claim(key)) !== null) throw new Error('SET NX GET found the key');
+      if ((await request(key)) !== null) throw new Error('SET NX GET found the key');
       const value = Buffer.concat([COMPLETED, body]);
       const reply = await binary.setBuffer(KEY_PREFIX + key, value, 'PX', RETENTION_MS, 'XX');
       if (String(reply) !== 'OK') throw new Error(`SET XX answered ${String(reply)}`);
     },
     replay: async (key, body) => {
-      const value = (await claim(key)) as Buffer;
+      const value = (await request(key)) as Buffer;
       expectLength(value.subarray(value.lastIndexOf(10) + 1).length, body.length);
     },
     close: async () => client.disconnect(),
   };
 }
 
-const CLAIM = `return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX', 'GET')`;
+const REQUEST = `return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX', 'GET')`;
 const FINISH = `return redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'XX')`;
 
 /** The same commands, each as a script of one line: what a script costs before it does anything. */
@@ -143,19 +143,19 @@ export async function scriptTasks(via: Via): Promise<Tasks> {
     const sha1 = await Promise.all(servers.map((server) => server.script('LOAD', script)));
     return String(sha1[0]);
   };
-  const [claimSha, finishSha] = [await load(CLAIM), await load(FINISH)];
+  const [requestSha, finishSha] = [await load(REQUEST), await load(FINISH)];
   const binary = client as unknown as BinaryClient;
-  const claim = (key: string) =>
-    binary.evalshaBuffer(claimSha, 1, KEY_PREFIX + key, IN_PROGRESS, RETENTION_MS);
+  const request = (key: string) =>
+    binary.evalshaBuffer(requestSha, 1, KEY_PREFIX + key, IN_PROGRESS, RETENTION_MS);
   return {
     pair: async (key, body) => {
-      if ((await claim(key)) !== null) throw new Error('SET NX GET found the key');
+      if ((await request(key)) !== null) throw new Error('SET NX GET found the key');
       const value = Buffer.concat([COMPLETED, body]);
       const reply = await binary.evalshaBuffer(finishSha, 1, KEY_PREFIX + key, value, RETENTION_MS);
       if (String(reply) !== 'OK') throw new Error(`SET XX answered ${String(reply)}`);
     },
     replay: async (key, body) => {
-      const value = (await claim(key)) as Buffer;
+      const value = (await request(key)) as Buffer;
       expectLength(value.subarray(value.lastIndexOf(10) + 1).length, body.length);
     },
     close: async () => client.disconnect(),

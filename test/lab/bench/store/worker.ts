@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import { closedLoop } from '../measuring/closed-loop.js';
 import { serve } from '../../../support/child.js';
 import type { Sample } from '../measuring/interleave.js';
-import type { StoreEntrant, StoreTurn } from '../protocol.js';
+import type { StoreEntrant, StoreRound } from '../protocol.js';
 import { KEY_PREFIX, rawTasks, scriptTasks, storeTasks, type Tasks, type Via } from './tasks.js';
 
 /** How many keys are replayed in rotation. */
@@ -16,16 +16,16 @@ const base = process.pid.toString(36).padStart(8, '0') + Date.now().toString(36)
 let keys = 0;
 let deleted = 0;
 
-serve({ turn, deleteLatest, close });
+serve({ round, deleteLatest, close });
 
-async function turn({
+async function round({
   task,
   via,
   bytes,
   inFlight,
   ms,
   atMost = Infinity,
-}: StoreTurn): Promise<Sample> {
+}: StoreRound): Promise<Sample> {
   const tasks = await tasksVia(via);
   // JSON, as most answers are: `x` over and over is what Redis would compress when it saves.
   const body = Buffer.alloc(bytes, '{"id":"0123456789","amount":1990},');

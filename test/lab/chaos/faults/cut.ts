@@ -5,7 +5,7 @@ import { repeatedly } from './repeatedly.js';
 /** All connections of one worker to the store break at once; new ones work. Each strike is such an instant. */
 export const cut: Fault = {
   topologies: ['single', 'postgres'],
-  excuses: ({ transactional }) => (transactional ? { otherAnswers: CUT_OFF } : {}),
+  excuses: ({ transactional }) => (transactional ? { otherResponses: CUT_OFF } : {}),
   start({ topology: { ways }, random }) {
     let cuts = 0;
     const stop = repeatedly(

@@ -18,7 +18,7 @@ export const failovers = (crashes: number): Fault => ({
     // Those of a key whose outcome was lost.
     differentSuccesses: true,
     outages: true,
-    otherAnswers: UNAVAILABLE,
+    otherResponses: UNAVAILABLE,
   }),
   start({ topology, random }) {
     const done: Record<FailoverKind, number> = { planned: 0, crash: 0 };

@@ -6,7 +6,7 @@ const PART = 1 / 100;
 /** The store executes commands, and their replies are lost, with their connections. */
 export const lostReplies: Fault = {
   topologies: ['single', 'postgres'],
-  excuses: ({ transactional }) => (transactional ? { otherAnswers: CUT_OFF } : {}),
+  excuses: ({ transactional }) => (transactional ? { otherResponses: CUT_OFF } : {}),
   start({ topology: { ways }, random }) {
     for (const way of ways) way.loseReplies(() => random.chance(PART));
     const lost = () => ways.reduce((sum, { lostReplies: count }) => sum + count, 0);

@@ -20,7 +20,7 @@ export const partition: Fault = {
     extraExecutions: 'told to either',
     differentSuccesses: onSaveFailure === 'respond',
     outages: true,
-    otherAnswers: UNAVAILABLE,
+    otherResponses: UNAVAILABLE,
   }),
   start({ plan: { leaseMs, saveTimeoutMs }, topology: { ways }, random }) {
     let partitions = 0;

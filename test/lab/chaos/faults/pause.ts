@@ -12,7 +12,7 @@ export const pause: Fault = {
   excuses: () => ({
     extraExecutions: 'told to both',
     // Who is paused in the middle of begin has no lease left to run with.
-    otherAnswers: ['503 idempotency_store_unavailable'],
+    otherResponses: ['503 idempotency_store_unavailable'],
   }),
   start({ plan: { leaseMs, transactional }, pool, lab, random }) {
     let pauses = 0;

@@ -5,7 +5,7 @@ import { repeatedly } from './repeatedly.js';
 /** The server ends some of the workers' connections. Each strike is one of them. */
 export const terminate: Fault = {
   topologies: ['postgres'],
-  excuses: ({ transactional }) => (transactional ? { otherAnswers: CUT_OFF } : {}),
+  excuses: ({ transactional }) => (transactional ? { otherResponses: CUT_OFF } : {}),
   start({ topology, random }) {
     let ended = 0;
     const stop = repeatedly(

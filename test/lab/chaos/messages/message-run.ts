@@ -8,7 +8,7 @@ import { publications } from './publications.js';
 import { closeOf, strikesOf, type Strike } from './strikes.js';
 
 /** The interval of polling. */
-const LOOK_PAUSE_MS = 2;
+const POLL_PAUSE_MS = 2;
 
 /** How often the broker is asked whether it has got rid of everything. */
 const ASK_PAUSE_MS = 100;
@@ -110,7 +110,7 @@ export class MessageRun {
         await within(plan.leaseMs, () => !consumer.isRunning);
         return;
       case 'close':
-        if (strike.by === 'nobody') lab.cut(slot);
+        if (strike.by === 'none') lab.cut(slot);
         else lab.closeChannel(consumer, strike.by);
         return;
       case 'pause':
@@ -142,7 +142,7 @@ async function within(ms: number, hasComeAbout: () => boolean): Promise<boolean>
   const deadline = performance.now() + ms;
   while (!hasComeAbout()) {
     if (performance.now() > deadline) return false;
-    await delay(LOOK_PAUSE_MS);
+    await delay(POLL_PAUSE_MS);
   }
   return true;
 }

@@ -1,6 +1,6 @@
 import type { MessageEvidence } from '../../faults/messages/message-evidence.js';
 import { MessageLab } from '../../faults/messages/message-lab.js';
-import { judgeMessages, type MessageVerdict } from '../../faults/messages/message-oracle.js';
+import { judgeMessages, type MessageAction } from '../../faults/messages/message-oracle.js';
 import { MessageServers } from '../../faults/messages/message-servers.js';
 import type { Mutant } from '../../faults/messages/mutant.js';
 import { ConsumerPool } from './consumer-pool.js';
@@ -8,7 +8,7 @@ import type { MessagePlan } from './message-plan.js';
 import { MessageRun } from './message-run.js';
 import type { Watch } from './progress.js';
 
-export interface MessageRunResult extends MessageVerdict {
+export interface MessageRunResult extends MessageAction {
   readonly evidence: MessageEvidence;
   /** What the faults did. */
   readonly trouble: Readonly<Record<string, number>>;

@@ -6,10 +6,10 @@ import type { MessagePlan } from './message-plan.js';
 export type Strike =
   | { readonly kind: 'kill' }
   | { readonly kind: 'crash'; readonly point: CrashPoint }
-  | { readonly kind: 'close'; readonly by: 'consumer' | 'broker' | 'nobody' }
+  | { readonly kind: 'close'; readonly by: 'consumer' | 'broker' | 'none' }
   | { readonly kind: 'pause'; readonly ms: number };
 
-const CLOSERS = ['consumer', 'broker', 'nobody'] as const;
+const CLOSERS = ['consumer', 'broker', 'none'] as const;
 
 /** All strikes of a run, in the order in which they come. */
 export function strikesOf(

@@ -4,6 +4,6 @@ import type { ConsumerCommand, ConsumerSettings, ConsumingMessage } from './work
 /** One start of a consumer; it does not outlive this process. */
 export class ConsumerProcess extends LabProcess<ConsumerSettings, ConsumingMessage> {
   command(command: ConsumerCommand): void {
-    this.tell(command);
+    this.report(command);
   }
 }

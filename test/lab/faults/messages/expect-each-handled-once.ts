@@ -29,5 +29,5 @@ export async function expectEachHandledOnce(
   expect(trouble['kill -9']).toBeGreaterThanOrEqual(kills);
   expect(figures.messages).toBe(messages);
   expect(figures.redeliveries).toBeGreaterThan(0);
-  expect(figures.toldAsTakeover).toBe(figures.extraEffects);
+  expect(figures.reportedAsTakeover).toBe(figures.extraEffects);
 }

@@ -3,12 +3,12 @@ import type { WireDelivery } from './wire/wire-log.js';
 const SECOND_MS = 1_000;
 
 /** How often a message was handed back within one second, at the most, and the keys of those with more than `limit` times. */
-export function handBacksInASecond(
-  handedBack: readonly WireDelivery[],
+export function requeuesPerSecond(
+  requeued: readonly WireDelivery[],
   limit: number,
 ): { readonly most: number; readonly hot: readonly string[] } {
   const ends = new Map<string, { readonly key: string; readonly times: number[] }>();
-  for (const { key, copy, endedAt } of handedBack) {
+  for (const { key, copy, endedAt } of requeued) {
     const known = ends.get(copy);
     if (known === undefined) ends.set(copy, { key, times: [endedAt] });
     else known.times.push(endedAt);

@@ -22,5 +22,5 @@ export interface MessageEvidence {
   /** What is left in the queue. */
   readonly left: Pick<QueueDepth, 'ready' | 'unacked'>;
   /** How many messages the broker has dead-lettered. */
-  readonly putAside: number;
+  readonly deadLettered: number;
 }

@@ -31,7 +31,7 @@ export interface MessageLabOptions {
 const DELIVERY_LIMIT = 30;
 
 /** A machine that is busy with other tests is not to be mistaken for a store that is down. */
-const PATIENCE: WorkerOptions = { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 };
+const TIMEOUT: WorkerOptions = { commandTimeoutMs: 20_000, saveTimeoutMs: 20_000 };
 
 /** As in `(node:123) MaxListenersExceededWarning: …`. */
 const NODE_WARNING = /(?<=^\(node:\d+\) ).*/gm;
@@ -70,12 +70,12 @@ export class MessageLab {
     const connection = await connect(servers.broker.url);
     const channel = await connection.createConfirmChannel();
     const lab = new MessageLab(servers, settings, `queue-${randomUUID()}`, connection, channel);
-    await channel.assertQueue(lab.#aside, { durable: true });
+    await channel.assertQueue(lab.#deadLettered, { durable: true });
     await channel.assertQueue(lab.name, {
       durable: true,
       arguments: {
         'x-dead-letter-exchange': '',
-        'x-dead-letter-routing-key': lab.#aside,
+        'x-dead-letter-routing-key': lab.#deadLettered,
         ...(settings.queue === 'quorum' && {
           'x-queue-type': 'quorum',
           'x-delivery-limit': DELIVERY_LIMIT,
@@ -90,7 +90,7 @@ export class MessageLab {
     return lab;
   }
 
-  get #aside(): string {
+  get #deadLettered(): string {
     return `${this.name}-aside`;
   }
 
@@ -108,7 +108,7 @@ export class MessageLab {
 
   /** How many channels of living consumers have ended so far. */
   get closes(): number {
-    return this.cuts + this.wire.closes.filter(({ by }) => by !== 'nobody').length;
+    return this.cuts + this.wire.closes.filter(({ by }) => by !== 'none').length;
   }
 
   /** Every start is a consumer of its own name. */
@@ -120,7 +120,7 @@ export class MessageLab {
     const consumer = new ConsumerProcess(program, {
       name,
       store: { kind: 'redis', url: this.servers.redis.url },
-      options: { consumer: CALLER, ...PATIENCE, ...options },
+      options: { consumer: CALLER, ...TIMEOUT, ...options },
       brokerUrl: `amqp://guest:guest@127.0.0.1:${this.#ways[slot]!.port}`,
       queue: this.name,
       prefetch,
@@ -208,7 +208,7 @@ export class MessageLab {
       warnings: this.#warnings,
       endedAt: this.endedAt,
       left: { ready, unacked },
-      putAside: (await queueLength(this.servers.broker.url, this.#aside)).ready,
+      deadLettered: (await queueLength(this.servers.broker.url, this.#deadLettered)).ready,
     };
   }
 

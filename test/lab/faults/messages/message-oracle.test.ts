@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { recordKeyOf } from '../extra-executions.js';
 import type { Effect, EventLine } from '../worker/lines.js';
-import { FORGED_TAG_REFUSAL } from './worker/settings.js';
+import { FORGED_TAG_REJECTION } from './worker/settings.js';
 import type { MessageEvidence } from './message-evidence.js';
 import { judgeMessages } from './message-oracle.js';
 import type { WireClose, WireDelivery } from './wire/wire-log.js';
@@ -32,7 +32,7 @@ describe('the oracle of messages', () => {
       warnings: [],
       endedAt: 1_000_000,
       left: { ready: 0, unacked: 0 },
-      putAside: 0,
+      deadLettered: 0,
     };
   });
 
@@ -49,7 +49,7 @@ describe('the oracle of messages', () => {
       execution: `execution ${attempt}`,
       ...more,
     });
-  const told = (type: 'completed' | 'replayed' | 'takeover', attempt: number, more = {}) =>
+  const reported = (type: 'completed' | 'replayed' | 'takeover', attempt: number, more = {}) =>
     evidence.events.push({
       type,
       recordKey: RECORD,
@@ -72,14 +72,14 @@ describe('the oracle of messages', () => {
   const close = (attempt: number, more: Partial<WireClose> = {}) =>
     evidence.wire.closes.push({
       consumer: consumerOf(attempt),
-      by: 'nobody',
+      by: 'none',
       returned: 1,
       at: attempt * 1_000 + 30,
       ...more,
     });
   const handled = (attempt: number) => {
     effect(attempt);
-    told('completed', attempt);
+    reported('completed', attempt);
     delivery(attempt);
   };
   const killedAndTakenOver = () => {
@@ -88,8 +88,8 @@ describe('the oracle of messages', () => {
     close(1);
     evidence.deaths.set(consumerOf(1), 1_000);
     effect(2);
-    told('takeover', 2);
-    told('completed', 2);
+    reported('takeover', 2);
+    reported('completed', 2);
     delivery(2, { isRedelivered: true });
   };
   const objections = () => judgeMessages(evidence).objections;
@@ -106,7 +106,12 @@ describe('the oracle of messages', () => {
     killedAndTakenOver();
     expect(judgeMessages(evidence)).toMatchObject({
       objections: [],
-      figures: { extraEffects: 1, toldAsTakeover: 1, redeliveries: 1, unacknowledgedAtCloses: 1 },
+      figures: {
+        extraEffects: 1,
+        reportedAsTakeover: 1,
+        redeliveries: 1,
+        unacknowledgedAtCloses: 1,
+      },
     });
   });
 
@@ -134,8 +139,8 @@ describe('the oracle of messages', () => {
   it('objects to a message that was taken over from a consumer that lived, and not from one that stood still', () => {
     handled(1);
     effect(2);
-    told('takeover', 2);
-    told('completed', 2);
+    reported('takeover', 2);
+    reported('completed', 2);
     delivery(2, { copy: '2' });
     expect(objections()).toEqual([expect.stringContaining('though its consumer lived')]);
     evidence.stoodStill.add(consumerOf(1));
@@ -149,13 +154,13 @@ describe('the oracle of messages', () => {
   ])('objects to a message that was acknowledged %s', (_, more) => {
     effect(1);
     delivery(1);
-    told('completed', 1, more);
+    reported('completed', 1, more);
     expect(objections()).toEqual([expect.stringContaining('without a stored outcome')]);
   });
 
   it('lets a copy be acknowledged for what another consumer has stored', () => {
     handled(1);
-    told('replayed', 2);
+    reported('replayed', 2);
     delivery(2, { copy: '2' });
     expect(objections()).toEqual([]);
   });
@@ -175,7 +180,7 @@ describe('the oracle of messages', () => {
       delivery(4, { copy, end: 'requeued', isRedelivered: true, endedAt: 5_000 });
     }
     delivery(5, { copy: '2', isRedelivered: true });
-    told('replayed', 5);
+    reported('replayed', 5);
     expect(objections()).toEqual([]);
     delivery(5, { copy: '3', isRedelivered: true });
     expect(objections()).toEqual(['4 redeliveries, and 2 messages under way at closes']);
@@ -183,11 +188,11 @@ describe('the oracle of messages', () => {
 
   it('counts undelivered messages and late acknowledgements as unacknowledged', () => {
     effect(1);
-    told('completed', 1);
+    reported('completed', 1);
     delivery(1);
     delivery(2, { isRedelivered: true });
     delivery(2, { isRedelivered: true, copy: '2' });
-    told('replayed', 2);
+    reported('replayed', 2);
     expect(judgeMessages(evidence)).toMatchObject({
       objections: [],
       figures: { unacknowledgedAtCloses: 2, acknowledgedTooLate: 1, neverArrived: 1 },
@@ -211,8 +216,8 @@ describe('the oracle of messages', () => {
   describe('of a channel that was closed', () => {
     const reasons: [string, Partial<WireClose>][] = [
       ['by its consumer', { by: 'consumer', reason: '200 Goodbye' }],
-      ['by the broker, which was provoked', { by: 'broker', reason: FORGED_TAG_REFUSAL }],
-      ['by nobody', { by: 'nobody' }],
+      ['by the broker, which was provoked', { by: 'broker', reason: FORGED_TAG_REJECTION }],
+      ['by nobody', { by: 'none' }],
     ];
 
     it.each(reasons)('%s, objects to one more than was asked for', (_, how) => {
@@ -244,7 +249,7 @@ describe('the oracle of messages', () => {
   it.each([
     ['ready', { left: { ready: 1, unacked: 0 } }, '1 messages are left in the queue'],
     ['unacknowledged', { left: { ready: 0, unacked: 2 } }, '2 messages are left in the queue'],
-    ['dead-lettered', { putAside: 3 }, '3 messages were dead-lettered by the broker'],
+    ['dead-lettered', { deadLettered: 3 }, '3 messages were dead-lettered by the broker'],
     ['a warning', { warnings: ['too many'] }, 'Node warns: too many'],
   ])('objects to what is left: %s', (_, more, objection) => {
     handled(1);

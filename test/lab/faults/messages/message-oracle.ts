@@ -2,7 +2,7 @@ import { ClientLog } from '../client-log.js';
 import { extraExecutions } from '../extra-executions.js';
 import { Objections } from '../objections.js';
 import { early } from './early-acknowledgements.js';
-import { handBacksInASecond } from './hand-backs.js';
+import { requeuesPerSecond } from './hand-backs.js';
 import type { MessageEvidence } from './message-evidence.js';
 import { redeliveriesIn, type Redeliveries } from './redeliveries.js';
 import { unexpectedCloses } from './unexpected-closes.js';
@@ -13,24 +13,24 @@ export interface MessageFigures extends Redeliveries {
   readonly published: number;
   readonly deliveries: number;
   /** How many messages consumers gave back by themselves. */
-  readonly handedBack: number;
-  readonly mostHandBacksOfAMessageInASecond: number;
+  readonly requeued: number;
+  readonly mostRequeuesOfAMessageInASecond: number;
   readonly effects: number;
   /** Attempts that began where another one's lease had run out, whether that one had had its effect or not. */
   readonly takeovers: number;
   readonly messagesHandledAgain: number;
   readonly extraEffects: number;
-  readonly toldAsTakeover: number;
+  readonly reportedAsTakeover: number;
   readonly unreported: number;
   readonly withoutADeath: number;
   readonly lost: number;
   readonly acknowledgedTooEarly: number;
   readonly thrownAway: number;
   readonly leftInTheQueue: number;
-  readonly putAside: number;
+  readonly deadLettered: number;
 }
 
-export interface MessageVerdict {
+export interface MessageAction {
   readonly figures: MessageFigures;
   /** What must not have happened; empty if all is well. */
   readonly objections: readonly string[];
@@ -42,23 +42,23 @@ export interface MessageVerdict {
 export const REDELIVERIES_PER_CLOSED = 1.5;
 
 /** How often a message may be handed back within a second. */
-export const HAND_BACKS_PER_SECOND = 5;
+export const REQUEUES_PER_SECOND = 5;
 
 /** Judges a run by its ledger, by what went over the wire, and by what the broker has left. */
-export function judgeMessages(evidence: MessageEvidence): MessageVerdict {
-  const { published, ledger, events, wire, deaths, stoodStill, left, putAside } = evidence;
+export function judgeMessages(evidence: MessageEvidence): MessageAction {
+  const { published, ledger, events, wire, deaths, stoodStill, left, deadLettered } = evidence;
   const handled = new Set(ledger.map(({ key }) => key));
   const lost = [...published.keys()].filter((key) => !handled.has(key));
   const extras = extraExecutions({ ledger, events, clients: new ClientLog(), stuck: [], deaths });
-  const unreported = extras.filter(({ toldToSecond }) => !toldToSecond);
+  const unreported = extras.filter(({ returnedToSecond }) => !returnedToSecond);
   const dead = new Set([...deaths.keys(), ...stoodStill]);
   for (const event of events) if (event.type === 'lab:crash') dead.add(event.worker);
   const withoutADeath = extras.filter(({ before }) => !dead.has(before.worker));
   const tooEarly = early(wire.deliveries, events);
   const ended = (end: string) => wire.deliveries.filter((delivery) => delivery.end === end);
   const thrownAway = ended('discarded');
-  const handedBack = ended('requeued');
-  const { most, hot } = handBacksInASecond(handedBack, HAND_BACKS_PER_SECOND);
+  const requeued = ended('requeued');
+  const { most, hot } = requeuesPerSecond(requeued, REQUEUES_PER_SECOND);
   const again = redeliveriesIn(wire.deliveries, wire.closes);
   const keysOf = (found: readonly { readonly effect: { readonly key: string } }[]) =>
     found.map(({ effect }) => effect.key);
@@ -75,7 +75,7 @@ export function judgeMessages(evidence: MessageEvidence): MessageVerdict {
     'thrown away by its consumer',
     thrownAway.map(({ key }) => key),
   );
-  objections.to(`handed back more than ${HAND_BACKS_PER_SECOND} times in a second`, hot);
+  objections.to(`handed back more than ${REQUEUES_PER_SECOND} times in a second`, hot);
   const { redeliveries, unacknowledgedAtCloses } = again;
   if (redeliveries > REDELIVERIES_PER_CLOSED * unacknowledgedAtCloses) {
     objections.say(
@@ -88,27 +88,27 @@ export function judgeMessages(evidence: MessageEvidence): MessageVerdict {
   for (const warning of new Set(evidence.warnings)) objections.say(`Node warns: ${warning}`);
   const leftInTheQueue = left.ready + left.unacked;
   if (leftInTheQueue > 0) objections.say(`${leftInTheQueue} messages are left in the queue`);
-  if (putAside > 0) objections.say(`${putAside} messages were dead-lettered by the broker`);
+  if (deadLettered > 0) objections.say(`${deadLettered} messages were dead-lettered by the broker`);
   return {
     figures: {
       messages: published.size,
       published: [...published.values()].reduce((sum, copies) => sum + copies, 0),
       deliveries: wire.deliveries.length,
       ...again,
-      handedBack: handedBack.length,
-      mostHandBacksOfAMessageInASecond: most,
+      requeued: requeued.length,
+      mostRequeuesOfAMessageInASecond: most,
       effects: ledger.length,
       takeovers: events.filter(({ type }) => type === 'takeover').length,
       messagesHandledAgain: new Set(keysOf(extras)).size,
       extraEffects: extras.length,
-      toldAsTakeover: extras.length - unreported.length,
+      reportedAsTakeover: extras.length - unreported.length,
       unreported: unreported.length,
       withoutADeath: withoutADeath.length,
       lost: lost.length,
       acknowledgedTooEarly: tooEarly.length,
       thrownAway: thrownAway.length,
       leftInTheQueue,
-      putAside,
+      deadLettered,
     },
     objections: objections.all,
     suspects: objections.suspects,

@@ -1,4 +1,4 @@
-import { FORGED_TAG_REFUSAL } from './worker/settings.js';
+import { FORGED_TAG_REJECTION } from './worker/settings.js';
 import type { MessageEvidence } from './message-evidence.js';
 import type { WireClose } from './wire/wire-log.js';
 
@@ -20,10 +20,10 @@ export function unexpectedCloses({
   for (const event of events) if (event.type === 'lab:crash') dead.add(event.worker);
   const asked = new Map(closesAsked);
   return wire.closes.filter(({ consumer, by, reason, at }) => {
-    if (at >= endedAt || (by === 'nobody' && dead.has(consumer))) return false;
+    if (at >= endedAt || (by === 'none' && dead.has(consumer))) return false;
     const isInOrder =
-      by === 'nobody' ||
-      reason === FORGED_TAG_REFUSAL ||
+      by === 'none' ||
+      reason === FORGED_TAG_REJECTION ||
       (by === 'consumer' && reason?.startsWith(ORDERLY) === true);
     if (!isInOrder) return true;
     const left = asked.get(consumer) ?? 0;

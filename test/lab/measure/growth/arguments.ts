@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import type { Platform, StoreKind } from '../../../support/http/combinations.js';
-import { REQUESTS_OF_A_TURN } from './client.js';
+import { REQUESTS_OF_A_ROUND } from './client.js';
 
 /** How often the process is measured. */
 const CHUNKS = 10;
@@ -28,8 +28,8 @@ export function planOf(commandLine: readonly string[]): GrowthPlan {
   });
   const { requests, platform, store, report } = values;
   const perChunk = Number(requests) / CHUNKS;
-  if (!(perChunk > 0 && perChunk % REQUESTS_OF_A_TURN === 0)) {
-    const step = CHUNKS * REQUESTS_OF_A_TURN;
+  if (!(perChunk > 0 && perChunk % REQUESTS_OF_A_ROUND === 0)) {
+    const step = CHUNKS * REQUESTS_OF_A_ROUND;
     throw new Error(`--requests must be a multiple of ${step}, but it is ${requests}.`);
   }
   if (platform !== undefined && platform !== 'express' && platform !== 'fastify') {

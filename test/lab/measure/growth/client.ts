@@ -2,7 +2,7 @@ import { KeepAliveConnection, sendRaw, type RawRequest } from '../../../support/
 import type { RawResponse } from '../../../support/http/raw-response.js';
 
 /** How many requests of each kind a client sends in one cycle. */
-const TURN = {
+const ROUND = {
   first: 20,
   replay: 16,
   mismatch: 1,
@@ -12,7 +12,7 @@ const TURN = {
   conflict: 1,
 } as const;
 
-export const REQUESTS_OF_A_TURN = Object.values(TURN).reduce((sum, some) => sum + some, 0);
+export const REQUESTS_OF_A_ROUND = Object.values(ROUND).reduce((sum, some) => sum + some, 0);
 
 const BODY = Buffer.from('{"amount":1990}');
 const OTHER_BODY = Buffer.from('{"amount":1991}');
@@ -27,20 +27,20 @@ export class Client {
     this.connection = new KeepAliveConnection(port);
   }
 
-  async takeTurn(): Promise<void> {
-    for (let first = 0; first < TURN.first; first += 1) {
+  async runRound(): Promise<void> {
+    for (let first = 0; first < ROUND.first; first += 1) {
       const key = newKey();
       expectStatus(await this.post('/payments', key), 201);
-      if (first < TURN.replay) {
+      if (first < ROUND.replay) {
         expectStatus(await this.post('/payments', key), 201, true);
-      } else if (first < TURN.replay + TURN.mismatch) {
+      } else if (first < ROUND.replay + ROUND.mismatch) {
         expectStatus(await this.post('/payments', key, OTHER_BODY), 422);
       }
     }
-    for (let failure = 0; failure < TURN.failure; failure += 1) {
+    for (let failure = 0; failure < ROUND.failure; failure += 1) {
       expectStatus(await this.post('/declined', newKey()), 503);
     }
-    for (let abandoned = 0; abandoned < TURN.abandoned; abandoned += 1) await this.abandonOne();
+    for (let abandoned = 0; abandoned < ROUND.abandoned; abandoned += 1) await this.abandonOne();
   }
 
   /** One of two runs until its client is gone, the other is its duplicate. Which is which is not known before. */
@@ -48,7 +48,7 @@ export class Client {
     const key = newKey();
     const pair = [0, 1].map(() => sendRaw(this.port, requestOf('/held', key, BODY)));
     expectStatus(await Promise.race(pair.map(({ response }) => response)), 409);
-    pair.find(({ answered }) => !answered)?.abandon();
+    pair.find(({ responded }) => !responded)?.abandon();
   }
 
   private post(path: string, key: string, body = BODY): Promise<RawResponse> {

@@ -9,7 +9,7 @@ type Emitters = Readonly<Record<string, readonly EventEmitter[]>>;
 
 /** Longer than the second for which Node keeps the text of a Date header, and the timer that ends it. */
 const QUIET_MS = 1_200;
-const BETWEEN_LOOKS_MS = 100;
+const POLL_PAUSE_MS = 100;
 /** What is not quiet by then is growth, or will be the next time. */
 const TIMEOUT_MS = 30_000;
 
@@ -55,7 +55,7 @@ async function untilQuiet(count: () => Counts): Promise<void> {
   for (;;) {
     const now = performance.now();
     if (now - seenSince >= QUIET_MS || now - startedAt >= TIMEOUT_MS) return;
-    await delay(BETWEEN_LOOKS_MS);
+    await delay(POLL_PAUSE_MS);
     const counted = JSON.stringify(count());
     if (counted !== seen) seenSince = performance.now();
     seen = counted;

@@ -1,5 +1,5 @@
 import { serve } from '../../../support/child.js';
-import { Client, REQUESTS_OF_A_TURN } from './client.js';
+import { Client, REQUESTS_OF_A_ROUND } from './client.js';
 
 const CLIENTS = 32;
 
@@ -11,12 +11,12 @@ serve({
   },
   /** Resolves when so many requests have been answered as they have to be. */
   send: async (requests: number) => {
-    let turns = requests / REQUESTS_OF_A_TURN;
+    let rounds = requests / REQUESTS_OF_A_ROUND;
     await Promise.all(
       clients.map(async (client) => {
-        while (turns > 0) {
-          turns -= 1;
-          await client.takeTurn();
+        while (rounds > 0) {
+          rounds -= 1;
+          await client.runRound();
         }
       }),
     );

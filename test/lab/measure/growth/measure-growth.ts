@@ -1,6 +1,6 @@
 import { Child } from '../../../support/child.js';
 import { startRedis } from '../../../support/redis-server.js';
-import { REQUESTS_OF_A_TURN } from './client.js';
+import { REQUESTS_OF_A_ROUND } from './client.js';
 import type { Reading } from './reading.js';
 import type { GrowthSetup } from './setup.js';
 
@@ -24,8 +24,8 @@ const APP_OPTIONS = ['--expose-gc', '--disable-warning=ExperimentalWarning'];
 /** Measures what an application holds after each chunk of requests; then the records of the chunk are deleted. */
 export async function measureGrowth(run: GrowthRun): Promise<GrowthResult> {
   const { chunks, requestsPerChunk, onReading, ...application } = run;
-  if (requestsPerChunk % REQUESTS_OF_A_TURN !== 0) {
-    throw new Error(`${requestsPerChunk} requests are not a multiple of ${REQUESTS_OF_A_TURN}`);
+  if (requestsPerChunk % REQUESTS_OF_A_ROUND !== 0) {
+    throw new Error(`${requestsPerChunk} requests are not a multiple of ${REQUESTS_OF_A_ROUND}`);
   }
   const redis = application.store === 'redis' ? await startRedis() : undefined;
   const setup: GrowthSetup = { ...application, redisUrl: redis?.url ?? '' };

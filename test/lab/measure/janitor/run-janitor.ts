@@ -78,8 +78,8 @@ export async function runJanitor(url: string, run: JanitorRun): Promise<JanitorF
 
   const deleted = () => reports.reduce((sum, report) => sum + report.deleted, 0);
   // What came last has to expire, and a round to come by.
-  const patience = performance.now() + run.retentionMs + 2 * run.intervalMs + 30_000;
-  while (deleted() < records && performance.now() < patience) {
+  const timeoutMs = performance.now() + run.retentionMs + 2 * run.intervalMs + 30_000;
+  while (deleted() < records && performance.now() < timeoutMs) {
     await delay(SAMPLE_MS);
     samples.push(await deadRows(observer));
   }

@@ -1,4 +1,4 @@
-import type { MeasuredAnswer } from './http-client.js';
+import type { MeasuredResponse } from './http-client.js';
 
 /** Milliseconds, to the tenth. */
 export interface Figures {
@@ -15,17 +15,17 @@ export function figuresOf(durations: readonly number[]): Figures {
 }
 
 /** @throws Error when an answer is not the one that the policy promises. */
-export function expectAnswers(
-  answers: readonly MeasuredAnswer[],
+export function expectResponses(
+  responses: readonly MeasuredResponse[],
   policy: 'reject' | 'execute',
 ): void {
-  for (const answer of answers) {
-    const { status, retryAfter, idempotencyStatus } = answer;
+  for (const response of responses) {
+    const { status, retryAfter, idempotencyStatus } = response;
     const isRight =
       policy === 'reject'
         ? status === 503 && Number(retryAfter) >= 1
         : status === 201 && idempotencyStatus === 'unprotected';
-    if (!isRight) throw new Error(`not the answer of '${policy}': ${JSON.stringify(answer)}`);
+    if (!isRight) throw new Error(`not the answer of '${policy}': ${JSON.stringify(response)}`);
   }
 }
 

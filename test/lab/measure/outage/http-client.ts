@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { Agent, request } from 'node:http';
 
-export interface MeasuredAnswer {
+export interface MeasuredResponse {
   readonly status: number;
   readonly retryAfter: string | undefined;
   readonly idempotencyStatus: string | undefined;
@@ -15,7 +15,7 @@ export class HttpClient {
 
   constructor(private readonly port: number) {}
 
-  post(path: string): Promise<MeasuredAnswer> {
+  post(path: string): Promise<MeasuredResponse> {
     const headers = { 'Idempotency-Key': `"${randomUUID()}"` };
     const sentAt = performance.now();
     return new Promise((resolve, reject) => {
@@ -41,14 +41,14 @@ export class HttpClient {
   }
 
   /** So many requests, so many of them under way at a time. */
-  async postMany(path: string, count: number, atOnce: number): Promise<MeasuredAnswer[]> {
-    const answers: MeasuredAnswer[] = [];
+  async postMany(path: string, count: number, atOnce: number): Promise<MeasuredResponse[]> {
+    const responses: MeasuredResponse[] = [];
     let left = count;
     const sender = async () => {
-      while (left-- > 0) answers.push(await this.post(path));
+      while (left-- > 0) responses.push(await this.post(path));
     };
     await Promise.all(Array.from({ length: atOnce }, sender));
-    return answers;
+    return responses;
   }
 
   close(): void {

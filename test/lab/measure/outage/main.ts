@@ -7,13 +7,13 @@ import { spawnSync } from 'node:child_process';
 import { keepReport } from '../../../support/figures/keep-report.js';
 import { argumentsOf, fromCommandLine, valuesOf } from '../../command-line.js';
 import { measureOutage, type Measurement } from './measure-outage.js';
-import { blackHole, refusedConnections } from './outages.js';
+import { blackHole, rejectedConnections } from './outages.js';
 
 const USAGE = 'npm run lab -- measure outage [--requests N] [--report NAME]';
 const { report, requests } = fromCommandLine(USAGE, valuesOf({ requests: 500 }));
 
 const measurements: Measurement[] = [];
-for (const makeOutage of [blackHole, refusedConnections]) {
+for (const makeOutage of [blackHole, rejectedConnections]) {
   for (const breaker of [false, true]) {
     for (const platform of ['express', 'fastify'] as const) {
       const outage = await makeOutage();

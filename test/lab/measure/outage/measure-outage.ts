@@ -4,7 +4,7 @@ import { redisStore } from 'nestjs-idempotency/redis';
 import { PROTOCOL_DEFAULTS } from '../../../support/internals/core/operation.js';
 import type { Platform } from '../../../support/http/combinations.js';
 import { startApp, type TestApp } from '../../../support/http/start-app.js';
-import { expectAnswers, figuresOf, type Figures } from './figures.js';
+import { expectResponses, figuresOf, type Figures } from './figures.js';
 import { HttpClient } from './http-client.js';
 import type { Outage } from './outages.js';
 
@@ -75,12 +75,12 @@ export async function measureOutage(
     ...(budgetMs === undefined ? {} : { budgetMs }),
   });
   const during = async (path: string, policy: 'reject' | 'execute') => {
-    const answers = await client.postMany(path, requests, breaker ? 1 : AT_ONCE);
-    expectAnswers(answers, policy);
+    const responses = await client.postMany(path, requests, breaker ? 1 : AT_ONCE);
+    expectResponses(responses, policy);
     const budgetMs = breaker ? OPEN_CIRCUIT_MS : commandTimeoutMs + OVERHEAD_MS;
     return row(
       policy === 'reject' ? 'fail closed: 503' : 'fail open: 201',
-      durationsOf(answers),
+      durationsOf(responses),
       budgetMs,
     );
   };
@@ -101,7 +101,7 @@ export async function measureOutage(
       recoveries.push(await untilHealthy(client));
       await outage.begin();
       if (breaker) await untilOpen(client, circuit);
-      else expectAnswers([await client.post('/fail-closed')], 'reject');
+      else expectResponses([await client.post('/fail-closed')], 'reject');
     }
     rows.push(row('until healthy again', recoveries));
     await outage.end();
@@ -146,6 +146,6 @@ async function untilSo(condition: () => Promise<boolean>): Promise<number> {
   return performance.now() - startedAt;
 }
 
-function durationsOf(answers: readonly { readonly tookMs: number }[]): number[] {
-  return answers.map(({ tookMs }) => tookMs);
+function durationsOf(responses: readonly { readonly tookMs: number }[]): number[] {
+  return responses.map(({ tookMs }) => tookMs);
 }

@@ -13,7 +13,7 @@ export interface Outage {
 }
 
 /** The server has stopped: connections are refused. */
-export async function refusedConnections(): Promise<Outage> {
+export async function rejectedConnections(): Promise<Outage> {
   const redis = await RedisNode.start();
   return {
     name: 'connection refused',

@@ -16,11 +16,11 @@ const KEYS_TO_REPLAY = 10_000;
 
 const USAGE =
   'npm run lab -- bench postgres [--rounds N] [--seconds N] [--fsync on|off] [--report NAME]';
-const { report, fsync, ...turns } = fromCommandLine(
+const { report, fsync, ...settings } = fromCommandLine(
   USAGE,
   valuesOf({ rounds: 7, seconds: 3, fsync: 'on' }),
 );
-const { rounds, seconds } = turns;
+const { rounds, seconds } = settings;
 
 // As one runs it where money is at stake: a commit is on the disk before it is confirmed.
 const server = await startPostgres({ settings: { fsync } });
@@ -78,7 +78,7 @@ try {
   );
   const { rows } = await pool.query<{ server_version: string }>('SHOW server_version');
   const servers = { PostgreSQL: rows[0]?.server_version ?? '' };
-  keepReport(report, 'bench postgres', argumentsOf(turns), servers, table);
+  keepReport(report, 'bench postgres', argumentsOf(settings), servers, table);
   await store.close();
   await pool.end();
 } finally {

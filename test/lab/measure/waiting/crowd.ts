@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 
-export interface Answered {
+export interface Responded {
   readonly status: number;
   readonly body: string;
   readonly ms: number;
@@ -27,7 +27,7 @@ export class Crowd {
   }
 
   /** Every client sends the same request at the same time. */
-  ask(path: string, key: string): Promise<Answered[]> {
+  ask(path: string, key: string): Promise<Responded[]> {
     const request = [
       `POST ${path} HTTP/1.1`,
       `host: ${this.host}`,
@@ -43,7 +43,7 @@ export class Crowd {
   }
 }
 
-function exchange(socket: Socket, request: string): Promise<Answered> {
+function exchange(socket: Socket, request: string): Promise<Responded> {
   return new Promise((resolve, reject) => {
     const sentAt = performance.now();
     let text = '';

@@ -7,7 +7,7 @@ import type { Row } from '../../../support/figures/report.js';
 import { startRedis } from '../../../support/redis-server.js';
 import { fromCommandLine, valuesOf } from '../../command-line.js';
 import { typescriptNodeOptions } from '../../../support/typescript/node-options.js';
-import { Crowd, type Answered } from './crowd.js';
+import { Crowd, type Responded } from './crowd.js';
 
 /**
  * How long a thousand duplicates of one request wait for its outcome, beside a thousand requests of a bare
@@ -73,10 +73,10 @@ async function measure(platform: string): Promise<Row> {
 }
 
 /** The effects are the oracle: each execution answers with its own number. */
-function expectAll(answers: readonly Answered[], executions: number): void {
-  const failed = answers.find(({ status }) => status !== 201);
+function expectAll(responses: readonly Responded[], executions: number): void {
+  const failed = responses.find(({ status }) => status !== 201);
   if (failed !== undefined) throw new Error(`answered ${failed.status}: ${failed.body}`);
-  const bodies = new Set(answers.map(({ body }) => body));
+  const bodies = new Set(responses.map(({ body }) => body));
   if (bodies.size !== executions) throw new Error(`${bodies.size} executions, not ${executions}`);
 }
 
@@ -87,8 +87,8 @@ async function commandsSoFar(): Promise<number> {
   return [...statistics.matchAll(sent)].reduce((sum, [, calls]) => sum + Number(calls), 0);
 }
 
-function summary(answers: readonly Answered[]): Round {
-  const sorted = answers.map(({ ms }) => ms).sort((a, b) => a - b);
+function summary(responses: readonly Responded[]): Round {
+  const sorted = responses.map(({ ms }) => ms).sort((a, b) => a - b);
   const at = (part: number) => sorted[Math.ceil(sorted.length * part) - 1] ?? NaN;
   return { p50: at(0.5), p99: at(0.99) };
 }

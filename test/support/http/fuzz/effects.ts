@@ -39,13 +39,13 @@ export class Effects {
     this.requests.set(request.number, request);
   }
 
-  answered({ request, responses: answers }: Exchange): void {
-    for (const answer of answers) {
-      this.count(String(answer.status));
-      if (answer.status >= 500) this.violation('answered with an error', request, answer);
+  responded({ request, responses }: Exchange): void {
+    for (const response of responses) {
+      this.count(String(response.status));
+      if (response.status >= 500) this.violation('answered with an error', request, response);
     }
-    const [answer] = answers;
-    if (answer !== undefined && isSuccess(answer)) this.compareAnswer(request, answer);
+    const [response] = responses;
+    if (response !== undefined && isSuccess(response)) this.compareResponse(request, response);
   }
 
   /** Call it after all responses. */
@@ -74,7 +74,7 @@ export class Effects {
     }
     if (request.content.caller === undefined)
       this.violation('executed for an unknown caller', request);
-    const name = claim(route, request, key.key);
+    const name = requestIn(route, request, key.key);
     const first = this.executed.get(name);
     if (first !== undefined) {
       this.violation(`executed on ${route} once more, after request ${first}`, request);
@@ -87,35 +87,35 @@ export class Effects {
   private comparePlain(request: FuzzedRequest): void {
     const key = keyOn(routeOf(request), request);
     const isExecuted =
-      key.kind === 'valid' && this.executed.has(claim(routeOf(request), request, key.key));
+      key.kind === 'valid' && this.executed.has(requestIn(routeOf(request), request, key.key));
     if (!isExecuted) this.violation('a plain request was not executed', request);
   }
 
   /** A success names the executed request: its own, or the one that it replays. */
-  private compareAnswer(request: FuzzedRequest, answer: RawResponse): void {
-    if (isSafe(request) || answer.body.length === 0) return;
-    const { execution } = answer.json as { execution: number };
+  private compareResponse(request: FuzzedRequest, response: RawResponse): void {
+    if (isSafe(request) || response.body.length === 0) return;
+    const { execution } = response.json as { execution: number };
     const isReplay = execution !== request.number;
-    if (isReplay !== answer.replayed) this.violation('the marker is wrong', request, answer);
+    if (isReplay !== response.replayed) this.violation('the marker is wrong', request, response);
     if (!isReplay) return;
     this.count('replayed');
     const original = this.requests.get(execution);
-    const isOfTheSame = original !== undefined && sameClaim(original, request);
+    const isOfTheSame = original !== undefined && sameRequest(original, request);
     if (isOfTheSame && WHOLE_BODY.has(routeOf(request))) {
       const isSame = isSameBody(original.content, request.content, routeOf(request) === 'bytes');
       if (isSame !== undefined) this.count('replayed for a body that was compared');
-      if (isSame === false) this.violation('replayed for another body', request, answer);
+      if (isSame === false) this.violation('replayed for another body', request, response);
     }
-    if (!isOfTheSame) this.violation('the replay is another request’s', request, answer);
+    if (!isOfTheSame) this.violation('the replay is another request’s', request, response);
   }
 
   private count(what: string): void {
     this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
   }
 
-  private violation(what: string, request: FuzzedRequest, answer?: RawResponse): void {
+  private violation(what: string, request: FuzzedRequest, response?: RawResponse): void {
     const sent = encode(request, 0).toString('latin1', 0, 1_500);
-    const got = answer === undefined ? '' : `\n--- answer ${answer.status}: ${answer.text}`;
+    const got = response === undefined ? '' : `\n--- answer ${response.status}: ${response.text}`;
     this.violations.push(`${what}: request ${request.number}\n${sent}${got}\n===`);
   }
 }
@@ -132,7 +132,7 @@ function keyOn(route: string, { content }: FuzzedRequest): SaidKey {
   return saidKey(content.keyLines, route === 'strict');
 }
 
-function claim(route: string, { content }: FuzzedRequest, key: string): string {
+function requestIn(route: string, { content }: FuzzedRequest, key: string): string {
   return JSON.stringify([route, content.caller, key]);
 }
 
@@ -146,7 +146,7 @@ function routeOf(request: FuzzedRequest): string {
   return pathOf(request).split('/')[1]!;
 }
 
-function sameClaim(one: FuzzedRequest, other: FuzzedRequest): boolean {
+function sameRequest(one: FuzzedRequest, other: FuzzedRequest): boolean {
   const [left, right] = [one, other].map((request) =>
     JSON.stringify([request.content.caller, pathOf(request), keyOn(routeOf(request), request)]),
   );

@@ -14,15 +14,15 @@ type Found = 'claimed' | 'running' | { readonly outcome: unknown };
 export const watchMulti: OpenContender = ({ redisUrl }) => {
   const idle = Array.from({ length: CONNECTIONS }, () => new Redis(redisUrl));
   const queue: ((client: Redis) => void)[] = [];
-  const borrow = async () => idle.pop() ?? new Promise<Redis>((resolve) => queue.push(resolve));
+  const reserve = async () => idle.pop() ?? new Promise<Redis>((resolve) => queue.push(resolve));
   const release = (client: Redis) => {
     const next = queue.shift();
     if (next === undefined) idle.push(client);
     else next(client);
   };
 
-  async function claim(key: string): Promise<Found> {
-    const client = await borrow();
+  async function request(key: string): Promise<Found> {
+    const client = await reserve();
     try {
       for (;;) {
         await client.watch(key);
@@ -40,7 +40,7 @@ export const watchMulti: OpenContender = ({ redisUrl }) => {
   }
 
   async function finish(key: string, outcome: unknown): Promise<void> {
-    const client = await borrow();
+    const client = await reserve();
     try {
       await client.set(key, JSON.stringify(outcome), 'PX', RETENTION_MS);
     } finally {
@@ -52,7 +52,7 @@ export const watchMulti: OpenContender = ({ redisUrl }) => {
     around: async ({ headers, url }: WorkRequest, work) => {
       const key = `watch:${headers['idempotency-key'] ?? ''}`;
       for (;;) {
-        const found = await claim(key);
+        const found = await request(key);
         if (found === 'claimed') {
           const outcome = await work();
           await finish(key, outcome);

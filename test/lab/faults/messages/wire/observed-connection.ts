@@ -50,7 +50,7 @@ export class ObservedConnection {
 
   /** The broker has let go of it. */
   end(): void {
-    this.closeAll('nobody', this.farewell);
+    this.closeAll('none', this.farewell);
   }
 
   private brokerSays(number: number, saying: Saying): void {

@@ -6,7 +6,7 @@ export type Saying =
   | { readonly kind: 'delivers'; readonly tag: number; readonly isRedelivered: boolean }
   /** Of the message that has just been delivered. */
   | ({ readonly kind: 'describes' } & MessageProperties)
-  | { readonly kind: Told; readonly tag: number; readonly isBulk: boolean }
+  | { readonly kind: Reported; readonly tag: number; readonly isBulk: boolean }
   | { readonly kind: 'closes channel'; readonly code: number; readonly text: string }
   | { readonly kind: 'channel closed' }
   | { readonly kind: 'closes connection'; readonly code: number; readonly text: string };
@@ -18,7 +18,7 @@ export interface MessageProperties {
 }
 
 /** A consumer's acknowledgement of a message. */
-export type Told = 'acked' | 'requeued' | 'discarded';
+export type Reported = 'acked' | 'requeued' | 'discarded';
 
 const METHOD = 1;
 const HEADER = 2;

@@ -1,4 +1,4 @@
-import type { Told } from './saying.js';
+import type { Reported } from './saying.js';
 
 /** One delivery of a message, as the broker sent it. */
 export interface WireDelivery {
@@ -12,7 +12,7 @@ export interface WireDelivery {
   /** Milliseconds since the epoch. */
   readonly at: number;
   /** `returned`: its channel ended before an acknowledgement. */
-  readonly end: Told | 'returned';
+  readonly end: Reported | 'returned';
   readonly endedAt: number;
 }
 
@@ -20,7 +20,7 @@ export interface WireDelivery {
 export interface WireClose {
   readonly consumer: string;
   /** Who ended it; `nobody`: its connection broke. */
-  readonly by: 'consumer' | 'broker' | 'nobody';
+  readonly by: 'consumer' | 'broker' | 'none';
   /** Absent without a stated reason. */
   readonly reason?: string;
   /** How many messages of the consumer were unacknowledged. */

@@ -40,4 +40,4 @@ export const PATTERN = 'lab.effect';
 export const FORGED_TAG = 2 ** 40;
 
 /** The broker's reason for closing a channel after an acknowledgement of {@link FORGED_TAG}. */
-export const FORGED_TAG_REFUSAL = `406 PRECONDITION_FAILED - unknown delivery tag ${FORGED_TAG}`;
+export const FORGED_TAG_REJECTION = `406 PRECONDITION_FAILED - unknown delivery tag ${FORGED_TAG}`;
