@@ -1,5 +1,5 @@
 import { CallLimits } from './call-limits.js';
-import { RetryingRequest } from './idempotent-call.js';
+import { RetryingRequest } from './retrying-request.js';
 import { callSettings, type IdempotentResponse, type IdempotentFetchOptions } from './options.js';
 import { isRequest } from './repeatable-request.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { faults } from '../../sample-app/src/demo-messages/disturbances.js';
+import { faults } from '../../sample-app/src/demo-messages/faults.js';
 import { copiesOf, placedOrders } from '../../sample-app/src/demo-messages/orders.js';
 import { randomOf } from '../../sample-app/src/demo-messages/random.js';
 import { demoSettings } from '../../sample-app/src/demo-messages/settings.js';

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, jest } from '@jest/globals';
 import { startPostgres } from '../support/postgres-server.js';
 import { startRedis } from '../support/redis-server.js';
-import { START_HOOK_MS } from '../support/start-patience.js';
+import { START_HOOK_MS } from '../support/start-timeouts.js';
 import { useServer } from '../support/use-server.js';
 import {
   esbuildCommonJs,

@@ -10,7 +10,7 @@ import { readHoldings } from '../lab/measure/growth/holdings.js';
 import { LEAKS } from '../lab/measure/growth/leaks.js';
 import { sendAll } from './load.js';
 import type { SoakSetup } from './setup.js';
-import { faultyStore } from './troubled-store.js';
+import { faultyStore } from './faulty-store.js';
 import { openWay } from './ways/open-way.js';
 
 /** Private fields of the engine. */

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
-import { responses } from './answers.js';
+import { responses } from './responses.js';
 import { findServer, requireServer } from './find-executable.js';
 import { startServer, type Place, type StartedServer } from './start-server.js';
 

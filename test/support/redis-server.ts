@@ -1,4 +1,4 @@
-import { responses } from './answers.js';
+import { responses } from './responses.js';
 import { requireServer } from './find-executable.js';
 import { startServer, type Place, type StartedServer } from './start-server.js';
 

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { onFreePort } from './free-port.js';
-import { START_MS } from './start-patience.js';
+import { START_MS } from './start-timeouts.js';
 
 const POLL_MS = 20;
 const STOP_TIMEOUT_MS = 10_000;

@@ -3,7 +3,7 @@ import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../core/util/errors.js';
 import { checkChoice, checkNames } from '../../core/util/option-checks.js';
-import { ValueEncoder, type FormatLimits, type Members } from '../plain/plain-form.js';
+import { ValueEncoder, type FormatLimits, type Members } from '../plain/value-encoder.js';
 
 /** What {@link jsonCodec} can be told. */
 export interface JsonCodecOptions {

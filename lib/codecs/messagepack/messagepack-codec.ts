@@ -1,6 +1,6 @@
 import { Packr, Unpackr, type Options } from 'msgpackr';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
-import { mayBeTagged, MessagePackEncoder, decodeTagged } from './messagepack-form.js';
+import { mayBeTagged, MessagePackEncoder, decodeTagged } from './messagepack-encoder.js';
 
 /**
  * Each outcome is read by itself, perhaps by another process. Records, msgpackr's own form of objects, are no part of

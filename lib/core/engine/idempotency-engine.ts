@@ -23,7 +23,7 @@ import type { AttemptServices } from './attempt-services.js';
 import { isInProgress, rejectDecision, type Decision } from './decision.js';
 import { DuplicateWaiters } from './duplicate-waiters.js';
 import { LeasedAttempt } from './leased-attempt.js';
-import { LocalAttempts, type LocalAttempt } from './own-attempts.js';
+import { LocalAttempts, type LocalAttempt } from './local-attempts.js';
 import { TransactionalAttempt, type Transactions } from './transactional-attempt.js';
 import { UnprotectedAttempt } from './unprotected-attempt.js';
 

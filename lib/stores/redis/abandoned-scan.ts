@@ -6,12 +6,12 @@ import type {
 } from '../../core/store/idempotency-store.js';
 import { StoreUnavailableError } from '../../core/util/errors.js';
 import type { BinaryRedisClient, KeyScanner, OrderedClient } from './connection/client-types.js';
-import type { ConnectionState } from './connection/connection-watch.js';
+import type { ConnectionState } from './connection/connection-state.js';
 import type { LuaScript } from './scripts/lua-scripts.js';
 import { kindOf, textAt } from './scripts/replies.js';
 import type { ReplyOrder } from './scripts/reply-order.js';
 import type { ScriptRunner } from './scripts/script-runner.js';
-import { sendUntilDeadline } from './scripts/send-within-budget.js';
+import { sendUntilDeadline } from './scripts/send-until-deadline.js';
 
 /** Keys that one SCAN looks at, about: each takes the server a few microseconds, and the judgement as much again. */
 const KEYS_PER_PAGE = 100;

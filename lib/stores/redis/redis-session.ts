@@ -1,7 +1,7 @@
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { AbandonedScan } from './abandoned-scan.js';
 import type { BinaryRedisClient } from './connection/client-types.js';
-import { ConnectionState } from './connection/connection-watch.js';
+import { ConnectionState } from './connection/connection-state.js';
 import type { OwnConnection } from './connection/own-connection.js';
 import type { WaitReplicas } from './connection/redis-store-options.js';
 import { SelectedDatabase } from './connection/selected-database.js';

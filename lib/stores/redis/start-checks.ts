@@ -2,9 +2,9 @@ import { types } from 'node:util';
 import type { StoreWarning } from '../../core/store/idempotency-store.js';
 import { hasCode, isIdempotencyError, StoreConfigurationError } from '../../core/util/errors.js';
 import type { RedisClient } from './connection/client-types.js';
-import type { ConnectionState } from './connection/connection-watch.js';
+import type { ConnectionState } from './connection/connection-state.js';
 import type { ReplyOrder } from './scripts/reply-order.js';
-import { sendUntilDeadline } from './scripts/send-within-budget.js';
+import { sendUntilDeadline } from './scripts/send-until-deadline.js';
 
 /** The start does not wait longer than this for a server that is not there. */
 const START_CHECK_TIMEOUT_MS = 2_000;

@@ -1,6 +1,6 @@
 import { abandoned } from './cases/abandoned.js';
 import { beginAcquires } from './cases/begin-acquires.js';
-import { beginRepeats } from './cases/begin-repeats.js';
+import { beginRepeats } from './cases/begin-replays.js';
 import { beginTakesOver } from './cases/begin-takes-over.js';
 import { clockStepsBack } from './cases/clock-steps-back.js';
 import { complete } from './cases/complete.js';

@@ -5,7 +5,7 @@ import {
   type TransactionOptions,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { CheckedOutClient } from '../shared/connection-loan.js';
+import { CheckedOutClient } from '../shared/checked-out-client.js';
 import { isPgPool } from '../shared/pg-pool.js';
 
 class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends UnitOfWork<DrizzleTransaction<Db>> {

@@ -1,5 +1,5 @@
 export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
-export { TransactionControlError } from '../shared/connection-loan.js';
+export { TransactionControlError } from '../shared/checked-out-client.js';
 export {
   drizzleUnitOfWork,
   type DrizzleDatabase,

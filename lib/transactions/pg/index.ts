@@ -1,4 +1,4 @@
 export { TransactionAbortedError, TransactionOverError } from '../shared/guarded-handle.js';
 export type { PgConnection, PgPool, PgResult, PgTransaction } from '../shared/pg-pool.js';
 export { pgUnitOfWork } from './pg-unit-of-work.js';
-export { TransactionControlError } from '../shared/connection-loan.js';
+export { TransactionControlError } from '../shared/checked-out-client.js';

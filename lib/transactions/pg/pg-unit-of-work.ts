@@ -4,7 +4,7 @@ import {
   UnitOfWork,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
-import { CheckedOutClient } from '../shared/connection-loan.js';
+import { CheckedOutClient } from '../shared/checked-out-client.js';
 import { isPgPool, type PgPool, type PgTransaction } from '../shared/pg-pool.js';
 
 class PgUnitOfWork<Pool extends PgPool> extends UnitOfWork<PgTransaction<Pool>> {

@@ -5,7 +5,7 @@ import type { CallTransport } from '../call/call-transport.js';
 import type { RejectionMapper } from '../call/rejection-errors.js';
 import type { Delivery, AckAction } from './deliveries/delivery.js';
 import { deliveryOf } from './deliveries/unacknowledged-delivery.js';
-import { pauseDelivery } from './hold.js';
+import { pauseDelivery } from './pause-delivery.js';
 import {
   ReturnedByHandlerError,
   MessageHandling,

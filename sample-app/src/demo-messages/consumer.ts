@@ -1,5 +1,5 @@
 import type { ApiProcess } from '../demo/api-process.js';
-import type { BrokerProxy } from './broker-line.js';
+import type { BrokerProxy } from './broker-proxy.js';
 
 /** A consumer of orders with its own proxy to the broker: one process after another. */
 export class Consumer {

@@ -2,11 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import { OrdersPublisher } from '../orders/orders-publisher.js';
 import type { PlacedOrderDto } from '../orders/placed-order.dto.js';
-import { type Consumers, injectFaults } from './disturbances.js';
+import { type Consumers, injectFaults } from './faults.js';
 import { copiesOf, MAX_COPIES, placedOrders } from './orders.js';
 import { randomOf } from './random.js';
 import type { DemoSettings } from './settings.js';
-import { LEASE_MS, PROVIDER_DELAY_MS, DemoEnvironment } from './stage.js';
+import { LEASE_MS, PROVIDER_DELAY_MS, DemoEnvironment } from './environment.js';
 import { checksOf, type Observation, summaryOf } from './summary.js';
 
 const TIME_LIMIT_MS = 120_000;

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Observation, ScenarioContext, Scenario } from './scenario.js';
 import { scenarios } from './scenarios/index.js';
-import { LEASE_MS, PROVIDER_DELAY_MS, DemoEnvironment } from './stage.js';
+import { LEASE_MS, PROVIDER_DELAY_MS, DemoEnvironment } from './environment.js';
 import { type Row, tableHead, tableRow } from './table.js';
 
 const TIME_LIMIT_MS = 15_000;

@@ -1,6 +1,6 @@
 import type { ApiProcess } from './api-process.js';
 import type { PaymentResponse } from './client.js';
-import type { DemoEnvironment } from './stage.js';
+import type { DemoEnvironment } from './environment.js';
 
 /** What the scenarios share: the two processes, and the first responses to the payments. */
 export interface ScenarioContext {

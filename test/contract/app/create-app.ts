@@ -9,7 +9,7 @@ import { documentIdempotency } from 'nestjs-idempotency/swagger';
 import { CallerGuard } from './caller.guard.js';
 import { ControlController } from './control.controller.js';
 import type { Reply } from '../../support/http/reply.js';
-import { ResponsesController } from './routes/answers.controller.js';
+import { ResponsesController } from './routes/responses.controller.js';
 import { CallersController } from './routes/callers.controller.js';
 import { ConcurrencyController } from './routes/concurrency.controller.js';
 import { ContentController, HostedController } from './routes/content.controller.js';

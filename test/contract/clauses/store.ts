@@ -2,7 +2,7 @@ import { expect, it } from '@jest/globals';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import type { Server } from '../harness/server.js';
-import type { ContractScenario } from '../harness/story.js';
+import type { ContractScenario } from '../harness/contract-scenario.js';
 import { visible } from './replay.js';
 
 /** Section I, as far as the store goes. */

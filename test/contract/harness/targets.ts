@@ -5,7 +5,7 @@ import { afterAll, beforeAll } from '@jest/globals';
 import type { NestPackages } from '../../support/nest-versions.js';
 import { postgresServers, type PostgresUnderTest } from '../../support/postgres-servers.js';
 import { sharedServer } from '../../support/shared-servers/shared-server.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
+import { START_HOOK_MS } from '../../support/start-timeouts.js';
 import { isTestAll } from '../../support/test-all.js';
 import { sharedDatabase } from '../../support/use-postgres.js';
 import { buildApp } from './build-app.js';

@@ -21,7 +21,7 @@ import {
   DivergingResponsesController,
   ExpressResponsesController,
   FastifyResponsesController,
-} from '../../support/http/answers.controller.js';
+} from '../../support/http/responses.controller.js';
 import { combinations, platforms, useStores } from '../../support/http/combinations.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';

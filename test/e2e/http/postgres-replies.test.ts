@@ -8,7 +8,7 @@ import {
   type IdempotencyStore,
 } from 'nestjs-idempotency';
 import { migrate, postgresStore } from 'nestjs-idempotency/postgres';
-import { watchedPool } from '../../support/attended-pool.js';
+import { watchedPool } from '../../support/watched-pool.js';
 import { expectProblem } from '../../support/http/expect-problem.js';
 import { expectReplay } from '../../support/http/expect-replay.js';
 import type { RawResponse } from '../../support/http/raw-response.js';

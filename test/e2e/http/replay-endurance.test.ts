@@ -20,7 +20,7 @@ import {
   ResponsesController,
   ExpressResponsesController,
   FastifyResponsesController,
-} from '../../support/http/answers.controller.js';
+} from '../../support/http/responses.controller.js';
 import { combinations, useStores } from '../../support/http/combinations.js';
 import { lastingHeaders } from '../../support/http/expect-replay.js';
 import type { RawResponse } from '../../support/http/raw-response.js';

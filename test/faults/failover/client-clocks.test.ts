@@ -5,7 +5,7 @@ import { until } from '../../integration/redis/support/until.js';
 import { RedisNode } from '../../support/redis-node.js';
 import { driveTimers } from '../../support/standing-time.js';
 import { useServer } from '../../support/use-server.js';
-import { labRequest } from '../store/support/claims.js';
+import { labRequest } from '../store/support/requests.js';
 import type { LedgerWorker } from '../store/support/ledger-worker.js';
 import { FailoverScene } from './support/failover-scene.js';
 

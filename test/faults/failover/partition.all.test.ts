@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
-import { labRequest } from '../store/support/claims.js';
+import { labRequest } from '../store/support/requests.js';
 import { WORKER } from './support/partition.js';
-import { LONG_TIMEOUTS } from './support/patient.js';
+import { LONG_TIMEOUTS } from './support/long-timeouts.js';
 import { usePartition } from './support/use-partition.js';
 
 /** Without the Sentinels, ioredis would retry them every minute. */

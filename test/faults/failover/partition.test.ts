@@ -1,7 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { success } from '../../integration/engine/support/worker.js';
-import { labRequest } from '../store/support/claims.js';
-import { LONG_TIMEOUTS } from './support/patient.js';
+import { labRequest } from '../store/support/requests.js';
+import { LONG_TIMEOUTS } from './support/long-timeouts.js';
 import { usePartition } from './support/use-partition.js';
 
 const used = usePartition();

@@ -1,8 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import type { OperationRequest } from '../../support/internals/core/operation.js';
 import { success } from '../../integration/engine/support/worker.js';
-import { labRequest } from '../store/support/claims.js';
-import { LONG_TIMEOUTS } from './support/patient.js';
+import { labRequest } from '../store/support/requests.js';
+import { LONG_TIMEOUTS } from './support/long-timeouts.js';
 import { loseThePrimary, useSentinel } from './support/use-sentinel.js';
 
 const used = useSentinel();

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
 import type { RedisProxy } from '../../support/redis-proxy.js';
-import { labRequest } from './support/claims.js';
+import { labRequest } from './support/requests.js';
 import { useScene } from './support/use-scene.js';
 
 const used = useScene();

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { lateAfterTimeout, lateBegin, lateHeartbeat } from './scenarios.js';
-import { labRequest } from './support/claims.js';
+import { labRequest } from './support/requests.js';
 import { useScene } from './support/use-scene.js';
 
 const succeed = () => undefined;

@@ -3,7 +3,7 @@ import { until } from '../../integration/redis/support/until.js';
 import type { AimedFault } from '../../support/redis-proxy/aim.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { lostBegin } from './scenarios.js';
-import { labRequest } from './support/claims.js';
+import { labRequest } from './support/requests.js';
 import { recordIn } from './support/record-in.js';
 import { useScene } from './support/use-scene.js';
 

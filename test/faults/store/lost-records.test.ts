@@ -2,7 +2,7 @@ import { expect, it } from '@jest/globals';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { until } from '../../integration/redis/support/until.js';
 import { outOfMemory, vanishedRecord } from './scenarios.js';
-import { labRequest } from './support/claims.js';
+import { labRequest } from './support/requests.js';
 import { useScene } from './support/use-scene.js';
 
 const used = useScene();

@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
-import { labRequest } from './support/claims.js';
+import { labRequest } from './support/requests.js';
 import { mortalScene } from './support/mortal-redis.js';
 
 const UNAVAILABLE = { kind: 'rejected', reason: 'store_unavailable' };

@@ -3,7 +3,7 @@ import { inWords, success } from '../../integration/engine/support/worker.js';
 import { until } from '../../integration/redis/support/until.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
 import { lateOwner, lateRelease, longRun } from './scenarios.js';
-import { labRequest } from './support/claims.js';
+import { labRequest } from './support/requests.js';
 import { useScene } from './support/use-scene.js';
 
 const used = useScene();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
-import { labRequest } from './support/claims.js';
+import { labRequest } from './support/requests.js';
 import { load } from './support/load.js';
 import { mortalScene } from './support/mortal-redis.js';
 

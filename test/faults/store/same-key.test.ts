@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { otherBody } from './scenarios.js';
-import { labRequest } from './support/claims.js';
+import { labRequest } from './support/requests.js';
 import { useScene } from './support/use-scene.js';
 
 const used = useScene();

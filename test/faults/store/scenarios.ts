@@ -1,7 +1,7 @@
 import { withOtherPayload } from '../../integration/engine/support/worker.js';
 import { until } from '../../integration/redis/support/until.js';
 import type { AimedFault } from '../../support/redis-proxy/aim.js';
-import { labRequest } from './support/claims.js';
+import { labRequest } from './support/requests.js';
 import { recordIn } from './support/record-in.js';
 import type { Scene } from './support/scene.js';
 import { scenario, type Verdict } from './support/verdict.js';

@@ -3,7 +3,7 @@ import { Redis } from 'ioredis';
 import { expect, it } from '@jest/globals';
 import { until } from '../../integration/redis/support/until.js';
 import { describeWithClock } from '../../support/server-clock/server-clock.js';
-import { labRequest } from './support/claims.js';
+import { labRequest } from './support/requests.js';
 import { useScene } from './support/use-scene.js';
 
 const STALL_MS = 300;

@@ -5,7 +5,7 @@ import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Begin } from '../../support/internals/core/store.js';
 import type { Lease } from '../../support/internals/core/record.js';
 import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
-import { watchedPool } from '../../support/attended-pool.js';
+import { watchedPool } from '../../support/watched-pool.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { beginCommand, releaseCommand, TIMEOUT_MS } from '../redis/support/commands.js';
 import { ownStore, userPool } from './support/fixture.js';

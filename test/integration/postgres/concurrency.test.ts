@@ -5,7 +5,7 @@ import { StoreUnavailableError } from '../../support/internals/core/util.js';
 import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
 import { withSqlClock } from '../../support/injected-sql-clock.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
+import { START_HOOK_MS } from '../../support/start-timeouts.js';
 import {
   beginCommand,
   completeCommand,

@@ -5,7 +5,7 @@ import { RedisCluster } from '../../support/redis-cluster.js';
 import { follow } from '../../support/redis-sentinel.js';
 import { RedisNode } from '../../support/redis-node.js';
 import { RedisProxy } from '../../support/redis-proxy.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
+import { START_HOOK_MS } from '../../support/start-timeouts.js';
 import { isTestAll } from '../../support/test-all.js';
 import { useServer } from '../../support/use-server.js';
 import { NONCE, startScriptedServer } from './support/canned-server.js';

@@ -8,7 +8,7 @@ import {
 } from 'nestjs-idempotency';
 import type { RedisIdempotencyStore } from 'nestjs-idempotency/redis';
 import { startRedis } from '../../support/redis-server.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
+import { START_HOOK_MS } from '../../support/start-timeouts.js';
 import { newRequest, success, Worker } from '../engine/support/worker.js';
 import {
   beginCommand,

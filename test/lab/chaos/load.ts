@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { isSuccess, type ApiResponse } from '../faults/answer.js';
+import { isSuccess, type ApiResponse } from '../faults/response.js';
 import type { LabClient } from '../faults/client.js';
 import type { Mishap } from '../faults/worker/mishap.js';
 import { Random } from '../../integration/differential/random.js';

@@ -1,4 +1,4 @@
-import { isSuccess, type ApiResponse } from './answer.js';
+import { isSuccess, type ApiResponse } from './response.js';
 
 /** What all clients together saw of one key. */
 export interface KeyHistory {

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { Agent, request, type IncomingMessage } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { isSuccess, type ApiResponse } from './answer.js';
+import { isSuccess, type ApiResponse } from './response.js';
 import type { EffectRequest } from './worker/effects.controller.js';
 import { mishapText, type Mishap } from './worker/mishap.js';
 import { CALLER_HEADER, EXECUTION_HEADER, MISHAP_HEADER } from './worker/settings.js';

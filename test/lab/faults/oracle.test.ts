@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
-import type { ApiResponse } from './answer.js';
+import type { ApiResponse } from './response.js';
 import { ClientLog } from './client-log.js';
 import type { Evidence } from './evidence.js';
 import { NOTHING_EXCUSED, type Expectations } from './expectations.js';

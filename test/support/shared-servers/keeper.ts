@@ -1,5 +1,5 @@
 import { Client } from 'pg';
-import { responses } from '../answers.js';
+import { responses } from '../responses.js';
 import { isRunning } from '../is-running.js';
 import { startMosquitto } from '../mosquitto-server.js';
 import { startNats } from '../nats-server.js';

@@ -324,7 +324,7 @@ SELECT coalesce((SELECT reply FROM extended), $7::text) AS reply
 --
 -- After the nonce: the settings, if the record is still the attempt's own, even with an expired lease. Nothing: it is not,
 -- and the transaction must be rolled back, because a tombstone was inserted if the record was gone.
-WITH patience AS MATERIALIZED (
+WITH previous_timeout AS MATERIALIZED (
   SELECT
     before,
     set_config(
@@ -338,7 +338,7 @@ inserted AS (
     record_key, state, token, fence, fingerprint, attempt, takeovers, expires_at
   )
   SELECT $1::bytea, 'released', $2::text, $3::bigint, '-', 1, 0, statement_timestamp()
-  FROM patience
+  FROM previous_timeout
   ON CONFLICT (record_key) DO UPDATE
   SET lease_ms = record.lease_ms
   -- Evaluated on the locked row, and never true.
@@ -370,25 +370,12 @@ SELECT concat_ws(
     concat_ws(
       ' ',
       set_config(name, CASE WHEN setting.before BETWEEN 1 AND $4::bigint THEN setting.before ELSE $4::bigint END::text, true),
-      set_config('lock_timeout', patience.before, true)
+      set_config('lock_timeout', previous_timeout.before, true)
     ), ' '
   )
 ) AS reply
-FROM mine, patience, setting
+FROM mine, previous_timeout, setting
 WHERE locked
-`,
-  'look': `-- Reads the record without changing it.
---
--- $1  record key
--- $2  nonce
---
--- After the nonce: the clock, in seconds, and the record if it exists, in the format of record-row.ts.
-SELECT concat_ws(
-  ' ', $2::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
-  extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
-  encode(outcome_header, 'base64'), encode(outcome_body, 'base64')
-) AS reply
-FROM (SELECT $1::bytea AS wanted) AS asked LEFT JOIN idempotency_records ON record_key = wanted
 `,
   'notify': `-- Notifies waiters that the record has ended. A separate statement: a failing NOTIFY (its queue is full, say) must not fail
 -- the write of the end.
@@ -414,6 +401,19 @@ WITH free AS (
   FOR SHARE SKIP LOCKED
 )
 SELECT coalesce((SELECT reply FROM free), $3::text) AS reply
+`,
+  'read': `-- Reads the record without changing it.
+--
+-- $1  record key
+-- $2  nonce
+--
+-- After the nonce: the clock, in seconds, and the record if it exists, in the format of record-row.ts.
+SELECT concat_ws(
+  ' ', $2::text, extract(epoch FROM statement_timestamp()), state, token, fence, fingerprint, attempt, takeovers,
+  extract(epoch FROM expires_at), extract(epoch FROM lease_until), lease_ms, extract(epoch FROM deadline), origin,
+  encode(outcome_header, 'base64'), encode(outcome_body, 'base64')
+) AS reply
+FROM (SELECT $1::bytea AS wanted) AS asked LEFT JOIN idempotency_records ON record_key = wanted
 `,
   'release': `-- Lets the operation run again at once: in progress -> released. Never deletes an outcome.
 --

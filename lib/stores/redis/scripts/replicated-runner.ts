@@ -5,7 +5,7 @@ import type {
   ReplicatedClient,
   ScriptArgument,
 } from '../connection/client-types.js';
-import { ConnectionState } from '../connection/connection-watch.js';
+import { ConnectionState } from '../connection/connection-state.js';
 import {
   classifyFailure,
   isRedirection,
@@ -20,7 +20,7 @@ import { isReplyTo, kindOf, type ScriptReply } from './replies.js';
 import { ReplyOrder, type MismatchListener } from './reply-order.js';
 import { ClusterLinks, type ScriptLink, type ScriptLinks } from './script-links.js';
 import type { ArgumentSource, ReplyReader } from './script-runner.js';
-import { sendUntilDeadline, type Sending, type Transmission } from './send-within-budget.js';
+import { sendUntilDeadline, type Sending, type Transmission } from './send-until-deadline.js';
 
 interface ScriptRequest {
   readonly script: LuaScript;

@@ -1,12 +1,12 @@
 import { newNonce } from '../../../core/util/nonce.js';
 import type { ScriptArgument } from '../connection/client-types.js';
-import type { ConnectionState } from '../connection/connection-watch.js';
+import type { ConnectionState } from '../connection/connection-state.js';
 import { classifyFailure, isRedirection } from '../connection/error-classification.js';
 import type { LuaScript } from './lua-scripts.js';
 import { isReplyTo, type ScriptReply } from './replies.js';
 import type { ReplyOrder } from './reply-order.js';
 import type { ScriptLink, ScriptLinks } from './script-links.js';
-import { sendUntilDeadline, type Transmission } from './send-within-budget.js';
+import { sendUntilDeadline, type Transmission } from './send-until-deadline.js';
 
 /** What makes a result of a script's reply. */
 export type ReplyReader<Result> = (reply: ScriptReply) => Result;

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { DrainListeners, redirectsListeners } from './drain-waiters.js';
+import { DrainListeners, redirectsListeners } from './drain-listeners.js';
 import {
   checkStatusLine,
   headersSentError,

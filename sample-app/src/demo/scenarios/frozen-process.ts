@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { payWithRetries } from '../client.js';
 import { newPayment } from '../payments.js';
 import type { ScenarioContext, Scenario } from '../scenario.js';
-import { PROVIDER_DELAY_MS } from '../stage.js';
+import { PROVIDER_DELAY_MS } from '../environment.js';
 
 /**
  * Freezes a process for longer than its lease, as a long garbage collection or a paused virtual machine

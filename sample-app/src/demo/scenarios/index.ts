@@ -3,7 +3,7 @@ import { anotherBody } from './another-body.js';
 import { anotherUser } from './another-user.js';
 import { concurrentDuplicates } from './concurrent-duplicates.js';
 import { declinedCard } from './declined-card.js';
-import { allClientsRetry } from './everybody-retries.js';
+import { allClientsRetry } from './all-clients-retry.js';
 import { frozenProcess } from './frozen-process.js';
 import { killedProcess } from './killed-process.js';
 import { storeDown } from './store-down.js';

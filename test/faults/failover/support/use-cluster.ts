@@ -4,10 +4,10 @@ import type { ProtocolOptions } from 'nestjs-idempotency';
 import type { OperationRequest } from '../../../support/internals/core/operation.js';
 import { RedisCluster } from '../../../support/redis-cluster.js';
 import type { RedisNode } from '../../../support/redis-node.js';
-import { labRequest } from '../../store/support/claims.js';
+import { labRequest } from '../../store/support/requests.js';
 import type { LedgerWorker } from '../../store/support/ledger-worker.js';
 import { FailoverScene } from './failover-scene.js';
-import { FAILOVER_TEST_MS, LONG_TIMEOUTS } from './patient.js';
+import { FAILOVER_TEST_MS, LONG_TIMEOUTS } from './long-timeouts.js';
 
 /** What the documentation recommends for an application's own client. */
 const RECOMMENDED = {

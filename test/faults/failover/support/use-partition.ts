@@ -3,7 +3,7 @@ import { RedisSentinel } from '../../../support/redis-sentinel.js';
 import type { LedgerWorker } from '../../store/support/ledger-worker.js';
 import { FailoverScene } from './failover-scene.js';
 import { admitWorkers, Partition, WORKER } from './partition.js';
-import { FAILOVER_TEST_MS } from './patient.js';
+import { FAILOVER_TEST_MS } from './long-timeouts.js';
 
 /** New for each test. */
 export interface UsedPartition {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProtocolOptions } from 'nestjs-idempotency';
 import type { OperationRequest } from '../../../support/internals/core/operation.js';
-import { labRequest } from './claims.js';
+import { labRequest } from './requests.js';
 import type { RemoteWorker } from './remote-worker.js';
 
 const KEYS_AT_ONCE = 8;

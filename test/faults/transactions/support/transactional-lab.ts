@@ -3,7 +3,7 @@ import { migrate } from 'nestjs-idempotency/postgres';
 import type { Pool } from 'pg';
 import { openPostgresPool } from '../../../support/postgres-pool.js';
 import { sharedDatabase } from '../../../support/use-postgres.js';
-import type { ApiResponse } from '../../../lab/faults/answer.js';
+import type { ApiResponse } from '../../../lab/faults/response.js';
 import { createEffectsTable, readEffects } from '../../../lab/faults/effects-table.js';
 import { CUT_OFF, NOTHING_EXCUSED } from '../../../lab/faults/expectations.js';
 import { recordKeyOf } from '../../../lab/faults/extra-executions.js';

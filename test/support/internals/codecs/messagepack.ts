@@ -2,4 +2,4 @@ export {
   MessagePackEncoder,
   tagged,
   decodeTagged,
-} from '../../../../lib/codecs/messagepack/messagepack-form.js';
+} from '../../../../lib/codecs/messagepack/messagepack-encoder.js';

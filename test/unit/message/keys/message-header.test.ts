@@ -11,7 +11,7 @@ import {
   fromRedis,
   fromTcp,
 } from './received.js';
-import { expectUnreadable } from './refused.js';
+import { expectUnreadable } from './rejected.js';
 
 const key = messageHeader('Idempotency-Key');
 

@@ -14,7 +14,7 @@ import {
   fromRedis,
   fromTcp,
 } from './received.js';
-import { expectUnreadable } from './refused.js';
+import { expectUnreadable } from './rejected.js';
 
 describe('the id of a message', () => {
   const id = messageId();

@@ -4,7 +4,7 @@ import type { ExecutionContext } from '@nestjs/common';
 import { IdempotencyOptionsError } from '../../../support/internals/core/util.js';
 import { payloadField } from '../../../support/internals/transports/message/keys.js';
 import { contextOf, fromEverywhere, ORDER, withPayload } from './received.js';
-import { expectUnreadable } from './refused.js';
+import { expectUnreadable } from './rejected.js';
 
 describe('a field of the payload', () => {
   const id = payloadField('order.id');

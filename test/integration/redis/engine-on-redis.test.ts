@@ -9,8 +9,8 @@ import { standStill } from '../../support/stand-still.js';
 import { driveTimers } from '../../support/standing-time.js';
 import { isTestAll } from '../../support/test-all.js';
 import { newRequest, success, Worker } from '../engine/support/worker.js';
-import { beginCommand } from '../redis/support/commands.js';
-import { Caller, newCall } from './support/caller.js';
+import { beginCommand } from './support/commands.js';
+import { Caller, newCall } from '../engine/support/caller.js';
 import { useRedisClient } from '../../support/use-redis.js';
 import { useServer } from '../../support/use-server.js';
 

@@ -7,7 +7,7 @@ import { LogReporter } from '../../support/internals/nest.js';
 import { CallTransport } from '../../support/internals/transports/call.js';
 import { noServices } from '../../support/no-services.js';
 import { FaultyStore, unavailable } from '../../support/faulty-store.js';
-import { newCall } from './support/caller.js';
+import { newCall } from '../engine/support/caller.js';
 
 const critical: IdempotencyEvent = {
   type: 'store_unavailable',

@@ -13,7 +13,7 @@ import {
   type Call,
 } from '../../../support/internals/transports/call.js';
 import { noServices } from '../../../support/no-services.js';
-import { Worker } from '../../engine/support/worker.js';
+import { Worker } from './worker.js';
 
 /** A call with its own key. */
 export function newCall(options: ProtocolOptions = {}, keep: OutcomePolicy = keepSuccesses): Call {

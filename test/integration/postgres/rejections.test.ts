@@ -1,7 +1,7 @@
 import { expect, it } from '@jest/globals';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
 import type { Fingerprint } from 'nestjs-idempotency';
-import { watchedPool } from '../../support/attended-pool.js';
+import { watchedPool } from '../../support/watched-pool.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { beginCommand, completeCommand } from '../redis/support/commands.js';
 import { userPool } from './support/fixture.js';

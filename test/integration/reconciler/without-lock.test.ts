@@ -11,7 +11,7 @@ import { JSON_CODEC } from '../../support/internals/codecs/json.js';
 import { recoverableCall, valueFormat } from '../../support/internals/transports/call.js';
 import { noServices } from '../../support/no-services.js';
 import { sharedServer } from '../../support/shared-servers/shared-server.js';
-import { START_HOOK_MS } from '../../support/start-patience.js';
+import { START_HOOK_MS } from '../../support/start-timeouts.js';
 import { isTestAll } from '../../support/test-all.js';
 import { sharedDatabase } from '../../support/use-postgres.js';
 import { abandon, recordOf, type AbandonedCall } from './support/abandon.js';

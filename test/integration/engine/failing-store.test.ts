@@ -6,8 +6,8 @@ import {
   unavailable,
   type Fault,
 } from '../../support/faulty-store.js';
-import { inFakeTime } from '../engine/support/in-fake-time.js';
-import { inWords, newRequest, success, withOptions } from '../engine/support/worker.js';
+import { inFakeTime } from './support/in-fake-time.js';
+import { inWords, newRequest, success, withOptions } from './support/worker.js';
 
 const LEASE_MS = 3_000;
 const STORE_UNAVAILABLE = { kind: 'reject', reason: 'store_unavailable' };

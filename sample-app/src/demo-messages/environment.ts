@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { ApiProcess } from '../demo/api-process.js';
 import { LedgerFile } from '../demo/ledger-file.js';
 import { type RedisServer, startRedisServer } from '../demo/redis-server.js';
-import { BrokerProxy } from './broker-line.js';
+import { BrokerProxy } from './broker-proxy.js';
 import { BrokerQueues } from './broker-queues.js';
 import { Consumer } from './consumer.js';
 import { RabbitMqServer } from './rabbitmq-server.js';

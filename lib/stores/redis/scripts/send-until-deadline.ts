@@ -6,7 +6,7 @@ import {
   StoreUnavailableError,
 } from '../../../core/util/errors.js';
 import { jitteredPause, monotonicNow } from '../../../core/util/time.js';
-import type { ConnectionState } from '../connection/connection-watch.js';
+import type { ConnectionState } from '../connection/connection-state.js';
 import {
   classifyFailure,
   describeFailure,

@@ -1,6 +1,6 @@
 import { types } from 'node:util';
 import { C1 } from 'msgpackr';
-import { ValueEncoder, type FormatLimits, type Members } from '../plain/plain-form.js';
+import { ValueEncoder, type FormatLimits, type Members } from '../plain/value-encoder.js';
 
 /** msgpackr writes and reads by recursion: of 1,200 objects inside each other it gives up, on an empty stack. */
 const LIMITS: FormatLimits = { format: 'MessagePack', maxDepth: 500 };
