@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { migrate, PostgresIdempotencyStore } from 'nestjs-idempotency/postgres';
-import { StoreUnavailableError } from '../../support/internals/core/util.js';
 import { loadStatements, TableName } from '../../support/internals/stores/postgres/sql.js';
 import { withSqlClock } from '../../support/injected-sql-clock.js';
 import { startPostgres, type PostgresServer } from '../../support/postgres-server.js';
@@ -104,7 +103,10 @@ describe('A released record', () => {
       Buffer.from(begin.recordKey, 'base64url'),
     ]);
     const again = { ...begin, token: newToken() };
-    await expect(store.begin({ ...again, timeoutMs: 200 })).rejects.toThrow(StoreUnavailableError);
+    // On a busy machine the client's timeout may pass before the server reports its own.
+    await expect(store.begin({ ...again, timeoutMs: 200 })).rejects.toMatchObject({
+      code: expect.stringMatching(/^idempotency_store_(unavailable|outcome_unknown)$/),
+    });
     const waiting = store.begin(again);
     await holder.query('ROLLBACK');
     holder.release();

@@ -6,7 +6,7 @@ let keeper;
 /** Before the first test file: it costs nothing until a file requests a server. */
 export default async function setUp() {
   listener = createServer((request, response) => {
-    void lend(request.url).then(
+    void provide(request.url).then(
       (lent) => response.end(JSON.stringify(lent)),
       (error) => response.writeHead(500).end(String(error)),
     );
@@ -21,10 +21,10 @@ export async function tearDown() {
   keeper = undefined;
 }
 
-async function lend(path) {
+async function provide(path) {
   keeper ??= makeKeeper();
   const [, kind, worker] = path.split('/');
-  return (await keeper).lend(kind, worker);
+  return (await keeper).provide(kind, worker);
 }
 
 async function makeKeeper() {
