@@ -7,6 +7,8 @@ interface Texts {
   readonly name: string;
   readonly folder: string;
   readonly ending: '.lua' | '.sql';
+  /** Users read it: `npx nestjs-idempotency migrations` prints it. */
+  readonly keepsComments?: boolean;
 }
 
 export interface TextModule {
@@ -23,7 +25,12 @@ export function shippedTexts(): TextModule[] {
     ]),
     textModule('lib/stores/postgres/sql/sql-texts.generated.ts', [
       { name: 'STATEMENT_TEXTS', folder: 'sql', ending: '.sql' },
-      { name: 'MIGRATION_TEXTS', folder: 'sql/migrations', ending: '.sql' },
+      {
+        name: 'MIGRATION_TEXTS',
+        folder: 'sql/migrations',
+        ending: '.sql',
+        keepsComments: true,
+      },
     ]),
   ];
 }
@@ -37,14 +44,20 @@ function textModule(path: string, objects: readonly Texts[]): TextModule {
   };
 }
 
-function members({ folder, ending }: Texts): string {
+function members({ folder, ending, keepsComments = false }: Texts): string {
   return readdirSync(join(projectRoot, folder))
     .filter((file) => file.endsWith(ending))
     .sort()
     .map((file) => {
-      const text = readFileSync(join(projectRoot, folder, file), 'utf8');
+      const source = readFileSync(join(projectRoot, folder, file), 'utf8');
+      const text = keepsComments ? source : withoutComments(source);
       const literal = text.replace(/[\\`]|\$\{/g, String.raw`\$&`);
       return `  '${file.slice(0, -ending.length)}': \`${literal}\`,\n`;
     })
     .join('');
+}
+
+/** Servers need no comments: without blank lines and those that are a comment and nothing else. */
+function withoutComments(text: string): string {
+  return text.replace(/^--\[\[[^]*?^\]\]\n/m, '').replace(/^[ \t]*(--[^\n]*)?\n/gm, '');
 }

@@ -16,7 +16,7 @@ export function loadStatements(
   transform: (text: string, name: string) => string = (text) => text,
 ): SqlStatements {
   const load = (name: string, text: string): SqlStatement => {
-    return sqlStatement(name, table.inSql(withoutComments(transform(text, name))));
+    return sqlStatement(name, table.inSql(transform(text, name).trim()));
   };
   const statements = Object.entries(STATEMENT_TEXTS).map(([name, text]) => [
     name,
@@ -29,9 +29,4 @@ export function loadStatements(
 export function sqlStatement(purpose: string, text: string): SqlStatement {
   const digest = createHash('sha256').update(text).digest('hex').slice(0, 16);
   return { text, name: `idempotency_${purpose}_${digest}` };
-}
-
-/** They are for who reads the file; the server would parse them each time where nothing is prepared. */
-function withoutComments(text: string): string {
-  return text.replace(/^[ \t]*--.*\n/gm, '').trim();
 }
