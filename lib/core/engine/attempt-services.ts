@@ -4,16 +4,16 @@ import type { IdempotencyStore } from '../store/idempotency-store.js';
 import type { DeadlineTimer } from '../util/deadlines.js';
 import type { ShutdownState } from './outcome-writer.js';
 
-/** What an attempt needs of the engine that let it through. */
+/** What an attempt needs of the engine. */
 export interface AttemptServices {
   readonly store: IdempotencyStore;
   readonly events: IdempotencyEvents;
   readonly shutdownState: ShutdownState;
   readonly deadlines: DeadlineTimer;
-  /** The operation is over, and its outcome on the way to the store. */
+  /** The operation has ended, and its outcome is being stored. */
   settling(attempt: Attempt): void;
-  /** The attempt can have no effect any more, though its operation may still be running. */
+  /** The attempt can no longer have an effect, though its operation may still be running. */
   lost(attempt: Attempt): void;
-  /** The attempt is over, its last save included. */
+  /** The attempt has ended, including its last save. */
   ended(attempt: Attempt): void;
 }

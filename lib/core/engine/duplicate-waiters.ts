@@ -6,18 +6,14 @@ import { asError, hasCode, isRejection } from '../util/errors.js';
 import { jittered, monotonicNow } from '../util/time.js';
 import { isInProgress, rejectDecision, type Decision } from './decision.js';
 
-/** What those who wait need of the engine. */
+/** What the wait queues need of the engine. */
 interface WaitServices {
   readonly store: IdempotencyStore;
-  /**
-   * Asks the store once.
-   *
-   * @throws whatever kept the store from answering.
-   */
+  /** Sends begin once. Rejects if the store gives no reply. */
   beginOnce(request: OperationRequest, token: OwnerToken): Promise<Decision>;
-  /** Tells of a store that cannot be asked. */
+  /** Reports that the store is unavailable. */
   reportUnavailable(request: OperationRequest, error: Error): Decision;
-  /** Releases what a begin without a reply may have acquired. */
+  /** Releases a record that a begin without a reply may have acquired. */
   releaseUnowned(request: OperationRequest, token: OwnerToken): void;
 }
 
@@ -27,23 +23,22 @@ interface Waiter {
   /** Monotonic. */
   readonly giveUpAt: number;
   readonly resolve: (decision: Decision) => void;
-  /** Hears that the caller has left. */
+  /** Called when the client disconnects. */
   readonly leave: () => void;
-  /** A begin of its own had no reply: the record may be its own. */
+  /** Its own begin got no reply: it may have acquired the record. */
   isUnsure: boolean;
 }
 
-/** How long the line sleeps between two looks at a record whose end nobody tells of: growing. */
+/** Growing pause between two polls if the store does not notify. */
 const POLL_PAUSE_MS = 20;
 const POLL_PAUSE_MAX_MS = 250;
 
-/** The same where the store tells of it: only for what is never told, a push that was lost or a worker that died. */
+/** The same if the store notifies: for lost notifications and dead workers. */
 const SAFETY_NET_PAUSE_MS = 500;
 
 /**
- * Duplicates of one request, in one process, that wait for the attempt in progress. The first of them asks
- * for all: what it learns of the record holds for everyone, and should it acquire the record, it leaves to
- * run and the next one asks.
+ * The duplicates of one request that wait, in one process, for the attempt in progress. The first one polls for all. If
+ * it acquires the record, it leaves the queue to run, and the next one polls.
  */
 class WaitQueue {
   private readonly waiters = new Set<Waiter>();
@@ -52,10 +47,10 @@ class WaitQueue {
   private isWatched = false;
   private hasFailed = false;
   private asking: Waiter | undefined;
-  /** Monotonic instant of the next look. */
+  /** Monotonic time of the next poll. */
   private sleepsUntil = -Infinity;
 
-  /** @param onEmpty - the last one has left, nobody joins any more. */
+  /** @param onEmpty - called when the last waiter has left. None may join afterwards. */
   constructor(
     private readonly host: WaitServices,
     private readonly onEmpty: () => void,
@@ -69,13 +64,13 @@ class WaitQueue {
       const waiter: Waiter = { request, token, giveUpAt, resolve, leave, isUnsure: false };
       this.waiters.add(waiter);
       request.clientSignal?.addEventListener('abort', leave);
-      // Less patient than the others, for whom the line may be asleep.
+      // Its timeout is earlier than the next poll.
       if (giveUpAt < this.sleepsUntil) this.wakeSignal.notify();
       if (!this.isPolling) void this.poll(request);
     });
   }
 
-  /** Makes the first one look at the record now. */
+  /** Polls the record now. */
   wake(): void {
     this.wakeSignal.notify();
   }
@@ -100,18 +95,18 @@ class WaitQueue {
     try {
       (await watching)?.();
     } catch {
-      // Nobody listens any more; a store of the user's own may fail to see to it.
+      // A custom store may fail to stop; no waiter is left.
     }
   }
 
-  /** The one who asks at this moment stays until it is answered: the record may be its own. */
+  /** A waiter that is polling stays until the reply: it may have acquired the record. */
   private leave(waiter: Waiter): void {
     if (!this.waiters.has(waiter) || waiter === this.asking) return;
     this.dismiss(waiter, rejectDecision('in_progress'));
     if (this.waiters.size === 0) this.wakeSignal.notify();
   }
 
-  /** The record may have ended before the watch began, so that its beginning is a reason to look, too. */
+  /** Polls once watching has begun, too: the record may have ended before. */
   private async watch({ recordKey, options }: OperationRequest): Promise<StopWatching | undefined> {
     const { commandTimeoutMs: timeoutMs } = options;
     const notify = () => {
@@ -123,7 +118,7 @@ class WaitQueue {
       if (this.isWatched) notify();
       return stop;
     } catch {
-      // Polling is slower, and right.
+      // Polling alone is slower, but correct.
       return undefined;
     }
   }
@@ -140,16 +135,16 @@ class WaitQueue {
     let decision = rejectDecision('in_progress');
     this.asking = first;
     try {
-      // An attempt of its own may come out of it, if the one in progress let go or died.
+      // Acquires the record if the attempt in progress has released it or died.
       decision = await this.host.beginOnce(first.request, first.token);
     } catch (error) {
-      // The other one is in progress for all that is known: look again, and never run beside it.
+      // As far as known, the other attempt is still in progress: poll again, and never run concurrently.
       first.isUnsure ||= !hasCode(error, 'idempotency_store_unavailable');
       if (isRejection(error)) {
-        // Free, and the store will not let it be taken: waiting does not help.
+        // The record is free, but the store rejects the write: waiting does not help.
         decision = this.host.reportUnavailable(first.request, asError(error));
       } else {
-        // Told once: those who wait out an outage are one more that met it.
+        // Reported once per outage.
         if (!this.hasFailed) this.host.reportUnavailable(first.request, asError(error));
         this.hasFailed = true;
       }
@@ -167,7 +162,7 @@ class WaitQueue {
   private dismiss(waiter: Waiter, decision: Decision): void {
     const { request, token, isUnsure, resolve, leave } = waiter;
     this.waiters.delete(waiter);
-    // Its signal may live on for long, with the channel of a broker say.
+    // Its signal may live long, for example with a broker's channel.
     request.clientSignal?.removeEventListener('abort', leave);
     if (isUnsure && decision.kind === 'reject') this.host.releaseUnowned(request, token);
     resolve(decision);
@@ -178,7 +173,7 @@ function hasLeft({ request }: Waiter): boolean {
   return request.clientSignal?.aborted === true;
 }
 
-/** Whether what one of them was told is what the other would be told: both have the same record and fingerprint. */
+/** Whether a decision for one waiter also applies to another one of the same record and fingerprint. */
 function holdsFor(waiter: Waiter, asked: Waiter, decision: Decision): boolean {
   if (decision.kind !== 'reject') return decision.kind === 'replay';
   switch (decision.reason) {
@@ -192,7 +187,7 @@ function holdsFor(waiter: Waiter, asked: Waiter, decision: Decision): boolean {
   }
 }
 
-/** Where duplicates wait for attempts in progress: one line for each request, and so many places in all. */
+/** Where duplicates wait for attempts in progress: one queue per request, `maxWaiters` in all. */
 export class DuplicateWaiters {
   private readonly queues = new Map<string, WaitQueue>();
   private waiters = 0;
@@ -203,7 +198,7 @@ export class DuplicateWaiters {
     private readonly maxWaiters: number,
   ) {}
 
-  /** @returns the first one's outcome, an attempt of its own, or a rejection. */
+  /** @returns the first request's outcome, an attempt for this request, or a rejection. */
   async wait(request: OperationRequest, token: OwnerToken): Promise<Decision> {
     const { operation, recordKey, options } = request;
     const timeoutMs = Math.min(options.waitTimeoutMs, request.waitAtMostMs ?? Infinity);
@@ -218,7 +213,7 @@ export class DuplicateWaiters {
     return decision;
   }
 
-  /** Lets everybody ask again at once. */
+  /** Makes all queues poll at once. */
   wake(): void {
     for (const queue of this.queues.values()) queue.wake();
   }
@@ -234,7 +229,7 @@ export class DuplicateWaiters {
   }
 }
 
-/** A pause that can be cut short. A ring that nobody hears yet is kept for the next one who listens. */
+/** Ends a wait early. A signal before the wait is remembered. */
 class WakeSignal {
   private isSet = false;
   private resume: (() => void) | undefined;
@@ -244,7 +239,7 @@ class WakeSignal {
     this.resume?.();
   }
 
-  /** Resolves at the next ring, or after `ms` milliseconds. */
+  /** Resolves at the next signal, or after `ms` milliseconds. */
   async wait(ms: number): Promise<void> {
     if (!this.isSet && ms > 0) {
       await new Promise<void>((resolve) => {

@@ -27,21 +27,21 @@ import { LocalAttempts, type LocalAttempt } from './local-attempts.js';
 import { TransactionalAttempt, type Transactions } from './transactional-attempt.js';
 import { UnprotectedAttempt } from './unprotected-attempt.js';
 
-/** How often a shutdown looks whether the last attempt has ended. */
+/** How often a shutdown checks whether the last attempt has ended. */
 const DRAIN_PAUSE_MS = 20;
 
 /**
- * Decides for every request whether its operation runs, and is the only caller of the store. One engine
- * serves all transports of a process.
+ * Decides for each request whether its operation runs. One engine serves all transports of a process; only it calls the
+ * store.
  */
 export class IdempotencyEngine implements AttemptServices {
-  /** Over once the shutdown no longer waits. */
+  /** Set once the shutdown no longer waits. */
   readonly shutdownState = { expired: false };
   readonly deadlines = new DeadlineTimer();
   private readonly clock = new ServerClock();
   private readonly running = new Map<Attempt, LocalAttempt>();
   private readonly own = new LocalAttempts();
-  /** Begins, and releases of begins that nobody waits for, which are on their way. */
+  /** Number of begins in progress, and of background releases after begins without a reply. */
   private inProgress = 0;
   private stopping = false;
   private readonly duplicateWaiters: DuplicateWaiters;
@@ -55,7 +55,7 @@ export class IdempotencyEngine implements AttemptServices {
     this.duplicateWaiters = new DuplicateWaiters(this, events, options.maxWaiters);
   }
 
-  /** Asks the store what is to be done with the request; waits for the attempt in progress if it should. */
+  /** Decides what to do with a request. Waits for the attempt in progress if its options say so. */
   async begin(request: OperationRequest): Promise<Decision> {
     const token = newOwnerToken();
     this.inProgress += 1;
@@ -76,10 +76,10 @@ export class IdempotencyEngine implements AttemptServices {
   }
 
   /**
-   * Begins nothing more, and resolves when every attempt has ended and every outcome is stored, or
-   * `shutdownTimeoutMs` is over.
+   * Rejects new requests. Resolves when all attempts have ended and all outcomes are stored, or after
+   * `shutdownTimeoutMs`.
    *
-   * @returns how many attempts are still running: their keys come free with their leases.
+   * @returns how many attempts are still running. Their keys become free with their leases.
    */
   async drain(): Promise<number> {
     this.stopping = true;
@@ -118,13 +118,13 @@ export class IdempotencyEngine implements AttemptServices {
     const sentAt = monotonicNow();
     const begun = this.own.add({
       ...ownAttempt(request, UNKNOWN_FENCE, sentAt),
-      // Half of the lease, which runs by another clock.
+      // Half of the lease, as the store measures it by another clock.
       leaseOverAt: sentAt + request.options.leaseMs / 2,
     });
     let reply: BeginReply;
     try {
       reply = this.observed(await this.send(request, token, onExpiredLease));
-      // The server's clock may have jumped since it was last seen, with a failover say: once more.
+      // The server's clock may have jumped since the last reply, for example by a failover: send once more.
       if (reply.kind === 'late')
         reply = this.observed(await this.send(request, token, onExpiredLease));
     } finally {
@@ -146,22 +146,24 @@ export class IdempotencyEngine implements AttemptServices {
           return rejectDecision('in_progress');
         }
         const requested = expiredLeaseAction(request);
-        // Another process has taken what this one has under way, or it has passed its hard deadline meanwhile.
+        // Another process has taken the record over, or this one's attempt has reached its hard deadline.
         return onExpiredLease === requested
           ? rejectDecision('outcome_unknown')
           : this.beginOnce(request, token, requested);
       }
       case 'late':
         throw new StoreUnavailableError(
-          'The store received the command after its time, twice: its clock is unsteady, or the way to it takes longer than "commandTimeoutMs".',
+          'The store received begin too late, twice. Its clock is unsteady, or the latency to it exceeds "commandTimeoutMs".',
         );
       case 'stale_begin':
         return this.reportUnavailable(
           request,
-          new StoreUnavailableError('The attempt was released before its begin was answered.'),
+          new StoreUnavailableError('The attempt was released before begin got a reply.'),
         );
       default:
-        throw new TypeError('The store gave no reply that begin knows.');
+        throw new TypeError(
+          'Unexpected reply from store.begin(). Test the store with nestjs-idempotency/testing/store.',
+        );
     }
   }
 
@@ -202,7 +204,7 @@ export class IdempotencyEngine implements AttemptServices {
       ? new TransactionalAttempt(this, request, lease, reply, sentAt, this.requiredTransactions())
       : new LeasedAttempt(this, request, lease, reply, sentAt);
     this.keep(attempt, ownAttempt(request, reply.fence, sentAt));
-    // Also one that was let go in between: what became of the attempt before it is still unknown.
+    // A takeover also if the record was released since: the outcome of the earlier attempt is still unknown.
     this.announce(attempt.isTakeover ? 'takeover' : 'acquired', request, attempt);
     const trouble = attempt.start();
     return trouble instanceof Promise
@@ -223,21 +225,17 @@ export class IdempotencyEngine implements AttemptServices {
     return attempt.release().then(decide);
   }
 
-  /** What the options were checked for at the start. */
+  /** The options were checked at the start. */
   private requiredTransactions(): Transactions {
     const { unitOfWork, store } = this;
     const records = store.transactional;
     if (unitOfWork === undefined || records === undefined) {
-      throw new TypeError('There is no unit of work, or no store that could take part in one.');
+      throw new TypeError('There is no unit of work, or the store does not support transactions.');
     }
     return { unitOfWork, records };
   }
 
-  /**
-   * Tells of a store that did not answer, or too late to be of use.
-   *
-   * @internal
-   */
+  /** @internal Reports that the store did not reply, or replied too late. */
   reportUnavailable({ operation, recordKey }: OperationRequest, error: Error): Decision {
     this.events.emit({ type: 'store_unavailable', operation, recordKey, error });
     return rejectDecision('store_unavailable');
@@ -248,11 +246,11 @@ export class IdempotencyEngine implements AttemptServices {
     const { options } = request;
     const decision = this.reportUnavailable(request, error);
     const wasNotExecuted = hasCode(error, 'idempotency_store_unavailable');
-    // Nothing but an outage: a wrong password, or a store's own mistake, must not switch protection off.
+    // Only on an outage: a wrong password or a bug of the store must not disable protection.
     const isOutage = wasNotExecuted || hasCode(error, 'idempotency_store_outcome_unknown');
     if (isOutage && options.onStoreUnavailable === 'execute' && !this.stopping) {
       const attempt = new UnprotectedAttempt(this, request, token);
-      // The begin that had no answer may have acquired the record.
+      // The begin without a reply may have acquired the record.
       this.keep(attempt, ownAttempt(request, UNKNOWN_FENCE, monotonicNow()));
       this.announce('unprotected', request, attempt);
       return { kind: 'run', attempt };
@@ -261,19 +259,15 @@ export class IdempotencyEngine implements AttemptServices {
     return decision;
   }
 
-  /**
-   * Releases what a begin without a reply may have acquired, or the key would be blocked for a lease.
-   *
-   * @internal
-   */
+  /** @internal Releases a record that a begin without a reply may have acquired and would block for a lease. */
   releaseUnowned({ recordKey, options }: OperationRequest, token: OwnerToken): void {
     const lease = { recordKey, token, fence: UNKNOWN_FENCE };
     const tombstoneMs = unfinishedRetentionMs(options);
     const notify = isAwaited(options);
-    // Nobody waits for it, and it may have to wait for another connection.
+    // No request waits for it, and it may need a new connection.
     const timeoutMs = options.saveTimeoutMs;
     const released = async () => this.store.release(lease, { tombstoneMs, notify, timeoutMs });
-    // It was the best there was to try; otherwise the lease ends by itself.
+    // Best effort: otherwise the lease expires.
     this.tracked(released()).catch(() => undefined);
   }
 
@@ -289,7 +283,7 @@ export class IdempotencyEngine implements AttemptServices {
     this.events.emit({ type, operation, recordKey, attempt: number, fencingToken });
   }
 
-  /** Raises the events of requests that do not run. */
+  /** Emits the events of requests that do not run. */
   private emitDecision({ operation, recordKey }: OperationRequest, decision: Decision): Decision {
     if (decision.kind === 'replay') {
       this.events.emit({ type: 'replayed', operation, recordKey, state: decision.state });
@@ -317,7 +311,7 @@ function expiredLeaseAction({ options }: OperationRequest): Begin['onExpiredLeas
   return options.onTakeover === 'reject' ? 'deny' : 'takeover';
 }
 
-/** Whether the business data are asked what an attempt has done before the operation runs again. */
+/** Whether `onTakeover` looks up what an earlier attempt has done before the operation runs again. */
 function hasRecovery({ options }: OperationRequest): boolean {
   return typeof options.onTakeover === 'function';
 }

@@ -6,34 +6,33 @@ import type { ExtendReply, IdempotencyStore } from '../store/idempotency-store.j
 import type { DeadlineListener, DeadlineTimer } from '../util/deadlines.js';
 import { monotonicNow } from '../util/time.js';
 
-/** Who is told what becomes of the lease. */
 interface LeaseObserver {
   leaseLost(reason: LeaseLossReason): void;
-  /** Half of `maxExecutionMs` is used up. */
+  /** Half of `maxExecutionMs` has passed. */
   slow(elapsedMs: number): void;
 }
 
-/** How many heartbeats fit into a lease: two may fail before it runs out. */
+/** Heartbeats per lease: two may fail before it expires. */
 const HEARTBEATS_PER_LEASE = 3;
 
-/** The part of a lease that one heartbeat may take: one without a reply leaves time for two more. */
+/** The timeout of a heartbeat, as a part of the lease: one without a reply leaves time for two more. */
 const HEARTBEAT_TIMEOUT_PART = 1 / 4;
 
-/** The part of a lease after which the next heartbeat follows one that failed. */
+/** The pause after a failed heartbeat, as a part of the lease. */
 const RETRY_PART = 1 / 12;
 
-/** A begin whose reply took more of the lease than this has to be confirmed (protocol, rule 1). */
+/** A begin whose reply took more of the lease must be confirmed (protocol, rule 1). */
 const UNCONFIRMED_PART = 2 / 3;
 
 /**
- * Keeps one attempt's lease alive while its operation runs (protocol, rules 1 and 2): a heartbeat at a
- * third of the lease, one in flight, none beyond the hard deadline. The lease counts from the instant
- * **before** the command that won it was sent, by the monotonic clock.
+ * Extends an attempt's lease while its operation runs (protocol, rules 1 and 2): by a heartbeat at each third of the
+ * lease, one at a time, none after the hard deadline. The lease is measured by the monotonic clock, from **before** the
+ * command that acquired it was sent.
  */
 export class LeaseKeeper implements DeadlineListener {
   /** @internal */
   dueAt = Infinity;
-  /** What listens to the signal, or logs an event, finds the request that it is about. */
+  /** Gives listeners of the signal and of events the async context of the request. */
   private readonly context = new AsyncResource('IdempotencyLease', { requireManualDestroy: true });
   private readonly deadlineAt: number;
   private leaseOverAt: number;
@@ -59,24 +58,24 @@ export class LeaseKeeper implements DeadlineListener {
     this.heartbeatAt = this.heartbeatAfter(startedAt);
   }
 
-  /** Aborted, with the {@link LeaseLossReason} as its reason, once the lease no longer counts. */
+  /** Aborted with a {@link LeaseLossReason} once the lease is lost. */
   get signal(): AbortSignal {
-    // Most operations never ask for it, and the controller costs more than all else in here.
+    // Created on demand: most operations never read it, and it costs more than the rest of this class.
     this.abortion ??= new AbortController();
     if (this.loss !== undefined) this.abortion.abort(this.loss);
     return this.abortion.signal;
   }
 
-  /** Monotonic instant of the hard deadline. */
+  /** Monotonic time of the hard deadline. */
   get hardDeadlineAt(): number {
     return this.deadlineAt;
   }
 
   /**
-   * Begins to watch over the lease.
+   * Starts the heartbeat.
    *
-   * @returns whether the operation may start, at once where nothing has to be asked: a begin whose reply took most of
-   * the lease has to be followed by an extension that works (protocol, rule 1).
+   * @returns whether the operation may start. After a begin whose reply took most of the lease, this is a promise: the
+   * lease must be extended first (protocol, rule 1).
    */
   start(): boolean | Promise<boolean> {
     if (monotonicNow() - this.startedAt >= this.options.leaseMs * UNCONFIRMED_PART) {
@@ -86,7 +85,6 @@ export class LeaseKeeper implements DeadlineListener {
     return true;
   }
 
-  /** Ends heartbeats and watch; the attempt is settled. */
   stop(): void {
     this.stopped = true;
     this.deadlines.cancel(this);
@@ -148,11 +146,11 @@ export class LeaseKeeper implements DeadlineListener {
       return;
     }
     if (now >= this.leaseOverAt) {
-      // After a blocked event loop timers come before input: a reply that is already here is read first.
+      // After a blocked event loop, timers run before input. A reply that has already arrived is read first.
       if (this.inFlight) setImmediate(evaluate, this);
       else this.evaluateExpiry();
     }
-    // Also once it is over: nobody may have taken it yet, and nobody shall while the operation runs.
+    // Also after it has expired: if it was not taken over, it can still be extended.
     if (now >= this.heartbeatAt && !this.inFlight) void this.beat(now);
     this.arm();
   }
@@ -167,7 +165,7 @@ export class LeaseKeeper implements DeadlineListener {
     try {
       this.accept(await this.extend(), sentAt);
     } catch {
-      // The next heartbeat is the retry: sooner than usual, for the lease is running out.
+      // The next heartbeat is the retry. It is sent sooner than usual, before the lease expires.
       this.heartbeatAt = monotonicNow() + this.options.leaseMs * RETRY_PART;
     } finally {
       this.inFlight = false;
@@ -191,18 +189,20 @@ export class LeaseKeeper implements DeadlineListener {
         this.renewed(sentAt);
         return;
       case 'not_in_progress':
-        // The attempt's own complete or release has been executed, though its reply may still be out.
+        // The attempt's own complete or release was executed, though its reply may not have arrived yet.
         this.stop();
         return;
       case 'lost':
       case 'gone':
       case 'max_execution':
-        // A heartbeat answered after the attempt was settled has nothing to tell any more.
+        // A reply after the attempt is settled is ignored.
         if (!this.stopped) this.lose(kind);
         this.stop();
         return;
       default:
-        throw new TypeError('The store gave no reply that extend knows.');
+        throw new TypeError(
+          'Unexpected reply from store.extend(). Test the store with nestjs-idempotency/testing/store.',
+        );
     }
   }
 
@@ -222,7 +222,7 @@ function evaluate(keeper: LeaseKeeper): void {
   keeper.evaluateExpiry();
 }
 
-/** Tells of the hard deadline of an attempt that needs no heartbeat, and of the first half of the time to it. */
+/** Watches the hard deadline, and half of the time to it, of an attempt that needs no heartbeat. */
 export class ExecutionWatch {
   private timer: NodeJS.Timeout | undefined;
   private isKnownToBeSlow = false;
@@ -236,7 +236,7 @@ export class ExecutionWatch {
     private readonly observer: LeaseObserver,
   ) {}
 
-  /** Aborted, with the {@link LeaseLossReason} as its reason, once the attempt can no longer succeed. */
+  /** Aborted with a {@link LeaseLossReason} once the attempt can no longer succeed. */
   get signal(): AbortSignal {
     this.abortion ??= new AbortController();
     if (this.loss !== undefined) this.abortion.abort(this.loss);
@@ -253,7 +253,7 @@ export class ExecutionWatch {
     return this.loss !== undefined;
   }
 
-  /** Begins to watch, or goes on after it was stopped. */
+  /** Starts, or continues after {@link stop}. */
   start(): void {
     if (this.isKnownToBeSlow) {
       this.waitForDeadline();

@@ -11,7 +11,7 @@ import { OutcomeWriter } from './outcome-writer.js';
 
 const OWN: Settlement = { kind: 'own' };
 
-/** An attempt that holds a lease, and keeps it until its outcome is confirmed. */
+/** An attempt that holds a lease until its outcome is confirmed. */
 export class LeasedAttempt implements Attempt {
   readonly number: number;
   readonly isTakeover: boolean;
@@ -20,7 +20,6 @@ export class LeasedAttempt implements Attempt {
   readonly transaction = undefined;
   private readonly keeper: LeaseKeeper;
   private readonly writer: OutcomeWriter;
-  /** What every event of this attempt says of it. */
   private readonly subject: AttemptSubject;
   private isRecordLost = false;
 
@@ -44,7 +43,7 @@ export class LeasedAttempt implements Attempt {
     return this.keeper.signal;
   }
 
-  /** @returns why the operation must not start: the lease cannot be counted on. */
+  /** @returns an error if the operation must not start, because the lease is not confirmed. */
   start(): Error | undefined | Promise<Error | undefined> {
     const started = this.keeper.start();
     return typeof started === 'boolean' ? unlessStarted(started) : started.then(unlessStarted);
@@ -99,7 +98,7 @@ export class LeasedAttempt implements Attempt {
     this.host.events.emit({ type: 'slow_attempt', ...this.subject, elapsedMs });
   }
 
-  /** The answer has left, or a 503 in its place: go on until confirmed, lost, too late or shut down. */
+  /** After the response: sends the outcome until it is confirmed or lost, or until the hard deadline or a shutdown. */
   private async saveLater(final: FinalOutcome): Promise<void> {
     const reply = await this.writer.complete(final, this.keeper.hardDeadlineAt);
     if (reply === undefined) {
@@ -125,7 +124,7 @@ export class LeasedAttempt implements Attempt {
         this.recordLost();
         break;
       case 'gone':
-        // A failure: it is told, and not kept.
+        // A failure: the caller gets it, but it is not kept.
         this.recordLost();
         events.emit({ type: 'save_failed', ...this.subject });
         this.end();
@@ -152,8 +151,8 @@ export class LeasedAttempt implements Attempt {
   }
 
   /**
-   * Another attempt holds the record: what it comes to is what this one's caller is told, unless the key has been used for
-   * another content since.
+   * Another attempt has the record: this attempt's caller gets its outcome, unless the key has since been reused for other
+   * content.
    */
   private async afterLoss(
     lost: Extract<CompleteReply, { kind: 'lost' }>,
@@ -189,6 +188,6 @@ export class LeasedAttempt implements Attempt {
 function unlessStarted(hasStarted: boolean): Error | undefined {
   if (hasStarted) return undefined;
   return new StoreUnavailableError(
-    'The reply to begin took most of the lease, and the lease could not be extended.',
+    'The reply to begin took most of the lease, and the lease could not be extended. Check the latency to the store, or increase "leaseMs".',
   );
 }

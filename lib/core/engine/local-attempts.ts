@@ -1,23 +1,22 @@
 import { UNKNOWN_FENCE, type RecordKey } from '../record/record.js';
 import { monotonicNow } from '../util/time.js';
 
-/** A begin that this process has sent, or the attempt that came of it. */
+/** A begin that this process has sent, or its attempt. */
 export interface LocalAttempt {
   readonly recordKey: RecordKey;
-  /** {@link UNKNOWN_FENCE} where no reply has told it. */
+  /** {@link UNKNOWN_FENCE} before the reply. */
   readonly fence: number;
-  /** Monotonic: past its hard deadline an attempt loses its key, whoever runs it. */
+  /** Monotonic. At its hard deadline an attempt loses its key, also to this process. */
   readonly deadlineAt: number;
-  /** Monotonic: a lease of its own cannot be over before. */
+  /** Monotonic. Its own lease cannot expire earlier. */
   readonly leaseOverAt: number;
-  /** The operation is over, and its outcome on the way to the store. */
+  /** The operation has ended, and its outcome is being stored. */
   isSettling: boolean;
 }
 
 /**
- * What this process has under way, by record key, which it must not take over (protocol, rule 8). A begin counts from
- * the instant at which it is sent: after a blocked event loop, a duplicate's begin is sent before the first one's
- * reply is read.
+ * The attempts of this process, by record key, which it must not take over itself (protocol, rule 8). A begin counts
+ * from when it is sent: after a blocked event loop, a duplicate's begin is sent before the first one's reply is read.
  */
 export class LocalAttempts {
   private readonly byKey = new Map<RecordKey, Set<LocalAttempt>>();
@@ -36,18 +35,18 @@ export class LocalAttempts {
   }
 
   /**
-   * Whether anything is under way for the key.
+   * Whether an attempt of the key is in progress.
    *
-   * @param hasRecovery - by whoever takes over: what an operation that is over has done can be found, and is not done again.
+   * @param hasRecovery - whether a takeover looks up what was done. It may then take over an operation that has ended.
    */
   has(recordKey: RecordKey, hasRecovery: boolean): boolean {
     return this.some(recordKey, hasRecovery, () => true);
   }
 
   /**
-   * Whether something that is under way holds the record with this fencing token, whose lease is over, or may hold it. A
-   * begin that was sent a moment ago cannot: should each of those that overlap excuse the next, nobody would ever take a
-   * dead process' record over.
+   * Whether an attempt in progress holds, or may hold, the record with this fencing token, whose lease has expired. A
+   * begin sent a moment ago cannot hold it. Otherwise overlapping begins could defer to one another, and a dead process'
+   * record would never be taken over.
    */
   mayHold(recordKey: RecordKey, hasRecovery: boolean, fence: number): boolean {
     const now = monotonicNow();

@@ -5,20 +5,20 @@ import type { Lease } from '../record/record.js';
 import type { CompleteReply, IdempotencyStore, ReleaseReply } from '../store/idempotency-store.js';
 import { jitteredPause, monotonicNow } from '../util/time.js';
 
-/** Tells how long it makes sense to go on. */
+/** Whether the time for draining at shutdown is over. */
 export interface ShutdownState {
-  /** The shutdown no longer waits: what is not stored by then stays with the lease. */
+  /** Set once the shutdown no longer waits. Records that are not settled by then are left to their leases. */
   readonly expired: boolean;
 }
 
 const PAUSE_MS = 50;
 const PAUSE_MAX_MS = 1_000;
-/** A request is waiting, and the key may be free only for a moment between two attempts. */
+/** Shorter: a request is waiting, and the key may be free only briefly between two attempts. */
 const PAUSE_WHILE_HELD_MAX_MS = 250;
 
 /**
- * Sends an attempt's last command until the store answers: the operation has had its effect, so whatever
- * went wrong, the same command again. At least one copy is sent.
+ * Sends an attempt's last command until the store replies, at least once. The operation has had its effect, so every
+ * error is retried.
  */
 export class OutcomeWriter {
   constructor(
@@ -47,8 +47,8 @@ export class OutcomeWriter {
   }
 
   /**
-   * Asks again for as long as another attempt holds the record. `complete` says all there is to know:
-   * that one's outcome once it has one, or, should it let go, that this one's success stands after all.
+   * Sends `complete` until the other attempt no longer holds the record. The reply is that attempt's outcome, or, if it
+   * released the record, that this attempt's success is stored.
    */
   async completeOnceFree(
     final: FinalOutcome,
@@ -85,7 +85,7 @@ export class OutcomeWriter {
         const reply = await send(Math.max(1, timeoutMs));
         if (isReply(reply)) return reply;
       } catch {
-        // Counted as no reply.
+        // No reply.
       }
       const leftMs = giveUpAt - monotonicNow();
       if (leftMs <= 0 || this.shutdownState.expired) return undefined;
@@ -112,7 +112,7 @@ const RELEASE_KINDS: Record<ReleaseReply['kind'], true> = {
   gone: true,
 };
 
-// A store of the user's own that answers with something else has not confirmed anything.
+// An unknown reply of a custom store confirms nothing.
 function isCompleteReply(reply: Partial<CompleteReply> | undefined): boolean {
   return reply?.kind !== undefined && Object.hasOwn(COMPLETE_KINDS, reply.kind);
 }

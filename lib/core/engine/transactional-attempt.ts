@@ -27,18 +27,18 @@ import { OutcomeWriter } from './outcome-writer.js';
 
 const OWN: Settlement = { kind: 'own' };
 
-/** The part of a lease that opening the transaction may take: the record is not locked before. */
+/** The timeout for opening the transaction, as a part of the lease: the record is not locked before. */
 const OPENING_PART = 2 / 3;
 
-/** By so much later the server ends a transaction that this process has not: it is the second line of defence. */
+/** How long after the hard deadline the server ends a transaction that this process has not ended. */
 const SERVER_MARGIN_MS = 1_000;
 
-/** As the libraries wrap it. */
+/** Searched for in the errors of drivers and ORMs. */
 const MISMATCHED: ReadonlySet<IdempotencyErrorCode> = new Set([
   'idempotency_store_reply_mismatched',
 ]);
 
-/** Before the server is asked again whether a transaction is over. */
+/** Pause between two checks of whether a transaction has ended at the server. */
 const RETRY_PAUSE_MS = 250;
 
 /** What transactional attempts need besides their store. */
@@ -48,11 +48,11 @@ export interface Transactions {
 }
 
 /**
- * An attempt whose outcome is committed with what its operation has written. The lock that the transaction holds on
- * the record is its lease, so there is no heartbeat: it ends when the transaction ends, also when the process dies.
+ * An attempt whose outcome is committed together with its operation's writes. The transaction's lock on the record
+ * serves as the lease. It needs no heartbeat, and ends with the transaction, also if the process dies.
  *
- * A commit without an answer may have happened. Once the lock is gone the attempt's own release tells, for it releases
- * nothing but a record in progress: what it finds finished was committed.
+ * A commit without a reply may have happened. Once the lock is released, the attempt sends its release, which affects
+ * only a record in progress: if the record is finished, the transaction was committed.
  */
 export class TransactionalAttempt implements Attempt, AttemptTransaction {
   readonly number: number;
@@ -62,7 +62,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   private readonly subject: AttemptSubject;
   private readonly watch: ExecutionWatch;
   private readonly writer: OutcomeWriter;
-  /** For what is stored outside of the transaction, once that is over. */
+  /** Stores outcomes outside of the transaction, after its end. */
   private readonly afterwards: LeasedAttempt;
   private hooks: (() => unknown)[] = [];
   private deferred: DeferredTransaction | undefined;
@@ -120,7 +120,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   onCommitted(hook: () => unknown): void {
     if (this.deferred?.isDecided === true) {
       throw new NoTransactionError(
-        `onCommitted() was called in ${this.request.operation} when its transaction was over.`,
+        `onCommitted() was called in ${this.request.operation} after its transaction had ended. Call it before the operation returns.`,
       );
     }
     this.hooks.push(hook);
@@ -137,7 +137,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     void this.rollBack();
   }
 
-  /** @returns why the operation must not start: there is no transaction, or the record is another's by now. */
+  /** @returns an error if the operation must not start: there is no transaction, or another attempt has the record. */
   async start(): Promise<Error | undefined> {
     const { isolation, leaseMs } = this.request.options;
     try {
@@ -160,7 +160,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     this.watch.start();
     const { transaction, ended } = this.deferred;
     transaction.lost?.addEventListener('abort', this.onConnectionLost);
-    // Its signal may be the connection's, which outlives the transaction.
+    // The signal may be the connection's, which outlives the transaction.
     void ended.then(() => {
       transaction.lost?.removeEventListener('abort', this.onConnectionLost);
     });
@@ -195,7 +195,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     if ((await this.rollBack()) || (await this.isOver(giveUpAt))) {
       await this.afterwards.release();
     } else {
-      // It comes free when the server notices that the connection is gone.
+      // The key becomes free when the server detects the closed connection.
       this.host.events.emit({ type: 'release_failed', ...this.subject });
       this.end();
     }
@@ -213,7 +213,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   leaseLost(reason: LeaseLossReason): void {
     this.host.events.emit({ type: 'lease_lost', ...this.subject, reason });
     this.host.lost(this);
-    // The server ends it, too, in case this process no longer can.
+    // The server ends it as well, in case this process cannot.
     void this.rollBack();
   }
 
@@ -227,7 +227,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     const { records } = this.transactions;
     if (!(await records.lock(transaction, this.lease, { maxExecutionMs }))) {
       throw new Error(
-        'The record could not be locked: another attempt has it by now, or the unit of work is on another database than the store.',
+        'The record could not be locked. Another attempt has taken it over, or "unitOfWork" and "store" use different databases.',
       );
     }
   }
@@ -235,12 +235,14 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   private commit(final: FinalOutcome): Promise<TransactionEnd | undefined> {
     return this.commitAfter(async (transaction) => {
       if (!(await this.transactions.records.complete(transaction, this.lease, final))) {
-        throw new Error('The record is no longer in progress, or the transaction not the same.');
+        throw new Error(
+          'The outcome could not be stored in the transaction: the record is no longer in progress, or the transaction is a different one.',
+        );
       }
     });
   }
 
-  /** @returns the end, or `undefined` when nobody knows it in time. */
+  /** @returns the end, or `undefined` if it is not known in time. */
   private async commitAfter(
     last: (transaction: OpenTransaction) => Promise<void>,
   ): Promise<TransactionEnd | undefined> {
@@ -256,13 +258,13 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     return undefined;
   }
 
-  /** The connection is the application's, so its store does not tell. */
+  /** Emitted here, as the store does not observe the application's connection. */
   private reportMismatch(error: unknown): void {
     if (!hasSqlState(error, MISMATCHED)) return;
     this.host.events.emit({ type: 'reply_mismatched', error: asError(error) });
   }
 
-  /** Between two transactions the record has nothing but its lease, which may have run out long ago. */
+  /** Between two transactions only the lease protects the record, and it may have expired. */
   private async extend(): Promise<boolean> {
     const { leaseMs, commandTimeoutMs: timeoutMs } = this.request.options;
     const recordRetentionMs = inProgressRetentionMs(this.request.options);
@@ -276,9 +278,9 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   }
 
   /**
-   * Ends the transaction; one that hangs is cut off, where that is possible.
+   * Rolls back. Closes the connection of a hanging transaction, if possible.
    *
-   * @returns whether it is over.
+   * @returns whether the transaction has ended.
    */
   private async rollBack(): Promise<boolean> {
     this.watch.stop();
@@ -289,7 +291,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     return false;
   }
 
-  /** Whether the transaction is over at the server, before `giveUpAt` (monotonic). */
+  /** Whether the transaction ends at the server before `giveUpAt` (monotonic). */
   private async isOver(giveUpAt: number): Promise<boolean> {
     const { commandTimeoutMs } = this.request.options;
     do {
@@ -302,7 +304,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     return false;
   }
 
-  /** @returns what the release found once the transaction was over, or `undefined` when nobody knows in time. */
+  /** @returns the reply to the release after the transaction's end, or `undefined` if there is none in time. */
   private async commitOutcome(giveUpAt: number): Promise<ReleaseReply | undefined> {
     return (await this.isOver(giveUpAt)) ? this.writer.release(giveUpAt) : undefined;
   }
@@ -320,7 +322,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     return { kind: 'unsaved' };
   }
 
-  /** The caller has been told to come back: find out what became of the commit all the same, for who waits. */
+  /** After the 503: determines the outcome of the commit, for events and waiting duplicates. */
   private async concludeLater(final: FinalOutcome, error: unknown): Promise<void> {
     const reply = await this.commitOutcome(monotonicNow() + Math.max(0, this.watch.leftMs));
     if (reply === undefined) {
@@ -331,7 +333,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     }
   }
 
-  /** @param reply - to the release, which came after the transaction was over. */
+  /** @param reply - the reply to the release after the transaction's end. */
   private conclude(
     { kind }: ReleaseReply,
     final: FinalOutcome,
@@ -342,7 +344,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     const { events } = this.host;
     const isConflict = this.isConflict(error);
     if (isConflict) this.conflicted();
-    // Nobody knows what became of a record that is gone: its short retention may be over.
+    // The outcome of a record that is gone is unknown: it may have expired after a short retention.
     else if (kind === 'gone') events.emit({ type: 'record_lost', ...this.subject });
     else events.emit({ type: 'rolled_back', ...this.subject, error });
     if (kind === 'ok' || kind === 'already') {
@@ -371,7 +373,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     return OWN;
   }
 
-  /** Nobody waits for them but the shutdown. */
+  /** Only the shutdown waits for the hooks. */
   private async runHooks(): Promise<void> {
     await Promise.all(this.hooks.map((hook) => this.run(hook)));
   }
@@ -384,7 +386,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     }
   }
 
-  /** Read anew after an await, which the compiler does not expect to change it. */
+  /** A method, because the compiler does not expect an await to change the property. */
   private isLost(): boolean {
     return this.watch.isLost;
   }
@@ -399,7 +401,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   }
 }
 
-/** What a unit of work of the user's own cannot tell is not so: an attempt that nobody ends would keep its key. */
+/** Treats an error of a custom unit of work as false: an attempt that is not ended would keep its key. */
 function isReportedTrue(ask: () => unknown): boolean {
   try {
     const result = ask();

@@ -10,8 +10,8 @@ import type { AttemptServices } from './attempt-services.js';
 import { OutcomeWriter } from './outcome-writer.js';
 
 /**
- * An attempt that runs without a lease, for `onStoreUnavailable: 'execute'`. Its outcome is offered to
- * the store after the answer, until one lease later: whoever retries once the store is back finds it.
+ * An attempt without a lease, for `onStoreUnavailable: 'execute'`. After the response it tries to store its outcome for
+ * the length of a lease, so that a retry after a short outage gets it.
  */
 export class UnprotectedAttempt implements Attempt, DeadlineListener {
   readonly number = 1;
@@ -24,14 +24,14 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
   private readonly subject: AttemptSubject;
   private readonly writer: OutcomeWriter;
   private readonly startedAt = monotonicNow();
-  /** What listens to the signal finds the request that it is about. */
+  /** Gives listeners of the signal the async context of the request. */
   private readonly context = new AsyncResource('IdempotencyDeadline', {
     requireManualDestroy: true,
   });
   private abortion: AbortController | undefined;
   private isOver = false;
 
-  /** @param token - that of the begin which got no answer: it may have acquired the record after all. */
+  /** @param token - of the begin that got no reply, which may have acquired the record. */
   constructor(
     private readonly host: AttemptServices,
     private readonly request: OperationRequest,
@@ -44,11 +44,11 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
     this.writer = new OutcomeWriter(host.store, request, lease, host.shutdownState);
   }
 
-  /** Aborted once `maxExecutionMs` is over, unless the attempt has ended by then. */
+  /** Aborted after `maxExecutionMs` unless the attempt has ended. */
   get signal(): AbortSignal {
     if (this.abortion === undefined) {
       this.abortion = new AbortController();
-      // AbortSignal.timeout() would stay for good: its timer holds the async context, from which the signal is reached.
+      // AbortSignal.timeout() would leak: its timer retains the async context, which references the signal.
       if (monotonicNow() >= this.dueAt) this.onDeadline();
       else if (!this.isOver) this.host.deadlines.schedule(this);
     }
@@ -58,7 +58,9 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
   /** @internal */
   onDeadline(): void {
     this.context.runInAsyncScope(() => {
-      this.abortion?.abort(new DOMException('The operation took too long', 'TimeoutError'));
+      this.abortion?.abort(
+        new DOMException('The operation exceeded "maxExecutionMs".', 'TimeoutError'),
+      );
     });
   }
 
@@ -69,7 +71,7 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
     return Promise.resolve({ kind: 'own' });
   }
 
-  /** A begin that was executed after all would block the key for its lease. */
+  /** A begin that was executed nevertheless would block the key for its lease. */
   release(): Promise<void> {
     this.stopWatching();
     const giveUpAt = monotonicNow() + this.request.options.commandTimeoutMs;
@@ -79,7 +81,7 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
     return Promise.resolve();
   }
 
-  /** It is never a takeover. */
+  /** Never called: an unprotected attempt is not a takeover. */
   recovered(): void {
     throw new TypeError('An unprotected attempt has nothing to recover.');
   }

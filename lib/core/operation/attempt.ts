@@ -1,83 +1,80 @@
 import type { FinishedState, Outcome } from '../record/record.js';
 
-/** The outcome of an attempt that is to be kept. */
+/** A kept outcome of an attempt. */
 export interface FinalOutcome {
   readonly state: FinishedState;
   readonly outcome: Outcome;
   /** Milliseconds from completion. */
   readonly retentionMs: number;
   /**
-   * Whether what the operation has written in its transaction is to be rolled back: it failed. Of no meaning without a
-   * transaction.
-   *
+   * Whether to roll back the operation's transaction, because it failed. Ignored without a transaction.
    * @defaultValue false
    */
   readonly undo?: boolean;
 }
 
-/** What the attempt's own caller is to be told once its outcome has been handed to the store. */
+/** What the attempt's own caller gets after the outcome was sent to the store. */
 export type Settlement =
   /** Its own outcome. */
   | { readonly kind: 'own' }
-  /** Another attempt's, which stands in the record: all callers see one outcome. */
+  /** Another attempt's, which is stored: all callers get the same outcome. */
   | { readonly kind: 'other'; readonly state: FinishedState; readonly outcome: Outcome }
-  /** Nobody's that may be told: the key was used for another content since, whose outcome stands. Outcome unknown. */
+  /** Outcome unknown: the key has since been reused for other content, whose outcome is stored. */
   | { readonly kind: 'unknown' }
-  /** Another attempt is running and has not ended in time: in progress, come back later. */
+  /** In progress: another attempt is running and has not ended in time. */
   | { readonly kind: 'in_progress' }
-  /** The outcome could not be stored in time and `onSaveFailure` is `'error'`: store unavailable. */
+  /** Store unavailable: the outcome was not stored in time, and `onSaveFailure` is `'error'`. */
   | { readonly kind: 'unsaved' }
-  /** A concurrent transaction was in the way: all was rolled back and may be tried again. */
+  /** Rolled back because of a conflict with a concurrent transaction. A retry may succeed. */
   | { readonly kind: 'conflict' };
 
-/** The transaction that an attempt runs in. */
 export interface AttemptTransaction {
-  /** What the unit of work gives to the application's code. */
+  /** What the unit of work provides to the application's code. */
   readonly handle: unknown;
   /** See {@link UnitOfWork.isConflict}. */
   isConflict(error: unknown): boolean;
-  /** Whether the operation failed because its transaction was ended from outside. */
+  /** Whether the operation failed because the server ended its transaction or connection. */
   isInterruption(error: unknown): boolean;
-  /** Raises `conflicted`: a concurrent transaction was in the way of the operation. */
+  /** Emits `conflicted`: the operation conflicted with a concurrent transaction. */
   conflicted(): void;
   /**
-   * Rolls back, and opens another transaction after a while.
+   * Rolls back, then opens a new transaction after `pauseMs`, jittered.
    *
-   * @returns whether the operation may run again.
+   * @returns whether the operation can run again.
    */
   restart(pauseMs: number): Promise<boolean>;
-  /** Commits what the operation has written, and lets it run again: its outcome is not to be kept. Never rejects. */
+  /** Commits the operation's writes, but does not keep its outcome: it can run again. Never rejects. */
   commitUnkept(): Promise<Settlement>;
   /**
-   * Calls `hook` once the transaction was committed; never if it was not.
+   * Calls `hook` after the commit. Never calls it if the transaction is not committed.
    *
-   * @throws {@link NoTransactionError} when it is over.
+   * @throws {@link NoTransactionError} if the transaction has ended.
    */
   onCommitted(hook: () => unknown): void;
-  /** The shutdown no longer waits: rolls back, for the connection is the application's, and about to be closed. */
+  /** Rolls back at the end of the shutdown: the application is about to close the connection. */
   giveUp(): void;
 }
 
-/** One try to run an operation that the engine has let through. It must be ended by one of its two methods. */
+/** One try to run an operation, started by the engine. It must be ended by {@link complete} or {@link release}. */
 export interface Attempt {
   /** 1 for the first attempt of its key. */
   readonly number: number;
-  /** An earlier attempt of this key ended unknown: it may have had its effect. */
+  /** The outcome of an earlier attempt of this key is unknown: it may have had its effect. */
   readonly isTakeover: boolean;
-  /** Only grows per record key, below 2^53; 0 in an unprotected run. */
+  /** Only grows per record key, below 2^53; 0 in an unprotected attempt. */
   readonly fencingToken: number;
-  /** False when the store could not be reached and `onStoreUnavailable` is `'execute'`. */
+  /** False if the store was unavailable and `onStoreUnavailable` is `'execute'`. */
   readonly isProtected: boolean;
-  /** Aborted once the attempt may no longer count on its lease; its reason is a `LeaseLossReason`. */
+  /** Aborted once the attempt can no longer rely on its lease; its reason is a `LeaseLossReason`. */
   readonly signal: AbortSignal;
-  /** Only where the operation is `transactional`. */
+  /** Only of `transactional` operations. */
   readonly transaction: AttemptTransaction | undefined;
-  /** Stores the outcome; resolves when the answer may leave, and says which one. Never rejects. */
+  /** Stores the outcome. Resolves with what to respond, when the response may be sent. Never rejects. */
   complete(final: FinalOutcome): Promise<Settlement>;
-  /** Lets the operation run again at once. Never rejects: a release that fails ends with the lease. */
+  /** Lets the operation run again at once. Never rejects: if it fails, the key becomes free with the lease. */
   release(): Promise<void>;
-  /** Raises `recovered`: what an earlier attempt has done is its outcome, the operation does not run. */
+  /** Emits `recovered`: the outcome is an earlier attempt's, and the operation does not run. */
   recovered(): void;
-  /** Raises `response_diverged`: the operation succeeded, what goes out says otherwise. */
+  /** Emits `response_diverged`: the operation succeeded, but its response reports a failure. */
   responseDiverged(): void;
 }

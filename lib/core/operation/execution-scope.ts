@@ -11,16 +11,16 @@ import type { IdempotencyContext } from './idempotency-context.js';
 import type { OperationRequest } from './operation-request.js';
 import type { Recovery } from './recovery.js';
 
-/** What code finds that runs in an operation. */
+/** What code that runs in an operation can read. */
 export interface OperationContext {
   readonly context: IdempotencyContext;
-  /** Where the operation is `transactional`. */
+  /** Of a `transactional` operation. */
   readonly transaction?: Pick<AttemptTransaction, 'handle'> | undefined;
 }
 
 /**
- * One run of an operation, as everything below it can find it. It is entered more than once where an
- * interceptor retries, and goes on where one gives up on it, whatever their stream says meanwhile.
+ * The async context of one execution of an operation. An interceptor that retries enters the operation more than once.
+ * The operation continues after an interceptor's timeout, even if that interceptor's stream has ended.
  */
 export class ExecutionScope implements OperationContext {
   private active = 0;
@@ -33,17 +33,16 @@ export class ExecutionScope implements OperationContext {
 
   constructor(
     readonly context: IdempotencyContext,
-    /** The method that is the operation, where it reports its own entry. */
+    /** The operation's method, if it reports its own entry. */
     readonly handler?: object,
-    /** What to ask before the operation itself, on a takeover. */
+    /** Called before the operation on a takeover. */
     readonly recover?: () => Promise<Recovery>,
-    /** Where it is `transactional`. */
     readonly transaction?: AttemptTransaction,
-    /** What counts of an Observable that it returns: what it emits last, as on HTTP, or all that it emits. */
+    /** Which values of a returned Observable are its result: the last one, as on HTTP, or all. */
     readonly emissions: 'last' | 'all' = 'last',
   ) {}
 
-  /** Whether the operation itself was reached, past pipes and inner interceptors (contract C88). */
+  /** Whether the operation itself was called, after pipes and inner interceptors (contract C88). */
   get isEntered(): boolean {
     return this.entries > 0;
   }
@@ -52,21 +51,20 @@ export class ExecutionScope implements OperationContext {
     return this.active > 0;
   }
 
-  /** Whether it returned, at least once. */
   get hasReturned(): boolean {
     return this.returned > 0;
   }
 
-  /** Whether it threw the last time, whatever somebody has made of that. */
+  /** Whether its last call threw, even if a caller caught the error. */
   get hasThrown(): boolean {
     return this.threw;
   }
 
-  /** @throws {@link IdempotencyOptionsError} when its transaction has seen it before. */
+  /** @throws {@link IdempotencyOptionsError} if it was called before in the same transaction. */
   enter(): void {
     if (this.transaction !== undefined && this.isUsed) {
       throw new IdempotencyOptionsError(
-        `${this.context.operation} was called again in the transaction of its first call, of which something may be left: an interceptor or another decorator inside of @Idempotent() repeats it. Use "conflictRetries", or let it repeat from outside.`,
+        `${this.context.operation} was called twice in one transaction, which may contain writes of the first call. An interceptor or decorator inside of @Idempotent() retries it: use "conflictRetries" instead, or retry outside of @Idempotent().`,
       );
     }
     this.isUsed = true;
@@ -74,15 +72,15 @@ export class ExecutionScope implements OperationContext {
     this.active += 1;
   }
 
-  /** It has a new transaction. */
+  /** The operation has a new transaction. */
   startOver(): void {
     this.isUsed = false;
   }
 
   /**
-   * Somebody looks first whether it has been done: it is under way, and not entered.
+   * Looks up first whether the operation was done. Meanwhile it is active, but not entered.
    *
-   * @param goOn - enters it, with what was found.
+   * @param goOn - enters the operation with what was found.
    */
   async lookUp<Found, Result>(
     find: () => Promise<Found>,
@@ -103,7 +101,7 @@ export class ExecutionScope implements OperationContext {
     this.ended(how === 'returned');
   }
 
-  /** What another decorator has put around the method begins: for as long as it runs, its own end decides. */
+  /** A wrapper by another decorator starts. While it runs, its end decides the result, not the method's. */
   enterWrapper(): void {
     this.active += 1;
     this.wrappers += 1;
@@ -115,7 +113,7 @@ export class ExecutionScope implements OperationContext {
     this.ended(how === 'returned');
   }
 
-  /** Calls `listener` as soon as nothing of the operation is running, now if nothing is. */
+  /** Calls `listener` when nothing of the operation is running, at once if that is so now. */
   whenIdle(listener: () => void): void {
     if (this.active === 0) listener();
     else this.idleListeners.push(listener);
@@ -134,13 +132,13 @@ export class ExecutionScope implements OperationContext {
 /** @internal */
 export const executionScope = new AsyncLocalStorage<OperationContext>();
 
-/** The context of the idempotent operation that the calling code runs in, or `undefined` outside of one. */
+/** Returns the context of the current idempotent operation, or `undefined` outside of one. */
 export function currentIdempotencyContext(): IdempotencyContext | undefined {
   return executionScope.getStore()?.context;
 }
 
 /**
- * The context of the idempotent operation that the calling code runs in.
+ * Returns the context of the current idempotent operation.
  *
  * @throws {@link NoIdempotencyContextError} outside of one.
  */
@@ -148,15 +146,15 @@ export function requireIdempotencyContext(): IdempotencyContext {
   const context = currentIdempotencyContext();
   if (context === undefined) {
     throw new NoIdempotencyContextError(
-      'There is no idempotent operation here: the code was not called from a handler with @Idempotent() or from IdempotencyService.run(), or the request came without a key.',
+      'No idempotent operation is active. Call this from a handler with @Idempotent() or from IdempotencyService.run(). A request without a key does not start an idempotent operation.',
     );
   }
   return context;
 }
 
 /**
- * The transaction of the `transactional` operation that the calling code runs in, as its unit of work gives it (a
- * client of pg, an `EntityManager`, …), or `undefined` outside of one.
+ * Returns the transaction of the current `transactional` operation, as its unit of work provides it (a client of pg, an
+ * `EntityManager`, …), or `undefined` outside of one.
  */
 // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller knows its unit of work
 export function currentIdempotencyTransaction<Handle = unknown>(): Handle | undefined {
@@ -164,7 +162,7 @@ export function currentIdempotencyTransaction<Handle = unknown>(): Handle | unde
 }
 
 /**
- * The transaction of the `transactional` operation that the calling code runs in.
+ * Returns the transaction of the current `transactional` operation.
  *
  * @throws {@link NoTransactionError} outside of one.
  */
@@ -173,13 +171,12 @@ export function requireIdempotencyTransaction<Handle = unknown>(): Handle {
   const transaction = currentIdempotencyTransaction<Handle>();
   if (transaction === undefined) {
     throw new NoTransactionError(
-      'There is no transaction here: the code was not called from an operation with "transactional": true, or the request came without a key.',
+      'No transaction is active. Call this from an operation with "transactional": true. A request without a key does not start a transaction.',
     );
   }
   return transaction;
 }
 
-/** The context that `attempt` of `claim` runs in. */
 export function contextOf(
   { operation, scope, key, recordKey }: OperationRequest,
   attempt: Attempt,
@@ -200,7 +197,7 @@ export function contextOf(
       const { transaction } = attempt;
       if (transaction === undefined) {
         throw new NoTransactionError(
-          `onCommitted() was called in ${operation}, which has no transaction: set "transactional" to true there.`,
+          `onCommitted() was called in ${operation}, which has no transaction. Set its option "transactional" to true.`,
         );
       }
       transaction.onCommitted(hook);
@@ -208,19 +205,19 @@ export function contextOf(
   };
 }
 
-/** Keeps these digests apart from all others that have a record key in them. */
+/** Makes these digests differ from all others that include a record key. */
 const PURPOSE = 'nestjs-idempotency/downstream';
 
 /**
- * The key that an operation gives to a service that it calls: 43 characters of base64url, SHA-256 over the record key
- * and the name. All attempts at one record have the same one, and nobody can read the client's key from it.
+ * Derives the key that an operation passes to a service: 43 base64url characters, SHA-256 of the record key and the
+ * name. All attempts of one record get the same key. The client's key cannot be read from it.
  *
- * @throws {@link IdempotencyOptionsError} for a name that is no text, or empty.
+ * @throws {@link IdempotencyOptionsError} unless the name is a non-empty string.
  */
 export function downstreamKey(operation: string, recordKey: RecordKey, name: string): string {
   if (typeof name !== 'string' || name === '') {
     throw new IdempotencyOptionsError(
-      `downstreamKey() was called in ${operation} without a name: name the service and the call, such as downstreamKey('stripe/charge').`,
+      `downstreamKey() was called in ${operation} without a name. Pass the service and the call, such as downstreamKey('stripe/charge').`,
     );
   }
   return digest([PURPOSE, recordKey, name]);

@@ -1,48 +1,48 @@
 import type { Scope } from '../record/record-key.js';
 
-/** What an operation may want to know about its own attempt. */
+/** What an operation can read of its own attempt. */
 export interface IdempotencyContext {
   /** The operation's stable name. */
   readonly operation: string;
-  /** Whose key it is. */
+  /** Whom the key belongs to. */
   readonly scope: Scope;
   /** The idempotency key as the client chose it. */
   readonly key: string;
   /** 1 for the first attempt of this key. */
   readonly attempt: number;
   /**
-   * An earlier attempt of this key ended unknown: it may have had its effect, so look before repeating
-   * it (ask the payment provider, say).
+   * The outcome of an earlier attempt of this key is unknown. It may have had its effect: check before running again,
+   * for example at the payment provider.
    */
   readonly isTakeover: boolean;
-  /** False in a run without a record, as `onStoreUnavailable: 'execute'` allows. */
+  /** False if the attempt runs without a record, as `onStoreUnavailable: 'execute'` allows. */
   readonly isProtected: boolean;
   /**
-   * A number below 2^53 that only grows per record key, to fence own writes with
-   * (`UPDATE … WHERE fence < $1`); 0 in an unprotected run.
+   * A number below 2^53 that only grows per record key, for fencing the operation's own writes
+   * (`UPDATE … WHERE fence < $1`). 0 in an unprotected attempt.
    */
   readonly fencingToken: number;
   /**
-   * Aborted once this attempt may no longer count on its lease; pass it on to `fetch` and the like. Its
-   * reason is `'lost'`, `'gone'`, `'expired'`, `'max_execution'` or `'connection_lost'`. In an unprotected run it is a time-out of
-   * `maxExecutionMs`.
+   * Aborted once this attempt can no longer rely on its lease. Pass it to `fetch` and other calls. Its reason is
+   * `'lost'`, `'gone'`, `'expired'`, `'max_execution'` or `'connection_lost'`. In an unprotected attempt it is aborted
+   * after `maxExecutionMs`, with a `TimeoutError`.
    */
   readonly signal: AbortSignal;
   /**
-   * A key for a service that the operation calls, so that it does once what all attempts ask it for: the same on every
-   * attempt at this key, in an unprotected run and in `onTakeover`, too, and another one for each name. 43 characters of
-   * base64url, of which the client's key cannot be read.
+   * Derives an idempotency key for a service that the operation calls, so that the service acts once for all attempts.
+   * It depends only on this key and `name`: it is the same in every attempt, protected or not, and in `onTakeover`. 43
+   * base64url characters, from which the client's key cannot be read.
    *
-   * @param name - which call of which service: `'stripe/charge'`. Part of the key: a new name is a new key.
-   * @throws {@link IdempotencyOptionsError} for a name that is empty.
+   * @param name - the service and the call, such as `'stripe/charge'`. Another name gives another key.
+   * @throws {@link IdempotencyOptionsError} for an empty name.
    */
   readonly downstreamKey: (name: string) => string;
   /**
-   * Calls `hook` once the transaction of a `transactional` operation was committed; never if it was not. The
-   * answer does not wait for it, the shutdown does. Whatever must not be lost when the process dies in between
-   * belongs into the transaction (an outbox).
+   * Calls `hook` after the transaction of a `transactional` operation is committed, and never if it is not. The shutdown
+   * waits for the hook, the response does not. The hook is lost if the process dies before it: what must not be lost
+   * belongs in the transaction (an outbox).
    *
-   * @throws {@link NoTransactionError} where the operation is not `transactional`.
+   * @throws {@link NoTransactionError} if the operation is not `transactional`.
    */
   onCommitted(hook: () => unknown): void;
 }

@@ -2,7 +2,7 @@ import type { Fingerprint, RecordKey } from '../record/record.js';
 import { isScopePart, type Scope } from '../record/record-key.js';
 import type { ResolvedProtocolOptions } from './options.js';
 
-/** One request to run an operation, as the engine needs to know it. */
+/** One request to run an operation, as the transports pass it to the engine. */
 export interface OperationRequest {
   readonly recordKey: RecordKey;
   readonly fingerprint: Fingerprint;
@@ -12,24 +12,24 @@ export interface OperationRequest {
   /** The idempotency key as the client chose it. */
   readonly key: string;
   readonly options: ResolvedProtocolOptions;
-  /** The caller's own wish, in milliseconds: shortens `waitTimeoutMs`, never prolongs it. */
+  /** The caller's own limit in milliseconds. It can only shorten `waitTimeoutMs`. */
   readonly waitAtMostMs?: number | undefined;
-  /** Aborted when the caller has left: nobody waits for the outcome any more. */
+  /** Aborted when the client disconnects and no longer waits for the outcome. */
   readonly clientSignal?: AbortSignal | undefined;
 }
 
-/** What a record key was made of. */
+/** The parts of a record key. */
 type Origin = Pick<OperationRequest, 'operation' | 'scope' | 'key'>;
 
 /**
- * Where a record comes from, as it stands inside the record of an operation that can be recovered: one word
- * of base64url over the JSON `[operation, scope, key]`.
+ * Encodes the origin that the record of a recoverable operation contains: base64url of the JSON
+ * `[operation, scope, key]`.
  */
 export function originOf({ operation, scope, key }: Origin): string {
   return Buffer.from(JSON.stringify([operation, scope, key])).toString('base64url');
 }
 
-/** What {@link originOf} was given, or `undefined` where the word is none of its own. */
+/** Decodes the result of {@link originOf}. Returns `undefined` for any other text. */
 export function parseOrigin(origin: string): Origin | undefined {
   try {
     const parts: unknown = JSON.parse(Buffer.from(origin, 'base64url').toString());

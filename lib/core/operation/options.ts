@@ -4,125 +4,120 @@ import { ignoreResult } from '../util/maybe-async.js';
 import { checkBoolean, checkChoice, checkInteger } from '../util/option-checks.js';
 import type { Recover } from './recovery.js';
 
-/** What the outcome policy and the retention are told about an attempt's end. */
+/** An attempt's end, as `keep` and `retentionMs` receive it. */
 export interface OutcomeSummary {
-  /** The HTTP status; absent where there is none (plain calls, messages). */
+  /** The HTTP status. Absent for calls and messages. */
   readonly status?: number;
-  /** What the operation threw; absent when it returned. */
+  /** What the operation threw. Absent if it returned. */
   readonly error?: unknown;
 }
 
-/** How one operation is protected, whichever way its requests come in. All durations in milliseconds. */
+/** How an operation is protected, on every transport. All durations are in milliseconds. */
 export interface ProtocolOptions {
   /**
-   * The time-limited right of an attempt to run. It is renewed at a third of its length for as long as
-   * the operation runs, so it bounds how long a key stays blocked after a crash, not how long the
-   * operation may take. 100 to 3 600 000.
+   * Length of the lease, an attempt's time-limited right to run. It is extended after each third of its length while the
+   * operation runs. It therefore limits how long a key is blocked after a crash, not how long the operation may take.
+   * 100 to 3 600 000.
    * @defaultValue 10_000
    */
   readonly leaseMs?: number;
   /**
-   * The hard deadline of an attempt: a hung operation loses its key then. An attempt past half of it
-   * raises the event `slow_attempt`. From `leaseMs` to 86 400 000.
+   * The hard deadline of an attempt, at which a hung operation loses its key. After half of it the event `slow_attempt`
+   * is emitted. `leaseMs` to 86 400 000.
    * @defaultValue 300_000
    */
   readonly maxExecutionMs?: number;
   /**
-   * How long an outcome can be replayed, counted from completion and not prolonged by replays
-   * (contract C80–C82a). 1 to 31 536 000 000 (a year). A function of the outcome may shorten it, for a
-   * kept failure say; records in progress are then kept for the default, and so is an outcome for
-   * which it throws or returns no retention.
+   * How long an outcome can be replayed, from its completion; replays do not extend it (contract C80–C82a). 1 to
+   * 31 536 000 000 (a year). A function can choose it by the outcome, for example shorter for a kept failure. The default
+   * then applies to records in progress, and to an outcome for which the function throws or returns an invalid value.
    * @defaultValue 86_400_000
    */
   readonly retentionMs?: number | ((outcome: OutcomeSummary & { state: FinishedState }) => number);
   /**
-   * What a duplicate of an operation in progress gets: `'reject'`, a 409 with Retry-After at once, or
-   * `'wait'`, the first one's outcome as soon as it is there (contract C50, C55).
+   * What a duplicate of an operation in progress gets: with `'reject'`, a 409 with Retry-After at once; with `'wait'`,
+   * the first request's outcome as soon as it is stored (contract C50, C55).
    * @defaultValue 'reject'
    */
   readonly whenInProgress?: 'reject' | 'wait';
   /**
-   * How long a duplicate waits at the most before it is rejected after all, and how long an attempt that
-   * has lost its record waits for the one that has it. On HTTP a client shortens it by `Prefer: wait=N`, in
-   * seconds (RFC 7240 §4.3). 1 to 3 600 000.
+   * How long a duplicate waits before it is rejected, and an attempt that has lost its record waits for the attempt that
+   * has it. An HTTP client can shorten it with `Prefer: wait=N`, in seconds (RFC 7240 §4.3). 1 to 3 600 000.
    * @defaultValue 10_000
    */
   readonly waitTimeoutMs?: number;
   /**
-   * What a rejected caller is told to wait before it tries again, rounded up to seconds on the wire.
-   * 1 to 86 400 000.
+   * The Retry-After of a rejected request; HTTP rounds it up to seconds. 1 to 86 400 000.
    * @defaultValue 1_000
    */
   readonly retryAfterMs?: number;
   /**
-   * What to do on a key whose owner's lease ran out, so that nobody knows whether it had its effect:
-   * `'run'` the operation again (its context says `isTakeover`), `'reject'` with 409 outcome unknown, for
-   * operations that must never repeat, or a {@link Recover} function, which looks into the business data and
-   * answers `'run'` or, with what the operation would have returned, `{ value }`. Its record then holds operation,
-   * scope and key in readable form for as long as it is in progress.
+   * What to do after an attempt's lease has expired, when it is unknown whether the attempt had its effect. `'run'` runs
+   * the operation again, with `isTakeover` in its context. `'reject'` responds with 409 outcome unknown, for operations
+   * that must never run twice. A {@link Recover} function looks up the business data and returns `'run'`, or
+   * `{ value }` with what the operation would have returned. With a function, a record in progress contains the
+   * operation, scope and key in readable form.
    * @defaultValue 'run'
    */
   readonly onTakeover?: 'run' | 'reject' | Recover;
   /**
-   * What to do when the store cannot be reached before the operation started: `'reject'` with 503
-   * (contract C87), or `'execute'` without protection, marked by the event `unprotected` and, on HTTP,
-   * by the header `Idempotency-Status: unprotected`.
+   * What to do if the store is unavailable before the operation starts: `'reject'` with 503 (contract C87), or
+   * `'execute'` without protection, reported by the event `unprotected` and the HTTP header
+   * `Idempotency-Status: unprotected`.
    * @defaultValue 'reject'
    */
   readonly onStoreUnavailable?: 'reject' | 'execute';
   /**
-   * The time one store operation may take with all its resends; a heartbeat takes at most a quarter of
-   * its lease. 1 to 60 000.
+   * The timeout of a store command, including resends. For a heartbeat, at most a quarter of its lease. 1 to 60 000.
    * @defaultValue 500
    */
   readonly commandTimeoutMs?: number;
   /**
-   * What to answer when the operation is done and its outcome could not be stored within
-   * `saveTimeoutMs`: `'respond'` with the real outcome, for a client that has its answer does not
-   * retry, or `'error'`, a 503. Both go on saving in the background (contract C87a).
+   * What to respond if the operation is done, but its outcome is not stored within `saveTimeoutMs`: `'respond'` with the
+   * real outcome, as a client with a response does not retry, or `'error'`, a 503. Saving continues in the background
+   * (contract C87a).
    * @defaultValue 'respond'
    */
   readonly onSaveFailure?: 'respond' | 'error';
   /**
-   * How long an answer waits for its outcome to be stored, or for its key to be released. 1 to 60 000.
+   * How long a response waits until its outcome is stored or its key released. 1 to 60 000.
    * @defaultValue 1_000
    */
   readonly saveTimeoutMs?: number;
   /**
-   * Runs the operation in a transaction of the module option `unitOfWork`, which holds its record, too: either
-   * everything is committed, what the operation has written and its outcome, or nothing. It is rolled back when the
-   * operation throws, or ends with an outcome that is not kept. Needs a store in the same database. Then
-   * `onSaveFailure` is always `'error'`.
+   * Whether to run the operation in a transaction of the module option `unitOfWork`. The operation's writes and its
+   * outcome are committed together, or not at all. If the operation throws, or its outcome is not kept, they are rolled
+   * back. Requires a store in the same database. `onSaveFailure` is then always `'error'`.
    * @defaultValue false
    */
   readonly transactional?: boolean;
   /**
-   * How far the transaction is kept apart from concurrent ones: `'read committed'`, `'repeatable read'`,
-   * `'serializable'`, or `'default'`, the database's own.
+   * The isolation level of the transaction: `'read committed'`, `'repeatable read'`, `'serializable'`, or `'default'`,
+   * the database's default.
    * @defaultValue 'default'
    */
   readonly isolation?: IsolationLevel | 'default';
   /**
-   * How often an operation is run again, in a new transaction, after a concurrent one was in its way (serialization
-   * failure, deadlock), before the caller is told to come back. On HTTP only where that shows while the handler runs:
-   * at the commit its answer has been made, and the caller has to come back. 0 to 10.
+   * How often to retry an operation in a new transaction after a conflict with a concurrent one (serialization failure,
+   * deadlock). Then the caller gets a retryable error. On HTTP, only conflicts while the handler runs are retried: at the
+   * commit the response is already made, and the client must retry. 0 to 10.
    * @defaultValue 0
    */
   readonly conflictRetries?: number;
 }
 
-/** {@link ProtocolOptions} with every default filled in. */
+/** {@link ProtocolOptions} with all defaults. */
 export type ResolvedProtocolOptions = Required<ProtocolOptions>;
 
-/** Options of the whole process rather than of one operation. */
+/** Options of the process, not of an operation. */
 export interface EngineOptions {
   /**
-   * How many duplicates of this process may wait at a time; more are rejected. 0 to 1 000 000.
+   * How many duplicates can wait at a time in this process; more are rejected. 0 to 1 000 000.
    * @defaultValue 1_000
    */
   readonly maxWaiters?: number;
   /**
-   * How long the shutdown waits for running operations and pending saves. 0 to 3 600 000.
+   * How long a shutdown waits for running operations and pending saves. 0 to 3 600 000.
    * @defaultValue 10_000
    */
   readonly shutdownTimeoutMs?: number;
@@ -187,24 +182,23 @@ export function checkEngineOptions(options: Required<EngineOptions>): void {
   checkInteger('shutdownTimeoutMs', options.shutdownTimeoutMs, 0, 3_600_000);
 }
 
-/** Whether duplicates may be waiting for the end of an attempt, and want to be told. */
+/** Whether duplicates may wait for the end of an attempt and must be notified. */
 export function isAwaited({ whenInProgress }: ResolvedProtocolOptions): boolean {
   return whenInProgress === 'wait';
 }
 
-/** How long a record lives that is not finished yet. */
 export function unfinishedRetentionMs({ retentionMs }: ResolvedProtocolOptions): number {
   return typeof retentionMs === 'number' ? retentionMs : DAY_MS;
 }
 
-/** How long a record in progress is kept, from its begin or its latest extension. */
+/** How long a record in progress is kept, from its begin or last extension. */
 export function inProgressRetentionMs(options: ResolvedProtocolOptions): number {
   return unfinishedRetentionMs(options) + options.maxExecutionMs;
 }
 
 /**
- * How long the outcome of `summary` is kept. The effect has happened by then, so a function that throws
- * or returns what is no retention costs nobody his outcome: the default holds.
+ * How long the outcome of `summary` is kept. The operation has had its effect, so the outcome must be kept: if the
+ * function throws or returns an invalid value, the default applies.
  */
 export function finishedRetentionMs(
   { retentionMs }: ResolvedProtocolOptions,

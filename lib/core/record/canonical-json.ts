@@ -3,12 +3,12 @@ import { configure } from 'safe-stable-stringify';
 import { IdempotencyError } from '../util/errors.js';
 import { forget } from '../util/maybe-async.js';
 
-/** Containers inside containers that a compared value may have (contract C35). */
+/** Maximum nesting of a compared value (contract C35). */
 export const MAX_CONTENT_DEPTH = 1000;
 
 /**
- * The content has no canonical form: a number that is not finite, a `Map` or another object that JSON would write as an
- * empty one, or nesting beyond {@link MAX_CONTENT_DEPTH}.
+ * The content has no canonical form: it contains a number that is not finite, a `Map` or another object that JSON
+ * writes as `{}`, or is nested deeper than {@link MAX_CONTENT_DEPTH}.
  */
 export class ContentNotComparableError extends IdempotencyError {
   override readonly name = 'ContentNotComparableError';
@@ -16,23 +16,23 @@ export class ContentNotComparableError extends IdempotencyError {
 }
 
 /**
- * Levels that the library writes. It looks for each container among all that it is in, and so does `JSON.stringify`: a
- * million of them below a thousand others took a quarter of a second. What is nested deeper is rare, and written here.
+ * Levels that safe-stable-stringify writes. Like `JSON.stringify`, it compares each container with all its ancestors: a
+ * million containers below a thousand others took a quarter of a second. {@link DeepJson} writes deeper values.
  */
 const SHALLOW_DEPTH = 32;
 
-// `strict` throws where JSON would write null for a number that is not finite: null is another content.
+// `strict` throws for a number that is not finite. JSON would write null, which is a different content.
 const stringify = configure({ strict: true, maximumDepth: SHALLOW_DEPTH });
 
 /**
- * A JSON value as text that is equal exactly for equal values: members in a fixed order, no spacing, one
- * spelling per number (binary64) and per character (RFC 8785 in spirit). `undefined` gives the empty text.
+ * Serializes a JSON value so that the texts are equal if and only if the values are: sorted members, no whitespace, one
+ * form per number (binary64) and per character (after RFC 8785). Returns an empty string for `undefined`.
  *
  * @throws {@link ContentNotComparableError}
  */
 export function canonicalJson(value: unknown): string {
   const text = attempt(value) ?? '';
-  // JSON says the same of every Map, promise or instance with private fields.
+  // JSON writes {} for every Map, promise and instance with private fields.
   if (text.includes('{}')) checkSaysSomething(value);
   return text;
 }
@@ -43,8 +43,8 @@ export function checkDepth(value: unknown): void {
 }
 
 /**
- * Whether JSON would write an object as if it were empty, whatever it holds: a `Map`, a promise, an `Error`, an instance
- * of a class without members of its own, such as one whose fields are private.
+ * Whether JSON writes an object as `{}` whatever it holds: a `Map`, a promise, an `Error`, an instance of a class
+ * without own members, such as one with private fields.
  *
  * @param value - after its `toJSON`.
  */
@@ -54,15 +54,15 @@ export function isOpaque(value: object): boolean {
   return isEmpty(value) && !hasPlainPrototype(value);
 }
 
-/** An object, and what JSON would write of it: what its `toJSON` answers, or else itself. */
+/** An object with what JSON writes for it: the result of its `toJSON`, otherwise the object. */
 export interface Container {
   readonly value: object;
   readonly json: unknown;
 }
 
 /**
- * All containers that JSON would write of a value: there may be circles. What is nested too deep is not among
- * them. Promises are forgotten: nobody will wait for them.
+ * All containers that JSON would write of a value, up to {@link MAX_CONTENT_DEPTH}. Allows cycles. Handles the
+ * rejections of promises, which are not awaited.
  *
  * @throws {@link ContentNotComparableError} where a `toJSON` throws.
  */
@@ -91,12 +91,12 @@ export function containersIn(value: unknown): readonly Container[] {
   return containers;
 }
 
-/** Empty places in all arrays of a content together: rows that were deleted from a page leave a few. */
+/** Maximum holes in all arrays of a content: rows deleted from a page leave a few. */
 const MAX_HOLES = 10_000;
 
 /**
- * Multer makes an array as long as the index in a field's name says (`rows[4000000000]`), and whoever
- * writes it down writes every hole. What lies beyond an array's greatest index is not written at all.
+ * Multer makes an array as long as the index in a field's name (`rows[4000000000]`), and a serializer would write every
+ * hole. Members beyond an array's greatest index are not written at all.
  *
  * @throws {@link ContentNotComparableError}
  */
@@ -108,7 +108,7 @@ export function checkHoles(containers: Iterable<Container>): void {
     holes += Math.max(0, json.length - indexes.length);
     if (holes > MAX_HOLES || Number(indexes.at(-1)) >= json.length) {
       throw new ContentNotComparableError(
-        'The content has arrays with too many holes. If a form\'s fields make them, set "limits.fieldArrayIndexLimit" of multer.',
+        'The arrays of the content have too many holes. If they come from form fields, set "limits.fieldArrayIndexLimit" of multer.',
       );
     }
   }
@@ -123,17 +123,17 @@ function checkSaysSomething(value: unknown): void {
 function attempt(value: unknown): string | undefined {
   try {
     const text = stringify(value);
-    // What lies deeper is replaced by one of these texts, which a shallow value may hold as well.
+    // Deeper values are replaced by one of these texts, which a shallow value may contain as well.
     const mayBeDeep = text?.includes('"[Object]"') === true || text?.includes('"[Array]"') === true;
     return mayBeDeep ? new DeepJson().of('', value) : text;
   } catch (error) {
-    // A value's own toJSON knows better what it is.
+    // Thrown by a toJSON, which knows the reason.
     if (error instanceof ContentNotComparableError) throw error;
     throw inexpressible(error);
   }
 }
 
-/** Writes what the library writes, at the same cost for each container however deep it lies. */
+/** Writes the same text as safe-stable-stringify, at a constant cost for each container at any depth. */
 class DeepJson {
   private readonly ancestors = new Set<object>();
 
@@ -144,7 +144,7 @@ class DeepJson {
   }
 
   private container(value: object): string {
-    // Its members come by their indexes, which are no texts, and there are no containers in it.
+    // Its indexes are sorted as numbers, not as strings, and it contains no containers.
     if (types.isTypedArray(value)) return stringify(value);
     const isList = Array.isArray(value);
     if (isList ? value.length === 0 : isEmpty(value)) return isList ? '[]' : '{}';
@@ -157,7 +157,7 @@ class DeepJson {
   }
 
   private items(items: readonly unknown[]): string {
-    // Not map, which passes over holes.
+    // Not map(), which skips holes.
     return `[${Array.from(items, (item, at) => this.of(String(at), item) ?? 'null').join(',')}]`;
   }
 
@@ -183,7 +183,7 @@ function tooDeep(): ContentNotComparableError {
 
 function inexpressible(cause?: unknown): ContentNotComparableError {
   return new ContentNotComparableError(
-    'The content holds something that JSON cannot express: a number that is not finite, a BigInt, a function, a symbol, a circle, a Map, or an object of another kind without members of its own.',
+    'The content contains a value that JSON cannot express: a number that is not finite, a BigInt, a function, a symbol, a circular reference, a Map, or another object without own members.',
     cause === undefined ? undefined : { cause },
   );
 }
@@ -193,7 +193,7 @@ function isTooDeep(value: unknown): boolean {
   for (let depth = 0; level.length > 0; depth += 1) {
     if (depth === MAX_CONTENT_DEPTH) return level.some((container) => !isEmpty(container));
     const members = level.flatMap((container): unknown[] => Object.values(container));
-    // Each container once: of a circle there would be more at every level.
+    // Each container once: a cycle would add more at every level.
     level = [...new Set(members.filter(isContainer))];
   }
   return false;
@@ -212,7 +212,7 @@ function jsonOf(name: string, value: object): unknown {
   try {
     return value.toJSON(name);
   } catch (error) {
-    // A value's own toJSON knows better what it is.
+    // Thrown by the toJSON, which knows the reason.
     throw error instanceof ContentNotComparableError ? error : inexpressible(error);
   }
 }
@@ -221,7 +221,7 @@ function hasToJson(value: object): value is { toJSON(name: string): unknown } {
   return 'toJSON' in value && typeof value.toJSON === 'function';
 }
 
-/** By its prototype's prototype: what comes out of another realm is plain, too. */
+/** Checks the prototype's prototype, so that plain objects of other realms count as well. */
 function hasPlainPrototype(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value);
   return prototype === null || Object.getPrototypeOf(prototype) === null;

@@ -1,9 +1,9 @@
 import { isOpaque } from './canonical-json.js';
 
 /**
- * The members of a body that count: those under `include` (all where it is `undefined`), less those
- * under `exclude`. A dotted path goes through arrays: `items.sku` means the sku of every item. What cannot
- * be taken apart without loss (a date, bytes, a `Map`, an instance with private fields) counts as a whole wherever a path leads into it.
+ * Selects the members of a body under `include` (all if `undefined`), without those under `exclude`. A dotted path
+ * passes through arrays: `items.sku` selects the sku of every item. A path into a value that has no plain members (a
+ * date, bytes, a `Map`, an instance with private fields) selects all of it.
  */
 export function selectMembers(
   body: unknown,
@@ -22,7 +22,7 @@ function segments(path: string): Path {
 
 function pick(value: unknown, paths: readonly Path[]): unknown {
   if (paths.some((path) => path.length === 0)) return value;
-  // Null keeps the place of an item that has none of the members: its neighbours stay where they are.
+  // Null keeps the position of an item without selected members.
   if (Array.isArray(value)) return value.map((item) => pick(item, paths) ?? null);
   if (!isObject(value)) return undefined;
   if (!hasMembers(value)) return value;
@@ -48,7 +48,7 @@ function rebuild(
   value: Record<string, unknown>,
   member: (name: string, value: unknown) => unknown,
 ): Record<string, unknown> {
-  // No prototype: a member called __proto__ stays a member.
+  // No prototype, so that a member named __proto__ stays a member.
   const rebuilt = Object.create(null) as Record<string, unknown>;
   for (const name of Object.keys(value)) {
     const kept = member(name, value[name]);
@@ -58,8 +58,8 @@ function rebuild(
 }
 
 /**
- * Whether the value is nothing but its members. Those of a `Date`, a `Map` or an instance with private fields
- * say nothing of it, so that two of them would be rebuilt as the same empty object.
+ * Whether its members are all of the value. Two different instances of `Date`, `Map` or a class with private fields
+ * would be rebuilt as the same empty object.
  */
 function hasMembers(value: Record<string, unknown>): boolean {
   return (

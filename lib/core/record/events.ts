@@ -3,66 +3,66 @@ import type { FinishedState, RecordKey } from './record.js';
 interface EventBase {
   /** The operation's stable name. */
   readonly operation: string;
-  /** The digest that a store looks up: it says nothing of the key or the caller, but ties events together. */
+  /** The record key. It correlates events without revealing the key or the caller. */
   readonly recordKey: RecordKey;
 }
 
 /** The attempt that an event is about. */
 export interface AttemptSubject extends EventBase {
   readonly attempt: number;
-  /** 0 in an unprotected run. */
+  /** 0 in an unprotected attempt. */
   readonly fencingToken: number;
 }
 
-/** Why a request was not executed and got no stored outcome. */
+/** Why a request was neither executed nor replayed. */
 export type RejectionReason =
   'mismatch' | 'in_progress' | 'outcome_unknown' | 'store_unavailable' | 'shutting_down';
 
-/** Why an attempt may no longer count on its lease. */
+/** Why an attempt can no longer rely on its lease. */
 export type LeaseLossReason =
   /** Another attempt has the record. */
   | 'lost'
-  /** The record vanished from the store. */
+  /** The record disappeared from the store. */
   | 'gone'
-  /** The attempt ran into its hard deadline. */
+  /** The attempt reached its hard deadline. */
   | 'max_execution'
   /** No extension was confirmed in time. */
   | 'expired'
-  /** The connection of its transaction is gone, and all that was written over it. */
+  /** The connection of its transaction was lost, and with it all that the transaction wrote. */
   | 'connection_lost';
 
-/** What befalls the store as a whole belongs to no operation. */
+/** Events of the store as a whole belong to no operation. */
 interface StoreEventBase {
   readonly operation?: undefined;
   readonly recordKey?: undefined;
 }
 
-/** How the circuit breaker around the store changes its state (module option `breaker`). */
+/** The circuit breaker around the store changes its state (module option `breaker`). */
 export type BreakerEvent =
-  /** Begins are refused at once from now on; `error` was the last straw. Comes again after a probe that failed. */
+  /** Begins are now rejected at once; `error` is the failure that opened it. Also emitted after each failed probe. */
   | (StoreEventBase & { readonly type: 'breaker_opened'; readonly error: Error })
-  /** The store is being probed; begins are still refused. */
+  /** The store is being probed. Begins are still rejected. */
   | (StoreEventBase & { readonly type: 'breaker_half_open' })
-  /** The store has answered. */
+  /** The store has replied. */
   | (StoreEventBase & { readonly type: 'breaker_closed' });
 
 /**
- * A connection of the store gave the reply of another command. Nothing was read from it, and the connection was ended;
- * requests that were on their way over it get a 503, and `error` says what to look for.
+ * A connection of the store returned the reply of another command. The library discarded it and closed the connection.
+ * Requests in progress on it get a 503; `error` says what to check.
  */
 export type ReplyMismatchedEvent = StoreEventBase & {
   readonly type: 'reply_mismatched';
   readonly error: Error;
 };
 
-/** Everything that happens to an idempotent operation or its store, as it is told to subscribers. */
+/** All events of idempotent operations and their store. */
 export type IdempotencyEvent =
   | (AttemptSubject & { readonly type: 'acquired' })
-  /** The lease of an earlier attempt of this key ran out: its fate is unknown, this one runs. */
+  /** The lease of an earlier attempt of this key expired: its outcome is unknown, and this attempt runs. */
   | (AttemptSubject & { readonly type: 'takeover' })
-  /** What an earlier attempt has done was found by `onTakeover` and is the outcome; the operation did not run. */
+  /** `onTakeover` found the result of an earlier attempt. It is the outcome; the operation did not run. */
   | (AttemptSubject & { readonly type: 'recovered' })
-  /** The reconciler asked `onTakeover`, which threw `error` or was not done in time: it has found nothing out. */
+  /** The reconciler called `onTakeover`, which threw `error` or timed out. */
   | (AttemptSubject & { readonly type: 'recovery_failed'; readonly error: unknown })
   | (EventBase & { readonly type: 'replayed'; readonly state: FinishedState })
   /** A duplicate waited for the attempt in progress. */
@@ -71,43 +71,40 @@ export type IdempotencyEvent =
   | (AttemptSubject & {
       readonly type: 'completed';
       readonly state: FinishedState;
-      /** Whether the lease was over, or the answer had already left, when the outcome was stored. */
+      /** Whether the outcome was stored after the lease expired or after the response was sent. */
       readonly late: boolean;
       readonly durationMs: number;
     })
   | (AttemptSubject & { readonly type: 'released'; readonly durationMs: number })
-  /**
-   * The store has not confirmed that the attempt let go: another one has its key, or the key comes free
-   * with the lease.
-   */
+  /** The store did not confirm the release: another attempt has the key, or it becomes free with the lease. */
   | (AttemptSubject & { readonly type: 'release_failed' })
   /** The attempt has used half of `maxExecutionMs`. */
   | (AttemptSubject & { readonly type: 'slow_attempt'; readonly elapsedMs: number })
-  /** May come twice for one attempt: once it is `expired`, and once another one is known to have it. */
+  /** Emitted up to twice per attempt: as `expired`, and when another attempt is known to have the record. */
   | (AttemptSubject & { readonly type: 'lease_lost'; readonly reason: LeaseLossReason })
-  /** Another attempt's success stands in place of this one's. */
+  /** Another attempt's success is stored instead of this attempt's. */
   | (AttemptSubject & { readonly type: 'superseded' })
   /**
-   * Attempts of one key ended differently: a kept failure stands, or this one's success could not be stored. Also where the key
-   * was used for another content since, whose outcome stands: that is told to nobody but its own callers.
+   * Attempts of one key ended differently: a kept failure is stored, or this attempt's success could not be stored. Also
+   * emitted if the key has since been reused for other content, whose outcome only its own callers get.
    */
   | (AttemptSubject & { readonly type: 'outcome_diverged' })
-  /** The operation succeeded, what went out afterwards says otherwise; it is kept, for a repetition would repeat the effect. */
+  /** The operation succeeded, but its response reports a failure. It is kept: a retry would repeat the effect. */
   | (AttemptSubject & { readonly type: 'response_diverged' })
-  /** The record vanished under a live holder. */
+  /** The record disappeared while an attempt held it. */
   | (AttemptSubject & { readonly type: 'record_lost' })
-  /** The outcome is not stored yet; saving goes on in the background. */
+  /** The outcome is not stored yet. Saving continues in the background. */
   | (AttemptSubject & { readonly type: 'save_delayed' })
-  /** The outcome was not stored, and is not going to be: nobody confirmed it in time, or it is a failure of a record that is gone. */
+  /** The outcome is not stored: the store did not confirm it in time, or it is a failure whose record is gone. */
   | (AttemptSubject & { readonly type: 'save_failed' })
   /**
-   * The transaction of an operation that had succeeded could not be committed: nothing of it is left. `error` is the
-   * database's, or undefined where there was no answer.
+   * The operation succeeded, but its transaction could not be committed and was rolled back. `error` is the database's,
+   * or undefined if it gave no reply.
    */
   | (AttemptSubject & { readonly type: 'rolled_back'; readonly error: unknown })
-  /** The same because of a concurrent transaction: it may succeed when it is tried again. */
+  /** The same because of a concurrent transaction. A retry may succeed. */
   | (AttemptSubject & { readonly type: 'conflicted' })
-  /** The transaction was committed, and what was to follow (`onCommitted`) has failed. */
+  /** The transaction was committed, but a hook (`onCommitted`) failed. */
   | (AttemptSubject & { readonly type: 'commit_hook_failed'; readonly error: unknown })
   /** The operation runs without a record, as `onStoreUnavailable: 'execute'` allows. */
   | (AttemptSubject & { readonly type: 'unprotected' })
@@ -118,7 +115,7 @@ export type IdempotencyEvent =
 /** The names of all events. */
 export type IdempotencyEventType = IdempotencyEvent['type'];
 
-/** Events that someone should look at: they are logged unless a subscriber takes that over. */
+/** Events that need attention. They are logged unless a subscriber has `replacesLog`. */
 export const CRITICAL_EVENTS: ReadonlySet<IdempotencyEventType> = new Set<IdempotencyEventType>([
   'record_lost',
   'superseded',
@@ -134,18 +131,18 @@ export const CRITICAL_EVENTS: ReadonlySet<IdempotencyEventType> = new Set<Idempo
   'reply_mismatched',
 ]);
 
-/** Told of every event, in the order of subscription; a promise that it returns is not waited for. */
+/** Called with every event, in the order of subscription. A returned promise is not awaited. */
 export type IdempotencyEventListener = (event: IdempotencyEvent) => unknown;
 
 export interface SubscribeOptions {
   /**
-   * This subscriber reports critical events itself: the library no longer logs them.
+   * Whether this subscriber reports critical events itself, so that the library does not log them.
    * @defaultValue false
    */
   readonly replacesLog?: boolean;
 }
 
-/** Where to learn what happens; injectable. A subscriber's error never reaches a request. */
+/** Emits the library's events. Injectable. A subscriber's error never affects a request. */
 export class IdempotencyEvents {
   private readonly subscriptions = new Set<Subscription>();
   private reporter: IdempotencyEventReporter = SILENT;
@@ -159,7 +156,7 @@ export class IdempotencyEvents {
     };
   }
 
-  /** @internal Names who logs critical events and subscribers' errors. */
+  /** @internal Sets what logs critical events and subscribers' errors. */
   reportTo(reporter: IdempotencyEventReporter): void {
     this.reporter = reporter;
   }
@@ -192,12 +189,12 @@ export class IdempotencyEvents {
     }
   }
 
-  /** A logger that fails must not fail a request. */
+  /** A failing logger must not fail a request. */
   private report(call: (reporter: IdempotencyEventReporter) => void): void {
     try {
       call(this.reporter);
     } catch {
-      // There is nobody left to tell.
+      // The logger itself failed.
     }
   }
 }

@@ -3,20 +3,20 @@ import type { Fingerprint } from './record.js';
 import { tagged } from './record-key.js';
 
 /**
- * 128 of SHA-256's 256 bits. Only the owner of a key can aim at a collision, and only against himself:
- * 2^64 tries to fool one's own mismatch check. It saves 21 bytes of every record.
+ * 22 base64url characters: 128 of SHA-256's 256 bits. A collision takes 2^64 tries and defeats only the mismatch check
+ * of the attacker's own key. Saves 21 bytes per record.
  */
 const FINGERPRINT_LENGTH = 22;
 
-/** Stands where the content is not compared: all requests with the key count as the same. */
+/** The fingerprint of content that is not compared: all requests with the key are equal. */
 export const NO_FINGERPRINT = '-' as Fingerprint;
 
-/** Digest of parts that are each kept apart by their length; a part is text or bytes. */
+/** Digest of strings or bytes. Each part is length-prefixed, so that parts cannot run into one another. */
 export function fingerprint(parts: readonly (string | Uint8Array)[]): Fingerprint {
   return digest(parts).slice(0, FINGERPRINT_LENGTH) as Fingerprint;
 }
 
-/** The same in its full length of 43 characters: for what is looked up by it, where strangers may aim at a collision. */
+/** The same digest in full (43 characters), for lookups, where another caller could aim at a collision. */
 export function digest(parts: readonly (string | Uint8Array)[]): string {
   return parts.every(isText) ? hashText(parts) : hashMixed(parts);
 }
@@ -25,7 +25,7 @@ function isText(part: string | Uint8Array): part is string {
   return typeof part === 'string';
 }
 
-// One call over one string beats a hash object: a request's content is mostly text.
+// One call with one string is faster than a hash object, and most content is text.
 function hashText(parts: readonly string[]): string {
   let text = '';
   for (const part of parts) text += tagged(part);

@@ -1,24 +1,24 @@
 /**
- * How the values of calls and messages are written down: what an operation returned, and what is read again for
- * every repetition. The first caller, too, gets a value as it was read again.
+ * Serializes what the operation of a call or message returns, and deserializes it for every retry. The first caller,
+ * too, gets the deserialized value.
  */
 export interface OutcomeCodec {
   /**
-   * Stands in every outcome that the codec has written, so that another codec's is recognised: short, stable, and none
-   * of `json` and `messagepack`, which are this package's own.
+   * Stored with every outcome, to recognise one that another codec has written. Short and stable. `json` and
+   * `messagepack` are reserved for the codecs of this package.
    */
   readonly name: string;
   /**
-   * Writes a value. Bytes and `undefined`, where they are the whole value, are written without the codec.
+   * Serializes a value. Not called for a value that is bytes or `undefined`.
    *
-   * @throws any error for what cannot be expressed without loss. Of a {@link ValueNotStorableError} the message is shown
-   * to the caller, of another one only that there was one.
+   * @throws any error for a value that cannot be expressed without loss. The caller sees the message of a
+   * {@link ValueNotStorableError}; of any other error, only that it was thrown.
    */
   encode(value: unknown): Uint8Array;
   /**
-   * Reads what {@link encode} has written, in this process or in another one.
+   * Deserializes what {@link encode} has written, in this process or another one.
    *
-   * @param bytes - may be read by others at the same time: what the value keeps of them must be a copy.
+   * @param bytes - may be shared with concurrent readers: the value must not refer to them.
    */
   decode(bytes: Uint8Array): unknown;
 }

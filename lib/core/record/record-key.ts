@@ -2,35 +2,35 @@ import { hash, randomFillSync } from 'node:crypto';
 import { IdempotencyOptionsError } from '../util/errors.js';
 import type { OwnerToken, RecordKey } from './record.js';
 
-/** One part of a scope, such as a tenant or a user: a string, or an integer that JavaScript holds exactly. */
+/** One part of a scope, such as a tenant or a user: a non-empty string or a safe integer. */
 export type ScopePart = string | number;
 
-/** Whose key it is: one part or several, the most general first (tenant, then user). None: everybody's. */
+/** Whom the key belongs to: its parts, the most general first (tenant, then user). Empty: shared by all callers. */
 export type Scope = readonly ScopePart[];
 
-/** Whether `value` can be a part of a scope: a string that is not empty, or a safe integer. */
+/** Whether `value` can be a part of a scope. */
 export function isScopePart(value: unknown): value is ScopePart {
   return typeof value === 'string' ? value !== '' : Number.isSafeInteger(value);
 }
 
-/** What a record key is made of. */
+/** The parts of a record key. */
 export interface RecordIdentity {
   readonly scope: Scope;
-  /** Left out where a key is unique over all operations of its scope. */
+  /** Omitted if a key is unique across all operations of its scope. */
   readonly operation?: string | undefined;
   readonly key: string;
 }
 
 /**
- * Derives the record key. Every part carries its type and length, so no choice of scope, operation and
- * key yields the digest of another triple (contract C17, C24), and neither stands in it readably.
+ * Derives the record key. Each part is prefixed with its type and length, so that different scopes, operations and keys
+ * yield different digests (contract C17, C24). None of them can be read from the digest.
  *
- * @throws {@link IdempotencyOptionsError} when a part of the scope is not a {@link ScopePart}.
+ * @throws {@link IdempotencyOptionsError} if a part of the scope is not a {@link ScopePart}.
  */
 export function recordKey({ scope, operation, key }: RecordIdentity): RecordKey {
   if (!scope.every(isScopePart)) {
     throw new IdempotencyOptionsError(
-      'Each part of the scope of an idempotent operation must be a string that is not empty or a safe integer. Check the option "scope".',
+      'Each part of the scope of an idempotent operation must be a non-empty string or a safe integer. Check the option "scope".',
     );
   }
   let text = operation === undefined ? 'p' : `o${encode(operation)}`;
@@ -44,14 +44,14 @@ function encode(part: ScopePart): string {
 }
 
 /**
- * A text with its type and length in front, so that texts put one after another cannot be parted in any
- * other way. UTF-8 turns every lone surrogate into the same replacement character: JSON keeps them apart.
+ * Prefixes a text with its type and length, so that concatenated texts stay unambiguous. Lone surrogates are escaped as
+ * JSON: UTF-8 would write all of them as the same replacement character.
  */
 export function tagged(text: string): string {
   return text.isWellFormed() ? prefixed('s', text) : prefixed('j', JSON.stringify(text));
 }
 
-/** The same for an integer, which is no text: 7 and "7" are not equal. */
+/** The same for an integer: 7 and "7" differ. */
 function taggedInteger(value: number): string {
   return prefixed('n', String(value));
 }
@@ -61,11 +61,11 @@ function prefixed(type: string, text: string): string {
 }
 
 const TOKEN_BYTES = 16;
-// One call for many tokens: the system call costs more than the bytes.
+// One call for many tokens: the call costs more than the bytes.
 const pool = Buffer.alloc(TOKEN_BYTES * 256);
 let used = pool.length;
 
-/** 128 random bits, new for each attempt. */
+/** Returns a new owner token of 128 random bits. */
 export function newOwnerToken(): OwnerToken {
   if (used === pool.length) {
     randomFillSync(pool);

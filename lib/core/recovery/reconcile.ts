@@ -7,31 +7,31 @@ import { checkInteger, switchedSettings } from '../util/option-checks.js';
 import { jitteredPause } from '../util/time.js';
 import { recoverRecord, type RecoveryResult, type RecoverableOperation } from './recover-record.js';
 
-/** What a round of the reconciler came to: how many records, by what became of them. */
+/** The result of a reconciler round: numbers of records by result. */
 export interface ReconcileReport {
-  /** Completed with what `onTakeover` has found. */
+  /** Completed with the value that `onTakeover` found. */
   readonly completed: number;
-  /** Released, because nothing had been done: the next request runs the operation at once. */
+  /** Released, because nothing was done. The next request runs the operation. */
   readonly released: number;
-  /** Taken or finished by somebody else in between. */
+  /** Taken over or finished by another attempt in the meantime. */
   readonly overtaken: number;
-  /** `onTakeover` threw or was not done in time (event `recovery_failed`), or the outcome was not stored in time. */
+  /** `onTakeover` threw or timed out (event `recovery_failed`), or the outcome was not stored in time. */
   readonly failed: number;
-  /** Of operations that this process does not know, or knows no `onTakeover` of: left as they are. */
+  /** Not changed, because this process has no such operation, or the operation has no `onTakeover` function. */
   readonly unknown: number;
   /**
-   * `'complete'`: every record that was left behind was looked at. `'partial'`: the batch was full, or the round was
-   * interrupted; the next one goes on from there. `'already_running'`: another process was at it.
+   * `'complete'`: all abandoned records were processed. `'partial'`: the batch was full or the round was interrupted; the
+   * next round continues there. `'already_running'`: another process is running a round.
    */
   readonly coverage: 'complete' | 'partial' | 'already_running';
 }
 
 type Counts = Record<Exclude<keyof ReconcileReport, 'coverage'>, number>;
 
-/** Between two pages, so that a scan of a large keyspace leaves the server to others. */
+/** Pause between two pages, to limit the load of scanning a large keyspace. */
 const PAGE_PAUSE_MS = 10;
 
-/** The round of a process that had nothing to do. */
+/** The report of a process that did not run the round. */
 export function skippedRound(): ReconcileReport {
   return { ...noCounts(), coverage: 'already_running' };
 }
@@ -40,12 +40,12 @@ function noCounts(): Counts {
   return { completed: 0, released: 0, overtaken: 0, failed: 0, unknown: 0 };
 }
 
-/** Goes through the records that were left behind, a batch each round, one record after the other. */
+/** Recovers abandoned records, a batch per round, one record at a time. */
 export class Reconciliation {
-  /** Where the last round ended: what it left behind must not keep the next one from what comes after. */
+  /** Where the last round ended, so that records it could not recover do not block later ones. */
   private cursor: string | undefined;
 
-  /** @param operationOf - finds an operation that can be recovered, by its name. */
+  /** @param operationOf - returns a recoverable operation by its name. */
   constructor(
     private readonly engine: IdempotencyEngine,
     private readonly services: Services,
@@ -55,8 +55,8 @@ export class Reconciliation {
   ) {}
 
   /**
-   * @param isOver - asked before every record and every page.
-   * @throws {@link IdempotencyOptionsError} where the store cannot list records.
+   * @param isOver - called before each record and page.
+   * @throws {@link IdempotencyOptionsError} if the store cannot list abandoned records.
    */
   async round(isOver: () => boolean): Promise<ReconcileReport> {
     const counts = noCounts();
@@ -65,7 +65,7 @@ export class Reconciliation {
       const page = await this.page(batchSize - processed);
       for (const record of page.records) {
         const result = isOver() ? 'interrupted' : await this.recover(record);
-        // The same page is asked for again.
+        // The next round requests the same page.
         if (result === 'interrupted') return { ...counts, coverage: 'partial' };
         counts[result] += 1;
         processed += 1;
@@ -83,7 +83,7 @@ export class Reconciliation {
     const page = await this.engine.store.abandoned({ overMs, limit, cursor, timeoutMs });
     if (page !== undefined) return page;
     throw new IdempotencyOptionsError(
-      'The reconciler needs a store that lists abandoned records, and the given "store" does not: it has no abandoned().',
+      'The reconciler requires a store that lists abandoned records. The given "store" does not implement abandoned().',
     );
   }
 
@@ -101,29 +101,29 @@ export class Reconciliation {
   }
 }
 
-/** How the reconciler looks for records that were left behind. */
+/** How the reconciler finds abandoned records. */
 export interface ReconcileOptions {
   /**
-   * Milliseconds from the end of one round to the next, up to half of them left out at random so that the
-   * processes do not come all at once. 100 to 86 400 000.
+   * Milliseconds from the end of one round to the next, shortened at random by up to half so that processes do not all
+   * start at once. 100 to 86 400 000.
    * @defaultValue 60_000
    */
   readonly intervalMs?: number;
   /**
-   * How many records one round looks at, about: a page of Redis' SCAN that is under way is finished. The next
-   * round goes on where this one ended. 1 to 10 000.
+   * How many records a round processes, approximately: it completes a started page of Redis' SCAN. The next round
+   * continues where this one ended. 1 to 10 000.
    * @defaultValue 100
    */
   readonly batchSize?: number;
   /**
-   * Milliseconds that a lease has been over before its record counts as left behind: until then the client's own
-   * repetition may come, which gets the whole answer. 0 to 86 400 000.
+   * Milliseconds from the end of a lease until its record counts as abandoned. Until then the client's own retry can take
+   * it over, and gets the full response. 0 to 86 400 000.
    * @defaultValue 300_000
    */
   readonly afterMs?: number;
 }
 
-/** {@link ReconcileOptions} with every default filled in. */
+/** {@link ReconcileOptions} with all defaults. */
 export type ResolvedReconcileOptions = Required<ReconcileOptions>;
 
 /** The defaults of {@link ReconcileOptions}. */
@@ -136,7 +136,7 @@ export const RECONCILE_DEFAULTS: ResolvedReconcileOptions = Object.freeze({
 const DAY_MS = 86_400_000;
 
 /**
- * @returns `undefined` where nothing is to happen by itself.
+ * @returns `undefined` if the reconciler does not run by itself.
  * @throws {@link IdempotencyOptionsError} naming option, range and value.
  */
 export function resolveReconcileOptions(

@@ -6,33 +6,32 @@ import { finishedRetentionMs, type ResolvedProtocolOptions } from '../operation/
 import { recoveryOf, type Recover, type Recovery, type Services } from '../operation/recovery.js';
 import type { Outcome } from '../record/record.js';
 
-/** What it takes to recover records of one operation without a request. */
+/** What is needed to recover records of an operation without a request. */
 export interface RecoverableOperation {
-  /** The operation's own; `onTakeover` is a function. */
+  /** The operation's options, with a function as `onTakeover`. */
   readonly options: ResolvedProtocolOptions & { readonly onTakeover: Recover };
-  /** What is stored in the place of `value`; `undefined` where the operation's policy does not keep it. */
+  /** Encodes `value` for storage; `undefined` if the operation's policy does not keep it. */
   outcomeOf(value: unknown): Outcome | undefined;
 }
 
-/** A record to be recovered, without the options of its operation. */
 export type AbandonedRequest = Omit<OperationRequest, 'options'>;
 
-/** What became of a record that was left behind. */
+/** The result of recovering an abandoned record. */
 export type RecoveryResult =
-  /** What had been done was found, and stored. */
+  /** The result of the earlier attempt was found and stored. */
   | 'completed'
-  /** Nothing had been done: the operation may run again at once. */
+  /** Nothing was done: the operation can run again at once. */
   | 'released'
-  /** Somebody else has taken it, or finished it, in between. */
+  /** Another attempt has taken it over or finished it in the meantime. */
   | 'overtaken'
-  /** Nothing was found out, or what was found out could not be stored in time. */
+  /** The recovery failed, or its result was not stored in time. */
   | 'failed'
-  /** The store cannot be asked, or the process ends. */
+  /** The store is unavailable, or the process is shutting down. */
   | 'interrupted';
 
 /**
- * Takes over a record that was left behind, as a request would, which fences its earlier owner and keeps the
- * others away; then asks the operation's `onTakeover`, and completes or releases.
+ * Takes over an abandoned record as a request would, which fences off its earlier owner. Then calls the operation's
+ * `onTakeover`, and completes or releases the record.
  */
 export async function recoverRecord(
   engine: IdempotencyEngine,
@@ -41,7 +40,7 @@ export async function recoverRecord(
   operation: RecoverableOperation,
 ): Promise<RecoveryResult> {
   const options = withoutCaller(operation.options);
-  // It is not worth waiting for: whoever has it now will end it.
+  // No wait: an attempt that has the record will settle it.
   const request: OperationRequest = { ...record, options, waitAtMostMs: 0 };
   const decision = await engine.begin(request);
   if (decision.kind === 'replay') return 'overtaken';
@@ -59,7 +58,7 @@ export async function recoverRecord(
     services,
   );
   if (recover === undefined) {
-    // The record had ceased to exist: there is no earlier attempt to ask about.
+    // The record had expired: there is no earlier attempt to look up.
     await attempt.release();
     return 'overtaken';
   }
@@ -88,26 +87,28 @@ export async function recoverRecord(
   return recoveryResultOf(await attempt.complete({ state: 'completed', outcome, retentionMs }));
 }
 
-/** The operation's options, for an attempt that nobody waits for and that does not run the operation. */
+/** The operation's options for an attempt that has no caller and does not run the operation. */
 function withoutCaller(options: RecoverableOperation['options']): RecoverableOperation['options'] {
   return {
     ...options,
     // Without a record there is nothing to recover.
     onStoreUnavailable: 'reject',
     onSaveFailure: 'error',
-    // Should another attempt hold the record when this one completes, that one will tell.
+    // If another attempt has the record when this one completes, that attempt settles it.
     waitTimeoutMs: 1,
-    // It looks at what was committed, and writes nothing itself.
+    // It reads what was committed, and writes nothing itself.
     transactional: false,
   };
 }
 
-/** A look that never ends must not keep the others waiting: its attempt ends with `maxExecutionMs`. */
+/** Ends a hanging recovery with its attempt, after `maxExecutionMs`, so that it does not block the next records. */
 function withinAttempt(recover: Recover, { signal }: Attempt): Recover {
   return (context, services) =>
     new Promise((resolve, reject) => {
       const giveUp = () => {
-        reject(new Error(`It was not done when its attempt had to end: ${String(signal.reason)}.`));
+        reject(
+          new Error(`onTakeover was not done when its attempt ended (${String(signal.reason)}).`),
+        );
       };
       signal.addEventListener('abort', giveUp, { once: true });
       const recovery = async () => recover(context, services);

@@ -7,18 +7,17 @@ import { recordKey } from '../record/record-key.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
 import { StoreUnavailableError } from '../util/errors.js';
 
-/** Whoever has the turn for so long gives it back, at the next opportunity. */
+/** After this time a run is asked to stop. */
 const MAX_RUN_MS = 3_600_000;
-/** A tombstone is of no use but to late commands of whoever had the turn. */
+/** A tombstone is only needed for late commands of the previous runner. */
 const TOMBSTONE_MS = 60_000;
 
 /**
- * Lets one process at a time do a piece of work, on whatever store: by a record of its own in that store, with a
- * lease that is kept while the work goes on. An advisory lock would need a connection for itself, which a pooler
- * in transaction mode does not give, and Redis has none.
+ * Runs a piece of work in one process at a time, with any store, by the lease of a record of its own. An advisory lock
+ * would need a dedicated connection, which a pooler in transaction mode does not provide, and Redis has none.
  *
- * A process that stands still for longer than its lease does not know that another has the turn. So the work has to
- * be right with two at it, too; the turn only saves them the trouble.
+ * A process that is paused for longer than its lease does not notice that another one runs. The work must therefore
+ * be correct if two processes run it; the lease only avoids duplicate effort.
  */
 export class SingleRunner {
   private readonly request: OperationRequest;
@@ -26,11 +25,11 @@ export class SingleRunner {
   private lastError: Error | undefined;
 
   /**
-   * @param work - its name, reserved: no operation is called so.
-   * @param options - for lease and time-outs.
+   * @param work - its name, reserved: no operation may have it.
+   * @param options - for the lease and timeouts.
    */
   constructor(store: IdempotencyStore, work: string, options: ResolvedProtocolOptions) {
-    // Who comes when is of no interest to those who listen to operations.
+    // Lock events are internal: subscribers see those of operations.
     const events = new IdempotencyEvents();
     events.subscribe((event) => {
       if (event.type === 'store_unavailable') this.lastError = event.error;
@@ -55,17 +54,17 @@ export class SingleRunner {
     };
   }
 
-  /** For events about the work as a whole. */
+  /** The subject of events about the work as a whole. */
   get subject(): Pick<OperationRequest, 'operation' | 'recordKey'> {
     return this.request;
   }
 
   /**
-   * Does `work` if it is this process' turn, and gives the turn back.
+   * Runs `work` unless another process is running it.
    *
-   * @param work - is told by the signal to come to an end: the turn is another's by now, or may be.
-   * @returns `undefined` where another process has the turn.
-   * @throws what kept the store from answering, and whatever `work` throws.
+   * @param work - must stop when the signal is aborted: another process may be running it by then.
+   * @returns `undefined` if another process is running it.
+   * @throws the store's error if it gave no reply, and any error of `work`.
    */
   async runExclusively<Result>(
     work: (signal: AbortSignal) => Promise<Result>,
@@ -79,7 +78,7 @@ export class SingleRunner {
       }
     }
     if (decision.kind === 'reject' && decision.reason === 'store_unavailable') {
-      throw this.lastError ?? new StoreUnavailableError('The store gave no reason.');
+      throw this.lastError ?? new StoreUnavailableError('The store is unavailable.');
     }
     return undefined;
   }

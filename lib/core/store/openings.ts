@@ -1,6 +1,6 @@
 import type { StoreObserver, StoreWarning } from './idempotency-store.js';
 
-/** The observers of all openings of a store that have not been closed: each hears of its events. */
+/** The observers of all openings of a store that are not yet closed. Each is notified of its events. */
 export class Openings implements StoreObserver {
   private readonly observers: (StoreObserver | undefined)[] = [];
 
@@ -9,7 +9,7 @@ export class Openings implements StoreObserver {
   }
 
   /**
-   * @param observer - the one that closes. Without one any opening counts: a wrapper of the store may not pass it on.
+   * @param observer - the observer that closes. If omitted, removes any opening: a wrapper of the store may not pass it.
    * @returns whether no opening is left.
    */
   remove(observer: StoreObserver | undefined): boolean {
@@ -23,7 +23,7 @@ export class Openings implements StoreObserver {
     for (const observer of this.observers) observer?.replyMismatched(error);
   }
 
-  /** @returns whether an observer heard it. */
+  /** @returns whether an observer was notified. */
   warned(warning: StoreWarning): boolean {
     const listening = this.observers.filter((observer) => observer !== undefined);
     for (const observer of listening) observer.warned(warning);

@@ -21,12 +21,12 @@ import type {
 /**
  * The state machine of one record, pure: (record, command, now) → (record, reply).
  *
- * This is the reference. The memory store runs it; Lua and SQL restate it, and a randomized differential
- * test holds them equal to it. `nowUs` is the store's clock in microseconds.
+ * This is the reference. The memory store runs it; Lua and SQL reimplement it, and a randomized differential test
+ * compares them with it. `nowUs` is the store's clock in microseconds.
  */
 export interface Transition<Reply> {
   readonly reply: Reply;
-  /** The record after the step: the very object that was given where nothing changed. */
+  /** The record after the step: the same object if nothing changed. */
   readonly record: StoredRecord | undefined;
 }
 
@@ -104,7 +104,7 @@ export function complete(
   const { state, outcome, fingerprint } = command;
   const expiresAt = now + command.retentionMs;
   if (record === undefined) {
-    // A failure that is written back could bury the effect of an attempt that nothing tells of any more.
+    // A restored failure could hide the effect of an attempt whose record is gone.
     if (command.whenGone === 'report' || state === 'failed') {
       return { reply: { kind: 'gone' }, record: stored };
     }
@@ -130,7 +130,7 @@ export function complete(
       };
     }
     case 'released': {
-      // That attempt let go and this effect did happen. A late failure could bury another's effect.
+      // That attempt released the record, and this effect did happen. A late failure could hide another's effect.
       if (mine || state === 'failed') {
         return { reply: { kind: 'lost', state: record.state, fence }, record: stored };
       }
@@ -152,7 +152,7 @@ export function complete(
     }
     default:
       if (mine) return { reply: { kind: 'already' }, record: stored };
-      // What was stored for another content is nobody else's answer.
+      // An outcome of other content must not answer this request.
       if (record.fingerprint !== fingerprint) {
         return { reply: { kind: 'lost', state: record.state, fence }, record: stored };
       }
@@ -208,7 +208,7 @@ export function inspect(
   }
 }
 
-/** Says where the record comes from, if its lease has been over for `overMs` and the record knows. */
+/** Returns the record's origin, if it has one and its lease expired at least `overMs` ago. */
 export function abandoned(
   stored: StoredRecord,
   overMs: number,
@@ -220,7 +220,7 @@ export function abandoned(
     return { reply: undefined, record: stored };
   }
   const { fingerprint, origin } = record;
-  // Written down: nobody else may ever ask about this key.
+  // Stored, because no request may ever use this key again.
   const clamped = clampLease(record, now);
   const isAbandoned = now - clamped.leaseUntil >= overMs;
   return { reply: isAbandoned ? { fingerprint, origin } : undefined, record: clamped };
@@ -282,7 +282,7 @@ function renew(
   return { ...record, leaseUntil, leaseMs, expiresAt: now + recordRetentionMs };
 }
 
-/** A clock that stepped back would make a dead owner's lease outlast its length by the size of the step. */
+/** If the clock stepped back, the lease of a dead owner would otherwise last longer by the size of the step. */
 function clampLease(record: InProgressRecord, now: number): InProgressRecord {
   const furthest = now + record.leaseMs;
   return record.leaseUntil > furthest ? { ...record, leaseUntil: furthest } : record;

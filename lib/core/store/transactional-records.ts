@@ -2,15 +2,15 @@ import type { FinishedState, Lease, Outcome } from '../record/record.js';
 import type { OpenTransaction } from '../transaction/unit-of-work.js';
 
 /**
- * A store's part in transactions of the application, which are in the same database as its records. The lock on the
- * record is the lease: whoever begins meanwhile is told `in_progress`, however long ago the lease has run out.
+ * A store's part in transactions of the application in its database. The lock on the record serves as the lease: while
+ * it is held, begin replies `in_progress`, even if the lease has expired.
  */
 export interface TransactionalRecords {
   /**
-   * Locks the record until the transaction ends, as its first statement, and has the server end the transaction after
-   * `maxExecutionMs`.
+   * Locks the record until the transaction ends, as its first statement. Sets the server's timeout of the transaction
+   * to `maxExecutionMs`.
    *
-   * @returns false when the record is no longer the attempt's.
+   * @returns false if the attempt no longer has the record.
    */
   lock(
     transaction: OpenTransaction,
@@ -19,9 +19,9 @@ export interface TransactionalRecords {
   ): Promise<boolean>;
 
   /**
-   * Stores the outcome, to be committed with the rest.
+   * Stores the outcome in the transaction.
    *
-   * @returns false when it was not stored: then the transaction must not be committed.
+   * @returns false if it was not stored. The transaction must then not be committed.
    */
   complete(
     transaction: OpenTransaction,
@@ -35,12 +35,12 @@ export interface TransactionalRecords {
   ): Promise<boolean>;
 
   /**
-   * Waits until the transaction that has locked the record is over, without standing in line for its lock.
+   * Waits until the transaction that locks the record has ended, without queueing for the lock.
    *
-   * @throws as the store's methods do, also when it is not over within `timeoutMs`.
+   * @throws the errors of the store's methods, also if it has not ended within `timeoutMs`.
    */
   ended(lease: Lease, command: { readonly timeoutMs: number }): Promise<void>;
 
-  /** Tells those who watch the record of its end, after the commit. Best effort, not waited for. */
+  /** Notifies watchers of the record after the commit. Best effort, not awaited. */
   committed(lease: Lease, command: { readonly timeoutMs: number }): void;
 }

@@ -3,19 +3,19 @@ import type { OpenTransaction, TransactionOptions, UnitOfWork } from './unit-of-
 /** How a transaction ended. */
 export type TransactionEnd =
   | { readonly kind: 'committed' }
-  /** `isCommitSent`: it may have been committed all the same. */
+  /** With `isCommitSent`, it may have been committed nevertheless. */
   | { readonly kind: 'failed'; readonly error: unknown; readonly isCommitSent: boolean };
 
 type Decision = 'roll back' | ((transaction: OpenTransaction) => Promise<void>);
 
-/** What a transaction is rolled back with. */
+/** Thrown in a unit of work to roll back its transaction. */
 class RolledBackError extends Error {
   override readonly name = 'RolledBackError';
 }
 
-/** A transaction whose end is decided from outside of the callback that a unit of work runs. */
+/** A transaction whose commit is decided outside of the unit of work's callback. */
 export class DeferredTransaction {
-  /** Resolves with the end, whatever brings it about. */
+  /** Resolves when the transaction has ended, for any reason. */
   readonly ended: Promise<TransactionEnd>;
   private decided = false;
 
@@ -30,8 +30,8 @@ export class DeferredTransaction {
   /**
    * Opens a transaction and calls `prepare` with it.
    *
-   * @param withinMs - how long that may take, the wait for a connection included.
-   * @throws what `prepare` or the unit of work throws, or that it took too long: then it is rolled back.
+   * @param withinMs - the timeout, including the wait for a connection.
+   * @throws what `prepare` or the unit of work throws, or an error on timeout. The transaction is then rolled back.
    */
   static open(
     unitOfWork: UnitOfWork,
@@ -45,17 +45,19 @@ export class DeferredTransaction {
       let isCommitSent = false;
       const timeoutTimer = setTimeout(() => {
         isTimedOut = true;
-        // Its connection may have gone silent.
+        // Its connection may have stalled.
         opened?.cut?.();
         reject(
-          new RolledBackError('It was not open in time: the pool may have too few connections.'),
+          new RolledBackError(
+            'It was not open in time. Check whether the pool has enough connections.',
+          ),
         );
       }, withinMs);
       const throwIfTimedOut = () => {
-        if (isTimedOut) throw new RolledBackError('It was open too late.');
+        if (isTimedOut) throw new RolledBackError('It was not open in time.');
       };
       const whole = unitOfWork.run(options, async (transaction) => {
-        // Those who gave up long ago must not keep the connection from those who still wait.
+        // A request that has timed out must not keep the connection from those that still wait.
         throwIfTimedOut();
         opened = transaction;
         await prepare(transaction);
@@ -64,7 +66,7 @@ export class DeferredTransaction {
         const decision = await new Promise<Decision>((decide) => {
           resolve(new DeferredTransaction(transaction, () => ended, decide));
         });
-        if (decision === 'roll back') throw new RolledBackError('It was rolled back.');
+        if (decision === 'roll back') throw new RolledBackError('The transaction was rolled back.');
         await decision(transaction);
         isCommitSent = true;
       });
@@ -72,7 +74,7 @@ export class DeferredTransaction {
         (): TransactionEnd => ({ kind: 'committed' }),
         (error: unknown): TransactionEnd => {
           clearTimeout(timeoutTimer);
-          // Heard only where it was not open yet.
+          // Without effect once the transaction is open.
           reject(error instanceof Error ? error : new Error('No transaction.', { cause: error }));
           return { kind: 'failed', error, isCommitSent };
         },
@@ -81,22 +83,22 @@ export class DeferredTransaction {
   }
 
   /**
-   * Commits, unless the end was decided before.
+   * Commits, unless the end is already decided.
    *
-   * @param last - what is to be written before; if it throws, everything is rolled back.
+   * @param last - writes before the commit. If it throws, the transaction is rolled back.
    */
   commit(last: (transaction: OpenTransaction) => Promise<void>): Promise<TransactionEnd> {
     this.end(last);
     return this.ended;
   }
 
-  /** Rolls back, unless the end was decided before. */
+  /** Rolls back, unless the end is already decided. */
   rollBack(): Promise<TransactionEnd> {
     this.end('roll back');
     return this.ended;
   }
 
-  /** Whether it is over, or about to be. */
+  /** Whether the transaction has ended or is ending. */
   get isDecided(): boolean {
     return this.decided;
   }

@@ -3,15 +3,15 @@ import { StoreReplyMismatchedError } from '../util/errors.js';
 import { newNonce } from '../util/nonce.js';
 import type { OpenTransaction, TransactionValue } from './unit-of-work.js';
 
-/** A statement that asks for nothing but its nonce. */
+/** A statement that selects only its nonce. */
 export const ASK_FOR_NONCE = 'SELECT $1::text AS reply';
 
 /**
- * The reply to a statement whose last value was its nonce: one row with one column, whose first word is that nonce. One
- * column, because every reply describes all of them anew. It goes by whatever name the application has given it, and comes
- * as bytes where its parser or driver leaves them as they are: they are those of the text.
+ * Parses the reply to a statement whose last value was its nonce: one row with one column, whose first word is the
+ * nonce. One column, because a reply describes each of its columns. The column's name is ignored, as the application may
+ * rename it; the value may be bytes if the application's parser or driver does not decode text.
  *
- * @returns the other words; `undefined` where it is the reply to another statement.
+ * @returns the other words; `undefined` if it is the reply to another statement.
  */
 export function replyWords(rows: readonly object[], nonce: string): readonly string[] | undefined {
   const columns: unknown[] = rows.length === 1 ? Object.values(rows[0] ?? {}) : [];
@@ -23,11 +23,11 @@ export function replyWords(rows: readonly object[], nonce: string): readonly str
 }
 
 /**
- * Runs a statement of the library's own in a transaction.
+ * Runs a statement of the library in a transaction.
  *
- * @param values - without the nonce, which comes last.
+ * @param values - without the nonce, which is appended.
  * @returns what {@link replyWords} returns.
- * @throws {@link StoreReplyMismatchedError} the reply was another statement's: the connection has been ended.
+ * @throws {@link StoreReplyMismatchedError} for the reply of another statement. The connection is closed.
  */
 export async function askInside(
   transaction: Pick<OpenTransaction, 'query' | 'cut'>,
@@ -41,13 +41,13 @@ export async function askInside(
   throw new StoreReplyMismatchedError('PostgreSQL');
 }
 
-/** Whoever borrows the connection next would be given the replies of this transaction. */
+/** Closes the connection: its next user would receive the replies of this transaction. */
 async function end(transaction: Pick<OpenTransaction, 'query' | 'cut'>): Promise<void> {
   if (transaction.cut !== undefined) {
     transaction.cut();
     return;
   }
-  // Its own end is the one thing that can be asked for over a connection that is out of step.
+  // The only statement that is safe on a connection whose replies are out of order.
   const ended = transaction.query('SELECT pg_terminate_backend(pg_backend_pid())', []);
   await ended.catch(() => undefined);
 }

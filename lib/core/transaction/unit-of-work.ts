@@ -1,50 +1,50 @@
-/** How far a transaction is kept apart from concurrent ones (SQL:2023-2 §4.41.4). */
+/** The isolation level of a transaction (SQL:2023-2 §4.41.4). */
 export type IsolationLevel = 'read committed' | 'repeatable read' | 'serializable';
 
-/** What a statement is given for `$1`, `$2`, …. */
+/** A value for `$1`, `$2`, … in a statement. */
 export type TransactionValue = string | number | boolean | Uint8Array | null;
 
-/** How a transaction is to be opened. */
+/** Options for opening a transaction. */
 export interface TransactionOptions {
-  /** `undefined` for the database's default. */
+  /** `undefined`: the database's default. */
   readonly isolation: IsolationLevel | undefined;
-  /** Milliseconds after which nobody waits for it any more, for libraries that want to be told. */
+  /** Milliseconds after which the result is no longer used, for libraries that have a timeout. */
   readonly timeoutMs: number;
 }
 
-/** A transaction of the application's that is open. */
+/** An open transaction of the application. */
 export interface OpenTransaction<Handle = unknown> {
-  /** What the application's code works with: a client of pg, an `EntityManager`, a Prisma client. */
+  /** What the application's code uses: a client of pg, an `EntityManager`, a Prisma client. */
   readonly handle: Handle;
 
   /**
-   * Runs one statement inside of it.
+   * Runs one statement in the transaction.
    *
-   * @param text - with `$1`, `$2`, … where the values go.
-   * @returns the rows: of a statement that selects, or returns what it has changed.
+   * @param text - with `$1`, `$2`, … for the values.
+   * @returns the rows that the statement selects or returns.
    */
   query(text: string, values: readonly TransactionValue[]): Promise<readonly object[]>;
 
-  /** Aborted when the connection is lost, where the library tells. */
+  /** Aborted when the connection is lost, if the library reports it. */
   readonly lost?: AbortSignal | undefined;
 
-  /** Ends the connection at once, whatever is running on it, where the library can. */
+  /** Closes the connection at once, even if a statement is running, where the library supports it. */
   cut?(): void;
 }
 
 /**
- * The port to whatever opens the application's transactions: pg itself or an ORM. For the transactional mode the
- * database has to be the one that the records are in.
+ * The port to the library that opens the application's transactions: pg or an ORM. For `transactional` operations, the
+ * records must be in the same database.
  *
- * An adapter of one's own is one method. `Handle` is what handlers get by `@IdempotencyTransaction()`.
+ * A custom adapter implements one method. `Handle` is what handlers get by `@IdempotencyTransaction()`.
  */
 export abstract class UnitOfWork<Handle = unknown> {
   /**
-   * Opens a transaction and calls `work` with it, once. Resolves with what `work` resolves with, after the transaction
-   * was committed. When `work` rejects, the transaction is rolled back first, and the same error is thrown.
+   * Opens a transaction and calls `work` with it, once. Commits, then resolves with the result of `work`. If `work`
+   * rejects, rolls back, then throws the same error.
    *
-   * @throws whatever the library throws when it cannot open or commit. It need not know whether a commit that
-   * failed has happened: the record tells.
+   * @throws the library's error if it cannot open or commit. After a failed commit the adapter need not determine
+   * whether the transaction was committed: the record shows it.
    */
   abstract run<Result>(
     options: TransactionOptions,
@@ -52,20 +52,20 @@ export abstract class UnitOfWork<Handle = unknown> {
   ): Promise<Result>;
 
   /**
-   * Whether a transaction failed because of a concurrent one, so that it may succeed when it is run again:
-   * serialization failure (SQLSTATE 40001) or deadlock (40P01), however the library wraps it.
+   * Whether a transaction failed because of a concurrent one and may succeed on a retry: serialization failure (SQLSTATE
+   * 40001) or deadlock (40P01), also within an error of the library.
    */
   isConflict(error: unknown): boolean {
     return hasSqlState(error, CONFLICTS);
   }
 
-  /** Whether a transaction failed because the server has ended it, or its connection. */
+  /** Whether a transaction failed because the server ended it or its connection. */
   isInterruption(error: unknown): boolean {
     return hasSqlState(error, INTERRUPTIONS);
   }
 }
 
-/** Connection exceptions and terminations, transaction and idle-in-transaction timeouts. */
+/** Connection errors and terminations; transaction and idle-in-transaction timeouts. */
 const INTERRUPTIONS: ReadonlySet<string> = new Set([
   ...['08000', '08001', '08003', '08004', '08006', '08007', '57P01', '57P02', '57P03', '57P05'],
   ...['25P03', '25P04'],
@@ -73,13 +73,13 @@ const INTERRUPTIONS: ReadonlySet<string> = new Set([
 
 const CONFLICTS: ReadonlySet<string> = new Set(['40001', '40P01']);
 
-/** What drivers, and the libraries around them, call the SQLSTATE. */
+/** Fields in which drivers and libraries keep the SQLSTATE. */
 const CODES = ['code', 'originalCode'] as const;
-/** Where libraries put the driver's own error; Prisma, deep inside of `meta`. */
+/** Fields in which libraries keep the driver's error. Prisma nests it in `meta`. */
 const INSIDE = ['cause', 'driverError', 'originalError', 'meta', 'driverAdapterError'] as const;
 const DEEPEST = 5;
 
-/** Whether `error`, or what is inside of it, has one of the SQLSTATEs, or of a library's own codes. */
+/** Whether `error`, or an error within it, has one of these SQLSTATEs or codes. */
 export function hasSqlState(error: unknown, states: ReadonlySet<unknown>, depth = 0): boolean {
   if (typeof error !== 'object' || error === null || depth > DEEPEST) return false;
   const fields = error as Readonly<Record<string, unknown>>;

@@ -1,27 +1,27 @@
 import { AsyncResource } from 'node:async_hooks';
 import { monotonicNow } from './time.js';
 
-/** Something that is to happen unless it is called off before, which it nearly always is. */
+/** A deadline, which is nearly always canceled before it is due. */
 export interface DeadlineListener {
-  /** Monotonic. Changed only while the alarm is not set. */
+  /** Monotonic. Must not change while the listener is scheduled. */
   readonly dueAt: number;
-  /** Called once, when the alarm is no longer set, in the async context that the clock was made in. Never throws. */
+  /** Called once, no longer scheduled, in the async context that created the timer. Must not throw. */
   onDeadline(): void;
 }
 
-/** Between two looks at all alarms, for each of them: some hundred times as long as a look at it takes. */
+/** Per listener, between two scans of all: about a hundred times as long as the scan takes. */
 const PAUSE_PER_LISTENER_MS = 0.001;
 
-/** The longest that a timer of Node can wait: it takes more for nothing. */
+/** Node's longest timeout. It treats a longer one as 1 ms. */
 const LONGEST_WAIT_MS = 2 ** 31 - 1;
 
 /**
- * Many deadlines on one timer. A request sets five, of which none is ever due: a timer of its own for each costs more
- * than the command it watches, above all where AsyncLocalStorage is in use. No reason for the process to stay alive.
+ * Many deadlines on one Node timer. A request schedules five, and usually cancels all of them. One timer each would
+ * cost more than the command it watches, above all with AsyncLocalStorage. Does not keep the process alive.
  */
 export class DeadlineTimer {
   private readonly listeners = new Set<DeadlineListener>();
-  /** The timer is nobody's, and keeps no request's context alive. */
+  /** Keeps the timer from retaining the context of a request. */
   private readonly context = new AsyncResource('IdempotencyAlarmClock');
   private timer: NodeJS.Timeout | undefined;
   private wakesAt = Infinity;
@@ -33,7 +33,7 @@ export class DeadlineTimer {
   }
 
   cancel(listener: DeadlineListener): void {
-    // The timer goes on: it costs less to wake up for nothing, once in a while, than to be stopped by every request.
+    // The timer keeps running: an occasional needless wake-up costs less than clearing it on every request.
     this.listeners.delete(listener);
   }
 
@@ -57,7 +57,7 @@ export class DeadlineTimer {
     }
     if (next < Infinity) this.wakeAt(next);
     for (const listener of due) {
-      // Unless the one before has called it off.
+      // Unless an earlier listener has canceled it.
       if (this.listeners.delete(listener)) listener.onDeadline();
     }
   }

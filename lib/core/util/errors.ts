@@ -1,4 +1,4 @@
-/** Stable codes of every error that this library throws or answers with. */
+/** Stable codes of all errors that this library throws or responds with. */
 export type IdempotencyErrorCode =
   | 'idempotency_key_missing'
   | 'idempotency_key_invalid'
@@ -21,15 +21,15 @@ export type IdempotencyErrorCode =
   | 'idempotency_transaction_conflict';
 
 /**
- * Base of the library's errors. Tell them apart by `code`: it is stable, while `instanceof` fails across
- * two installed copies of the package. A message never holds a key, a caller or a body.
+ * Base class of the library's errors. Distinguish them by `code`, which is stable: `instanceof` fails across two
+ * installed copies of the package. A message never contains a key, a caller or a body.
  */
 export abstract class IdempotencyError extends Error {
   abstract override readonly name: string;
   abstract readonly code: IdempotencyErrorCode;
 }
 
-/** Whether `error` comes from this library, in whichever copy of it. */
+/** Whether `error` comes from this library, or from another copy of it. */
 export function isIdempotencyError(error: unknown): error is IdempotencyError {
   return (
     error instanceof Error &&
@@ -39,38 +39,38 @@ export function isIdempotencyError(error: unknown): error is IdempotencyError {
   );
 }
 
-/** Whether `error` is the library's own with this code, in whichever copy of it. */
+/** Whether `error` comes from this library, or from another copy of it, and has this code. */
 export function hasCode(error: unknown, code: IdempotencyErrorCode): boolean {
   return isIdempotencyError(error) && error.code === code;
 }
 
-/** Whether the store itself answered, and refused: see {@link StoreErrorOptions.isRejection}. */
+/** Whether the store replied and rejected the command: see {@link StoreErrorOptions.isRejection}. */
 export function isRejection(error: unknown): boolean {
   return isIdempotencyError(error) && 'isRejection' in error && error.isRejection === true;
 }
 
-/** What was thrown, as an error. */
+/** Returns `thrown`, wrapped in an `Error` unless it is one. */
 export function asError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error('The store failed.', { cause: thrown });
 }
 
-/** An option or a decorated handler cannot work; stops the start. */
+/** An option or a decorated handler is invalid. Prevents the application from starting. */
 export class IdempotencyOptionsError extends IdempotencyError {
   override readonly name = 'IdempotencyOptionsError';
   readonly code = 'idempotency_options_invalid';
 }
 
-/** What a store may say of its failure besides the cause. */
+/** What a store can add to an error besides its cause. */
 export interface StoreErrorOptions extends ErrorOptions {
   /**
-   * Whether the store itself answered, and refused the command: short of memory, say. The circuit breaker
-   * does not count it, for the store is there.
+   * Whether the store replied and rejected the command, for example because it is out of memory. The circuit breaker
+   * does not count such a failure: the store is reachable.
    * @defaultValue false
    */
   readonly isRejection?: boolean;
 }
 
-/** The store did not execute the command: it may be sent again at any time. */
+/** The store did not execute the command. It can be sent again. */
 export class StoreUnavailableError extends IdempotencyError {
   override readonly name = 'StoreUnavailableError';
   readonly code = 'idempotency_store_unavailable';
@@ -83,11 +83,11 @@ export class StoreUnavailableError extends IdempotencyError {
   }
 }
 
-/** Nobody knows what became of the command: it may have been executed, or may still be. */
+/** The store may have executed the command, or may still do so. */
 export class StoreOutcomeUnknownError extends IdempotencyError {
   override readonly name = 'StoreOutcomeUnknownError';
   readonly code = 'idempotency_store_outcome_unknown';
-  /** See {@link StoreErrorOptions.isRejection}: what it refused last; an earlier copy may have been executed. */
+  /** See {@link StoreErrorOptions.isRejection}. The store rejected the last send; it may have executed an earlier one. */
   readonly isRejection: boolean;
 
   constructor(message?: string, options?: StoreErrorOptions) {
@@ -97,50 +97,50 @@ export class StoreOutcomeUnknownError extends IdempotencyError {
 }
 
 /**
- * The reply that came in the command's place belongs to another command, and was not read: nobody knows what became
- * of the command. The connection was ended, the next one is in step again.
+ * A connection returned the reply of another command. The library discarded it and closed the connection. The command
+ * may have been executed.
  */
 export class StoreReplyMismatchedError extends IdempotencyError {
   override readonly name = 'StoreReplyMismatchedError';
   readonly code = 'idempotency_store_reply_mismatched';
 
-  /** @param store - what gave the reply, as an operator calls it. */
+  /** @param store - the store's name, as an operator knows it. */
   constructor(store: string) {
     super(
-      `${store} gave the reply of another command, which was not read; the connection was ended. Find out what lost or repeated a reply on the way: a proxy between the application and the store, or the client's library, which may need an update.`,
+      `${store} sent the reply of another command. The reply was discarded and the connection closed. Check what lost or duplicated a reply: a proxy between the application and the store, or an outdated client library.`,
     );
   }
 }
 
-/** The store refuses the command and will go on refusing it until its set-up is mended. */
+/** The store rejects the command until its configuration is fixed. */
 export class StoreConfigurationError extends IdempotencyError {
   override readonly name = 'StoreConfigurationError';
   readonly code = 'idempotency_store_misconfigured';
 }
 
-/** A value that the outcome would have to hold cannot be written down without loss. */
+/** The outcome contains a value that cannot be stored without loss. */
 export class ValueNotStorableError extends IdempotencyError {
   override readonly name = 'ValueNotStorableError';
   readonly code = 'idempotency_value_not_storable';
 }
 
-/** The context of an idempotent operation was asked for outside of one. */
+/** The idempotency context was read outside of an idempotent operation. */
 export class NoIdempotencyContextError extends IdempotencyError {
   override readonly name = 'NoIdempotencyContextError';
   readonly code = 'idempotency_no_context';
 }
 
-/** The transaction of a `transactional` operation was asked for where there is none. */
+/** The transaction was read outside of a `transactional` operation. */
 export class NoTransactionError extends IdempotencyError {
   override readonly name = 'NoTransactionError';
   readonly code = 'idempotency_no_transaction';
 }
 
-/** An operation was not run, and there is no outcome to replay either. */
+/** The operation was not run, and no outcome can be replayed. */
 export class OperationRejectedError extends IdempotencyError {
   override readonly name = 'OperationRejectedError';
 
-  /** @param retryAfterMs - `undefined` where a repetition cannot help. */
+  /** @param retryAfterMs - `undefined` where a retry cannot succeed. */
   constructor(
     message: string,
     readonly code: IdempotencyErrorCode,
@@ -149,19 +149,19 @@ export class OperationRejectedError extends IdempotencyError {
     super(message);
   }
 
-  /** Whether the same call with the same key may end otherwise later. */
+  /** Whether a retry with the same key can succeed later. */
   get retryable(): boolean {
     return this.retryAfterMs !== undefined;
   }
 }
 
-/** The operation failed the first time, and that failure was kept. */
+/** The operation failed, and the stored failure is replayed. */
 export class FailureReplayedError extends IdempotencyError {
   override readonly name = 'FailureReplayedError';
   readonly code = 'idempotency_failure_replayed';
 
-  /** @param failure - name and message of what the operation threw. */
+  /** @param failure - name and message of the error that the operation threw. */
   constructor(readonly failure: { readonly name: string; readonly message: string }) {
-    super('The operation failed the first time; its failure was kept and is replayed.');
+    super('The operation failed. This is a replay of its stored failure; see "failure".');
   }
 }

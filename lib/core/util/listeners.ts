@@ -1,4 +1,4 @@
-/** Who wants to be told of what. */
+/** Listeners by name. */
 export class Watchers<Name> {
   private readonly listeners = new Map<Name, Set<() => void>>();
 

@@ -1,12 +1,12 @@
 import { types } from 'node:util';
 import { IdempotencyOptionsError } from './errors.js';
 
-/** What is there, or will be: promises of other realms and lazy query builders, too. */
+/** A value, or a thenable of it: also promises of other realms and lazy query builders. */
 export type Awaitable<Value> = Value | PromiseLike<Value>;
 
 /**
- * Goes on with what is there at once, and with what will be there when it is. What nearly always is there is not worth an
- * `await`: two promises each time, and a turn in the queue behind those of everybody else.
+ * Calls `goOn` with the value, at once unless it is a promise. An `await` of a value that is nearly always there would
+ * cost two promises, and a pass through the microtask queue.
  */
 export function whenReady<Value, Result>(
   value: Awaitable<Value>,
@@ -22,10 +22,10 @@ export function isThenable<Value>(value: Awaitable<Value>): value is PromiseLike
 }
 
 /**
- * The answer of a function that has to answer at once.
+ * Returns the result of an option's function, which must be synchronous.
  *
  * @param option - its name.
- * @param operation - whose option it is, where that is known.
+ * @param operation - the operation that has the option, where known.
  * @throws {@link IdempotencyOptionsError} for a promise.
  */
 export function atOnce<Result>(option: string, result: Result, operation?: string): Result {
@@ -33,7 +33,7 @@ export function atOnce<Result>(option: string, result: Result, operation?: strin
   forget(result);
   const owner = operation === undefined ? '' : ` of ${operation}`;
   throw new IdempotencyOptionsError(
-    `The function given as the option "${option}"${owner} returned a promise: it has to answer at once.`,
+    `The function given as the option "${option}"${owner} returned a promise. It must return its result synchronously.`,
   );
 }
 
@@ -43,32 +43,32 @@ let warn = (message: string): void => {
   process.emitWarning(message, { type: 'IdempotencyWarning', code: 'IDEMPOTENCY_PROMISE_IGNORED' });
 };
 
-/** Has such warnings go where the application logs. */
+/** Sends these warnings to the application's log. */
 export function warnBy(report: (message: string) => void): void {
   warn = report;
 }
 
-/** Ignores the answer of a function that has to answer at once, and warns where it is a promise, once for each option. */
+/** Discards the result of a synchronous function. Warns once per option if it is a promise. */
 export function ignoreResult(option: string, result: unknown): void {
   if (!isThenable(result)) return;
   forget(result);
   if (warned.has(option)) return;
   warned.add(option);
   warn(
-    `The function given as the option "${option}" returned a promise: it has to answer at once. Its default counts instead. [IDEMPOTENCY_PROMISE_IGNORED]`,
+    `The function given as the option "${option}" returned a promise. It must return its result synchronously; the option's default was used instead. [IDEMPOTENCY_PROMISE_IGNORED]`,
   );
 }
 
 /**
- * Does not wait for an answer: were it a promise that rejects, it would end the process.
+ * Discards a result. If it is a promise, handles its rejection, which would otherwise end the process.
  *
- * @param failed - is told of the rejection.
+ * @param failed - called with the rejection.
  */
 export function forget(result: unknown, failed: (error: unknown) => void = ignore): void {
-  // Of no other thenable: to call its `then` would run a lazy query.
+  // Only promises: calling `then` on another thenable could run a lazy query.
   if (types.isPromise(result)) result.catch(failed);
 }
 
 function ignore(): void {
-  // It was no answer.
+  // The result is not used.
 }

@@ -2,12 +2,12 @@ import { types } from 'node:util';
 import { IdempotencyOptionsError } from './errors.js';
 
 /**
- * What to throw where an optional peer could not be loaded. Load it by `import('its name')` within a
- * `try`: a bundler follows that where it is installed, and leaves it be where it is not.
+ * The error to throw when an optional peer cannot be loaded. Load the peer by `import('its name')` within a `try`:
+ * bundlers include it if it is installed, and ignore it otherwise.
  *
- * @param error - what the import was rejected with.
- * @param needs - who needs it for what, the beginning of a sentence.
- * @returns an {@link IdempotencyOptionsError} where it is not installed, otherwise `error` itself.
+ * @param error - the rejection of the import.
+ * @param needs - what needs the peer, and why: the beginning of a sentence.
+ * @returns an {@link IdempotencyOptionsError} if the peer is not installed, otherwise `error`.
  */
 export function missingPeer(error: unknown, name: string, needs: string): unknown {
   if (!types.isNativeError(error) || !('code' in error)) return error;

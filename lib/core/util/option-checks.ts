@@ -1,6 +1,6 @@
 import { IdempotencyOptionsError } from './errors.js';
 
-/** Checks of single option values: each names option, range and value in its message. */
+/** Checks of option values. Each message names the option, its range and the value. */
 
 export function checkInteger(option: string, value: unknown, min: number, max: number): void {
   if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max) {
@@ -12,7 +12,7 @@ export function checkBoolean(option: string, value: unknown): void {
   if (typeof value !== 'boolean') throwOptionError(option, 'true or false', value);
 }
 
-/** One of `words`, or a function where `orFunction` says that one is allowed. */
+/** Accepts one of `words`, and with `orFunction` also a function. */
 export function checkChoice(
   option: string,
   value: unknown,
@@ -32,10 +32,10 @@ export function checkFunction(option: string, value: unknown): void {
 }
 
 /**
- * Refuses names that are no option: a misspelt one would silently leave the default in force.
+ * Rejects unknown option names: with a misspelt one, the default would silently apply.
  *
- * @param what - whose options they are, as a user calls it.
- * @param remedies - for names that are known from elsewhere: a sentence that says what to do.
+ * @param what - what the options belong to, as a user calls it.
+ * @param remedies - for names known from elsewhere: a sentence that says what to do.
  */
 export function checkNames(
   what: string,
@@ -44,7 +44,7 @@ export function checkNames(
   remedies: ReadonlyMap<string, string> = NONE,
 ): void {
   if (typeof options !== 'object' || options === null) {
-    // Not the value itself: a call's key may have been given in its place.
+    // Not the value itself: it may be a key, passed in the place of the options.
     const given = options === null ? 'null' : typeof options;
     throw new IdempotencyOptionsError(
       `The options of ${what} must be an object, but the type is ${given}.`,
@@ -62,16 +62,16 @@ const NONE: ReadonlyMap<string, string> = new Map();
 function suggestion(name: string, known: ReadonlySet<string>): string {
   const near = nearestNames(name, known).map((each) => JSON.stringify(each));
   const last = near.pop();
-  if (last === undefined) return `It knows: ${[...known].join(', ')}.`;
+  if (last === undefined) return `Valid options: ${[...known].join(', ')}.`;
   const others = near.length === 0 ? '' : `${near.join(', ')} or `;
   return `Did you mean ${others}${last}?`;
 }
 
 /**
- * Says of an error of the options where they were given, unless it says so itself.
+ * Prefixes an options error with the place of the options, unless its message names it already.
  *
- * @param owner - what such an error names: a method, an operation.
- * @param place - how and where they were given, as a user calls it.
+ * @param owner - what such a message names: a method, an operation.
+ * @param place - where the options were set, as a user calls it.
  */
 export function within<Result>(owner: string, place: string, check: () => Result): Result {
   try {
@@ -100,11 +100,10 @@ function describe(value: unknown): string {
 }
 
 /**
- * The settings of something that is off unless it is asked for, `true` standing for its defaults. Their values are still to
- * be checked.
+ * Resolves an option that is off by default, and where `true` means the default settings. Does not check the values.
  *
- * @returns `undefined` where it is off.
- * @throws {@link IdempotencyOptionsError} for what is no object, and for names that it does not know.
+ * @returns `undefined` if it is off.
+ * @throws {@link IdempotencyOptionsError} unless it is a boolean or an object of known names.
  */
 export function switchedSettings<Settings extends object>(
   option: string,
@@ -114,20 +113,20 @@ export function switchedSettings<Settings extends object>(
   if (given === undefined || given === false) return undefined;
   if (given === true) return defaults;
   if (typeof given !== 'object' || (given as object | null) === null || Array.isArray(given)) {
-    throwOptionError(option, 'true, false or an object of its settings', given);
+    throwOptionError(option, 'true, false or an object with settings', given);
   }
   checkNames(`"${option}"`, given, new Set(Object.keys(defaults)));
   const set = Object.entries(given).filter(([, value]) => value !== undefined);
   return { ...defaults, ...Object.fromEntries(set) };
 }
 
-/** How many names are offered where one may be short for several. */
+/** How many names to suggest for an abbreviation. */
 const AT_MOST = 4;
 
-/** From how many letters on a name may be short for a longer one. */
+/** Minimum length of an abbreviation. */
 const SHORTEST_PART = 4;
 
-/** Which of the known names may have been meant by one that is unknown: mostly one, and none where nothing is near. */
+/** Known names that are similar to an unknown one: usually one, none if nothing is close. */
 function nearestNames(name: string, known: Iterable<string>): string[] {
   // Longer than any option: not worth the time.
   if (name.length > 64) return [];
@@ -146,7 +145,7 @@ function nearestNames(name: string, known: Iterable<string>): string[] {
   return longer.slice(0, AT_MOST).map(({ each }) => each);
 }
 
-/** Letters that are wrong, missing, too many, or in the wrong order (Damerau and Levenshtein). */
+/** Wrong, missing, extra and transposed letters (Damerau–Levenshtein distance). */
 function editDistance(left: string, right: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: right.length + 1 }, (_, index) => index);

@@ -1,9 +1,9 @@
-/** Milliseconds of a monotonic clock. */
+/** The monotonic clock, in milliseconds. */
 export function monotonicNow(): number {
   return performance.now();
 }
 
-/** `ms`, a random part of its second half left out: those who wait for the same thing do not come back all at once. */
+/** A random duration from half of `ms` to `ms`, so that waiters of one event do not all retry at once. */
 export function jittered(ms: number): number {
   return ms * (0.5 + Math.random() / 2);
 }
@@ -15,7 +15,7 @@ export function jitteredPause(ms: number): Promise<void> {
   });
 }
 
-/** Whether `work` is done, and did not fail, within `ms` milliseconds. Never rejects. */
+/** Whether `work` succeeds within `ms` milliseconds. Never rejects. */
 export function isDoneWithin(ms: number, work: Promise<unknown> | undefined): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, ms, false);
@@ -28,18 +28,18 @@ export function isDoneWithin(ms: number, work: Promise<unknown> | undefined): Pr
 }
 
 /**
- * What this process knows of the store's clock: its distance from the own monotonic clock, taken anew
- * from every reply that carries the time (protocol, rule 0). Neither process' wall clock takes part.
+ * Estimates the store's clock: its offset from this process' monotonic clock, updated from every reply with a time
+ * (protocol, rule 0). No wall clock of this process is used.
  */
 export class ServerClock {
   private offset: number | undefined;
 
-  /** Notes that the store's clock read `serverNow` at some instant before now. */
+  /** Records that the store's clock was at `serverNow` some time before now. */
   observe(serverNow: number): void {
     this.offset = serverNow - performance.now();
   }
 
-  /** The store's time `inMs` from now, rounded down, or 0 (no limit) before anything was observed. */
+  /** The store's time in `inMs`, rounded down, or 0 (no limit) before the first observation. */
   notAfter(inMs: number): number {
     return this.offset === undefined ? 0 : Math.floor(performance.now() + inMs + this.offset);
   }

@@ -47,7 +47,7 @@ describe('the page about calls', () => {
         nothing: 1,
       } as object);
     } catch (error) {
-      known = /It knows: (.*)\.$/.exec((error as Error).message)![1]!.split(', ');
+      known = /Valid options: (.*)\.$/.exec((error as Error).message)![1]!.split(', ');
     }
     const options = page.matchAll(/^\| `(\w+)` +\| .* +\| .* +\|$/gm);
     expect([...options].map(([, name]) => name).sort()).toEqual(

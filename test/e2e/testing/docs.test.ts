@@ -31,7 +31,7 @@ describe('the testing page', () => {
     try {
       createIdempotencyContext({ nothing: 1 } as IdempotencyTestContextOptions);
     } catch (error) {
-      known = /It knows: (.*)\.$/.exec((error as Error).message)![1]!.split(', ');
+      known = /Valid options: (.*)\.$/.exec((error as Error).message)![1]!.split(', ');
     }
     const options = page.matchAll(/^\| `(\w+)` +\| /gm);
     expect([...options].map(([, name]) => name)).toEqual(known);

@@ -270,7 +270,7 @@ describe('a begin that cannot be placed in time', () => {
     expect(worker.events).toMatchObject([
       {
         type: 'store_unavailable',
-        error: { message: 'The attempt was released before its begin was answered.' },
+        error: { message: 'The attempt was released before begin got a reply.' },
       },
       { type: 'rejected', reason: 'store_unavailable' },
     ]);

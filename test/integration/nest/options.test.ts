@@ -63,10 +63,10 @@ describe('options', () => {
   it('with an unknown name are rejected with a list of the valid names', () => {
     expect(() => resolve({}, { colour: 1 })).toThrow(IdempotencyOptionsError);
     expect(() => resolve({}, { colour: 1 })).toThrow(
-      /"colour" is not an option of @Idempotent\(\)\. It knows: .*retentionMs/,
+      /"colour" is not an option of @Idempotent\(\)\. Valid options: .*retentionMs/,
     );
     expect(() => resolveEngineOptions({ store, colour: 1 } as never)).toThrow(
-      /"colour" is not an option of IdempotencyModule\.forRoot\(\)\. It knows: .*shutdownTimeoutMs/,
+      /"colour" is not an option of IdempotencyModule\.forRoot\(\)\. Valid options: .*shutdownTimeoutMs/,
     );
   });
 });

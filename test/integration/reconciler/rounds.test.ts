@@ -411,7 +411,7 @@ describe('register()', () => {
     ['settle', { onTakeover: lookUp, keep: true }, '"keep"'],
     ['settle', { onTakeover: lookUp, leaseMs: 1 }, '"leaseMs"'],
     ['settle', { onTakeover: lookUp, scope: 'alice' }, '"scope"'],
-    ['payments.charge', { onTakeover: lookUp }, 'known already'],
+    ['payments.charge', { onTakeover: lookUp }, 'is registered already'],
   ])('rejects %j with %j', async (operation, call, message) => {
     const { reconciler } = await started();
     const register = () => reconciler.register(operation, call as never);
@@ -422,6 +422,8 @@ describe('register()', () => {
   it('rejects an operation that is already registered', async () => {
     const { reconciler } = await started();
     reconciler.register('settle', { onTakeover: lookUp });
-    expect(() => reconciler.register('settle', { onTakeover: lookUp })).toThrow('known already');
+    expect(() => reconciler.register('settle', { onTakeover: lookUp })).toThrow(
+      'is registered already',
+    );
   });
 });
