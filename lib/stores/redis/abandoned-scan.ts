@@ -13,30 +13,30 @@ import type { ReplyOrder } from './scripts/reply-order.js';
 import type { ScriptRunner } from './scripts/script-runner.js';
 import { sendUntilDeadline } from './scripts/send-until-deadline.js';
 
-/** Keys that one SCAN looks at, about: each takes the server a few microseconds, and the judgement as much again. */
+/** Approximate number of keys per SCAN: a few microseconds of server time each, and as much again to evaluate it. */
 const KEYS_PER_PAGE = 100;
 
-/** Where a scan is: SCAN's own cursor, and on which server. */
+/** The position of a scan: the cursor of SCAN, and the server that it belongs to. */
 interface Position {
   readonly node: ScannedNode;
   readonly cursor: string;
 }
 
 interface ScannedNode {
-  /** Empty where there is but one. */
+  /** Empty if there is only one server. */
   readonly name: string;
   readonly client: KeyScanner & OrderedClient;
 }
 
 /**
- * Lists abandoned records: a step of SCAN for each page, and each of its keys judged where it is, by the server's
- * clock. On a cluster the primaries come one after the other, in the order of their names.
+ * Lists abandoned records. Each page is one SCAN; a script evaluates each key on its server, by the server's clock. On
+ * a cluster, scans the primaries one by one, ordered by name.
  */
 export class AbandonedScan {
-  /** What stands before the record key in a key, as the server has it. */
+  /** What precedes the record key in a key, as the server stores it. */
   private readonly prefix: string;
 
-  /** @param keyStart - the same without what the client adds. */
+  /** @param keyStart - the same, without the prefix that the client adds. */
   constructor(
     private readonly client: BinaryRedisClient,
     private readonly connection: ConnectionState,
@@ -45,7 +45,7 @@ export class AbandonedScan {
     private readonly script: LuaScript,
     private readonly keyStart: string,
   ) {
-    // ioredis adds it to the keys of commands, not to the pattern of SCAN.
+    // ioredis adds its prefix to the keys of commands, but not to the pattern of SCAN.
     this.prefix = (client.options?.keyPrefix ?? '') + keyStart;
   }
 
@@ -90,7 +90,7 @@ export class AbandonedScan {
     });
   }
 
-  /** A server that is gone, after a failover say, leaves its keys to others: the next round meets them there. */
+  /** After a failover, other servers have the keys of a server that is gone: the next scan finds them there. */
   private positionOf(cursor = '0@'): Position | undefined {
     const [scanned = '', name = ''] = cursor.split('@');
     const nodes = this.nodes();
@@ -102,7 +102,7 @@ export class AbandonedScan {
     return this.nodes().find((node) => node.name > name)?.name;
   }
 
-  /** In the order of their names. */
+  /** Ordered by name. */
   private nodes(): readonly ScannedNode[] {
     const { client } = this;
     if (client.isCluster !== true) return [{ name: '', client }];
@@ -117,12 +117,12 @@ export class AbandonedScan {
   }
 }
 
-/** As far as it can be told of a reply that nobody's nonce is in: its keys are looked at by a script each. */
+/** Checks the shape only: the reply has no nonce. A script evaluates each of its keys. */
 function isPage(reply: unknown): reply is [cursor: string, keys: string[]] {
   return Array.isArray(reply) && typeof reply[0] === 'string' && Array.isArray(reply[1]);
 }
 
-/** As the pattern of SCAN wants it. */
+/** Escapes the special characters of a SCAN pattern. */
 function escaped(text: string): string {
   return text.replace(/[\\*?[\]^-]/g, '\\$&');
 }

@@ -36,7 +36,7 @@ import {
 import type { ArgumentSource, ReplyReader } from './scripts/script-runner.js';
 
 export interface RedisIdempotencyStoreOptions {
-  /** The connection; it stays its owner's. */
+  /** The connection. The store does not close it. */
   readonly client: RedisClient;
 
   /**
@@ -47,14 +47,14 @@ export interface RedisIdempotencyStoreOptions {
   readonly keyPrefix?: string | undefined;
 
   /**
-   * Whether waiting duplicates are told of the end they wait for, see {@link RedisStoreOptions.push}.
+   * Whether Redis notifies waiting duplicates, see {@link RedisStoreOptions.push}.
    *
    * @defaultValue true
    */
   readonly push?: boolean | undefined;
 
   /**
-   * How many replicas have to have a begin and a completion, see {@link RedisStoreOptions.waitReplicas}.
+   * How many replicas must confirm a begin and a completion, see {@link RedisStoreOptions.waitReplicas}.
    *
    * @defaultValue off
    */
@@ -65,7 +65,7 @@ export interface RedisIdempotencyStoreOptions {
 }
 
 /**
- * Without a client: what opens a connection of the store's own, each time that the store is opened.
+ * Without a client: opens a connection each time the store is opened.
  *
  * @internal
  */
@@ -74,26 +74,26 @@ export interface OwnConnectionStoreOptions extends Omit<RedisIdempotencyStoreOpt
   readonly connect: (warned: (warning: StoreWarning) => boolean) => Promise<OwnConnection>;
 }
 
-/** Version of the key's form; that of the record's form stands in the record. */
+/** Version of the key's format. The record contains the version of its own format. */
 const KEY_VERSION = '1';
 
 /**
- * Keeps each record in one Redis key and takes each step by one script, in one round trip.
+ * Stores each record in one Redis key. Each step is one script, in one round trip.
  *
- * Made by {@link redisStore}; the class is there for those who wire it up themselves.
+ * Created by {@link redisStore}; use the class to construct it yourself.
  */
 export class RedisIdempotencyStore extends IdempotencyStore {
   private readonly settings: SessionSettings;
   private readonly openings = new Openings();
   private readonly connect: () => Promise<RedisSession>;
-  /** Once it is there; after the end it refuses every command. */
+  /** Undefined until connected. After close, it rejects every command. */
   private session: RedisSession | undefined;
   private starting: Promise<RedisSession> | undefined;
-  /** Openings that are looking whether Redis is there: what they find they tell themselves. */
+  /** Calls of open() in progress. They return their warnings themselves. */
   private scanning = 0;
   private isClosed = false;
 
-  /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
+  /** @throws {@link IdempotencyOptionsError} when an option is invalid. */
   constructor(options: RedisIdempotencyStoreOptions);
   /** @internal */
   // eslint-disable-next-line @typescript-eslint/unified-signatures -- It is not declared to users.
@@ -122,7 +122,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
       throw new IdempotencyOptionsError('client must be a Redis or Cluster of ioredis 5 or 6.');
     }
     this.connect = () => Promise.resolve(new RedisSession(client, this.settings));
-    // From now on it is seen what the connection fails of.
+    // Records the errors of the connection from now on.
     this.session = new RedisSession(client, this.settings);
     this.starting = Promise.resolve(this.session);
   }
@@ -223,7 +223,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     return notify && settings.push ? (session?.publish ?? 'PUBLISH') : '-';
   }
 
-  /** @param isReplicated - a step that a failover must not lose, where `waitReplicas` says so. */
+  /** @param isReplicated - a step that `waitReplicas` protects from a failover. */
   private run<Result>(
     step: keyof LuaScripts,
     recordKey: RecordKey,
@@ -241,7 +241,7 @@ export class RedisIdempotencyStore extends IdempotencyStore {
     return session === undefined ? this.start().then(run) : run(session);
   }
 
-  /** By the first command that needs it: without Nest a store is used without being opened. */
+  /** Called by the first command: without Nest, a store is used without being opened. */
   private start(): Promise<RedisSession> {
     if (this.starting !== undefined) return this.starting;
     if (this.isClosed) {

@@ -19,7 +19,7 @@ import {
 } from './subscriptions.js';
 
 export interface SessionSettings {
-  /** What stands before the record key in a key. */
+  /** What precedes the record key in a key. */
   readonly keyStart: string;
   readonly scripts: LuaScripts;
   readonly push: boolean;
@@ -27,19 +27,19 @@ export interface SessionSettings {
   readonly onMismatch: MismatchListener;
 }
 
-/** All that stands on the connections of a store, from its opening to its close. */
+/** Everything that uses the connections of a store, from open to close. */
 export class RedisSession {
   readonly runner: ScriptRunner;
   readonly scan: AbandonedScan;
   readonly subscriptions: Subscriptions | undefined;
   readonly publish: PublishCommand;
   private readonly connection: ConnectionState;
-  /** Of the client itself, a cluster's as a whole. */
+  /** Of the client itself; on a cluster, of the cluster as a whole. */
   private readonly order: ReplyOrder;
   private replicated: ReplicatedRunner | undefined;
   private isClosed = false;
 
-  /** @param own - the connection, where it is the store's own. */
+  /** @param own - the connection, if the store opened it. */
   constructor(
     private readonly client: BinaryRedisClient,
     private readonly settings: SessionSettings,
@@ -71,10 +71,10 @@ export class RedisSession {
     );
   }
 
-  /** For steps that a failover must not lose. */
+  /** For steps that `waitReplicas` protects. */
   durable(): Pick<ScriptRunner, 'run'> {
     const { waitReplicas, onMismatch } = this.settings;
-    // Nothing would close a connection that is opened now.
+    // A connection opened now would never be closed.
     if (waitReplicas === undefined || this.isClosed) return this.replicated ?? this.runner;
     return (this.replicated ??= new ReplicatedRunner(
       openReplicated(this.client),
@@ -86,7 +86,7 @@ export class RedisSession {
   check(): Promise<readonly StoreWarning[]> {
     const { client, connection, order, settings } = this;
     const checked = checkServer(client, connection, order, settings.waitReplicas?.count);
-    // Connected by the time of the first request.
+    // Connects before the first request.
     this.durable();
     return checked;
   }

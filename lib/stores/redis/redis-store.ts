@@ -7,14 +7,14 @@ import {
 import { RedisIdempotencyStore } from './redis-idempotency-store.js';
 
 /**
- * Keeps records in Redis ≥ 6.2 or Valkey: one server, Sentinel or Cluster.
+ * Stores records in Redis ≥ 6.2 or Valkey: one server, Sentinel or Cluster.
  *
  * @example
  * ```ts
  * IdempotencyModule.forRoot({ store: redisStore({ url: 'redis://localhost:6379' }) })
  * IdempotencyModule.forRoot({ store: redisStore({ client: new Cluster(nodes) }) })
  * ```
- * @throws {@link IdempotencyOptionsError} when an option cannot work; where ioredis is needed and not installed,
+ * @throws {@link IdempotencyOptionsError} when an option is invalid. When ioredis is required but not installed,
  * `open()` throws it.
  */
 export function redisStore(options: RedisStoreOptions): RedisIdempotencyStore {

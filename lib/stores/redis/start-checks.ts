@@ -6,13 +6,13 @@ import type { ConnectionState } from './connection/connection-state.js';
 import type { ReplyOrder } from './scripts/reply-order.js';
 import { sendUntilDeadline } from './scripts/send-until-deadline.js';
 
-/** The start does not wait longer than this for a server that is not there. */
+/** The longest time that the start waits for an unreachable server. */
 const START_CHECK_TIMEOUT_MS = 2_000;
 
-/** The first version that has `SET … PXAT`. */
+/** The first version with `SET … PXAT`. */
 const OLDEST_VERSION = [6, 2] as const;
 
-/** Asks the server about its set-up; in a cluster, one of its primaries. */
+/** Checks the server's configuration; on a cluster, that of one primary. */
 export async function checkServer(
   client: RedisClient,
   watch: ConnectionState,
@@ -29,7 +29,7 @@ export async function checkServer(
     return [
       hasCode(error, 'idempotency_store_reply_mismatched')
         ? { code: NOT_CHECKED.code, message: error.message }
-        : { code: 'redis_unreachable', message: `Redis cannot be reached. ${error.message}` },
+        : { code: 'redis_unreachable', message: `Cannot reach Redis. ${error.message}` },
     ];
   }
   return info === undefined ? [NOT_CHECKED] : evaluate(fieldsOf(info), requiredReplicas);
@@ -38,14 +38,14 @@ export async function checkServer(
 const NOT_CHECKED: StoreWarning = {
   code: 'redis_not_checked',
   message:
-    'This user may not run INFO, so that the set-up of Redis was not checked: see to it that maxmemory-policy is noeviction.',
+    'The user may not run INFO: the configuration of Redis was not checked. Make sure that maxmemory-policy is noeviction.',
 };
 
 async function readInfo(client: RedisClient): Promise<string | undefined> {
   try {
     return await client.info();
   } catch (error) {
-    // Managed servers may refuse it.
+    // Managed servers may reject it.
     if (types.isNativeError(error) && /^(NOPERM|ERR unknown command)/.test(error.message)) {
       return undefined;
     }
@@ -53,7 +53,7 @@ async function readInfo(client: RedisClient): Promise<string | undefined> {
   }
 }
 
-/** As far as it can be told of a reply that nobody's nonce is in. */
+/** Checks the type only: the reply has no nonce. */
 function isInfo(reply: unknown): reply is string | undefined {
   return reply === undefined || typeof reply === 'string';
 }
@@ -67,12 +67,12 @@ function fieldsOf(info: string): ReadonlyMap<string, string> {
   );
 }
 
-/** What INFO does not say is taken to be in order. */
+/** What INFO does not contain counts as correct. */
 function evaluate(info: ReadonlyMap<string, string>, requiredReplicas: number): StoreWarning[] {
   const version = info.get('redis_version');
   if (version !== undefined && isOlder(version)) {
     throw new StoreConfigurationError(
-      `Redis ${version} is too old: the store needs ${OLDEST_VERSION.join('.')} or newer.`,
+      `Redis ${version} is too old: the store requires ${OLDEST_VERSION.join('.')} or later.`,
     );
   }
   const warnings: StoreWarning[] = [];
@@ -80,27 +80,27 @@ function evaluate(info: ReadonlyMap<string, string>, requiredReplicas: number): 
   if (policy !== 'noeviction') {
     warnings.push({
       code: 'redis_may_evict',
-      message: `maxmemory-policy is ${policy}: short of memory, Redis would forget outcomes, and the operations would run again. Set it to noeviction.`,
+      message: `maxmemory-policy is ${policy}. When memory runs short, Redis evicts stored outcomes, and their operations run again. Set it to noeviction.`,
     });
   }
   if (info.get('aof_enabled') === '0') {
     warnings.push({
       code: 'redis_not_durable',
       message:
-        'appendonly is off: a restart of Redis loses the outcomes since its last snapshot, and the operations would run again. Set it to yes.',
+        'appendonly is off. A restart of Redis loses the outcomes stored since its last snapshot, and their operations run again. Set it to yes.',
     });
   }
   if (info.get('role') === 'slave') {
     warnings.push({
       code: 'redis_is_replica',
-      message: 'The connection leads to a replica, which refuses to write. Connect to the primary.',
+      message: 'The connection leads to a replica, which rejects writes. Connect to the primary.',
     });
   }
   const replicas = Number(info.get('connected_slaves') ?? requiredReplicas);
   if (replicas < requiredReplicas) {
     warnings.push({
       code: 'redis_too_few_replicas',
-      message: `waitReplicas asks for ${String(requiredReplicas)} and the primary has ${String(replicas)}: until there are more, every protected operation is refused.`,
+      message: `waitReplicas requires ${String(requiredReplicas)} replicas, but the primary has ${String(replicas)}. Until it has more, every idempotent operation is rejected.`,
     });
   }
   return warnings;

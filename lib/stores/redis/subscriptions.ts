@@ -4,8 +4,8 @@ import { isDoneWithin } from '../../core/util/time.js';
 import type { BinaryRedisClient } from './connection/client-types.js';
 
 /**
- * The channels that this process listens to, over one connection of its own: one subscription per record,
- * however many wait for it. The connection is opened when the first one waits.
+ * The channels that this process subscribes to, over one connection: one subscription per record, however many
+ * duplicates wait for it. The connection opens with the first one.
  */
 export class Subscriptions {
   private readonly watchers = new Watchers<string>();
@@ -15,13 +15,13 @@ export class Subscriptions {
 
   constructor(private readonly open: () => Subscriber) {}
 
-  /** @returns how to stop, or `undefined` when it could not be subscribed to within `timeoutMs`. */
+  /** @returns a function that stops watching, or `undefined` if subscribing took longer than `timeoutMs`. */
   async watch(
     channel: string,
     onMessage: () => void,
     timeoutMs: number,
   ): Promise<StopWatching | undefined> {
-    // Nothing would close a connection that is opened now.
+    // A connection opened now would never be closed.
     if (this.isClosed) return undefined;
     const subscriber = (this.subscriber ??= this.connect());
     if (this.watchers.add(channel, onMessage)) {
@@ -30,7 +30,7 @@ export class Subscriptions {
     const stop = () => {
       if (!this.watchers.remove(channel, onMessage)) return;
       this.subscribed.delete(channel);
-      // A connection that is gone listens to nothing.
+      // A closed connection has no subscriptions.
       subscriber.unsubscribe(channel).catch(() => undefined);
     };
     if (await isDoneWithin(timeoutMs, this.subscribed.get(channel))) return stop;
@@ -54,7 +54,7 @@ export class Subscriptions {
   }
 }
 
-/** A connection that only listens. A channel is named like a key, without the prefix that the client adds. */
+/** A connection that only subscribes. Its channels are named like keys, without the prefix that the client adds. */
 interface Subscriber {
   onMessage(listener: (channel: string) => void): void;
   subscribe(channel: string): Promise<unknown>;
@@ -62,32 +62,32 @@ interface Subscriber {
   disconnect(): void;
 }
 
-/** The command by which a script tells those who listen. */
+/** The command by which a script notifies waiting duplicates. */
 export type PublishCommand = 'PUBLISH' | 'SPUBLISH';
 
-/** On a cluster a message stays with the record's own shard, which Redis 7 can do. */
+/** On a cluster, a message stays in the shard of its record (Redis ≥ 7). */
 export function publishCommand({ isCluster }: BinaryRedisClient): PublishCommand {
   return isCluster === true ? 'SPUBLISH' : 'PUBLISH';
 }
 
 const LISTENING = {
-  // Whoever watches has a time limit of its own; what is given up meanwhile has to be unsubscribed all the same.
+  // Callers have their own timeout. A channel that they gave up meanwhile must still be unsubscribed.
   enableOfflineQueue: true,
   maxRetriesPerRequest: null,
   enableAutoPipelining: false,
-  // A demoted primary passes on what its successor publishes.
+  // A demoted primary forwards what its successor publishes.
   failoverDetector: false,
 };
 
-/** @returns a connection like that of `client`, which can be duplicated. */
+/** @returns a duplicate of the connection of `client`, for subscriptions. */
 export function openSubscriber(client: BinaryRedisClient): Subscriber {
   const isSharded = client.isCluster === true;
   const connection = isSharded
     ? client.duplicate([], { ...LISTENING, shardedSubscribers: true })
     : client.duplicate(LISTENING);
-  // The connection for commands tells of an outage; this one comes back by itself.
+  // The connection for commands reports outages; this one reconnects by itself.
   connection.on('error', () => undefined);
-  // A script's channel is the key as the server sees it. ioredis adds the prefix to sharded channels itself.
+  // A script's channel is the key as the server stores it. ioredis adds the prefix to sharded channels only.
   const prefix = client.options?.keyPrefix ?? '';
   return {
     onMessage: (listener) =>

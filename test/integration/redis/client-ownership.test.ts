@@ -179,7 +179,7 @@ describe('A client of the application', () => {
     await client.set('money', '1');
     const attempt = store.begin(beginCommand());
     await expect(attempt).rejects.toThrow(StoreOutcomeUnknownError);
-    await expect(attempt).rejects.toThrow('Give the store a connection of its own.');
+    await expect(attempt).rejects.toThrow('Give the store its own connection.');
     // Its own SET, and the script once.
     expect(await client.exec()).toHaveLength(2);
     expect(await client.get('money')).toBe('1');

@@ -27,7 +27,7 @@ async function keyspace(of: Redis = admin): Promise<Record<string, number>> {
   );
 }
 
-const REJECTED = /Database 99 cannot be selected: ERR DB index is out of range\. .*"url".*"db"/;
+const REJECTED = /Cannot select database 99: ERR DB index is out of range\. .*"url".*"db"/;
 
 describe('A database that the server does not have', () => {
   it.each<[string, () => OwnConnectionOptions]>([
@@ -87,7 +87,7 @@ describe('A database that the server does not have', () => {
     const client = userClient(`${server.url}/99`);
     await client.ping();
     const store = redisStore({ client });
-    await expect(store.open()).rejects.toThrow(/Database 99 .* has database 0/);
+    await expect(store.open()).rejects.toThrow(/database 99: .* has database 0/);
     await expect(redisStore({ client }).begin(beginCommand())).rejects.toThrow(
       StoreConfigurationError,
     );
@@ -97,7 +97,7 @@ describe('A database that the server does not have', () => {
   it('that the user may not select stops the start', async () => {
     await admin.call('ACL', 'SETUSER', 'limited', 'on', '>pw', '~*', '&*', '+@all', '-select');
     const url = `redis://limited:pw@127.0.0.1:${server.port}/2`;
-    await expect(ownStore(url).open()).rejects.toThrow(/Database 2 cannot be selected: NOPERM/);
+    await expect(ownStore(url).open()).rejects.toThrow(/Cannot select database 2: NOPERM/);
     expect(await keyspace()).toEqual({});
   });
 
@@ -158,7 +158,7 @@ describe('A database that the server has', () => {
     await restartable.kill();
     await restartable.start('--databases', '2');
     // Until it exists again, begins fail without a connection.
-    await until(async () => (await begin(500).then(String, String)).includes('Database 3'));
+    await until(async () => (await begin(500).then(String, String)).includes('database 3'));
     for (let round = 0; round < 20; round += 1) {
       await expect(begin(500)).rejects.toThrow();
     }
@@ -181,7 +181,7 @@ describe('A connection warning', () => {
     const starting = ownStore(`redis://127.0.0.1:${port}`).open();
     await expect(starting).rejects.toThrow(StoreConfigurationError);
     await expect(ownStore(`redis://127.0.0.1:${port}`).open()).rejects.toThrow(
-      /does not speak the protocol of Redis \(.+\)\. Check host and port/,
+      /does not speak the Redis protocol \(.+\)\. Check host and port/,
     );
   });
 

@@ -68,7 +68,7 @@ describe('At the start', () => {
     client.info = () => Promise.resolve(7 as never);
     const [warning] = await new RedisIdempotencyStore({ client }).open();
     expect(warning).toMatchObject({ code: 'redis_not_checked' });
-    expect(warning!.message).toMatch(/^Redis gave the reply of another command/);
+    expect(warning!.message).toMatch(/^Redis sent the reply of another command/);
   });
 
   it('a server that rejects INFO is tolerated', async () => {

@@ -1,8 +1,8 @@
 export type ScriptArgument = string | Buffer;
 
 /**
- * The variants that leave a reply as bytes. Every ioredis client has them and no declaration of ioredis
- * says so; the declared `callBuffer` loses the command's name under auto-pipelining.
+ * The variants that return replies as bytes. Every ioredis client has them, but ioredis does not declare them. The
+ * declared `callBuffer` loses the command's name under auto-pipelining.
  */
 export interface ScriptClient {
   evalshaBuffer(sha1: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
@@ -11,15 +11,15 @@ export interface ScriptClient {
   readonly stream?: ConnectionStream;
 }
 
-/** A client whose replies are looked at: whether they come in step with its commands. */
+/** A client whose replies are checked to arrive in the order of its commands. */
 export interface OrderedClient extends Pick<ScriptClient, 'evalBuffer'> {
   readonly status: string;
   readonly isCluster?: boolean;
-  /** Of a cluster: connections to its servers, to all of them where no role is given. */
+  /** Clusters only: connections to its servers, to all of them without a role. */
   nodes?(role?: 'master'): ClusterNode[];
-  /** What was sent and is not answered yet; a cluster has none of its own. */
+  /** Commands without a reply yet; undefined on a cluster. */
   readonly commandQueue?: { readonly length: number };
-  /** The socket in use; a cluster has none of its own. */
+  /** The socket in use; undefined on a cluster. */
   readonly stream?: ConnectionStream;
 }
 
@@ -27,13 +27,13 @@ export interface BinaryRedisClient extends RedisClient, KeyScanner, ScriptClient
   connect(): Promise<unknown>;
   select(database: number): Promise<unknown>;
   client(subcommand: 'INFO'): Promise<unknown>;
-  /** Of the connection as it is; none before the first. */
+  /** State of the current connection; undefined before the first one. */
   readonly condition?: { readonly select?: number } | null;
-  /** Another connection with the same settings, but for those given; a cluster takes its nodes first. */
+  /** A new connection with the same settings, except those given; a cluster takes its nodes first. */
   duplicate(...settings: object[]): SubscriberClient & ReplicatedClient;
-  /** Of a cluster: the names of the servers of each slot, the primary first. */
+  /** Clusters only: the names of the servers of each slot, primary first. */
   readonly slots?: readonly (readonly string[])[];
-  /** Of a cluster: asks who has the slots. */
+  /** Clusters only: reads the slot map again. */
   refreshSlotsCache?(): void;
   readonly options?: {
     readonly db?: number;
@@ -46,7 +46,7 @@ export interface BinaryRedisClient extends RedisClient, KeyScanner, ScriptClient
   };
 }
 
-/** Of a cluster: where its servers are reached from here, by the addresses that they say. */
+/** Clusters only: maps the addresses that servers announce to those that this process can reach. */
 type NatMap =
   | Readonly<Record<string, NodeAddress | undefined>>
   | ((address: string) => NodeAddress | null | undefined);
@@ -59,13 +59,13 @@ interface NodeAddress {
 /** The connection of a cluster to one of its servers. */
 export type ClusterNode = BinaryRedisClient & EndingClient;
 
-/** What it takes to go through the keys of one server. */
+/** What scanning the keys of one server requires. */
 export interface KeyScanner {
   scan(cursor: string, ...args: string[]): Promise<[cursor: string, keys: string[]]>;
   readonly options?: { readonly host?: string; readonly port?: number };
 }
 
-/** What a connection needs that only listens. */
+/** A connection that only subscribes. */
 export interface SubscriberClient {
   on(event: string, listener: (channel: string) => void): unknown;
   subscribe(channel: string): Promise<unknown>;
@@ -75,31 +75,29 @@ export interface SubscriberClient {
   disconnect(): void;
 }
 
-/** What a connection needs on which WAIT follows each script. */
+/** A connection on which WAIT follows each script. */
 export type ReplicatedClient = BinaryRedisClient & EndingClient;
 
-/** What it takes to end a connection and to bring it back. */
+/** What disconnecting and reconnecting require. */
 export interface EndingClient extends Pick<RedisClient, 'on'> {
   connect(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
-  /** The socket in use; a cluster has none of its own. */
+  /** The socket in use; undefined on a cluster. */
   readonly stream?: ConnectionStream;
 }
 
-/** A stream that can hold back what is written to it. */
 export interface CorkableStream {
   cork(): void;
   uncork(): void;
 }
 
-/** What is used of a socket. */
 export interface ConnectionStream extends CorkableStream {
   readonly bytesRead: number;
   destroy(): void;
   readonly _handle?: { readonly writeQueueSize?: number } | null;
 }
 
-/** What opening and closing a connection needs besides. */
+/** What opening and closing a connection require besides. */
 export interface OwnRedisClient extends BinaryRedisClient {
   disconnect(reconnect?: boolean): void;
   once(event: string, listener: () => void): unknown;
@@ -115,12 +113,12 @@ export function isBinaryRedisClient(client: unknown): client is BinaryRedisClien
 }
 
 /**
- * What the store needs of a Redis client: any `Redis` (one server, or Sentinel) or `Cluster` of ioredis 5
- * or 6 will do. Structural, so that nobody needs ioredis to compile.
+ * What the store requires of a Redis client: any `Redis` (one server, or Sentinel) or `Cluster` of ioredis 5 or 6.
+ * Structural, so that compiling does not require ioredis.
  */
 export interface RedisClient {
   readonly status: string;
-  // Called in the forms that ioredis does not declare, with bytes in and out; these tell them from others.
+  // Called with bytes in and out, which ioredis does not declare. These signatures identify the client.
   evalsha(sha1: string, numkeys: number, ...args: string[]): Promise<unknown>;
   eval(script: string, numkeys: number, ...args: string[]): Promise<unknown>;
   info(): Promise<string>;

@@ -5,37 +5,35 @@ import { describeFailure, isErrorReply, WrongDatabaseError } from './error-class
 import type { SelectedDatabase } from './selected-database.js';
 import type { StallDetector } from './stall-detector.js';
 
-/** With what ioredis adds. */
 type ConnectionError = Error & {
   readonly lastNodeError?: Error;
   readonly command?: { readonly name: string; readonly args: readonly unknown[] };
 };
 
-/** Why a command is not even sent. */
+/** Why a command cannot be sent. */
 export interface UnavailableReason {
   readonly reason: 'not_connected' | 'closed';
-  /** What the connection last failed of, if anything. */
+  /** The last error of the connection, if any. */
   readonly error: Error | undefined;
 }
 
 /**
- * Knows whether a client is connected, only by looking.
+ * Observes whether a client is connected.
  *
- * A command that is given to a client without a connection lands in its offline queue and is executed at
- * some later time, which nobody waits for: so it is held back. And who only sees "not connected" cannot
- * tell a server that is down from a password that is wrong.
+ * Without a connection, ioredis would put a command into its offline queue and execute it later, when no caller waits
+ * for it: such a command is not sent. The last error distinguishes a server that is down from a wrong password.
  */
 export class ConnectionState {
-  /** For what is sent and not answered in time. */
+  /** Deadlines of commands without a reply. */
   readonly deadlines = new DeadlineTimer();
   private lastError: Error | undefined;
   private closed = false;
 
-  /** @param reconnects - an end is not for good: somebody connects again. */
+  /** @param reconnects - the client connects again after an end. */
   constructor(
     private readonly client: RedisClient,
     private readonly reconnects: boolean,
-    /** Told of what is sent, where somebody replaces a silent connection. */
+    /** Notified of each command, if stalled connections are replaced. */
     readonly stallDetector?: StallDetector,
     private readonly database?: SelectedDatabase,
   ) {
@@ -47,7 +45,7 @@ export class ConnectionState {
     const { status } = this.client;
     const isClosed = this.closed || (status === 'end' && !this.reconnects);
     if (isClosed) return { reason: 'closed', error: this.lastError };
-    // A client that waits for its first command connects when it gets one.
+    // A client in state "wait" connects with its first command.
     if (status === 'ready' || status === 'wait') {
       const { database } = this;
       if (database === undefined || database.isVerified) return undefined;

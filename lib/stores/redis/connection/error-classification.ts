@@ -1,18 +1,18 @@
 import { types } from 'node:util';
 
-/** What the failure of one send says about the command. */
+/** What the failure of one attempt says about the command. */
 export type SendFailure =
-  /** Not executed, and soon it may be: send it again. */
+  /** Not executed; a retry may succeed soon. */
   | 'not_executed'
-  /** Not executed, and not for as long as the server is short of something. */
+  /** Not executed, and a retry would fail until the server has resources again. */
   | 'rejected'
   /** It may have been executed, or may still be. */
   | 'unknown'
-  /** Executed, and too few replicas have it: a failover may lose it. */
+  /** Executed, but too few replicas confirmed it: a failover may lose it. */
   | 'unreplicated'
-  /** Not executed, and not before somebody mends the set-up. */
+  /** Not executed, and a retry would fail until the configuration is fixed. */
   | 'misconfigured'
-  /** The server does not know the script's SHA-1. */
+  /** The server does not have a script with this SHA-1. */
   | 'script_missing';
 
 const BY_CODE: Readonly<Record<string, SendFailure>> = {
@@ -40,12 +40,12 @@ const BY_CODE: Readonly<Record<string, SendFailure>> = {
   DENIED: 'misconfigured',
 };
 
-/** There is no connection to the server of the record. */
+/** No connection to the server that has the record. */
 export class NotSentError extends Error {
   override readonly name = 'NotSentError';
 
   constructor() {
-    super('there is no connection to the node that has the record');
+    super('no connection to the node that has the record');
   }
 }
 
@@ -55,18 +55,18 @@ export class TooFewReplicasError extends Error {
 
   constructor(confirmed: number, count: number, timeoutMs: number) {
     super(
-      `${String(confirmed)} of the ${String(count)} replicas that "waitReplicas" asks for have confirmed it within ${String(timeoutMs)} ms`,
+      `${String(confirmed)} of the ${String(count)} replicas that "waitReplicas" requires confirmed the write within ${String(timeoutMs)} ms`,
     );
   }
 }
 
-/** The server refuses the database that the connection names. */
+/** The server rejected the database of the connection. */
 export class WrongDatabaseError extends Error {
   override readonly name = 'WrongDatabaseError';
 
   constructor(database: number, reason: string) {
     super(
-      `Database ${String(database)} cannot be selected: ${reason.replace(/\.?$/, '.')} Nothing is sent, for it would go to another database. Name one that the server has and that this user may SELECT, at the end of "url" or as "db" of the connection.`,
+      `Cannot select database ${String(database)}: ${reason.replace(/\.?$/, '.')} The store sends no command to another database. Set the end of "url", or "db" of "connection", to a database that the server has and the user may SELECT.`,
     );
   }
 }
@@ -80,78 +80,78 @@ export function classifyFailure(error: unknown): SendFailure {
     const code = replyCode(error.message);
     return code === 'ERR' ? classifyPlain(error.message) : (BY_CODE[code] ?? 'unknown');
   }
-  // Whatever ioredis rejects because it may not queue was never sent. Its other errors may come after
-  // the send, also "Connection is closed." and those that tell of a redirection.
+  // ioredis never sent a command that it rejects for lack of an offline queue. Its other errors may follow a send, also
+  // "Connection is closed." and those of redirections.
   return error.message.includes('enableOfflineQueue options is false') ? 'not_executed' : 'unknown';
 }
 
-/** Of `ERR`, which stands before everything that has no code of its own: what stays so until somebody mends it. */
+/** Replies with the generic code `ERR` that persist until the configuration is fixed. */
 const STAYS =
   /^ERR (?:un(?:known|supported) (?:sub)?command|wrong number of arguments|syntax error|invalid (?:password|DB index)|Client sent AUTH|AUTH <password>|DB index is out of range|operation not permitted|The user executing the script|Error compiling script)|user_script/i;
 
-/** Redis kills a script only as long as it has written nothing. */
+/** Redis kills a script only before its first write. */
 const KILLED = /Script killed by user/i;
 
-/** What a proxy says of a server behind it tells nothing of the command. */
+/** A proxy's error about its server says nothing about the command: unknown. */
 function classifyPlain(message: string): SendFailure {
   if (KILLED.test(message)) return 'not_executed';
   return STAYS.test(message) ? 'misconfigured' : 'unknown';
 }
 
-/** What the server itself answered with. */
+/** An error that the server replied. */
 type ErrorReply = Error & { readonly name: 'ReplyError' };
 
-/** Whether the server itself answered with this error. By name: the class is ioredis' own. */
+/** Whether the server replied this error. Compared by name: the class belongs to ioredis. */
 export function isErrorReply(error: unknown): error is ErrorReply {
   return types.isNativeError(error) && error.name === 'ReplyError';
 }
 
-/** The first word of an error reply, also of one that stopped a script. */
+/** The first word of an error reply, also of one that aborted a script. */
 export function replyCode(message: string): string {
   if (message.includes('max number of clients')) return 'TRYAGAIN';
-  // Before Redis 7, what stops a script comes as "ERR Error running script (…): @user_script: 5: -OOM …".
+  // Before Redis 7, an error inside a script is "ERR Error running script (…): @user_script: 5: -OOM …".
   const inScript = /^ERR Error running script .*@user_script: ?\d+: -?([A-Z]+) /s.exec(message);
   return inScript?.[1] ?? message.split(' ', 1)[0] ?? '';
 }
 
-/** Whether another server of the cluster has to be asked. */
+/** Whether another server of the cluster has the key. */
 export function isRedirection(error: unknown): error is ErrorReply {
   const code = isErrorReply(error) ? replyCode(error.message) : '';
   return code === 'MOVED' || code === 'ASK';
 }
 
 const REMEDIES: Readonly<Record<string, string>> = {
-  WRONGTYPE: 'Other data stands under the key prefix: choose another keyPrefix.',
+  WRONGTYPE: 'Other data is stored under the key prefix. Choose another keyPrefix.',
   UNKNOWNRECORD:
-    'Another version of this library, or other software, wrote it: choose another keyPrefix, or update every instance.',
-  NOAUTH: 'Give the connection a password.',
+    'Another version of this library, or other software, wrote the record. Choose another keyPrefix, or update every instance.',
+  NOAUTH: 'Set the password of the connection.',
   WRONGPASS: 'Check the user name and the password.',
   NOPERM:
-    'The user needs EVALSHA, EVAL, TIME, GETRANGE, GET, SET and PEXPIREAT on the keys of the key prefix, WAIT for waitReplicas, SCAN for the reconciler, and should have INFO.',
+    'The user requires EVALSHA, EVAL, TIME, GETRANGE, GET, SET and PEXPIREAT on the keys of the key prefix, WAIT for waitReplicas, SCAN for the reconciler, and should have INFO.',
   OOM: 'Raise maxmemory.',
 };
 
-/** What the parsers of ioredis 5 and 6 say of bytes that are none of Redis'. */
+/** Errors of the parsers of ioredis 5 and 6 for bytes that are not the Redis protocol. */
 const FOREIGN = /^(?:Protocol error, got|Unknown RESP type)/;
 
-/** Whether something answers there that is no Redis. */
+/** Whether the server does not speak the Redis protocol. */
 export function isForeign(error: unknown): boolean {
   return types.isNativeError(error) && FOREIGN.test(error.message);
 }
 
-/** The failure in words. Never the error itself: ioredis adds the command's arguments to it, tokens and bodies. */
+/** The failure as text. Never the error itself: ioredis adds the command's arguments, with tokens and bodies. */
 export function describeFailure(error: unknown): string {
   if (!types.isNativeError(error)) return String(error);
   const text = error.message.replace(/, with args beginning with.*/s, '');
   const reason = text === '' ? errorCode(error) : text;
   if (isForeign(error)) {
-    return `What answers there does not speak the protocol of Redis (${reason.replace(/\. Please report this\.$/, '')}). Check host and port: they lead to another server, one of HTTP for example, or to the TLS port of Redis, which wants rediss://.`;
+    return `The server does not speak the Redis protocol (${reason.replace(/\. Please report this\.$/, '')}). Check host and port: they may belong to another server, such as an HTTP server, or to the TLS port of Redis, which requires rediss://.`;
   }
   const remedy = isErrorReply(error) ? REMEDIES[replyCode(error.message)] : undefined;
   return remedy === undefined ? reason : `${reason.replace(/\.?$/, '.')} ${remedy}`;
 }
 
-/** A failed connection to a name with several addresses is an AggregateError without a message. */
+/** A failed connection to a host name with several addresses is an AggregateError without a message. */
 function errorCode(error: Error): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
 }

@@ -1,4 +1,4 @@
-// Not the global one, which tests fake: what is held back would never go out.
+// Not the global one: while a test fakes it, corked writes would never be sent.
 import { setImmediate } from 'node:timers';
 import type { StoreWarning } from '../../../core/store/idempotency-store.js';
 import { IdempotencyOptionsError } from '../../../core/util/errors.js';
@@ -12,17 +12,17 @@ import { StallDetector } from './stall-detector.js';
 export interface OwnConnection {
   readonly client: OwnRedisClient;
   readonly stallDetector: StallDetector;
-  /** Where commands go out together. */
+  /** Undefined if each command is sent at once. */
   readonly corkedWrites: CorkedWrites | undefined;
   readonly close: () => Promise<void>;
 }
 
-/** See {@link StallDetector}, which stands in for ioredis' own. */
+/** See {@link StallDetector}, which replaces the option of ioredis. */
 const SOCKET_TIMEOUT_MS = 1_000;
 const LONGEST_RECONNECT_PAUSE_MS = 250;
 const QUIT_TIMEOUT_MS = 1_000;
 
-/** See {@link OwnConnectionOptions.connection}, which tells the user. */
+/** Documented at {@link OwnConnectionOptions.connection}. */
 const DEFAULTS = {
   connectionName: 'nestjs-idempotency',
   lazyConnect: true,
@@ -37,7 +37,7 @@ const DEFAULTS = {
   reconnectOnError: (error: Error) => replyCode(error.message) === 'READONLY',
 };
 
-/** @param warned - reports an outage where there is no listener; says whether an observer heard it. */
+/** @param warned - reports an outage without a listener; returns whether an observer received it. */
 export async function openConnection(
   options: OwnConnectionOptions,
   warned: (warning: StoreWarning) => boolean = () => false,
@@ -54,7 +54,7 @@ export async function openConnection(
     enableAutoPipelining: isBatched = true,
     ...others
   } = connection ?? {};
-  // ioredis resends before its database has been checked.
+  // ioredis would resend before its database is checked.
   const settings = { ...DEFAULTS, ...others, autoResendUnfulfilledCommands: false };
   const Redis = await loadIoredis();
   const client = url === undefined ? new Redis(settings) : new Redis(url, settings);
@@ -74,7 +74,7 @@ export async function openConnection(
   };
 }
 
-/** ioredis takes what is no number for database 0. */
+/** ioredis takes anything but a number as database 0. */
 function checkDatabase(client: OwnRedisClient): void {
   const { db = 0 } = client.options ?? {};
   if (Number.isSafeInteger(db) && db >= 0) return;
@@ -84,7 +84,7 @@ function checkDatabase(client: OwnRedisClient): void {
   );
 }
 
-/** ioredis reports every failed attempt to reconnect: the first of an outage is enough. */
+/** ioredis reports every failed attempt to reconnect. Report only the first one of an outage. */
 function reportOutages(client: OwnRedisClient, report: (error: Error) => unknown): void {
   let reported = false;
   client.on('error', (error: Error) => {
@@ -108,13 +108,13 @@ function warn(error: Error, warned: (warning: StoreWarning) => boolean): void {
 
 async function closeConnection(client: OwnRedisClient): Promise<void> {
   if (client.status === 'end') return;
-  // Between two attempts there is no socket, and no event will come.
+  // Between two attempts there is no socket, and no event follows.
   if (client.status === 'reconnecting') {
     client.disconnect();
     return;
   }
   await new Promise<void>((resolve) => {
-    // While it asks a Sentinel it has no socket of its own yet, and no event may ever come.
+    // While it queries a Sentinel it has no socket yet, and an event may never follow.
     const timeoutTimer = setTimeout(() => {
       client.disconnect();
       resolve();
@@ -123,7 +123,7 @@ async function closeConnection(client: OwnRedisClient): Promise<void> {
       clearTimeout(timeoutTimer);
       resolve();
     });
-    // Also after QUIT: the connections by which it listens to Sentinels would outlive it.
+    // Also after QUIT: otherwise its connections to the Sentinels stay open.
     const leave = () => {
       client.disconnect();
     };
@@ -135,9 +135,9 @@ async function closeConnection(client: OwnRedisClient): Promise<void> {
 const PAUSE_MS = 100;
 
 /**
- * Connects again when ioredis has given a connection up for good. It does so when a Sentinel's news of a
- * failover (`failoverDetector`) comes while it is connecting: without this, every operation would be refused
- * until the process is started again.
+ * Connects again after ioredis has given a connection up. ioredis does so when a Sentinel announces a failover
+ * (`failoverDetector`) while it is connecting. Without this, every operation would be rejected until the process
+ * restarts.
  */
 export class ReconnectOnEnd {
   private isOver = false;
@@ -146,14 +146,13 @@ export class ReconnectOnEnd {
   constructor(private readonly client: EndingClient) {
     client.on('end', () => {
       if (this.isOver) return;
-      // Should it fail, the connection ends once more.
+      // If connecting fails, the connection emits "end" again.
       this.timer = setTimeout(() => {
         this.client.connect().catch(() => undefined);
       }, PAUSE_MS).unref();
     });
   }
 
-  /** From now on an end is an end. */
   stop(): void {
     this.isOver = true;
     clearTimeout(this.timer);
@@ -161,22 +160,22 @@ export class ReconnectOnEnd {
 }
 
 /**
- * Lets the commands of one turn of the event loop go out in one write, as ioredis' auto-pipelining does, of which each
- * command costs two promises and a turn of its own: more than all the rest that the client does for it.
+ * Sends the commands of one event loop iteration in one write, as the auto-pipelining of ioredis does. That one costs
+ * two promises and an iteration per command, more than all else that the client does for it.
  */
 export class CorkedWrites {
   private corked: CorkableStream | undefined;
 
-  /** @param client - its stream changes with each connection; none while there is no connection. */
+  /** @param client - its stream changes with each connection, and is undefined without one. */
   constructor(private readonly client: { readonly stream?: CorkableStream }) {}
 
-  /** What is written from now on waits for the others of this turn. */
+  /** Buffers what is written until the end of this iteration. */
   cork(): void {
     const { stream } = this.client;
     if (stream === undefined || stream === this.corked) return;
     this.corked = stream;
     stream.cork();
-    // Behind all input of this turn, which may bring further commands.
+    // After all input of this iteration, which may cause further commands.
     setImmediate(() => {
       if (this.corked === stream) this.corked = undefined;
       stream.uncork();

@@ -2,13 +2,13 @@ import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 import { checkInteger, checkNames, within } from '../../../core/util/option-checks.js';
 import type { RedisClient } from './client-types.js';
 
-/** Options of {@link redisStore}: either a `client` of one's own, or what is needed to open a connection. */
+/** Options of {@link redisStore}: either a `client`, or what opening a connection requires. */
 export type RedisStoreOptions = UserClientOptions | OwnConnectionOptions;
 
 interface CommonOptions {
   /**
-   * First part of every key: a record is kept under `{keyPrefix}:1:{digest}`. Applications that share a
-   * Redis and must not share records need different ones.
+   * First part of every key: a record is stored under `{keyPrefix}:1:{digest}`. Applications that share a Redis but not
+   * their records need different prefixes.
    *
    * 1 to 64 printable ASCII characters, without spaces and braces.
    *
@@ -17,23 +17,22 @@ interface CommonOptions {
   readonly keyPrefix?: string | undefined;
 
   /**
-   * Whether duplicates that wait (`whenInProgress: 'wait'`) are told of the end they wait for, by Redis'
-   * Pub/Sub on a channel that is named like the record (on a cluster the sharded one, which Redis 7 has).
-   * It takes one more connection per process, opened when the first duplicate waits. Without it, or where
-   * the server does not allow it, they look themselves, four times a second or more.
+   * Whether Redis notifies waiting duplicates (`whenInProgress: 'wait'`) when the operation ends, by Pub/Sub on a
+   * channel named like the record (on a cluster by sharded Pub/Sub, Redis ≥ 7). Takes one more connection per process,
+   * opened when the first duplicate waits. Without it, or if the server rejects it, duplicates poll, at least four
+   * times a second.
    *
    * @defaultValue true
    */
   readonly push?: boolean | undefined;
 
   /**
-   * Waits, at the begin and at the completion of an attempt, until replicas have it, so that a failover to
-   * one of them loses neither. Without enough of them in time a begin answers 503 and lets its key go, and a
-   * completion follows `onSaveFailure`. It takes one more connection per process, and each of the two steps
-   * as long as the replication.
+   * Waits at the begin and at the completion of an attempt until replicas confirm it, so that a failover to one of them
+   * loses neither. If too few confirm in time, a begin responds with 503 and releases its key; a completion follows
+   * `onSaveFailure`. Takes one more connection per process, and adds the replication delay to each of the two steps.
    *
-   * It narrows what asynchronous replication can lose and does not close the gap: Redis may promote a
-   * replica that is not among those which confirmed.
+   * This narrows what asynchronous replication can lose, but does not close the gap: Redis may promote a replica that
+   * did not confirm.
    *
    * @defaultValue off
    */
@@ -41,24 +40,24 @@ interface CommonOptions {
 }
 
 export interface WaitReplicas {
-  /** How many replicas, 1 to 10. */
+  /** Number of replicas, 1 to 10. */
   readonly count: number;
-  /** How long to wait for them, in milliseconds, 1 to 60 000: well below `commandTimeoutMs`, which goes on meanwhile. */
+  /** Milliseconds to wait for them, 1 to 60 000. Well below `commandTimeoutMs`, which includes it. */
   readonly timeoutMs: number;
 }
 
-/** A connection that the application opened: the store neither closes it nor changes its settings. */
+/** A connection that the application opened. The store neither closes it nor changes its settings. */
 export interface UserClientOptions extends CommonOptions {
   /**
    * A `Redis` (one server, or Sentinel) or a `Cluster` of ioredis 5 or 6.
    *
-   * Worth setting there: `enableAutoPipelining: true` saves the server a third of its work under load.
-   * Listen to its `error` event: the store then tells a refused password from a server that is down.
+   * Set `enableAutoPipelining: true` on it: that saves the server a third of its work under load. Listen to its `error`
+   * event: the store can then distinguish a rejected password from a server that is down.
    *
-   * Begin no transaction on it by `multi({ pipeline: false })`: it would take in the store's commands.
+   * Do not begin a transaction on it with `multi({ pipeline: false })`: it would include the store's commands.
    *
-   * Close it in `onApplicationShutdown`, not in `onModuleDestroy`: Nest calls that one before running
-   * operations are waited for, and their outcomes could no longer be stored.
+   * Close it in `onApplicationShutdown`, not in `onModuleDestroy`: Nest calls the latter before the library waits for
+   * running operations, whose outcomes could then not be stored.
    */
   readonly client: RedisClient;
   readonly url?: undefined;
@@ -66,47 +65,44 @@ export interface UserClientOptions extends CommonOptions {
   readonly onConnectionError?: undefined;
 }
 
-/** A connection that the store opens at the first command, and closes. ioredis must be installed. */
+/** A connection that the store opens with the first command, and closes. Requires ioredis. */
 export interface OwnConnectionOptions extends CommonOptions {
   readonly client?: undefined;
 
   /**
-   * `redis://[user:password@]host[:port][/db]`, or `rediss://…` for TLS. A database that the server refuses stops the
-   * start; nothing is ever sent to another one.
+   * `redis://[user:password@]host[:port][/db]`, or `rediss://…` for TLS. A database that the server rejects stops the
+   * start; the store never sends a command to another one.
    */
   readonly url?: string | undefined;
 
   /**
-   * ioredis options, instead of `url` or besides it; how to name Sentinels, for one. They override what the
-   * store chooses:
+   * ioredis options, such as Sentinels, instead of `url` or in addition to it. They override the store's defaults:
    *
-   * - `connectionName: 'nestjs-idempotency'`, as CLIENT LIST shows it.
-   * - `enableOfflineQueue: false`, `maxRetriesPerRequest: 0`: the store itself sends again, within the
-   *   command's time budget, and nothing is executed later that nobody waits for any more.
-   * - `enableAutoPipelining: true`: the commands of one turn of the event loop go out in one write, which spares both
-   *   sides most system calls. The store does it itself; `false` sends each at once.
-   * - `connectTimeout: 2000` (ms), and reconnecting after 50 ms, then twice as long each time, at most after
-   *   a quarter of a second.
-   * - `socketTimeout: 1000` (ms): a connection that owes a reply and stays silent for so long is replaced,
-   *   so that a dead one costs no more than that.
-   * - `sentinelCommandTimeout: 500` (ms): the next Sentinel is asked when one does not answer.
-   * - `failoverDetector: true`: listens to the Sentinels, one connection to each, and leaves a primary that was
-   *   replaced at once instead of when it is demoted; until then that one confirms what will be lost.
+   * - `connectionName: 'nestjs-idempotency'`, which CLIENT LIST shows.
+   * - `enableOfflineQueue: false`, `maxRetriesPerRequest: 0`: the store itself sends again until the command's
+   *   deadline, and no command is executed after its caller has given up.
+   * - `enableAutoPipelining: true`: the commands of one event loop iteration are sent in one write, which saves both
+   *   sides most system calls. The store does this itself; `false` sends each command at once.
+   * - `connectTimeout: 2000` (ms). Reconnects after 50 ms, then twice as long each time, at most 250 ms.
+   * - `socketTimeout: 1000` (ms): a connection with pending replies that moves no bytes for so long is replaced.
+   * - `sentinelCommandTimeout: 500` (ms): then queries the next Sentinel.
+   * - `failoverDetector: true`: subscribes to the Sentinels, one connection to each, and leaves a replaced primary at
+   *   once instead of when it is demoted. Until then, that primary would confirm writes that are lost.
    * - `reconnectOnError`: on READONLY, to find the new primary after a failover.
    * - `lazyConnect: true`: no connection before the application starts.
    */
   readonly connection?: RedisConnectionOptions | undefined;
 
   /**
-   * Called once per outage with what the connection failed of; the commands tell for themselves.
+   * Called once per outage, with the error of the connection. Commands report their own errors.
    *
-   * @defaultValue a warning in Nest's log, code `redis_connection_failed`; outside of Nest one of the process, code
+   * @defaultValue a warning in Nest's log, code `redis_connection_failed`; outside of Nest a process warning, code
    * `IDEMPOTENCY_REDIS_CONNECTION`
    */
   readonly onConnectionError?: ((error: Error) => void) | undefined;
 }
 
-/** Options of ioredis: these, and all the others that its documentation names. */
+/** Options of ioredis: these, and all others that it documents. */
 export interface RedisConnectionOptions {
   readonly host?: string | undefined;
   /** @defaultValue 6379 */
@@ -120,7 +116,7 @@ export interface RedisConnectionOptions {
   /** Options of `tls.connect`. */
   readonly tls?: object | undefined;
   readonly sentinels?: readonly { readonly host?: string; readonly port?: number }[] | undefined;
-  /** Name of the primary that the Sentinels watch. */
+  /** Name of the primary that the Sentinels monitor. */
   readonly name?: string | undefined;
   readonly connectionName?: string | undefined;
   readonly socketTimeout?: number | undefined;
@@ -134,7 +130,7 @@ const ALL = ['client', ...OWN_CONNECTION, 'keyPrefix', 'push', 'waitReplicas'];
 const REMEDIES = new Map(
   ['host', 'port', 'username', 'password', 'db', 'tls', 'sentinels'].map((name) => [
     name,
-    'It is one of ioredis: redisStore({ connection: { … } }).',
+    'It is an ioredis option: redisStore({ connection: { … } }).',
   ]),
 );
 
@@ -161,7 +157,7 @@ function check(options: Readonly<Record<string, unknown>>): void {
   }
   const { url, connection, onConnectionError } = options;
   if (url === undefined && connection === undefined)
-    throwRedisOptionError('one of client, url, connection is needed.');
+    throwRedisOptionError('one of client, url, connection is required.');
   if (url !== undefined) checkUrl(url);
   if (connection !== undefined && (typeof connection !== 'object' || connection === null)) {
     throwRedisOptionError(
@@ -184,7 +180,7 @@ function checkWaitReplicas(value: unknown): void {
 
 function checkUrl(url: unknown): void {
   if (typeof url === 'string' && /^rediss?:\/\/./.test(url)) return;
-  // The rest may hold a password.
+  // The rest may contain a password.
   const scheme = typeof url === 'string' ? /^[a-z+.-]*:/i.exec(url)?.[0] : undefined;
   const found = scheme === undefined ? `a ${typeof url} without a scheme` : JSON.stringify(scheme);
   throwRedisOptionError(`url must begin with redis:// or rediss://; it is ${found}.`);
@@ -196,7 +192,7 @@ function throwRedisOptionError(message: string): never {
 
 const DEFAULT_KEY_PREFIX = 'idem';
 
-/** Printable ASCII: no space, and no braces, which would give all records one slot of a cluster. */
+/** Printable ASCII without space, and without braces, which would map all records to one slot of a cluster. */
 const ALLOWED = /^[!-z|~]{1,64}$/;
 
 export function checkedKeyPrefix(keyPrefix: unknown = DEFAULT_KEY_PREFIX): string {

@@ -3,12 +3,12 @@ import type { BinaryRedisClient } from './client-types.js';
 import { describeFailure, isErrorReply, WrongDatabaseError } from './error-classification.js';
 import type { StallDetector } from './stall-detector.js';
 
-/** A connection that was refused its database is asked again: its user may have been allowed it meanwhile. */
+/** How soon to ask again after a rejection: the user may have been granted the database meanwhile. */
 const ASK_AGAIN_MS = 1_000;
 
 /**
- * Whether a connection has the database that its client names. ioredis goes on in database 0 when the server refuses the
- * one that was asked for, at the start and after each reconnect.
+ * Verifies the database of a connection. ioredis continues in database 0 when the server rejects the configured one, at
+ * the start and after each reconnect.
  */
 export class SelectedDatabase {
   private verified: object | undefined;
@@ -16,20 +16,20 @@ export class SelectedDatabase {
   private askAgainAt = Infinity;
   private rejection: WrongDatabaseError | undefined;
 
-  /** @param isOwn - the store may select on it; a client of the application is asked first which database it has. */
+  /** @param isOwn - the store may SELECT on it. On an application's client it reads the current database first. */
   constructor(
     private readonly client: BinaryRedisClient,
     private readonly isOwn: boolean,
     private readonly stallDetector?: StallDetector,
   ) {}
 
-  /** Whether something may be sent over the connection as it is now. Looks for it where that is not known yet. */
+  /** Whether commands may be sent over the current connection. Starts the check if it is still to be made. */
   get isVerified(): boolean {
     const { client } = this;
     const database = databaseOf(client);
     if (database === 0) return true;
     if (client.status === 'wait') {
-      // The command fails of the same when it is tried again, and says so.
+      // The next attempt to send fails with the same error, and reports it.
       client.connect().catch(() => undefined);
       return false;
     }
@@ -39,7 +39,7 @@ export class SelectedDatabase {
     return false;
   }
 
-  /** Why it never will be with this set-up. */
+  /** Why the server rejects the database. */
   get error(): Error | undefined {
     return this.rejection;
   }
@@ -58,7 +58,7 @@ export class SelectedDatabase {
     };
     (this.isOwn ? this.select() : this.readDatabase(database)).then(onReply, () => {
       this.stallDetector?.settled();
-      // The connection broke, or nothing came of it: the next command tries again.
+      // The connection failed: the next command tries again.
       if (this.asked === stream) this.asked = undefined;
     });
   }
@@ -80,14 +80,14 @@ export class SelectedDatabase {
       if (found === undefined || Number(found) === database) return undefined;
       return new WrongDatabaseError(database, `the connection has database ${found}`);
     } catch (error) {
-      // This user may not ask. To select what the client has selected itself changes nothing, and tells as well.
+      // The user may not run CLIENT INFO. Selecting the same database again changes nothing, and shows it.
       if (isErrorReply(error)) return this.select();
       throw error;
     }
   }
 }
 
-/** The database that a client means to have: what was selected on it last counts before what it was made with. */
+/** The database that a client is set to: the last one selected, otherwise that of its options. */
 export function databaseOf({ isCluster, condition, options }: BinaryRedisClient): number {
   return isCluster === true ? 0 : (condition?.select ?? options?.db ?? 0);
 }

@@ -2,15 +2,14 @@ import { DeadlineTimer, type DeadlineListener } from '../../../core/util/deadlin
 import { monotonicNow } from '../../../core/util/time.js';
 import type { ConnectionStream, EndingClient } from './client-types.js';
 
-/** How often it is looked within the time that a connection may be silent. */
 const CHECKS_PER_LIMIT = 4;
 
 /**
- * Notices a connection that owes replies and on which nothing moves: the other side is gone, and nobody said so.
+ * Replaces a connection that has pending replies and moves no bytes: the peer is gone without closing it.
  *
- * ioredis' own `socketTimeout` cannot tell it from a process that stood still itself: after a blocked event loop
- * or a SIGSTOP its timer comes before the replies that are already here, and ends a connection that is well. Nor does
- * it end one as long as somebody goes on sending: what is sent is no sign of life, only what is taken and what comes.
+ * The `socketTimeout` of ioredis cannot distinguish this from a process that was paused itself: after a blocked event
+ * loop or a SIGSTOP, its timer fires before received replies are read, and closes a healthy connection. It also never
+ * fires while commands are being sent: writing proves nothing, only bytes accepted or received do.
  */
 export class StallDetector implements DeadlineListener {
   /** @internal */
@@ -20,18 +19,18 @@ export class StallDetector implements DeadlineListener {
   private pending = 0;
   private isHandshaking = false;
   private isWatching = false;
-  /** Monotonic instant of the last sign of life, or of what has been owed since. */
+  /** Monotonic time of the last progress, or of the first pending command since. */
   private movedAt = -Infinity;
   private seen: SeenStream = { stream: undefined, bytesRead: 0, queued: 0 };
 
-  /** @param limitMs - 0 for none. */
+  /** @param limitMs - 0 disables it. */
   constructor(
     private readonly client: EndingClient,
     private readonly limitMs: number,
   ) {
     this.checkAfterMs = limitMs / CHECKS_PER_LIMIT;
     client.on('connect', () => {
-      // What is exchanged before the first command is owed, too.
+      // The handshake before the first command is pending, too.
       if (!this.isHandshaking) this.sent();
       this.isHandshaking = true;
     });
@@ -53,7 +52,7 @@ export class StallDetector implements DeadlineListener {
     this.watchFrom(this.movedAt);
   }
 
-  /** A command has its reply, or never will: not before, though nobody may wait for it any more. */
+  /** A command has its reply, or will never get one. Also called for commands whose caller has given up. */
   settled(): void {
     this.pending -= 1;
   }
@@ -61,13 +60,13 @@ export class StallDetector implements DeadlineListener {
   /** @internal */
   onDeadline(): void {
     const isLate = monotonicNow() - this.dueAt > this.checkAfterMs;
-    // What is already here is read first.
+    // Read received input first.
     setImmediate(() => {
       this.check(isLate);
     });
   }
 
-  /** @param isLate - this process stood still itself, and so did what it would have sent. */
+  /** @param isLate - this process was paused itself. */
   private check(isLate: boolean): void {
     if (this.pending === 0) {
       this.isWatching = false;
@@ -78,7 +77,7 @@ export class StallDetector implements DeadlineListener {
     this.seen = readStream(this.client.stream);
     if (isLate || hasMoved(before, this.seen)) this.movedAt = now;
     if (now - this.movedAt >= this.limitMs) {
-      // What it owed may be sent again on the next one.
+      // Pending commands may be sent again on the next connection.
       this.movedAt = now;
       this.client.disconnect(true);
     }
@@ -94,12 +93,12 @@ export class StallDetector implements DeadlineListener {
 interface SeenStream {
   readonly stream: ConnectionStream | undefined;
   readonly bytesRead: number;
-  /** What was written and not yet taken. */
+  /** Bytes written, not yet accepted by the kernel. */
   readonly queued: number;
 }
 
 function readStream(stream: ConnectionStream | undefined): SeenStream {
-  // As `net.Socket` tells a long upload from a silent connection.
+  // As `net.Socket` distinguishes a long upload from a stalled connection.
   const queued = stream?._handle?.writeQueueSize ?? 0;
   return { stream, bytesRead: stream?.bytesRead ?? 0, queued };
 }

@@ -3,13 +3,13 @@ import { LUA_TEXTS } from './lua-texts.generated.js';
 
 export interface LuaScript {
   readonly text: string;
-  /** By which Redis knows the text. */
+  /** Identifies the script in EVALSHA. */
   readonly sha1: string;
 }
 
 export type LuaScripts = Readonly<Record<keyof typeof LUA_TEXTS, LuaScript>>;
 
-/** The shipped scripts; a test may put another clock into their text. */
+/** The shipped scripts. A test may replace the clock in their text. */
 export function loadScripts(transform = (text: string): string => text): LuaScripts {
   const load = (shipped: string): LuaScript => {
     const text = transform(shipped);

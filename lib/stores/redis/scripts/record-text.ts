@@ -3,10 +3,10 @@ import { asBuffer } from '../../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../../core/util/errors.js';
 import type { ScriptArgument } from '../connection/client-types.js';
 
-/** Stands in the record where begin carried no origin. */
+/** Stored in place of an origin if begin had none. */
 export const NO_ORIGIN = '-';
 
-/** The origin as a word of the record's first line: white space would tear the line apart. */
+/** The origin as a word of the record's first line. White space separates these words. */
 export function originWord(origin: string | undefined): string {
   if (origin === undefined) return NO_ORIGIN;
   if (!/^\S+$/.test(origin) || origin === NO_ORIGIN) {
@@ -17,7 +17,7 @@ export function originWord(origin: string | undefined): string {
   return origin;
 }
 
-/** The outcome's header as a line of the record: the body begins after it. */
+/** The outcome's header as one line of the record, followed by the body. */
 export function headerLine(header: string): string {
   if (header.includes('\n')) {
     throw new ValueNotStorableError('The header of an outcome must be one line.');
@@ -26,12 +26,12 @@ export function headerLine(header: string): string {
 }
 
 /**
- * Bytes up to which a body goes as text where it can. Of a command with bytes in it ioredis makes a copy, and another
- * one of all that goes out with it; longer text costs more than both.
+ * Up to this many bytes, an ASCII body is sent as text. For a command with bytes in it, ioredis copies the command, and
+ * all that is sent with it; longer text costs more than both copies.
  */
 const LONGEST_TEXT = 1_024;
 
-/** The body as the client takes it. On the wire it is the same bytes, for ASCII is written one byte a character. */
+/** The body as an argument of ioredis. The bytes on the wire are the same: ASCII takes one byte a character. */
 export function bodyArgument(body: Uint8Array): ScriptArgument {
   const bytes = asBuffer(body);
   return bytes.length <= LONGEST_TEXT && isAscii(bytes) ? bytes.toString('latin1') : bytes;

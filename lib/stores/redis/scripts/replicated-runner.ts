@@ -29,26 +29,26 @@ interface ScriptRequest {
 }
 
 interface QueuedCommand extends ScriptRequest {
-  /** By its text, for a server that has forgotten the SHA-1. */
+  /** Sends the text, for a server that does not have the SHA-1. */
   readonly isByText: boolean;
   readonly resolve: (reply: ScriptReply) => void;
   readonly reject: (error: unknown) => void;
 }
 
-/** How long the connection may be silent when no WAIT blocks it. */
+/** How long the connection may stall, apart from WAIT. */
 const STALL_TIMEOUT_MS = 1_000;
 
-/** What the replies say that wrote nothing: there is nothing to wait for. */
+/** Kinds of replies of scripts that wrote nothing: no WAIT required. */
 const WITHOUT_WRITE = new Set([
   ...['in_progress', 'abandoned', 'completed', 'failed', 'mismatch', 'stale_begin', 'late'],
   ...['superseded', 'lost', 'gone'],
 ]);
 
 /**
- * Runs scripts, and waits until enough replicas have what they wrote.
+ * Runs scripts, and waits until enough replicas have their writes.
  *
- * WAIT speaks only of what its own connection wrote, and blocks that connection: so there is one besides
- * that for everything else, script and WAIT go out together, and what comes meanwhile shares the next WAIT.
+ * WAIT covers only the writes of its own connection, and blocks it: so this runner has its own. Script and WAIT are
+ * sent together, and commands that arrive meanwhile share the next WAIT.
  */
 export class ReplicatedRunner {
   private readonly connection: ConnectionState;
@@ -56,7 +56,10 @@ export class ReplicatedRunner {
   private readonly links: ScriptLinks;
   private readonly lines = new WeakMap<ScriptLink, ReplicatedLine>();
 
-  /** @param client - nobody else's; it must not send again by itself after a reconnect, a WAIT without its script say. */
+  /**
+   * @param client - used by this runner only. It must not resend after a reconnect: a WAIT without its script would
+   * confirm nothing.
+   */
   constructor(
     private readonly client: ReplicatedClient,
     readonly required: WaitReplicas,
@@ -119,7 +122,7 @@ export class ReplicatedRunner {
   }
 }
 
-/** A cluster itself follows a redirection only without the WAIT; then it is sent again. */
+/** The cluster follows a redirection without the WAIT; then the command is sent again. */
 async function follow(
   { client, order }: ScriptLink,
   { script, key, args }: ScriptRequest,
@@ -128,7 +131,7 @@ async function follow(
   const nonce = newNonce();
   const reply = await client.evalBuffer(script.text, 1, key, ...args, nonce);
   if (!isReplyTo(nonce, reply)) throw order.broken();
-  throw new Error('It was executed where it was redirected to, and no replica was waited for.', {
+  throw new Error('The command was executed after a redirection, without waiting for replicas.', {
     cause: redirection,
   });
 }
@@ -158,13 +161,13 @@ class ReplicatedCommand implements Transmission<ScriptReply> {
     }
   }
 
-  /** The others were told apart where they came. */
+  /** `inStep` has rejected the replies of other commands. */
   isOwn(_reply: unknown): _reply is ScriptReply {
     return true;
   }
 }
 
-/** What waits for one connection, on which one WAIT follows after the other. */
+/** The queue of one connection, on which one WAIT follows the other. */
 class ReplicatedLine {
   private readonly corkedWrites: CorkedWrites;
   private queue: QueuedCommand[] = [];
@@ -186,7 +189,7 @@ class ReplicatedLine {
 
   private async sendAll(): Promise<void> {
     this.isSending = true;
-    // What is asked for in one turn of the event loop goes out together.
+    // Commands of one event loop iteration are sent together.
     await Promise.resolve();
     while (this.queue.length > 0) await this.sendTogether(this.queue.splice(0));
     this.isSending = false;
@@ -206,7 +209,7 @@ class ReplicatedLine {
           : client.evalshaBuffer(script.sha1, 1, ...ownArgs);
         return this.inStep(sent, (reply) => isReplyTo(nonce, reply));
       });
-      // A script's reply is no number, so that what is one is that of a WAIT.
+      // A script's reply is never a number: a number is the reply of a WAIT.
       const waited = this.inStep(client.wait(count, timeoutMs), isCount);
       const [confirmed, ...results] = await Promise.allSettled([waited, ...replies]);
       const mismatch = results.find(isMismatch) ?? confirmed;
@@ -223,14 +226,14 @@ class ReplicatedLine {
     }
   }
 
-  /** Looks at once whose reply it is: should one be missing, the last of them never comes. */
+  /** Checks each reply at once: if one is missing, the last of them never arrives. */
   private async inStep(sent: Promise<unknown>, isOwn: (reply: unknown) => boolean) {
     const reply = await sent;
     if (!isOwn(reply)) throw this.link.order.broken();
     return reply;
   }
 
-  /** @param waited - how many replicas have what was written, or why nobody knows. */
+  /** @param waited - how many replicas confirmed the write, or why it is unknown. */
   private settle(
     call: QueuedCommand,
     reply: ScriptReply,
@@ -250,26 +253,26 @@ function isMismatch(result: PromiseSettledResult<unknown>): boolean {
   );
 }
 
-/** A client may be set to give numbers as text. */
+/** A client may be set to return numbers as strings. */
 function isCount(reply: unknown): boolean {
   return typeof reply === 'number' || (typeof reply === 'string' && /^\d+$/.test(reply));
 }
 
-/** A WAIT that is sent again without the script before it would speak of nothing, and confirm it. */
+/** A WAIT resent without its script would confirm a write that never happened. */
 const NEVER_AGAIN = {
   autoResendUnfulfilledCommands: false,
   maxRetriesPerRequest: 0,
   enableOfflineQueue: false,
   enableAutoPipelining: false,
-  // WAIT is silent for as long as it waits.
+  // No bytes arrive during a WAIT.
   socketTimeout: undefined,
 };
 
-/** @returns a connection like that of `client`, for scripts that WAIT follows. */
+/** @returns a duplicate of the connection of `client`, for scripts followed by WAIT. */
 export function openReplicated(client: BinaryRedisClient): ReplicatedClient {
   if (client.isCluster !== true)
     return client.duplicate({ ...NEVER_AGAIN, db: databaseOf(client) });
-  // ioredis 5 would let these alone stand.
+  // ioredis 5 would replace all of `redisOptions`.
   const redisOptions = { ...client.options?.redisOptions, ...NEVER_AGAIN };
   return client.duplicate([], { enableAutoPipelining: false, redisOptions });
 }

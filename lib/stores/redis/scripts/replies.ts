@@ -15,17 +15,16 @@ import { StoreConfigurationError } from '../../../core/util/errors.js';
 import { NO_ORIGIN } from './record-text.js';
 
 /**
- * Fields of a script's reply: the nonce of its command, then those that say something, the first naming its kind. Text
- * comes as bytes, and so do numbers that a script has as text; the others come as numbers, or as strings where the client
- * is set so.
+ * Fields of a script's reply: the nonce of its command, then the kind, then its data. Text arrives as bytes, as do
+ * numbers that the script has as text. Other numbers arrive as numbers, or as strings if the client is set so.
  */
 export type ScriptReply = readonly ReplyField[];
 
 type ReplyField = Buffer | string | number;
 
 /**
- * Whether the reply is that of the send with this nonce. A script says it first, and nothing else of a reply may be
- * believed before: that a reply comes in a command's place does not make it the command's.
+ * Whether the reply belongs to the command with this nonce. Check it before anything else: the position of a reply does
+ * not prove that it belongs to a command.
  */
 export function isReplyTo(nonce: string, reply: unknown): reply is ScriptReply {
   if (!Array.isArray(reply)) return false;
@@ -33,7 +32,7 @@ export function isReplyTo(nonce: string, reply: unknown): reply is ScriptReply {
   return Buffer.isBuffer(said) && said.toString('latin1') === nonce;
 }
 
-/** What Redis says to each command between MULTI and EXEC. */
+/** The reply of Redis to each command between MULTI and EXEC. */
 export function isQueued(reply: unknown): boolean {
   return (typeof reply === 'string' || Buffer.isBuffer(reply)) && reply.toString() === 'QUEUED';
 }
@@ -50,22 +49,22 @@ function numberAt(reply: ScriptReply, index: number): number {
   return Number(textAt(reply, index));
 }
 
-/** An outcome takes two fields: its header, then its bytes. */
+/** An outcome takes two fields: header and bytes. */
 function outcomeAt(reply: ScriptReply, index: number): Outcome {
   return { header: textAt(reply, index), body: fieldAt(reply, index + 1) as Buffer };
 }
 
 function unknownReply(reply: ScriptReply): StoreConfigurationError {
   return new StoreConfigurationError(
-    `Redis gave a reply that no script of this version gives: ${kindOf(reply).slice(0, 40)}`,
+    `Unexpected reply from a script of the store: ${kindOf(reply).slice(0, 40)}`,
   );
 }
 
 function fieldAt(reply: ScriptReply, index: number): ReplyField {
-  // After the nonce.
+  // The nonce comes first.
   const field = reply[index + 1];
   if (field === undefined)
-    throw new StoreConfigurationError('Redis gave a reply with a field missing');
+    throw new StoreConfigurationError('The reply from a script of the store lacks a field');
   return field;
 }
 

@@ -6,19 +6,19 @@ import type { OrderedClient } from '../connection/client-types.js';
 import { isQueued, isReplyTo } from './replies.js';
 
 const CHECK_PAUSE_MS = 5;
-/** After these it is not known: whoever asked has no longer time than that. */
+/** Then it counts as unknown: no caller waits longer than that. */
 const MAX_CHECKS = 100;
 
-/** Replies as the scripts do, and needs no permission that they do not need. */
+/** Replies as the scripts do, and requires no further permission. */
 const PROBE = 'return {ARGV[1]}';
 
-/** Streams that were destroyed here: one connection may have two orders, its own and its cluster's. */
+/** Streams destroyed here: one connection may have two orders, its own and its cluster's. */
 const ended = new WeakSet();
 
-/** Told once of each connection that was found out of step. */
+/** Called once per connection that is found out of step. */
 export type MismatchListener = (error: StoreReplyMismatchedError) => void;
 
-/** Error replies of one connection of which it is not known yet whether they are their commands' own. */
+/** Error replies of one connection that may belong to other commands. */
 interface Doubt {
   readonly stream: object | undefined;
   readonly listeners: ((isInPlace: boolean) => void)[];
@@ -26,12 +26,12 @@ interface Doubt {
 }
 
 /**
- * Whether the replies of one connection still come in step with its commands. Of itself only a script's reply says whose
- * it is: an error reply is believed once the connection was found in step after it.
+ * Checks that replies of one connection arrive in the order of its commands. Only a script's reply names its command.
+ * An error reply is trusted once the connection is found in step after it.
  */
 export class ReplyOrder {
   private doubt: Doubt | undefined;
-  /** Connections that owe the reply to a probe. */
+  /** Connections whose probe is pending. */
   private readonly probed = new WeakSet();
 
   constructor(
@@ -39,21 +39,21 @@ export class ReplyOrder {
     private readonly onMismatch: MismatchListener,
   ) {}
 
-  /** A reply has said that it belongs to its command. */
+  /** A reply belongs to its command. */
   confirmed(): void {
     if (this.doubt !== undefined) this.resolve(this.doubt.stream === this.client.stream);
   }
 
-  /** A reply belongs to another command: the connection is ended, and what it has still to say is read by nobody. */
+  /** A reply belongs to another command: closes the connection, so that its remaining replies are not read. */
   broken(): StoreReplyMismatchedError {
     return this.end(this.connections);
   }
 
-  /** An error reply has just come: `told` is told, once it is known, whether it is its command's own. */
+  /** An error reply has arrived. Calls `listener` once it is known whether it belongs to its command. */
   errorReplied(listener: (isInPlace: boolean) => void): void {
     if (this.doubt === undefined) {
       this.doubt = { stream: this.client.stream, listeners: [], checks: 0 };
-      // Replies that came with it are looked at first.
+      // Read the replies that arrived with it first.
       setImmediate(this.check, this.doubt);
     }
     this.doubt.listeners.push(listener);
@@ -63,9 +63,9 @@ export class ReplyOrder {
     if (this.doubt !== doubt) return;
     const { status, stream, commandQueue } = this.client;
     doubt.checks += 1;
-    // What a closed connection owes is dropped.
+    // A closed connection drops its pending replies.
     if (stream !== doubt.stream || status !== 'ready') this.resolve(false);
-    // Nothing is owed any more, so that each command has had one reply, its own.
+    // No reply is pending: each command has had its own.
     else if (commandQueue?.length === 0) this.resolve(true);
     else if (doubt.checks <= MAX_CHECKS) setTimeout(this.check, CHECK_PAUSE_MS, doubt).unref();
     else {
@@ -74,15 +74,15 @@ export class ReplyOrder {
     }
   };
 
-  /** Of a cluster all: a reply does not say which node sent it. */
+  /** On a cluster all: a reply does not name its node. */
   private get connections(): readonly OrderedClient[] {
     const { client } = this;
     return client.isCluster === true ? (client.nodes?.() ?? []) : [client];
   }
 
   /**
-   * Where each reply is an error, none of them shows that one is missing. The reply to a probe does: it arrives at the
-   * command before, or another reply arrives at the probe. A slow server replies late, and in step.
+   * Error replies alone never show that one is missing. The reply to a probe does: it arrives at the command before, or
+   * another reply arrives at the probe. A slow server replies late, but in step.
    */
   private async probe(connection: OrderedClient): Promise<void> {
     const { status, stream } = connection;
@@ -93,7 +93,7 @@ export class ReplyOrder {
       const reply = await connection.evalBuffer(PROBE, 0, nonce);
       if (!isReplyTo(nonce, reply) && !isQueued(reply)) this.end([connection]);
     } catch {
-      // An error reply may be the probe's own.
+      // The error reply may belong to the probe.
     }
     this.probed.delete(stream);
   }

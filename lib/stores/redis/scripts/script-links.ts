@@ -5,46 +5,45 @@ import { CorkedWrites } from '../connection/own-connection.js';
 import { StallDetector } from '../connection/stall-detector.js';
 import { ReplyOrder, type MismatchListener } from './reply-order.js';
 
-/** A connection to one server, as scripts are sent over it. */
+/** A connection to one server, for scripts. */
 export interface ScriptLink {
   readonly client: ScriptClient;
-  /** What the client itself does not put before a key. */
+  /** Prefix that the client does not add to keys itself. */
   readonly keyPrefix: string;
   readonly order: ReplyOrder;
-  /** Where commands go out together. */
+  /** Undefined if each command is sent at once. */
   readonly corkedWrites?: CorkedWrites | undefined;
-  /** Told of what is sent, where somebody replaces a silent connection. */
+  /** Notified of each command, if stalled connections are replaced. */
   readonly stallDetector?: StallDetector | undefined;
-  /** A cluster's own way of sending, which follows redirections, and which nothing may be sent together with. */
+  /** Sends through the `Cluster`, which follows redirections. No other command may be sent with it. */
   readonly isRouted?: boolean;
 }
 
-/** The connections over which scripts are sent, each by its key. */
 export interface ScriptLinks {
-  /** @throws {@link NotSentError} while there is none. */
+  /** @throws {@link NotSentError} without a connection. */
   linkOf(key: string): ScriptLink;
-  /** Where what `from` redirects has to be sent; nothing where only a later copy can find the way. */
+  /** Where to send a command that `from` redirected; undefined if only a later attempt can find the node. */
   redirect?(from: ScriptLink, redirection: Error): ScriptLink | undefined;
 }
 
-/** Between two questions for the map of a cluster: each opens a connection. */
+/** Between two reads of a cluster's slot map: each opens a connection. */
 const REFRESH_PAUSE_MS = 100;
 
 /**
- * The connections of a cluster, each taken by itself.
+ * The connections of a cluster, each used directly.
  *
- * ioredis' `Cluster` routes each command of a pipeline for itself while a slot's node is missing, also of those that it
- * makes for auto-pipelining. Commands are then expected replies of that were never sent, and every later reply of that
- * connection goes to another command than its own.
+ * While a slot's node is missing, the `Cluster` of ioredis routes each command of a pipeline by itself, also under
+ * auto-pipelining. Then replies are expected of commands that were never sent, and every later reply of that connection
+ * goes to the wrong command.
  */
 export class ClusterLinks implements ScriptLinks {
   private readonly routed: ScriptLink;
   private readonly links = new WeakMap<ClusterNode, ScriptLink>();
-  /** The names of nodes to which slots were said to have moved: the cluster's own map may not have them all. */
+  /** Nodes that slots were said to have moved to: the cluster's map may lack them. */
   private readonly moved = new Map<number, string>();
   private refreshedAt = -Infinity;
 
-  /** @param stallTimeoutMs - after which a connection that owes replies is replaced; left out, nobody does. */
+  /** @param stallTimeoutMs - how long a connection with pending replies may stall; unlimited by default. */
   constructor(
     private readonly cluster: BinaryRedisClient,
     private readonly onMismatch: MismatchListener,
@@ -81,12 +80,12 @@ export class ClusterLinks implements ScriptLinks {
       const link = node && this.linkTo(node);
       if (link !== undefined && link !== from) return link;
     }
-    // ioredis pipelines it then, and cannot without the slot.
+    // ioredis would pipeline it, and cannot without the slot.
     const isPipelined = cluster.options?.enableAutoPipelining === true;
     return isPipelined && cluster.slots?.[Number(slot)] === undefined ? undefined : this.routed;
   }
 
-  /** A node that has not got the slot says who has. */
+  /** Any node redirects to the one that has the slot. */
   private anyLink(): ScriptLink {
     const nodes = this.cluster.nodes?.('master') ?? [];
     const ready = nodes.filter(isReady);
@@ -103,7 +102,7 @@ export class ClusterLinks implements ScriptLinks {
       .find(({ options }) => name === `${options?.host ?? ''}:${String(options?.port)}`);
   }
 
-  /** As the cluster's servers are known here. */
+  /** The name that the cluster's client uses for an address. */
   private nameOf(address: string): string {
     const natMap = this.cluster.options?.natMap;
     const mapped = typeof natMap === 'function' ? natMap(address) : natMap?.[address];
@@ -117,7 +116,7 @@ export class ClusterLinks implements ScriptLinks {
   private newLink(node: ClusterNode, prefix: string): ScriptLink {
     const { cluster, stallTimeoutMs, onMismatch } = this;
     const own = node.options?.keyPrefix ?? '';
-    // The node would put another prefix before the key than the cluster.
+    // The node adds a different prefix than the cluster.
     if (own !== '' && own !== prefix) return this.routed;
     const link = {
       client: node,
@@ -132,7 +131,7 @@ export class ClusterLinks implements ScriptLinks {
     return link;
   }
 
-  /** A node that is gone is replaced once somebody asks who has its slots. @returns whether it was asked now. */
+  /** Reads the slot map, which replaces nodes that are gone. @returns whether it was read now. */
   private refresh(): boolean {
     const now = monotonicNow();
     if (now - this.refreshedAt < REFRESH_PAUSE_MS) return false;
@@ -146,7 +145,7 @@ function isReady(node: ClusterNode | undefined): node is ClusterNode {
   return node?.status === 'ready';
 }
 
-/** @returns whether one of them waited for its first command. */
+/** @returns whether one of them was in state "wait". */
 function connectIdle(nodes: readonly (ClusterNode | undefined)[]): boolean {
   const idle = nodes.find((node) => node?.status === 'wait');
   if (idle !== undefined) connect(idle);
@@ -154,7 +153,7 @@ function connectIdle(nodes: readonly (ClusterNode | undefined)[]): boolean {
 }
 
 function connect(client: Pick<BinaryRedisClient, 'connect'>): void {
-  // What it fails of, whoever sends the command hears when it is tried again.
+  // The next attempt to send reports the error.
   client.connect().catch(() => undefined);
 }
 
@@ -167,7 +166,7 @@ const CRC_OF_BYTE = Uint16Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** The slot of a cluster that a key belongs to: by what stands in its first braces, should there be something. */
+/** The cluster slot of a key: of its hash tag (the text in the first braces), if it has one. */
 function keySlot(key: string): number {
   const open = key.indexOf('{');
   const close = open < 0 ? -1 : key.indexOf('}', open + 1);

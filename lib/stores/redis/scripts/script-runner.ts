@@ -8,13 +8,13 @@ import type { ReplyOrder } from './reply-order.js';
 import type { ScriptLink, ScriptLinks } from './script-links.js';
 import { sendUntilDeadline, type Transmission } from './send-until-deadline.js';
 
-/** What makes a result of a script's reply. */
+/** Creates a result from a script's reply. */
 export type ReplyReader<Result> = (reply: ScriptReply) => Result;
 
-/** Makes the arguments of a script, but for the nonce. What cannot be one is told like every other failure. */
+/** Creates the arguments of a script, except the nonce. Its errors reject the promise of the command. */
 export type ArgumentSource = () => readonly ScriptArgument[];
 
-/** Runs a script on one key: by its SHA-1, with its text where the server has forgotten it. */
+/** Runs a script on one key: by its SHA-1, or with its text if the server does not have it. */
 export class ScriptRunner {
   constructor(
     private readonly links: ScriptLinks,

@@ -20,39 +20,39 @@ import type { ReplyOrder } from './reply-order.js';
 
 const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 50;
-/** With less time left, one more copy would only turn "not executed" into "unknown". */
+/** With less time left, another attempt would only turn "not executed" into "unknown". */
 const MIN_TIME_FOR_RETRY_MS = 20;
 const QUEUED =
-  'Redis executes the command with the transaction that the application has begun on this connection, or not at all: MULTI holds back what everybody sends on it. Give the store a connection of its own.';
+  'The application has begun a transaction (MULTI) on the connection of the store. Redis executes the command with that transaction, or not at all. Give the store its own connection.';
 
-/** What is sent, in as many copies as it takes. */
+/** A command, sent in as many attempts as it takes. */
 export interface Transmission<Reply> {
   send(sending: Sending): Promise<unknown>;
-  /** The same at once in another way, where that helps against the failure. */
+  /** Sends it another way at once, if that helps against the failure. */
   sendAgain?(failure: unknown): Promise<unknown> | undefined;
-  /** Whether it is the reply of what was sent last. */
+  /** Whether it is the reply to the last attempt. */
   isOwn(reply: unknown): reply is Reply;
-  /** Of the connection that it was sent over last. */
+  /** That of the connection of the last attempt. */
   readonly order: ReplyOrder | undefined;
 }
 
 export interface Sending {
-  /** Whether somebody still waits for the reply. */
+  /** Whether the caller still waits for the reply. */
   readonly isUnderWay: boolean;
 }
 
 /**
- * Sends a command until it is answered, for as long as `timeoutMs` lasts.
+ * Sends a command until a reply arrives or `timeoutMs` has passed.
  *
- * One send may take all the time that is left: a second copy would wait behind it on the same connection.
- * The next copy goes out when the connection, or the server, has rejected the one before.
+ * One attempt may take all of the time: another one would queue behind it on the same connection. The next attempt
+ * follows when the connection, or the server, has rejected the previous one.
  *
- * @param prepare - makes what is sent; what that throws is told like every other failure.
- * @param read - makes the result of the reply.
- * @throws {@link StoreUnavailableError} no copy was executed.
- * @throws {@link StoreOutcomeUnknownError} a copy may have been executed, or may still be.
- * @throws {@link StoreReplyMismatchedError} another command's reply came; nobody knows what became of this one.
- * @throws {@link StoreConfigurationError} the server refuses it.
+ * @param prepare - creates what is sent; its errors reject the promise.
+ * @param read - creates the result from the reply.
+ * @throws {@link StoreUnavailableError} no attempt was executed.
+ * @throws {@link StoreOutcomeUnknownError} an attempt may have been executed, or may still be.
+ * @throws {@link StoreReplyMismatchedError} another command's reply arrived; the outcome of this one is unknown.
+ * @throws {@link StoreConfigurationError} the server rejects it.
  */
 export function sendUntilDeadline<Reply, Result>(
   watch: ConnectionState,
@@ -72,19 +72,19 @@ interface Settle<Reply, Result> {
   readonly reject: (error: unknown) => void;
 }
 
-/** Has prototype methods and few fields, for there are two of these in every request. */
+/** Has prototype methods and few fields: every request creates two. */
 class PendingSend<Reply, Result> implements DeadlineListener, Sending {
   isUnderWay = false;
   private attempts = 0;
   private mayHaveRun = false;
-  /** Error replies of which it is not known yet whether they are this command's. */
+  /** Error replies that may belong to another command. */
   private doubts = 0;
-  /** Waits for what they turn out to be. */
+  /** Pending until those are resolved. */
   private reject: (() => void) | undefined;
 
   constructor(
     private readonly watch: ConnectionState,
-    /** When the time is over: a reply that comes later is nobody's. */
+    /** The deadline. A later reply is ignored. */
     readonly dueAt: number,
     private readonly transmission: Transmission<Reply>,
     private readonly settle: Settle<Reply, Result>,
@@ -104,20 +104,20 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     try {
       this.await(this.transmission.send(this), true);
     } catch (error) {
-      // A client of somebody's own, or one that somebody has put something around.
+      // A client of the application may throw, or be wrapped.
       this.rejected(error);
     }
   }
 
   onDeadline(): void {
-    // After a blocked event loop timers come before input: a reply that is already here is read first.
+    // After a blocked event loop, timers fire before input is read: read received replies first.
     setImmediate(() => {
       if (this.isUnderWay) this.ended('unknown', 'no reply in time');
       else this.conclude(true);
     });
   }
 
-  /** @param isFirst - of this copy, which may be sent in another way. */
+  /** @param isFirst - of this attempt: it may be sent another way. */
   private await(replied: Promise<unknown>, isFirst: boolean): void {
     replied.then(
       (reply) => {
@@ -125,7 +125,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
       },
       (error: unknown) => {
         if (isErrorReply(error)) this.doubt();
-        // Too late, it would be executed for nobody.
+        // After the deadline, no caller would get the reply.
         if (isFirst && this.isUnderWay) this.resend(error);
         else this.rejected(error);
       },
@@ -164,7 +164,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     }
   }
 
-  /** Each further copy would be one more command of a transaction that is another's. */
+  /** Another attempt would add a command to the application's transaction. */
   private queued(): void {
     if (!this.isUnderWay) return;
     this.stopWaiting();
@@ -183,7 +183,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     else if (this.isUnderWay) this.ended(classifyFailure(error), describeFailure(error));
   }
 
-  /** An error reply does not say whose it is: that of a connection out of step says nothing of this command. */
+  /** An error reply has no nonce: on a connection out of step it says nothing about this command. */
   private doubt(): void {
     this.doubts += 1;
     this.transmission.order?.errorReplied((isInPlace) => {
@@ -203,7 +203,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     this.watch.deadlines.cancel(this);
   }
 
-  /** @param wasSent - it was not held back for want of a connection. */
+  /** @param wasSent - the command left the process. */
   private failed(failure: SendFailure, cause: string, wasSent: boolean): void {
     const { reject } = this.settle;
     if (failure === 'misconfigured') {
@@ -214,7 +214,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** this.attempts, LONGEST_PAUSE_MS);
     this.attempts += 1;
     const leftMs = this.dueAt - monotonicNow() - pauseMs;
-    // Of too few replicas it was waited for already.
+    // WAIT has waited for the replicas already.
     const isFinal = failure === 'rejected' || failure === 'unreplicated';
     if (!isFinal && leftMs >= MIN_TIME_FOR_RETRY_MS) {
       void jitteredPause(pauseMs).then(() => {
@@ -222,7 +222,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
       });
       return;
     }
-    // A connection that is closed is final, too, but no answer.
+    // A closed connection is final, too, but not a reply of the store.
     const isRejection = isFinal && wasSent;
     this.reject = () => {
       reject(
@@ -239,7 +239,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
     else this.watch.deadlines.schedule(this);
   }
 
-  /** @param isTimeOver - what is in doubt stays so. */
+  /** @param isTimeOver - doubts count as unknown. */
   private conclude(isTimeOver: boolean): void {
     const { reject } = this;
     if (reject === undefined) return;
@@ -250,7 +250,7 @@ class PendingSend<Reply, Result> implements DeadlineListener, Sending {
   }
 }
 
-/** What was never sent was not executed; but a password or an address that is wrong will not be right in a moment. */
+/** Unsent means not executed. But a wrong password or address does not fix itself within the deadline. */
 function connectionFailure(error: Error | undefined): SendFailure {
   const isLasting = classifyFailure(error) === 'misconfigured' || isForeign(error);
   return isLasting ? 'misconfigured' : 'not_executed';
