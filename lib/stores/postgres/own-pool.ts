@@ -3,7 +3,7 @@ import { missingPeer } from '../../core/util/missing-peer.js';
 import type { PostgresPool, PostgresQuery, PostgresResult } from './connection/postgres-client.js';
 import type { OwnPoolOptions } from './postgres-store-options.js';
 
-/** See {@link OwnPoolOptions.connection}, which tells the user. */
+/** Documented at {@link OwnPoolOptions.connection}. */
 const POOL_SETTINGS = {
   max: 4,
   application_name: 'nestjs-idempotency',
@@ -16,10 +16,10 @@ const SERVER_SETTINGS = { statement_timeout: 10_000, lock_timeout: 5_000 };
 
 const END_TIMEOUT_MS = 1_000;
 
-/** What names the server, and how to come in. */
+/** The address of the server, and the credentials. */
 export type ServerAddress = Pick<OwnPoolOptions, 'url' | 'connection'>;
 
-/** The pool of the store's own: opened by the first who needs a connection, and again after its end. */
+/** The pool that the store opens with the first command, and again after it was ended. */
 export class LazyPool implements PostgresPool {
   private pool: OwnPool | undefined;
   private endings = 0;
@@ -60,13 +60,13 @@ export class LazyPool implements PostgresPool {
   private open({ Pool }: Pg): OwnPool {
     const serverSettings = this.preparedStatements ? SERVER_SETTINGS : {};
     const pool = new Pool({ ...POOL_SETTINGS, ...serverSettings, ...settingsOf(this.address) });
-    // An idle connection broke. The next command opens another one, and says so if that fails.
+    // An idle connection failed. The next command opens another one, and reports if that fails.
     pool.on('error', () => undefined);
     return pool;
   }
 }
 
-/** @returns a connection that only listens, not connected yet. */
+/** @returns a connection for LISTEN, not connected yet. */
 export async function makeListeningClient(address: ServerAddress): Promise<OwnClient> {
   const { Client } = await loadPg();
   const { application_name, connectionTimeoutMillis, keepAlive } = POOL_SETTINGS;
@@ -74,7 +74,7 @@ export async function makeListeningClient(address: ServerAddress): Promise<OwnCl
   return new Client({ ...settings, ...settingsOf(address) });
 }
 
-/** Ends what is idle at once and waits for the rest, but not for a server that does not answer. */
+/** Closes idle connections at once and waits for the others, but not for a server that does not reply. */
 export async function endWithin(connections: { end(): Promise<void> }): Promise<void> {
   let timeoutTimer: NodeJS.Timeout | undefined;
   const timeout = new Promise<void>((resolve) => {
@@ -94,7 +94,7 @@ interface OwnPool extends PostgresPool {
   end(): Promise<void>;
 }
 
-/** A connection that the store opened outside of any pool. */
+/** A connection outside of any pool. */
 export interface OwnClient {
   connect(): Promise<unknown>;
   query(query: PostgresQuery): Promise<PostgresResult>;
@@ -104,7 +104,6 @@ export interface OwnClient {
   on(event: 'notification', listener: (message: { payload?: string }) => void): unknown;
 }
 
-/** What is used of pg. */
 interface Pg {
   readonly Pool: new (settings: object) => OwnPool;
   readonly Client: new (settings: object) => OwnClient;
@@ -114,7 +113,7 @@ interface Pg {
 export async function loadPg(): Promise<Pg> {
   try {
     const module: object = await import('pg');
-    // Which of its parts an ES module sees by name depends on its version.
+    // Which of its names an ES module can import depends on its version.
     return ('Pool' in module ? module : (module as { readonly default: unknown }).default) as Pg;
   } catch (error) {
     throw missingPeer(error, 'pg', 'postgresStore opens its connections with');

@@ -44,7 +44,7 @@ import { StatementRunner } from './statements/statement-runner.js';
 import { Subscriptions } from './subscriptions.js';
 
 export interface PostgresIdempotencyStoreOptions extends TableOptions, DeletionOptions {
-  /** The pool; it stays its owner's. See {@link UserPoolOptions.client}. */
+  /** The pool. The store does not end it. See {@link UserPoolOptions.client}. */
   readonly client: PostgresPool;
 
   /**
@@ -55,14 +55,14 @@ export interface PostgresIdempotencyStoreOptions extends TableOptions, DeletionO
   readonly preparedStatements?: boolean | undefined;
 
   /**
-   * Makes a connection that only listens, not connected yet; without it nobody is told of anything.
+   * Creates a connection for LISTEN, not connected yet. Without it, waiting duplicates only poll.
    *
    * @internal
    */
   readonly makeListener?: (() => Promise<OwnClient>) | undefined;
 
   /**
-   * Loads what it takes to open connections of the store's own.
+   * Loads the driver, for connections that the store opens.
    *
    * @internal
    */
@@ -72,25 +72,24 @@ export interface PostgresIdempotencyStoreOptions extends TableOptions, DeletionO
   readonly statements?: SqlStatements;
 
   /**
-   * What close does besides, for a pool that is the store's own.
+   * Ends the pool, if the store opened it.
    *
    * @internal
    */
   readonly closePool?: () => Promise<void>;
 }
 
-/** The replies of a completion that has stored its outcome. */
+/** Replies of a completion that stored its outcome. */
 const CHANGED: ReadonlySet<CompleteReply['kind']> = new Set(['ok', 'ok_late', 'restored']);
 
 /**
- * Keeps each record in one row of a table.
+ * Stores each record in one row of a table.
  *
- * Whatever changes a record is one conditional statement that judges by the server's clock and by the row as
- * it stands. Where such a statement finds nothing to change, the record is read, and what that means is left
- * to the state machine of `record-transitions.ts`; should it say that there is something to change after all,
- * because another command came in between, the step starts over.
+ * Each change is one conditional statement, evaluated by the server's clock and the current row. If it changes nothing,
+ * the store reads the record and lets `record-transitions.ts` decide. If another command has changed the record in
+ * between so that there is something to do, the command starts over.
  *
- * Made by {@link postgresStore}; the class is there for those who wire it up themselves.
+ * Created by {@link postgresStore}; use the class to construct it yourself.
  */
 export class PostgresIdempotencyStore extends IdempotencyStore {
   private readonly pool: PostgresPool;
@@ -104,7 +103,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   private deletion: DeletionSchedule | undefined;
   private closing: Promise<void> | undefined;
 
-  /** @throws {@link IdempotencyOptionsError} when an option cannot work. */
+  /** @throws {@link IdempotencyOptionsError} when an option is invalid. */
   constructor(private readonly options: PostgresIdempotencyStoreOptions) {
     super();
     const { client, preparedStatements = true, statements } = options;
@@ -137,7 +136,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     try {
       await this.options.loadDriver?.();
       const warnings = await checkServer(this.runner, this.table);
-      // Who closed it meanwhile wants no timer of it.
+      // Closed meanwhile: start no timer.
       if (!this.runner.isClosed) this.startDeletion();
       return warnings;
     } catch (error) {
@@ -147,11 +146,11 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   /**
-   * Creates the table, or brings it up to this version. Run it before the application starts, or as it
-   * starts: any number of processes may do so at once.
+   * Creates the table, or migrates it to this version. Run it before the application starts, or at its start. Any
+   * number of processes may run it at once.
    *
-   * @returns the numbers of the migrations that were missing and have been run.
-   * @throws {@link StoreConfigurationError} when the user may not do it.
+   * @returns the numbers of the migrations that it ran.
+   * @throws {@link StoreConfigurationError} when the user lacks a privilege.
    * @throws {@link StoreUnavailableError} when the server cannot be reached.
    */
   async migrate(): Promise<readonly number[]> {
@@ -160,12 +159,11 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   /**
-   * Deletes records that have expired, in small batches. The store does so by itself, see
-   * {@link DeletionOptions.deleteExpired}; call it where that is switched off. Where another process is at it,
-   * this one leaves it to that one.
+   * Deletes expired records in small batches. The store does so by itself unless
+   * {@link DeletionOptions.deleteExpired} is `false`. Returns early while another process is deleting.
    *
-   * @throws {@link StoreUnavailableError} or {@link StoreOutcomeUnknownError} when the server does not answer;
-   * what was deleted before stays deleted.
+   * @throws {@link StoreUnavailableError} or {@link StoreOutcomeUnknownError} when the server does not reply; earlier
+   * batches stay deleted.
    */
   async deleteExpired(options: DeleteExpired = {}): Promise<DeletionReport> {
     const { report } = await this.deleteFrom(0, options);
@@ -243,7 +241,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     const { deletion, subscriptions } = this;
     this.deletion = undefined;
     this.runner.isClosed = true;
-    // All of it at once: an opening that comes meanwhile makes everything anew.
+    // At once: an open() in the meantime creates everything anew.
     await Promise.all([deletion?.stop(), subscriptions?.close(), this.options.closePool?.()]);
   }
 
@@ -288,7 +286,7 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
     }
   }
 
-  /** Best effort, after the end itself: nobody waits for it, and who is not told looks by himself. */
+  /** Best effort, after the end itself: no request waits for it, and duplicates poll in any case. */
   private notifyWaiters({ recordKey }: Lease, { timeoutMs }: { timeoutMs: number }): void {
     if (this.subscriptions === undefined) return;
     const { channel } = this.table;

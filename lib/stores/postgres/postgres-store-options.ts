@@ -4,57 +4,54 @@ import { checkDeletionOptions, type DeletionOptions } from './cleanup/delete-exp
 import { isPostgresPool, type PostgresPool } from './connection/postgres-client.js';
 import { TableName, type TableOptions } from './sql/table-name.js';
 
-/** Options of {@link postgresStore}: either a `client` of one's own, or what is needed to open connections. */
+/** Options of {@link postgresStore}: either a `client`, or what opening connections requires. */
 export type PostgresStoreOptions = UserPoolOptions | OwnPoolOptions;
 
 interface CommonOptions extends TableOptions, DeletionOptions {
   /**
-   * Whether statements are prepared, each once per connection, which saves the server a third of its work.
-   * Set it to `false` behind a pooler that gives every transaction another connection (PgBouncer in
-   * transaction mode, before its version 1.21).
+   * Whether statements are prepared, once per connection, which saves the server a third of its work. Set it to `false`
+   * behind a pooler that switches connections between transactions (PgBouncer in transaction mode before version 1.21).
    *
    * @defaultValue true
    */
   readonly preparedStatements?: boolean | undefined;
 
   /**
-   * Whether duplicates that wait (`whenInProgress: 'wait'`) are told of the end they wait for, by LISTEN
-   * and NOTIFY. It takes one more connection per process, opened when the first duplicate waits. Without
-   * it, or where there is nowhere to listen, they look themselves, four times a second or more.
+   * Whether the server notifies waiting duplicates (`whenInProgress: 'wait'`) when the operation ends, by LISTEN and
+   * NOTIFY. Takes one more connection per process, opened when the first duplicate waits. Without it, or without an
+   * address for it, duplicates poll, at least four times a second.
    *
    * @defaultValue true
    */
   readonly push?: boolean | undefined;
 
   /**
-   * `postgres://…` of the server itself, for the one connection that listens. Needed where `client` is a
-   * pool of the application, or the way to the server leads through a pooler in transaction mode: nobody
-   * can listen through that one. pg must be installed.
+   * `postgres://…` of the server itself, for the connection that listens. Required if `client` is a pool of the
+   * application, or if the server is behind a pooler in transaction mode, which does not support LISTEN. Requires pg.
    *
    * @defaultValue `url` and `connection`, unless `preparedStatements` is `false`
    */
   readonly listenUrl?: string | undefined;
 }
 
-/** A pool that the application opened: the store neither closes it nor changes its settings. */
+/** A pool that the application opened. The store neither ends it nor changes its settings. */
 export interface UserPoolOptions extends CommonOptions {
   /**
-   * A `Pool` of pg 8. Each statement borrows a connection for as long as it takes.
+   * A `Pool` of pg 8. Each statement checks out a connection for as long as it takes.
    *
-   * Handlers that wait for one another's connections can keep the last one from the store: give it a pool
-   * of its own (leave out `client` and pass `url`) unless this one is larger than what handlers hold at
-   * once. Set `connectionTimeoutMillis` there, and listen to its `error` event, without which pg ends the
-   * process when an idle connection breaks.
+   * Handlers that wait for each other's connections can leave none for the store: give the store its own pool (pass
+   * `url` instead of `client`) unless this one is larger than what handlers hold at once. Set `connectionTimeoutMillis`
+   * on it, and listen to its `error` event, without which pg ends the process when an idle connection fails.
    *
-   * End it in `onApplicationShutdown`, not in `onModuleDestroy`: Nest calls that one before running
-   * operations are waited for, and their outcomes could no longer be stored.
+   * End it in `onApplicationShutdown`, not in `onModuleDestroy`: Nest calls the latter before the library waits for
+   * running operations, whose outcomes could then not be stored.
    */
   readonly client: PostgresPool;
   readonly url?: undefined;
   readonly connection?: undefined;
 }
 
-/** A pool that the store opens at the first command, and closes. pg must be installed. */
+/** A pool that the store opens with the first command, and ends. Requires pg. */
 export interface OwnPoolOptions extends CommonOptions {
   readonly client?: undefined;
 
@@ -62,19 +59,18 @@ export interface OwnPoolOptions extends CommonOptions {
   readonly url?: string | undefined;
 
   /**
-   * Settings of pg's `Pool`, instead of `url` or besides it. They override what the store chooses:
+   * Settings of pg's `Pool`, instead of `url` or in addition to it. They override the store's defaults:
    *
-   * - `max: 4` connections: a statement takes a millisecond or so, and none is held any longer.
-   * - `application_name: 'nestjs-idempotency'`, as `pg_stat_activity` shows it.
-   * - `connectionTimeoutMillis: 2000`, `idleTimeoutMillis: 60000`, `keepAlive: true`,
-   *   `allowExitOnIdle: true`.
-   * - `statement_timeout: 10000` and `lock_timeout: 5000` (ms), so that what nobody waits for any more ends
-   *   at the server, too. Left out with `preparedStatements: false`: PgBouncer refuses them.
+   * - `max: 4` connections: a statement takes about a millisecond, and holds its connection no longer.
+   * - `application_name: 'nestjs-idempotency'`, which `pg_stat_activity` shows.
+   * - `connectionTimeoutMillis: 2000`, `idleTimeoutMillis: 60000`, `keepAlive: true`, `allowExitOnIdle: true`.
+   * - `statement_timeout: 10000` and `lock_timeout: 5000` (ms), so that a statement whose caller has given up also ends
+   *   on the server. Omitted with `preparedStatements: false`: PgBouncer rejects them.
    */
   readonly connection?: PostgresConnectionOptions | undefined;
 }
 
-/** Settings of pg's `Pool`: these, and all the others that its documentation names. */
+/** Settings of pg's `Pool`: these, and all others that it documents. */
 export interface PostgresConnectionOptions {
   readonly host?: string | undefined;
   /** @defaultValue 5432 */
@@ -104,7 +100,7 @@ const ALL = [
 
 const REMEDIES = new Map([
   ...['host', 'port', 'user', 'password', 'database', 'ssl'].map(
-    (name) => [name, 'It is one of pg: postgresStore({ connection: { … } }).'] as const,
+    (name) => [name, 'It is a setting of pg: postgresStore({ connection: { … } }).'] as const,
   ),
   ['pool', 'Did you mean "client"?'],
 ]);
@@ -131,14 +127,14 @@ function check(options: Readonly<Record<string, unknown>>): void {
   checkDeletionOptions(options);
   if (client !== undefined) {
     if (!isPostgresPool(client))
-      throwPostgresOptionError('client must be a Pool of pg 8; a single Client will not do.');
+      throwPostgresOptionError('client must be a Pool of pg 8, not a single Client.');
     const besides = given.find((name) => OWN_POOL.includes(name));
     if (besides !== undefined)
       throwPostgresOptionError(`client has its own connections: leave out ${besides}.`);
     return;
   }
   if (url === undefined && connection === undefined) {
-    throwPostgresOptionError('one of client, url, connection is needed.');
+    throwPostgresOptionError('one of client, url, connection is required.');
   }
   if (url !== undefined) checkUrl('url', url);
   if (connection !== undefined && (typeof connection !== 'object' || connection === null)) {
@@ -150,7 +146,7 @@ function check(options: Readonly<Record<string, unknown>>): void {
 
 function checkUrl(option: string, url: unknown): void {
   if (typeof url === 'string' && /^postgres(ql)?:\/\/./.test(url)) return;
-  // The rest may hold a password.
+  // The rest may contain a password.
   const scheme = typeof url === 'string' ? /^[a-z+.-]*:/i.exec(url)?.[0] : undefined;
   const found = scheme === undefined ? `a ${typeof url} without a scheme` : JSON.stringify(scheme);
   throwPostgresOptionError(

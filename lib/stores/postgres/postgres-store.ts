@@ -3,15 +3,15 @@ import { PostgresIdempotencyStore } from './postgres-idempotency-store.js';
 import { checkPostgresStoreOptions, type PostgresStoreOptions } from './postgres-store-options.js';
 
 /**
- * Keeps records in a table of PostgreSQL ≥ 13. The table is made by its migrations, which are run explicitly:
- * `await store.migrate()`, or `npx nestjs-idempotency migrations` for a tool of one's own.
+ * Stores records in a table of PostgreSQL ≥ 13. Create the table by running its migrations: `await store.migrate()`, or
+ * with a migration tool and the output of `npx nestjs-idempotency migrations`.
  *
  * @example
  * ```ts
  * IdempotencyModule.forRoot({ store: postgresStore({ url: 'postgres://localhost/shop' }) })
  * IdempotencyModule.forRoot({ store: postgresStore({ client: new Pool(), schema: 'idempotency' }) })
  * ```
- * @throws {@link IdempotencyOptionsError} when an option cannot work; where pg is needed and not installed, `open()`
+ * @throws {@link IdempotencyOptionsError} when an option is invalid. When pg is required but not installed, `open()`
  * throws it.
  */
 export function postgresStore(options: PostgresStoreOptions): PostgresIdempotencyStore {
@@ -42,14 +42,14 @@ function addressForListening(options: PostgresStoreOptions): ServerAddress | und
 }
 
 /**
- * Creates the table of the records, or brings it up to this version, for a script that is run before the
- * application starts. Any number of processes may do so at once. See {@link PostgresIdempotencyStore.migrate}.
+ * Creates the table of the records, or migrates it to this version, for a script that runs before the application
+ * starts. Any number of processes may run it at once. See {@link PostgresIdempotencyStore.migrate}.
  *
  * @example
  * ```ts
  * await migrate({ url: process.env.DATABASE_URL });
  * ```
- * @returns the numbers of the migrations that were missing and have been run.
+ * @returns the numbers of the migrations that it ran.
  */
 export async function migrate(options: PostgresStoreOptions): Promise<readonly number[]> {
   const store: PostgresIdempotencyStore = postgresStore(options);

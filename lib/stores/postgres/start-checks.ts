@@ -6,7 +6,7 @@ import { sqlStatement, type SqlStatement } from './sql/sql-statements.js';
 import type { TableName } from './sql/table-name.js';
 import type { StatementRunner } from './statements/statement-runner.js';
 
-/** The start does not wait longer than this for a server that is not there. */
+/** The longest time that the start waits for an unreachable server. */
 const START_CHECK_TIMEOUT_MS = 2_000;
 
 const OLDEST_VERSION = 13;
@@ -26,7 +26,7 @@ const SERVER = sqlStatement(
 ) AS reply`,
 );
 
-/** Asks the server about its set-up, and whether the migrations were run. */
+/** Checks the server's configuration, and that the migrations were run. */
 export async function checkServer(
   runner: StatementRunner,
   table: TableName,
@@ -37,7 +37,7 @@ export async function checkServer(
     const [version, isReplica, fsync, synchronousCommit, hasHistory] = found;
     if (Number(version) < OLDEST_VERSION) {
       throw new StoreConfigurationError(
-        `PostgreSQL ${version} is too old: the store needs ${OLDEST_VERSION} or newer.`,
+        `PostgreSQL ${version} is too old: the store requires ${OLDEST_VERSION} or later.`,
       );
     }
     const ids = hasHistory === 't' ? await runner.run(historyOf(table), [], deadline) : [];
@@ -51,7 +51,7 @@ export async function checkServer(
         ? { code: 'postgres_not_checked', message: error.message }
         : {
             code: 'postgres_unreachable',
-            message: `PostgreSQL cannot be reached. ${error.message}`,
+            message: `Cannot reach PostgreSQL. ${error.message}`,
           },
     ];
   }
@@ -78,21 +78,21 @@ function evaluate({ isReplica, fsync, synchronousCommit }: ServerSettings): Stor
   if (isReplica) {
     warnings.push({
       code: 'postgres_is_replica',
-      message: 'The connection leads to a replica, which refuses to write. Connect to the primary.',
+      message: 'The connection leads to a replica, which rejects writes. Connect to the primary.',
     });
   }
   if (fsync === 'off') {
     warnings.push({
       code: 'postgres_not_durable',
       message:
-        'fsync is off: a crash of the machine damages the database, and operations would run again. Set it to on.',
+        'fsync is off. A crash of the machine corrupts the database, and operations run again. Set it to on.',
     });
   }
   if (synchronousCommit === 'off') {
     warnings.push({
       code: 'postgres_commits_late',
       message:
-        'synchronous_commit is off: a crash of the server loses the outcomes of the last moments, and the operations would run again. Set it to on, at least for this user.',
+        'synchronous_commit is off. A crash of the server loses the latest outcomes, and their operations run again. Set it to on, at least for this user.',
     });
   }
   return warnings;

@@ -8,15 +8,15 @@ const FIRST_RECONNECT_PAUSE_MS = 50;
 const LONGEST_RECONNECT_PAUSE_MS = 1_000;
 
 /**
- * The ends of records that this process is told of, over one connection that listens to the one channel of
- * the table. It is opened when the first one waits, and opened again if it breaks while somebody waits. Nothing that comes
- * over it is an outcome: whoever is told of an end reads the record.
+ * Notifications about the ends of records, over one connection that listens to the channel of the table. It opens with
+ * the first waiting duplicate, and again after a failure while one waits. A notification is never an outcome: on it,
+ * duplicates read the record.
  */
 export class Subscriptions {
   private readonly watchers = new Watchers<string>();
   private watching = 0;
   private client: OwnClient | undefined;
-  /** Settles once the connection listens; undefined while there is none. */
+  /** Settles once the connection listens; undefined without one. */
   private listening: Promise<void> | undefined;
   private reconnectPauseMs = FIRST_RECONNECT_PAUSE_MS;
   private isClosed = false;
@@ -26,7 +26,7 @@ export class Subscriptions {
     private readonly channel: string,
   ) {}
 
-  /** @returns how to stop, or `undefined` when nothing listens within `timeoutMs`. */
+  /** @returns a function that stops watching, or `undefined` if listening took longer than `timeoutMs`. */
   async watch(
     recordKey: string,
     onEnd: () => void,
@@ -56,7 +56,7 @@ export class Subscriptions {
 
   private async listen(): Promise<void> {
     const client = await this.makeClient();
-    // Closed meanwhile: nothing would end it.
+    // Closed meanwhile: the connection would never be ended.
     if (this.isClosed) return;
     this.client = client;
     const forget = () => {
@@ -65,7 +65,7 @@ export class Subscriptions {
       this.listening = undefined;
       void this.listenAgain();
     };
-    // Unheard it would end the process; the end, which follows, tells that the connection is gone.
+    // Without a listener, an error would end the process. The event "end" follows it.
     client.on('error', () => undefined);
     client.on('end', forget);
     client.on('notification', ({ payload }) => {
@@ -82,13 +82,13 @@ export class Subscriptions {
     }
   }
 
-  /** What is told meanwhile is lost to those who wait: they look from time to time all the same. */
+  /** Notifications in the meantime are lost, but duplicates poll in any case. */
   private async listenAgain(): Promise<void> {
     await jitteredPause(this.reconnectPauseMs);
     this.reconnectPauseMs = Math.min(2 * this.reconnectPauseMs, LONGEST_RECONNECT_PAUSE_MS);
     if (this.listening !== undefined || this.watching === 0 || this.isClosed) return;
     this.listening = this.listen();
-    // Failed, it calls this method again.
+    // If it fails, it calls this method again.
     await this.listening.catch(() => undefined);
   }
 }

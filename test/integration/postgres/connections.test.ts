@@ -364,6 +364,6 @@ describe('At the start, a reply that is another command’s', () => {
     relay.shiftAt('idempotency_server_');
     const [warning] = await new PostgresIdempotencyStore({ client }).open();
     expect(warning).toMatchObject({ code: 'postgres_not_checked' });
-    expect(warning!.message).toMatch(/^PostgreSQL gave the reply of another command/);
+    expect(warning!.message).toMatch(/^PostgreSQL sent the reply of another command/);
   });
 });

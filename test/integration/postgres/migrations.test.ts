@@ -90,12 +90,12 @@ describe('The migrations', () => {
     const reader = new URL(url);
     [reader.username, reader.password] = ['reader', 'reader'];
     await expect(migrate({ url: reader.href })).rejects.toThrow(
-      /The migrations cannot be run: permission denied/,
+      /Cannot run the migrations: permission denied/,
     );
     await migrate({ url });
     const store = ownStore(reader.href);
     await expect(store.begin(beginCommand())).rejects.toThrow(
-      /The user needs SELECT, INSERT, UPDATE and DELETE on "public"."idempotency_records"/,
+      /The user requires SELECT, INSERT, UPDATE and DELETE on "public"."idempotency_records"/,
     );
   });
 });
@@ -181,11 +181,11 @@ describe('npx nestjs-idempotency migrations', () => {
   });
 
   it.each([
-    [[], 'There is no command'],
-    [['migrate'], 'There is no command "migrate"'],
+    [[], 'Unknown command'],
+    [['migrate'], 'Unknown command "migrate"'],
     [['migrations', '--from', '99'], '--from must be 1 to'],
     [['migrations', '--tabel', 'x'], "Unknown option '--tabel'"],
-    [['migrations', '--table', ''], 'table must be 1 to 50 bytes of text'],
+    [['migrations', '--table', ''], 'table must be a string of 1 to 50 bytes'],
   ])('%j fails with the reason and the usage', async (args, reason) => {
     const failure = await cli(...args).catch((error: unknown) => error);
     expect(failure).toMatchObject({ code: 2, stdout: '' });
@@ -198,15 +198,15 @@ describe('npx nestjs-idempotency migrations', () => {
 
 describe('postgresStore', () => {
   it.each([
-    [{}, 'one of client, url, connection is needed'],
+    [{}, 'one of client, url, connection is required'],
     [{ url: 'redis://x' }, 'url must begin with postgres:// or postgresql://; it is "redis:"'],
     [{ url: 'postgres://x', listenUrl: 'x' }, 'listenUrl must begin with postgres://'],
     [
       { url: 'postgres://x', tabel: 'x' },
       '"tabel" is not an option of postgresStore. Did you mean "table"?',
     ],
-    [{ url: 'postgres://x', table: 'x'.repeat(51) }, 'table must be 1 to 50 bytes of text'],
-    [{ url: 'postgres://x', schema: 'a\0b' }, 'schema must be 1 to 63 bytes of text'],
+    [{ url: 'postgres://x', table: 'x'.repeat(51) }, 'table must be a string of 1 to 50 bytes'],
+    [{ url: 'postgres://x', schema: 'a\0b' }, 'schema must be a string of 1 to 63 bytes'],
     [{ url: 'postgres://x', push: 'yes' }, 'push must be true or false, but it is a string'],
     [{ connection: 'x' }, "connection must be an object of pg's settings"],
     [{ client: { connect: () => undefined } }, 'client must be a Pool of pg 8'],

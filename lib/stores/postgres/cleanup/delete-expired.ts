@@ -10,18 +10,17 @@ import type { SqlStatement } from '../sql/sql-statements.js';
 import type { TableName } from '../sql/table-name.js';
 import type { StatementRunner } from '../statements/statement-runner.js';
 
-/** How the deletion of expired records is paced. */
+/** How fast expired records are deleted. */
 export interface DeletionPace {
   /**
-   * How many records one statement deletes at the most. With large outcomes it deletes fewer: none takes more
-   * than 4 MiB of them, unless one alone is larger.
+   * Maximum number of records per statement. With large outcomes it deletes fewer: at most 4 MiB, or a single record.
    *
    * @defaultValue 500
    */
   readonly batchSize?: number | undefined;
 
   /**
-   * Milliseconds between two batches, so that the server has time for others.
+   * Milliseconds between two batches, which leave the server time for other work.
    *
    * @defaultValue 20
    */
@@ -30,44 +29,44 @@ export interface DeletionPace {
 
 /** Options of {@link PostgresIdempotencyStore.deleteExpired}. */
 export interface DeleteExpired extends DeletionPace {
-  /** Stops it after the batch under way. */
+  /** Stops the deletion after the current batch. */
   readonly signal?: AbortSignal | undefined;
 }
 
-/** What one round of deletion did. */
+/** The result of one round of deletion. */
 export interface DeletionReport {
-  /** How many records. */
+  /** Number of records. */
   readonly deleted: number;
-  /** In how many statements, the last one included, which may have found nothing; 0 where another process was at it. */
+  /** Number of statements, including the last one, which may have found nothing; 0 if another process is deleting. */
   readonly batches: number;
-  /** Milliseconds that the longest of them took, as this process saw it. */
+  /** Milliseconds of the longest statement, measured in this process. */
   readonly longestBatchMs: number;
-  /** Milliseconds of the whole round, with its pauses. */
+  /** Milliseconds of the round, including its pauses. */
   readonly tookMs: number;
 }
 
-/** A round, and where the next one may begin. */
+/** A round, and where the next one begins. */
 export interface DeletionRound {
   readonly report: DeletionReport;
-  /** Seconds of the server's clock: all that expired before has been dealt with. */
+  /** Seconds of the server's clock: records that expired earlier are done. */
   readonly reached: number;
 }
 
 const OPTION_NAMES = new Set(['batchSize', 'pauseMs', 'signal']);
 const BATCH_TIMEOUT_MS = 10_000;
-/** The server deletes them at 2 to 6 ms a MiB. */
+/** The server takes 2 to 6 ms per MiB. */
 const BATCH_BYTES = 4 * 1024 * 1024;
 
-/** @throws {@link IdempotencyOptionsError} when an option cannot work. */
+/** @throws {@link IdempotencyOptionsError} when an option is invalid. */
 function checkDeletionPace({ batchSize, pauseMs }: DeletionPace, prefix = ''): void {
   if (batchSize !== undefined) checkInteger(`${prefix}batchSize`, batchSize, 1, 100_000);
   if (pauseMs !== undefined) checkInteger(`${prefix}pauseMs`, pauseMs, 0, 60_000);
 }
 
 /**
- * Deletes until nothing is left that has expired, or another process is at it.
+ * Deletes until no expired record is left, or another process is deleting.
  *
- * @param from - seconds of the server's clock: what expired before is left alone. 0 for everything.
+ * @param from - seconds of the server's clock: skips records that expired earlier. 0 for all.
  */
 export async function deleteExpired(
   runner: StatementRunner,
@@ -111,36 +110,36 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
       resolve();
     };
     const timer = setTimeout(end, ms);
-    // An abort that came while the batch was under way is not told of again.
+    // A signal that is already aborted emits no event.
     if (signal?.aborted === true) end();
     else signal?.addEventListener('abort', end);
   });
 }
 
-/** Options of a {@link PostgresIdempotencyStore}: when it deletes what has expired, and who hears of it. */
+/** Options of a {@link PostgresIdempotencyStore} for deleting expired records. */
 export interface DeletionOptions {
   /**
-   * How often, and how fast, the store deletes expired records by itself, from `open()` to `close()`; Nest
-   * calls both. Every process may do so: while one deletes, the others leave it to that one.
+   * How often, and how fast, the store deletes expired records, from `open()` to `close()`, which Nest calls. Every
+   * process may do so: while one deletes, the others skip their round.
    *
-   * `false` where it is done otherwise: by {@link PostgresIdempotencyStore.deleteExpired}, or by `pg_cron`.
+   * `false` to delete them by other means: {@link PostgresIdempotencyStore.deleteExpired}, or `pg_cron`.
    *
    * @defaultValue every minute, 500 records at a time, 20 ms apart
    */
   readonly deleteExpired?: DeletionInterval | false | undefined;
 
   /**
-   * Called after each round in which it was this process's turn, for metrics.
+   * Called after each round in which this process deleted, for metrics.
    *
-   * @defaultValue nobody is told
+   * @defaultValue none
    */
   readonly onDeleted?: ((report: DeletionReport) => void) | undefined;
 
   /**
-   * Called when a round fails, and not again until one has succeeded. Requests do not depend on it: what
-   * has expired counts as absent, and the next round deletes it.
+   * Called when a round fails, but not again before one has succeeded. Requests do not depend on it: expired records
+   * count as absent, and the next round deletes them.
    *
-   * @defaultValue a warning in Nest's log, code `postgres_deletion_failed`; outside of Nest one of the process, code
+   * @defaultValue a warning in Nest's log, code `postgres_deletion_failed`; outside of Nest a process warning, code
    * `IDEMPOTENCY_POSTGRES_DELETION`
    */
   readonly onDeletionError?: ((error: Error) => void) | undefined;
@@ -148,8 +147,8 @@ export interface DeletionOptions {
 
 export interface DeletionInterval extends DeletionPace {
   /**
-   * Milliseconds from one round to the next, up to half of them left out at random. What expires in between
-   * is deleted at once and waits for vacuum together: with hundreds of new keys a second, some seconds.
+   * Milliseconds from one round to the next, shortened at random by up to half. What expires in between is deleted in
+   * one go, and waits for vacuum: with hundreds of new keys a second, choose some seconds.
    *
    * 100 to 86 400 000.
    *

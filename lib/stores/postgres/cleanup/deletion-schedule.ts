@@ -10,19 +10,19 @@ import type {
   DeletionRound,
 } from './delete-expired.js';
 
-/** Deletes all that expired at an instant or later, in seconds of the server's clock. */
+/** Deletes what expired at `from` or later, in seconds of the server's clock. */
 export type DeleteFrom = (from: number, options: DeleteExpired) => Promise<DeletionRound>;
 
 const DEFAULT_INTERVAL_MS = 60_000;
 /**
- * A round begins where the last one ended, and does not see what that one had to leave because somebody held
- * it. So from time to time one begins with the oldest.
+ * A round begins where the last one ended, so it misses rows that were locked then. Now and then a round starts from
+ * the oldest record.
  */
 const RESCAN_PAUSE_MS = 3_600_000;
-/** A batch that takes longer is one that the server does not answer. */
+/** A batch that takes longer gets no reply from the server. */
 const STOP_TIMEOUT_MS = 1_000;
 
-/** Deletes expired records time and again. */
+/** Deletes expired records periodically. */
 export class DeletionSchedule {
   private readonly stopping = new AbortController();
   private readonly intervalMs: number;
@@ -37,18 +37,18 @@ export class DeletionSchedule {
     private readonly deleteFrom: DeleteFrom,
     private readonly interval: DeletionInterval,
     private readonly listeners: Pick<DeletionOptions, 'onDeleted' | 'onDeletionError'>,
-    /** Reports a round that failed where there is no listener; says whether an observer heard it. */
+    /** Reports a failed round without a listener; returns whether an observer received it. */
     private readonly warned: (warning: StoreWarning) => boolean = () => false,
   ) {
     this.intervalMs = interval.intervalMs ?? DEFAULT_INTERVAL_MS;
   }
 
-  /** The first round comes after an interval: those who start together do not delete together. */
+  /** The first round follows an interval: processes that start together do not delete together. */
   start(): void {
     if (this.timer === undefined) this.scheduleRound();
   }
 
-  /** For good; waits for the batch under way. */
+  /** Stops for good, and waits for the current batch. */
   async stop(): Promise<void> {
     this.stopping.abort();
     clearTimeout(this.timer);
@@ -74,7 +74,7 @@ export class DeletionSchedule {
         this.report(asError(error));
       });
     } catch (error) {
-      // The store was closed below it.
+      // The store was closed meanwhile.
       if (this.stopping.signal.aborted) return;
       if (!this.isFailing) this.report(asError(error));
       this.isFailing = true;

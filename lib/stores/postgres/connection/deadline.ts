@@ -3,11 +3,11 @@ import { jitteredPause } from '../../../core/util/time.js';
 
 const LONGEST_PAUSE_MS = 25;
 
-/** The time that one command may take with all its statements and their resends, and what it has done so far. */
+/** The deadline of one command, with all its statements and retries, and its progress. */
 export class Deadline {
-  /** Whether the command may have had its effect already, or may still have it. */
+  /** Whether the command may have been executed, or may still be. */
   mayHaveRun = false;
-  /** What the latest copy failed of, in words. */
+  /** Why the last attempt failed. */
   lastReason: string | undefined;
   private readonly endsAt: number;
   private rounds = 0;
@@ -20,14 +20,14 @@ export class Deadline {
     return this.endsAt - performance.now();
   }
 
-  /** Before the command starts over, because the record is no longer as it was seen: the first time at once. */
+  /** Called before the command starts over because the record has changed. The first time does not pause. */
   async nextRound(): Promise<void> {
     this.rounds += 1;
-    if (this.leftMs < LONGEST_PAUSE_MS) throw this.failure('the record changed again and again');
+    if (this.leftMs < LONGEST_PAUSE_MS) throw this.failure('the record kept changing');
     if (this.rounds > 1) await jitteredPause(Math.min(2 ** this.rounds, LONGEST_PAUSE_MS));
   }
 
-  /** What the command ends with, because of `reason`. */
+  /** The error of the command, because of `reason`. */
   failure(reason: string): StoreOutcomeUnknownError | StoreUnavailableError {
     return this.mayHaveRun
       ? new StoreOutcomeUnknownError(`PostgreSQL may have executed the command: ${reason}`)

@@ -1,18 +1,18 @@
 import { types } from 'node:util';
 import type { TableName } from '../sql/table-name.js';
 
-/** What the failure of one send says about the statement. */
+/** What the failure of one attempt says about the statement. */
 export type SendFailure =
-  /** Not executed, and soon it may be: send it again. */
+  /** Not executed; a retry may succeed soon. */
   | 'not_executed'
-  /** Not executed, and not for as long as the server is short of something. */
+  /** Not executed, and a retry would fail until the server has resources again. */
   | 'rejected'
   /** It may have been executed, or may still be. */
   | 'unknown'
-  /** Not executed, and not before somebody mends the set-up. */
+  /** Not executed, and a retry would fail until the configuration is fixed. */
   | 'misconfigured';
 
-/** There was no reply to a statement that was sent. */
+/** A statement was sent, but got no reply. */
 export class NoReplyError extends Error {
   override readonly name = 'NoReplyError';
 
@@ -21,12 +21,12 @@ export class NoReplyError extends Error {
   }
 }
 
-/** No connection came about, or none became free, so that nothing was sent. */
+/** No connection opened, or became free: nothing was sent. */
 export class NoConnectionError extends Error {
   override readonly name = 'NoConnectionError';
 }
 
-/** The server sent an error over a connection that could not show that it is in step: it may be another statement's. */
+/** An error over a connection that could not prove to be in step: it may belong to another statement. */
 export class UnprovenError extends Error {
   override readonly name = 'UnprovenError';
 
@@ -35,7 +35,6 @@ export class UnprovenError extends Error {
   }
 }
 
-/** The store was closed. */
 export class StoreClosedError extends Error {
   override readonly name = 'StoreClosedError';
 
@@ -44,14 +43,14 @@ export class StoreClosedError extends Error {
   }
 }
 
-/** An error that the server sent. Structural: its class is the driver's own. */
+/** An error that the server sent. Structural: its class belongs to the driver. */
 interface ServerError extends Error {
   /** SQLSTATE, five characters. */
   readonly code: string;
   readonly severity: string;
 }
 
-/** By SQLSTATE, of an error that ended a statement: its transaction was rolled back. */
+/** By SQLSTATE. Such an error rolled the statement's transaction back. */
 const BY_STATE: Readonly<Record<string, SendFailure>> = {
   // Serialization failure, deadlock.
   '40001': 'not_executed',
@@ -59,19 +58,19 @@ const BY_STATE: Readonly<Record<string, SendFailure>> = {
   // lock_timeout, statement_timeout or pg_cancel_backend.
   '55P03': 'not_executed',
   '57014': 'not_executed',
-  // A replica, or a primary that became one: the next connection may lead elsewhere.
+  // A replica, or a demoted primary: the next connection may lead to the primary.
   '25006': 'not_executed',
-  // The server starts or stops and lets nobody in, or has too many connections.
+  // The server is starting, stopping, or out of connections.
   '57P03': 'not_executed',
   '53300': 'not_executed',
-  // The plan of a prepared statement no longer fits: another connection makes a new one.
+  // The plan of a prepared statement is outdated: another connection prepares a new one.
   '0A000': 'not_executed',
-  // The prepared statement is not there, or is somebody else's: a pooler changed the connection below it.
+  // The prepared statement is missing, or another client's: a pooler switched the connection.
   '26000': 'misconfigured',
   '42P05': 'misconfigured',
 };
 
-/** By the class of the SQLSTATE, its first two characters. */
+/** By class of the SQLSTATE, its first two characters. */
 const BY_CLASS: Readonly<Record<string, SendFailure>> = {
   '22': 'misconfigured',
   '23': 'misconfigured',
@@ -91,32 +90,29 @@ const BY_CLASS: Readonly<Record<string, SendFailure>> = {
 export function classifyFailure(error: unknown): SendFailure {
   if (error instanceof StoreClosedError) return 'rejected';
   if (error instanceof NoConnectionError) return classifyConnectFailure(error.cause);
-  // What the driver itself says comes after the send, or may: "Connection terminated unexpectedly".
+  // Errors of the driver may follow the send: "Connection terminated unexpectedly".
   return isServerError(error) ? classifyState(error.code) : 'unknown';
 }
 
-/** Nothing was sent, whatever it was. */
+/** Nothing was sent. */
 function classifyConnectFailure(error: unknown): SendFailure {
   if (isServerError(error)) {
-    // PgBouncer has one code for everything.
+    // PgBouncer uses one code for all errors.
     if (error.message.includes('startup parameter')) return 'misconfigured';
     const failure = classifyState(error.code);
     return failure === 'unknown' ? 'not_executed' : failure;
   }
-  // The driver has no password to answer the server with, or one of no use.
+  // The driver has no password, or an unusable one.
   const isPassword = types.isNativeError(error) && error.message.startsWith('SASL');
   return isPassword ? 'misconfigured' : 'not_executed';
 }
 
-/** Termination (57P01 and its like) may come between commit and reply; so may whatever is not listed. */
+/** Termination (57P01 and the like) may occur between commit and reply; so may any error that is not listed. */
 function classifyState(state: string): SendFailure {
   return BY_STATE[state] ?? BY_CLASS[state.slice(0, 2)] ?? 'unknown';
 }
 
-/**
- * Whether the connection may go back to its pool: only after an error that ended the statement alone, and
- * that another connection would not have been spared.
- */
+/** Whether the connection may return to its pool: the error ended the statement only, and is not its fault. */
 export function leavesConnectionUsable(error: unknown): boolean {
   return (
     isServerError(error) &&
@@ -143,12 +139,12 @@ const REMEDIES: Readonly<Record<string, (table: TableName) => string>> = {
   '42703': missingMigration,
   '3F000': missingMigration,
   '42501': ({ quoted, quotedHistory }) =>
-    `The user needs SELECT, INSERT, UPDATE and DELETE on ${quoted}, and SELECT on ${quotedHistory}.`,
+    `The user requires SELECT, INSERT, UPDATE and DELETE on ${quoted}, and SELECT on ${quotedHistory}.`,
   '28P01': () => 'Check the user name and the password.',
-  '28000': () => 'Check the user name, and what pg_hba.conf lets in.',
+  '28000': () => 'Check the user name, and the entries of pg_hba.conf.',
   '3D000': () => 'Check the name of the database.',
-  '53300': () => 'Raise max_connections, or open fewer.',
-  '53100': () => 'Make room on the disk.',
+  '53300': () => 'Raise max_connections, or open fewer connections.',
+  '53100': () => 'Free disk space.',
   '26000': () => POOLER_REMEDY,
   '42P05': () => POOLER_REMEDY,
   '08P01': () => POOLER_REMEDY,
@@ -158,7 +154,7 @@ function missingMigration(table: TableName): string {
   return `Run the migrations: await store.migrate(), or ${table.migrationsCommand} | psql`;
 }
 
-/** The failure in words. Never the error itself: it may hold values of the row. */
+/** The failure as text. Never the error itself: it may contain values of the row. */
 export function describeFailure(error: unknown, table: TableName): string {
   const isWrapped = error instanceof NoConnectionError || error instanceof UnprovenError;
   const cause = isWrapped ? (error.cause ?? error) : error;
@@ -168,7 +164,7 @@ export function describeFailure(error: unknown, table: TableName): string {
   return remedy === undefined ? text : `${text.replace(/\.?$/, '.')} ${remedy}`;
 }
 
-/** A failed connection to a name with several addresses is an AggregateError without a message. */
+/** A failed connection to a host name with several addresses is an AggregateError without a message. */
 function errorCode(error: Error): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
 }

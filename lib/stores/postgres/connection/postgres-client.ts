@@ -1,26 +1,26 @@
 /**
- * What the store needs of a pool: a `Pool` of pg 8 will do. Structural, so that nobody needs pg to compile.
+ * What the store requires of a pool: any `Pool` of pg 8. Structural, so that compiling does not require pg.
  *
- * A single `Client` is none: a command that was given up could not be told from the next one, and a
- * transaction of the application on it would swallow what the store writes.
+ * A single `Client` is not enough: after a timeout, its late reply would arrive at the next command, and a transaction
+ * of the application would include what the store writes.
  */
 export interface PostgresPool {
-  /** Tells a pool from a client. */
+  /** Distinguishes a pool from a client. */
   readonly totalCount: number;
   connect(
     callback: (error: Error | undefined, connection: PostgresConnection | undefined) => void,
   ): void;
 }
 
-/** A connection on loan. */
+/** A checked-out connection. */
 export interface PostgresConnection {
-  /** By a callback, which costs pg a good deal less than its promise. */
+  /** With a callback, which is much cheaper in pg than its promise. */
   query(
     query: PostgresQuery,
     values: unknown[],
     callback: (error: Error | null | undefined, result: PostgresResult) => void,
   ): void;
-  /** Gives it back; with `true` it is closed instead. */
+  /** Returns it to the pool, or closes it if `destroy` is `true`. */
   release(destroy?: boolean): void;
   on(event: 'error', listener: (error: Error) => void): unknown;
   off(event: 'error', listener: (error: Error) => void): unknown;
@@ -28,9 +28,9 @@ export interface PostgresConnection {
 
 export interface PostgresQuery {
   readonly text: string;
-  /** Names a prepared statement. */
+  /** Name of the prepared statement. */
   readonly name?: string;
-  /** How columns are read, whatever the application has set for its own: text, or bytes where the pool is binary. */
+  /** How columns are parsed, regardless of the application's settings: as text, or as bytes if the pool is binary. */
   readonly types?: { getTypeParser(): (sent: unknown) => unknown };
 }
 

@@ -12,25 +12,25 @@ import type { PostgresConnection, PostgresPool, PostgresQuery } from './postgres
 
 type Statement = Omit<PostgresQuery, 'types'>;
 
-/** @param words - `undefined` where the reply was another statement's. */
+/** @param words - `undefined` if the reply belonged to another statement. */
 type OnReply = (error: Error | undefined, words: readonly string[] | undefined) => void;
 
-/** Every column comes as the server sent it, whatever the application does with its own. */
+/** Leaves every column as the server sent it, regardless of the application's type parsers. */
 const AS_SENT = { getTypeParser: () => (sent: unknown) => sent };
 
 /**
- * Sends one statement over a connection that is borrowed for it alone, and waits `ms` milliseconds for the
- * reply. A connection that owes a reply by then is destroyed: the next statement would wait behind this one.
+ * Sends one statement over a connection checked out for it alone, and waits `ms` milliseconds for the reply. Then it
+ * destroys a connection with a pending reply, because the next statement would queue behind this one.
  *
- * No reply is believed because of its place. It carries the nonce of its statement. An error cannot: it counts once the
- * connection has answered a question that asks for nothing but a nonce. A connection that is out of step is destroyed.
+ * Each reply must carry the nonce of its statement; its position proves nothing. An error carries none: it counts after
+ * the connection has replied to a query for a nonce. A connection out of step is destroyed.
  *
  * @param values - without the nonce, which comes last.
  * @returns the words of the reply, without the nonce.
  * @throws {@link NoConnectionError} nothing was sent.
- * @throws {@link NoReplyError} there was no reply in time.
- * @throws {@link StoreReplyMismatchedError} the reply was another statement's.
- * @throws {@link UnprovenError} there was an error, and nobody knows which statement's.
+ * @throws {@link NoReplyError} no reply arrived in time.
+ * @throws {@link StoreReplyMismatchedError} the reply belonged to another statement.
+ * @throws {@link UnprovenError} an error arrived that may belong to another statement.
  */
 export function queryWithTimeout(
   pool: PostgresPool,
@@ -55,7 +55,7 @@ export function queryWithTimeout(
       const isSent = current !== undefined;
       fail(isSent ? new NoReplyError() : new NoConnectionError('no connection in time'));
     };
-    // After a blocked event loop timers come before input: a reply that is already here is read first.
+    // After a blocked event loop, timers fire before input is read: read received replies first.
     const timer = setTimeout(() => setImmediate(giveUp), ms);
 
     const prove = (connection: PostgresConnection, error: Error) => {
@@ -70,7 +70,7 @@ export function queryWithTimeout(
       pool,
       (checkedOut) => {
         if (isOver) {
-          // Too late for this statement, and as good as new for the next.
+          // Too late for this statement, but unused.
           checkedOut.release(true);
           return;
         }
@@ -96,30 +96,28 @@ function ask(
 ): void {
   const nonce = newNonce();
   try {
-    // An object of its own each time: pg and whoever has put something around it write on it.
+    // A new object each time: pg and its wrappers write to it.
     const query = { ...statement, types: AS_SENT };
     connection.query(query, [...values, nonce], (error, result) => {
       if (error === null || error === undefined) onReply(undefined, replyWords(result.rows, nonce));
       else onReply(asError(error), undefined);
     });
   } catch (error) {
-    // Whoever has put something around it: nobody knows what it has sent.
+    // A wrapper threw: what it has sent is unknown.
     onReply(asError(error), undefined);
   }
 }
 
-/** A connection on loan from its pool. */
 interface CheckedOutConnection {
   readonly connection: PostgresConnection;
-  /** @param isUsable - false closes it instead. */
+  /** @param isUsable - `false` closes it. */
   readonly release: (isUsable: boolean) => void;
 }
 
 /**
- * Borrows a connection. While it is on loan nobody else hears its errors, which would end the process; statements
- * fail with them, too.
+ * Checks out a connection. Handles its errors meanwhile, which would end the process; statements report them, too.
  *
- * @throws {@link NoConnectionError} there is none.
+ * @throws {@link NoConnectionError} the pool has none.
  */
 export function checkOut(pool: PostgresPool): Promise<CheckedOutConnection> {
   return new Promise((resolve, reject) => {
@@ -127,13 +125,13 @@ export function checkOut(pool: PostgresPool): Promise<CheckedOutConnection> {
   });
 }
 
-/** As {@link checkOut}, for who is told at once, without the promise in between. */
+/** As {@link checkOut}, but with callbacks. */
 function checkOutFor(
   pool: PostgresPool,
   use: (checkedOut: CheckedOutConnection) => void,
   fail: (error: NoConnectionError) => void,
 ): void {
-  // Not by a promise: a connection may break before whoever awaits it has been told.
+  // Without a promise: a connection may fail before its continuation runs.
   pool.connect((error, connection) => {
     if (connection === undefined) {
       fail(new NoConnectionError('no connection', { cause: asError(error) }));
@@ -149,5 +147,5 @@ function checkOutFor(
 }
 
 function ignore(): void {
-  // See above.
+  // Statements report it.
 }

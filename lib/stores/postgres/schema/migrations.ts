@@ -1,28 +1,28 @@
 import { MIGRATION_TEXTS } from '../sql/sql-texts.generated.js';
 import { quote, type TableName } from '../sql/table-name.js';
 
-/** One step of the table's structure. */
+/** One change of the table's structure. */
 export interface Migration {
-  /** 1 for the first. */
+  /** From 1. */
   readonly id: number;
   readonly name: string;
-  /** Below `sql/migrations/`, without the ending. */
+  /** Path below `sql/migrations/`, without the extension. */
   readonly file: keyof typeof MIGRATION_TEXTS;
 }
 
-/** In the order in which they are run. Only ever added to: what stands here has been run somewhere. */
+/** In order of execution. Append only: every migration here has been run somewhere. */
 export const MIGRATIONS: readonly Migration[] = [
   { id: 1, name: 'records', file: '001-records' },
   { id: 2, name: 'abandoned', file: '002-abandoned' },
 ];
 
-/** The SQL of a migration, which notes itself in the history. */
+/** The SQL of a migration, which adds itself to the history. */
 export function migrationSql({ id, name, file }: Migration, table: TableName): string {
   const note = `INSERT INTO ${table.quotedHistory} (id, name) VALUES (${id}, '${name}');`;
   return `${table.inSql(MIGRATION_TEXTS[file]).trim()}\n\n${note}\n`;
 }
 
-/** Makes the table that says which migrations were run; harmless where it is there. */
+/** Creates the table of migrations that were run, if it does not exist. */
 export function historySql(table: TableName): string {
   return `CREATE TABLE IF NOT EXISTS ${table.quotedHistory} (
   id integer PRIMARY KEY,
@@ -32,15 +32,15 @@ export function historySql(table: TableName): string {
 `;
 }
 
-/** Makes the schema; harmless where it is there, except that it asks for the right to make one. */
+/** Creates the schema if it does not exist. Requires the privilege in any case. */
 export function schemaSql({ schema }: TableName): string {
   return `CREATE SCHEMA IF NOT EXISTS ${quote(schema)};\n`;
 }
 
 /**
- * The migrations as a script for a tool of one's own, to be run in one transaction.
+ * The migrations as a script for a migration tool, to be run in one transaction.
  *
- * @param from - number of the first migration that is wanted.
+ * @param from - number of the first migration.
  */
 export function migrationScript(table: TableName, from: number): string {
   const parts = MIGRATIONS.filter(({ id }) => id >= from).map(

@@ -14,11 +14,11 @@ import type { TableName } from '../sql/table-name.js';
 import { historySql, MIGRATIONS, migrationSql, schemaSql } from './migrations.js';
 
 /**
- * Runs the migrations that are missing, each in a transaction of its own. An advisory lock lets one process at
- * a time do so; the others wait for it, look, and find nothing to do. No nonces: no caller is answered by what is read here,
- * the start checks look again, and the next statement on the connection is compared.
+ * Runs the missing migrations, each in its own transaction. An advisory lock admits one process at a time; the others
+ * wait, and find nothing to do. Without nonces: no request depends on what is read here, the start checks read it
+ * again, and the next statement on the connection is verified.
  *
- * @returns the numbers of those that were run.
+ * @returns the numbers of the migrations that it ran.
  */
 export async function runMigrations(
   pool: PostgresPool,
@@ -36,7 +36,7 @@ export async function runMigrations(
       release(true);
       return done;
     } catch (error) {
-      // With its transaction still open.
+      // Its transaction is still open.
       release(false);
       throw error;
     }
@@ -45,15 +45,15 @@ export async function runMigrations(
   }
 }
 
-/** @returns the number of the migration, or undefined when none was missing. */
+/** @returns the number of the migration, or `undefined` if none was missing. */
 async function runNext(
   connection: PostgresConnection,
   table: TableName,
 ): Promise<number | undefined> {
   const run = (text: string) => ask(connection, text);
-  // Whoever waits for the lock has to see what was committed meanwhile.
+  // After the wait for the lock, what was committed meanwhile must be visible.
   await run('BEGIN ISOLATION LEVEL READ COMMITTED');
-  // It may have to wait for other processes, and later migrations for the table.
+  // It may wait for other processes, and later migrations for the table.
   await run('SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = 0');
   await run(`SELECT pg_advisory_xact_lock(${table.advisoryLock('migrations')})`);
   const known = await readHistory(connection, table);
@@ -102,6 +102,6 @@ function asStoreError(error: unknown, table: TableName): Error {
   const failure = classifyFailure(error);
   const cause = describeFailure(error, table);
   return failure === 'misconfigured'
-    ? new StoreConfigurationError(`The migrations cannot be run: ${cause}`)
-    : new StoreUnavailableError(`The migrations were not all run: ${cause}`);
+    ? new StoreConfigurationError(`Cannot run the migrations: ${cause}`)
+    : new StoreUnavailableError(`Not all migrations were run: ${cause}`);
 }

@@ -4,13 +4,13 @@ import type { TableName } from './table-name.js';
 
 export interface SqlStatement {
   readonly text: string;
-  /** By which a connection knows it once it is prepared: two texts never share one. */
+  /** Name of the prepared statement; unique per text. */
   readonly name: string;
 }
 
 export type SqlStatements = Readonly<Record<keyof typeof STATEMENT_TEXTS, SqlStatement>>;
 
-/** The shipped statements; a test may put another clock into their text. */
+/** The shipped statements. A test may replace the clock in their text. */
 export function loadStatements(
   table: TableName,
   transform: (text: string, name: string) => string = (text) => text,
@@ -25,7 +25,7 @@ export function loadStatements(
   return Object.fromEntries(statements) as SqlStatements;
 }
 
-/** @param purpose - a word for who looks at the server's prepared statements. */
+/** @param purpose - a word that identifies it among the server's prepared statements. */
 export function sqlStatement(purpose: string, text: string): SqlStatement {
   const digest = createHash('sha256').update(text).digest('hex').slice(0, 16);
   return { text, name: `idempotency_${purpose}_${digest}` };

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 
-/** Where the records are. */
+/** The table of the records. */
 export interface TableOptions {
   /**
    * The schema of the table.
@@ -11,50 +11,50 @@ export interface TableOptions {
   readonly schema?: string | undefined;
 
   /**
-   * The table of the records; beside it stands `{table}_migrations`, which says how far it has been set up.
-   * Applications that share a schema and must not share records need different ones. At most 50 bytes.
+   * The table of the records. Its history is in `{table}_migrations`. Applications that share a schema but not their
+   * records need different tables. At most 50 bytes.
    *
    * @defaultValue `'idempotency_records'`
    */
   readonly table?: string | undefined;
 }
 
-/** PostgreSQL cuts longer names off. */
+/** PostgreSQL truncates longer names. */
 const LONGEST_NAME_BYTES = 63;
 const MIGRATIONS_SUFFIX = '_migrations';
-/** Leaves room for the names that PostgreSQL makes from it, of the index for one. */
+/** Leaves room for derived names, such as that of the index. */
 const LONGEST_TABLE_BYTES = 50;
 
-/** The name by which the shipped SQL calls the table, so that each file is SQL as it stands. */
+/** The name of the table in the shipped SQL, so that each file is valid SQL. */
 const NAME_IN_SQL = /\bidempotency_records\b/g;
 
-/** A table of records, and what is named after it. */
+/** A table of records, and the names derived from it. */
 export class TableName {
   readonly schema: string;
   readonly table: string;
 
-  /** @throws {@link IdempotencyOptionsError} when PostgreSQL could not have such a name. */
+  /** @throws {@link IdempotencyOptionsError} when PostgreSQL does not allow the name. */
   constructor({ schema = 'public', table = 'idempotency_records' }: TableOptions = {}) {
     this.schema = checked('schema', schema, LONGEST_NAME_BYTES);
     this.table = checked('table', table, LONGEST_TABLE_BYTES);
   }
 
-  /** The table's name with its schema's, quoted. */
+  /** The qualified name of the table, quoted. */
   get quoted(): string {
     return `${quote(this.schema)}.${quote(this.table)}`;
   }
 
-  /** The same of the table in which the migrations stand that were run. */
+  /** The qualified name of the table of migrations, quoted. */
   get quotedHistory(): string {
     return `${quote(this.schema)}.${quote(this.table + MIGRATIONS_SUFFIX)}`;
   }
 
-  /** On which the ends of records are told. */
+  /** The channel that announces the ends of records. */
   get channel(): string {
     return `idempotency_${this.digest('hex').slice(0, 32)}`;
   }
 
-  /** Number of the advisory lock for `purpose`, as text. */
+  /** The number of the advisory lock for `purpose`, as a string. */
   advisoryLock(purpose: 'migrations' | 'deletion'): string {
     return createHash('sha256')
       .update(`${this.digest('hex')} ${purpose}`)
@@ -63,12 +63,12 @@ export class TableName {
       .toString();
   }
 
-  /** A shipped text of SQL, for this table. */
+  /** A shipped SQL text, for this table. */
   inSql(text: string): string {
     return text.replace(NAME_IN_SQL, () => this.quoted);
   }
 
-  /** How to run the migrations by hand. */
+  /** The command that prints the migrations. */
   get migrationsCommand(): string {
     return `npx nestjs-idempotency migrations --schema ${shellWord(this.schema)} --table ${shellWord(this.table)}`;
   }
@@ -94,7 +94,7 @@ function checked(option: string, name: unknown, longestBytes: number): string {
     Buffer.byteLength(name) > longestBytes
   ) {
     throw new IdempotencyOptionsError(
-      `postgresStore: ${option} must be 1 to ${longestBytes} bytes of text, not ${JSON.stringify(name)}.`,
+      `postgresStore: ${option} must be a string of 1 to ${longestBytes} bytes, not ${JSON.stringify(name)}.`,
     );
   }
   return name;

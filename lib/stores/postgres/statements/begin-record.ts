@@ -4,13 +4,12 @@ import { jitteredPause } from '../../../core/util/time.js';
 import type { Deadline } from '../connection/deadline.js';
 import type { RecordTable } from './record-table.js';
 
-/** A transactional attempt that has just rolled back releases its record in a statement of its own. */
+/** A transactional attempt that rolled back releases its record in a separate statement. */
 const ROLLED_BACK_PAUSE_MS = 50;
 
 /**
- * Begins: inserts the record or reads it, in one statement. What was read is judged by the state machine; only
- * where that would change the record, a second, conditional statement follows. When it finds the record
- * otherwise by then, begin starts over.
+ * Inserts the record or reads it, in one statement. The state machine evaluates what was read. Only if the record is to
+ * change, a second, conditional statement follows. If the record has changed by then, begin starts over.
  */
 export async function beginRecord(
   table: RecordTable,
@@ -40,7 +39,7 @@ export async function beginRecord(
         }
         break;
       case 'owned': {
-        // Whatever becomes of this copy, the record is its own.
+        // Whatever the outcome of this statement, the record belongs to this attempt.
         deadline.mayHaveRun = true;
         const renewed = await table.renew(command, deadline);
         if (renewed !== undefined) return { kind: 'owned', ...renewed };
@@ -62,7 +61,7 @@ export async function beginRecord(
       default:
       // A concurrent begin inserted the record after this one's snapshot.
     }
-    // Its row is locked, and not for a moment: a transactional attempt is at work on it.
+    // Its row stays locked: a transactional attempt is running.
     if (timesHeld > 1) return { kind: 'in_progress', leaseLeftMs: 0 };
     await deadline.nextRound();
   }

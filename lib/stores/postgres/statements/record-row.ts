@@ -11,17 +11,17 @@ import type {
 import { asBuffer } from '../../../core/util/as-buffer.js';
 import { ValueNotStorableError } from '../../../core/util/errors.js';
 
-/** What a statement saw: the server's clock in microseconds, and the record. */
+/** The server's clock in microseconds and the record, as one statement read them. */
 export interface RecordSnapshot {
   readonly nowUs: number;
   readonly record: StoredRecord | undefined;
 }
 
 /**
- * @param reply - the words of a statement that reads the record, after the nonce: the clock; where there is a record, its
- * state, owner token, fence, fingerprint, attempt, takeovers, end of the retention; the lease's end, its length, the hard
- * deadline, the origin, those of them that are not null; and of a finished one the outcome's header and body in base64.
- * Instants in seconds.
+ * @param reply - the words of the reply after the nonce: the clock; then, if the record exists, its state, owner token,
+ * fence, fingerprint, attempt, takeovers, end of retention; then those that are not null of the lease's end, its
+ * length, the hard deadline, the origin; and for a finished record the header and body of its outcome in base64. Times
+ * in seconds.
  */
 export function snapshotOf(reply: readonly string[]): RecordSnapshot {
   const [clock = '', state, ...words] = reply;
@@ -60,7 +60,7 @@ function recordOf(state: RecordState, words: readonly string[]): StoredRecord {
   }
 }
 
-/** @param seconds - as PostgreSQL writes them, to the microsecond. */
+/** @param seconds - with microseconds, as PostgreSQL writes them. */
 export function microseconds(seconds: string): number {
   return Math.round(Number(seconds) * 1_000_000);
 }
@@ -69,7 +69,7 @@ function milliseconds(seconds: string | undefined): number {
   return Math.round(Number(seconds) * 1000);
 }
 
-/** The table has both in each finished record; before them may stand what it keeps of the lease. */
+/** Every finished record has both, last. What remains of the lease may precede them. */
 function outcomeOf(words: readonly string[]): Outcome {
   return {
     header: Buffer.from(words.at(-2) ?? '', 'base64').toString(),
@@ -77,7 +77,7 @@ function outcomeOf(words: readonly string[]): Outcome {
   };
 }
 
-/** The digest that a record key is. Two texts that a lenient decoder takes for the same bytes would be one key. */
+/** The digest in a record key. Rejects non-canonical base64url, by which two texts would be one key. */
 export function recordKeyBytes(recordKey: RecordKey): Buffer {
   const bytes = Buffer.from(recordKey, 'base64url');
   if (bytes.length === 0 || bytes.toString('base64url') !== recordKey) {
@@ -86,21 +86,21 @@ export function recordKeyBytes(recordKey: RecordKey): Buffer {
   return bytes;
 }
 
-/** The origin as a word among the others that a statement answers with, see `record-row.ts`. */
+/** The origin as a word of a reply. */
 export function originWord(origin: string | undefined): string | null {
   if (origin === undefined) return null;
   if (!/^\S+$/.test(origin)) {
-    throw new ValueNotStorableError('An origin must be text without white space.');
+    throw new ValueNotStorableError('An origin must be a string without white space.');
   }
   return origin;
 }
 
-/** What names an attempt's own record. */
+/** Identifies an attempt's record. */
 export function leaseValues({ recordKey, token, fence }: Lease): [Buffer, string, number] {
   return [recordKeyBytes(recordKey), token, fence];
 }
 
-/** What `complete` is given but for whether the lease may be over. */
+/** The values of `complete`, except whether the lease may be over. */
 export function completionValues(
   lease: Lease,
   { state, retentionMs, outcome }: { state: FinishedState; retentionMs: number; outcome: Outcome },

@@ -22,29 +22,28 @@ import {
 } from './record-row.js';
 import type { SqlValue, StatementRunner } from './statement-runner.js';
 
-/** How a record came to be taken. */
+/** How a record was acquired. */
 export interface RowAcquisition extends Acquisition {
   readonly how: 'expired' | 'released' | 'abandoned';
 }
 
-/** Of a record that was left behind. */
+/** Words per abandoned record. */
 const WORDS_OF_ABANDONED = 4;
 
-/** The statements, each with its values and what its row means; see the files in `sql/`. */
+/** The statements in `sql/`: their values, and what their rows mean. */
 export class RecordTable {
   constructor(
     private readonly runner: StatementRunner,
     private readonly statements: SqlStatements,
   ) {}
 
-  /** @returns the fence where the record was inserted, else what was found; undefined where neither holds. */
+  /** @returns the fence if the record was inserted, otherwise what was read; undefined if neither. */
   async insertOrRead(
     command: Begin,
     deadline: Deadline,
   ): Promise<{ readonly inserted: number } | RecordSnapshot | undefined> {
     const words = await this.runner.run(this.statements.begin, beginValues(command), deadline);
     if (words.length === 0) return undefined;
-    // A single word is the fence.
     return words.length > 1 ? snapshotOf(words) : { inserted: Number(words[0]) };
   }
 
@@ -53,7 +52,7 @@ export class RecordTable {
     return snapshotOf(await this.runner.run(this.statements.read, values, deadline));
   }
 
-  /** Where a page ends, the next one begins: its last record stands in the cursor. */
+  /** The cursor is the last record of a page. */
   async abandoned(
     { overMs, limit, cursor = '0 ' }: Abandoned,
     deadline: Deadline,
@@ -97,12 +96,12 @@ export class RecordTable {
     await this.runner.run(this.statements.clamp, [recordKeyBytes(recordKey), fence], deadline);
   }
 
-  /** @returns whether nobody holds the row of the record in progress, which has that fence. */
+  /** @returns whether the row of the record in progress with that fence is not locked. */
   async isFree(recordKey: RecordKey, fence: number, deadline: Deadline): Promise<boolean> {
     return this.does('probe', [recordKeyBytes(recordKey), fence], deadline);
   }
 
-  /** @returns whether there was a lease to prolong. */
+  /** @returns whether it extended a lease. */
   extend(
     lease: Lease,
     { leaseMs, recordRetentionMs }: Extend,
@@ -113,7 +112,7 @@ export class RecordTable {
     return this.does('extend', values, deadline);
   }
 
-  /** @returns whether there was a record in progress to store the outcome in. */
+  /** @returns whether it stored the outcome in a record in progress. */
   complete(
     lease: Lease,
     command: Complete,
@@ -124,12 +123,12 @@ export class RecordTable {
     return this.does('complete', values, deadline);
   }
 
-  /** @returns whether there was another attempt's tombstone to store the outcome over. */
+  /** @returns whether it stored the outcome over another attempt's tombstone. */
   completeReleased(lease: Lease, command: Complete, deadline: Deadline): Promise<boolean> {
     return this.does('complete-released', restoreValues(lease, command), deadline);
   }
 
-  /** @returns whether there was no record. The command's outcome is that of a success. */
+  /** @returns whether the record was absent, and is restored. Only for a success. */
   restore(lease: Lease, command: Complete, deadline: Deadline): Promise<boolean> {
     return this.does('restore', restoreValues(lease, command), deadline);
   }
@@ -138,7 +137,7 @@ export class RecordTable {
     await this.runner.run(this.statements.confirm, [recordKeyBytes(recordKey)], deadline);
   }
 
-  /** @returns whether there was a record to let go. */
+  /** @returns whether it released a record. */
   release(lease: Lease, { tombstoneMs }: Release, deadline: Deadline): Promise<boolean> {
     return this.does('release', [...leaseValues(lease), tombstoneMs], deadline);
   }
@@ -147,7 +146,7 @@ export class RecordTable {
     await this.runner.run(this.statements.notify, [channel, recordKey], deadline);
   }
 
-  /** @returns whether the statement says more than its nonce. */
+  /** @returns whether the reply contains more than the nonce. */
   private async does(
     statement: keyof SqlStatements,
     values: SqlValue[],
@@ -170,7 +169,7 @@ function beginValues(command: Begin): SqlValue[] {
   ];
 }
 
-/** In seconds: the end of the millisecond in which a begin may still acquire. */
+/** The end of the last millisecond in which begin may acquire, in seconds. */
 function lateFrom(notAfter: number): number {
   return notAfter === 0 ? Infinity : (notAfter + 1) / 1000;
 }

@@ -11,14 +11,14 @@ type Command<Method extends keyof TransactionalRecords> =
   Parameters<TransactionalRecords[Method]> extends [...unknown[], infer Last] ? Last : never;
 
 /**
- * Whoever else holds the row does so for one statement: a begin that looks whether it is held, say. For longer it is
- * held by who has taken the record over, and the connection is better used by others.
+ * Other locks last one statement, such as the probe of a begin. A longer one is that of an attempt that has taken over,
+ * and other requests have a better use for the connection.
  */
 const LOCK_WAIT_MS = 200;
 
-/** The statements that run in the application's transactions, over its connections. */
+/** Statements in the application's transactions, over its connections. */
 export class RecordsInTransaction implements TransactionalRecords {
-  /** @param committed - tells those who watch the record. */
+  /** @param committed - notifies duplicates that wait for the record. */
   constructor(
     private readonly statements: SqlStatements,
     private readonly table: RecordTable,

@@ -16,12 +16,12 @@ export type SqlValue = string | number | boolean | Buffer | null;
 
 const FIRST_PAUSE_MS = 5;
 const LONGEST_PAUSE_MS = 50;
-/** With less time left, one more copy would only turn "not executed" into "unknown". */
+/** With less time left, another attempt would only turn "not executed" into "unknown". */
 const MIN_TIME_FOR_RETRY_MS = 20;
 
-/** Runs statements, each by itself: outside of any transaction, on whichever connection is free. */
+/** Runs single statements outside of transactions, on any free connection. */
 export class StatementRunner {
-  /** Sends nothing any more, nor the next copy of what is on its way. */
+  /** Stops sending, also retries of pending statements. */
   isClosed = false;
 
   constructor(
@@ -32,17 +32,16 @@ export class StatementRunner {
   ) {}
 
   /**
-   * Sends a statement until it is answered, for as long as the budget of its command lasts.
+   * Sends a statement until a reply arrives or the deadline of its command has passed.
    *
-   * One copy may take all the time that is left: only when the server has refused it, or its connection is
-   * lost, the next one goes out.
+   * One attempt may take all of the time. The next one follows only after a rejection or a lost connection.
    *
-   * @param values - without the nonce, which is new for each copy.
-   * @returns the words of its reply after the nonce, see the files in `sql/`.
-   * @throws {@link StoreUnavailableError} no copy was executed.
-   * @throws {@link StoreOutcomeUnknownError} a copy may have been executed, or may still be.
-   * @throws {@link StoreReplyMismatchedError} the same: the reply was another statement's.
-   * @throws {@link StoreConfigurationError} the server refuses it.
+   * @param values - without the nonce, which is new for each attempt.
+   * @returns the words of the reply after the nonce, see the files in `sql/`.
+   * @throws {@link StoreUnavailableError} no attempt was executed.
+   * @throws {@link StoreOutcomeUnknownError} an attempt may have been executed, or may still be.
+   * @throws {@link StoreReplyMismatchedError} the same: the reply belonged to another statement.
+   * @throws {@link StoreConfigurationError} the server rejects it.
    */
   async run(
     statement: SqlStatement,
@@ -61,7 +60,7 @@ export class StatementRunner {
     }
   }
 
-  /** Waits before the next copy, or throws what the command ends with. */
+  /** Pauses before the next attempt, or throws the error of the command. */
   private async afterFailure(error: unknown, attempt: number, deadline: Deadline): Promise<void> {
     if (hasCode(error, 'idempotency_store_reply_mismatched')) {
       this.onMismatch(asError(error));
@@ -78,7 +77,7 @@ export class StatementRunner {
     await jitteredPause(pauseMs);
   }
 
-  /** That the time was up says less than what went wrong before. */
+  /** A timeout says less than the error before it. */
   private reasonOf(error: unknown, deadline: Deadline): string {
     const isTimeUp = error instanceof NoConnectionError && error.cause === undefined;
     if (isTimeUp && deadline.lastReason !== undefined) return deadline.lastReason;
