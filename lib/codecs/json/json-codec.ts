@@ -5,10 +5,10 @@ import { ValueNotStorableError } from '../../core/util/errors.js';
 import { checkChoice, checkNames } from '../../core/util/option-checks.js';
 import { ValueEncoder, type FormatLimits, type Members } from '../plain/value-encoder.js';
 
-/** What {@link jsonCodec} can be told. */
+/** Options of {@link jsonCodec}. */
 export interface JsonCodecOptions {
   /**
-   * `'text'` writes Dates as their ISO 8601 text, which is what every caller gets then; `'refuse'` makes them an error.
+   * `'text'` writes Dates as ISO 8601 strings, which is also what callers get; `'refuse'` rejects them with an error.
    * @defaultValue `'refuse'`
    */
   readonly dates?: JsonDates;
@@ -17,14 +17,14 @@ export interface JsonCodecOptions {
 const NAMES: ReadonlySet<string> = new Set<keyof JsonCodecOptions>(['dates']);
 
 /**
- * Values as JSON. What JSON would lose is refused with an error that names the place: BigInt, Date, Map, Set, binary data,
- * undefined items, numbers that are not finite, functions, symbols, circles, and objects that hold something elsewhere
- * than in their members (an Error, a RegExp, a Promise).
+ * Stores values as JSON. Rejects what JSON would lose, with an error that names the place: BigInt, Date, Map, Set,
+ * binary data, undefined items, non-finite numbers, functions, symbols, circular references, and objects with state
+ * outside of their properties (an Error, a RegExp, a Promise).
  *
- * Members that are undefined are left out, -0 becomes 0, instances become plain objects, and an object with a `toJSON`
- * becomes what that returns.
+ * Omits properties that are undefined, writes -0 as 0 and instances as plain objects, and replaces an object that has
+ * `toJSON` by its result.
  *
- * @throws {@link IdempotencyOptionsError} for options that it does not know.
+ * @throws {@link IdempotencyOptionsError} for unknown options.
  */
 export function jsonCodec(options: JsonCodecOptions = {}): OutcomeCodec {
   checkNames('jsonCodec()', options, NAMES);
@@ -35,7 +35,7 @@ export function jsonCodec(options: JsonCodecOptions = {}): OutcomeCodec {
     encode(value: unknown): Uint8Array {
       const form = new JsonEncoder(dates).of(value);
       if (form === undefined) {
-        throw new ValueNotStorableError('value is undefined, for which JSON has no text.');
+        throw new ValueNotStorableError('value is undefined, which JSON cannot represent.');
       }
       return Buffer.from(JSON.stringify(form));
     },
@@ -44,24 +44,24 @@ export function jsonCodec(options: JsonCodecOptions = {}): OutcomeCodec {
       try {
         return JSON.parse(text);
       } catch {
-        // Not the cause: its message quotes the text.
-        throw new SyntaxError('The stored value is no JSON.');
+        // Without the cause: its message quotes the text.
+        throw new SyntaxError('The stored value is not valid JSON.');
       }
     },
   });
 }
 
-/** The default, and what every process can read. */
+/** The default, which every process can read. */
 export const JSON_CODEC = jsonCodec();
 
-/** What becomes of Dates: an error, or their ISO 8601 text. */
+/** How Dates are stored: rejected, or as ISO 8601 strings. */
 type JsonDates = 'refuse' | 'text';
 
 const LIMITS: FormatLimits = { format: 'JSON', maxDepth: 1000 };
 
 const BY_MESSAGEPACK = 'messagePackCodec() of nestjs-idempotency/messagepack keeps it';
 
-/** What `JSON.stringify` writes so that `JSON.parse` gives the same again. */
+/** Converts a value to one that survives `JSON.stringify` and `JSON.parse`. */
 export class JsonEncoder extends ValueEncoder {
   constructor(private readonly dates: JsonDates) {
     super(LIMITS);
@@ -76,18 +76,18 @@ export class JsonEncoder extends ValueEncoder {
       ? value
       : this.throwNotStorable(
           'a number that is not finite',
-          `${BY_MESSAGEPACK}; JSON can hold null or a text.`,
+          `${BY_MESSAGEPACK}; JSON can hold null or a string.`,
         );
   }
 
   protected override bigint(): never {
-    return this.throwNotStorable('a BigInt', `${BY_MESSAGEPACK}; JSON can hold its text.`);
+    return this.throwNotStorable('a BigInt', `${BY_MESSAGEPACK}; JSON can hold it as a string.`);
   }
 
   protected override hole(): never {
     return this.throwNotStorable(
       'an undefined item of an array',
-      `${BY_MESSAGEPACK}; JSON can hold null in its place.`,
+      `${BY_MESSAGEPACK}; JSON can hold null instead.`,
     );
   }
 
@@ -100,13 +100,13 @@ export class JsonEncoder extends ValueEncoder {
     if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)) {
       return this.throwNotStorable(
         'binary data',
-        `${BY_MESSAGEPACK}, if it is a Buffer or a Uint8Array; JSON can hold its Base64 text.`,
+        `${BY_MESSAGEPACK}, if it is a Buffer or a Uint8Array; JSON can hold it as a Base64 string.`,
       );
     }
     if ((types.isMap(value) || types.isSet(value)) && !('toJSON' in value)) {
       return this.throwNotStorable(
         types.isMap(value) ? 'a Map' : 'a Set',
-        `${BY_MESSAGEPACK}; JSON can hold an array of what is in it.`,
+        `${BY_MESSAGEPACK}; JSON can hold an array of its contents.`,
       );
     }
     return undefined;
@@ -116,12 +116,11 @@ export class JsonEncoder extends ValueEncoder {
     if (this.dates === 'refuse') {
       this.throwNotStorable(
         'a Date',
-        `${BY_MESSAGEPACK}; jsonCodec({ dates: 'text' }) writes Dates as texts.`,
+        `${BY_MESSAGEPACK}; jsonCodec({ dates: 'text' }) writes Dates as strings.`,
       );
     }
     const instant = Date.prototype.getTime.call(value);
-    if (Number.isNaN(instant))
-      this.throwNotStorable('a Date that is invalid', `${BY_MESSAGEPACK}.`);
+    if (Number.isNaN(instant)) this.throwNotStorable('an invalid Date', `${BY_MESSAGEPACK}.`);
     return new Date(instant).toISOString();
   }
 }

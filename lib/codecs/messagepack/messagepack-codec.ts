@@ -3,29 +3,31 @@ import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import { mayBeTagged, MessagePackEncoder, decodeTagged } from './messagepack-encoder.js';
 
 /**
- * Each outcome is read by itself, perhaps by another process. Records, msgpackr's own form of objects, are no part of
- * that: their writer remembers names, and a member called `__keys__` breaks what it writes next.
+ * Each outcome is read by itself, perhaps by another process. This rules out msgpackr's records: their writer remembers
+ * names, and a property called `__keys__` breaks what it writes next.
  */
 const OPTIONS: Options = {
   useRecords: false,
   mapsAsObjects: true,
-  // Otherwise an object with more than 65,535 members is an error.
+  // Otherwise an object with more than 65,535 properties is an error.
   variableMapSize: true,
-  // For Uint8Array, which would be a Buffer, and for a BigInt of more than 64 bits.
+  // For Uint8Array, which would become a Buffer, and for a BigInt of more than 64 bits.
   moreTypes: true,
-  // Whose toJSON counts is the form's to say, not that of a Buffer.
+  // The encoder calls toJSON itself, except that of a Buffer.
   useToJSON: false,
-  // Otherwise a value's bytes are those of the store.
+  // Otherwise the bytes in a value would share the store's buffer.
   copyBuffers: true,
 };
 
 /**
- * Values as MessagePack, by msgpackr: besides what JSON keeps, Date, Map, Set, BigInt of any size, Buffer, Uint8Array,
- * undefined, NaN, the infinities and -0. Functions, symbols, circles, other binary data, and objects that hold something
- * elsewhere than in their members (an Error, a RegExp, a Promise) are refused with an error that names the place.
+ * Stores values as MessagePack, by msgpackr. In addition to JSON it keeps Date, Map, Set, BigInt of any size, Buffer,
+ * Uint8Array, undefined, NaN, the infinities and -0. Rejects functions, symbols, circular references, other binary
+ * data, and objects with state outside of their properties (an Error, a RegExp, a Promise), with an error that names
+ * the place.
  *
- * Instances become plain objects, or what they are derived from: a Map of an own class is a Map. An object with a `toJSON`
- * becomes what that returns. What is in a value twice comes back as two that are equal; an array has no holes.
+ * Instances become plain objects, or the built-in class that they extend: a subclass of Map becomes a Map. An object
+ * that has `toJSON` is replaced by its result. An object that occurs twice is decoded as two equal ones; holes of
+ * arrays become undefined.
  */
 export function messagePackCodec(): OutcomeCodec {
   const packr = new Packr({ ...OPTIONS });
@@ -33,11 +35,11 @@ export function messagePackCodec(): OutcomeCodec {
   return Object.freeze({
     name: 'messagepack',
     encode(value: unknown): Uint8Array {
-      // A copy: all that pack by msgpackr share one buffer.
+      // A copy: all users of msgpackr share one buffer.
       return Buffer.from(packr.pack(new MessagePackEncoder().of(value)));
     },
     decode(bytes: Uint8Array): unknown {
-      // Another view of the same bytes: msgpackr leaves a property behind on what it reads.
+      // A new view of the same bytes: msgpackr adds a property to the one it reads.
       const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
       const form = unpacked(unpackr, view);
       return mayBeTagged(view) ? decodeTagged(form) : form;
@@ -49,7 +51,7 @@ function unpacked(unpackr: Unpackr, bytes: Buffer): unknown {
   try {
     return unpackr.unpack(bytes);
   } catch {
-    // Not the cause: its message can quote the value.
-    throw new Error('The stored value is no MessagePack.');
+    // Without the cause: its message can quote the value.
+    throw new Error('The stored value is not valid MessagePack.');
   }
 }

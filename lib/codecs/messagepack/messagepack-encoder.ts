@@ -2,23 +2,23 @@ import { types } from 'node:util';
 import { C1 } from 'msgpackr';
 import { ValueEncoder, type FormatLimits, type Members } from '../plain/value-encoder.js';
 
-/** msgpackr writes and reads by recursion: of 1,200 objects inside each other it gives up, on an empty stack. */
+/** msgpackr recurses: 1,200 nested objects exhaust even an empty stack. */
 const LIMITS: FormatLimits = { format: 'MessagePack', maxDepth: 500 };
 
 const BYTE_ORDER_MARK = '\ufeff';
 
-/** What msgpackr writes so that it reads the same again. */
+/** Converts a value to one that survives msgpackr. */
 export class MessagePackEncoder extends ValueEncoder {
   constructor() {
     super(LIMITS);
   }
 
-  /** UTF-8 has nothing for a lone surrogate, and a decoder of it drops a byte order mark. */
+  /** UTF-8 cannot encode a lone surrogate, and its decoder drops a byte order mark. */
   protected override text(value: string): unknown {
     return isPlainText(value) ? value : tagged('text', [Buffer.from(value, 'utf16le')]);
   }
 
-  /** msgpackr writes integers by their type, where there is one zero. */
+  /** msgpackr writes integers with an integer type, which has one zero. */
   protected override number(value: number): unknown {
     return Object.is(value, -0) ? tagged('zero', []) : value;
   }
@@ -31,7 +31,7 @@ export class MessagePackEncoder extends ValueEncoder {
     return undefined;
   }
 
-  /** msgpackr reads `__proto__` as another name, so that nobody's prototype is changed. */
+  /** msgpackr renames `__proto__` when it reads, so that it changes no prototype. */
   protected override plainObject(members: Members, names: readonly string[]): unknown {
     if (names.every((name) => name !== '__proto__' && isPlainText(name))) return members;
     return tagged(
@@ -71,7 +71,7 @@ export class MessagePackEncoder extends ValueEncoder {
   }
 }
 
-/** Of a derived class only what it is derived from is kept. */
+/** A subclass is stored as its base class. */
 function bytesOf(value: Uint8Array): Uint8Array {
   if (Buffer.isBuffer(value)) return isOf(Buffer, value) ? value : Buffer.from(value);
   return isOf(Uint8Array, value) ? value : new Uint8Array(value);
@@ -86,8 +86,8 @@ function isPlainText(text: string): boolean {
 }
 
 /**
- * What MessagePack has no type for stands as an array that begins with 0xc1, a byte that no other value has. msgpackr's
- * extensions would do the same, but they hold for all who use the same copy of it, and so for the application.
+ * A value without a MessagePack type is stored as an array that begins with 0xc1, a byte that no other value has.
+ * Extensions of msgpackr would be global to its copy, and so affect the application.
  */
 export type Tag = 'map' | 'set' | 'object' | 'text' | 'zero';
 
@@ -95,12 +95,12 @@ export function tagged(tag: Tag, content: Iterable<unknown>): readonly unknown[]
   return [C1, tag, ...content];
 }
 
-/** Whether there may be tagged forms in what was written; bytes of numbers and texts can look like one. */
+/** Whether the bytes may contain tagged values. Bytes of numbers and strings can look like a tag. */
 export function mayBeTagged(bytes: Uint8Array): boolean {
   return bytes.includes(0xc1);
 }
 
-/** The value in whose place a form was written. Changes `form`, which was just read and is nobody's yet. */
+/** Decodes tagged values. Changes `form` in place, which was just read and is not shared yet. */
 export function decodeTagged(form: unknown): unknown {
   if (Array.isArray(form)) {
     const items: unknown[] = form;

@@ -2,20 +2,20 @@ import { ValueNotStorableError } from '../../core/util/errors.js';
 
 export type Members = Record<string, unknown>;
 
-/** What a format calls itself in messages, and how deep it may nest. */
+/** The name of a format in messages, and its maximum depth. */
 export interface FormatLimits {
   readonly format: string;
-  /** Containers inside containers: more of them could end the stack of whoever writes or reads them. */
+  /** Nested containers: more could overflow the stack of the process that writes or reads them. */
   readonly maxDepth: number;
 }
 
-export const PLAIN_DATA = 'Return plain data in its place.';
+export const PLAIN_DATA = 'Return plain data instead.';
 
 /**
- * Brings a value into a form that a format writes without loss, or says what it would lose and where that is.
+ * Converts a value to one that a format writes without loss, or throws an error that names what is lost, and where.
  *
- * What has that form already is returned as it is; only what has to change is copied. Instances count as their members,
- * an object with a `toJSON` as what that returns.
+ * Returns the value itself if it needs no conversion, and copies only what changes. Instances count as their own
+ * properties, an object that has `toJSON` as its result.
  */
 export abstract class ValueEncoder {
   private readonly path: PathStep[] = [];
@@ -46,14 +46,14 @@ export abstract class ValueEncoder {
   protected abstract text(value: string): unknown;
   protected abstract number(value: number): unknown;
   protected abstract bigint(value: bigint): unknown;
-  /** An item that is undefined. A member may always be: that it is there is not kept, if need be. */
+  /** An undefined item of an array. Undefined properties may be omitted. */
   protected abstract hole(): unknown;
-  /** Members whose values have their form; their names may need one. */
+  /** An object whose values are converted; its names may still have to be. */
   protected abstract plainObject(members: Members, names: readonly string[]): unknown;
-  /** An object that the format knows by its class; `undefined` for every other. */
+  /** An object of a class that the format supports; `undefined` for every other. */
   protected abstract extension(value: object): unknown;
 
-  /** The form of what stands in the container that was entered last. */
+  /** Converts a value in the container that was entered last. */
   protected at(step: PathStep, value: unknown): unknown {
     this.path[this.ancestors.size - 1] = step;
     return this.of(value);
@@ -61,7 +61,7 @@ export abstract class ValueEncoder {
 
   protected enter(container: object): void {
     if (this.ancestors.has(container)) {
-      this.throwNotStorable('a circle that leads back to what it is part of', PLAIN_DATA);
+      this.throwNotStorable('a circular reference', PLAIN_DATA);
     }
     if (this.ancestors.size === this.limits.maxDepth) {
       throw new ValueNotStorableError(
@@ -75,7 +75,7 @@ export abstract class ValueEncoder {
     this.ancestors.delete(container);
   }
 
-  /** @param what - what it is, never what it holds. */
+  /** @param what - the kind of the value, never its content. */
   protected throwNotStorable(what: string, remedy: string): never {
     const path = pathText(this.path.slice(0, this.ancestors.size));
     throw new ValueNotStorableError(
@@ -92,7 +92,7 @@ export abstract class ValueEncoder {
     if (extension !== undefined) return extension;
     if (hasToJson(value)) return this.replaced(value);
     if (isPlain) return this.members(value as Members);
-    // A class without a tag of its own: nothing is known to be in it but its members.
+    // A class without a `toStringTag` of its own has no known state other than its properties.
     if (tagOf(value) === 'Object') return this.members({ ...value }, value);
     return this.throwNotStorable(ofClass(value), PLAIN_DATA);
   }
@@ -110,7 +110,7 @@ export abstract class ValueEncoder {
     return copy ?? list;
   }
 
-  /** @param source - whose members they are, for circles. */
+  /** @param source - the object that has these members, to find circular references. */
   private members(members: Members, source: object = members): unknown {
     let copy: Members | undefined;
     const names = Object.keys(members);
@@ -120,7 +120,7 @@ export abstract class ValueEncoder {
       const form = this.at(name, member);
       if (Object.is(form, member)) continue;
       copy ??= { ...members };
-      // An assignment to __proto__ makes no member.
+      // An assignment to __proto__ would create no property.
       Object.defineProperty(copy, name, {
         value: form,
         enumerable: true,
@@ -132,7 +132,7 @@ export abstract class ValueEncoder {
     return this.plainObject(copy ?? members, names);
   }
 
-  /** What `toJSON` returns is not asked again, as with `JSON.stringify`. */
+  /** The result of `toJSON` is not replaced by its own `toJSON`, as in `JSON.stringify`. */
   private replaced(value: HasToJson): unknown {
     const step = this.path[this.ancestors.size - 1] ?? '';
     const given = value.toJSON(String(step));
@@ -158,7 +158,7 @@ function hasPlainPrototype(value: object): boolean {
   return prototype === Object.prototype || prototype === null;
 }
 
-/** `Map`, `Promise`, `URLSearchParams` and so on of what keeps something elsewhere than in members. */
+/** The tag of built-in classes with state outside of their properties: `Map`, `Promise`, `URLSearchParams`. */
 function tagOf(value: object): string {
   return Object.prototype.toString.call(value).slice('[object '.length, -1);
 }
@@ -167,19 +167,19 @@ function ofClass(value: object): string {
   const { name } = (value as { constructor?: { name?: unknown } }).constructor ?? {};
   return typeof name === 'string' && /^\w{1,40}$/.test(name)
     ? `an instance of ${name}`
-    : 'an object of a kind of its own';
+    : 'an object of an unsupported class';
 }
 
-/** A member's name, or the position of an item or an entry. */
+/** A property's name, or the index of an item or entry. */
 type PathStep = string | number;
 
-/** Longer paths lose their beginning. */
+/** Longer paths are cut at the beginning. */
 const MAX_LENGTH = 200;
 
-/** How members are called that a program has named; a name of another kind may be data, as an e-mail address is. */
+/** Names as a program declares them. Other names may be data, such as e-mail addresses. */
 const WRITTEN_NAME = /^[A-Za-z_$][\w$-]{0,39}$/;
 
-/** Where something stands in a value, for messages: `value.items[2].price`. */
+/** A path for messages: `value.items[2].price`. */
 function pathText(steps: readonly PathStep[]): string {
   const text = steps.map(stepText).join('');
   return text.length > MAX_LENGTH ? `value…${text.slice(-MAX_LENGTH)}` : `value${text}`;

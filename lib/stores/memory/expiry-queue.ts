@@ -5,14 +5,14 @@ interface Entry<Key> {
 }
 
 /**
- * Keys in the order in which they expire: a binary heap that knows where each key stands, so that a
- * renewed record moves instead of leaving its old place behind.
+ * Keys by expiry: a binary heap that knows the position of each key, so that a renewed record moves instead of leaving
+ * its old entry behind.
  */
 export class ExpiryQueue<Key> {
   private readonly heap: Entry<Key>[] = [];
   private readonly entries = new Map<Key, Entry<Key>>();
 
-  /** Adds `key`, or moves it to where its new instant belongs. */
+  /** Adds `key`, or moves it to its new position. */
   set(key: Key, expiresAt: number): void {
     let entry = this.entries.get(key);
     if (entry === undefined) {
@@ -25,7 +25,7 @@ export class ExpiryQueue<Key> {
     this.sink(entry);
   }
 
-  /** Takes out the key that expires first, if it has expired by `now`. */
+  /** Removes the key that expires first, if it has expired at `now`. */
   takeExpired(now: number): Key | undefined {
     const first = this.heap[0];
     if (first === undefined || first.expiresAt > now) return undefined;

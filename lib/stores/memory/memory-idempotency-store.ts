@@ -29,18 +29,17 @@ import {
   type ResolvedMemoryStoreOptions,
 } from './memory-store-options.js';
 
-/** Records that are looked at before others have their turn: some milliseconds. */
+/** Records per iteration of the event loop: some milliseconds. */
 const SCANNED_AT_ONCE = 10_000;
 
-/** Expired records that leave with one command: more than one command can add, so that none pile up. */
+/** Expired records that each command deletes: more than a command can add, so that none accumulate. */
 const SWEPT_PER_COMMAND = 16;
 
 /**
- * Keeps the records in this process: for development, for tests, and for a service that is one process and
- * may forget everything when it ends.
+ * Keeps records in this process: for development, for tests, and for services that are a single process and may lose
+ * all records when it ends.
  *
- * Every step is synchronous, so the `timeoutMs` of a command never passes. Expired records leave with the
- * commands that follow; there is no timer.
+ * Every command is synchronous, so its `timeoutMs` never passes. Later commands delete expired records.
  */
 export class MemoryIdempotencyStore extends IdempotencyStore {
   private readonly options: ResolvedMemoryStoreOptions;
@@ -64,7 +63,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
       {
         code: 'memory_store_in_production',
         message:
-          'THE MEMORY STORE RUNS IN PRODUCTION: a second process does not see its records, and a restart forgets them all, so operations will run twice. Pass a store that outlives the process, such as redisStore().',
+          'THE MEMORY STORE RUNS IN PRODUCTION: other processes do not see its records, and a restart loses them all: operations will run twice. Use a store that outlives the process, such as redisStore().',
       },
     ]);
   }
@@ -132,7 +131,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
         nowUs = await this.clockUs();
       }
     }
-    // In the order of the keys, so that a page ends at the same place whatever comes and goes.
+    // Sorted by key, so that a page ends at the same place whatever records are added or deleted.
     const page = records.sort(byKey).slice(0, limit);
     const last = page.at(-1);
     const isLast = records.length <= limit || last === undefined;
@@ -147,8 +146,8 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   }
 
   /**
-   * With the last application that has it open every record is forgotten, and the next one begins with none. What is
-   * asked of the store in between fails with `StoreUnavailableError`.
+   * When the last application closes the store, it deletes every record. Until it is opened again, commands fail with
+   * `StoreUnavailableError`.
    */
   close(observer?: StoreObserver): Promise<void> {
     if (!this.openings.remove(observer)) return Promise.resolve();
@@ -158,18 +157,18 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     return Promise.resolve();
   }
 
-  /** Forgets every record, as if there had never been one: between two tests. */
+  /** Deletes every record, for example between two tests. */
   clear(): void {
     this.records.clear();
     this.expiry.clear();
   }
 
-  /** Forgets a record, unless its attempt is under way. */
+  /** Deletes a record, unless its attempt is in progress. */
   protected forgetEnded(recordKey: RecordKey): void {
     if (this.records.get(recordKey)?.state !== 'in_progress') this.records.delete(recordKey);
   }
 
-  /** Records held at this moment, among them expired ones that no command has swept yet. */
+  /** Number of records, including expired ones that no command has deleted yet. */
   get size(): number {
     return this.records.size;
   }
@@ -183,7 +182,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
       if (this.closed) throw new StoreUnavailableError('The memory store is closed.');
       const now = Math.floor(this.options.now());
       const reply = run({ now, nowUs: now * 1000 });
-      // Last, so that an expired record still hands its fence on to the attempt that follows it.
+      // Last, so that an expired record still passes its fence to the next attempt.
       this.sweep(now);
       resolve(reply);
     });
@@ -203,7 +202,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
     if (this.records.size >= this.options.maxRecords) this.sweep(now);
     if (this.records.size >= this.options.maxRecords) {
       throw new StoreUnavailableError(
-        `The memory store holds ${this.records.size} live records, its "maxRecords" is ${this.options.maxRecords}. Raise it, or shorten "retentionMs".`,
+        `The memory store is full: ${this.records.size} live records, "maxRecords" is ${this.options.maxRecords}. Raise it, or shorten "retentionMs".`,
         { isRejection: true },
       );
     }
@@ -218,7 +217,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   }
 }
 
-/** A store in this process. See {@link MemoryIdempotencyStore}. */
+/** Creates a {@link MemoryIdempotencyStore}. */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryIdempotencyStore {
   return new MemoryIdempotencyStore(options);
 }
@@ -227,7 +226,7 @@ function byKey(one: AbandonedRecord, other: AbandonedRecord): number {
   return one.recordKey < other.recordKey ? -1 : 1;
 }
 
-/** A caller may reuse its buffer, and must not be able to change the record through the one it got. */
+/** Copies, because callers may reuse or change their buffers. */
 function copyOf({ header, body }: Outcome): Outcome {
   return { header, body: new Uint8Array(body) };
 }

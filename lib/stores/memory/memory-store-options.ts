@@ -2,11 +2,11 @@ import { checkFunction, checkInteger, checkNames, within } from '../../core/util
 
 export interface MemoryStoreOptions {
   /**
-   * How many records there may be. At the bound `begin` is refused with `StoreUnavailableError` for every
-   * key that has no record yet, because forgetting a live record would let its operation run again. The
-   * outcome of an operation that has run is stored in any case.
+   * Maximum number of records. At the maximum, `begin` of a key without a record is rejected with
+   * `StoreUnavailableError`: to drop a live record would let its operation run again. The outcome of an operation that
+   * has run is always stored.
    *
-   * @defaultValue 100 000, some 50 MB of records and as much again as the outcomes' bodies take
+   * @defaultValue 100 000, about 50 MB plus the outcomes' bodies
    */
   readonly maxRecords?: number | undefined;
   /**
@@ -17,7 +17,6 @@ export interface MemoryStoreOptions {
   readonly now?: (() => number) | undefined;
 }
 
-/** The options with their defaults in place. */
 export interface ResolvedMemoryStoreOptions {
   readonly maxRecords: number;
   readonly now: () => number;
@@ -25,7 +24,7 @@ export interface ResolvedMemoryStoreOptions {
 
 const OPTION_NAMES = new Set(['maxRecords', 'now']);
 
-/** @throws `IdempotencyOptionsError` on a value out of its range. */
+/** @throws `IdempotencyOptionsError` when an option is out of its range. */
 export function resolveMemoryStoreOptions(options: MemoryStoreOptions): ResolvedMemoryStoreOptions {
   checkNames('memoryStore', options, OPTION_NAMES);
   const { maxRecords = 100_000, now = Date.now } = options;

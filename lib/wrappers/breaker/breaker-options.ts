@@ -1,27 +1,25 @@
 import { checkInteger, switchedSettings } from '../../core/util/option-checks.js';
 
-/** When the circuit breaker around the store opens, and when it looks whether it may close again. */
+/** When the circuit breaker around the store opens, and when it probes the store. */
 export interface BreakerOptions {
   /**
-   * The circuit opens when more than this part of the store's commands failed within `windowMs`, in
-   * per cent. 1 to 99.
+   * The circuit opens when more than this percentage of the store's commands failed within `windowMs`. 1 to 99.
    * @defaultValue 50
    */
   readonly errorThresholdPercentage?: number;
   /**
-   * It never opens on fewer commands than these within `windowMs`. 1 to 1 000 000.
+   * Minimum number of commands within `windowMs` before the circuit can open. 1 to 1 000 000.
    * @defaultValue 10
    */
   readonly volumeThreshold?: number;
   /**
-   * How far back commands count, in milliseconds: the shorter, the sooner failures outnumber the successes before
-   * them. 100 to 3 600 000.
+   * How far back commands count, in milliseconds, 100 to 3 600 000. With a shorter window, failures outnumber earlier
+   * successes sooner.
    * @defaultValue 2_000
    */
   readonly windowMs?: number;
   /**
-   * How long an open circuit waits before it probes the store, and again after a probe that failed, in
-   * milliseconds. 10 to 3 600 000.
+   * Milliseconds that an open circuit waits before it probes the store, and after each failed probe. 10 to 3 600 000.
    * @defaultValue 1_000
    */
   readonly probeIntervalMs?: number;
@@ -39,8 +37,8 @@ export const BREAKER_DEFAULTS: ResolvedBreakerOptions = Object.freeze({
 });
 
 /**
- * @returns `undefined` where there is to be no breaker.
- * @throws {@link IdempotencyOptionsError} naming option, range and value.
+ * @returns `undefined` without a breaker.
+ * @throws {@link IdempotencyOptionsError} with the option, its range and its value.
  */
 export function resolveBreakerOptions(
   breaker: boolean | BreakerOptions | undefined,

@@ -27,25 +27,25 @@ import type { ResolvedBreakerOptions } from './breaker-options.js';
 import { Circuit, type OpossumConstructor } from './circuit.js';
 
 /**
- * No client can have it: a client's is a digest, of another length. A new one for each probe: one and the same
- * would lie on one shard of a cluster, and as long as that is away no probe would be answered.
+ * No request has this key: theirs are digests, of another length. Each probe has a new one: a fixed key would be in one
+ * shard of a cluster, and without that shard every probe would fail.
  */
 function newProbedRecord(): RecordKey {
   return `circuit-breaker-probe-${randomUUID()}` as RecordKey;
 }
 
 export interface BreakerStoreOptions extends ResolvedBreakerOptions {
-  /** Milliseconds that a probe may take: a store that needs longer is of no use to begin either. */
+  /** Timeout of a probe, in milliseconds. A store that is slower cannot serve begin either. */
   readonly probeTimeoutMs: number;
 }
 
 /**
- * A circuit breaker around a store: while that does not answer, operations are refused at once instead of
- * after `commandTimeoutMs` each. Only {@link begin} and {@link inspect} are refused. The others speak for
- * operations that run or have had their effect, and are sent whatever the state.
+ * A circuit breaker around a store. While the store does not reply, operations are rejected at once instead of after
+ * `commandTimeoutMs` each. It rejects {@link begin}, {@link inspect} and {@link abandoned} only. The other commands
+ * belong to operations that are running or have had their effect, and are always sent.
  *
- * The store is probed by reading a record, never with the begin of a request: that one would pay for the
- * probe with its time, and a reply that is lost would leave its key blocked.
+ * A probe reads a record; it is never the begin of a request, which would wait for the probe, and whose key would stay
+ * blocked if the reply were lost.
  */
 export class BreakerStore extends IdempotencyStore {
   private readonly openings = new Openings();
@@ -53,7 +53,7 @@ export class BreakerStore extends IdempotencyStore {
   private circuit: Circuit;
   private isClosed = false;
 
-  /** @param notify - hears of every change of state. */
+  /** @param notify - called on every change of state. */
   constructor(
     private readonly store: IdempotencyStore,
     Breaker: OpossumConstructor,
@@ -112,7 +112,7 @@ export class BreakerStore extends IdempotencyStore {
     return this.circuit.count(() => this.store.inspect(recordKey, command));
   }
 
-  /** Not counted: it is best effort, and says little of the store. */
+  /** Not counted: best effort, which says little about the store. */
   override watch(
     recordKey: RecordKey,
     onEnd: () => void,
@@ -122,7 +122,7 @@ export class BreakerStore extends IdempotencyStore {
   }
 
   /**
-   * Not counted: a page takes longer than a step on one record, and nobody waits for it.
+   * Not counted: a page takes longer than a command on one record, and no request waits for it.
    *
    * @throws {@link StoreUnavailableError} at once while the circuit is open.
    */
@@ -131,7 +131,7 @@ export class BreakerStore extends IdempotencyStore {
     return this.store.abandoned(command);
   }
 
-  /** Not counted: it speaks for the application's own connections. */
+  /** Not counted: it uses the application's own connections. */
   override get transactional(): TransactionalRecords | undefined {
     return this.store.transactional;
   }
@@ -147,7 +147,7 @@ export class BreakerStore extends IdempotencyStore {
   private rejectWhileOpen(): void {
     if (this.circuit.rejects) {
       throw new StoreUnavailableError(
-        'The circuit breaker is open: the store has not answered, and is asked again by a probe only.',
+        'The circuit breaker is open: too many commands to the store failed. Operations are rejected until a probe succeeds.',
       );
     }
   }

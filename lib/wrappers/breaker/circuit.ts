@@ -3,36 +3,33 @@ import { asError, hasCode, isRejection } from '../../core/util/errors.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
 import type { ResolvedBreakerOptions } from './breaker-options.js';
 
-/** Told of every change of the circuit's state. */
+/** Notified of every change of the circuit's state. */
 export interface CircuitObserver {
-  /** @param cause - the failure that was the last straw. */
+  /** @param cause - the failure that opened it. */
   opened(cause: unknown): void;
   halfOpen(): void;
   closed(): void;
 }
 
-/** Into how many parts the window is divided: the oldest is forgotten at a time. */
+/** Parts of the window. The oldest one is dropped at a time. */
 const BUCKETS = 10;
 
 /**
- * opossum's circuit, told of commands when they have ended. Firing the commands themselves through it would
- * count those still out as if they had succeeded, and let one that was sent before an outage and ends after
- * it decide over a circuit that is half open.
+ * A circuit of opossum, which counts commands when they end. If it ran the commands itself, it would count pending ones
+ * as successes, and a command sent before an outage could close a half-open circuit when it ends.
  *
- * No timer of it keeps the process alive.
+ * Its timers do not keep the process alive.
  */
 export class Circuit {
   private readonly breaker: OpossumBreaker;
   private readonly window = new EventEmitter();
   private readonly forgetting: NodeJS.Timeout;
-  /** Changes with the state: what began in an earlier one says nothing of the present. */
+  /** Changes with the state. Commands of an earlier era are not counted. */
   private era = 0;
   private isRejecting = false;
   private lastFailure: unknown;
 
-  /**
-   * @param probe - asks the store for nothing; rejects when it does not answer.
-   */
+  /** @param probe - a read without effect; rejects when the store does not reply. */
   constructor(
     Breaker: OpossumConstructor,
     options: ResolvedBreakerOptions,
@@ -40,7 +37,7 @@ export class Circuit {
     probe: () => Promise<unknown>,
   ) {
     this.breaker = new Breaker((work) => work(), {
-      // A store keeps the time of its commands itself.
+      // The store has timeouts.
       timeout: false,
       errorThresholdPercentage: options.errorThresholdPercentage,
       volumeThreshold: options.volumeThreshold,
@@ -64,7 +61,7 @@ export class Circuit {
       void this.fire(probe);
     });
     this.breaker.on('close', () => {
-      // Or one hiccup after an outage would open it again, for the outage still lies in the window.
+      // The outage is still in the window: without this, one failure would open the circuit again.
       for (let bucket = 0; bucket < BUCKETS; bucket += 1) this.forget();
       this.change(false);
       observer.closed();
@@ -74,12 +71,12 @@ export class Circuit {
     }, options.windowMs / BUCKETS).unref();
   }
 
-  /** Whether commands that can be done without are to be refused: it is open, or the probe is still out. */
+  /** Whether commands are to be rejected: the circuit is open, or a probe is pending. */
   get rejects(): boolean {
     return this.isRejecting;
   }
 
-  /** Lets the command through, and counts how it ends unless the circuit has changed; an open one counts nothing. */
+  /** Sends the command, and counts its result unless the state has changed. An open circuit counts nothing. */
   async count<Reply>(send: () => Promise<Reply>): Promise<Reply> {
     const { era } = this;
     let reply: Reply;
@@ -93,7 +90,7 @@ export class Circuit {
     return reply;
   }
 
-  /** Nothing is counted or probed any more. */
+  /** Stops counting and probing. */
   close(): void {
     clearInterval(this.forgetting);
     this.isRejecting = false;
@@ -104,7 +101,7 @@ export class Circuit {
     try {
       await this.breaker.fire(work);
     } catch {
-      // Whoever sent the command has its error; the circuit has drawn its conclusion.
+      // The caller of the command has its error; the circuit has counted it.
     }
   }
 
@@ -118,7 +115,7 @@ export class Circuit {
   }
 }
 
-/** Only what says that the store cannot be reached: a refusal, or a wrong set-up, comes from one that answers. */
+/** Whether the store cannot be reached. A rejection, or a wrong configuration, comes from a store that replies. */
 function isOutage(error: unknown): boolean {
   const isWithoutReply =
     hasCode(error, 'idempotency_store_unavailable') ||
@@ -126,7 +123,7 @@ function isOutage(error: unknown): boolean {
   return isWithoutReply && !isRejection(error);
 }
 
-/** What is used of opossum's circuit breaker: a structure, so that no declaration needs the package. */
+/** The part of opossum's circuit breaker that is used. Structural, so that no declaration requires the package. */
 interface OpossumBreaker {
   fire(work: () => Promise<unknown>): Promise<unknown>;
   on(event: 'open' | 'halfOpen' | 'close', listener: () => void): unknown;

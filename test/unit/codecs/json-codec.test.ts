@@ -70,8 +70,8 @@ describe('jsonCodec()', () => {
       ['Infinity', [[-Infinity]], /^value\[0\]\[0\] is a number that is not finite/],
       ['a function', { f: () => 7 }, /^value\.f is a function, .*plain data/],
       ['a symbol', { s: Symbol('s') }, /^value\.s is a symbol, .*plain data/],
-      ['a circle', circle, /^value\.self\.again is a circle/],
-      ['an instance in itself', new Node(), /^value\.self is a circle/],
+      ['a circle', circle, /^value\.self\.again is a circular reference/],
+      ['an instance in itself', new Node(), /^value\.self is a circular reference/],
       ['a RegExp', { r: /a/ }, /^value\.r is an instance of RegExp/],
       ['an Error', { e: new TypeError('bad') }, /^value\.e is an instance of TypeError/],
       ['an unawaited promise', { p: Promise.resolve(7) }, /^value\.p is an instance of Promise/],
@@ -108,7 +108,7 @@ describe('jsonCodec()', () => {
         self: undefined as unknown,
       };
       value.self = value;
-      expect(rejection(codec, value).message).toMatch(/^value\.self is a circle/);
+      expect(rejection(codec, value).message).toMatch(/^value\.self is a circular reference/);
       expect(reads).toBe(1);
     });
   });
@@ -248,7 +248,7 @@ describe('jsonCodec()', () => {
     ['empty', ''],
   ])('rejects stored data that is %s, without quoting it', (_, text) => {
     const decode = () => codec.decode(Buffer.from(text));
-    expect(decode).toThrow('The stored value is no JSON.');
+    expect(decode).toThrow('The stored value is not valid JSON.');
     expect(decode).not.toThrow(SECRET);
   });
 
@@ -273,7 +273,7 @@ describe('jsonCodec()', () => {
 
     it('rejects an invalid Date, for which JSON has null', () => {
       const { message } = rejection(withDates, { at: new Date(NaN) });
-      expect(message).toMatch(/^value\.at is a Date that is invalid/);
+      expect(message).toMatch(/^value\.at is an invalid Date/);
     });
 
     it('is compatible with the default in both directions', () => {

@@ -65,9 +65,9 @@ describe('messagePackCodec()', () => {
         { map: new Map<unknown, number>([[1, 2]]).set(Symbol('s'), 2) },
         /^value\.map\[1\] is a symbol/,
       ],
-      ['a circle', [circle], /^value\[0\]\.map\[0\] is a circle/],
-      ['a Map in itself', { map }, /^value\.map\[1\] is a circle/],
-      ['a Set in itself', set, /^value\[1\]\[0\] is a circle/],
+      ['a circle', [circle], /^value\[0\]\.map\[0\] is a circular reference/],
+      ['a Map in itself', { map }, /^value\.map\[1\] is a circular reference/],
+      ['a Set in itself', set, /^value\[1\]\[0\] is a circular reference/],
       ['a Float64Array', { list: new Float64Array(1) }, /^value\.list is binary data other than/],
       ['an ArrayBuffer', new Set([new ArrayBuffer(1)]), /^value\[0\] is binary data other than/],
       ['a RegExp', { r: /a/ }, /^value\.r is an instance of RegExp/],
@@ -217,7 +217,7 @@ describe('messagePackCodec()', () => {
   ])('rejects stored data that is %s, without quoting it', (_, damaged) => {
     const bytes = damaged(Buffer.from(codec.encode({ text: SECRET })));
     const decode = () => codec.decode(bytes);
-    expect(decode).toThrow('The stored value is no MessagePack.');
+    expect(decode).toThrow('The stored value is not valid MessagePack.');
     expect(decode).not.toThrow(SECRET);
   });
 
