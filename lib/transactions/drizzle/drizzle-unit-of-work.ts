@@ -16,7 +16,7 @@ class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends UnitOfWork<DrizzleTr
     super();
     if (!isPgPool(pool) || typeof database !== 'function') {
       throw new IdempotencyOptionsError(
-        'drizzleUnitOfWork: a Pool of pg 8 and a function are needed, as in drizzleUnitOfWork(pool, (client) => drizzle(client, { schema })).',
+        'drizzleUnitOfWork: pass a Pool of pg 8 and a function: drizzleUnitOfWork(pool, (client) => drizzle(client, { schema })).',
       );
     }
   }
@@ -28,7 +28,7 @@ class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends UnitOfWork<DrizzleTr
     const checkedOut = await CheckedOutClient.from(this.pool);
     try {
       const client = new TransactionClient(checkedOut, options);
-      // It calls nothing but `query`.
+      // Drizzle calls only `query`.
       const db = this.database(client as unknown as PoolClient);
       return (await db.transaction(async (handle: DrizzleTransaction<Db>) => {
         try {
@@ -49,14 +49,13 @@ class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends UnitOfWork<DrizzleTr
 }
 
 /**
- * Transactions of Drizzle on node-postgres: in the transactional mode the business writes and the record commit
- * together. It closes nothing; the pool stays the application's.
+ * Transactions of Drizzle on node-postgres, for transactional operations: the handler's writes and the record commit
+ * together. Does not end the pool.
  *
- * @param pool - a `Pool` of pg 8, to the database that the records are in; where Drizzle has opened it, it is
- * `db.$client`. Drizzle alone would lose one of its connections with each BEGIN that fails, and the process with a
- * connection that breaks while no statement runs on it.
- * @param database - `drizzle()`, with what you give it besides the pool. It is called for each transaction.
- * @throws {@link IdempotencyOptionsError} when they are not.
+ * @param pool - a `Pool` of pg 8 on the database of the records; `db.$client` if Drizzle has opened it. Drizzle alone
+ * would lose a connection with each failed BEGIN, and the process with a connection that fails between statements.
+ * @param database - `drizzle()` with your settings, except the pool. Called for each transaction.
+ * @throws {@link IdempotencyOptionsError} when an argument is invalid.
  *
  * @example
  * ```ts
@@ -76,16 +75,16 @@ export function drizzleUnitOfWork<Db extends DrizzleDatabase>(
   return new DrizzleUnitOfWork(pool, database);
 }
 
-/** What is used of a database of Drizzle. Structural, so that it fits every schema. */
+/** The part of a Drizzle database that is used. Structural, so that it fits every schema. */
 export interface DrizzleDatabase {
-  // Each schema has a type of transaction of its own.
+  // Each schema has its own type of transaction.
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
   transaction(work: (transaction: any) => Promise<any>, config?: object): Promise<any>;
 }
 
 /**
- * What handlers get by `@IdempotencyTransaction()`: what `db.transaction` calls back with. Once the transaction is
- * over, it refuses.
+ * What handlers get by `@IdempotencyTransaction()`: the argument of the callback of `db.transaction`. It throws once
+ * the transaction is over.
  *
  * @example
  * ```ts
@@ -101,8 +100,8 @@ export type DrizzleTransaction<Db extends DrizzleDatabase> = Parameters<
 >[0];
 
 /**
- * The client that Drizzle opens its transaction on. Drizzle's own BEGIN, COMMIT and ROLLBACK become those of the
- * loan, which knows what they came to; between them it is the connection itself.
+ * The client of Drizzle's transaction. Replaces its BEGIN, COMMIT and ROLLBACK by those of {@link CheckedOutClient},
+ * which checks their outcome; otherwise passes queries to the connection.
  */
 class TransactionClient {
   private state: 'new' | 'open' | 'ending' = 'new';
@@ -112,7 +111,7 @@ class TransactionClient {
     private readonly options: TransactionOptions,
   ) {}
 
-  /** From here on, COMMIT and ROLLBACK are those that end the transaction. */
+  /** From now on, COMMIT and ROLLBACK end the transaction. */
   end(): void {
     this.state = 'ending';
   }

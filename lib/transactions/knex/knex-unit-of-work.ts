@@ -14,7 +14,7 @@ class KnexUnitOfWork extends UnitOfWork<Knex.Transaction> {
     super();
     if (!isKnex(knex)) {
       throw new IdempotencyOptionsError(
-        "knexUnitOfWork: knex must be what knex({ client: 'pg', … }) makes, and no transaction.",
+        "knexUnitOfWork: knex must be the result of knex({ client: 'pg', … }), not a transaction.",
       );
     }
   }
@@ -36,7 +36,7 @@ class KnexUnitOfWork extends UnitOfWork<Knex.Transaction> {
       const config = isolation === undefined ? {} : { isolationLevel: isolation };
       return await this.knex.transaction(run, config);
     } catch (error) {
-      // On a lost connection ROLLBACK fails, too, and Knex throws that.
+      // On a lost connection, ROLLBACK fails, too, and Knex throws that error.
       throw failure === undefined ? error : failure.error;
     }
   }
@@ -48,7 +48,7 @@ function queryOf(transaction: Knex): OpenTransaction['query'] {
   return async (text, values) => {
     const { sql, bindings } = rawQuery(text, values);
     const result = await transaction.raw<Rows | { readonly rows: Rows }>(sql, bindings);
-    // The application's postProcessResponse may have taken them out.
+    // The application's postProcessResponse may have replaced the result by its rows.
     return 'rows' in result ? result.rows : result;
   };
 }
@@ -63,11 +63,11 @@ function isKnex(knex: unknown): boolean {
 }
 
 /**
- * Transactions of Knex: in the transactional mode the business writes and the record commit together. It closes
- * nothing; `knex` stays the application's.
+ * Transactions of Knex, for transactional operations: the handler's writes and the record commit together. Does not
+ * destroy `knex`.
  *
- * @param knex - what `knex({ client: 'pg', … })` makes, to the database that the records are in.
- * @throws {@link IdempotencyOptionsError} when it is none.
+ * @param knex - the result of `knex({ client: 'pg', … })`, on the database of the records.
+ * @throws {@link IdempotencyOptionsError} when it is not.
  *
  * @example
  * ```ts
@@ -81,16 +81,16 @@ export function knexUnitOfWork(knex: Knex): UnitOfWork<Knex.Transaction> {
   return new KnexUnitOfWork(knex);
 }
 
-/** A quoted name or a string, which mean what they say; the number of a placeholder; an operator's question mark. */
+/** A quoted name or string, unchanged; the number of a placeholder; the question mark of an operator. */
 const TOKEN = /"[^"]*"|\be'(?:[^'\\]|\\.|'')*'|'[^']*'|\$(\d+)|\?/gis;
 
-/** What `raw()` of Knex is called with. */
+/** The arguments of `raw()` of Knex. */
 export interface RawQuery {
   readonly sql: string;
   readonly bindings: readonly (string | number | boolean | Buffer | null)[];
 }
 
-/** A statement with `$1`, `$2`, … as Knex has it: `?` by position, so a value that is named twice is sent twice. */
+/** Converts `$1`, `$2`, … to `?` by position: a value that is named twice is sent twice. */
 function rawQuery(text: string, values: readonly TransactionValue[]): RawQuery {
   const bindings: RawQuery['bindings'][number][] = [];
   const sql = text.replace(TOKEN, (token: string, place: string | undefined) => {
@@ -101,7 +101,7 @@ function rawQuery(text: string, values: readonly TransactionValue[]): RawQuery {
   return { sql, bindings };
 }
 
-/** Knex takes an array of another kind for several values. */
+/** Knex expands other typed arrays to several values. */
 function binding(value: TransactionValue): string | number | boolean | Buffer | null {
   return value instanceof Uint8Array ? asBuffer(value) : value;
 }

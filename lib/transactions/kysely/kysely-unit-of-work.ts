@@ -12,7 +12,7 @@ class KyselyUnitOfWork<Database> extends UnitOfWork<Transaction<Database>> {
     super();
     if (!isKysely(db)) {
       throw new IdempotencyOptionsError(
-        'kyselyUnitOfWork: db must be a Kysely of kysely 0.28 or newer, and no transaction.',
+        'kyselyUnitOfWork: db must be a Kysely of kysely 0.28 or later, not a transaction.',
       );
     }
   }
@@ -21,7 +21,7 @@ class KyselyUnitOfWork<Database> extends UnitOfWork<Transaction<Database>> {
     { isolation }: TransactionOptions,
     work: (transaction: OpenTransaction<Transaction<Database>>) => Promise<Result>,
   ): Promise<Result> {
-    // A controlled one: `transaction().execute()` would let statements pass while COMMIT is under way.
+    // A controlled transaction: `transaction().execute()` would accept statements during COMMIT.
     const start = this.db.startTransaction();
     const transaction = await (
       isolation === undefined ? start : start.setIsolationLevel(isolation)
@@ -32,7 +32,7 @@ class KyselyUnitOfWork<Database> extends UnitOfWork<Transaction<Database>> {
       await transaction.commit().execute();
       return result;
     } catch (error) {
-      // Where that fails, the connection is lost, and the transaction with it.
+      // If that fails, the connection is lost, and the transaction with it.
       await transaction
         .rollback()
         .execute()
@@ -43,7 +43,7 @@ class KyselyUnitOfWork<Database> extends UnitOfWork<Transaction<Database>> {
 }
 
 function queryOf<Database>(transaction: Transaction<Database>): OpenTransaction['query'] {
-  // Plugins are for the application's rows: CamelCasePlugin would rename the columns.
+  // Plugins are meant for rows of the application: CamelCasePlugin would rename the columns.
   const plain = transaction.withoutPlugins();
   return async (text, values) => {
     const { rows } = await plain.executeQuery<object>(CompiledQuery.raw(text, [...values]));
@@ -63,15 +63,14 @@ function isKysely(db: unknown): boolean {
 }
 
 /**
- * Transactions of Kysely: in the transactional mode the business writes and the record commit together. It closes
- * nothing; `db` stays the application's.
+ * Transactions of Kysely, for transactional operations: the handler's writes and the record commit together. Does not
+ * destroy `db`.
  *
- * Kysely does not listen to the connections that it borrows: the pool below it needs
- * `pool.on('connect', (client) => client.on('error', () => undefined))`, or a connection that is lost while no
- * statement runs on it ends the process.
+ * Kysely does not listen to errors of checked-out connections: one that fails between statements ends the process. Call
+ * `pool.on('connect', (client) => client.on('error', () => undefined))` on its pool.
  *
- * @param db - a `Kysely` with `PostgresDialect`, to the database that the records are in.
- * @throws {@link IdempotencyOptionsError} when it is none.
+ * @param db - a `Kysely` with `PostgresDialect`, on the database of the records.
+ * @throws {@link IdempotencyOptionsError} when it is not.
  *
  * @example
  * ```ts

@@ -12,7 +12,7 @@ class PgUnitOfWork<Pool extends PgPool> extends UnitOfWork<PgTransaction<Pool>> 
     super();
     if (!isPgPool(pool)) {
       throw new IdempotencyOptionsError(
-        'pgUnitOfWork: the pool must be a Pool of pg 8; a single Client will not do.',
+        'pgUnitOfWork: the pool must be a Pool of pg 8, not a single Client.',
       );
     }
   }
@@ -49,12 +49,12 @@ function openTransaction<Pool extends PgPool>(
 }
 
 /**
- * Transactions of pg itself, on connections of the application's pool: in the transactional mode the business
- * writes and the record commit together. It closes nothing; the pool stays the application's.
+ * Transactions of pg, on connections of the application's pool, for transactional operations: the handler's writes and
+ * the record commit together. Does not end the pool.
  *
- * @param pool - a `Pool` of pg 8, to the database that the records are in. Each request on a transactional route
- * holds one of its connections until it is answered.
- * @throws {@link IdempotencyOptionsError} when it is no pool.
+ * @param pool - a `Pool` of pg 8 on the database of the records. Each request of a transactional operation holds one of
+ * its connections until its response.
+ * @throws {@link IdempotencyOptionsError} when it is not a pool.
  *
  * @example
  * ```ts

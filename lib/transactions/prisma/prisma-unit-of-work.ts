@@ -14,7 +14,7 @@ const LEVELS: Readonly<Record<IsolationLevel, PrismaIsolationLevel>> = {
   serializable: 'Serializable',
 };
 
-/** What Prisma makes of a conflict in a statement of a model's. */
+/** Prisma's code for a conflict in a model's query. */
 const CONFLICT: ReadonlySet<string> = new Set(['P2034']);
 
 class PrismaUnitOfWork<Transaction extends PrismaTransaction> extends UnitOfWork<Transaction> {
@@ -40,7 +40,7 @@ class PrismaUnitOfWork<Transaction extends PrismaTransaction> extends UnitOfWork
         await throwIfAborted({ query });
         return result;
       },
-      // Prisma's own defaults are two seconds and five.
+      // The defaults of Prisma are two and five seconds.
       { maxWait: timeoutMs, timeout: timeoutMs, ...(level && { isolationLevel: level }) },
     );
   }
@@ -51,12 +51,12 @@ class PrismaUnitOfWork<Transaction extends PrismaTransaction> extends UnitOfWork
 }
 
 /**
- * Transactions of Prisma: in the transactional mode the business writes and the record commit together. Handlers get
- * the `Prisma.TransactionClient` of their transaction. It closes nothing; the client stays the application's.
+ * Transactions of Prisma, for transactional operations: the handler's writes and the record commit together. Handlers
+ * get the `Prisma.TransactionClient` of their transaction. Does not disconnect the client.
  *
- * @param client - a `PrismaClient`, generated from the application's schema, to the database that the records are in.
- * Each request on a transactional route holds one of its connections until it is answered.
- * @throws {@link IdempotencyOptionsError} when it is no such client.
+ * @param client - a `PrismaClient`, generated from the application's schema, on the database of the records. Each
+ * request of a transactional operation holds one of its connections until its response.
+ * @throws {@link IdempotencyOptionsError} when it is not.
  *
  * @example
  * ```ts
@@ -76,10 +76,10 @@ export function prismaUnitOfWork<Transaction extends PrismaTransaction>(
 }
 
 /**
- * What is used of a client: any generated `PrismaClient`, also an extended one, will do. Structural, because the
- * application's is generated from its own schema.
+ * The part of a client that is used: any generated `PrismaClient`, also an extended one. Structural, because the
+ * application generates it from its own schema.
  *
- * @typeParam Transaction - the client's own `Prisma.TransactionClient`.
+ * @typeParam Transaction - the `Prisma.TransactionClient` of the client.
  */
 export interface TransactionalPrismaClient<Transaction extends PrismaTransaction> {
   $transaction<Result>(
@@ -93,9 +93,9 @@ export interface PrismaTransaction {
 }
 
 export interface PrismaTransactionOptions {
-  /** Milliseconds that a connection is waited for. */
+  /** Milliseconds to wait for a connection. */
   readonly maxWait?: number;
-  /** Milliseconds after which it is rolled back. */
+  /** Milliseconds until the transaction is rolled back. */
   readonly timeout?: number;
   readonly isolationLevel?: PrismaIsolationLevel;
 }

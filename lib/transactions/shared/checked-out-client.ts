@@ -3,24 +3,24 @@ import { StoreReplyMismatchedError } from '../../core/util/errors.js';
 import { beginWithin, TransactionAbortedError, TransactionOverError } from './guarded-handle.js';
 import type { PgConnection, PgPool, PgResult } from './pg-pool.js';
 
-/** A connection of the pool's, borrowed for one transaction. */
+/** A connection checked out from the pool for one transaction. */
 export class CheckedOutClient {
   private readonly losing = new AbortController();
-  /** Why no more statements are taken. */
+  /** The error of further statements, once set. */
   private rejection: (() => Error) | undefined;
-  /** Whether no transaction is open on it, so that the next borrower may have it. */
+  /** Whether no transaction is open, so that the connection may be reused. */
   private isClean = true;
   private isReturned = false;
 
   private constructor(private readonly connection: PgConnection) {
-    // While it is on loan nobody else listens, and an error that nobody hears ends the process.
+    // The pool does not listen to a checked-out connection, and an unhandled error ends the process.
     connection.on('error', this.onLost);
     connection.on('end', this.onLost);
   }
 
   static from(pool: PgPool): Promise<CheckedOutClient> {
     return new Promise((resolve, reject) => {
-      // A connection may break before a promise has been heard of.
+      // With a callback: a connection may fail before the continuation of a promise runs.
       pool.connect((error, connection) => {
         if (connection === undefined) reject(error ?? new Error('The pool has no connection.'));
         else resolve(new CheckedOutClient(connection));
@@ -33,14 +33,14 @@ export class CheckedOutClient {
     return this.losing.signal;
   }
 
-  /** @throws whatever the connection throws, or that there was no answer in time: then it is cut. */
+  /** @throws the error of the connection, or that no reply arrived in time: then the connection was cut. */
   async begin({ isolation, timeoutMs }: TransactionOptions): Promise<void> {
     this.isClean = false;
     const level = isolation === undefined ? '' : ` ISOLATION LEVEL ${isolation}`;
     await beginWithin(timeoutMs, this.connection.query(`BEGIN${level}`), () => this.cut());
   }
 
-  /** The connection's own `query`, in whichever form it is called, until the transaction ends. */
+  /** The `query` of the connection, in each of its forms, until the transaction ends. */
   query(text: string, values: unknown[]): Promise<PgResult>;
   query(...request: unknown[]): unknown;
   query(...request: unknown[]): unknown {
@@ -53,7 +53,7 @@ export class CheckedOutClient {
 
   /**
    * @throws {@link TransactionAbortedError} PostgreSQL rolled back instead.
-   * @throws {@link StoreReplyMismatchedError} nobody knows: the reply was another statement's.
+   * @throws {@link StoreReplyMismatchedError} unknown outcome: the reply belonged to another statement.
    */
   async commit(): Promise<void> {
     if (this.rejection !== undefined) throw this.rejection();
@@ -64,7 +64,7 @@ export class CheckedOutClient {
     if (command !== 'COMMIT') throw new TransactionAbortedError();
   }
 
-  /** Never rejects: where it fails, the connection goes, and the transaction with it. */
+  /** Never rejects: if it fails, the connection is closed, and the transaction with it. */
   async rollBack(): Promise<void> {
     if (this.rejection !== undefined) return;
     this.rejection = () => new TransactionOverError();
@@ -74,14 +74,14 @@ export class CheckedOutClient {
     );
   }
 
-  /** Ends the connection, whatever is running on it. */
+  /** Closes the connection, regardless of running statements. */
   cut(): void {
     this.rejection ??= () => new Error('The connection of the transaction was cut.');
     this.isClean = false;
     this.release();
   }
 
-  /** Ends the connection instead, where a transaction is open on it still. */
+  /** Returns the connection to the pool, or closes it if a transaction is still open. */
   release(): void {
     if (this.isReturned) return;
     this.isReturned = true;
@@ -93,12 +93,12 @@ export class CheckedOutClient {
   private readonly onLost = () => this.losing.abort();
 }
 
-/** Any other reply is another statement's: whoever borrows the connection next would be given this transaction's. */
+/** Any other reply is another statement's: the next user of the connection would get replies of this transaction. */
 function isEnd(command: string): boolean {
   return command === 'COMMIT' || command === 'ROLLBACK';
 }
 
-/** What may stand between the words of a statement. */
+/** White space and comments. */
 const WHITESPACE = String.raw`(?:\s|--[^\n\r]*(?:[\n\r]|$)|/\*(?:(?!\*/)[^])*\*/)`;
 
 const CONTROL = new RegExp(
@@ -112,20 +112,20 @@ function isTransactionControl(text: string): boolean {
   return CONTROL.test(text);
 }
 
-/** A handler begins or ends the transaction that is to be committed with the record. */
+/** A handler tries to begin or end the transaction that commits with the record. */
 export class TransactionControlError extends Error {
   override readonly name = 'TransactionControlError';
 
   constructor() {
     super(
-      'The transaction is begun and ended around the handler, so its handle takes no BEGIN, COMMIT or ROLLBACK. A handler has to throw to roll back; within the transaction there are savepoints.',
+      'The library begins and ends the transaction around the handler: its handle rejects BEGIN, COMMIT and ROLLBACK. Throw an error to roll back, or use savepoints.',
     );
   }
 }
 
 type Listener = (error: Error) => void;
 
-/** What a query is described by: a configuration, or what submits itself, as cursors and streams do. */
+/** A query configuration, or an object that submits itself, such as cursors and streams. */
 interface Described {
   readonly text?: unknown;
   readonly submit?: unknown;
@@ -133,7 +133,7 @@ interface Described {
   callback?: unknown;
 }
 
-/** The statement that `query` of pg is called with, where it can be told. */
+/** The text of the statement, if known. */
 function textOf([query]: readonly unknown[]): string | undefined {
   if (typeof query === 'string') return query;
   const { text } = described(query);
@@ -141,8 +141,8 @@ function textOf([query]: readonly unknown[]): string | undefined {
 }
 
 /**
- * What `query` of pg does with an error before it has sent anything: the callback hears of it, or the cursor, or
- * whoever awaits the promise. What was not asked for is not there: a promise that nobody holds would end the process.
+ * Reports an error as `query` of pg does before it sends: to the callback, the cursor, or by the promise. Creates no
+ * promise for the other forms: its unhandled rejection would end the process.
  */
 function rejectQuery(request: readonly unknown[], error: Error): unknown {
   const query = described(request[0]);
@@ -150,7 +150,7 @@ function rejectQuery(request: readonly unknown[], error: Error): unknown {
   if (typeof query.submit === 'function') {
     query.callback ??= callback;
     const { handleError } = query;
-    // Not the connection: it has never been given to it.
+    // Without the connection, which the query was never given.
     if (isListener(handleError)) process.nextTick(() => handleError.call(query, error));
     return query;
   }
@@ -164,7 +164,7 @@ function described(query: unknown): Described {
   return typeof query === 'object' && query !== null ? query : {};
 }
 
-/** The last of them, as pg has it. */
+/** The last function, as in pg. */
 function callbackOf([, values, callback]: readonly unknown[]): Listener | undefined {
   return [callback, values].find(isListener);
 }

@@ -2,8 +2,8 @@ import { ASK_FOR_NONCE, askInside } from '../../core/transaction/sql-reply.js';
 import { hasSqlState, type OpenTransaction } from '../../core/transaction/unit-of-work.js';
 
 /**
- * Puts around the handle of a library's transaction one that refuses as soon as `isOver` says so: the library's
- * own may go on to write, through a connection that another request has by then.
+ * Wraps the handle of a transaction in one that throws once `isOver` returns true. The original could still write, on a
+ * connection that serves another request by then.
  */
 function guardHandle<Handle extends object>(handle: Handle, isOver: () => boolean): Handle {
   const throwIfOver = () => {
@@ -11,10 +11,10 @@ function guardHandle<Handle extends object>(handle: Handle, isOver: () => boolea
   };
   return new Proxy(handle, {
     get(_, name) {
-      // Whoever returns the handle from an async function is asked for `then`.
+      // An async function that returns the handle reads its `then`.
       if (name !== 'then') throwIfOver();
       const value: unknown = Reflect.get(handle, name, handle);
-      // Private fields are the handle's own: the methods have to be called on it.
+      // Methods with private fields must be called on the handle itself.
       return typeof value === 'function' ? (value.bind(handle) as unknown) : value;
     },
     apply(callable, self, values: unknown[]) {
@@ -25,10 +25,10 @@ function guardHandle<Handle extends object>(handle: Handle, isOver: () => boolea
 }
 
 /**
- * Calls `work` inside of a transaction of a library that neither closes its handle nor tells of a COMMIT that
- * PostgreSQL answers with ROLLBACK. What comes over the handle once `work` is done, as COMMIT is under way say, is refused.
+ * Calls `work` in a transaction of a library that neither closes its handle nor reports a COMMIT that PostgreSQL
+ * replies to with ROLLBACK. Rejects statements on the handle once `work` is done, also during COMMIT.
  *
- * @returns what is to be returned after COMMIT.
+ * @returns the result, to be returned after COMMIT.
  * @throws {@link TransactionAbortedError} COMMIT would not commit.
  */
 export async function runGuarded<Handle extends object, Result>(
@@ -50,8 +50,8 @@ export async function runGuarded<Handle extends object, Result>(
 const IN_FAILED_TRANSACTION: ReadonlySet<string> = new Set(['25P02']);
 
 /**
- * The last statement before COMMIT, for libraries that do not tell when PostgreSQL answers that with ROLLBACK:
- * it fails where that would happen, and where the reply to COMMIT would be another statement's.
+ * The last statement before COMMIT, for libraries that do not report when PostgreSQL replies to it with ROLLBACK. Fails
+ * if COMMIT would roll back, or would get the reply of another statement.
  *
  * @throws {@link TransactionAbortedError} a statement of the transaction has failed.
  */
@@ -67,39 +67,39 @@ export async function throwIfAborted(
   }
 }
 
-/** A handler goes on with a transaction that has ended: nothing of it would be committed with the record. */
+/** A handler used a transaction that was over: its writes would not commit with the record. */
 export class TransactionOverError extends Error {
   override readonly name = 'TransactionOverError';
 
   constructor() {
     super(
-      'The transaction is over, so its handle takes no more statements. A handler has to await all that it writes before it returns.',
+      'The transaction is over: its handle rejects further statements. Await all writes before the handler returns.',
     );
   }
 }
 
-/** PostgreSQL rolls back instead of committing, because a statement had failed and the handler went on. */
+/** PostgreSQL rolled back instead of committing: a statement had failed, and the handler continued. */
 export class TransactionAbortedError extends Error {
   override readonly name = 'TransactionAbortedError';
 
   constructor(options?: ErrorOptions) {
     super(
-      'The transaction was rolled back, because one of its statements had failed. A handler that catches such an error has to roll back to a savepoint, or throw.',
+      'The transaction was rolled back because one of its statements had failed. After catching such an error, roll back to a savepoint, or throw.',
       options,
     );
   }
 }
 
-/** BEGIN asks nothing of the server: whoever does not answer it by then is gone. */
+/** BEGIN does no work: a server that takes longer is gone. */
 const MAX_BEGIN_MS = 10_000;
 
 /**
- * Waits for a transaction to begin. A network that has fallen silent would keep it, and the pool's connection with
- * it, for good.
+ * Waits for a transaction to begin. On a network that drops packets it would otherwise wait forever, and keep the
+ * connection.
  *
- * @param timeoutMs - milliseconds after which nobody waits for the transaction any more.
- * @param cut - ends the connection.
- * @throws what `begun` rejects with, or that it took too long: then the connection was cut.
+ * @param timeoutMs - milliseconds after which the caller gives up.
+ * @param cut - closes the connection.
+ * @throws the rejection of `begun`, or a timeout error: then the connection was cut.
  */
 export async function beginWithin(
   timeoutMs: number,
@@ -110,7 +110,7 @@ export async function beginWithin(
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      reject(new Error(`The database has not answered BEGIN within ${ms} ms.`));
+      reject(new Error(`The database did not reply to BEGIN within ${ms} ms.`));
       cut();
     }, ms);
   });

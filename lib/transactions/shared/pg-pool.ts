@@ -1,16 +1,16 @@
-/** What is used of a pool: a `Pool` of pg 8 will do. Structural, so that nobody needs pg to compile. */
+/** The part of a pool that is used: any `Pool` of pg 8. Structural, so that compiling does not require pg. */
 export interface PgPool {
-  /** Tells a pool from a client. */
+  /** Distinguishes a pool from a client. */
   readonly totalCount: number;
   connect(callback: (error: Error | undefined, connection?: PgConnection) => void): void;
-  /** Of any shape: handlers are given the same one for their transaction. */
+  /** Of any type: handlers get the same one for their transaction. */
   query: unknown;
 }
 
-/** A connection on loan. */
+/** A checked-out connection. */
 export interface PgConnection {
   query(text: string, values?: unknown[]): Promise<PgResult>;
-  /** Gives it back; with `true` it is closed instead. */
+  /** Returns it to the pool, or closes it if `destroy` is `true`. */
   release(destroy?: boolean): void;
   on(event: 'error', listener: (error: Error) => void): unknown;
   on(event: 'end', listener: () => void): unknown;
@@ -19,13 +19,13 @@ export interface PgConnection {
 
 export interface PgResult {
   readonly rows: readonly object[];
-  /** What PostgreSQL says it did: `COMMIT`, say. */
+  /** The command tag, such as `COMMIT`. */
   readonly command: string;
 }
 
 /**
- * What handlers get by `@IdempotencyTransaction()`: `query`, in every form that the pool knows it, for the
- * connection of their transaction. Once that is over, it refuses.
+ * What handlers get by `@IdempotencyTransaction()`: `query`, in each form of the pool's, on the connection of their
+ * transaction. It rejects once the transaction is over.
  *
  * @example
  * ```ts

@@ -13,7 +13,7 @@ class TypeOrmUnitOfWork<Manager extends object> extends UnitOfWork<Manager> {
     super();
     if (!isTypeOrmDataSource(dataSource)) {
       throw new IdempotencyOptionsError(
-        'typeOrmUnitOfWork: the data source must be a DataSource of TypeORM, with type "postgres".',
+        'typeOrmUnitOfWork: the data source must be a DataSource of TypeORM with type "postgres".',
       );
     }
   }
@@ -40,12 +40,12 @@ class TypeOrmUnitOfWork<Manager extends object> extends UnitOfWork<Manager> {
 }
 
 /**
- * Transactions of TypeORM: in the transactional mode the business writes and the record commit together. Handlers get
- * the `EntityManager` of their transaction. It closes nothing; the data source stays the application's.
+ * Transactions of TypeORM, for transactional operations: the handler's writes and the record commit together. Handlers
+ * get the `EntityManager` of their transaction. Does not destroy the data source.
  *
- * @param dataSource - a `DataSource` of TypeORM on pg, to the database that the records are in. Each request on a
- * transactional route holds one of its connections until it is answered. Where it replicates, the primary's.
- * @throws {@link IdempotencyOptionsError} when it is no such data source.
+ * @param dataSource - a `DataSource` of TypeORM on pg, on the database of the records. Each request of a transactional
+ * operation holds one of its connections until its response; with replication, one of the primary.
+ * @throws {@link IdempotencyOptionsError} when it is not.
  *
  * @example
  * ```ts
@@ -65,17 +65,16 @@ export function typeOrmUnitOfWork<Manager extends object>(
 }
 
 /**
- * What is used of a data source: a `DataSource` of TypeORM on pg will do. Structural, so that nobody needs TypeORM
- * to compile.
+ * The part of a data source that is used: any `DataSource` of TypeORM on pg. Structural, to compile without TypeORM.
  *
- * @typeParam Manager - TypeORM's own `EntityManager`.
+ * @typeParam Manager - the `EntityManager` of TypeORM.
  */
 export interface TypeOrmDataSource<Manager> {
   readonly options: { readonly type: string };
   createQueryRunner(): TypeOrmQueryRunner<Manager>;
 }
 
-/** A connection of the data source's pool, on loan. */
+/** A connection checked out from the pool of the data source. */
 export interface TypeOrmQueryRunner<Manager> {
   readonly manager: Manager;
   readonly isTransactionActive: boolean;
@@ -91,7 +90,7 @@ export interface TypeOrmQueryRunner<Manager> {
   release(): Promise<void>;
 }
 
-/** The client of pg below it. */
+/** Its client of pg. */
 export interface TypeOrmConnection {
   end(): Promise<void>;
   on(event: 'error' | 'end', listener: () => void): unknown;
@@ -100,7 +99,7 @@ export interface TypeOrmConnection {
 
 export type TypeOrmIsolationLevel = 'READ COMMITTED' | 'REPEATABLE READ' | 'SERIALIZABLE';
 
-/** Not `aurora-postgres`, which has no connection that could be lost or ended. */
+/** Not `aurora-postgres`, whose connections cannot be lost or closed. */
 const TYPE = 'postgres';
 
 function isTypeOrmDataSource(source: unknown): source is TypeOrmDataSource<unknown> {
@@ -120,7 +119,7 @@ const LEVELS: Readonly<Record<IsolationLevel, TypeOrmIsolationLevel>> = {
   serializable: 'SERIALIZABLE',
 };
 
-/** A query runner with its connection, borrowed for one transaction. */
+/** A query runner with a connection, checked out for one transaction. */
 class CheckedOutRunner<Manager> {
   private readonly losing = new AbortController();
   private isReturned = false;
@@ -148,37 +147,37 @@ class CheckedOutRunner<Manager> {
     return this.losing.signal;
   }
 
-  /** @throws whatever TypeORM throws, or that there was no answer in time: then the connection is cut. */
+  /** @throws the error of TypeORM, or that no reply arrived in time: then the connection was cut. */
   begin({ isolation, timeoutMs }: TransactionOptions): Promise<void> {
     const begun = this.runner.startTransaction(isolation && LEVELS[isolation]);
     return beginWithin(timeoutMs, begun, () => this.cut());
   }
 
   async query(text: string, values: readonly TransactionValue[]): Promise<readonly object[]> {
-    // Without the third argument an UPDATE … RETURNING answers with something else than its rows.
+    // Without the third argument, an UPDATE … RETURNING returns more than its rows.
     const { records } = await this.runner.query(text, [...values], true);
     return records;
   }
 
   async commit(): Promise<void> {
     await this.runner.commitTransaction();
-    // TypeORM has then ended a nested transaction, in the belief that it was this one's turn.
+    // TypeORM has then ended a nested transaction in place of this one.
     if (this.runner.isTransactionActive) {
       throw new Error(
-        'A nested transaction was open when the work was done. A handler has to await all that it writes before it returns.',
+        'A nested transaction was open when the handler returned. Await all writes before the handler returns.',
       );
     }
   }
 
-  /** Never rejects: where it fails, the connection goes, and the transaction with it. */
+  /** Never rejects: if it fails, the connection is closed, and the transaction with it. */
   async rollBack(): Promise<void> {
     if (!this.runner.isTransactionActive) return;
     await this.runner.rollbackTransaction().catch(() => undefined);
-    // Its type does not know that the call has changed it.
+    // TypeScript does not know that the call changed it.
     if (this.runner.isTransactionActive as boolean) this.cut();
   }
 
-  /** Ends the connection, whatever is running on it: a pool does not take it back then. */
+  /** Closes the connection, regardless of running statements: the pool then drops it. */
   cut(): void {
     if (!this.isReturned) this.connection.end().catch(() => undefined);
   }

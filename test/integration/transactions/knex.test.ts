@@ -23,7 +23,7 @@ describe('knexUnitOfWork', () => {
   ])('rejects %s', (_, db) => {
     const create = () => knexUnitOfWork(db as unknown as Knex);
     expect(create).toThrow(IdempotencyOptionsError);
-    expect(create).toThrow(`what knex({ client: 'pg', … }) makes`);
+    expect(create).toThrow(`the result of knex({ client: 'pg', … })`);
   });
 
   describe('on a real server', () => {

@@ -25,7 +25,7 @@ describe('kyselyUnitOfWork', () => {
   ])('rejects %s', (_, db) => {
     const create = () => kyselyUnitOfWork(db as unknown as Kysely<Tables>);
     expect(create).toThrow(IdempotencyOptionsError);
-    expect(create).toThrow('a Kysely of kysely 0.28 or newer');
+    expect(create).toThrow('a Kysely of kysely 0.28 or later');
   });
 
   describe('on a real server', () => {

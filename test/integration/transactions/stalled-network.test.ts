@@ -49,7 +49,7 @@ describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answ
       (thrown: unknown) => thrown,
     );
     expect(root(error)).toMatchObject({
-      message: `The database has not answered BEGIN within ${SHORT_TIMEOUT_MS} ms.`,
+      message: `The database did not reply to BEGIN within ${SHORT_TIMEOUT_MS} ms.`,
     });
     await expectTheNextToBeWritten();
   });
@@ -61,7 +61,7 @@ describe.each(['pg', 'drizzle', 'typeorm'] as const)('%s, when BEGIN is not answ
       await until(() => relay.lost > 0);
       jest.advanceTimersByTime(LONG_WAIT_MS);
       expect(root(await failure)).toMatchObject({
-        message: expect.stringContaining('has not answered BEGIN'),
+        message: expect.stringContaining('did not reply to BEGIN'),
       });
     } finally {
       jest.useRealTimers();

@@ -23,7 +23,7 @@ describe('typeOrmUnitOfWork', () => {
   ])('rejects %s', (_, dataSource) => {
     const create = () => typeOrmUnitOfWork(dataSource as unknown as DataSource);
     expect(create).toThrow(IdempotencyOptionsError);
-    expect(create).toThrow('a DataSource of TypeORM, with type "postgres"');
+    expect(create).toThrow('a DataSource of TypeORM with type "postgres"');
   });
 
   describe('on a real server', () => {
