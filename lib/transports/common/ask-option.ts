@@ -2,14 +2,13 @@ import { IntrinsicException } from '@nestjs/common';
 import { IdempotencyOptionsError, isIdempotencyError } from '../../core/util/errors.js';
 import { isThenable, type Awaitable } from '../../core/util/maybe-async.js';
 
-/** What to do where a function has failed because it found nothing. */
+/** Remedies for a function that threw because it found nothing. */
 const REMEDIES: Readonly<Record<string, string>> = {
-  scope:
-    ' For an unknown caller, return undefined: the option "anonymous" decides about such requests.',
-  key: ' Where there is no key, have it return undefined.',
+  scope: ' Return undefined for an unknown caller: the option "anonymous" then decides.',
+  key: ' Return undefined if there is no key.',
 };
 
-/** What a mistake in a function throws, by the names of the classes: those of another realm are the same mistakes. */
+/** Classes that programming mistakes throw. By name, because another realm has its own classes. */
 const BUILT_IN = new Set([
   'Error',
   'AggregateError',
@@ -22,11 +21,12 @@ const BUILT_IN = new Set([
 ]);
 
 /**
- * Asks a function that was given as an option of an operation.
+ * Calls a function that was given as an option of an operation.
  *
- * @throws {@link IdempotencyOptionsError} where it fails by a built-in error, or by what is no error; but an exception
- * that is an answer itself, such as Nest's `UnauthorizedException`, as it is, and so an error of any class of its own,
- * which an exception filter of the application may be waiting for.
+ * Rethrows exceptions that describe a response, such as Nest's `UnauthorizedException`, and errors of the application's
+ * own classes, which its exception filters may handle.
+ *
+ * @throws {@link IdempotencyOptionsError} if the function throws a built-in error, or a value that is not an error.
  */
 export function askOption<Result>(option: string, operation: string, ask: () => Result): Result {
   try {
@@ -36,7 +36,7 @@ export function askOption<Result>(option: string, operation: string, ask: () => 
   }
 }
 
-/** As {@link askOption}, of a function that may answer later. */
+/** {@link askOption} for a function that may return a promise. */
 export function askOptionLater<Result>(
   option: string,
   operation: string,
@@ -55,15 +55,15 @@ function failureOf(option: string, operation: string, cause: unknown): unknown {
     `The function given as the option "${option}" of ${operation} failed.${REMEDIES[option] ?? ''}`,
     { cause },
   );
-  // Nest's filters log the stack, and no cause.
+  // Nest's filters log the stack, but not the cause.
   const origin = cause instanceof Error ? cause.stack : String(cause);
   error.stack = `${error.stack ?? error.message}\nCaused by: ${origin ?? ''}`;
   return error;
 }
 
 /**
- * Whether it is meant to be read: exceptions of HTTP (those of http-errors and of Fastify, too, which Nest answers with
- * their status), of messages and gateways, of GraphQL, this library's, and the application's own.
+ * Whether an error is meant for the client or for a filter: exceptions of HTTP (also of http-errors and Fastify, whose
+ * status Nest uses), messages, gateways and GraphQL, errors of this library, and the application's own classes.
  */
 function isResult(error: unknown): boolean {
   if (error instanceof IntrinsicException || isIdempotencyError(error)) return true;

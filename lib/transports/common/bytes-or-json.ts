@@ -11,23 +11,22 @@ import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { isThenable } from '../../core/util/maybe-async.js';
 
 /**
- * Content as it is compared: bytes as they are, all else as canonical JSON.
+ * Content in the form that is compared: bytes unchanged, other values as canonical JSON.
  *
- * @throws {@link ContentNotComparableError} for what JSON cannot express.
+ * @throws {@link ContentNotComparableError} for values that JSON cannot express.
  */
 export function bytesOrJson(value: unknown): string | Uint8Array {
   return value instanceof Uint8Array ? value : canonicalJson(value);
 }
 
 /**
- * The same for what a function of the user's has chosen to be compared. A member that is `undefined` counts as absent, an
- * item that is as `null`.
+ * {@link bytesOrJson} for the result of a user's function. An `undefined` member counts as absent, an `undefined` item
+ * as `null`.
  *
- * @param option - its name.
- * @param operation - whose option it is.
- * @throws {@link IdempotencyOptionsError} where it has chosen nothing, or something that would be equal whatever it holds.
- * @throws {@link ContentNotComparableError} where all members of an object are `undefined`, as a client may leave them, and
- * for other things that JSON cannot express.
+ * @param option - the option that the function was given as.
+ * @throws {@link IdempotencyOptionsError} for `undefined`, and for values that are equal whatever they contain.
+ * @throws {@link ContentNotComparableError} if all members of an object are `undefined`, because a client may have left
+ * them out, and for other values that JSON cannot express.
  */
 export function chosenContent(
   value: unknown,
@@ -38,7 +37,7 @@ export function chosenContent(
   return selectedContent(value, selected);
 }
 
-/** As {@link chosenContent}, for what is itself given as an option. */
+/** {@link chosenContent} for a value that is itself given as an option. */
 export function givenContent(
   value: unknown,
   option: string,
@@ -47,12 +46,12 @@ export function givenContent(
   return selectedContent(value, `The option "${option}" of ${operation} is`);
 }
 
-/** @param selected - how a sentence begins that says what the value is. */
+/** The second parameter starts the messages: "The option … is". */
 function selectedContent(value: unknown, selected: string): string | Uint8Array {
   if (value instanceof Uint8Array) return value;
   if (value === undefined) {
     throw new IdempotencyOptionsError(
-      `${selected} undefined, so that nothing is compared: use null where a value may be absent.`,
+      `${selected} undefined, so nothing would be compared. Use null for a value that may be absent.`,
     );
   }
   const containers = containersIn(value);
@@ -61,13 +60,13 @@ function selectedContent(value: unknown, selected: string): string | Uint8Array 
     const loss = lossOf(container);
     if (loss !== undefined) throw new IdempotencyOptionsError(`${selected} ${loss}`);
   }
-  // Before pipes judge it, a client decides what is there: these are not the service's mistakes.
+  // Pipes have not validated the content yet, so these are mistakes of the client, not of the service.
   if (containers.some(isInvalidDate)) {
     throw new ContentNotComparableError(`${selected} content with an invalid Date.`);
   }
   if (containers.some(isWithoutValue) || isWithoutAny(containers)) {
     throw new ContentNotComparableError(
-      `${selected} content whose members are all undefined, or those of an object in it, so that there is nothing to compare: a client left them out, or a name is misspelt. Use null where a value may be absent.`,
+      `${selected} content whose members, or those of an object in it, are all undefined, so there is nothing to compare. The client left them out, or a name is misspelt. Use null for a value that may be absent.`,
     );
   }
   return canonicalJson(value);
@@ -77,14 +76,14 @@ function isInvalidDate({ value }: Container): boolean {
   return types.isDate(value) && Number.isNaN(Date.prototype.getTime.call(value));
 }
 
-/** Whether the members of an object are all `undefined`; an item of an array that is counts as `null`. */
+/** Whether all members of an object are `undefined`. Arrays never match: their `undefined` items count as `null`. */
 function isWithoutValue({ json }: Container): boolean {
   if (Array.isArray(json)) return false;
   const members = membersOf(json);
   return members.length > 0 && members.every((member) => member === undefined);
 }
 
-/** Whether there is nothing in all arrays and objects together but `undefined`: no value, and nothing that is empty. */
+/** Whether all arrays and objects together contain only `undefined`: no value, and no empty container. */
 function isWithoutAny(containers: readonly Container[]): boolean {
   return (
     containers.length > 0 &&
@@ -103,13 +102,12 @@ function isValue(member: unknown): boolean {
   return member === null || (member !== undefined && typeof member !== 'object');
 }
 
-/** What JSON would lose, and the remedy; never what it holds. */
+/** What JSON would lose, with the remedy. Never contains the value's content. */
 function lossOf({ value, json }: Container): string | undefined {
   if (isThenable(value) || isThenable(json)) {
-    return 'a promise, alone or in something else: only what is there at once can be compared.';
+    return 'a promise, alone or nested. Only synchronous values can be compared.';
   }
-  if (json === undefined)
-    return 'an object whose toJSON answers undefined: let it answer null instead.';
+  if (json === undefined) return 'an object whose toJSON returns undefined. Return null instead.';
   if (typeof json !== 'object' || json === null || !isOpaque(json)) return undefined;
-  return 'a Map, a Set, or an instance of a class without members of its own (its fields are private, or it has none), alone or in something else: JSON cannot tell it from another one. Use plain data, or give the class a toJSON method.';
+  return 'a Map, a Set, or an instance of a class without own members (its fields are private, or it has none), alone or nested. JSON writes all of them alike. Use plain data, or give the class a toJSON method.';
 }

@@ -1,18 +1,18 @@
 import { atOnce } from '../../core/util/maybe-async.js';
 
-/** How the key's header field is read: see {@link HttpOptions.keySyntax}. */
+/** How the key's header field is parsed: see {@link HttpOptions.keySyntax}. */
 export type KeySyntax = 'lenient' | 'strict' | 'uuid' | ((key: string) => boolean);
 
-/** The value of a field that is not there, or `false` where it is there and says no key. */
+/** The decoded key, or `false` if the field is malformed. */
 export type ParsedKey = string | false;
 
-/** Printable ASCII without what means something around a structured field: quotes, lists, parameters. */
+/** Printable ASCII without the delimiters of structured fields: quotes, commas, semicolons, backslashes. */
 const BARE_KEY = /^[!#-+\--:<-[\]-~]+$/;
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-/** sf-string (RFC 9651 §3.3.3) and, behind it, parameters (§3.1.2). */
+/** sf-string (RFC 9651 §3.3.3), followed by parameters (§3.1.2). */
 const STRING_ITEM = /^"((?:[ !#-[\]-~]|\\["\\])*)"(.*)$/;
 const PARAMETER_NAME = /^;[ ]*[a-z*][a-z0-9_\-.*]*/;
-/** The bare items of RFC 9651 §3.3: a parameter has one of them as its value. */
+/** The bare items of RFC 9651 §3.3, the possible values of a parameter. */
 const BARE_ITEMS = [
   /^"(?:[ !#-[\]-~]|\\["\\])*"/, // String
   /^[A-Za-z*][!#$%&'*+\-.^_`|~0-9A-Za-z:/]*/, // Token
@@ -24,12 +24,12 @@ const BARE_ITEMS = [
 ];
 
 /**
- * Reads the key from its field's value: a structured-field String (RFC 9651), and in `lenient` mode bare
- * text as well; `"k"` and `k` are the same key (contract C01–C17).
+ * Parses the key's field: a structured-field String (RFC 9651) or, unless `strict`, also bare text. `"k"` and `k` are
+ * the same key (contract C01–C17).
  *
- * @param value - one field line, without white space around it.
- * @param maxLength - of the decoded key.
- * @returns the key, or `false` when the field is malformed: never a truncated or guessed one.
+ * @param value - one field line, without surrounding whitespace.
+ * @param maxLength - maximum characters of the decoded key.
+ * @returns the key, never truncated or guessed, or `false` if the field is malformed.
  */
 export function parseKey(value: string, syntax: KeySyntax, maxLength: number): ParsedKey {
   const isItem = value.startsWith('"') || syntax === 'strict';
@@ -38,17 +38,17 @@ export function parseKey(value: string, syntax: KeySyntax, maxLength: number): P
   return (isItem || BARE_KEY.test(key)) && isOfSyntax(key, syntax) && key;
 }
 
-/** Whether a key, however it came, is one that `syntax` allows; all are that a header field could not say otherwise. */
+/** Whether `syntax` allows a decoded key. `lenient` and `strict` restrict only the form in the header field. */
 export function isOfSyntax(key: string, syntax: KeySyntax): boolean {
   if (syntax === 'uuid') return UUID.test(key);
   return typeof syntax !== 'function' || atOnce('keySyntax', syntax(key));
 }
 
 /**
- * The key in the lines of its header field.
+ * Reads the key from the lines of its header field.
  *
- * @param lines - as {@link fieldLines} gives them.
- * @returns the key, `false` where the field is malformed or came twice, and `undefined` where it did not come.
+ * @param lines - from {@link fieldLines}.
+ * @returns the key, `false` if the field is malformed or present twice, `undefined` if it is absent.
  */
 export function keyInLines(
   lines: readonly string[],
@@ -57,13 +57,13 @@ export function keyInLines(
 ): ParsedKey | undefined {
   const [line, ...others] = lines;
   if (line === undefined) return undefined;
-  // Two lines make a list, and an Item is not one (RFC 9651 §4.2), even if they are equal.
+  // Two lines, even equal ones, form a list, which is not an Item (RFC 9651 §4.2).
   return others.length === 0 && parseKey(withoutOws(line), syntax, maxLength);
 }
 
 /**
- * Spaces and tabs alone (RFC 9110 §5.6.3): `trim` takes others, which are not allowed in a key, for none. A loop, because
- * a regular expression looks for the end of the line from each space inside of it.
+ * Trims spaces and tabs only (RFC 9110 §5.6.3): `trim` would also remove characters that are not allowed in a key. A
+ * loop, because a regular expression would search for the end of the line from each space inside it.
  */
 function withoutOws(line: string): string {
   let start = 0;
@@ -106,7 +106,7 @@ function bareItem(text: string): string | undefined {
   return undefined;
 }
 
-/** The escapes of a Display String are those of UTF-8 (RFC 9651 §4.2.10). */
+/** Escapes in a Display String must be UTF-8 (RFC 9651 §4.2.10). */
 function isUtf8(displayString: string): boolean {
   try {
     decodeURIComponent(displayString.slice(1));
@@ -117,8 +117,8 @@ function isUtf8(displayString: string): boolean {
 }
 
 /**
- * All lines of one header field as they came. Node joins repeated lines in `headers`, so that two keys
- * would pass for one (contract C07); `rawHeaders` is there on HTTP/2 too.
+ * All received lines of one header field. Node joins repeated lines in `headers`, which would make one key of two
+ * (contract C07). `rawHeaders` also exists on HTTP/2.
  *
  * @param name - in lower case.
  */

@@ -8,17 +8,17 @@ import { bytesOrJson, chosenContent } from './bytes-or-json.js';
 import type { RequestContent } from './request-content.js';
 import type { FingerprintOption } from './request-options.js';
 
-/** Computes the fingerprint of what comes in as a payload: a message, the arguments of a GraphQL field. */
+/** Computes the fingerprint of a payload: a message, or the arguments of a GraphQL field. */
 export type PayloadFingerprint = (
   content: RequestContent,
   context: ExecutionContext,
 ) => Fingerprint;
 
 /**
- * Chooses once per handler how its payloads are compared. There are no raw bytes and no header fields that all of them
- * had: `'bytes'` is as `'canonical'`, and `headers` is HTTP's alone.
+ * Chooses once per handler how its payloads are compared. Payloads have no raw bytes and no common header fields, so
+ * `'bytes'` means `'canonical'`, and `headers` applies to HTTP only.
  *
- * The function that is returned throws {@link ContentNotComparableError} for content that has no canonical form.
+ * The returned function throws {@link ContentNotComparableError} for content without a canonical form.
  */
 export function payloadFingerprint(
   operation: string,
@@ -36,7 +36,7 @@ export function payloadFingerprint(
   }
   const { include, exclude = [] } = option;
   return ({ path, body }) => {
-    // Octets, texts and numbers have no members to select: they count as a whole.
+    // Bytes, strings and numbers have no members to select, so they count as a whole.
     const hasMembers = typeof body === 'object' && body !== null && !(body instanceof Uint8Array);
     if (!hasMembers) return fingerprint([operation, path, bytesOrJson(body)]);
     checkDepth(body);
@@ -44,7 +44,7 @@ export function payloadFingerprint(
   };
 }
 
-/** What comes in as nothing but a payload, in the words of a request. */
+/** Represents a payload as the content of a request. */
 export function payloadContent(path: string, body: unknown): RequestContent {
   return {
     method: '',

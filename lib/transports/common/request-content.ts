@@ -1,19 +1,19 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** What a request says, as far as it may count when two requests are compared. */
+/** The parts of a request that may count when two requests are compared. */
 export interface RequestContent {
   readonly method: string;
-  /** The path that the application sees, without the query. */
+  /** The path that the application receives, without the query. */
   readonly path: string;
-  /** The query as it came, without the question mark. */
+  /** The query as received, without the question mark. */
   readonly query: string;
   readonly headers: IncomingHttpHeaders;
-  /** Type and subtype in lower case, without parameters; empty where there is none. */
+  /** Type and subtype in lower case, without parameters; empty if absent. */
   readonly mediaType: string;
-  /** As parsed by the application; `undefined` where nothing was. */
+  /** The parsed body; `undefined` if nothing was parsed. */
   readonly body: unknown;
-  /** Whether the request came with a body that nobody has read yet: `body` says nothing of it. */
+  /** Whether the request has a body that has not been read yet. `body` is `undefined` then. */
   readonly hasUnreadBody: boolean;
-  /** The raw bytes; only with Nest's `rawBody: true`. */
+  /** The raw bytes; requires Nest's `rawBody: true`. */
   readonly rawBody: Uint8Array | undefined;
 }

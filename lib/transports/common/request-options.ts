@@ -13,36 +13,36 @@ import {
 import { askOption } from './ask-option.js';
 import type { RequestContent } from './request-content.js';
 
-/** What a scope function may answer; `undefined`, `null` and empty answers mean that the caller is unknown. */
+/** What a scope function may return. `undefined`, `null` and empty values mean that the caller is unknown. */
 export type ScopeResult = ScopePart | readonly (ScopePart | null | undefined)[] | null | undefined;
 
 /**
- * Which parts of a JSON or form body count, by dotted paths (`customer.id`); arrays are passed through.
- * The files of a form are members under the names of their fields, each with `filename`, `mediaType` and
- * `sha256`: `photo` is a file with all that it is, `photo.filename` its name alone.
+ * Which parts of a JSON or form body count, by dotted paths (`customer.id`). A path applies to each item of an array.
+ * The files of a form are members under the names of their fields, each with `filename`, `mediaType` and `sha256`:
+ * `photo` selects all of them, `photo.filename` only the name.
  */
 export interface FingerprintSelection {
-  /** Only these members of the body; all where it is left out. */
+  /** Only these members of the body count; all, if omitted. */
   readonly include?: readonly string[];
-  /** Not these. */
+  /** These members of the body do not count. */
   readonly exclude?: readonly string[];
-  /** Request headers that count as content too (`If-Match`); in any case. */
+  /** Request headers that also count (`If-Match`), case-insensitive. */
   readonly headers?: readonly string[];
 }
 
 /**
- * How a request is told from another one under the same key.
+ * How a retry is distinguished from another request with the same key.
  *
- * - `'canonical'`: method, path, parameters of the route's host, query (order between names does not count), media type,
- *   and the body: JSON and forms by value, files by name, media type and digest, all else by bytes.
- * - `'bytes'`: the same with the body's raw bytes; wants Nest's `rawBody: true`. A multipart body is compared by its
- *   parts all the same, for a client draws a new boundary for each attempt.
- * - `false`: nothing is compared, whoever has the key gets the outcome.
- * - a selection.
- * - a function that returns any JSON value, text or bytes. Only what it returns is compared: neither path nor host. A member
- *   that is `undefined` counts as absent, an item that is as `null`. An object whose members are all `undefined` is a
- *   {@link ContentNotComparableError} (HTTP: 400), for a client may have left them out. `undefined` itself, a promise, a `Map`,
- *   a `Set`, and an instance of a class without members of its own (its fields are private, or it has none) are an
+ * - `'canonical'`: compares method, path, parameters of the route's host, query (the order of different names does not
+ *   count), media type and body: JSON and forms by value, files by name, media type and digest, other bodies by bytes.
+ * - `'bytes'`: the same with the body's raw bytes; requires Nest's `rawBody: true`. A multipart body is compared by its
+ *   parts, because a client chooses a new boundary for each attempt.
+ * - `false`: compares nothing. Every request with the key gets the outcome.
+ * - a {@link FingerprintSelection}.
+ * - a function that returns a JSON value, text or bytes. Only the result is compared, not path or host. An
+ *   `undefined` member counts as absent, an `undefined` item as `null`. An object whose members are all `undefined` is
+ *   a {@link ContentNotComparableError} (HTTP: 400), because a client may have left them out. `undefined`, a promise, a
+ *   `Map`, a `Set`, and an instance of a class without own members (its fields are private, or it has none) are an
  *   {@link IdempotencyOptionsError} (HTTP: 500): return `null` or plain data, or give the class a `toJSON`.
  */
 export type FingerprintOption =
@@ -52,74 +52,73 @@ export type FingerprintOption =
   | FingerprintSelection
   | ((content: RequestContent, context: ExecutionContext) => unknown);
 
-/** How requests are protected, whichever way they come in. */
+/** How requests are protected, on every transport. */
 export interface RequestOptions {
   /**
-   * Whether this request is protected at all: sample, or switch off.
+   * Whether this request is protected. A function can decide for each request.
    * @defaultValue true
    */
   readonly enabled?: boolean | ((context: ExecutionContext) => boolean);
   /**
-   * Whose key it is: one part or several (tenant, user). The same key of another scope is another key
+   * Whom the key belongs to: one part or several (tenant, user). The same key in another scope is another key
    * (contract C22–C31a).
    * @defaultValue `request.user.id ?? request.user.sub`, a string or safe integer
    */
   readonly scope?: (context: ExecutionContext) => ScopeResult | Promise<ScopeResult>;
   /**
-   * What a caller without a scope gets: `'reject'` 400, `'ignore'` the operation runs unprotected,
-   * `'shared'` one scope for all such callers (whoever knows a key gets its answer).
+   * Handles a caller without a scope. `'reject'`: 400. `'ignore'`: the operation runs unprotected. `'shared'`: all such
+   * callers share one scope, so any of them that knows a key gets its response.
    * @defaultValue 'reject'
    */
   readonly anonymous?: 'reject' | 'ignore' | 'shared';
   /**
-   * The operation's stable name. Give one of your own before you rename class or method, or let a bundler shorten
-   * their names: records are found by it.
+   * The operation's stable name, by which its records are found. Set it before you rename the class or method, or use a
+   * bundler that shortens names.
    * @defaultValue `Class.method`
    */
   readonly operation?: string;
   /**
-   * Over what a key is unique: the operation, or all operations of the principal, where a second
+   * Whether a key is unique for one operation or for all operations of the principal. With `'principal'`, another
    * operation under the same key is a mismatch (contract C41).
    * @defaultValue 'operation'
    */
   readonly keyScope?: 'operation' | 'principal';
   /**
-   * Where the key comes from: a header's name, or a function; `undefined` means that there is none.
+   * Where the key comes from: a header's name, or a function that returns the key, or `undefined` if there is none.
    * @defaultValue 'Idempotency-Key'
    */
   readonly key?: string | ((context: ExecutionContext) => string | undefined);
   /**
-   * Whether a request without a key is refused with 400, or runs unprotected (contract C18, C19).
+   * Whether a request without a key is rejected with 400, or runs unprotected (contract C18, C19).
    * @defaultValue true
    */
   readonly required?: boolean;
   /**
-   * Characters that a decoded key may have; longer ones are refused, never cut. 1 to 1 024.
+   * Maximum characters of a decoded key. Longer keys are rejected, never truncated. 1 to 1 024.
    * @defaultValue 255
    */
   readonly maxKeyLength?: number;
   /** @defaultValue 'canonical' */
   readonly fingerprint?: FingerprintOption;
   /**
-   * Which outcomes are kept and replayed; the others are released and may run again at once.
+   * Which outcomes are kept and replayed. After any other outcome, a retry runs the operation again.
    * @defaultValue 2xx, 3xx, and 4xx but 401, 403, 408, 412, 425 and 429
    */
   readonly keep?: OutcomePolicy;
   /**
-   * `false` keeps only the fact that it was done; a repetition is answered 409 "response not kept"
-   * (contract C87d).
+   * `false` stores only that the operation is done. A retry gets 409 "response not kept" (contract C87d).
    * @defaultValue true
    */
   readonly storeBody?: boolean;
   /**
-   * Bytes of a body that are stored; a larger one is sent, and kept as "response not kept" (contract
-   * C70a). 0 to 67 108 864.
+   * Maximum bytes of a stored body. A larger one is sent, and stored as "response not kept" (contract C70a). 0 to
+   * 67 108 864.
    * @defaultValue 1_048_576
    */
   readonly maxStoredBytes?: number;
 }
 
-/** {@link RequestOptions} with every default filled in; `scope` and `operation` have none. */
+/** {@link RequestOptions} with all defaults. `scope` and `operation` have none. */
 export type ResolvedRequestOptions = Required<Omit<RequestOptions, 'scope' | 'operation'>> &
   Pick<RequestOptions, 'scope' | 'operation'>;
 
@@ -136,16 +135,16 @@ export const REQUEST_DEFAULTS: ResolvedRequestOptions = Object.freeze({
   storeBody: true,
   maxStoredBytes: 1_048_576,
 });
-/** RFC 9110 §5.1: a field name is a token. */
+/** A field name is a token (RFC 9110 §5.1). */
 const FIELD_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 
-/** @throws {@link IdempotencyOptionsError} naming option, range and value. */
+/** @throws {@link IdempotencyOptionsError} with option, range and value. */
 export function checkRequestOptions(options: ResolvedRequestOptions): void {
   checkChoice('enabled', options.enabled, [true, false], 'orFunction');
   if (options.scope !== undefined) checkFunction('scope', options.scope);
   checkChoice('anonymous', options.anonymous, ['reject', 'ignore', 'shared']);
   if (options.operation !== undefined && !isText(options.operation)) {
-    throwOptionError('operation', 'a text that is not empty', options.operation);
+    throwOptionError('operation', 'a non-empty string', options.operation);
   }
   checkChoice('keyScope', options.keyScope, ['operation', 'principal']);
   if (typeof options.key !== 'function') checkFieldName('key', options.key);
@@ -174,7 +173,6 @@ function checkFingerprint(option: FingerprintOption): void {
   checkListOf('fingerprint.headers', headers, checkFieldName);
 }
 
-/** A list that may be left out. */
 export function checkListOf(
   option: string,
   names: readonly string[] | undefined,
@@ -189,7 +187,6 @@ function checkPath(option: string, path: unknown): void {
   if (!isText(path)) throwOptionError(option, 'an array of dotted paths', path);
 }
 
-/** The name of a header field. */
 export function checkFieldName(option: string, name: unknown): void {
   if (typeof name !== 'string' || !FIELD_NAME.test(name)) {
     throwOptionError(option, 'the name of a header field', name);
@@ -201,9 +198,9 @@ function isText(value: unknown): value is string {
 }
 
 /**
- * Whether a request is to be protected at all.
+ * Whether a request is protected.
  *
- * @throws {@link IdempotencyOptionsError} when the function given as the option gives no answer.
+ * @throws {@link IdempotencyOptionsError} if the function given as the option throws or does not return a boolean.
  */
 export function isEnabled(
   context: ExecutionContext,
@@ -217,6 +214,6 @@ export function isEnabled(
   if (typeof result === 'boolean') return result;
   forget(result);
   throw new IdempotencyOptionsError(
-    `The function given as the option "enabled" of ${operation} must answer true or false, at once.`,
+    `The function given as the option "enabled" of ${operation} must return true or false synchronously.`,
   );
 }

@@ -3,7 +3,7 @@ import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { forget, isThenable } from '../../core/util/maybe-async.js';
 import type { ResolvedRequestOptions, ScopeResult } from './request-options.js';
 
-/** The default scope: whom the guards have found out. */
+/** The default scope: the user that a guard has authenticated. */
 export function principalOf(user: unknown): ScopeResult {
   if (typeof user !== 'object' || user === null) return undefined;
   const { id, sub } = user as { id?: ScopeResult; sub?: ScopeResult };
@@ -11,25 +11,24 @@ export function principalOf(user: unknown): ScopeResult {
 }
 
 /**
- * The scope that an answer names, or `undefined` when nobody can say whose key it is: then nobody's record may be
- * touched (contract C22–C31a). A part that is missing makes the whole scope unknown, for two callers could share
- * the rest.
+ * The scope for the result of a scope function, or `undefined` if the caller is unknown: then no record is read or
+ * written (contract C22–C31a). A missing part makes the scope unknown, because two callers could share the rest.
  *
- * @throws {@link IdempotencyOptionsError} for a promise among the parts.
+ * @throws {@link IdempotencyOptionsError} if a part is a promise.
  */
 export function toScope(result: ScopeResult, operation: string): Scope | undefined {
   const parts: readonly unknown[] = Array.isArray(result) ? result : [result];
   if (parts.some(isThenable)) {
     for (const part of parts) forget(part);
     throw new IdempotencyOptionsError(
-      `The function given as the option "scope" of ${operation} answered with a promise among the parts: await each part before.`,
+      `The function given as the option "scope" of ${operation} returned a promise as one of its parts. Await each part first.`,
     );
   }
   return parts.length > 0 && parts.every(isScopePart) ? parts : undefined;
 }
 
 /**
- * The scope of a caller whom nobody knows, by the option `anonymous`; `undefined` where the operation runs unprotected.
+ * The scope of an unknown caller, by the option `anonymous`; `undefined` if the operation runs unprotected.
  *
  * @param reject - throws.
  */

@@ -4,35 +4,34 @@ import { FastifyRecorder, type FastifyReply } from './response/fastify-recorder.
 import { RawRecorder } from './response/raw-recorder.js';
 import type { ResponseSink } from './response/response-sink.js';
 
-/** What Express and Fastify do differently about one request and its response, and nothing else. */
+/** One request with its response, limited to what Express and Fastify do differently. */
 export interface HttpExchange {
   readonly request: PlatformRequest;
-  /** Name, value, name, value, as they came. */
+  /** Name, value, name, value, as received. */
   readonly rawHeaders: readonly string[];
   readonly rawResponse: ServerResponse;
-  /** The status as it is set now. */
   status(): number;
   setStatus(status: number): void;
   headers(): OutgoingHttpHeaders;
   setHeader(name: string, value: string): void;
   removeHeader(name: string): void;
-  /** Sets these fields when this very body is sent, unless they are there by then. */
+  /** Sets those of these fields that are missing when this body object is sent. */
   setHeadersOf(body: unknown, fields: Readonly<Record<string, string>>): void;
-  /** Sets the head back to how it was, as if the handler had not run. */
+  /** Restores status and header fields from before the handler ran. */
   restoreHead(status: number, headers: OutgoingHttpHeaders): void;
   /**
-   * Holds the answer until `sink` has decided about it.
+   * Buffers the response until `sink` has decided on it.
    *
-   * @returns a function that tells whether some of the answer has been written.
+   * @returns a function that returns whether part of the response has been written.
    */
   record(sink: ResponseSink): () => boolean;
-  /** Ends an answer that no handler is going to make. */
+  /** Ends a response for which no handler runs. */
   end(): void;
-  /** Has Nest end the answer where it would render a page: there is no value to make one of. */
+  /** Makes Nest end the response where it would render a page: a replay has no value to render. */
   endInsteadOfRendering(): void;
 }
 
-/** @param request - Nest's: Express' or Fastify's. */
+/** @param request - of Express or Fastify, from Nest's context. */
 export function httpExchange(request: unknown, response: unknown): HttpExchange {
   return isFastify(response)
     ? new FastifyExchange(request as PlatformRequest & { raw: IncomingMessage }, response)
@@ -149,7 +148,7 @@ class FastifyExchange implements HttpExchange {
 
   removeHeader(name: string): void {
     this.reply.removeHeader(name);
-    // Where middleware sets it.
+    // Middleware sets fields here.
     this.reply.raw.removeHeader(name);
   }
 
@@ -190,7 +189,7 @@ class FastifyExchange implements HttpExchange {
   }
 }
 
-/** `send`, with `act` before it where it is given `body` and no other. */
+/** `send`, preceded by `act` when it is called with `body`. */
 function before(send: Send, body: unknown, act: () => void): Send {
   return function (this: unknown, ...args) {
     if (args[0] === body) act();
@@ -198,7 +197,7 @@ function before(send: Send, body: unknown, act: () => void): Send {
   };
 }
 
-/** Lists apart: appending to a field changes the very list that Node hands out. */
+/** Copies lists too: appending to a field changes the list that Node returns. */
 function copied(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
   const copy: OutgoingHttpHeaders = {};
   for (const [name, value] of Object.entries(headers)) {

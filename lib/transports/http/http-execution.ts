@@ -24,55 +24,52 @@ import {
 } from './response/http-response.js';
 import type { ResponseSink, Replacement } from './response/response-sink.js';
 
-/** How the handler's stream ended, as it is seen where the layer stands. */
+/** How the handler's stream ended, as the interceptor sees it. */
 type StreamEnd =
   | { readonly kind: 'completed'; readonly status: number; readonly isKept: boolean }
   | { readonly kind: 'failed'; readonly error: unknown };
 
 /**
- * How long a client may be gone, the handler settled, and no answer made, before it counts as certain
- * that none comes: outer interceptors may still be at work.
+ * How long to wait for a response after the client has disconnected and the handler has ended: outer interceptors may
+ * still be making one.
  */
 const NO_RESPONSE_GRACE_MS = 1_000;
 
-/**
- * The same for a native handler that had written nothing when the client left: it may answer from a
- * callback.
- */
+/** The same for a native handler that has written nothing so far: it may respond from a callback. */
 const NO_NATIVE_RESPONSE_GRACE_MS = 5_000;
 
-/** Twice as long before a handler runs again the first time, and so on. */
+/** Doubled before each run after a conflict, including the first: 20 ms, 40 ms, … */
 const CONFLICT_PAUSE_MS = 10;
 
 /**
- * One attempt on HTTP, from the handler's start to the last byte. It sees both ends: the handler's stream
- * says whether the operation succeeded, the wire says what the client got, and together they decide what
- * is stored (protocol, rule 3; contract, "The answer and its record"):
+ * One attempt on HTTP, from the handler's start to the last byte. The handler's stream shows whether the operation
+ * succeeded, the wire shows what the client received, and both decide what is stored (protocol, rule 3; contract, "The
+ * answer and its record"):
  *
- * | the answer begins | and the handler | the record |
+ * | the response begins | and the handler | the record |
  * |---|---|---|
- * | after its stream completed with a kept status | | is kept, whatever the wire says by then |
- * | after its stream completed otherwise | | by the policy, of the wire's status |
- * | after its stream failed | was entered | by the policy, of the wire's status and the error |
+ * | after its stream completed with a kept status | | is kept, whatever the wire's status |
+ * | after its stream completed otherwise | | by the policy, from the wire's status |
+ * | after its stream failed | was entered | by the policy, from the wire's status and the error |
  * | | was not entered | is released |
- * | by a native handler | | by the policy, of the wire's status |
- * | before its stream ended, or while it runs on | returns later | is kept as "response not kept" |
+ * | in a native handler | | by the policy, from the wire's status |
+ * | before its stream ended, or while the handler is still running | returns later | is kept as "response not kept" |
  * | | throws later | is released |
  *
- * A record is released only when nothing of the handler is running any more.
+ * A record is released only after the handler has stopped running.
  *
- * A transactional attempt is less forgiving, for what is rolled back can be repeated: it is released, too, where the
- * wire says that the answer of a handler that returned is not kept, and where there is no whole answer to be kept.
+ * A transactional attempt is stricter, because a rolled-back operation can run again: it is also released if the policy
+ * does not keep the wire's status, or if there is no complete response to keep.
  */
 export class HttpExecution implements ResponseSink {
   private streamEnd: StreamEnd | undefined;
   private isSettled = false;
   private latestStream = 0;
-  /** Something no longer waits for the handler, and answers in its place. */
+  /** An interceptor stopped waiting for the handler and responds in its place. */
   private isAbandoned = false;
-  /** An answer that is not the handler's has begun to leave. */
+  /** A response that is not the handler's has begun. */
   private hasBypassed = false;
-  /** Set once the client is gone. */
+  /** Set when the client disconnects. */
   private graceMs: number | undefined;
   private isSourceBroken = false;
   private conflicts = 0;
@@ -99,9 +96,9 @@ export class HttpExecution implements ResponseSink {
   }
 
   /**
-   * The handler's stream begins, or begins again because an outer interceptor retries.
+   * The handler's stream starts, or restarts because an outer interceptor retries.
    *
-   * @returns the number of the stream: what an older one says no longer counts.
+   * @returns the number of the stream. Events of an older one are ignored.
    */
   streamStarted(): number {
     this.streamEnd = undefined;
@@ -110,7 +107,7 @@ export class HttpExecution implements ResponseSink {
     return this.latestStream;
   }
 
-  /** The handler's stream completed; `status` is the one set at this instant. */
+  /** The handler's stream completed; `status` is the current one. */
   streamCompleted(stream: number, status: number): void {
     const { operation } = this;
     const isBehind = operation.isActive && !operation.hasReturned;
@@ -121,17 +118,16 @@ export class HttpExecution implements ResponseSink {
     );
   }
 
-  /** The handler's stream failed. */
   streamFailed(stream: number, error: unknown): void {
     this.streamEnded(stream, { kind: 'failed', error }, this.operation.isActive);
   }
 
-  /** An outer interceptor stopped listening before anything came. */
+  /** An outer interceptor unsubscribed before the stream emitted. */
   streamAbandoned(stream: number): void {
     if (stream === this.latestStream && this.streamEnd === undefined) this.isAbandoned = true;
   }
 
-  /** Nobody waits for it any more, and the handler was not called. */
+  /** Ends an execution whose handler was not called, and will not be. */
   async abandon(): Promise<void> {
     if (this.settles()) await this.attempt.release();
   }
@@ -143,7 +139,7 @@ export class HttpExecution implements ResponseSink {
   /**
    * The connection was closed.
    *
-   * @param hasBegun - whether some of the answer had been written, or the handler not even called.
+   * @param hasBegun - part of the response was written, or the handler was never called.
    */
   clientDisconnected(hasBegun: boolean): void {
     const mayStillRespond = this.route.isNative && !hasBegun;
@@ -168,13 +164,13 @@ export class HttpExecution implements ResponseSink {
     return await this.complete(state, response.status, this.outcomeOf(response));
   }
 
-  /** Whether a concurrent transaction was in the way. What the application says of its own accord stands. */
+  /** Whether the error is a conflict with another transaction. An `HttpException` is the application's own response. */
   isConflict(error: unknown): boolean {
     if (error instanceof HttpException) return false;
     return this.attempt.transaction?.isConflict(error) ?? false;
   }
 
-  /** Makes ready for the handler to run again, after a conflict. @returns whether it may. */
+  /** Prepares another run of the handler after a conflict. @returns whether it may run. */
   async mayRunAgain(): Promise<boolean> {
     if (this.conflicts >= this.route.protocol.conflictRetries) return false;
     if (this.isAbandoned || this.hasBypassed) return false;
@@ -182,7 +178,7 @@ export class HttpExecution implements ResponseSink {
     return this.startOver(CONFLICT_PAUSE_MS * 2 ** this.conflicts);
   }
 
-  /** Gives the handler another transaction: what it has written in the last one is gone. @returns whether it may run. */
+  /** Replaces the handler's transaction; the last one's writes are rolled back. @returns whether it may run. */
   async startOver(pauseMs = 0): Promise<boolean> {
     const { operation } = this;
     if (operation.isActive || this.isSettled) return false;
@@ -199,7 +195,7 @@ export class HttpExecution implements ResponseSink {
     return new StoreUnavailableProblem(this.route.problems);
   }
 
-  /** What the caller is told in place of a failure that is its transaction's: that it may be tried again. */
+  /** The retryable problem that replaces an error of the transaction. */
   problemOf(error: unknown): IdempotencyProblem | undefined {
     if (this.isConflict(error)) return new TransactionConflictProblem(this.route.problems);
     return this.isInterrupted(error) ? this.unavailable() : undefined;
@@ -211,7 +207,7 @@ export class HttpExecution implements ResponseSink {
     return this.settles() ? this.complete(state, status, RESPONSE_NOT_KEPT) : undefined;
   }
 
-  /** @param isBehind - the handler goes on: an interceptor inside of the layer gave up on it. */
+  /** @param isBehind - the handler is still running: an inner interceptor stopped waiting for it. */
   private streamEnded(stream: number, end: StreamEnd, isBehind: boolean): void {
     if (stream !== this.latestStream) return;
     this.streamEnd = end;
@@ -220,13 +216,13 @@ export class HttpExecution implements ResponseSink {
     this.awaitResponseAfterDisconnect();
   }
 
-  /** Nothing of the handler's answer is there to be kept: how it ends decides, once it has ended. */
+  /** There is no response of the handler to keep, so the handler's end decides. */
   private settleAfterBypass(): void {
     if (!(this.hasBypassed || this.isAbandoned) || this.streamEnd === undefined) return;
     const { operation } = this;
     const end = this.streamEnd;
     operation.whenIdle(() => {
-      // The stream's status is not asked: the answer from outside has overwritten it.
+      // Not by the stream's status: the bypassing response has overwritten it.
       const hasSucceeded = operation.isEntered ? operation.hasReturned : end.kind === 'completed';
       if (end === this.streamEnd) this.settleWithoutResponse(hasSucceeded);
     });
@@ -242,7 +238,7 @@ export class HttpExecution implements ResponseSink {
     this.grace.unref();
   }
 
-  /** A success without bytes is kept all the same, for a repetition would repeat it. */
+  /** Keeps a success without its response, because a retry would run the operation a second time. */
   private settleWithoutResponse(hasSucceeded: boolean): void {
     if (!this.settles()) return;
     if (hasSucceeded && !this.isTransactional)
@@ -254,14 +250,14 @@ export class HttpExecution implements ResponseSink {
     return this.streamEnd?.kind === 'completed' ? this.streamEnd.status : 200;
   }
 
-  /** @returns the state to keep the attempt's end in, or `undefined` to release it. */
+  /** @returns the finished state of the record, or `undefined` to release it. */
   private finishedStateOf(status: number): FinishedState | undefined {
     const state = status >= 400 ? 'failed' : 'completed';
     const end = this.streamEnd;
     const { isEntered } = this.operation;
     if (end?.kind === 'failed') {
       if (this.isConflict(end.error) || this.isInterrupted(end.error)) return undefined;
-      // Pipes and inner interceptors fail like a handler, but the operation has not begun (C88).
+      // Pipes and inner interceptors fail like a handler, but the operation has not started (C88).
       return isEntered && this.keeps({ status, error: end.error }) ? state : undefined;
     }
     const isKept = this.keeps({ status });
@@ -273,7 +269,7 @@ export class HttpExecution implements ResponseSink {
     return isKept ? state : undefined;
   }
 
-  /** The same for its connection. */
+  /** Whether the transaction lost its connection. */
   private isInterrupted(error: unknown): boolean {
     if (error instanceof HttpException) return false;
     return this.attempt.transaction?.isInterruption(error) ?? false;
@@ -295,7 +291,7 @@ export class HttpExecution implements ResponseSink {
     try {
       return encodeResponse(this.storedPartOf(response));
     } catch {
-      // Whatever cannot be written down: the effect has happened, and is not to happen again.
+      // The response cannot be serialized. The effect has happened, and must not happen again.
       return RESPONSE_NOT_KEPT;
     }
   }
@@ -316,14 +312,14 @@ export class HttpExecution implements ResponseSink {
     return this.attempt.complete(final).then((settlement) => this.replacementFor(settlement));
   }
 
-  /** The handler threw, or something behind it turned its success into a failure. */
+  /** The handler threw, or an interceptor or filter turned its success into a failure. */
   private hasFailed(status: number): boolean {
     const end = this.streamEnd;
     if (end?.kind !== 'completed' || this.operation.hasThrown) return true;
     return end.status < 400 && status >= 400;
   }
 
-  /** A success that is not to be kept has happened all the same: whoever is told of it finds what it has written. */
+  /** Still commits a transactional success whose response is not kept: its client must find what it wrote. */
   private async settleUnkept(status: number): Promise<Replacement> {
     const { transaction } = this.attempt;
     const hasSucceeded = status < 400 && this.streamEnd?.kind === 'completed';
@@ -332,7 +328,7 @@ export class HttpExecution implements ResponseSink {
     return this.settles() ? this.replacementFor(await transaction.commitUnkept()) : undefined;
   }
 
-  /** The answer waits for the release, so that a retry at once finds the key free; not for the handler. */
+  /** The response waits for the release, so that an immediate retry finds the key free, but not for the handler. */
   private async releaseOnceIdle(): Promise<Replacement> {
     if (!this.operation.isActive) {
       if (this.settles()) await this.attempt.release();
@@ -366,7 +362,7 @@ export class HttpExecution implements ResponseSink {
     }
   }
 
-  /** @returns whether this call is the one that settles the attempt; the others have come too late. */
+  /** @returns whether this call settles the attempt. Only the first one does. */
   private settles(): boolean {
     clearTimeout(this.grace);
     const isFirst = !this.isSettled;

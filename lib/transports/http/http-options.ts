@@ -12,8 +12,9 @@ import { PROBLEM_TYPE_BASE } from './problem.js';
 /** How an HTTP route is protected. */
 export interface HttpOptions extends RequestOptions {
   /**
-   * `'lenient'`: `"k"` and bare `k`, the same key. `'strict'`: a structured-field String only (RFC 9651).
-   * `'uuid'`: a UUID in either form. Or a predicate of the decoded key. Not used where `key` is a function.
+   * `'lenient'`: `"k"` or bare `k`, which are the same key. `'strict'`: only a structured-field String (RFC 9651).
+   * `'uuid'`: a UUID in either form. A function receives the decoded key and returns whether it is valid. Ignored if
+   * `key` is a function.
    * @defaultValue 'lenient'
    */
   readonly keySyntax?: KeySyntax;
@@ -23,25 +24,24 @@ export interface HttpOptions extends RequestOptions {
    */
   readonly replayHeader?: string;
   /**
-   * Names of the handler's headers that a replay repeats. Fields of one exchange (`Date`,
-   * `Set-Cookie`, `X-Request-Id` …, contract C64–C67) are never repeated.
-   * @defaultValue all that the handler added
+   * Names of the handler's headers that are replayed. Fields of a single exchange (`Date`, `Set-Cookie`,
+   * `X-Request-Id` …, contract C64–C67) never are.
+   * @defaultValue all headers that the handler added
    */
   readonly replayHeaders?: readonly string[];
   /**
-   * Base of the problem documents' `type`, without a slash at its end: point it to the API's own pages.
-   * @defaultValue the package's own
+   * Base URI of the problem documents' `type`, without a trailing slash, such as the API's own documentation.
+   * @defaultValue the documentation of this package
    */
   readonly problemTypeBase?: string;
 }
 
-/** {@link HttpOptions} with every default filled in; `scope`, `operation` and `replayHeaders` have none. */
+/** {@link HttpOptions} with all defaults. `scope`, `operation` and `replayHeaders` have none. */
 export type ResolvedHttpOptions = Required<
   Omit<HttpOptions, 'scope' | 'operation' | 'replayHeaders'>
 > &
   Pick<HttpOptions, 'scope' | 'operation' | 'replayHeaders'>;
 
-/** The defaults of {@link HttpOptions}. */
 export const HTTP_DEFAULTS: ResolvedHttpOptions = Object.freeze({
   ...REQUEST_DEFAULTS,
   keySyntax: 'lenient',
@@ -51,7 +51,7 @@ export const HTTP_DEFAULTS: ResolvedHttpOptions = Object.freeze({
 
 const ABSOLUTE_URI = /^[a-z][a-z0-9+.-]*:\S+[^/\s]$/i;
 
-/** @throws {@link IdempotencyOptionsError} naming option, range and value. */
+/** @throws {@link IdempotencyOptionsError} with option, range and value. */
 export function checkHttpOptions(options: ResolvedHttpOptions): void {
   checkRequestOptions(options);
   checkChoice('keySyntax', options.keySyntax, ['lenient', 'strict', 'uuid'], 'orFunction');
@@ -60,18 +60,18 @@ export function checkHttpOptions(options: ResolvedHttpOptions): void {
   if (!ABSOLUTE_URI.test(options.problemTypeBase)) {
     throwOptionError(
       'problemTypeBase',
-      'an absolute URI without a slash at its end',
+      'an absolute URI without a trailing slash',
       options.problemTypeBase,
     );
   }
 }
 
-/** Says of a run without a record that it was one (`onStoreUnavailable: 'execute'`). */
+/** Marks the response of an execution without a record (`onStoreUnavailable: 'execute'`). */
 export const STATUS_HEADER = 'Idempotency-Status';
 
 /**
- * The header fields that the layer adds to answers, by their default names. A browser shows a page on
- * another origin none of them unless CORS exposes them; a `replayHeader` of your own belongs to them.
+ * The header fields that the library adds to responses, by their default names. A page of another origin can read them
+ * only if CORS exposes them. If you set `replayHeader`, expose that name too.
  *
  * @example `app.enableCors({ exposedHeaders: [...EXPOSED_HEADERS] })`
  */

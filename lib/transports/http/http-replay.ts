@@ -3,13 +3,10 @@ import { asBuffer } from '../../core/util/as-buffer.js';
 import type { RecordedResponse } from './response/http-response.js';
 import type { ResponseSink, Replacement } from './response/response-sink.js';
 
-/**
- * Puts a stored answer in place of whatever the pipeline makes of the replay: outer interceptors and
- * filters run as ever, but the bytes that leave are the stored ones.
- */
+/** Sends the stored response. Outer interceptors and filters run as usual, but cannot change its bytes. */
 export class HttpReplay implements ResponseSink {
   readonly maxBufferedBytes = 0;
-  /** Whether it has been put in place: an outer interceptor may ask for it more than once. */
+  /** Whether it is being sent. An outer interceptor may subscribe more than once. */
   isStarted = false;
 
   constructor(
@@ -23,11 +20,11 @@ export class HttpReplay implements ResponseSink {
   }
 
   onBypass(): void {
-    // There is no outside: whoever answers, the stored answer leaves.
+    // Never called: the stored response replaces every other one.
   }
 
   onSourceError(): void {
-    // Nothing of it is used.
+    // The source's bytes are not used.
   }
 
   onComplete(): Promise<Replacement> {
@@ -42,7 +39,7 @@ export class HttpReplay implements ResponseSink {
     return this.response.status;
   }
 
-  /** What the replayed operation "returns" to outer interceptors: the body if it is JSON, else nothing. */
+  /** What the replayed operation emits to outer interceptors: the body if it is JSON, otherwise `undefined`. */
   get value(): unknown {
     const { headers, body } = this.response;
     if (body.length === 0 || !JSON_TYPE.test(String(headers['content-type']))) return undefined;
@@ -54,7 +51,7 @@ export class HttpReplay implements ResponseSink {
   }
 }
 
-/** A stored answer with the header that says so (contract C73). */
+/** A stored response with the header that marks it as a replay (contract C73). */
 export function markedReplay(response: RecordedResponse, replayHeader: string): RecordedResponse {
   return { ...response, headers: { ...response.headers, [replayHeader]: 'true' } };
 }

@@ -18,36 +18,36 @@ import type { ProblemContext } from './problem.js';
 import type { ReplayHeaders } from './replay-headers.js';
 import { RESPONSE_NOT_KEPT } from './response/http-response.js';
 
-/** A handler of a controller, as Nest's contexts give it; only looked at, never called. */
-// eslint-disable-next-line @typescript-eslint/no-unsafe-function-type -- Nest's own type of it
+/** A controller's handler from Nest's context. Only its metadata is read. */
+// eslint-disable-next-line @typescript-eslint/no-unsafe-function-type -- Nest's type
 export type Handler = Function;
 
-/** Everything about a protected route that does not change from request to request. */
+/** The properties of a protected route that are the same for all requests. */
 export interface HttpRoute {
   /** The operation's stable name. */
   readonly operation: string;
   readonly options: ResolvedHttpOptions;
   readonly protocol: ResolvedProtocolOptions;
-  /** The handler takes the response into its own hands: `@Res()` or `@Next()` without passthrough. */
+  /** The handler sends the response itself: `@Res()` or `@Next()` without passthrough. */
   readonly isNative: boolean;
-  /** What Nest makes of the value that the handler returns, however the response is sent. */
+  /** What Nest makes of the handler's return value. */
   readonly rendition: 'page' | 'redirect' | 'body' | 'nothing';
-  /** Names of the route's `@Header` fields, in lower case: Nest sets them before any interceptor runs. */
+  /** Names of the route's `@Header` fields in lower case. Nest sets them before any interceptor runs. */
   readonly routeHeaders: ReadonlySet<string>;
   readonly replayHeaders: ReplayHeaders;
-  /** Name of the key's field in lower case; `undefined` where a function finds the key. */
+  /** Name of the key's field in lower case; `undefined` if a function returns the key. */
   readonly keyField: string | undefined;
   readonly fingerprint: RequestFingerprint;
   readonly problems: ProblemContext;
 }
 
-/** Nest's `RouteParamtypes` of `@Res()` and `@Next()`, which are part of the metadata's keys. */
+/** Nest's `RouteParamtypes` of `@Res()` and `@Next()`, the prefixes of the metadata's keys. */
 const RESPONSE_PARAMETERS = /^[12]:/;
 
 /**
- * Reads what Nest knows about a route.
+ * Reads a route's metadata.
  *
- * @param isMulterBound - one of Nest's interceptors that call multer stands outside of the layer.
+ * @param isMulterBound - one of Nest's interceptors that call multer runs before this library's.
  * @throws {@link IdempotencyOptionsError} for a route that cannot be protected.
  */
 export function httpRoute(
@@ -60,19 +60,19 @@ export function httpRoute(
   const operation = options.operation ?? `${controller.name}.${handler.name}`;
   if (Reflect.getMetadata(SSE_METADATA, handler) !== undefined) {
     throw new IdempotencyOptionsError(
-      `${operation} is an @Sse() route: an endless stream has no outcome that could be replayed. Remove @Idempotent() from it; where it stands on the class and the stream is not read by GET, put it on the methods that are to run once.`,
+      `${operation} is an @Sse() route: a stream of events has no outcome to replay. Remove @Idempotent() from it. If the decorator is on the class, apply it to the methods that are to run once instead.`,
     );
   }
   const isNative = takesResponse(controller, handler.name);
   const isSafe = isSafeRoute(handler);
   if (isNative && typeof protocol.onTakeover === 'function' && !isSafe) {
     throw new IdempotencyOptionsError(
-      `${operation} answers by @Res() itself, so that nothing could send what the function given as the option "onTakeover" finds. Let it return its answer, or set "onTakeover" to 'run' or 'reject' there.`,
+      `${operation} uses @Res() to send its response, so the value that the option "onTakeover" returns cannot be sent. Return the response from the handler, or set "onTakeover" to 'run' or 'reject' on it.`,
     );
   }
   if (isNative && protocol.transactional && !isSafe) {
     throw new IdempotencyOptionsError(
-      `${operation} answers by @Res() itself, so that nobody knows when it has written the last of its transaction. Let it return its answer, or set "transactional" to false there.`,
+      `${operation} uses @Res() to send its response, so the end of its transaction is unknown. Return the response from the handler, or set "transactional" to false on it.`,
     );
   }
   const { key, replayHeaders, problemTypeBase } = options;
@@ -98,7 +98,6 @@ export function httpRoute(
   });
 }
 
-/** Whether requests of its method are never protected. */
 export function isSafeRoute(handler: Handler): boolean {
   const method = Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod | undefined;
   return method !== undefined && isUnprotectedMethod(RequestMethod[method]);
@@ -118,7 +117,7 @@ function takesResponse(controller: Type, method: string): boolean {
   );
 }
 
-/** As Nest decides it: `@Render()` before `@Redirect()` before a handler with the response in its own hands. */
+/** In Nest's order: `@Render()`, then `@Redirect()`, then a native handler. */
 function renditionOf(handler: Handler, isNative: boolean): HttpRoute['rendition'] {
   if (Reflect.getMetadata(RENDER_METADATA, handler)) return 'page';
   const redirect = Reflect.getMetadata(REDIRECT_METADATA, handler) as { url?: unknown } | undefined;
@@ -133,16 +132,16 @@ function routeHeaders(handler: Handler): ReadonlySet<string> {
 
 const UNPROTECTED = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE']);
 
-/** Safe methods have no effect that could happen twice (RFC 9110 §9.2.1): the key is ignored (contract C21). */
+/** Safe methods have no effect to protect (RFC 9110 §9.2.1): the key is ignored (contract C21). */
 export function isUnprotectedMethod(method: string): boolean {
   return UNPROTECTED.has(method);
 }
 
 /**
- * How records of a route are recovered without a request; `undefined` where it has no function for it.
+ * How records of a route are recovered without a request; `undefined` unless `onTakeover` is a function.
  *
- * Only the fact is kept. The bytes of an answer are what serializers, interceptors and filters make of a value
- * within a request, and there is none: bytes that were made without them could show what those hide.
+ * Stores only that the operation is done. Without a request, serializers, interceptors and filters cannot run, and a
+ * response made without them could expose what they hide.
  */
 export function recoverableRoute({ protocol }: HttpRoute): RecoverableOperation | undefined {
   const { onTakeover } = protocol;

@@ -39,16 +39,16 @@ const PROBLEMS: Record<RejectionReason, new (context: ProblemContext) => Idempot
 
 const logger = new Logger('Idempotency');
 
-/** What becomes of a request; a refusal is thrown. */
+/** What happens with a request. A rejection is thrown instead. */
 type RequestPlan =
   | { readonly kind: 'unprotected' }
   | { readonly kind: 'run'; readonly execution: HttpExecution }
   | { readonly kind: 'replay'; readonly replay: HttpReplay };
 
-/** A request whose course is decided, or about to be: once, however often it is subscribed to. */
+/** The plan of one request, decided once for all subscriptions. */
 interface PendingRequest {
   readonly plan: Promise<RequestPlan>;
-  /** Subscribers that have not been told yet. */
+  /** Subscribers that wait for the plan. */
   waiting: number;
 }
 
@@ -62,10 +62,10 @@ export class HttpTransport {
   ) {}
 
   /**
-   * Runs the handler, or answers in its place. Nothing is begun before the stream is subscribed to, and
-   * what an outer interceptor repeats (`retry`) stays within the course that was decided first.
+   * Runs the handler, or responds in its place. Starts when the stream is subscribed to. If an outer interceptor
+   * subscribes again (`retry`), the first plan stays in force.
    *
-   * The stream fails with an {@link IdempotencyProblem} where the layer itself refuses the request.
+   * The stream fails with an {@link IdempotencyProblem} if the request is rejected.
    */
   intercept(context: ExecutionContext, next: CallHandler, route: HttpRoute): Observable<unknown> {
     const http = context.switchToHttp();
@@ -84,7 +84,7 @@ export class HttpTransport {
           try {
             executePlan(plan, next, exchange, route, subscriber);
           } catch (error) {
-            // A response that cannot be recorded, say: nobody else would hear of it.
+            // For example, the response cannot be recorded. Uncaught, this would be an unhandled rejection.
             this.abandon(plan, exchange);
             subscriber.error(error);
           }
@@ -113,10 +113,10 @@ export class HttpTransport {
     exchange: HttpExchange,
     route: HttpRoute,
   ): Promise<RequestPlan> {
-    // Caught here: in a chain behind it each request would have one promise more.
+    // Caught here, because a chained catch() costs each request another promise.
     try {
       if (!isEnabled(context, route.operation, route.options)) return { kind: 'unprotected' };
-      // What middleware or `@Header()` has set would mark refusals, too.
+      // A marker set by middleware or `@Header()` would also mark rejections.
       if (!exchange.rawResponse.headersSent) exchange.removeHeader(route.options.replayHeader);
       const prepared = readRequest(context, exchange, route);
       const operationRequest = prepared instanceof Promise ? await prepared : prepared;
@@ -131,7 +131,7 @@ export class HttpTransport {
               execution: this.executionOf(context, exchange, route, operationRequest, attempt),
             };
           } catch (error) {
-            // Nobody else would end it: its key would be blocked until the hard deadline, and every shutdown wait.
+            // Otherwise the key stays blocked until the hard deadline, and every shutdown waits for it.
             await attempt.release();
             throw error;
           }
@@ -163,7 +163,7 @@ export class HttpTransport {
     operationRequest: OperationRequest,
     attempt: Attempt,
   ): HttpExecution {
-    // Whoever has answered while the store was asked has sent the header fields, too.
+    // A response sent while the store was asked already has its header fields.
     if (!attempt.isProtected && !exchange.rawResponse.headersSent) {
       exchange.setHeader(STATUS_HEADER, 'unprotected');
     }
@@ -173,7 +173,7 @@ export class HttpTransport {
     return new HttpExecution(attempt, route, operation, exchange.headers(), exchange.status());
   }
 
-  /** An outer timeout may have answered while the store was asked: a handler not yet called is not called. */
+  /** Releases an execution that has not started: an outer timeout may have responded while the store was asked. */
   private abandon(plan: RequestPlan, { request }: HttpExchange): void {
     if (plan.kind !== 'run' || plan.execution.isStarted) return;
     this.pendingRequests.set(request, undefined);
@@ -181,7 +181,7 @@ export class HttpTransport {
   }
 }
 
-/** What a request fails of: where an option of its operation is at fault, the log says more than the answer. */
+/** The error that a request fails with. An invalid option is described in the log, not in the response. */
 function errorOf(error: unknown, exchange: HttpExchange, route: HttpRoute): unknown {
   if (!(error instanceof IdempotencyOptionsError)) return error;
   const { operation, problems } = route;
@@ -208,10 +208,10 @@ function executePlan(
       if (!replay.isStarted) {
         replay.isStarted = true;
         exchange.record(replay);
-        // By it Fastify chooses the schema that the value has to fit.
+        // Fastify selects the schema of the value by the status.
         exchange.setStatus(replay.status);
         if (rendition === 'page') exchange.endInsteadOfRendering();
-        // A handler with the response in its own hands would have ended it itself.
+        // A native handler would have ended the response itself.
         if (rendition === 'nothing') exchange.end();
       }
       subscriber.next(replay.value);
@@ -232,7 +232,7 @@ function runHandler(
   const { rawResponse } = exchange;
   if (!execution.isStarted) {
     if (rawResponse.headersSent) {
-      // Somebody has answered while the store was asked, and nobody would see what the handler says.
+      // A response was sent while the store was asked, so the handler's would be lost.
       void execution.abandon();
       subscriber.complete();
       return;
@@ -241,11 +241,11 @@ function runHandler(
     const onClose = () => {
       if (!rawResponse.writableFinished) execution.clientDisconnected(written());
     };
-    // Gone before the handler started: a pipe into a closed response never says another word.
+    // The client disconnected before the handler started: a pipe into a closed response emits nothing.
     if (rawResponse.destroyed) execution.clientDisconnected(true);
     else rawResponse.once('close', onClose);
   } else if (execution.isTransactional) {
-    // An outer interceptor retries: what the run before has written is not to be part of this one.
+    // An outer interceptor retries: the writes of the last run must not become part of this one.
     void execution.startOver().then((mayRun) => {
       exchange.restoreHead(execution.statusBefore, execution.headersBefore);
       if (mayRun && !subscriber.closed) {
@@ -261,7 +261,7 @@ function runHandler(
   subscribe(execution, next, exchange, subscriber);
 }
 
-/** Subscribes to the handler's stream: again, after a conflict of its transaction that allows it. */
+/** Subscribes to the handler's stream, and again after a transaction conflict that allows a retry. */
 function subscribe(
   execution: HttpExecution,
   next: CallHandler,
@@ -280,9 +280,8 @@ function subscribe(
     if (problem !== undefined) setProblemHeaders(exchange, problem);
     subscriber.error(problem ?? error);
   };
-  // A subscription of its own, without teardown: neither an outer timeout nor a client that leaves ends
-  // the handler, whose outcome is still to be stored (contract C57). Inside of the operation's context,
-  // for inner interceptors may call the handler as late as they like.
+  // A separate subscription without teardown: an outer timeout or a disconnect must not end the handler before its
+  // outcome is stored (contract C57). In the execution scope, because inner interceptors may call the handler later.
   executionScope.run(operation, () =>
     streamOf(next).subscribe({
       next: (value) => {
@@ -320,7 +319,7 @@ function subscribe(
   );
 }
 
-/** What a handler says, also where whoever stands in for it throws instead, or gives a promise. */
+/** The handler's stream, also if a custom `CallHandler` throws or returns a promise. */
 function streamOf(next: CallHandler): Observable<unknown> {
   try {
     return from(next.handle());
@@ -329,21 +328,21 @@ function streamOf(next: CallHandler): Observable<unknown> {
   }
 }
 
-/** A value kept for an object, for as long as the object lives. */
+/** Associates a value with an object for the object's lifetime. */
 export interface PlaceOn<Value> {
   get(object: object): Value | undefined;
   set(object: object, value: Value | undefined): void;
 }
 
-/** A class that makes of an object itself its instance. */
+/** A base class whose constructor returns its argument, so that a subclass adds its private field to that object. */
 const Itself = function (object: object) {
   return object;
 } as unknown as new (object: object) => object;
 
 /**
- * A place for a value on any object: a private field, which nobody else can see, copy, inherit or be in the way of. It
- * does what a `WeakMap` does, of which each key costs the garbage collector work: 4 % of a request. Those that take no
- * new fields have one: ECMAScript is about to refuse private ones there, too (proposal "nonextensible applies to private").
+ * Stores a value in a private field of any object, where other code cannot read, copy, inherit or overwrite it. Works
+ * like a `WeakMap`, without its cost for garbage collection: 4 % of a request. Non-extensible objects get a `WeakMap`,
+ * because ECMAScript may forbid private fields there (proposal "nonextensible applies to private").
  */
 export function placeOn<Value>(): PlaceOn<Value> {
   const closed = new WeakMap<object, Value | undefined>();

@@ -3,32 +3,32 @@ import type { IdempotencyErrorCode } from '../../core/util/errors.js';
 import type { HttpExchange } from './http-exchange.js';
 import type { RecordedResponse } from './response/http-response.js';
 
-/** Where the pages about the problems stand, unless `problemTypeBase` names the API's own. */
+/** Base URI of the problem pages, unless `problemTypeBase` is set. */
 export const PROBLEM_TYPE_BASE =
   'https://github.com/nestjs-idempotency/nestjs-idempotency/blob/main/docs/problems';
 
-/** The body of an answer that the layer gives itself (RFC 9457), as `application/problem+json`. */
+/** The body of a rejection, as `application/problem+json` (RFC 9457). */
 export interface ProblemDocument {
-  /** Absolute URI, stable, leads to documentation. */
+  /** Absolute, stable URI of the documentation. */
   readonly type: string;
-  /** The same for every occurrence of a type. */
+  /** The same for all problems of a type. */
   readonly title: string;
   readonly status: number;
-  /** What to do; never what was stored. */
+  /** What to do. Never contains stored data. */
   readonly detail: string;
-  /** Stable, for programs to branch on. */
+  /** Stable code for programs. */
   readonly code: IdempotencyErrorCode;
-  /** Whether the same request with the same key may be answered otherwise later. */
+  /** Whether a later retry with the same key may get another response. */
   readonly retryable: boolean;
 }
 
-/** The header fields that describe the document: they are its own, and of no other body. */
+/** The header fields of the problem document, and of no other body. */
 export const DOCUMENT_FIELDS = {
   'content-type': 'application/problem+json; charset=utf-8',
   'content-language': 'en',
 } as const;
 
-/** What distinguishes one problem from the others (contract, "Answers of the layer itself"). */
+/** The properties of one type of problem (contract, section H). */
 interface ProblemKind {
   readonly slug: string;
   readonly status: number;
@@ -44,11 +44,11 @@ export interface ProblemContext {
   readonly retryAfterMs: number;
 }
 
-/** Base of the exceptions that the layer answers with; an application may map them in its own filters. */
+/** Base of the exceptions for rejected requests. Exception filters of the application may handle them. */
 export abstract class IdempotencyProblem extends HttpException {
   readonly code: IdempotencyErrorCode;
   readonly retryable: boolean;
-  /** Whole seconds for `Retry-After`; absent where a repetition cannot help. */
+  /** Whole seconds for `Retry-After`; `undefined` if a retry cannot help. */
   readonly retryAfterSeconds: number | undefined;
 
   protected constructor(kind: ProblemKind, { typeBase, retryAfterMs }: ProblemContext) {
@@ -62,14 +62,13 @@ export abstract class IdempotencyProblem extends HttpException {
     this.retryAfterSeconds = retryable ? Math.max(1, Math.ceil(retryAfterMs / 1000)) : undefined;
   }
 
-  /** The header fields that belong to the problem. */
   get headers(): Readonly<Record<string, string>> {
     return this.retryAfterSeconds === undefined
       ? DOCUMENT_FIELDS
       : { ...DOCUMENT_FIELDS, 'retry-after': String(this.retryAfterSeconds) };
   }
 
-  /** The problem as it goes over the wire where no exception filter can be reached any more. */
+  /** The problem as a response, for when exception filters can no longer run. */
   toResponse(): RecordedResponse {
     return {
       status: this.getStatus(),
@@ -79,7 +78,7 @@ export abstract class IdempotencyProblem extends HttpException {
   }
 }
 
-/** 400: the route needs an `Idempotency-Key` and there is none (contract C18). */
+/** 400: the request has no `Idempotency-Key`, which the route requires (contract C18). */
 export class KeyMissingProblem extends IdempotencyProblem {
   override readonly name = 'KeyMissingProblem';
   constructor(context: ProblemContext) {
@@ -98,7 +97,7 @@ export class KeyMissingProblem extends IdempotencyProblem {
   }
 }
 
-/** 400: the key is malformed, given twice, or too long (contract C06–C14). */
+/** 400: the key is malformed, present twice, or too long (contract C06–C14). */
 export class KeyInvalidProblem extends IdempotencyProblem {
   override readonly name = 'KeyInvalidProblem';
   constructor(context: ProblemContext) {
@@ -116,7 +115,7 @@ export class KeyInvalidProblem extends IdempotencyProblem {
   }
 }
 
-/** 400: nobody knows whose key it is (contract C30). */
+/** 400: the caller is unknown (contract C30). */
 export class CallerUnknownProblem extends IdempotencyProblem {
   override readonly name = 'CallerUnknownProblem';
   constructor(context: ProblemContext) {
@@ -126,7 +125,7 @@ export class CallerUnknownProblem extends IdempotencyProblem {
         status: 400,
         code: 'idempotency_caller_unknown',
         title: 'Idempotency-Key needs an authenticated caller',
-        detail: 'Authenticate, so that the key can be told from the same key of another caller.',
+        detail: 'Authenticate: a key identifies an operation only together with its caller.',
         retryable: false,
       },
       context,
@@ -134,7 +133,7 @@ export class CallerUnknownProblem extends IdempotencyProblem {
   }
 }
 
-/** 422: the key was used for another content (contract C31–C41). */
+/** 422: the key was used for a request with other content (contract C31–C41). */
 export class KeyReusedProblem extends IdempotencyProblem {
   override readonly name = 'KeyReusedProblem';
   constructor(context: ProblemContext) {
@@ -170,7 +169,7 @@ export class InProgressProblem extends IdempotencyProblem {
   }
 }
 
-/** 409: done, but what it answered was not kept (contract C70a). */
+/** 409: the operation is done, but its response was not kept (contract C70a). */
 export class ResponseNotKeptProblem extends IdempotencyProblem {
   override readonly name = 'ResponseNotKeptProblem';
   constructor(context: ProblemContext) {
@@ -189,8 +188,8 @@ export class ResponseNotKeptProblem extends IdempotencyProblem {
 }
 
 /**
- * 409: the first request's process died, and `onTakeover: 'reject'` forbids to run it again; or this request's attempt
- * outlived its lease, and its key has been used for another content since.
+ * 409: the first request's process died, and `onTakeover: 'reject'` forbids running the operation again. Or this
+ * request's attempt outlived its lease, and its key has since been used for other content.
  */
 export class OutcomeUnknownProblem extends IdempotencyProblem {
   override readonly name = 'OutcomeUnknownProblem';
@@ -210,7 +209,7 @@ export class OutcomeUnknownProblem extends IdempotencyProblem {
   }
 }
 
-/** 400: the content has no canonical form, so a repetition could not be told from another request (contract C35). */
+/** 400: the content has no canonical form, so retries cannot be recognised (contract C35). */
 export class ContentInvalidProblem extends IdempotencyProblem {
   override readonly name = 'ContentInvalidProblem';
   constructor(context: ProblemContext) {
@@ -229,7 +228,7 @@ export class ContentInvalidProblem extends IdempotencyProblem {
   }
 }
 
-/** 500: an option of the operation fails or answers what it must not; the service's log names it. */
+/** 500: an option of the operation throws or returns an invalid value; the service's log names it. */
 export class MisconfiguredProblem extends IdempotencyProblem {
   override readonly name = 'MisconfiguredProblem';
   constructor(context: ProblemContext) {
@@ -247,7 +246,7 @@ export class MisconfiguredProblem extends IdempotencyProblem {
   }
 }
 
-/** 503: the process is shutting down and begins nothing more. */
+/** 503: the process is shutting down and starts no more operations. */
 export class ShuttingDownProblem extends IdempotencyProblem {
   override readonly name = 'ShuttingDownProblem';
   constructor(context: ProblemContext) {
@@ -265,7 +264,7 @@ export class ShuttingDownProblem extends IdempotencyProblem {
   }
 }
 
-/** 503: the store cannot be reached, so nothing was executed, or its outcome could not be stored (contract C87). */
+/** 503: the store is unavailable: nothing was executed, or the outcome could not be stored (contract C87). */
 export class StoreUnavailableProblem extends IdempotencyProblem {
   override readonly name = 'StoreUnavailableProblem';
   constructor(context: ProblemContext) {
@@ -284,8 +283,8 @@ export class StoreUnavailableProblem extends IdempotencyProblem {
 }
 
 /**
- * 503: the operation's transaction met a concurrent one (serialization failure or deadlock), and was rolled back
- * with all that it had written.
+ * 503: the operation's transaction conflicted with another one (serialization failure or deadlock), and was rolled
+ * back.
  */
 export class TransactionConflictProblem extends IdempotencyProblem {
   override readonly name = 'TransactionConflictProblem';
@@ -305,7 +304,7 @@ export class TransactionConflictProblem extends IdempotencyProblem {
 }
 
 /**
- * Throws a problem for the exception filters to answer with.
+ * Throws a problem for the exception filters.
  *
  * @throws {@link IdempotencyProblem} always.
  */
@@ -315,12 +314,12 @@ export function throwProblem(exchange: HttpExchange, problem: IdempotencyProblem
 }
 
 /**
- * Sets a problem's fields before it is thrown. Those of its document wait for the document: set before, some adapters
- * would write `application/json` over them, and a body that a filter sends in its place would have them.
+ * Sets a problem's header fields before it is thrown. Those of the document are set when the document is sent: earlier,
+ * some adapters would overwrite them with `application/json`, and another body from a filter would get them.
  */
 export function setProblemHeaders(exchange: HttpExchange, problem: IdempotencyProblem): void {
   for (const [name, value] of Object.entries(problem.headers)) {
-    // A type or language that is there already was meant for the operation's answer.
+    // An existing type or language was meant for the operation's response.
     if (name in DOCUMENT_FIELDS) exchange.removeHeader(name);
     else exchange.setHeader(name, value);
   }

@@ -21,10 +21,10 @@ import {
 } from './problem.js';
 
 /**
- * What the request claims, or `undefined` where it runs unprotected by the route's own wish. The checks
- * come in this order: key missing, key malformed, caller unknown, content that cannot be compared.
+ * Reads the operation request, or `undefined` if the options let the request run unprotected. Checks in this order: key
+ * missing, key malformed, caller unknown, content not comparable.
  *
- * @throws {@link IdempotencyProblem} where one of them fails.
+ * @throws {@link IdempotencyProblem} if a check fails.
  */
 export function readRequest(
   context: ExecutionContext,
@@ -65,7 +65,7 @@ function operationRequestOf(
     : operationRequest;
 }
 
-/** How long the caller waits for an outcome, which only a route that waits has to know. */
+/** How long the client waits for an outcome; only needed if duplicates wait. */
 function waitOptionsOf({ rawHeaders, rawResponse }: HttpExchange) {
   const disconnect = new AbortController();
   rawResponse.once('close', () => {
@@ -111,7 +111,7 @@ function chosenKey(
         ? askOption('key', operation, () => atOnce('key', key(context), operation))
         : undefined;
   } catch (error) {
-    // As payloadField() and payloadKey() say it.
+    // From payloadField() and payloadKey().
     if (hasCode(error, 'idempotency_key_invalid')) return false;
     return rejectContent(error, operation, exchange, problems);
   }
@@ -135,7 +135,7 @@ function fingerprintOf(
   }
 }
 
-/** @throws what else went wrong. */
+/** @throws other errors unchanged. */
 function rejectContent(
   error: unknown,
   operation: string,
@@ -150,7 +150,7 @@ function rejectContent(
 const logger = new Logger('Idempotency');
 const warned = new Set<string>();
 
-/** The remedy, for whoever runs the service: as often as not the set-up is at fault and not the client. */
+/** Logs the remedy for the service's operators: often the set-up is wrong, not the client. */
 function warnOnce(operation: string, { message }: Error): void {
   const line = `${operation}: ${message}`;
   if (warned.has(line)) return;
@@ -158,7 +158,7 @@ function warnOnce(operation: string, { message }: Error): void {
   logger.warn(line);
 }
 
-/** Whose key it is, or `undefined` when nobody can say. */
+/** The caller's scope, or `undefined` if the caller is unknown. */
 function requestScope(
   context: ExecutionContext,
   request: PlatformRequest,
@@ -172,20 +172,20 @@ function requestScope(
       );
 }
 
-/** A preference and what belongs to it; a comma in a quoted string ends nothing. Never backtracks. */
+/** A preference with its parameters. A comma in a quoted string does not end it. Never backtracks. */
 const PREFERENCE = /(?:[^,"]|"(?:[^"\\]|\\.?)*(?:"|$))+/g;
 
-/** `wait` with its value in seconds, which may be quoted, and any parameters. */
+/** `wait` with its value in seconds, bare or quoted, and any parameters. */
 const WAIT = /^\s*wait\s*=\s*(?:(\d+)|"(\d+)")\s*(?:;|$)/i;
 
 const IS_WAIT = /^\s*wait\s*(?:[=;]|$)/i;
 
 /**
- * How long the caller is prepared to wait, by `Prefer: wait=N` (RFC 7240 §4.3), N in seconds. Only the first
- * `wait` counts, and one that is malformed counts as none (§2).
+ * How long the client is willing to wait, from `Prefer: wait=N` (RFC 7240 §4.3), N in seconds. Only the first `wait`
+ * counts; a malformed one is ignored (§2).
  *
  * @param lines - of the field `Prefer`.
- * @returns milliseconds, or `undefined` where the caller says nothing of it.
+ * @returns milliseconds, or `undefined` without a preference.
  */
 export function preferredWaitMs(lines: readonly string[]): number | undefined {
   if (lines.length === 0) return undefined;

@@ -1,9 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 
-/**
- * Fields that belong to one exchange and not to the outcome (contract C64–C67): made anew for every
- * answer, or dangerous to repeat.
- */
+/** Fields of a single exchange (contract C64–C67): generated for every response, or dangerous to replay. */
 const PER_EXCHANGE = new Set([
   // Framing and connection (RFC 9110 §7.6.1, RFC 9112 §6).
   'connection',
@@ -14,13 +11,13 @@ const PER_EXCHANGE = new Set([
   'trailer',
   'transfer-encoding',
   'upgrade',
-  // Said of this very message.
+  // Metadata of one message.
   'age',
   'date',
   'server',
   'server-timing',
   'via',
-  // Of the session and the caller's rights.
+  // Session and authentication.
   'proxy-authenticate',
   'clear-site-data',
   'set-cookie',
@@ -44,12 +41,12 @@ export function isReplayable(name: string): boolean {
   );
 }
 
-/** Which of the handler's replayable fields are stored: all, or a choice of the user's. */
+/** Which of the handler's replayable fields are stored: all, or those that the user selected. */
 export type ReplayHeaders = 'all' | ReadonlySet<string>;
 
 /**
- * The fields that the handler and its pipeline added: those that differ from what was there before, and
- * the route's own `@Header` ones, which Nest sets before any interceptor runs.
+ * The fields that the handler and its pipeline added: those that differ from before the handler ran, and the route's
+ * `@Header` fields, which Nest sets before any interceptor runs.
  */
 export function addedHeaders(
   before: OutgoingHttpHeaders,
@@ -75,7 +72,7 @@ function isSame(a: FieldValue, b: FieldValue): boolean {
   return a.length === b.length && a.every((line, i) => line === b[i]);
 }
 
-/** As it goes over the wire: Node takes anything that has a text, JSON does not. */
+/** As sent: Node converts any value to a string, JSON does not. */
 function asText(value: unknown): string | string[] {
   return Array.isArray(value) ? value.map(String) : String(value);
 }

@@ -72,7 +72,7 @@ it("C46 a text whose bytes Fastify has not kept is rejected with fingerprint: 'b
   withApp({ platform: 'fastify', rawBody: true }, async (scenario) => {
     const text = { type: 'text/plain', body: 'one' };
     expectProblem(await scenario.post('/bytes', text), 'content-invalid');
-    expect(logged.own).toEqual([expect.stringMatching(/has made text of the request's bytes/)]);
+    expect(logged.own).toEqual([expect.stringMatching(/has converted the request's bytes/)]);
     expect(await scenario.post('/canonical', text)).toMatchObject({ status: 201 });
   }));
 

@@ -228,7 +228,7 @@ describe.each(platforms)('onTakeover on %s, by the clock of the store,', (platfo
       }
     }
     const start = startApp({ platform, store: memoryStore(), controllers: [NativeController] });
-    await expect(start).rejects.toThrow(/NativeController\.native answers by @Res\(\).*onTakeover/);
+    await expect(start).rejects.toThrow(/NativeController\.native uses @Res\(\).*onTakeover/);
   });
 
   describe('after the reconciler', () => {

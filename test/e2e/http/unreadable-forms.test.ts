@@ -175,7 +175,7 @@ describe('C47 a multipart request whose content cannot be read', () => {
     ['express', '/parsed-by-nobody', /FileInterceptor\(…\)\) below @Idempotent\(\)/],
     ['express', '/parsed-by-nobody-by-bytes', /FileInterceptor\(…\)\) below @Idempotent\(\)/],
     ['express', '/stored-elsewhere', /neither in memory nor on disk.* a function as the option/],
-    ['express', '/path-of-no-file', /leads nowhere.* a function as the option/],
+    ['express', '/path-of-no-file', /does not exist.* a function as the option/],
     ['express, another parser', '/form', /multer has not parsed.* a function as the option/],
     ['fastify, nothing attached', '/form', /\{ attachFieldsToBody: true \}/],
     ['fastify, files taken', '/form', /"onFile".* a function as the option "fingerprint"/],

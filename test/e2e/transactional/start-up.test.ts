@@ -63,7 +63,7 @@ describe('The application does not start with a transactional route', () => {
 
   it('whose handler sends its response itself', async () => {
     await expect(starting({}, NativeController)).rejects.toThrow(
-      'NativeController.create answers by @Res() itself',
+      'NativeController.create uses @Res() to send its response',
     );
   });
 

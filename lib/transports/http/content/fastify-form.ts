@@ -1,21 +1,21 @@
 import { ContentNotComparableError } from '../../../core/record/canonical-json.js';
 import type { Form, FormFile, ParsedRequest } from './form.js';
 
-/** A part as @fastify/multipart hands it out with `attachFieldsToBody: true`. */
+/** A part from @fastify/multipart with `attachFieldsToBody: true`. */
 interface AttachedPart {
   readonly type: 'field' | 'file';
   readonly value?: unknown;
   readonly filename?: string;
   readonly mimetype: string;
-  /** The file's bytes; none where an `onFile` function has taken them. */
+  /** The file's bytes; absent if an `onFile` function has consumed them. */
   readonly _buf?: Uint8Array | null;
 }
 
 /**
- * The form that @fastify/multipart has attached to the body; `undefined` where it has not. With
- * `attachFieldsToBody: 'keyValues'` a file has neither name nor media type.
+ * The form that @fastify/multipart has attached to the body; `undefined` without one. With `attachFieldsToBody:
+ * 'keyValues'`, files have neither name nor media type.
  *
- * @throws {@link ContentNotComparableError} for a file whose bytes are not there.
+ * @throws {@link ContentNotComparableError} for a file whose bytes are missing.
  */
 export function fastifyForm(request: ParsedRequest): Form | undefined {
   const { body } = request;
@@ -27,7 +27,7 @@ export function fastifyForm(request: ParsedRequest): Form | undefined {
     const entries: unknown[] = Array.isArray(attached) ? attached : [attached];
     const ofName = entries.map((entry) => fileOf(entry, body));
     const ofFields = entries.map((entry, index) => (ofName[index] ? null : fieldOf(entry, body)));
-    // The one part of a name is no list: a list is also what JSON that a client sends in a field may be.
+    // A single part is not wrapped in a list, because a JSON field may itself be a list.
     fields[name] = Array.isArray(attached) ? ofFields : ofFields[0];
     if (ofName.some((file) => file !== null)) files[name] = ofName;
   }
@@ -43,7 +43,7 @@ function fileOf(entry: unknown, body: object): FormFile | null {
     : entry === undefined;
   if (isTaken) {
     throw new ContentNotComparableError(
-      'The bytes of an uploaded file are not in the body of the request: "onFile" or a hook has taken them. Give a function as the option "fingerprint" that answers with what counts of them.',
+      'The bytes of an uploaded file are not in the request body: "onFile" or a hook has taken them. Give a function as the option "fingerprint" that returns what to compare instead.',
     );
   }
   if (!isPart(entry, body) || !(entry._buf instanceof Uint8Array)) return null;
@@ -54,7 +54,7 @@ function fieldOf(entry: unknown, body: object): unknown {
   return isPart(entry, body) ? [entry.value, entry.mimetype] : entry;
 }
 
-/** Every part knows the body that it is attached to: JSON that a client sends in a field cannot. */
+/** A part refers to the body that it is attached to. JSON that a client sends in a field cannot. */
 function isPart(entry: unknown, body: object): entry is AttachedPart {
   return typeof entry === 'object' && entry !== null && 'fields' in entry && entry.fields === body;
 }

@@ -11,7 +11,7 @@ import { fastifyForm } from './fastify-form.js';
 import type { FormFile, ParsedRequest } from './form.js';
 import { multerForm } from './multer-form.js';
 
-/** A file as it is compared and as a selection sees it: `photo.filename` is the name of the file under `photo`. */
+/** A file as it is compared. Selections name its members: `photo.filename`. */
 interface ComparedFile {
   readonly filename: string | undefined;
   readonly mediaType: string | undefined;
@@ -19,13 +19,13 @@ interface ComparedFile {
 }
 
 /**
- * What counts of a multipart request: its fields, and its files by name, media type and digest, whatever
- * boundary the client drew (contract C47). Files are read, and never copied.
+ * The compared content of a multipart request: its fields, and its files by name, media type and digest, independent of
+ * the boundary (contract C47). Files are read, never copied.
  *
- * @param select - what counts of the members of a form, called for the fields and for the files.
- * @param isMulterBound - one of Nest's interceptors that call multer has seen the request.
- * @throws {@link ContentNotComparableError} where nobody has parsed the form before the layer, or where
- * the bytes of a file are out of reach.
+ * @param select - selects the members that count; called for the fields and for the files.
+ * @param isMulterBound - one of Nest's interceptors that call multer has processed the request.
+ * @throws {@link ContentNotComparableError} if the form was not parsed before the interceptor, or the bytes of a file
+ * cannot be read.
  */
 export async function formContent(
   request: ParsedRequest,
@@ -35,11 +35,11 @@ export async function formContent(
   const form = multerForm(request, isMulterBound) ?? fastifyForm(request);
   if (form === undefined) {
     throw new ContentNotComparableError(
-      'A multipart request has not been parsed before the layer. On Express, put @UseInterceptors(FileInterceptor(…)) below @Idempotent(); on Fastify, register @fastify/multipart with { attachFieldsToBody: true }; or give a function as the option "fingerprint".',
+      'A multipart request was not parsed before the idempotency interceptor. On Express, put @UseInterceptors(FileInterceptor(…)) below @Idempotent(). On Fastify, register @fastify/multipart with { attachFieldsToBody: true }. Otherwise, give a function as the option "fingerprint".',
     );
   }
   checkHoles(containersIn(form.fields));
-  // A selection would not come out of a circle, and hooks may have put anything there.
+  // Hooks may have added cycles, in which a selection would not end.
   checkDepth(form.fields);
   const files = Object.create(null) as Record<string, (ComparedFile | null)[]>;
   for (const [name, ofName] of Object.entries(form.files)) {
@@ -64,7 +64,7 @@ async function digestOfFile(path: string): Promise<string> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
     throw new ContentNotComparableError(
-      'The path of an uploaded file leads nowhere: its storage keeps it elsewhere. Give a function as the option "fingerprint" that answers with what the storage knows of it.',
+      'The path of an uploaded file does not exist: its storage keeps the file elsewhere. Give a function as the option "fingerprint" that returns what the storage knows about it, such as a digest.',
       { cause: error },
     );
   }

@@ -1,21 +1,21 @@
-/** A file of a form, as far as it counts. */
+/** The parts of a form's file that can count. */
 export interface FormFile {
-  /** `undefined` where the parser has not kept it. */
+  /** `undefined` if the parser does not keep it. */
   readonly filename: string | undefined;
-  /** `undefined` where the parser has not kept it. */
+  /** `undefined` if the parser does not keep it. */
   readonly mediaType: string | undefined;
-  /** Its bytes, or the path of the file that has them. */
+  /** The bytes, or the path of a file that contains them. */
   readonly content: Uint8Array | string;
 }
 
-/** The parts of a multipart body under their names; the order of parts of different names does not count. */
+/** The parts of a multipart body by name. The order of different names does not count. */
 export interface Form {
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Files in their order under each name; `null` where a field stands between them. */
+  /** The files of each name in order, with `null` in place of a field. */
   readonly files: Readonly<Record<string, readonly (FormFile | null)[]>>;
 }
 
-/** What a request may carry once its parts have been parsed. */
+/** A request after its parts were parsed. */
 export interface ParsedRequest {
   readonly body?: unknown;
   readonly file?: unknown;

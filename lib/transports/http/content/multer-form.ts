@@ -1,7 +1,7 @@
 import { ContentNotComparableError } from '../../../core/record/canonical-json.js';
 import type { Form, FormFile, ParsedRequest } from './form.js';
 
-/** A file as multer hands it out, whichever storage it was given. */
+/** A file from multer, with any storage. */
 interface MulterFile {
   readonly fieldname?: unknown;
   readonly originalname?: unknown;
@@ -13,12 +13,11 @@ interface MulterFile {
 }
 
 /**
- * The form that multer has parsed, on Express or, by one of its ports, on Fastify; `undefined` where it
- * has not.
+ * The form that multer, or one of its ports to Fastify, has parsed; `undefined` without one.
  *
- * @param isBound - one of Nest's interceptors that call multer has seen the request.
- * @throws {@link ContentNotComparableError} for a file whose bytes are neither in memory nor on disk, and
- * for files from another parser.
+ * @param isBound - one of Nest's interceptors that call multer has processed the request.
+ * @throws {@link ContentNotComparableError} for a file whose bytes are neither in memory nor on disk, and for files of
+ * another parser.
  */
 export function multerForm(
   { body, file, files }: ParsedRequest,
@@ -26,7 +25,7 @@ export function multerForm(
 ): Form | undefined {
   const uploaded = isObject(file) ? [file] : isObject(files) ? Object.values(files).flat() : [];
   if (uploaded.length === 0) {
-    // Nobody but who parses forms makes a body without a prototype, or a list of no files.
+    // Only a form parser makes a body without a prototype, or an empty list of files.
     const isParsed = isBound || Array.isArray(files) || isBare(body);
     return isParsed && isObject(body) ? { fields: body, files: {} } : undefined;
   }
@@ -40,10 +39,10 @@ export function multerForm(
   return { fields: body, files: byName };
 }
 
-/** Other parsers name a file's field and its name differently, and keep the fields elsewhere. */
+/** Other parsers use other names for a file's field and name, and store the fields elsewhere. */
 function otherParser(): ContentNotComparableError {
   return new ContentNotComparableError(
-    'A form has files that multer has not parsed. Parse it with multer, or give a function as the option "fingerprint" that answers with what its parser knows of the form.',
+    'A form has files that multer has not parsed. Parse it with multer, or give a function as the option "fingerprint" that returns the parts of the form to compare.',
   );
 }
 
@@ -51,7 +50,7 @@ function formFile({ mimetype, buffer, path }: MulterFile, filename: string): For
   const content = buffer instanceof Uint8Array ? buffer : path;
   if (!(content instanceof Uint8Array) && typeof content !== 'string') {
     throw new ContentNotComparableError(
-      'The bytes of an uploaded file are neither in memory nor on disk. Give a function as the option "fingerprint" that answers with what the storage knows of them.',
+      'The bytes of an uploaded file are neither in memory nor on disk. Give a function as the option "fingerprint" that returns what the storage knows about them, such as a digest.',
     );
   }
   return { filename, mediaType: typeof mimetype === 'string' ? mimetype : undefined, content };

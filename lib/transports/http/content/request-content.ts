@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { RequestContent } from '../../common/request-content.js';
 
-/** What Express' and Fastify's requests have in common, as far as it is needed here. */
+/** The common part of Express' and Fastify's requests that is used here. */
 export interface PlatformRequest {
   readonly method: string;
   readonly url: string;
@@ -10,9 +10,9 @@ export interface PlatformRequest {
   readonly body?: unknown;
   readonly rawBody?: unknown;
   readonly user?: unknown;
-  /** Node's own, on Fastify. */
+  /** Node's request, on Fastify. */
   readonly raw?: {
-    /** Over HTTP/2. */
+    /** On HTTP/2. */
     readonly stream?: { readonly endAfterHeaders?: boolean };
   };
 }
@@ -33,23 +33,23 @@ export function contentOf(request: PlatformRequest): RequestContent {
   };
 }
 
-/** The scheme and the authority in front of a request target's path: RFC 9112 §3.2.2, as clients send it to a proxy. */
+/** Scheme and authority of a request target in absolute form, which clients send to proxies (RFC 9112 §3.2.2). */
 const ABSOLUTE = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
 
-/** The same target as clients send it to a server: the host of a request is no part of its content (contract C87b). */
+/** The target in origin form: a request's host is not part of its content (contract C87b). */
 function originForm(target: string): string {
   if (target.startsWith('/')) return target;
   const path = target.replace(ABSOLUTE, '');
-  // An absolute form without a path asks for the root.
+  // An absolute form without a path means the root.
   return path.length < target.length && !path.startsWith('/') ? `/${path}` : path;
 }
 
-/** Whether the body is a form of several parts, which are compared without the boundary between them. */
+/** Whether the body is a multipart form, which is compared without its boundary. */
 export function isForm({ mediaType, body, hasUnreadBody }: RequestContent): boolean {
   return mediaType.startsWith('multipart/') && (body !== undefined || hasUnreadBody);
 }
 
-/** Whether a body follows the head (RFC 9112 §6.3), which over HTTP/2 may be without fields (RFC 9113 §8.1). */
+/** Whether a body follows the head (RFC 9112 §6.3); on HTTP/2, header fields need not announce it (RFC 9113 §8.1). */
 function hasBody({ headers, raw }: PlatformRequest): boolean {
   const length = headers['content-length'];
   if (length !== undefined) return length !== '0';

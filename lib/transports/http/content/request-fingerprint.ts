@@ -15,21 +15,20 @@ import type { FingerprintOption } from '../../common/request-options.js';
 import { formContent } from './form-content.js';
 import { isForm } from './request-content.js';
 
-/** Computes the fingerprint of a request for one route; that of a form takes time, for its files are read. */
+/** Computes the fingerprint of a request for one route; asynchronously for a form, whose files are read. */
 export type RequestFingerprint = (
   content: RequestContent,
   context: ExecutionContext,
 ) => Fingerprint | Promise<Fingerprint>;
 
 /**
- * Chooses once per route how its requests are compared (contract C31–C48). The operation's name is part
- * of every fingerprint, so that with `keyScope: 'principal'` another route is another content.
+ * Chooses once per route how its requests are compared (contract C31–C48). Each fingerprint contains the operation's
+ * name, so that with `keyScope: 'principal'` requests to different routes differ.
  *
- * @param isMulterBound - one of Nest's interceptors that call multer stands outside of the layer.
+ * The returned function throws {@link ContentNotComparableError} for content without a canonical form.
+ *
+ * @param isMulterBound - one of Nest's interceptors that call multer runs before this library's.
  * @param hasHost - the controller is bound to a host, whose parameters count (contract C87b).
- *
- * The function that is returned throws {@link ContentNotComparableError} for content that has no
- * canonical form.
  */
 export function requestFingerprint(
   operation: string,
@@ -72,7 +71,7 @@ type OthersOf = (content: RequestContent, context: ExecutionContext) => readonly
 
 const everything: Selection = (members) => members;
 
-/** @param othersOf - what else counts as content: parameters of the host, header fields. */
+/** @param othersOf - returns what else counts as content: host parameters, header fields. */
 function ofRequest(
   operation: string,
   bodyOf: (content: RequestContent) => string | Uint8Array,
@@ -97,7 +96,7 @@ function ofContent(
   return fingerprint(others.length === 0 ? parts : [...parts, ...others]);
 }
 
-/** Of a controller with `host: ':tenant.example.com'`, by name: one text, however many there are. */
+/** All parameters of `@Controller({ host: ':tenant.example.com' })`, as one string. */
 function hostParameters(_: RequestContent, context: ExecutionContext): readonly string[] {
   const { hosts = {} } = context.switchToHttp().getRequest<{ readonly hosts?: object }>();
   return [canonicalJson(hosts)];
@@ -111,14 +110,14 @@ function canonicalQuery(query: string): string {
   const members = new URLSearchParams(query);
   members.sort();
   const text = members.toString();
-  // Octets that are no UTF-8 all decode to the same character: they count as they came.
+  // All octets that are not UTF-8 decode to the same character, so the raw query counts too.
   return text.includes(REPLACEMENT_CHARACTER) ? `${text}\n${query}` : text;
 }
 
 function bodyText(content: RequestContent, select = everything): string | Uint8Array {
   checkIsRead(content);
   const { body } = content;
-  // Octets, texts and numbers have no members to select: they count as a whole.
+  // Bytes, strings and numbers have no members to select, so they count as a whole.
   const hasMembers = typeof body === 'object' && body !== null && !(body instanceof Uint8Array);
   return bytesOrJson(hasMembers ? select(body) : body);
 }
@@ -126,7 +125,7 @@ function bodyText(content: RequestContent, select = everything): string | Uint8A
 function checkIsRead({ hasUnreadBody }: RequestContent): void {
   if (!hasUnreadBody) return;
   throw new ContentNotComparableError(
-    'The request has a body that nothing has parsed before the interceptors run. Register a parser for its media type, or give a function as the option "fingerprint".',
+    'The request has a body that no parser has read before the interceptors. Register a parser for its media type, or give a function as the option "fingerprint".',
   );
 }
 
@@ -138,11 +137,11 @@ function rawBytes(content: RequestContent): Uint8Array {
   if (body instanceof Uint8Array) return body;
   if (typeof body === 'string') {
     throw new ContentNotComparableError(
-      'The option "fingerprint" is \'bytes\', and a parser has made text of the request\'s bytes. Register one that leaves them as they are, or that keeps them as "rawBody", for this media type.',
+      'The option "fingerprint" is \'bytes\', but a parser has converted the request\'s bytes to a string. For this media type, register a parser that returns bytes, or that stores them as "rawBody".',
     );
   }
   throw new IdempotencyOptionsError(
-    'The option "fingerprint" is \'bytes\', but the request\'s raw bytes are not there: create the application with { rawBody: true }. A body parser of your own has to keep them as "rawBody"; on Nest 11 with Fastify, app.useBodyParser() turns off Nest\'s parsers, which do.',
+    'The option "fingerprint" is \'bytes\', but the request has no raw bytes. Create the application with { rawBody: true }. A custom body parser must store them as "rawBody". On Nest 11 with Fastify, app.useBodyParser() turns off Nest\'s parsers, which store them.',
   );
 }
 

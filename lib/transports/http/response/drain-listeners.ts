@@ -4,13 +4,13 @@ type Listener = () => void;
 type On = (this: ServerResponse, event: string, listener: Listener) => ServerResponse;
 
 /**
- * Who waits for a response to drain, or for a callback, because of a `write` that was not passed on.
+ * The listeners for `drain`, and the callbacks, of a `write` that was not passed on.
  *
- * Middleware with an `on` of its own (compression) leads listeners to a stream of its own, where an event
- * of the response does not reach them: those are remembered here.
+ * Also remembers `drain` listeners that middleware with its own `on` (compression) redirects to its own stream, where
+ * events of the response do not reach them.
  */
 export class DrainListeners {
-  /** Whether somebody has been told to wait. */
+  /** Whether a `write` has returned `false`. */
   isAwaited = false;
   private readonly redirected: Listener[] = [];
   private callbacks: Listener[] = [];
@@ -26,18 +26,18 @@ export class DrainListeners {
     Object.assign(response, { on });
   }
 
-  /** Whether the response does not say itself when it has drained. */
+  /** @param isWatching - the response does not emit `drain` itself. */
   watch(isWatching: boolean): void {
     this.isWatching = isWatching;
   }
 
-  /** Notes who has to wait until {@link emit}. */
+  /** Adds a callback that waits until {@link emit}. */
   add(callback: Listener | undefined): void {
     this.isAwaited = true;
     if (callback !== undefined) this.callbacks.push(callback);
   }
 
-  /** Calls those who wait for a callback alone. */
+  /** Calls the callbacks, but not the listeners. */
   callBack(): void {
     const callbacks = this.callbacks;
     this.callbacks = [];
@@ -49,14 +49,14 @@ export class DrainListeners {
     const { response, redirected } = this;
     this.callBack();
     const reached = response.listeners('drain');
-    // A listener of `once` arrives here in its wrapper, which runs once whoever calls it.
+    // `once` passes its wrapper here, which runs only once.
     const others = redirected.filter((listener) => !reached.includes(unwrapped(listener)));
     response.emit('drain');
     for (const listener of others) listener.call(response);
   }
 }
 
-/** Whether listeners to the response may be led elsewhere. */
+/** Whether middleware may redirect the response's listeners. */
 export function redirectsListeners(response: ServerResponse): boolean {
   return Object.hasOwn(response, 'on');
 }

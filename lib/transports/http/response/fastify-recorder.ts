@@ -6,7 +6,6 @@ import { RawRecorder } from './raw-recorder.js';
 import type { ResponseSink } from './response-sink.js';
 import { sendOrFail } from './send-response.js';
 
-/** What is needed of Fastify's reply. */
 export interface FastifyReply {
   readonly raw: ServerResponse;
   statusCode: number;
@@ -17,7 +16,6 @@ export interface FastifyReply {
 
 type HookDone = (error: Error | null, payload?: unknown) => void;
 
-/** What is needed of a Fastify instance. */
 export interface FastifyInstance {
   addHook(
     name: 'onSend',
@@ -30,8 +28,8 @@ const RECORDER = Symbol('nestjs-idempotency.fastify-recorder');
 type RecordedReply = FastifyReply & { [RECORDER]?: FastifyRecorder | undefined };
 
 /**
- * Lets recorders see every payload of this instance before any other `onSend` hook does, compression
- * above all. It has to be the first hook: call it before plugins are loaded.
+ * Passes each payload to its recorder before any other `onSend` hook, in particular compression. Call it before plugins
+ * are loaded, so that its hook is the first.
  */
 export function addRecordingHook(instance: FastifyInstance): void {
   instance.addHook('onSend', (_request, reply: RecordedReply, payload, done) => {
@@ -41,7 +39,7 @@ export function addRecordingHook(instance: FastifyInstance): void {
   });
 }
 
-/** What is to be sent once the answer has been decided. */
+/** What to send after the decision. */
 interface Decided {
   readonly status: number;
   readonly headers: OutgoingHttpHeaders;
@@ -49,8 +47,8 @@ interface Decided {
 }
 
 /**
- * Holds the answer of a Fastify route. Payloads pass its `onSend` hook, uncompressed; what bypasses the
- * reply (a hijacked one, writes to `reply.raw`) is seen by a {@link RawRecorder} beneath.
+ * Buffers the response of a Fastify route. Payloads arrive uncompressed in its `onSend` hook. A {@link RawRecorder}
+ * records what bypasses the reply: `reply.hijack()`, writes to `reply.raw`.
  */
 export class FastifyRecorder {
   private readonly raw: RawRecorder;
@@ -70,7 +68,7 @@ export class FastifyRecorder {
   onSend(payload: unknown, done: HookDone): void {
     const { reply, raw, sink } = this;
     if (!isSendable(payload)) {
-      // Fastify refuses it after its hooks, and comes back with the answer that says so.
+      // Fastify rejects it after its hooks, and calls them again with the error's payload.
       done(null, payload);
       return;
     }
@@ -81,12 +79,11 @@ export class FastifyRecorder {
     if (sink.isBypass()) {
       raw.uninstall();
       sink.onBypass();
-      // Fastify would set the fields of a web response once more.
+      // Fastify would set the fields of a web response a second time.
       done(null, payload instanceof Response ? payload.body : payload);
       return;
     }
-    // Fastify sends a second time when the handler settles and the response looks untouched, and so do
-    // filters: it looks ended until the very step in which it is sent.
+    // Looks ended until it is sent: for a response that looks unused, Fastify or a filter would send a second one.
     raw.close();
     this.decide(payload).then(
       (decided) => {
@@ -97,7 +94,9 @@ export class FastifyRecorder {
       },
       (error: unknown) => {
         const cause =
-          error instanceof Error ? error : new Error('The answer failed.', { cause: error });
+          error instanceof Error
+            ? error
+            : new Error('The source of the response failed.', { cause: error });
         this.release(() => {
           done(cause);
         });
@@ -106,8 +105,8 @@ export class FastifyRecorder {
   }
 
   /**
-   * Not before the handler's promise has settled, which Fastify does with it in the microtasks of this turn: a store
-   * that answers at once, or other hooks that do not, would leave it a response that looks untouched.
+   * In the next tick, after Fastify has handled the handler's promise in the microtasks of this one. With a store that
+   * replies synchronously, or asynchronous hooks, Fastify would otherwise find a response that looks unused.
    */
   private release(send: () => void): void {
     process.nextTick(() => {
@@ -134,14 +133,14 @@ export class FastifyRecorder {
     if (replacement !== undefined) return this.inPlaceOf(replacement);
     if (buffered.kind === 'broken') throw buffered.error;
     if (payload === undefined || payload === null) return { status, headers, payload };
-    // Bytes, also of a text: Node writes header fields in the encoding of a text that follows them. To
-    // bytes Fastify adds a length, which may not stand beside a coding (RFC 9112 §6.2).
+    // Bytes, also for a string: Node writes header fields in the encoding of a string that follows them. Fastify adds a
+    // length to bytes, which must not be combined with a transfer coding (RFC 9112 §6.2).
     const isChunked = headers['transfer-encoding'] !== undefined;
     const bytes = asBuffer(body);
     return { status, headers, payload: isChunked ? Readable.from([bytes]) : bytes };
   }
 
-  /** What Fastify does with a web response after its hooks. */
+  /** Sets status and fields of a web response, as Fastify does after its hooks. */
   private adopt(response: Response): void {
     this.reply.statusCode = response.status;
     for (const [name, value] of response.headers) this.reply.header(name, value);
@@ -152,12 +151,12 @@ export class FastifyRecorder {
     return {
       status,
       headers: { ...this.sink.headersBefore, ...headers },
-      // `undefined` would leave the payload that is to be replaced.
+      // `undefined` would keep the payload that has to be replaced.
       payload: bytes.length === 0 ? null : bytes,
     };
   }
 
-  /** Sets status and header fields, whatever has been set since they were read. */
+  /** Sets status and header fields, and removes those that were set since the decision. */
   private apply({ status, headers }: Decided): void {
     const { reply } = this;
     const present = reply.getHeaders();
@@ -196,7 +195,7 @@ async function bufferStream(source: Readable, maxBufferedBytes: number): Promise
     for await (const chunk of source.iterator({ destroyOnReturn: false })) {
       const bytes: unknown = typeof chunk === 'string' ? Buffer.from(chunk) : chunk;
       if (!(bytes instanceof Uint8Array)) {
-        throw new TypeError('A stream that is sent must give strings or bytes');
+        throw new TypeError('A stream that is sent as a response must contain strings or bytes');
       }
       chunks.push(bytes);
       heldBytes += bytes.length;
@@ -212,12 +211,12 @@ async function bufferStream(source: Readable, maxBufferedBytes: number): Promise
 function rejoined(chunks: readonly Uint8Array[], rest: Readable): Readable {
   const whole = new PassThrough();
   for (const chunk of chunks) whole.write(chunk);
-  // An error of the source destroys the copy, which Fastify watches.
+  // An error of the source destroys the copy, on which Fastify listens.
   pipeline(rest, whole, () => undefined);
   return whole;
 }
 
-/** Strings, bytes, nothing; Node's streams, the web's, and web responses. */
+/** No payload, strings, bytes, Node and web streams, and web responses. */
 function isSendable(payload: unknown): boolean {
   if (payload === undefined || payload === null || typeof payload === 'string') return true;
   return payload instanceof Uint8Array || payload instanceof Response || isStream(payload);

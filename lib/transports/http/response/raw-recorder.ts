@@ -20,17 +20,17 @@ import {
 } from './send-response.js';
 
 /**
- * - `recording`: writes are kept, nothing leaves.
- * - `held`: the answer is complete and being decided; what still comes is ignored.
- * - `outgrowing`: it is larger than what may be held; being decided.
- * - `open`: the response has its own methods back.
- * - `discarding`: another answer was sent; what still comes is thrown away.
+ * - `recording`: writes are buffered, nothing is sent.
+ * - `held`: the response is complete and waits for the decision; further writes are ignored.
+ * - `outgrowing`: it is larger than the buffer, and waits for the decision.
+ * - `open`: the response has its original methods.
+ * - `discarding`: another response was sent; further writes are discarded.
  */
 type Phase = 'recording' | 'complete' | 'overflowing' | 'open' | 'discarding';
 
 /**
- * Holds what a pipeline writes to a raw response until its fate is decided, then sends it, or another
- * answer in its place. It sees what every layer above wrote: serializers, filters, `@Res()`, pipes.
+ * Buffers what serializers, filters, `@Res()` and pipes write to a raw response. After the decision, sends it or another
+ * response.
  */
 export class RawRecorder implements ResponseRecorder {
   private patch: ResponsePatch;
@@ -41,7 +41,7 @@ export class RawRecorder implements ResponseRecorder {
   private chunks: Uint8Array[] = [];
   private bufferedBytes = 0;
   private endCallback: (() => void) | undefined;
-  /** Made when somebody has to wait, or may be led elsewhere. */
+  /** Created for the first `write` that has to wait, or if listeners may be redirected. */
   private drainListeners: DrainListeners | undefined;
 
   constructor(
@@ -52,13 +52,13 @@ export class RawRecorder implements ResponseRecorder {
     this.patch = new ResponsePatch(response, this);
   }
 
-  /** The answer is held elsewhere: the response looks ended, and takes no more, until `uninstall`. */
+  /** Makes the response look ended, and ignores writes, until `uninstall`: its payload is buffered elsewhere. */
   close(): void {
     this.phase = 'complete';
     this.ended = true;
   }
 
-  /** Gives the response its own methods back and forgets what was held. */
+  /** Restores the response's original methods and drops the buffer. */
   uninstall(): void {
     if (this.phase === 'open') return;
     this.phase = 'open';
@@ -67,7 +67,7 @@ export class RawRecorder implements ResponseRecorder {
     this.drainListeners?.watch(false);
   }
 
-  /** Takes the mark of a replay off an answer that is none. */
+  /** Removes the header that marks replays from another response. */
   unmark(): void {
     const { response, sink } = this;
     if (response.hasHeader(sink.marker)) {
@@ -123,7 +123,7 @@ export class RawRecorder implements ResponseRecorder {
     if (this.phase === 'recording' && this.bufferedBytes > this.sink.maxBufferedBytes)
       void this.overflow();
     if (this.phase === 'overflowing') {
-      // A source that waits for nothing else would never let the store's reply in.
+      // A source that never waits would keep the store's reply from being read.
       this.existingListeners.add(callback);
       return false;
     }
@@ -144,7 +144,7 @@ export class RawRecorder implements ResponseRecorder {
     }
     if (this.ended) {
       if (callback !== undefined) process.nextTick(callback);
-      // The response has finished before: whoever waits for that now hears nothing of it.
+      // The response has already finished, so it emits no more events to wait for.
       if (this.phase === 'discarding') this.emitDrainSoon();
       return;
     }
@@ -156,14 +156,14 @@ export class RawRecorder implements ResponseRecorder {
     if (this.phase === 'recording') void this.decide();
   }
 
-  /** No field can be set any more. */
+  /** After this, no field can be set. */
   private finishHead(): void {
     if (this.headWritten) return;
     this.unmark();
     this.headWritten = true;
   }
 
-  /** Whether this call goes straight to the response: it is open, or the answer comes from outside. */
+  /** Whether this call goes directly to the response: it is open, or this is a bypass. */
   private passes(): boolean {
     if (this.phase === 'recording' && this.sink.isBypass()) {
       this.isBypass = true;
@@ -174,7 +174,7 @@ export class RawRecorder implements ResponseRecorder {
     return this.phase === 'open';
   }
 
-  /** A handler that answers too late must not fail of it: what it did has been done. */
+  /** Discards further writes. A late handler must not fail because of them: its effect has happened. */
   private discard(): void {
     this.phase = 'discarding';
     this.ended = true;
@@ -188,7 +188,7 @@ export class RawRecorder implements ResponseRecorder {
     return (this.drainListeners ??= new DrainListeners(this.response));
   }
 
-  /** What is written now is thrown away: its source may come to its end, and lets others run meanwhile. */
+  /** Discards a write, with back-pressure: the source can reach its end, and other work runs meanwhile. */
   private keepListening(callback: (() => void) | undefined): false {
     if (!this.existingListeners.isAwaited) this.emitDrainSoon();
     this.existingListeners.add(callback);
@@ -239,7 +239,7 @@ export class RawRecorder implements ResponseRecorder {
         let mayGoOn = true;
         for (const chunk of chunks) mayGoOn = response.write(chunk);
         if (ended) response.end(endCallback);
-        // A response that is gone never drains.
+        // A destroyed response never drains.
         if (mayGoOn || response.destroyed) this.emitDrainSoon();
         else setImmediate(() => this.drainListeners?.callBack());
       } else {
@@ -255,7 +255,7 @@ function joined(chunks: readonly Uint8Array[]): Uint8Array {
   return only !== undefined && others.length === 0 ? only : Buffer.concat(chunks);
 }
 
-/** A source that failed midway may still have had its end called. */
+/** Whether the body differs from its announced length: a failed source may still have called `end`. */
 function isCutShort(contentLength: unknown, body: Uint8Array): boolean {
   return contentLength !== undefined && Number(contentLength) !== body.length;
 }

@@ -6,7 +6,7 @@ export type HeaderFields =
 
 export type Chunk = Uint8Array | string;
 
-/** Takes the calls that a shadowed response receives. */
+/** Receives the calls of a patched response. */
 export interface ResponseRecorder {
   readonly isHeadersSent: boolean;
   readonly isEnded: boolean;
@@ -42,11 +42,11 @@ const NAMES = [
 type PatchedMethods = Pick<ServerResponse, (typeof NAMES)[number]>;
 
 /**
- * Own methods laid over those of one response, in front of whatever middleware has put there. They find
- * their recorder on the response itself, so none is made anew for a request.
+ * Replaces methods of one response, including those of middleware. The methods find their recorder on the response, so
+ * they are not created for each request.
  */
 export class ResponsePatch {
-  /** Methods that middleware had put on the response before; the others are inherited. */
+  /** The methods that middleware had set on the response; the others are inherited. */
   private readonly replaced: PropertyDescriptorMap = {};
   private isRemoved = false;
 
@@ -56,7 +56,7 @@ export class ResponsePatch {
   ) {
     for (const name of NAMES) {
       const own = Object.getOwnPropertyDescriptor(response, name);
-      // Some put back what they have found, which was ours.
+      // Middleware may restore what it found, which was one of these methods.
       if (own !== undefined && own.value !== OURS[name]) this.replaced[name] = own;
     }
     dropLayout(response);
@@ -65,7 +65,7 @@ export class ResponsePatch {
       Object.assign(response, METHODS);
       Object.defineProperties(response, STATE);
     } catch (error) {
-      // Somebody has made one of them read-only: with half a shadow nobody could answer.
+      // One of them is read-only. A half-patched response could not be used.
       this.remove();
       throw error;
     }
@@ -77,8 +77,8 @@ export class ResponsePatch {
   }
 
   /**
-   * Gives the response back what it had. What others have laid over it meanwhile stays, and reaches what
-   * lies under the shadow through it.
+   * Restores the original methods. Methods that other code has set since then stay, and reach the original ones through
+   * the patch.
    */
   remove(): void {
     const { response } = this;
@@ -92,7 +92,6 @@ export class ResponsePatch {
     for (const name of Object.keys(STATE)) Reflect.deleteProperty(response, name);
   }
 
-  /** The method that lies under the shadow. */
   original<Name extends keyof PatchedMethods>(name: Name): PatchedMethods[Name] {
     const inherited = Object.getPrototypeOf(this.response) as PatchedMethods;
     const replaced = this.replaced[name] as
@@ -104,9 +103,9 @@ export class ResponsePatch {
 const DELETED = Symbol('nestjs-idempotency.deleted');
 
 /**
- * V8 copies the layout of a response, whose prototype Express has changed, with every property that is added. Once a
- * property was deleted that is not the latest, it keeps none, and the ten that follow cost a third. The response comes to
- * that all the same when they are removed.
+ * Express changes a response's prototype, so V8 copies its hidden class with each added property. The deletion of a
+ * property other than the last drops the hidden class, and the next ten additions cost a third. Removing the patch drops
+ * it anyway.
  */
 function dropLayout(response: ServerResponse): void {
   Object.assign(response, { [DELETED]: true, [PATCH]: undefined });
@@ -174,8 +173,7 @@ const METHODS = {
 
 const OURS: Readonly<Record<string, unknown>> = METHODS;
 
-// While an answer is held nothing has been sent, yet whoever looks must see that it has: a filter would
-// answer a second time, for an error thrown after the answer.
+// A buffered response must look sent: otherwise a filter would send a second one for an error thrown afterwards.
 const STATE: PropertyDescriptorMap & ThisType<PatchedResponse> = {
   headersSent: {
     configurable: true,
@@ -205,8 +203,8 @@ function sorted([chunk, encoding, callback]: WriteArguments) {
 }
 
 /**
- * Once the answer is complete, what still comes is ignored and not refused: an error of whoever answers
- * a second time would have Express destroy the connection before the first answer has left.
+ * Whether a header field is set. Ignored after the response is complete: if this threw, Express would destroy the
+ * connection before the response is sent.
  */
 function takesHeaders(response: PatchedResponse, verb: string): boolean {
   const { recorder, isActive } = response[PATCH];
@@ -215,7 +213,7 @@ function takesHeaders(response: PatchedResponse, verb: string): boolean {
   return !recorder.isEnded;
 }
 
-/** What Node throws where it is given what it cannot send: here, where the caller can still answer otherwise. */
+/** Throws Node's error for an invalid chunk now, while the caller can still send another response. */
 function checkedChunk(chunk: unknown): Chunk {
   if (typeof chunk === 'string' || chunk instanceof Uint8Array) return chunk;
   throw Object.assign(new TypeError('A chunk must be a string or a Uint8Array'), {
@@ -223,7 +221,7 @@ function checkedChunk(chunk: unknown): Chunk {
   });
 }
 
-/** As {@link checkedChunk}, of a status line. */
+/** {@link checkedChunk} for a status line. */
 export function checkStatusLine(status: number, reason: string | undefined): void {
   if (!(Math.trunc(status) >= 100 && Math.trunc(status) <= 999)) {
     throw Object.assign(new RangeError(`Invalid status code: ${String(status)}`), {
@@ -237,10 +235,10 @@ export function checkStatusLine(status: number, reason: string | undefined): voi
   }
 }
 
-/** RFC 9112 §4: printable ASCII, white space and what once was Latin-1. */
+/** Tabs, spaces, printable ASCII and obs-text (RFC 9112 §4). */
 const REASON = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** What Node throws at those who come too late. */
+/** Node's error for header fields that are set too late. */
 export function headersSentError(verb: string): Error {
   return Object.assign(new Error(`Cannot ${verb} headers after they are sent to the client`), {
     code: 'ERR_HTTP_HEADERS_SENT',

@@ -1,25 +1,25 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import type { RecordedResponse } from './http-response.js';
 
-/** What is to go over the wire in place of the answer that was made; `undefined` leaves it as it is. */
+/** What to send in place of the recorded response; `undefined` sends that one. */
 export type Replacement = RecordedResponse | undefined;
 
-/** Decides what becomes of the answer that a recorder holds. */
+/** Decides what happens with a recorded response. */
 export interface ResponseSink {
-  /** The header fields that were there before the handler ran: a replacement leaves them alone. */
+  /** The header fields from before the handler ran. A replacement keeps them. */
   readonly headersBefore: OutgoingHttpHeaders;
-  /** The field that marks replays: taken off the answer that was made, however it was set (contract C73). */
+  /** The field that marks replays, removed from every recorded response (contract C73). */
   readonly marker: string;
-  /** Bytes of a body that are held; more means {@link onOverflow}. */
+  /** Maximum bytes of a buffered body; beyond it, the recorder calls {@link onOverflow}. */
   readonly maxBufferedBytes: number;
-  /** Whether an answer that begins now is none of the handler's and passes unheld. */
+  /** Whether a response that starts now is a bypass: not from the handler, and sent unbuffered. */
   isBypass(): boolean;
-  /** Such an answer has begun. */
+  /** A bypass has started. */
   onBypass(): void;
-  /** The answer is complete, with all its header fields; resolves when it may leave. */
+  /** The response is complete, with all header fields. Resolves when it may be sent. */
   onComplete(response: RecordedResponse): Promise<Replacement>;
-  /** The answer is larger than what is held; resolves when its beginning may leave. */
+  /** The response is larger than the buffer. Resolves when its beginning may be sent. */
   onOverflow(status: number): Promise<Replacement>;
-  /** The source of the answer failed: what is there is not the whole of it. */
+  /** The source of the response failed, so the body is incomplete. */
   onSourceError(): void;
 }

@@ -3,10 +3,7 @@ import type { RecordedResponse } from './http-response.js';
 import type { HeaderFields } from './response-patch.js';
 import type { ResponseSink } from './response-sink.js';
 
-/**
- * Sends what was held. What throws now has no caller left who could answer otherwise: an invalid status
- * of a replay, or somebody's listener to the header fields.
- */
+/** Sends a buffered response, or 500 if that throws: an invalid status of a replay, a listener of the header fields. */
 export function sendOrFail(response: ServerResponse, send: () => void): void {
   try {
     send();
@@ -17,9 +14,9 @@ export function sendOrFail(response: ServerResponse, send: () => void): void {
 
 function sendServerError(response: ServerResponse): void {
   try {
-    if (response.headersSent) throw new Error('Too late to say so.');
+    if (response.headersSent) throw new Error('The header fields have been sent.');
     for (const name of response.getHeaderNames()) response.removeHeader(name);
-    // What others have laid over it threw, as like as not.
+    // A method of other code has probably thrown.
     Reflect.deleteProperty(response, 'writeHead');
     response.statusCode = 500;
     setReason(response, '');
@@ -29,7 +26,7 @@ function sendServerError(response: ServerResponse): void {
   }
 }
 
-/** Sends another answer on a response to which nothing has been written. */
+/** Sends another response in place of one of which nothing has been sent. */
 export function sendReplacement(
   response: ServerResponse,
   { status, headers, body }: RecordedResponse,
@@ -43,9 +40,9 @@ export function sendReplacement(
     else response.setHeader(name, before);
   }
   setFields(response, headers);
-  // Node adds none of its own once one was removed.
+  // Node adds no length after one was removed.
   if (status !== 204 && status !== 304) response.setHeader('Content-Length', body.length);
-  // Taking away a Date of the handler's turns off Node's own.
+  // Removing the handler's Date turns off Node's.
   response.sendDate = sendDate;
   response.statusCode = status;
   setReason(response, '');
@@ -61,7 +58,7 @@ export function sendBody(
   else response.end(body, callback);
 }
 
-/** HTTP/2 has none, and Node warns of whoever asks (RFC 9113 §8.3.2). */
+/** HTTP/2 has no reason phrase, and Node warns when it is read (RFC 9113 §8.3.2). */
 function hasReason({ req }: ServerResponse): boolean {
   return req.httpVersionMajor < 2;
 }
@@ -74,7 +71,6 @@ export function setReason(response: ServerResponse, reason: string | undefined):
   if (hasReason(response)) Object.assign(response, { statusMessage: reason });
 }
 
-/** The fields without one of them. */
 export function withoutField(fields: HeaderFields, name: string): HeaderFields {
   const isOther = (other: unknown) => String(other).toLowerCase() !== name.toLowerCase();
   if (!Array.isArray(fields)) {
@@ -86,7 +82,7 @@ export function withoutField(fields: HeaderFields, name: string): HeaderFields {
   return list.filter((field, i) => isOther([isPaired ? field : list[i - (i % 2)]].flat()[0]));
 }
 
-/** As `writeHead` does it: they replace what was there. */
+/** Replaces fields, as `writeHead` does. */
 export function setFields(response: ServerResponse, fields: HeaderFields = {}): void {
   if (!Array.isArray(fields)) {
     for (const [name, value] of Object.entries(fields as OutgoingHttpHeaders)) {
@@ -94,7 +90,7 @@ export function setFields(response: ServerResponse, fields: HeaderFields = {}): 
     }
     return;
   }
-  // As Node does it: they replace what was there, and may repeat a name among themselves.
+  // As in Node, the list replaces existing fields, and may contain a name more than once.
   const flat = (fields as readonly unknown[]).flat().map(String);
   for (let i = 0; i + 1 < flat.length; i += 2) response.removeHeader(flat[i] ?? '');
   for (let i = 0; i + 1 < flat.length; i += 2)
