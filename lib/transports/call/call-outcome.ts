@@ -11,42 +11,42 @@ import {
 } from '../../core/util/errors.js';
 import { atOnce, forget } from '../../core/util/maybe-async.js';
 
-/** The version of what stands in an outcome's header; it tells calls' outcomes from other transports' too. */
+/** Version of a call's outcome header; it also distinguishes it from other transports' headers. */
 const FORMAT = 1;
 
 interface CallOutcomeHeader {
   readonly call: typeof FORMAT;
   readonly kind: EncodedValue['kind'] | 'emissions' | 'thrown' | 'failure' | 'not_kept';
-  /** Who has written the body; nobody is named where it is JSON, or needs no codec. */
+  /** Name of the codec that wrote the body; absent for JSON, and where no codec is needed. */
   readonly codec?: string;
 }
 
-/** What an outcome holds. */
+/** The content of an outcome. */
 export type DecodedOutcome =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'emissions'; readonly values: readonly unknown[] }
-  /** A failure whose name and message were kept. */
+  /** Only the failure's name and message were stored. */
   | { readonly kind: 'failure'; readonly error: FailureReplayedError }
-  /** A failure of which a value was kept, to be thrown as it was. */
+  /** The thrown value was stored, to be thrown again. */
   | { readonly kind: 'thrown'; readonly value: unknown };
 
-/** "It is done, its value was not kept." */
+/** The operation completed; its value was not stored. */
 export const VALUE_NOT_KEPT = outcome('not_kept', Buffer.alloc(0));
 
-/** "It is done, and returned nothing." */
+/** The operation completed and returned `undefined`. */
 export const NO_VALUE = outcome('undefined', Buffer.alloc(0));
 
-/** A returned value, or why it cannot be kept. */
+/** Encodes a returned value, or returns why it cannot be stored. */
 export function encodeValue(value: unknown, codec: OutcomeCodec): Outcome | ValueNotStorableError {
   try {
     const { kind, bytes } = encodeEmittedValue(value, codec);
     return outcome(kind, bytes, kind === 'value' ? codec : undefined);
   } catch (error) {
-    return notStorable('The operation has run, but what it returned', codec, error);
+    return notStorable('The operation ran, but its return value', codec, error);
   }
 }
 
-/** All values of a stream, in order, or why one of them cannot be kept. */
+/** Encodes all values of a stream, in order, or returns why one of them cannot be stored. */
 export function encodeEmissions(
   values: readonly unknown[],
   codec: OutcomeCodec,
@@ -56,34 +56,34 @@ export function encodeEmissions(
     for (const value of values) parts.push(encodeEmittedValue(value, codec));
   } catch (error) {
     const emission = `${parts.length + 1} of ${values.length}`;
-    return notStorable(`The operation has run, but its emission ${emission}`, codec, error);
+    return notStorable(`The operation ran, but its emitted value ${emission}`, codec, error);
   }
   return outcome('emissions', encodeFrames(parts), codec);
 }
 
-/** What is replayed of a failure: its name and message, as far as they are text. */
+/** Encodes the failure's name and message, as far as they are strings. */
 export function encodeFailure(error: unknown): Outcome {
   return outcome('failure', Buffer.from(JSON.stringify(describe(error))));
 }
 
-/** A failure of which `value` is all that is needed to throw the same again, or why it cannot be kept. */
+/** Encodes the value from which a failure is thrown again, or returns why it cannot be stored. */
 export function encodeThrown(value: unknown, codec: OutcomeCodec): Outcome | ValueNotStorableError {
   try {
     return outcome('thrown', encodeFrames([encodeEmittedValue(value, codec)]), codec);
   } catch (error) {
-    return notStorable('The operation has failed, but what it threw', codec, error);
+    return notStorable('The operation failed, and the value that it threw', codec, error);
   }
 }
 
 /**
- * What an outcome holds.
+ * Decodes an outcome.
  *
- * @param codec - reads what it has written itself; JSON is read in any case.
- * @throws {@link OperationRejectedError} when nothing was kept, or what was cannot be read.
+ * @param codec - reads the outcomes that it wrote; JSON is always readable.
+ * @throws {@link OperationRejectedError} when no value was stored, or it cannot be read.
  */
 export function decodeOutcome({ header, body }: Outcome, codec: OutcomeCodec): DecodedOutcome {
   const { call, kind, codec: writer } = parsed(header);
-  if (call !== FORMAT) throw unreadable('was not kept');
+  if (call !== FORMAT) throw unreadable('was not stored');
   const reader = readerOf(writer, codec);
   try {
     switch (kind) {
@@ -107,7 +107,7 @@ export function decodeOutcome({ header, body }: Outcome, codec: OutcomeCodec): D
     const problem = `cannot be read by the codec ${JSON.stringify(reader.name)}`;
     throw Object.assign(unreadable(problem), { cause });
   }
-  throw unreadable('was not kept');
+  throw unreadable('was not stored');
 }
 
 function outcome(kind: CallOutcomeHeader['kind'], body: Uint8Array, codec = JSON_CODEC): Outcome {
@@ -124,26 +124,26 @@ function readerOf(writer: string | undefined, codec: OutcomeCodec): OutcomeCodec
   if (name === codec.name) return codec;
   if (name === JSON_CODEC.name) return JSON_CODEC;
   throw unreadable(
-    `was written by the codec ${JSON.stringify(name)}, and the option "codec" is ${JSON.stringify(codec.name)}: keep the former one until its outcomes have expired, or use one that reads both`,
+    `was written by the codec ${JSON.stringify(name)}, but the option "codec" is ${JSON.stringify(codec.name)}. Keep the former codec until its outcomes have expired, or use one that reads both`,
   );
 }
 
-/** @param problem - what is the matter with the value. */
+/** @param problem - what is wrong with the value, a predicate. */
 function unreadable(problem: string): OperationRejectedError {
   return new OperationRejectedError(
-    `The operation was completed, its value ${problem}.`,
+    `The operation completed, but its value ${problem}.`,
     'idempotency_response_not_kept',
     undefined,
   );
 }
 
-/** @param what - the beginning of a sentence: what was done, and what cannot be kept of it. */
+/** @param what - the start of a sentence: what the operation did, and which value cannot be stored. */
 function notStorable(what: string, codec: OutcomeCodec, cause: unknown): ValueNotStorableError {
   const reason = hasCode(cause, 'idempotency_value_not_storable')
     ? (cause as Error).message
-    : // Its message may hold the value.
-      `The codec ${JSON.stringify(codec.name)} failed, as the cause says.`;
-  return new ValueNotStorableError(`${what} cannot be kept: ${reason}`, { cause });
+    : // Its message may contain the value.
+      `The codec ${JSON.stringify(codec.name)} failed, see the cause.`;
+  return new ValueNotStorableError(`${what} cannot be stored: ${reason}`, { cause });
 }
 
 function describe(error: unknown): { name: string; message: string } {
@@ -155,7 +155,7 @@ function describe(error: unknown): { name: string; message: string } {
       message: typeof message === 'string' ? message : '',
     };
   } catch {
-    // Anything can be thrown, also what cannot be looked at.
+    // A thrown object's getters may throw.
     return { name: 'Error', message: '' };
   }
 }
@@ -164,7 +164,7 @@ function failureIn(body: Uint8Array): { name: string; message: string } {
   return JSON_CODEC.decode(body) as { name: string; message: string };
 }
 
-/** Nothing of a header that is none of a call's. */
+/** Empty for a header that is not JSON. */
 function parsed(header: string): Partial<CallOutcomeHeader> {
   try {
     return (JSON.parse(header) as Partial<CallOutcomeHeader> | null) ?? {};
@@ -173,21 +173,21 @@ function parsed(header: string): Partial<CallOutcomeHeader> {
   }
 }
 
-/** By the number that stands in front of a part. */
+/** A frame's first byte is an index of this list. */
 const KINDS: readonly EncodedValue['kind'][] = ['undefined', 'value', 'bytes'];
 
-/** The number of its kind, and its length as four bytes, the most significant one first. */
+/** The kind in one byte, and the length in four, big-endian. */
 const HEAD_BYTES = 5;
 
 /**
- * Parts one after another in one body. What tells them apart stands in the body, not in the outcome's header: a header
- * stays short, and `maxStoredBytes` counts all that grows with the number of parts.
+ * Encodes values as frames in one body. Kinds and lengths are in the body, not in the outcome's header: headers stay
+ * short, and `maxStoredBytes` counts everything that grows with the number of values.
  */
 function encodeFrames(parts: readonly EncodedValue[]): Buffer {
   return Buffer.concat(parts.flatMap((part) => [headOf(part), part.bytes]));
 }
 
-/** @throws RangeError where the body ends too early, or is none. */
+/** @throws RangeError when the body is truncated or has an unknown kind. */
 function decodeFrames(body: Uint8Array): EncodedValue[] {
   const bytes = asBuffer(body);
   const parts: EncodedValue[] = [];
@@ -195,7 +195,8 @@ function decodeFrames(body: Uint8Array): EncodedValue[] {
     const kind = KINDS[bytes.readUInt8(at)];
     const start = at + HEAD_BYTES;
     at = start + bytes.readUInt32BE(at + 1);
-    if (kind === undefined || at > bytes.length) throw new RangeError('The parts are damaged.');
+    if (kind === undefined || at > bytes.length)
+      throw new RangeError('The stored frames are damaged.');
     parts.push({ kind, bytes: bytes.subarray(start, at) });
   }
   return parts;
@@ -208,16 +209,16 @@ function headOf({ kind, bytes }: EncodedValue): Buffer {
   return head;
 }
 
-/** One value, written down: bytes and `undefined` as they are, everything else by a codec. */
+/** One encoded value: bytes and `undefined` as they are, everything else by a codec. */
 interface EncodedValue {
   readonly kind: 'undefined' | 'bytes' | 'value';
   readonly bytes: Uint8Array;
 }
 
-/** @throws whatever the codec throws for what it cannot express. */
+/** @throws the codec's error for a value that it cannot express. */
 function encodeEmittedValue(value: unknown, codec: OutcomeCodec): EncodedValue {
   if (value === undefined) return { kind: 'undefined', bytes: Buffer.alloc(0) };
-  // Copies, as the operation may go on with what it has returned, and a caller with what was replayed.
+  // A copy: the operation may change the bytes later, as a caller may change replayed ones.
   if (types.isUint8Array(value)) return { kind: 'bytes', bytes: Buffer.from(value) };
   const bytes: unknown = codec.encode(value);
   forget(bytes);
@@ -225,7 +226,7 @@ function encodeEmittedValue(value: unknown, codec: OutcomeCodec): EncodedValue {
   return { kind: 'value', bytes };
 }
 
-/** @throws whatever the codec throws for what it has not written. */
+/** @throws the codec's error for bytes that it did not write. */
 function decodeEmittedValue({ kind, bytes }: EncodedValue, codec: OutcomeCodec): unknown {
   switch (kind) {
     case 'undefined':

@@ -6,7 +6,7 @@ import { VALUE_NOT_KEPT } from './call-outcome.js';
 import type { OutcomeFormat } from './outcome-format.js';
 import type { ValueRoute } from './value-route.js';
 
-/** How records of calls are recovered: what was found is kept as if the operation had returned it. */
+/** How records of calls are recovered: a found value is stored as if the operation had returned it. */
 export function recoverableCall(
   options: RecoverableOperation['options'],
   { keep, format, maxStoredBytes }: Pick<Call, 'keep' | 'format' | 'maxStoredBytes'>,
@@ -26,8 +26,8 @@ export function recoverableCall(
 }
 
 /**
- * How records of a handler of values are recovered without a request, what was found being kept as its answer;
- * `undefined` where it has no function for it.
+ * How a handler's records are recovered without a request: a found value is stored as the handler's result. `undefined`
+ * where the option `onTakeover` is not a function.
  */
 export function recoverableHandler(
   { protocol, options, maxStoredBytes }: ValueRoute,

@@ -14,19 +14,19 @@ import type { Call, CallResult } from './call.js';
 import { VALUE_NOT_KEPT } from './call-outcome.js';
 import { rejectedResult } from './rejection-errors.js';
 
-/** Before the operation runs again after the first conflict of its transaction; then twice as long, and so on. */
+/** The pause after a transaction's first conflict, doubled after each further one. */
 const CONFLICT_PAUSE_MS = 20;
 
 type Operation = (context: IdempotencyContext) => unknown;
 
-/** Protects whatever takes and gives values. */
+/** Protects operations that take and return values. */
 export class CallTransport {
   constructor(
     private readonly engine: IdempotencyEngine,
     private readonly services: Services,
   ) {}
 
-  /** Runs `operation`, or gives the end of its first run. Never rejects for what the operation throws. */
+  /** Runs `operation`, or returns its stored result. Does not reject when the operation throws. */
   async settle(call: Call, operation: Operation): Promise<CallResult> {
     for (let conflicts = 0; ; conflicts += 1) {
       const result = await this.settleOnce(call, operation);
@@ -82,7 +82,7 @@ export class CallTransport {
       );
     } catch (error) {
       if (running.isActive && transaction === undefined) {
-        // Something gave up on it (a timeout inside of the layer), and it goes on.
+        // A timeout inside of the interceptor has thrown, and the operation still runs.
         running.whenIdle(() => {
           void endLate(call, attempt, running);
         });
@@ -96,9 +96,9 @@ export class CallTransport {
 }
 
 /**
- * What a call ended with, for those who want to have it thrown.
+ * The value of a result.
  *
- * @throws {@link OperationRejectedError} when it did not run and there is no outcome; what the operation threw.
+ * @throws {@link OperationRejectedError} when the call did not run and there is no outcome; else the operation's error.
  */
 export function valueOf(result: CallResult): unknown {
   if (result.kind === 'value') return result.value;
@@ -130,7 +130,7 @@ async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<Ca
       }),
     );
   }
-  // Done is done: a repetition must not run it again, even if there is nothing to replay.
+  // The operation is done: a retry must not run it again, even with nothing to replay.
   const outcome = encoded instanceof ValueNotStorableError ? VALUE_NOT_KEPT : encoded;
   const { maxStoredBytes } = call;
   const isKept = maxStoredBytes !== 'none' && outcome.body.length <= maxStoredBytes;
@@ -147,14 +147,14 @@ async function succeed(call: Call, attempt: Attempt, value: unknown): Promise<Ca
   return settledResult(call, settlement, outcome);
 }
 
-/** The operation has ended, and what it returned went nowhere: a success must not be repeated all the same (protocol, rule 3). */
+/** Settles an operation that outlived a timeout: even so, a success must not run again (protocol, rule 3). */
 async function endLate(call: Call, attempt: Attempt, running: ExecutionScope): Promise<void> {
   const isKept = running.hasReturned && asksToKeep(call.keep, keepSuccesses, {});
   if (isKept) await complete(call, attempt, 'completed', call.format.done, {});
   else await attempt.release();
 }
 
-/** What has happened has happened, whether it is remembered or not. */
+/** Commits or releases without storing the value, as `keep` asks. */
 async function succeedUnkept(call: Call, attempt: Attempt, value: unknown): Promise<CallResult> {
   const settlement = await attempt.transaction?.commitUnkept();
   if (settlement === undefined) await attempt.release();
@@ -163,7 +163,7 @@ async function succeedUnkept(call: Call, attempt: Attempt, value: unknown): Prom
     : settledResult(call, settlement, VALUE_NOT_KEPT);
 }
 
-/** What the caller is told where the transaction failed and not the operation. */
+/** The result where the transaction failed, and not the operation. */
 function interruptionOf(
   { options }: Call,
   { transaction }: Attempt,
@@ -211,7 +211,7 @@ function complete(
   return attempt.complete({ state, outcome, retentionMs, undo: state === 'failed' });
 }
 
-/** The first caller gets what later ones get: the value as it was stored, not as it was returned. */
+/** The first caller gets the same value as retries do: as it was stored, not as it was returned. */
 function settledResult(call: Call, settlement: Settlement, own: Outcome): CallResult {
   switch (settlement.kind) {
     case 'own':
@@ -229,7 +229,7 @@ function settledResult(call: Call, settlement: Settlement, own: Outcome): CallRe
   }
 }
 
-/** What an outcome holds, or why it holds nothing that could be given. */
+/** The stored result, or a rejection where it cannot be decoded. */
 function decodedResult({ format }: Call, outcome: Outcome, isReplayed: boolean): CallResult {
   try {
     const content = format.decode(outcome);

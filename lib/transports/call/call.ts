@@ -5,28 +5,28 @@ import type { Scope } from '../../core/record/record-key.js';
 import type { OperationRejectedError } from '../../core/util/errors.js';
 import type { OutcomeFormat } from './outcome-format.js';
 
-/** One call of an operation that takes and gives values. */
+/** One call of an operation that takes and returns values. */
 export interface Call {
   /** The operation's stable name. */
   readonly operation: string;
-  /** Over what the key is unique; `undefined`: over all operations of the scope. */
+  /** The operation within which the key is unique; `undefined`: all operations of the scope. */
   readonly keyOperation: string | undefined;
   readonly key: string;
   readonly scope: Scope;
-  /** Of what the operation is about: another one under the same key is a mismatch. */
+  /** Of the operation's input: another fingerprint under the same key is a mismatch. */
   readonly fingerprint: Fingerprint;
   readonly keep: OutcomePolicy;
   readonly format: OutcomeFormat;
-  /** A larger value is returned, and kept as "value not kept"; `'none'`: every value is. */
+  /** A larger value is returned, but not stored; `'none'`: no value is stored. */
   readonly maxStoredBytes: number | 'none';
   readonly options: ResolvedProtocolOptions;
-  /** How long the caller waits for an attempt in progress, at the most. */
+  /** The longest time that the caller waits for an attempt in progress. */
   readonly waitAtMostMs?: number | undefined;
-  /** Aborted when nobody waits for the outcome any more. */
+  /** Aborted when the caller no longer waits for the outcome. */
   readonly clientSignal?: AbortSignal | undefined;
   /**
-   * The method that is the operation, where it reports its own entry: what fails before it is reached (a pipe, say) is
-   * released whatever the policy says.
+   * The operation's method, where it reports its own entry: a failure before it (of a pipe, say) releases the key,
+   * whatever the policy.
    */
   readonly handler?: object;
 }
@@ -37,9 +37,9 @@ export type CallResult =
   | {
       readonly kind: 'failure';
       readonly error: unknown;
-      /** Repetitions are told the same. */
+      /** Retries get the same error. */
       readonly isKept: boolean;
       readonly isReplayed: boolean;
     }
-  /** It did not run, or its end is not known yet, and there is no outcome. */
+  /** The call did not run, or its outcome is not known yet. */
   | { readonly kind: 'rejected'; readonly error: OperationRejectedError };

@@ -12,32 +12,32 @@ import {
   type DecodedOutcome,
 } from './call-outcome.js';
 
-/** What is kept of values that are thrown as a way to answer (an `RpcException`), rather than as a fault. */
+/** Stores errors that are thrown as a reply to the client, such as an `RpcException`. */
 export interface ThrownValues {
-  /** What is kept of `error`; `undefined` where only its name and message are. */
+  /** What is stored of `error`; `undefined`: only its name and message. */
   valueOf(error: unknown): { readonly value: unknown } | undefined;
-  /** What is thrown in the place of the first error. */
+  /** The error that a replay throws. */
   errorOf(value: unknown): unknown;
 }
 
-/** What an outcome holds, in the terms of those who call. */
+/** A decoded outcome, as a caller gets it. */
 export type StoredResult =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'failure'; readonly error: unknown };
 
-/** How values and failures become outcomes, and outcomes values and failures again. */
+/** Encodes values and failures as outcomes, and decodes them. */
 export interface OutcomeFormat {
   encode(value: unknown): Outcome | ValueNotStorableError;
   encodeFailure(error: unknown): Outcome;
-  /** What is kept of an operation that is done, and whose value nobody has. */
+  /** The outcome of an operation that completed and whose value is unavailable. */
   readonly done: Outcome;
-  /** A value that was found by a recovery, in the form in which the operation gives values. */
+  /** A recovered value, in the form in which the operation returns values. */
   ofFound(value: unknown): unknown;
-  /** @throws {@link OperationRejectedError} where nothing was kept. */
+  /** @throws {@link OperationRejectedError} when no value was stored. */
   decode(outcome: Outcome): StoredResult;
 }
 
-/** One value. */
+/** Stores one value. */
 export function valueFormat(codec: OutcomeCodec, thrown?: ThrownValues): OutcomeFormat {
   return {
     encode: (value) => encodeValue(value, codec),
@@ -48,7 +48,7 @@ export function valueFormat(codec: OutcomeCodec, thrown?: ThrownValues): Outcome
   };
 }
 
-/** All that a handler has emitted, in order. */
+/** Stores all values that a handler emits, in order. */
 export function emissionsFormat(codec: OutcomeCodec, thrown?: ThrownValues): OutcomeFormat {
   return {
     encode: (values) => encodeEmissions(values as readonly unknown[], codec),
@@ -64,10 +64,10 @@ export function emissionsFormat(codec: OutcomeCodec, thrown?: ThrownValues): Out
   };
 }
 
-/** One emission, for Nest's Kafka server takes a stream without any for a failure. */
+/** One emitted value: Nest's Kafka server takes an empty stream for a failure. */
 const NOTHING: readonly unknown[] = [undefined];
 
-/** Only the fact: nobody hears what the handler emitted. */
+/** Stores only that the handler completed: no client gets its values. */
 export function nothingFormat(codec: OutcomeCodec): OutcomeFormat {
   return {
     encode: () => NO_VALUE,
@@ -89,7 +89,7 @@ function encodedError(error: unknown, codec: OutcomeCodec, thrown?: ThrownValues
     const encoded = kept && encodeThrown(kept.value, codec);
     if (encoded !== undefined && !(encoded instanceof Error)) return encoded;
   } catch {
-    // An exception of the application's own that cannot be asked what it says.
+    // The application's own exception class threw in getError().
   }
   return encodeFailure(error);
 }

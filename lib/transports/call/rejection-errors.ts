@@ -9,31 +9,28 @@ import {
 import type { CallResult } from './call.js';
 import type { ThrownValues } from './outcome-format.js';
 
-/**
- * What a caller of a message handler, or a client of a gateway, is told where the layer itself refuses: the error of an
- * `RpcException`, or of a `WsException`.
- */
+/** The library's rejection, as a client of a message handler or gateway gets it: in an `RpcException` or `WsException`. */
 export interface RejectionPayload {
   readonly status: 'error';
   /** Stable: see {@link IdempotencyErrorCode}. */
   readonly code: string;
   readonly message: string;
-  /** When to ask again, in milliseconds; absent where that cannot help. */
+  /** When to retry, in milliseconds; absent where a retry cannot help. */
   readonly retryAfterMs?: number;
 }
 
-/** `RpcException` of `@nestjs/microservices` and `WsException` of `@nestjs/websockets`, alike in what is used here. */
+/** What `RpcException` of `@nestjs/microservices` and `WsException` of `@nestjs/websockets` have in common. */
 interface ClientException extends Error {
   getError(): string | object;
 }
 
 export type ClientExceptionClass = new (error: string | object) => ClientException;
 
-/** Errors in the words of one of Nest's packages: all others, its exception filters tell nobody of. */
+/** Maps rejections to the exception of one of Nest's packages, whose filters hide all other errors from clients. */
 export class RejectionMapper implements ThrownValues {
   constructor(private readonly exception: ClientExceptionClass) {}
 
-  /** A refusal in those words; any other error as it is. */
+  /** Maps a rejection to that exception; returns any other error unchanged. */
   toClientError(error: unknown): unknown {
     if (error instanceof OperationRejectedError) return this.rejection(error, error.retryAfterMs);
     const isMapped =
@@ -41,7 +38,7 @@ export class RejectionMapper implements ThrownValues {
     return isMapped ? this.rejection(error) : error;
   }
 
-  /** What of a thrown value is kept, so that the same can be thrown again: the error of such an exception. */
+  /** What is stored of such an exception, so that a replay throws the same. */
   valueOf(error: unknown): { readonly value: unknown } | undefined {
     return error instanceof this.exception ? { value: error.getError() } : undefined;
   }
@@ -72,17 +69,17 @@ const REJECTIONS: Record<
   mismatch: {
     code: 'idempotency_key_reused',
     retryable: false,
-    text: 'The key was used for another payload.',
+    text: 'The idempotency key was already used with another payload.',
   },
   in_progress: {
     code: 'idempotency_in_progress',
     retryable: true,
-    text: 'A call with this key is in progress.',
+    text: 'A call with this idempotency key is still in progress.',
   },
   outcome_unknown: {
     code: 'idempotency_outcome_unknown',
     retryable: false,
-    text: 'What a call with this key has done is unknown, and it must not be run again.',
+    text: 'The outcome of a call with this idempotency key is unknown. Check its effect before you use a new key.',
   },
   store_unavailable: {
     code: 'idempotency_store_unavailable',
@@ -92,7 +89,7 @@ const REJECTIONS: Record<
   conflict: {
     code: 'idempotency_transaction_conflict',
     retryable: true,
-    text: 'A concurrent transaction was in the way, and all was rolled back.',
+    text: 'The transaction conflicted with a concurrent one and was rolled back.',
   },
   shutting_down: {
     code: 'idempotency_shutting_down',
@@ -101,7 +98,7 @@ const REJECTIONS: Record<
   },
 };
 
-/** Why a call did not run, or has no outcome yet, in the words of the caller. */
+/** The result of a call that did not run, or has no outcome yet. */
 export function rejectedResult(
   reason: keyof typeof REJECTIONS,
   { retryAfterMs }: ResolvedProtocolOptions,
@@ -111,10 +108,10 @@ export function rejectedResult(
   return { kind: 'rejected', error };
 }
 
-/** @param remedy - what to do about it, a sentence. */
+/** @param remedy - what to do, a sentence. */
 export function keyMissing(operation: string, remedy: string): OperationRejectedError {
   return new OperationRejectedError(
-    `${operation} was asked for without an idempotency key. ${remedy}`,
+    `${operation} requires an idempotency key. ${remedy}`,
     'idempotency_key_missing',
     undefined,
   );
@@ -122,7 +119,7 @@ export function keyMissing(operation: string, remedy: string): OperationRejected
 
 export function keyInvalid(operation: string, maxKeyLength: number): OperationRejectedError {
   return new OperationRejectedError(
-    `The idempotency key that came for ${operation} is no text of 1 to ${String(maxKeyLength)} characters.`,
+    `The idempotency key of ${operation} must be a string of 1–${String(maxKeyLength)} characters.`,
     'idempotency_key_invalid',
     undefined,
   );
@@ -130,7 +127,7 @@ export function keyInvalid(operation: string, maxKeyLength: number): OperationRe
 
 export function callerUnknown(operation: string, remedy: string): OperationRejectedError {
   return new OperationRejectedError(
-    `Nobody can say whose idempotency key came for ${operation}. ${remedy}`,
+    `Cannot determine the caller of ${operation}. ${remedy}`,
     'idempotency_caller_unknown',
     undefined,
   );

@@ -10,7 +10,7 @@ import { anonymousScope, principalOf, toScope } from '../common/scope.js';
 import type { Call } from './call.js';
 import { callerUnknown, keyInvalid, keyMissing } from './rejection-errors.js';
 
-/** Everything about a protected handler of values that does not change from one to the next. */
+/** The settings of a protected handler, the same for all its calls. */
 export interface ValueRoute {
   /** The operation's stable name. */
   readonly operation: string;
@@ -20,11 +20,11 @@ export interface ValueRoute {
   readonly protocol: ResolvedProtocolOptions;
   readonly codec: OutcomeCodec;
   readonly fingerprint: PayloadFingerprint;
-  /** A larger value is kept as "value not kept"; `'none'`: every value is. */
+  /** A larger value is not stored; `'none'`: no value is. */
   readonly maxStoredBytes: Call['maxStoredBytes'];
 }
 
-/** What a handler's options say about it. */
+/** A handler's resolved options. */
 export interface ValueRouteOptions {
   readonly request: ResolvedRequestOptions;
   readonly protocol: ResolvedProtocolOptions;
@@ -49,10 +49,10 @@ export function valueRoute(
 }
 
 /**
- * The key that was chosen for a call, or `undefined` where there is none and none is needed.
+ * Checks the key of a call. `undefined` where there is none and none is required.
  *
- * @param remedy - what to do where one is needed, a sentence.
- * @throws {@link OperationRejectedError} where one is missing, or cannot be used.
+ * @param remedy - what to do about a missing key, a sentence.
+ * @throws {@link OperationRejectedError} for a missing or invalid key.
  */
 export function checkedKey(
   chosen: unknown,
@@ -70,11 +70,11 @@ export function checkedKey(
 }
 
 /**
- * Whose key it is, or `undefined` where the handler runs unprotected for whom nobody knows.
+ * The scope of a key, or `undefined` where the handler runs unprotected for unknown callers.
  *
- * @param userOf - gives the user whom the guards have found out; asked where there is no option `scope`.
- * @param remedy - what to do where such callers are rejected, a sentence.
- * @throws {@link OperationRejectedError} where they are.
+ * @param userOf - returns the authenticated user; called where there is no option `scope`.
+ * @param remedy - what to do where unknown callers are rejected, a sentence.
+ * @throws {@link OperationRejectedError} for an unknown caller, where these are rejected.
  */
 export async function callerScope(
   context: ExecutionContext,
@@ -95,16 +95,16 @@ export async function callerScope(
   );
 }
 
-/** How the values of calls, messages and GraphQL fields are kept. */
+/** How values of calls, messages and GraphQL fields are stored. */
 export interface ValueOptions {
   /**
-   * Writes values down and reads them again. Every caller gets a value as it was stored, the first one, too.
+   * Encodes and decodes values. Every caller, also the first, gets a value as it was stored.
    * @defaultValue `jsonCodec()`; for messages and gateways, whose wire is JSON, `jsonCodec({ dates: 'text' })`
    */
   readonly codec?: OutcomeCodec;
 }
 
-/** @throws {@link IdempotencyOptionsError} for what is no codec. */
+/** @throws {@link IdempotencyOptionsError} for a value that is not a codec. */
 export function checkCodec(codec: OutcomeCodec): void {
   const { name, encode, decode } = codec as Partial<OutcomeCodec>;
   const isCodec =

@@ -7,10 +7,7 @@ import {
 } from '../../core/util/errors.js';
 import type { ThrownValues } from '../call/outcome-format.js';
 
-/**
- * An error that answers a client: GraphQL's errors take over its `extensions`. Nest writes no log of exceptions of its
- * kind, as with HTTP's.
- */
+/** An error for the client: GraphQL copies its `extensions`, and Nest does not log it, as with HTTP's exceptions. */
 class FieldError extends IntrinsicException {
   override readonly name = 'FieldError';
 
@@ -22,13 +19,13 @@ class FieldError extends IntrinsicException {
     super(message, options);
   }
 
-  /** For exception filters, which tell the library's errors apart by it. */
+  /** For exception filters, which recognise the library's errors by it. */
   get code(): unknown {
     return this.extensions.code;
   }
 }
 
-/** What a client is told of an error: the library's own with their stable code, all others as they are. */
+/** The error that a client gets: the library's own with their stable code, any other unchanged. */
 export function toFieldError(error: unknown): unknown {
   if (error instanceof OperationRejectedError) {
     const { code, message, retryAfterMs } = error;
@@ -38,7 +35,7 @@ export function toFieldError(error: unknown): unknown {
   if (error instanceof ContentNotComparableError || error instanceof FailureReplayedError) {
     return new FieldError(error.message, { code: error.code }, { cause: error });
   }
-  // The resolver's mistake, which belongs into the log.
+  // A mistake in the resolver, which Nest has to log.
   if (error instanceof ValueNotStorableError) {
     return Object.assign(error, { extensions: { code: error.code } });
   }
@@ -47,7 +44,7 @@ export function toFieldError(error: unknown): unknown {
 
 type Extensions = Readonly<Record<string, unknown>>;
 
-/** An exception of Nest's, which its drivers tell to clients with status and response. */
+/** An exception of Nest's, whose status and response its drivers send to clients. */
 interface KeptException {
   readonly status: number;
   readonly response: string | object;
@@ -61,8 +58,8 @@ interface KeptError {
 }
 
 /**
- * Errors by which a resolver answers its client, kept so that a repetition is told the same. Of all others, whose message
- * an application may hide from its clients, the fact is repeated alone.
+ * Stores the errors that a resolver throws for its client, so that a retry gets the same. Of any other error only the
+ * failure is replayed: an application may hide its message from clients.
  */
 export const KEPT_ERRORS: ThrownValues = {
   valueOf(error) {

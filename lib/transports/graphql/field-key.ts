@@ -9,9 +9,9 @@ import type { FieldRequest, GraphqlField } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
 
 /**
- * The key of a mutation field, or `undefined` where it has none and needs none.
+ * The key of a mutation field, or `undefined` where it has none and none is required.
  *
- * @throws {@link OperationRejectedError} where it has none, or one that cannot be used.
+ * @throws {@link OperationRejectedError} for a missing or invalid key.
  */
 export function fieldKey(
   context: ExecutionContext,
@@ -32,7 +32,7 @@ export function fieldKey(
   return key;
 }
 
-/** The first of the places that has one. */
+/** The argument comes before the header. */
 function keyInField(field: GraphqlField, route: GraphqlRoute): ParsedKey | undefined {
   const own = argumentKey(field.args);
   if (own === undefined) return headerKey(field, route);
@@ -49,7 +49,7 @@ function plainKey(value: unknown, { options }: GraphqlRoute): ParsedKey | undefi
 
 function keyMalformed({ operation, options }: GraphqlRoute): OperationRejectedError {
   return new OperationRejectedError(
-    `The idempotency key of a field of ${operation} cannot be used: it has to be one text of 1 to ${String(options.maxKeyLength)} characters, and such as the option "keySyntax" allows.`,
+    `The idempotency key of ${operation} must be one string of 1–${String(options.maxKeyLength)} characters that the option "keySyntax" allows.`,
     'idempotency_key_invalid',
     undefined,
   );
@@ -57,15 +57,15 @@ function keyMalformed({ operation, options }: GraphqlRoute): OperationRejectedEr
 
 function remedyFor({ options }: GraphqlRoute): string {
   if (typeof options.key === 'function')
-    return 'The function given as the option "key" found none.';
-  return `Send one for each intended operation, and the same with each repetition of it: as the field's argument "idempotencyKey" (or that member of its argument "input"), or in the request's header ${options.key}.`;
+    return 'The function given as the option "key" returned none.';
+  return `Send one key per intended operation, and the same key with every retry: as the field's argument "idempotencyKey" (or that member of its argument "input"), or in the request's header ${options.key}.`;
 }
 
 /**
- * The key that a field gets from its request's header. All fields of a document share the header: the field's response
- * name, its alias if it has one, is a part of its key.
+ * The key of a field from its request's header. All fields of a document share the header, so the field's response name
+ * (its alias, if any) is part of its key.
  *
- * @returns `undefined` where there is no header, and `false` where it says no key.
+ * @returns `undefined` without the header, `false` for an invalid key.
  */
 export function headerKey(
   { request, info }: GraphqlField,
@@ -73,11 +73,11 @@ export function headerKey(
 ): ParsedKey | undefined {
   if (request === undefined || keyField === undefined || isUpgrade(request)) return undefined;
   const key = keyInLines(linesOf(request, keyField), keySyntax, options.maxKeyLength);
-  // A name holds no space, so that no other name and key make the same text.
+  // Unambiguous, as a name contains no space.
   return typeof key === 'string' ? `${String(info.path.key)} ${key}` : key;
 }
 
-/** The request that opened a WebSocket: its header would be that of every message. */
+/** Whether the request opened a WebSocket: all messages of it would share the header. */
 function isUpgrade(request: FieldRequest): boolean {
   return linesOf(request, 'upgrade').some((line) => line.toLowerCase() === 'websocket');
 }
@@ -90,19 +90,19 @@ function linesOf({ rawHeaders, raw, headers }: FieldRequest, name: string): read
 
 type Arguments = GraphqlField['args'];
 
-/** The argument that is the key, and the member of the argument `input` that is. */
+/** The argument that is the key, or the member of the argument `input`. */
 const KEY = 'idempotencyKey';
 
-/** The key among a field's arguments, whatever it is; `undefined` where there is none. */
+/** The key among a field's arguments, unchecked; `undefined` where there is none. */
 function argumentKey(args: Arguments): unknown {
   return args[KEY] ?? inputOf(args)?.[KEY] ?? undefined;
 }
 
-/** What a field is asked to do: its arguments without the key. */
+/** A field's arguments without the key. */
 export function withoutKey(args: Arguments): Arguments {
   const { [KEY]: _, ...content } = args;
   const input = inputOf(args);
-  // What a scalar has made of it may be more than its members.
+  // A scalar may have parsed it to more than its members.
   return input === undefined
     ? content
     : { ...content, input: selectMembers(input, undefined, [KEY]) };

@@ -16,13 +16,13 @@ import type { GraphqlField } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
 
 const CALLER_REMEDY =
-  'Let a guard set the user of the request in GraphQL\'s context, with an "id" or a "sub"; or give the option "scope"; or choose by "anonymous" what becomes of such callers.';
+  'Let a guard set a user with an "id" or a "sub" on the request in GraphQL\'s context; or set the option "scope"; or allow such callers with the option "anonymous".';
 
 /**
- * What a mutation field asks for, or `undefined` where it runs unprotected by the handler's own wish. The checks come in
- * the order of HTTP's: key missing, key malformed, caller unknown, content that cannot be compared.
+ * The call of a mutation field, or `undefined` where its options let it run unprotected. Checks in HTTP's order: key
+ * missing, key invalid, caller unknown, content not comparable.
  *
- * @throws {@link OperationRejectedError}, {@link ContentNotComparableError} where one of them fails.
+ * @throws {@link OperationRejectedError}, {@link ContentNotComparableError} where a check fails.
  */
 export async function graphqlCall(
   context: ExecutionContext,
@@ -54,18 +54,18 @@ export async function graphqlCall(
 }
 
 /**
- * Arguments in a form that cannot be compared by mistake. What a scalar makes of a value may be anything: a promise (an
- * uploaded file), a Map or an instance whose fields are private has no members, so that any two would count as the same.
- * Where such a thing is left out of the comparison, nobody asks for its JSON.
+ * Replaces arguments that cannot be compared with a value that throws when written as JSON. A scalar may return anything:
+ * a promise (an uploaded file), a Map or an instance with private fields has no members, so any two would be equal. What
+ * the fingerprint excludes is not written as JSON.
  */
 export function comparableArguments(args: GraphqlField['args']): unknown {
   return comparable(args, 0);
 }
 
 function comparable(value: unknown, depth: number): unknown {
-  // What is nested deeper is refused when it is compared.
+  // Deeper nesting is rejected when the content is compared.
   if (typeof value !== 'object' || value === null || depth > MAX_CONTENT_DEPTH) return value;
-  // A field that is refused or replayed does not wait for its files.
+  // A rejected or replayed field does not wait for its files.
   forget(value);
   const below = (member: unknown) => comparable(member, depth + 1);
   if (Array.isArray(value)) return value.map(below);
@@ -78,7 +78,7 @@ function hasMethod(value: object, name: string): boolean {
   return name in value && typeof (value as Record<string, unknown>)[name] === 'function';
 }
 
-/** Input objects, and instances of classes that are nothing but their members. */
+/** Input objects, and instances of ordinary classes. */
 function isObject(value: object): boolean {
   return Object.prototype.toString.call(value) === '[object Object]';
 }
@@ -86,7 +86,7 @@ function isObject(value: object): boolean {
 const INCOMPARABLE = Object.freeze({
   toJSON(): never {
     throw new ContentNotComparableError(
-      'An argument cannot be compared: it is a promise, such as an uploaded file, a Map, or an instance of a class without members of its own. Give the class a toJSON method, leave the argument out by the option "fingerprint" ({ exclude: [\'file\'] }), or give a function there.',
+      'An argument cannot be compared: it is a promise (such as an uploaded file), a Map, or a class instance without members of its own. Add toJSON() to the class, exclude the argument with the option "fingerprint" ({ exclude: [\'file\'] }), or set that option to a function.',
     );
   },
 });

@@ -1,36 +1,36 @@
 import type { ExecutionContext } from '@nestjs/common';
 
-/** The field that a resolver is called for, and who asks. */
+/** The field that a resolver is called for, with its request and user. */
 export interface GraphqlField {
   /** As the resolver gets them, before pipes. */
   readonly args: Readonly<Record<string, unknown>>;
   readonly info: FieldInfo;
-  /** The HTTP request, where GraphQL's context has it; a message of a WebSocket has none. */
+  /** The HTTP request, where GraphQL's context has it; a WebSocket message has none. */
   readonly request: FieldRequest | undefined;
-  /** Whom the guards have found out. */
+  /** The authenticated user. */
   readonly user: unknown;
 }
 
-/** The part of a `GraphQLResolveInfo` that is needed here; by its shape, for the library does not depend on `graphql`. */
+/** What is used of `GraphQLResolveInfo`, by shape: the library does not depend on `graphql`. */
 export interface FieldInfo {
   readonly fieldName: string;
   /** The field's alias, or its name. */
   readonly path: { readonly key: string | number };
 }
 
-/** The part of a request that is needed here: Express', Fastify's, or one that was made by hand. */
+/** What is used of a request: of Express, of Fastify, or made by hand. */
 export interface FieldRequest {
   readonly user?: unknown;
   readonly headers?: Readonly<Record<string, unknown>>;
   readonly rawHeaders?: readonly string[];
-  /** HTTP/2's way to the caller, which ends with the request. */
+  /** HTTP/2's stream, which ends with the request. */
   readonly stream?: unknown;
   readonly socket?: unknown;
   /** Node's request, below Fastify's. */
   readonly raw?: FieldRequest;
 }
 
-/** What Nest's drivers put into the context, and what applications do. */
+/** What Nest's drivers and applications put into the context. */
 interface FieldContext {
   readonly req?: FieldRequest;
   readonly user?: unknown;

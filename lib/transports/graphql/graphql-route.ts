@@ -5,21 +5,21 @@ import { valueFormat } from '../call/outcome-format.js';
 import { valueRoute, type ValueRoute, type ValueRouteOptions } from '../call/value-route.js';
 import type { KeySyntax } from '../common/idempotency-key.js';
 
-/** Everything about a protected mutation that does not change from request to request. */
+/** The settings of a protected mutation, the same for all its requests. */
 export interface GraphqlRoute extends ValueRoute {
-  /** The header that may carry the key, in lower case; `undefined` where a function finds the key. */
+  /** The key's header, in lower case; `undefined` where the option `key` is a function. */
   readonly keyField: string | undefined;
   readonly keySyntax: KeySyntax;
 }
 
-/** What a mutation's options say about it. */
+/** A mutation's resolved options. */
 export interface GraphqlRouteOptions extends ValueRouteOptions {
   readonly keySyntax: KeySyntax;
 }
 
 /**
  * @param handler - `Class.method`.
- * @throws {@link IdempotencyOptionsError} for what is no mutation.
+ * @throws {@link IdempotencyOptionsError} for a method that is not a mutation.
  */
 export function graphqlRoute(
   handler: string,
@@ -28,7 +28,7 @@ export function graphqlRoute(
 ): GraphqlRoute {
   if (!isMutation) {
     throw new IdempotencyOptionsError(
-      `${handler} has @Idempotent(), and is no mutation: queries, subscriptions and the fields of a type may run as often as they are asked for. Remove it there, or declare the method by @Mutation(). On a resolver's class, @Idempotent() protects its mutations only.`,
+      `${handler} has @Idempotent(), but is not a mutation. Queries, subscriptions and fields of a type may run any number of times. Remove @Idempotent(), or declare the method with @Mutation(). On a resolver's class, @Idempotent() protects only its mutations.`,
     );
   }
   const { key } = options.request;
@@ -40,7 +40,7 @@ export function graphqlRoute(
   });
 }
 
-/** How records of a mutation are recovered without a request; `undefined` where it has no function for it. */
+/** How a mutation's records are recovered without a request; `undefined` where `onTakeover` is not a function. */
 export function recoverableMutation(route: GraphqlRoute): RecoverableOperation | undefined {
   return recoverableHandler(route, valueFormat(route.codec));
 }

@@ -7,11 +7,11 @@ import { graphqlCall } from './graphql-call.js';
 import { fieldOf, type FieldRequest } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
 
-/** Protects the mutations of Nest's resolvers: value in, value out, one execution for each field of a document. */
+/** Protects the mutations of Nest's resolvers: one execution for each field of a document. */
 export class GraphqlTransport {
   constructor(private readonly calls: CallTransport) {}
 
-  /** Runs the resolver, or gives in its place what it returned the first time. */
+  /** Runs the resolver, or returns its stored value instead. */
   intercept(
     context: ExecutionContext,
     next: CallHandler,
@@ -26,7 +26,7 @@ export class GraphqlTransport {
     route: GraphqlRoute,
   ): Promise<unknown> {
     const field = fieldOf(context);
-    // Only who waits can leave.
+    // Only a caller that waits can disconnect meanwhile.
     const clientDisconnect = clientDisconnectOf(
       isAwaited(route.protocol) ? field.request : undefined,
     );
@@ -47,15 +47,15 @@ export class GraphqlTransport {
 
 async function valueFrom(next: CallHandler): Promise<unknown> {
   const value: unknown = await lastValueFrom(next.handle());
-  // GraphQL takes an error that is returned for one that is thrown.
+  // GraphQL treats a returned error as a thrown one.
   if (value instanceof Error) throw value;
   return value;
 }
 
-/** Tells when a caller has left. */
+/** Watches for the client's disconnect. */
 export interface ClientDisconnect {
   readonly signal: AbortSignal;
-  /** It does not matter any more. */
+  /** Stops watching. */
   forget(): void;
 }
 
@@ -65,7 +65,7 @@ interface Connection {
   removeListener(event: 'close', listener: () => void): unknown;
 }
 
-/** @param request - without one, nobody is known to leave. */
+/** @param request - without one, the signal is never aborted. */
 export function clientDisconnectOf(request: FieldRequest | undefined): ClientDisconnect {
   const disconnect = new AbortController();
   const leave = () => {

@@ -20,16 +20,15 @@ import type { FailureAction, ResolvedMessageOptions } from './message-options.js
 import type { MessageRoute } from './message-route.js';
 import { patternOf } from './source/rpc-context.js';
 
-/** Over what a key is unique with `keyScope: 'principal'`: all operations of the consumer, and nobody else's. */
+/** With `keyScope: 'principal'`, a key is unique over all operations of its consumer. */
 const ALL_OF_A_CONSUMER = 'nestjs-idempotency/messages';
 
 /**
- * What a message that is handed back waits for at the least, before jitter: the broker sends it again at once, and five
- * times a second are enough.
+ * The shortest delay of a requeue, before jitter: the broker redelivers at once, and five times a second are enough.
  */
 const MIN_REQUEUE_DELAY_MS = 400;
 
-/** One message on its way through the layer, until it is known how it ended. */
+/** The handling of one message, until its end is known. */
 export class MessageHandling {
   constructor(
     private readonly calls: CallTransport,
@@ -66,9 +65,9 @@ export class MessageHandling {
       key,
       scope: await messageScope(context, route),
       fingerprint: this.fingerprintOf(content),
-      // What the handler has handed back is no outcome, whatever the policy says of errors.
+      // A message that its handler requeued or dead-lettered has no outcome, whatever the policy.
       keep: (summary) => !delivery.isReturnedByHandler && options.keep(summary),
-      // Of an event nobody hears what its handler returned.
+      // No client gets what an event's handler returned.
       format: isEvent ? nothingFormat(codec) : emissionsFormat(codec, this.failures),
       maxStoredBytes: isEvent ? options.maxStoredBytes : route.maxStoredBytes,
       options: protocol,
@@ -78,7 +77,7 @@ export class MessageHandling {
     };
   }
 
-  /** @throws {@link ContentNotComparableError} that says whose content it is, and what to do. */
+  /** @throws {@link ContentNotComparableError} with the operation and a remedy. */
   private fingerprintOf(content: RequestContent): Fingerprint {
     const { context, route } = this;
     try {
@@ -86,13 +85,13 @@ export class MessageHandling {
     } catch (cause) {
       if (!(cause instanceof ContentNotComparableError)) throw cause;
       throw new ContentNotComparableError(
-        `A message for ${route.operation} cannot be compared. ${cause.message} Leave that out by the option "fingerprint", { exclude: ['…'] }, or set it to false.`,
+        `A message for ${route.operation} cannot be compared. ${cause.message} Exclude that with the option "fingerprint", { exclude: ['…'] }, or set the option to false.`,
         { cause },
       );
     }
   }
 
-  /** Settles the call, and keeps an event for as long as somebody else is at it, or the store is away. */
+  /** Settles the call. Pauses an event while another consumer handles it, or the store is unavailable. */
   private async settle(call: Call): Promise<MessageEnd> {
     const { delivery, route } = this;
     const { retryAfterMs, whenInProgress } = call.options;
@@ -110,7 +109,7 @@ export class MessageHandling {
     }
   }
 
-  /** Runs the handler to its end, and gives all that it emitted. */
+  /** Runs the handler, and returns all values that it emitted. */
   private async run(): Promise<unknown[]> {
     const { delivery } = this;
     const emissions = defer((): Observable<unknown> => this.next.handle());
@@ -126,8 +125,8 @@ export class MessageHandling {
   }
 
   /**
-   * Once the key is lost, nothing but the handler's own word may end its message: one that was given back would come again,
-   * and run beside it. Whoever has acknowledged it does not need it any more.
+   * When the key is lost, only the application's own acknowledgement may end the message: a requeued one would run beside
+   * this handler.
    */
   private async runWithin(signal: AbortSignal): Promise<unknown[]> {
     const { delivery } = this;
@@ -157,7 +156,7 @@ export class MessageHandling {
       case 'failure':
         return { kind: 'failed', error: result.error, isFinal: result.isKept };
       case 'rejected': {
-        // Another consumer gets it once this one has closed down.
+        // The broker redelivers it to another consumer after the shutdown.
         const isAbandoned =
           this.delivery.isReturned && hasCode(result.error, 'idempotency_shutting_down');
         return isAbandoned
@@ -168,7 +167,7 @@ export class MessageHandling {
   }
 }
 
-/** The code of a refusal that time may cure. */
+/** The code of a rejection that may pass. */
 function temporaryRejection(
   result: CallResult,
 ): 'idempotency_in_progress' | 'idempotency_store_unavailable' | undefined {
@@ -180,7 +179,7 @@ function temporaryRejection(
     : undefined;
 }
 
-/** Loads the package, which is there where messages are. */
+/** Loads the optional package, which every application with messages has. */
 export async function rpcFailures(): Promise<RejectionMapper> {
   try {
     const { RpcException } = (await import('@nestjs/microservices')) as {
@@ -192,7 +191,7 @@ export async function rpcFailures(): Promise<RejectionMapper> {
   }
 }
 
-/** What becomes of a message whose handling failed; one that cannot be judged comes again, for that loses nothing. */
+/** How a message whose handling failed is acknowledged. If `onFailure` fails, it is requeued: that loses nothing. */
 export function failureActionOf(
   error: unknown,
   context: ExecutionContext,
@@ -213,21 +212,21 @@ export type MessageEnd =
   | {
       readonly kind: 'emitted';
       readonly values: readonly unknown[];
-      /** It would be answered by its record, and not handled again. */
+      /** A redelivery would be replayed. */
       readonly isStored: boolean;
     }
   | {
       readonly kind: 'failed';
       readonly error: unknown;
-      /** Repetitions are told the same: it is not worth trying again. */
+      /** A redelivery would get the same error. */
       readonly isFinal: boolean;
     }
-  /** It could not be handled now, and has waited long enough. */
+  /** It cannot be handled yet, and has waited long enough. */
   | { readonly kind: 'requeued' }
-  /** Somebody else has it, or will have it: there is nothing to be told to anybody. */
+  /** Another consumer has the message or will get it: no reply, no ack. */
   | { readonly kind: 'abandoned' };
 
-/** The handler returned, and had told the broker by itself that it wants the message back, or put aside. */
+/** The handler returned after it had requeued or dead-lettered its message itself. */
 export class ReturnedByHandlerError extends Error {
   override readonly name = 'ReturnedByHandlerError';
 }

@@ -11,15 +11,15 @@ import { defaultMessageKey } from './keys/message-id.js';
 import type { MessageRoute } from './message-route.js';
 
 const KEY_REMEDY =
-  'Let the publisher give each message an id (RabbitMQ: "messageId", NATS: "Nats-Msg-Id") or a header "Idempotency-Key"; or say by the option "key" where it is: messageHeader(…), payloadField(…), payloadKey({ … }) or a function of the context; or set "required" to false, to have such messages handled unprotected.';
+  'Let the publisher set an id (RabbitMQ: "messageId", NATS: "Nats-Msg-Id") or a header "Idempotency-Key"; or set the option "key" to messageHeader(…), payloadField(…), payloadKey({ … }) or a function of the context; or set "required" to false to handle such messages unprotected.';
 
 const SCOPE_REMEDY =
-  'The function given as the option "scope" has to answer with all parts, such as the tenant; none at all is fine, too.';
+  'The function given as the option "scope" must return all parts, such as the tenant, or [] for none.';
 
 /**
- * The message's key, or `undefined` where it has none and needs none.
+ * The message's key, or `undefined` where it has none and none is required.
  *
- * @throws {@link OperationRejectedError} where it has none, or one that cannot be used.
+ * @throws {@link OperationRejectedError} for a missing or invalid key.
  */
 export function messageKey(context: ExecutionContext, route: MessageRoute): string | undefined {
   const { operation, options } = route;
@@ -32,9 +32,9 @@ export function messageKey(context: ExecutionContext, route: MessageRoute): stri
 }
 
 /**
- * Whose key it is: the consumer's, and the tenant's where the option `scope` names one.
+ * The scope of the key: the consumer, and the tenant where the option `scope` returns one.
  *
- * @throws {@link OperationRejectedError} where a part of it is missing.
+ * @throws {@link OperationRejectedError} where a part is missing.
  */
 export async function messageScope(
   context: ExecutionContext,
@@ -55,9 +55,9 @@ async function tenantOf(
   try {
     return scope === undefined ? [] : await scope(context);
   } catch (cause) {
-    // Likely the module's, which was written for requests: to leave it out could mix two tenants' keys.
+    // Probably the module's, which reads HTTP requests. Without a scope, two tenants' keys could mix.
     throw new IdempotencyOptionsError(
-      `The function given as the option "scope" failed for a message of ${operation}. Give that handler a "scope" of its own, which reads the tenant from the message: @Idempotent({ scope: (context) => context.switchToRpc().getData().tenant }), or () => [] where there are no tenants.`,
+      `The function given as the option "scope" failed for a message of ${operation}. Give the handler a "scope" of its own that reads the message: @Idempotent({ scope: (context) => context.switchToRpc().getData().tenant }), or () => [] if there are no tenants.`,
       { cause },
     );
   }

@@ -5,18 +5,18 @@ import { emissionsFormat, nothingFormat } from '../call/outcome-format.js';
 import { valueRoute, type ValueRoute, type ValueRouteOptions } from '../call/value-route.js';
 import type { ResolvedMessageOptions } from './message-options.js';
 
-/** Everything about a protected message handler that does not change from message to message. */
+/** The settings of a protected message handler, the same for all its messages. */
 export interface MessageRoute extends ValueRoute {
   /** Part of every key's scope. */
   readonly consumer: string;
   readonly message: ResolvedMessageOptions;
-  /** It was declared by `@EventPattern`: nobody waits for its answer. */
+  /** Declared by `@EventPattern`: no client waits for a reply. */
   readonly isEventHandler: boolean;
 }
 
 /**
  * @param handler - `Class.method`.
- * @throws {@link IdempotencyOptionsError} where nothing tells who consumes.
+ * @throws {@link IdempotencyOptionsError} without the option `consumer`.
  */
 export function messageRoute(
   handler: string,
@@ -26,7 +26,7 @@ export function messageRoute(
   const { consumer } = options.message;
   if (consumer === undefined) {
     throw new IdempotencyOptionsError(
-      `${handler} handles messages, and nothing says who consumes them: set the option "consumer" to the name of the queue or of the consumer group, in @Idempotent({ consumer: '…' }) or in the module's options. Two consumers of one event need two names, or one would take the other's work for done.`,
+      `${handler} handles messages and has no "consumer": set this option to the name of the queue or consumer group, in @Idempotent({ consumer: '…' }) or in the module's options. Two consumers of an event need two names: under one name, only one of them would run.`,
     );
   }
   const route = valueRoute(handler, options);
@@ -34,8 +34,8 @@ export function messageRoute(
 }
 
 /**
- * How records of a message handler are recovered without a message; `undefined` where it has no function for it. What
- * was found is kept as its answer; of an event handler, that it was done.
+ * How a message handler's records are recovered without a message; `undefined` where the option `onTakeover` is not a
+ * function. A found value is stored as the handler's result; of an event handler, only that it completed.
  */
 export function recoverableMessage(route: MessageRoute): RecoverableOperation | undefined {
   const { codec, isEventHandler, options } = route;

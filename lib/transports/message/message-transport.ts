@@ -16,13 +16,13 @@ import {
 import type { MessageRoute } from './message-route.js';
 import { rpcSource } from './source/rpc-context.js';
 
-/** Protects the message handlers of Nest's microservices: value in, value out, and the broker told what became of it. */
+/** Protects message handlers of Nest's microservices, and acknowledges messages by their outcomes. */
 export class MessageTransport {
   private loading: Promise<RejectionMapper> | undefined;
 
   constructor(private readonly calls: CallTransport) {}
 
-  /** Runs the handler, or gives in its place what it emitted the first time. */
+  /** Runs the handler, or emits its stored values instead. */
   intercept(
     context: ExecutionContext,
     next: CallHandler,
@@ -32,14 +32,14 @@ export class MessageTransport {
       const delivery = deliveryOf(rpcSource(context), route.isEventHandler);
       delivery.isAbandoned = () => subscriber.closed;
       this.handle(context, next, route, delivery, subscriber).catch((error: unknown) => {
-        // Nothing of the message's own: a package that cannot be loaded, say. It comes again.
+        // Not the message's fault (a package cannot be loaded, say): it is requeued.
         subscriber.error(error);
         delivery.acknowledge('requeue');
       });
     });
   }
 
-  /** Tells first whoever waits for an answer, then the broker. */
+  /** Replies to the client first, then acknowledges. */
   private async handle(
     context: ExecutionContext,
     next: CallHandler,
@@ -54,9 +54,9 @@ export class MessageTransport {
       case 'emitted':
         for (const value of end.values) subscriber.next(value);
         subscriber.complete();
-        // After the answer has been written, which Nest does a tick later.
+        // Nest writes the reply one tick later.
         await nextLoopIteration();
-        // What is stored has no reason to come again, whatever somebody outside says of it.
+        // A stored outcome is not requeued, even if code outside of the handler requests it.
         if (end.isStored && delivery.requestedAck === 'requeue') delivery.acknowledge('accept');
         else await acknowledgeAs(delivery, 'accept', route.message.redeliveryDelayMs);
         return;
@@ -65,7 +65,7 @@ export class MessageTransport {
         subscriber.complete();
         return;
       case 'abandoned':
-        // An answer would be taken for the handler's: whoever asked gets it from the next consumer.
+        // A request stays open: its client gets the reply from the next consumer.
         if (delivery.isEvent) subscriber.complete();
         return;
       case 'failed':
@@ -75,7 +75,7 @@ export class MessageTransport {
     }
   }
 
-  /** When the first message comes: Nest starts microservices before modules are initialized. */
+  /** At the first message: Nest starts microservices before it initializes modules. */
   private failures(): Promise<RejectionMapper> {
     return (this.loading ??= rpcFailures());
   }
@@ -88,7 +88,7 @@ async function acknowledgeFailure(
   { error, isFinal }: Extract<MessageEnd, { kind: 'failed' }>,
 ): Promise<void> {
   if (!delivery.isReturned) return;
-  // Exception filters have their say first.
+  // Exception filters may request an ack first.
   await nextLoopIteration();
   const delayMs = message.redeliveryDelayMs;
   if (!delivery.isEvent) {
@@ -99,7 +99,7 @@ async function acknowledgeFailure(
   await acknowledgeAs(delivery, action, delayMs, error instanceof OperationRejectedError);
 }
 
-/** Tells the broker what the application has asked for, else `verdict`; what has come back before goes back later. */
+/** Acknowledges as the application requested, else with `action`; requeues a redelivered message after `delayMs`. */
 async function acknowledgeAs(
   delivery: Delivery,
   action: AckAction,
@@ -114,7 +114,7 @@ async function acknowledgeAs(
   delivery.acknowledge(delivery.requestedAck ?? action);
 }
 
-/** Resolves in the next turn of the event loop. */
+/** Resolves in the next iteration of the event loop. */
 function nextLoopIteration(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);

@@ -1,13 +1,13 @@
 import { jittered, monotonicNow } from '../../core/util/time.js';
 import type { Delivery } from './deliveries/delivery.js';
 
-/** How often a broker that counts heartbeats gets one while a message is held. */
+/** The time between two heartbeats during a pause. */
 const KEEP_ALIVE_MS = 1_000;
 
 /**
- * Keeps a message for about `ms` milliseconds.
+ * Keeps a message unacknowledged for about `ms` milliseconds.
  *
- * @returns whether it is still ours then.
+ * @returns `false` if the broker has revoked it.
  */
 export async function pauseDelivery(delivery: Delivery, ms: number): Promise<boolean> {
   const { revoked } = delivery;
@@ -18,13 +18,13 @@ export async function pauseDelivery(delivery: Delivery, ms: number): Promise<boo
     if (leftMs <= 0) return true;
     const requested = delivery.requestedAck;
     await pause(delivery, Math.min(leftMs, KEEP_ALIVE_MS));
-    // An exception filter that has taken its time to say what is to become of it.
+    // An exception filter has requested an ack late.
     if (delivery.requestedAck !== requested) return true;
     await delivery.keepAlive();
   }
 }
 
-/** Ends early when the broker has taken the message back, or somebody says what is to become of it. */
+/** Ends early when the broker revokes the message or the application requests an ack. */
 function pause(delivery: Delivery, ms: number): Promise<void> {
   const { revoked } = delivery;
   return new Promise((resolve) => {

@@ -12,17 +12,17 @@ import { isEnabled } from '../common/request-options.js';
 /** The member of the payload that is the key, unless the option `key` is a function. */
 const KEY_MEMBER = 'idempotencyKey';
 
-const KEY_REMEDY = `Send one for each intended operation, and the same with each repetition of it, where the gateway looks for it: in the payload's member "${KEY_MEMBER}", unless its option "key" says otherwise.`;
+const KEY_REMEDY = `Send one key per intended operation, and the same key with every retry: as the payload's member "${KEY_MEMBER}", unless the gateway's option "key" reads it from elsewhere.`;
 
 const CALLER_REMEDY =
-  'Let a guard or a middleware set client.user, client.data.user or client.request.user, with an "id" or a "sub"; or give the option "scope"; or choose by "anonymous" what becomes of such callers.';
+  'Let a guard or a middleware set client.user, client.data.user or client.request.user, with an "id" or a "sub"; or set the option "scope"; or allow such callers with the option "anonymous".';
 
 /**
- * What a message asks for, or `undefined` where it is handled unprotected by the handler's own wish. The checks come in
- * the order of HTTP's: key missing, key malformed, caller unknown, content that cannot be compared.
+ * The call of a message, or `undefined` where the handler's options let it run unprotected. Checks in HTTP's order: key
+ * missing, key invalid, caller unknown, content not comparable.
  *
- * @param disconnect - aborted when the client has left.
- * @throws {@link OperationRejectedError}, {@link ContentNotComparableError} where one of them fails.
+ * @param disconnect - aborted when the client disconnects.
+ * @throws {@link OperationRejectedError}, {@link ContentNotComparableError} where a check fails.
  */
 export async function socketCall(
   context: ExecutionContext,
@@ -75,7 +75,7 @@ function contentOf(context: ExecutionContext, { options }: ValueRoute): RequestC
   );
 }
 
-/** Digits are the same key as text and as a number: that is no other content. */
+/** A key as a string and as a number is the same, so it must not make the content differ. */
 function withoutKey(payload: unknown): unknown {
   if (!isObject(payload) || !(KEY_MEMBER in payload)) return payload;
   const { [KEY_MEMBER]: _, ...content } = payload;
@@ -90,7 +90,7 @@ function isObject(payload: unknown): payload is Readonly<Record<string, unknown>
   return typeof payload === 'object' && payload !== null;
 }
 
-/** The members of a connection that applications note users in, by its shape: it is socket.io's, ws', or an adapter's own. */
+/** Where applications store a connection's user, by shape: it is of socket.io, ws or another adapter. */
 interface SocketClient {
   readonly user?: unknown;
   readonly data?: { readonly user?: unknown } | null;
@@ -98,9 +98,8 @@ interface SocketClient {
 }
 
 /**
- * Whom guards and middleware have found out: `client.user` (guards, those of Passport, too), `client.data.user`
- * (socket.io's place for what belongs to a connection) or `client.request.user` (the session of the handshake), the first
- * one that is there.
+ * The authenticated user: the first of `client.user` (guards, also Passport's), `client.data.user` (socket.io's place for
+ * a connection's data) and `client.request.user` (the handshake's session).
  */
 function userOf(context: ExecutionContext): unknown {
   const { user, data, request } = context.switchToWs().getClient<SocketClient>();

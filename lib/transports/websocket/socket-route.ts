@@ -6,7 +6,7 @@ import { recoverableHandler } from '../call/call-recovery.js';
 import { emissionsFormat } from '../call/outcome-format.js';
 import { valueRoute, type ValueRoute, type ValueRouteOptions } from '../call/value-route.js';
 
-/** A method of a gateway as far as it is looked at. */
+/** What is used of a gateway's method. */
 interface GatewayMethod {
   readonly name: string;
   readonly length: number;
@@ -15,13 +15,13 @@ interface GatewayMethod {
 /** Nest's `WsParamtype` of `@Ack()`, which is part of the metadata's keys. */
 const ACK_PARAMETER = '13:';
 
-/** Where the acknowledgement's callback stands among the arguments of a method whose parameters have no decorators. */
+/** The index of the acknowledgement's callback in a method without parameter decorators. */
 const ACK_POSITION = 2;
 
 /**
- * Reads what Nest knows about a gateway's handler.
+ * The settings of a gateway's handler.
  *
- * @param isKeyNamed - the option `key` was given as a text, for this handler or its gateway.
+ * @param isKeyNamed - the option `key` is a string, for this handler or its gateway.
  * @throws {@link IdempotencyOptionsError} for a handler that cannot be protected.
  */
 export function socketRoute(
@@ -34,12 +34,12 @@ export function socketRoute(
   const { enabled } = route.options;
   if (enabled !== false && takesAck(gateway, method)) {
     throw new IdempotencyOptionsError(
-      `${route.handler} takes the callback of the acknowledgement itself, by @Ack() or as its third parameter, so that nobody sees what it answers, and nothing could be replayed. Let it return its answer, or remove @Idempotent() from it.`,
+      `${route.handler} takes the callback of the acknowledgement itself, with @Ack() or as its third parameter, so its response cannot be stored. Return the response instead, or remove @Idempotent().`,
     );
   }
   if (isKeyNamed) {
     throw new IdempotencyOptionsError(
-      `The option "key" of ${route.handler} is a text, which names a header, and messages of WebSockets have none. Give a function, such as payloadField('orderId'), or leave it out where the key is the payload's member "idempotencyKey".`,
+      `The option "key" of ${route.handler} names a header, but WebSocket messages have no headers. Set it to a function, such as payloadField('orderId'), or omit it if the key is the payload's member "idempotencyKey".`,
     );
   }
   return Object.freeze(route);
@@ -52,7 +52,7 @@ function takesAck(gateway: Type, { name, length }: GatewayMethod): boolean {
     : Object.keys(parameters).some((parameter) => parameter.startsWith(ACK_PARAMETER));
 }
 
-/** How records of a gateway's handler are recovered without a message; `undefined` where it has no function for it. */
+/** How a gateway handler's records are recovered without a message; `undefined` where `onTakeover` is not a function. */
 export function recoverableSocket(route: ValueRoute): RecoverableOperation | undefined {
   return recoverableHandler(route, emissionsFormat(route.codec));
 }

@@ -7,19 +7,19 @@ import { RejectionMapper, type ClientExceptionClass } from '../call/rejection-er
 import type { ValueRoute } from '../call/value-route.js';
 import { socketCall } from './socket-call.js';
 
-/** Protects the handlers of Nest's WebSocket gateways: value in, values out, whichever way its adapter sends them. */
+/** Protects the handlers of Nest's WebSocket gateways, with any adapter. */
 export class SocketTransport {
   private loading: Promise<RejectionMapper> | undefined;
 
   constructor(private readonly calls: CallTransport) {}
 
-  /** Runs the handler, or gives in its place what it emitted the first time. */
+  /** Runs the handler, or emits its stored values instead. */
   intercept(context: ExecutionContext, next: CallHandler, route: ValueRoute): Observable<unknown> {
     return defer(() => {
       const disconnect = new AbortController();
       return from(this.handle(context, next, route, disconnect.signal)).pipe(
         concatAll(),
-        // Nest's adapters let go of an answer when its client leaves; the handler is not to notice.
+        // Nest's adapters unsubscribe when the client disconnects; the handler still runs to its end.
         finalize(() => {
           disconnect.abort();
         }),
@@ -49,7 +49,7 @@ export class SocketTransport {
     }
   }
 
-  /** When the first message comes, for a gateway on a port of its own has clients before modules are initialized. */
+  /** At the first message: a gateway with its own port has clients before modules are initialized. */
   private failures(): Promise<RejectionMapper> {
     return (this.loading ??= wsFailures());
   }
@@ -66,7 +66,7 @@ async function reserved(
   }
 }
 
-/** Loads the package, which is there where a gateway is. */
+/** Loads the optional package, which every application with gateways has. */
 async function wsFailures(): Promise<RejectionMapper> {
   try {
     const { WsException } = (await import('@nestjs/websockets')) as {

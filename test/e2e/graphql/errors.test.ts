@@ -150,7 +150,7 @@ describe('a rejection', () => {
       data: { field: null },
       errors: [
         {
-          message: 'The key was used for another payload.',
+          message: 'The idempotency key was already used with another payload.',
           path: ['field'],
           locations: [{ line: 1, column: 12 }],
           extensions: { code: 'idempotency_key_reused' },
@@ -277,7 +277,7 @@ it('an invalid option is logged as a server error, and the mutation does not run
   const response = await ask(scenario, mutation('isMisconfigured'));
   expect(codeOf(response)).toBe('INTERNAL_SERVER_ERROR');
   expect(log.lines.join('\n')).toMatch(
-    /option "enabled" of FailingResolver\.isMisconfigured must answer true or false, at once/,
+    /option "enabled" of FailingResolver\.isMisconfigured must return true or false synchronously/,
   );
   expect(scenario.executions).toBe(0);
 });

@@ -115,22 +115,22 @@ describe('the application does not start', () => {
     [
       'with @Idempotent() on a query',
       [QueryResolver],
-      'QueryResolver.count has @Idempotent(), and is no mutation',
+      'QueryResolver.count has @Idempotent(), but is not a mutation',
     ],
     [
       'with @Idempotent() on a subscription',
       [SubscriptionResolver],
-      'SubscriptionResolver.counts has @Idempotent(), and is no mutation',
+      'SubscriptionResolver.counts has @Idempotent(), but is not a mutation',
     ],
     [
       'with @Idempotent() on a field of a type',
       [FieldResolver],
-      'FieldResolver.size has @Idempotent(), and is no mutation',
+      'FieldResolver.size has @Idempotent(), but is not a mutation',
     ],
     [
       'with @Idempotent() on a reference resolver',
       [ReferenceResolver],
-      'ReferenceResolver.resolveReference has @Idempotent(), and is no mutation',
+      'ReferenceResolver.resolveReference has @Idempotent(), but is not a mutation',
     ],
     [
       'with two mutations of one name',
@@ -140,7 +140,7 @@ describe('the application does not start', () => {
     [
       'with a serializer that would no longer receive class instances',
       [SerializedResolver],
-      'SerializedResolver.makeSerialized returns its value into a ClassSerializerInterceptor',
+      'SerializedResolver.makeSerialized returns its value to a ClassSerializerInterceptor',
     ],
     ['with an invalid option', [OptionResolver], '"maxKeyLength"'],
     [

@@ -122,7 +122,7 @@ describe('an application with a gateway', () => {
 
   it('does not start when a handler takes its key from a header, because messages have none', async () => {
     await expect(start(NamesHeader)).rejects.toThrow(
-      'The option "key" of NamesHeader.pay is a text, which names a header',
+      'The option "key" of NamesHeader.pay names a header',
     );
   });
 

@@ -124,7 +124,7 @@ describe('the value of a call', () => {
     const { message } = rejection(outcome, json);
     expect(message).toContain('"messagepack"');
     expect(message).toContain('"json"');
-    expect(message).toContain('keep the former one until its outcomes have expired');
+    expect(message).toContain('Keep the former codec until its outcomes have expired');
   });
 
   it.each<[string, OutcomeCodec]>([
@@ -150,14 +150,14 @@ describe('the value of a call', () => {
     it('reports where, why and what to do', () => {
       const error = notStorable(encodeValue({ list: [{ n: 7n }] }, json));
       expect(error.message).toMatch(
-        /^The operation has run, but what it returned cannot be kept: value\.list\[0\]\.n is a BigInt, .* messagePackCodec\(\)/,
+        /^The operation ran, but its return value cannot be stored: value\.list\[0\]\.n is a BigInt, .* messagePackCodec\(\)/,
       );
       expect(error.cause).toMatchObject({ code: 'idempotency_value_not_storable' });
     });
 
     it('does not print a custom codec’s message, which may contain the value', () => {
       const error = notStorable(encodeValue(Object('s3cret'), reverse));
-      expect(error.message).toMatch(/^The operation has run, .* The codec "reverse" failed/);
+      expect(error.message).toMatch(/^The operation ran, .* The codec "reverse" failed/);
       expect(error.message).not.toContain(SECRET);
       expect(error.cause).toMatchObject({ message: `no text: ${SECRET}` });
     });
@@ -238,7 +238,7 @@ describe('the emitted values of a stream', () => {
   it('cannot be kept if one of them cannot: the message names it', () => {
     const error = notStorable(encodeEmissions([1, { at: new Date() }, 3], json));
     expect(error.message).toMatch(
-      /^The operation has run, but its emission 2 of 3 cannot be kept: value\.at is a Date/,
+      /^The operation ran, but its emitted value 2 of 3 cannot be stored: value\.at is a Date/,
     );
   });
 
@@ -281,7 +281,7 @@ describe('a failure', () => {
 
   it('reports that its value cannot be kept', () => {
     expect(notStorable(encodeThrown({ amount: 7n }, json)).message).toMatch(
-      /^The operation has failed, but what it threw cannot be kept: value\.amount is a BigInt/,
+      /^The operation failed, and the value that it threw cannot be stored: value\.amount is a BigInt/,
     );
   });
 
@@ -307,7 +307,7 @@ describe('an outcome that holds nothing', () => {
   ])('%s', (_, outcome) => {
     for (const codec of [json, messagePack]) {
       expect(rejection(outcome, codec).message).toBe(
-        'The operation was completed, its value was not kept.',
+        'The operation completed, but its value was not stored.',
       );
     }
   });

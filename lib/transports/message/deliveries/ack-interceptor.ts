@@ -2,22 +2,22 @@ import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 import type { RabbitMqChannel, RabbitMqMessage } from '../source/rabbitmq-channel.js';
 import type { AckAction } from './delivery.js';
 
-/** Hears what an application says of a message that is under way. */
+/** Receives the application's acks of a message in progress. */
 export interface Listener {
   onAck(action: AckAction): void;
 }
 
 /**
- * A channel on which the layer speaks for the messages that it has under way. What anybody else says of one of these
- * (the handler, an interceptor, a guard, an exception filter) is heard and not sent: told before its outcome is stored, a
- * crash in between would lose it, and told twice, the broker closes the channel and takes back all that are under way.
+ * Intercepts acks for messages in progress. The application's own acks of these (in a handler, interceptor, guard or
+ * exception filter) are noted and not sent: a crash between an ack and the stored outcome would lose the message, and on
+ * a second ack the broker closes the channel and requeues all messages in progress.
  *
- * It stands in the channel's own methods, for whoever has the channel may have had it before the layer.
+ * Replaces the channel's own methods, because the application may already have the channel.
  */
 export class AckInterceptor {
   private static readonly known = new WeakMap<RabbitMqChannel, AckInterceptor>();
 
-  /** The channel's one, from now on. */
+  /** The channel's interceptor, installed by the first call. */
   static of(channel: RabbitMqChannel): AckInterceptor {
     const known = AckInterceptor.known.get(channel);
     if (known !== undefined) return known;
@@ -27,9 +27,9 @@ export class AckInterceptor {
   }
 
   private readonly inProgress = new Map<number, Listener>();
-  /** Of which the broker has been told before the layer had them. */
+  /** Messages acknowledged by the library, or by the application before the library had them. */
   private readonly acknowledged = new WeakSet<RabbitMqMessage>();
-  /** Of which the layer has told the broker: their handlers may still be at it. */
+  /** Messages that the library has acknowledged: their handlers may still be running. */
   private readonly ended = new WeakMap<RabbitMqMessage, Listener>();
   private readonly own: Pick<RabbitMqChannel, 'ack' | 'nack'>;
 
@@ -65,14 +65,14 @@ export class AckInterceptor {
     };
   }
 
-  /** From now on `listener` hears what is said of `message`. @returns whether the broker is still to be told. */
+  /** Passes acks of `message` to `listener` from now on. @returns whether it is still unacknowledged. */
   track(message: RabbitMqMessage, listener: Listener): boolean {
     if (this.acknowledged.has(message)) return false;
     this.inProgress.set(message.fields.deliveryTag, listener);
     return true;
   }
 
-  /** Tells the broker. Whatever is said after that is not sent. */
+  /** Acknowledges a message. Later acks of it are not sent. */
   acknowledge(message: RabbitMqMessage, action: AckAction): void {
     const listener = this.inProgress.get(message.fields.deliveryTag);
     if (listener !== undefined) this.ended.set(message, listener);
@@ -82,7 +82,7 @@ export class AckInterceptor {
       if (action === 'accept') this.own.ack(message);
       else this.own.nack(message, false, action === 'requeue');
     } catch {
-      // The channel has closed, and the message comes again: its outcome is stored.
+      // The channel has closed. The message is redelivered, and its outcome is stored.
     }
   }
 
@@ -103,7 +103,7 @@ export class AckInterceptor {
   private checkBulk(method: string): void {
     if (this.inProgress.size === 0) return;
     throw new IdempotencyOptionsError(
-      `${method}() was called for several messages of a channel, among them such of handlers with @Idempotent() whose outcomes are not stored yet. Acknowledge none: the broker is told when the outcome is stored.`,
+      `${method}() was called for several messages at once, some of which have @Idempotent() handlers and no stored outcome yet. Do not acknowledge these: the library does so when their outcomes are stored.`,
     );
   }
 }

@@ -1,36 +1,36 @@
-/** What is done with a message once it is known what became of it. */
+/** How the broker settles a message. */
 export type AckAction =
-  /** It is dealt with. */
+  /** It is acknowledged. */
   | 'accept'
-  /** It is to come again. */
+  /** It is requeued, and redelivered. */
   | 'requeue'
-  /** It is to be put aside. */
+  /** It is dead-lettered, or discarded without a dead-letter exchange. */
   | 'dead-letter';
 
-/** One delivery of a message, and the broker's side of it. */
+/** One delivery of a message by its broker. */
 export interface Delivery {
-  /** Nobody waits for an answer: what cannot be handled yet may be held, and the broker is told how it ended. */
+  /** No client waits for a reply: the message may be paused, and its ack depends on its outcome. */
   readonly isEvent: boolean;
-  /** The broker delivers it again where it is never told of its end: whoever closes down need not say so. */
+  /** The broker redelivers a message that is never acknowledged, as at shutdown. */
   readonly isReturned: boolean;
-  /** It was delivered before. */
+  /** The message was delivered before. */
   readonly isRedelivered: boolean;
-  /** Aborted once the broker has taken the message back: another consumer may have it by now. */
+  /** Aborted when the broker revokes the delivery: another consumer may have the message then. */
   readonly revoked: AbortSignal | undefined;
-  /** What the application has asked of the broker by itself. */
+  /** The ack that the application has requested. */
   readonly requestedAck: AckAction | undefined;
-  /** The handler itself has asked for the message again, or to put it aside: its return is no success. */
+  /** The handler itself has requeued or dead-lettered the message: its return is not a success. */
   readonly isReturnedByHandler: boolean;
-  /** The handler is at it: what is said meanwhile is said for it, from wherever. */
+  /** The handler is running: acks meanwhile count as the handler's, wherever they come from. */
   isRunning: boolean;
-  /** Whether nobody listens to the handler any more (an outer timeout): what is said then is not said for it. */
+  /** Whether the handler's result has no subscriber any more (an outer timeout): acks do not count as the handler's. */
   isAbandoned: () => boolean;
-  /** How long it may be held without {@link keepAlive}; any time where it is `undefined`. */
+  /** The longest pause without {@link keepAlive}; `undefined`: no limit. */
   readonly maxUnacknowledgedMs: number | undefined;
-  /** Keeps the broker from taking it for lost while it is held. */
+  /** Keeps the broker from removing the consumer during a pause. */
   keepAlive(): Promise<void>;
-  /** Calls `listener` when {@link requestedAck} is uttered. */
+  /** Calls `listener` when the application requests an ack. */
   onRequestedAck(listener: () => void): void;
-  /** Tells the broker, once: what is said after that is not heard. */
+  /** Acknowledges the message; later calls do nothing. */
   acknowledge(action: AckAction): void;
 }

@@ -9,12 +9,12 @@ import type { Delivery, AckAction } from './delivery.js';
 
 const events = new WeakSet<RabbitMqMessage>();
 
-/** Notes that Nest takes a message for an event: it answers nobody, whatever the message's properties say. */
+/** Notes that Nest handles a message as an event: it sends no reply, whatever the message's properties. */
 export function markEvent(message: RabbitMqMessage): void {
   events.add(message);
 }
 
-/** A delivery of RabbitMQ, which has to be acknowledged (`noAck: false`). */
+/** A delivery of RabbitMQ that must be acknowledged (`noAck: false`). */
 export class RabbitMqDelivery implements Delivery {
   readonly isReturned = true;
   readonly maxUnacknowledgedMs = undefined;
@@ -48,12 +48,12 @@ export class RabbitMqDelivery implements Delivery {
   }
 
   onAck(requestedAck: AckAction): void {
-    // Said while the handler runs, it is the handler's: its return is no success then, whatever was said before.
+    // A nack while the handler runs is the handler's: its return is not a success.
     const isHandlers =
       executionScope.getStore() !== undefined || (this.isRunning && !this.isAbandoned());
     if (requestedAck !== 'accept' && this.requestedAck !== 'accept' && isHandlers)
       this.isReturnedByHandler = true;
-    // The first word counts, as it does for the broker.
+    // The first ack counts, as it does for the broker.
     if (this.requestedAck !== undefined) return;
     this.requestedAck = requestedAck;
     this.ackListener?.();
@@ -64,7 +64,7 @@ export class RabbitMqDelivery implements Delivery {
   }
 
   async keepAlive(): Promise<void> {
-    // A consumer that is connected keeps what it has not acknowledged, until "consumer_timeout".
+    // A connected consumer keeps unacknowledged messages until "consumer_timeout".
   }
 
   acknowledge(action: AckAction): void {

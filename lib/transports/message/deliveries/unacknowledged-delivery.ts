@@ -2,14 +2,14 @@ import type { KafkaMessage, RpcSource } from '../source/rpc-context.js';
 import type { Delivery } from './delivery.js';
 import { RabbitMqDelivery } from './rabbitmq-delivery.js';
 
-/** What keeps a consumer in its group while it holds a message: Kafka's. */
+/** Keeps a Kafka consumer in its group while a message is paused. */
 export interface Heartbeat {
   readonly heartbeat: () => Promise<void>;
-  /** How long the group can do without. */
+  /** The longest time between two heartbeats. */
   readonly maxUnacknowledgedMs: number;
 }
 
-/** A delivery of a transport that expects no word of its end: Redis, NATS, MQTT, TCP, and Kafka, which counts offsets. */
+/** A delivery of a transport without acks: Redis, NATS, MQTT, TCP, and Kafka, which commits offsets. */
 class UnacknowledgedDelivery implements Delivery {
   readonly isReturned = false;
   readonly isRedelivered = false;
@@ -33,26 +33,26 @@ class UnacknowledgedDelivery implements Delivery {
   }
 
   onRequestedAck(): void {
-    // There is nothing to be wished for.
+    // There are no acks to request.
   }
 
   acknowledge(): void {
-    // There is nobody to be told.
+    // There is nothing to acknowledge.
   }
 }
 
-/** The headers by which Nest's Kafka client says where it waits for the answer, both of them. */
+/** Nest's Kafka client sets both headers on a request. */
 const KAFKA_REPLY_HEADERS = ['kafka_replyTopic', 'kafka_correlationId'];
 
-/** How long a Kafka message waits without a heartbeat: its group takes a consumer for dead after half a minute. */
+/** The longest time without a heartbeat: a group removes a consumer after 30 s, by default. */
 const KAFKA_MAX_UNACKNOWLEDGED_MS = 3_000;
 
 const rabbitMqDeliveries = new WeakMap<object, RabbitMqDelivery>();
 
 /**
- * The delivery that a handler has been called for; one for all calls for one message, which an interceptor may repeat.
+ * The delivery of a handler's message: one object for all calls, as an interceptor may retry the handler.
  *
- * @param isEventHandler - what its decorator says, where the message does not say it itself.
+ * @param isEventHandler - by its decorator, where the message itself does not say it.
  */
 export function deliveryOf(source: RpcSource, isEventHandler: boolean): Delivery {
   switch (source.transport) {

@@ -5,15 +5,14 @@ import { throwOptionError } from '../../../core/util/option-checks.js';
 import { rpcSource, type RpcSource } from '../source/rpc-context.js';
 
 /**
- * The key is the message's own id: `messageId` of RabbitMQ, the header `Nats-Msg-Id` of NATS, and on Kafka
- * `topic-partition-offset` (see {@link kafkaOffset}). Redis, MQTT and TCP have none: the packet identifier of MQTT is
- * used for one message after another.
+ * Uses the message's own id as the key: `messageId` of RabbitMQ, the header `Nats-Msg-Id` of NATS, and on Kafka
+ * `topic-partition-offset` (see {@link kafkaOffset}). Redis, MQTT and TCP have none: MQTT reuses packet identifiers.
  */
 export function messageId(): MessageKey {
   return (context) => messageIdOf(rpcSource(context));
 }
 
-/** `undefined` where the transport has none, or the publisher gave none. */
+/** `undefined` where the transport has none, or the publisher set none. */
 function messageIdOf(source: RpcSource): string | undefined {
   switch (source.transport) {
     case 'rabbitmq':
@@ -28,15 +27,14 @@ function messageIdOf(source: RpcSource): string | undefined {
 }
 
 /**
- * Finds the key of a message: what the option `key` may be, besides a header's name. `undefined` means that the message
- * has none.
+ * A function for the option `key` that finds the key of a message. `undefined` means that the message has none.
  */
 export type MessageKey = (context: ExecutionContext) => string | undefined;
 
 /**
- * The key is where a Kafka message stands: `topic-partition-offset`. It recognises what Kafka delivers again. What a
- * producer sent twice stands in two places, and has two keys: for that, let it send a header of its own. A topic that
- * was deleted and created again counts its offsets from zero, so give its consumer another name then.
+ * Uses the position of a Kafka message as the key: `topic-partition-offset`. This recognises redeliveries. A message that
+ * a producer sent twice has two positions and two keys: let the producer set a header instead. Offsets of a topic that
+ * was deleted and created anew start at zero: give its consumer another name then.
  */
 export function kafkaOffset(): MessageKey {
   return (context) => kafkaOffsetOf(rpcSource(context));
@@ -45,17 +43,17 @@ export function kafkaOffset(): MessageKey {
 /** `undefined` on other transports. */
 function kafkaOffsetOf(source: RpcSource): string | undefined {
   if (source.transport !== 'kafka') return undefined;
-  // Only the topic may hold hyphens: read from its end, the text can be parted in one way.
+  // Unambiguous, as only the topic may contain hyphens.
   return `${source.topic}-${String(source.partition)}-${source.message.offset}`;
 }
 
 /**
- * The key is in a header of the message: RabbitMQ, Kafka, NATS; in a user property of MQTT 5; in the metadata of Nest
- * 12's packets on Redis and TCP. A header that comes twice, or whose value is neither text nor an integer, is refused.
- * Kafka's are an exception: Nest joins those of one name by commas before anybody else sees them.
+ * Uses a header of the message as the key (RabbitMQ, Kafka, NATS), a user property (MQTT 5) or a member of the metadata
+ * of Nest 12's packets (Redis, TCP). A value that is neither a string nor an integer is rejected; so is a repeated header,
+ * except on Kafka, where Nest joins its values with commas.
  *
- * @param name - in any case.
- * @throws {@link IdempotencyOptionsError} when the name is not a text, or empty.
+ * @param name - case-insensitive.
+ * @throws {@link IdempotencyOptionsError} when the name is empty or not a string.
  */
 export function messageHeader(name: string): MessageKey {
   if (typeof name !== 'string' || name === '') {
@@ -64,14 +62,14 @@ export function messageHeader(name: string): MessageKey {
   return (context) => headerOf(rpcSource(context), name);
 }
 
-/** The name of the header where nothing else is configured. */
+/** The default of the option `key`, in lower case. */
 const DEFAULT_HEADER = 'idempotency-key';
 
 /**
- * Where the key is looked for unless the option `key` is a function: in the header of that name; and where the name was
- * left at its default, and the message has no such header, it is the message's own id (see {@link messageId}).
+ * Reads the key where the option `key` is not a function: from the header of that name. With the default name, a message
+ * without this header has its own id as the key (see {@link messageId}).
  *
- * @param headerName - in any case.
+ * @param headerName - case-insensitive.
  */
 export function defaultMessageKey(headerName: string): MessageKey {
   const isDefault = headerName.toLowerCase() === DEFAULT_HEADER;
@@ -82,12 +80,12 @@ export function defaultMessageKey(headerName: string): MessageKey {
 }
 
 /**
- * A key as a message may carry it: text, or an integer, which is the same key as its digits. `undefined` and `null` mean
- * that there is none.
+ * Reads a key: a string, or an integer, which is the same key as its digits. `undefined` and `null` mean that there is
+ * none.
  *
- * @param where - what the value is, in words.
- * @throws {@link OperationRejectedError} (`idempotency_key_invalid`) for anything else: never a guessed key, and never
- * none, for then the message would be handled unprotected where a key is not required.
+ * @param where - what the value is, for an error's message.
+ * @throws {@link OperationRejectedError} (`idempotency_key_invalid`) for anything else. Without an error, the message
+ * would be handled unprotected where a key is not required.
  */
 export function keyText(value: unknown, where: string): string | undefined {
   if (value === undefined || value === null) return undefined;
@@ -98,24 +96,24 @@ export function keyText(value: unknown, where: string): string | undefined {
   return text;
 }
 
-/** What octets that are no UTF-8 have become on their way: two keys may have become one. */
+/** The replacement for bytes that are not UTF-8: two keys may have become one. */
 const REPLACEMENT_CHARACTER = '\ufffd';
 
 /** @param where - see {@link keyText}. */
 export function unreadableKey(where: string): OperationRejectedError {
   return new OperationRejectedError(
-    `The ${where} cannot be read as an idempotency key: a key is one text in UTF-8 that is not empty, or an integer below 2^53. Let the publisher send it so, or find the key elsewhere by the option "key".`,
+    `The ${where} is not a valid idempotency key: it must be one non-empty UTF-8 string, or an integer below 2^53. Correct the sender, or read the key from elsewhere with the option "key".`,
     'idempotency_key_invalid',
     undefined,
   );
 }
 
 /**
- * The value of a message's header, or of what its transport has in place of headers: user properties of MQTT 5, and on
- * Redis and TCP the metadata of Nest 12's packets.
+ * The key in a message's header, or in what its transport has instead: user properties of MQTT 5, and on Redis and TCP
+ * the metadata of Nest 12's packets.
  *
- * @param name - in any case.
- * @throws {@link OperationRejectedError} where it is there and says no key: it is empty or no text, or there are several.
+ * @param name - case-insensitive.
+ * @throws {@link OperationRejectedError} for a header that is repeated or not a key.
  */
 export function headerOf(source: RpcSource, name: string): string | undefined {
   const wanted = name.toLowerCase();
@@ -123,9 +121,9 @@ export function headerOf(source: RpcSource, name: string): string | undefined {
   let values: unknown[] = [];
   for (const [header, value] of headersOf(source)) {
     if (header.toLowerCase() !== wanted) continue;
-    // Not by push(...): a list may have more items than a call may have arguments.
+    // Not push(...): a list may have more items than a call may have arguments.
     values = values.concat(value);
-    // A list is not a key, even if all in it are equal (contract C07).
+    // A list is not a key, even if all its items are equal (contract C07).
     if (values.length > 1) throw unreadableKey(where);
   }
   return keyText(decoded(values[0]), where);
@@ -153,7 +151,7 @@ function members(headers: unknown): [string, unknown][] {
   return typeof headers === 'object' && headers !== null ? Object.entries(headers) : [];
 }
 
-/** Kafka's headers are bytes, and those of other languages' clients of RabbitMQ may be. */
+/** Headers are bytes on Kafka, and may be on RabbitMQ, from clients in other languages. */
 function decoded(value: unknown): unknown {
   return value instanceof Uint8Array ? asBuffer(value).toString() : value;
 }

@@ -12,15 +12,15 @@ import { checkNames, throwOptionError } from '../../../core/util/option-checks.j
 import { patternOf } from '../source/rpc-context.js';
 import { keyText, unreadableKey, type MessageKey } from './message-id.js';
 
-/** Which members of a payload make its key, by dotted paths (`order.id`); arrays are passed through. */
+/** The members of a payload that make its key, by dotted paths (`order.id`), which go through arrays. */
 export interface PayloadSelection {
   /**
-   * Only these members, and what is below them.
+   * Only these members, with all that is nested in them.
    * @defaultValue all
    */
   readonly include?: readonly string[];
   /**
-   * Not these: what a redelivery or a retry changes (a time of sending, a trace id).
+   * Without these: what a redelivery or a retry changes (a timestamp, a trace id).
    * @defaultValue none
    */
   readonly exclude?: readonly string[];
@@ -29,19 +29,19 @@ export interface PayloadSelection {
 const NAMES: ReadonlySet<string> = new Set(['include', 'exclude']);
 
 /**
- * The key is derived from the payload: a digest of its canonical JSON, or of the members that are chosen. Two payloads
- * have the same key exactly where these members are equal: the order of members does not count; the order of items in an
- * array does, and so does whether a member is absent or `null`, a text or a number, an array or what is in it. A payload
- * of bytes or text counts as a whole, and has no members to include. Under another pattern (another event, topic or
- * subject) an equal payload is another message.
+ * Derives the key from the payload: a digest of its canonical JSON, or of the selected members. Two payloads have the
+ * same key exactly if these members are equal. The order of members does not count. The order of an array's items does,
+ * and so does whether a member is absent or `null`, a string or a number, an array or its item. A payload of bytes or
+ * text counts as a whole, and has no members to include. An equal payload under another pattern (event, topic, subject)
+ * has another key.
  *
- * There is no key where nothing is left that could tell one payload from another: the chosen members are not there, or
- * there is nothing in them but `null`, empty texts, empty arrays and empty objects.
+ * There is no key where nothing distinguishes one payload from another: the selected members are absent, or hold only
+ * `null`, empty strings, empty arrays and empty objects.
  *
- * The function that is returned throws {@link ContentNotComparableError} where a chosen member holds something that JSON
- * cannot express without loss (a date, bytes, a `Map`), or the payload is nested more than 1,000 levels deep.
+ * The returned function throws {@link ContentNotComparableError} where a selected member holds what JSON cannot express
+ * without loss (a date, bytes, a `Map`), or the payload is nested more than 1,000 levels deep.
  *
- * @throws {@link IdempotencyOptionsError} for a name that is no option, and for paths that are none.
+ * @throws {@link IdempotencyOptionsError} for an unknown option or an invalid path.
  */
 export function payloadKey(selection: PayloadSelection = {}): MessageKey {
   checkNames('payloadKey()', selection, NAMES);
@@ -73,14 +73,14 @@ export function payloadKey(selection: PayloadSelection = {}): MessageKey {
 function checkedPaths(option: string, paths: unknown): readonly string[] | undefined {
   if (paths === undefined) return undefined;
   if (!Array.isArray(paths)) throwOptionError(option, 'an array of dotted paths', paths);
-  // A copy: what becomes of the caller's array later does not count.
+  // A copy: the caller may change the array later.
   return paths.map((path: unknown) => pathNames(option, path).join('.'));
 }
 
 /**
  * The names along a dotted path.
  *
- * @throws {@link IdempotencyOptionsError} when it is no text, or a name in it is empty.
+ * @throws {@link IdempotencyOptionsError} when it is not a string, or a name in it is empty.
  */
 function pathNames(option: string, path: unknown): string[] {
   const names = typeof path === 'string' ? path.split('.') : [];
@@ -90,7 +90,7 @@ function pathNames(option: string, path: unknown): string[] {
   return names;
 }
 
-/** What came in, whichever way: a message, a WebSocket's message, the arguments of a GraphQL field, the body of a request. */
+/** The content of a message, the arguments of a GraphQL field, or the body of a request. */
 function payloadOf(context: ExecutionContext): unknown {
   switch (context.getType<string>()) {
     case 'rpc':
@@ -107,9 +107,8 @@ function payloadOf(context: ExecutionContext): unknown {
 }
 
 /**
- * The key is a field of the payload: a message's, a WebSocket's message's, the arguments' of a GraphQL field, a
- * request's body. It has to be text or an integer; a path does not lead through arrays. Where the field is not there, or
- * `null`, there is no key.
+ * Uses a field of the payload as the key: of a message, of a GraphQL field's arguments, or of a request's body. It must
+ * be a string or an integer, and not inside an array. Where it is absent or `null`, there is no key.
  *
  * @param path - dotted: `order.id`.
  * @throws {@link IdempotencyOptionsError} when it is not a dotted path.
@@ -133,8 +132,8 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * Refuses what JSON would write down as something else, so that two values would be taken for one: a date for its text,
- * a `Map` for an empty object, `undefined` in an array for `null`. A member that is `undefined` counts as absent.
+ * Rejects what JSON would write as another value, so that two payloads would be equal: a date as its string, a `Map` as
+ * an empty object, `undefined` in an array as `null`. A member that is `undefined` counts as absent.
  *
  * @param value - nested no deeper than the stack allows: see {@link checkDepth}.
  * @throws {@link ContentNotComparableError}
@@ -142,7 +141,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 function checkIsJson(value: unknown): void {
   checkIsPlain(value);
   if (Array.isArray(value)) {
-    // Not forEach, which passes over holes.
+    // Not forEach, which skips holes.
     for (const item of value as unknown[]) checkIsJson(item);
   } else if (typeof value === 'object' && value !== null) {
     for (const member of Object.values(value)) if (member !== undefined) checkIsJson(member);
@@ -150,19 +149,19 @@ function checkIsJson(value: unknown): void {
 }
 
 /**
- * The same for the value itself, and nothing inside of it.
+ * The same for the value itself, without its members.
  *
  * @throws {@link ContentNotComparableError}
  */
 function checkIsPlain(value: unknown): void {
   if (Array.isArray(value) || isPlainObject(value) || isLiteral(value)) return;
   throw new ContentNotComparableError(
-    'The payload holds something that JSON cannot express without loss: a date, bytes, a Map, an instance of a class, a stream, a BigInt, a number that is not finite, undefined in an array. Let payloadKey() exclude it, or give a function as the option "key".',
+    'The payload contains a value that JSON cannot express without loss: a date, bytes, a Map, a class instance, a stream, a BigInt, a non-finite number, or undefined in an array. Exclude it in payloadKey(), or set the option "key" to a function.',
   );
 }
 
 /**
- * Whether something in the value can tell it from another one: a text that is not empty, a number, a boolean.
+ * Whether the value holds something distinctive: a non-empty string, a number or a boolean.
  *
  * @param value - see {@link checkIsJson}.
  */
@@ -171,7 +170,7 @@ function saysSomething(value: unknown): boolean {
   return value !== undefined && value !== null && value !== '';
 }
 
-/** By its prototype's prototype: what comes out of another realm is plain, too. */
+/** By its prototype's prototype: objects of another realm are plain, too. */
 function isPlainObject(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   const prototype: unknown = Object.getPrototypeOf(value);

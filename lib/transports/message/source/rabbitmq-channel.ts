@@ -1,12 +1,12 @@
 import { setMaxListeners } from 'node:events';
 
-/** The part of amqplib's message that is needed here. */
+/** What is used of amqplib's message. */
 export interface RabbitMqMessage {
   readonly fields: { readonly deliveryTag: number; readonly redelivered: boolean };
   readonly properties: { readonly replyTo?: unknown; readonly correlationId?: unknown };
 }
 
-/** The part of amqplib's channel that is needed here. */
+/** What is used of amqplib's channel. */
 export interface RabbitMqChannel extends EndingChannel {
   ack(message: RabbitMqMessage, allUpTo?: boolean): void;
   nack(message: RabbitMqMessage, allUpTo?: boolean, requeue?: boolean): void;
@@ -15,19 +15,19 @@ export interface RabbitMqChannel extends EndingChannel {
   nackAll(requeue?: boolean): void;
 }
 
-/** What amqplib's channel has that tells of its end. */
+/** What is used of amqplib's channel to notice its end. */
 interface EndingChannel {
   once(event: 'close', listener: () => void): unknown;
 }
 
 const ends = new WeakMap<EndingChannel, AbortSignal>();
 
-/** Aborted once the channel has closed: the broker has taken back then what was not acknowledged. */
+/** Aborted when the channel closes: the broker requeues its unacknowledged messages then. */
 export function channelEnd(channel: EndingChannel): AbortSignal {
   const known = ends.get(channel);
   if (known !== undefined) return known;
   const end = new AbortController();
-  // Every message that is held listens to it: as many as the broker sends ahead.
+  // Every paused message listens to it: as many as the channel prefetches.
   setMaxListeners(0, end.signal);
   channel.once('close', () => {
     end.abort();

@@ -1,7 +1,7 @@
 import type { ExecutionContext } from '@nestjs/common';
 import type { RabbitMqChannel, RabbitMqMessage } from './rabbitmq-channel.js';
 
-/** Where a message came from, and what its transport tells of it. */
+/** Where a message came from, and what its transport knows of it. */
 export type RpcSource =
   | {
       readonly transport: 'rabbitmq';
@@ -25,10 +25,10 @@ export type RpcSource =
   | { readonly transport: 'redis'; readonly channel: string; readonly metadata: unknown }
   | { readonly transport: 'mqtt'; readonly topic: string; readonly packet: MqttPacket | undefined }
   | { readonly transport: 'tcp'; readonly pattern: string; readonly metadata: unknown }
-  /** gRPC, a transport of somebody's own, or no message at all. */
+  /** gRPC, a custom transport, or not a message. */
   | { readonly transport: 'other' };
 
-/** The part of amqplib's message that is needed here. */
+/** What is used of amqplib's message. */
 export interface IdentifiedRabbitMqMessage extends RabbitMqMessage {
   readonly properties: RabbitMqMessage['properties'] & {
     readonly messageId?: unknown;
@@ -36,7 +36,7 @@ export interface IdentifiedRabbitMqMessage extends RabbitMqMessage {
   };
 }
 
-/** The part of a Kafka message that is needed here, as Nest hands it out: its headers are decoded. */
+/** What is used of a Kafka message; Nest has decoded its headers. */
 export interface KafkaMessage {
   readonly offset: string;
   readonly headers?: Readonly<Record<string, unknown>>;
@@ -45,12 +45,12 @@ export interface KafkaMessage {
 /** The `MsgHdrs` of NATS: every name with all of its values. */
 export type NatsHeaders = Iterable<readonly [name: string, values: readonly string[]]>;
 
-/** The part of an MQTT packet that is needed here; properties come with version 5 of the protocol. */
+/** What is used of an MQTT packet; it has properties since MQTT 5. */
 export interface MqttPacket {
   readonly properties?: { readonly userProperties?: unknown };
 }
 
-// By their shapes and not by their classes: the package is an optional peer, and may be there twice.
+// By shape, not by class: the package is an optional peer, and may be installed twice.
 interface RmqContext {
   getMessage(): IdentifiedRabbitMqMessage;
   getChannelRef(): RabbitMqChannel;
@@ -90,7 +90,7 @@ interface WithMetadata {
 
 const OTHER: RpcSource = Object.freeze({ transport: 'other' });
 
-/** What the transport of a message tells of it. Never fails: what is not known is `'other'`. */
+/** Reads a message's source from its context. Never throws: an unknown source is `'other'`. */
 export function rpcSource(context: ExecutionContext): RpcSource {
   if (context.getType() !== 'rpc') return OTHER;
   const host: unknown = context.switchToRpc().getContext();
@@ -126,7 +126,7 @@ export function rpcSource(context: ExecutionContext): RpcSource {
   return OTHER;
 }
 
-/** What the message was addressed to: pattern, topic, subject or channel; empty where the transport does not tell. */
+/** The message's pattern, topic, subject or channel; empty where the transport is unknown. */
 export function patternOf(context: ExecutionContext): string {
   const source = rpcSource(context);
   switch (source.transport) {
