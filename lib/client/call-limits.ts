@@ -1,7 +1,7 @@
-/** What ended a call before its time. */
+/** What ended a call early. */
 export type CallEnd = 'aborted' | 'deadline';
 
-/** The two things that end a call from outside of it: the caller's signal and the deadline. */
+/** Ends a call by its caller's signal or its deadline. */
 export class CallLimits {
   readonly #controller = new AbortController();
   readonly #deadline: { stop: () => void };
@@ -19,29 +19,29 @@ export class CallLimits {
     else callerSignal?.addEventListener('abort', this.#abort, { once: true });
   }
 
-  /** Aborted as soon as the call has to end. */
+  /** Aborted when the call has to end. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** What ended the call; `undefined` while it may go on. */
+  /** What ended the call; `undefined` while it may continue. */
   get ended(): CallEnd | undefined {
     return this.#ended;
   }
 
-  /** Resolves after `ms`, or as soon as the call has ended: at once where the pause does not fit. */
+  /** Resolves after `ms`, or when the call has ended: at once if the pause exceeds the deadline. */
   async pause(ms: number): Promise<void> {
     if (performance.now() + ms >= this.#endsAt) this.#end('deadline');
     let timer: { stop: () => void } | undefined;
     const over = new Promise<void>((resolve) => {
       timer = startTimer(ms, resolve);
     });
-    // Rejects for no other reason than that the call has ended.
+    // Rejects only if the call has ended.
     await abortable(over, this.signal).catch(() => undefined);
     timer?.stop();
   }
 
-  /** Forgets the caller's signal, which may live on for long, and the timer. */
+  /** Removes the timer and the listener on the caller's signal, which may outlive the call. */
   close(): void {
     this.#deadline.stop();
     this.callerSignal?.removeEventListener('abort', this.#abort);
@@ -54,17 +54,17 @@ export class CallLimits {
   }
 }
 
-/** setTimeout counts in 32 bits: a longer one fires at once. */
+/** setTimeout counts in 32 bits: a longer delay fires at once. */
 export const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
-/** Like setTimeout, but `Infinity` and what is beyond setTimeout's reach do not fire. */
+/** Like setTimeout, but never fires for `Infinity` and delays beyond setTimeout's range. */
 export function startTimer(ms: number, fire: () => void): { stop: () => void } {
   if (ms > LONGEST_TIMER_MS) return { stop: () => undefined };
   const timer = setTimeout(fire, ms);
   return { stop: () => clearTimeout(timer) };
 }
 
-/** `work`, or a rejection with the signal's reason as soon as it is aborted, whatever becomes of `work`. */
+/** `work`, or a rejection with the signal's reason when it is aborted. `work` continues then. */
 export async function abortable<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   const { promise: aborted, stop } = abortion(signal);
   try {

@@ -1,6 +1,6 @@
 import { textWithin } from './response-body.js';
 
-/** Why a call ended without the operation's answer, where no problem document says it. */
+/** Why a call ended without the operation's response, if no problem document says so. */
 export type UnfinishedCode =
   /** The signal in `init.signal` was aborted; `cause` is its reason. */
   | 'idempotency_fetch_aborted'
@@ -9,7 +9,7 @@ export type UnfinishedCode =
   /** `maxTries` requests were sent. */
   | 'idempotency_fetch_tries_exhausted';
 
-/** The server's problems, and whether the same request with the same key may be answered otherwise later. */
+/** The server's problem codes, and whether a retry of the same request may succeed. */
 export const PROBLEM_RETRYABLE = {
   idempotency_key_missing: false,
   idempotency_key_invalid: false,
@@ -25,19 +25,19 @@ export const PROBLEM_RETRYABLE = {
   idempotency_store_unavailable: true,
 } as const;
 
-/** For a document that does not say it. What is not known may pass: nobody gives up a key for lack of knowledge. */
+/** For a document without `retryable`. An unknown code counts as retryable, so that its key is not given up. */
 function isRetryable(code: IdempotencyProblemCode): boolean {
   const known: Readonly<Record<string, boolean>> = PROBLEM_RETRYABLE;
   return known[code] ?? true;
 }
 
-/** Codes of the problem documents that `nestjs-idempotency` answers with; a newer server may know more. */
+/** Codes of the problem documents of `nestjs-idempotency`; a newer server may have more. */
 export type IdempotencyProblemCode =
   keyof typeof PROBLEM_RETRYABLE | (string & Record<never, never>);
 
 export type IdempotentFetchErrorCode = UnfinishedCode | IdempotencyProblemCode;
 
-/** What is known of a call that ended without the operation's answer. */
+/** The state of a call that ended without the operation's response. */
 export interface UnfinishedCall {
   readonly key: string;
   readonly tries: number;
@@ -45,15 +45,15 @@ export interface UnfinishedCall {
 }
 
 /**
- * The call ended without the operation's answer: **whether the operation was executed is not known** unless
- * {@link tries} is 0. Calling again with the same request and `{ key: error.key }`, at any time before the
- * server's retention ends, finds out without executing it twice.
+ * The call ended without the operation's response. **It is unknown whether the operation ran**, unless {@link tries}
+ * is 0. To find out without running it twice, send the request again with `{ key: error.key }` within the server's
+ * retention.
  *
- * The key and the response are not shown by `console.log(error)`: keys do not belong in logs.
+ * `console.log(error)` shows neither key nor response: keys do not belong in logs.
  */
 export class IdempotentFetchError extends Error {
   override readonly name: string = 'IdempotentFetchError';
-  /** Whether the same request with the same key may be answered otherwise later. */
+  /** Whether a retry of the same request with the same key may succeed. */
   readonly retryable: boolean = true;
   readonly #call: UnfinishedCall;
 
@@ -68,7 +68,7 @@ export class IdempotentFetchError extends Error {
     this.#call = call;
   }
 
-  /** The operation's key, to go on with later. */
+  /** The operation's key, for a later retry. */
   get key(): string {
     return this.#call.key;
   }
@@ -78,13 +78,13 @@ export class IdempotentFetchError extends Error {
     return this.#call.tries;
   }
 
-  /** The last answer that came, such as a gateway's 503; `undefined` where none came at all. */
+  /** The last response, such as a gateway's 503; `undefined` if there was none. */
   get response(): Response | undefined {
     return this.#call.response;
   }
 }
 
-/** The members of a problem document (RFC 9457) of the idempotency layer. */
+/** The members of a problem document (RFC 9457) of `nestjs-idempotency`. */
 export interface ProblemDetails {
   readonly code: IdempotencyProblemCode;
   readonly status: number;
@@ -95,17 +95,17 @@ export interface ProblemDetails {
 }
 
 /**
- * The server's idempotency layer answered in the operation's place: with something that no repetition changes
- * ({@link retryable} is `false`), or with the same "not now" until `maxTries` were sent.
+ * The server responded with a problem instead of the operation's response: a final one ({@link retryable} is
+ * `false`), or a temporary one in all `maxTries` tries.
  */
 export class IdempotencyProblemError extends IdempotentFetchError {
   override readonly name = 'IdempotencyProblemError';
   override readonly retryable: boolean;
-  /** The answer's HTTP status. */
+  /** The response's HTTP status. */
   readonly status: number;
-  /** URI of the problem's kind; leads to its documentation. */
+  /** URI of the problem's type, which leads to its documentation. */
   readonly type: string;
-  /** The same for every problem of one kind. */
+  /** The same for every problem of a type. */
   readonly title: string;
   /** What to do. */
   readonly detail: string;
@@ -120,13 +120,12 @@ export class IdempotencyProblemError extends IdempotentFetchError {
   }
 }
 
-/** A problem document has some hundred bytes. What is longer is the operation's own, and is not parsed. */
+/** A problem document has a few hundred bytes; a longer body, in bytes, is the operation's own and is not parsed. */
 const MAX_BYTES = 65_536;
 
 /**
- * The problem that the answer states, where it comes from the idempotency layer: known by its `code`, under any JSON
- * type, for servers, proxies and exception filters have types of their own. A document of the operation's is the
- * operation's answer and none of ours.
+ * The problem document of `nestjs-idempotency` in a response, recognised by its `code` under any JSON type, since
+ * servers, proxies and exception filters set types of their own. Other documents belong to the operation's response.
  */
 export async function problemIn(response: Response): Promise<ProblemDetails | undefined> {
   if (response.status < 400 || !isJson(response.headers.get('content-type') ?? '')) {

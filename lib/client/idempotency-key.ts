@@ -2,7 +2,7 @@ const PRINTABLE_ASCII = /^[ -~]+$/;
 
 /** A new key for one intended operation: a random UUID (version 4, 122 bits of entropy). */
 export function newIdempotencyKey(): string {
-  // Not crypto.randomUUID(): browsers hide it from pages that did not come over https.
+  // Not crypto.randomUUID(), which browsers provide in secure contexts only.
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   const hex = Array.from(bytes, (byte, index) => {
     if (index === 6) return octet((byte & 0x0f) | 0x40);
@@ -13,9 +13,9 @@ export function newIdempotencyKey(): string {
 }
 
 /**
- * The key as the header's value: a structured-field String (RFC 9651 §4.1.6).
+ * The key as a header value: a structured-field String (RFC 9651 §4.1.6).
  *
- * @throws TypeError where the key cannot be one.
+ * @throws TypeError for a key that is not printable ASCII.
  */
 export function idempotencyKeyField(key: string): string {
   if (typeof key !== 'string' || !PRINTABLE_ASCII.test(key)) {

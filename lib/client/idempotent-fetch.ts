@@ -4,18 +4,17 @@ import { callSettings, type IdempotentResponse, type IdempotentFetchOptions } fr
 import { isRequest } from './repeatable-request.js';
 
 /**
- * `fetch` for one operation that must not happen twice: sends the request with an `Idempotency-Key`, and again
- * with the same key and the same bytes, until the operation's answer is there.
+ * `fetch` for an operation that must not run twice: sends the request with an `Idempotency-Key`, and retries it with
+ * the same key and the same bytes until it has the operation's response.
  *
- * Tried again are lost answers (network errors, bodies that break off, tries over `tryTimeoutMs`), 409
- * `idempotency_in_progress`, 408, 503, and by option other 5xx, 425 and 429. Everything else is the last word,
- * and so is every replay.
+ * Retried are lost responses (network errors, truncated bodies, tries over `tryTimeoutMs`), 409
+ * `idempotency_in_progress`, 408, 503 and, by option, other 5xx, 425 and 429. All others are final, as is every replay.
  *
- * @param init - as `fetch` takes it. Its signal ends the call, in a request or in a pause.
- * @returns the operation's answer: one that a repetition would not change, of whatever status.
- * @throws {@link IdempotencyProblemError} where the server's idempotency layer answered in its place.
- * @throws {@link IdempotentFetchError} where signal, deadline or number of tries ended the call before.
- * @throws TypeError where options or request cannot work, before anything is sent.
+ * @param init - as for `fetch`. Its signal ends the call, during a request or a pause.
+ * @returns the operation's final response, of whatever status.
+ * @throws {@link IdempotencyProblemError} if the server responded with a problem instead.
+ * @throws {@link IdempotentFetchError} if signal, deadline or number of tries ended the call.
+ * @throws TypeError for invalid options or an invalid request, before anything is sent.
  */
 export async function idempotentFetch(
   input: string | URL | Request,
@@ -31,7 +30,7 @@ export async function idempotentFetch(
   }
 }
 
-/** As `fetch` chooses it: `null` means none, and only where nothing is said the Request's own counts. */
+/** As in `fetch`: `null` means no signal; `undefined`, that of the Request. */
 function callerSignal(
   input: string | URL | Request,
   { signal }: RequestInit,

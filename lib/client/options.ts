@@ -1,55 +1,53 @@
 import { LONGEST_TIMER_MS } from './call-limits.js';
 import { idempotencyKeyField, newIdempotencyKey } from './idempotency-key.js';
 
-/** What can be said about one operation beyond what `fetch` knows. */
+/** Options of one operation, besides those of `fetch`. */
 export interface IdempotentFetchOptions {
   /**
-   * The operation's key: the same for every repetition of it, another for every other operation. Give the one
-   * of an earlier call to go on with its operation. Printable ASCII; the server's limit is 255 characters
-   * unless it says otherwise.
+   * The operation's key: the same on every retry, different for every other operation. To continue an earlier call,
+   * pass its key. Printable ASCII; the server's limit is 255 characters by default.
    * @defaultValue a new random UUID
    */
   readonly key?: string | undefined;
 
   /**
-   * The most requests that one call sends, the first one included.
+   * The maximum number of requests per call, the first one included.
    * @defaultValue 10
    */
   readonly maxTries?: number;
 
   /**
-   * Milliseconds that the whole call may take, with all tries and pauses; `Infinity` for no limit. Ends the
-   * call at once where the next pause would not fit.
+   * Milliseconds for the whole call, with all tries and pauses; `Infinity` for no limit. Ends the call at once if the
+   * next pause would exceed it.
    * @defaultValue 60000
    */
   readonly deadlineMs?: number;
 
   /**
-   * Milliseconds that one try may take until its answer is read to the end; `Infinity` for no limit. A try
-   * that takes longer counts as lost, and the next one finds the operation in progress, or done. Longer than
-   * the server's `waitTimeoutMs` where it holds duplicates (`whenInProgress: 'wait'`).
+   * Milliseconds for one try, until its response is read to the end; `Infinity` for no limit. A longer try counts as
+   * lost; the next one finds the operation in progress or done. Set it above the server's `waitTimeoutMs` if
+   * duplicates wait there (`whenInProgress: 'wait'`).
    * @defaultValue 20000
    */
   readonly tryTimeoutMs?: number;
 
   /**
-   * Milliseconds of the longest pause after the first try; it doubles with every try. Each pause is drawn
-   * between 0 and that ("full jitter"), and comes on top of what `Retry-After` asks for.
+   * Maximum pause after the first try, in milliseconds; it doubles with every try. Each pause is random between 0 and
+   * the maximum ("full jitter") and is added to `Retry-After`.
    * @defaultValue 200
    */
   readonly backoffBaseMs?: number;
 
   /**
-   * Milliseconds that the drawn pauses do not grow beyond. `Retry-After` is not bound by it, only by
-   * {@link deadlineMs}.
+   * Limit of the random pauses, in milliseconds. `Retry-After` is limited by {@link deadlineMs} only.
    * @defaultValue 10000
    */
   readonly backoffCapMs?: number;
 
   /**
-   * Whether 5xx answers other than 503 are retried (501 and 505 never are). On by default because the server
-   * lets a failed operation run again by default, and because a 502 or 504 of a gateway says nothing about
-   * what happened behind it. A 5xx that the server keeps comes back marked as replay, which ends the call.
+   * Whether 5xx responses other than 503 are retried (501 and 505 never are). On by default, because the server runs
+   * a failed operation again by default, and a 502 or 504 of a gateway says nothing about the operation. A 5xx that
+   * the server has stored is a replay, which is final.
    * @defaultValue true
    */
   readonly retryServerErrors?: boolean;
@@ -61,32 +59,31 @@ export interface IdempotentFetchOptions {
   readonly retryThrottled?: boolean;
 
   /**
-   * Whether a stream given as body is read into memory first. A stream can be sent only once, so without this
-   * it is refused.
+   * Whether a stream as body is read into memory first. Otherwise it is rejected: it could be sent only once.
    * @defaultValue false
    */
   readonly bufferStream?: boolean;
 
   /**
-   * Name of the header that carries the key: what the server's option `key` says.
+   * Name of the header with the key: the server's option `key`.
    * @defaultValue 'Idempotency-Key'
    */
   readonly keyHeader?: string;
 
   /**
-   * Name of the header that marks a replay: what the server's option `replayHeader` says.
+   * Name of the header that marks a replay: the server's option `replayHeader`.
    * @defaultValue 'Idempotent-Replayed'
    */
   readonly replayHeader?: string;
 
   /**
-   * What sends the requests, with `fetch`'s own signature.
+   * The function that sends the requests, with the signature of `fetch`.
    * @defaultValue the global `fetch`
    */
   readonly fetch?: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
   /**
-   * Draws the pauses: a number from 0 to below 1.
+   * The random source of the pauses: returns a number from 0 to below 1.
    * @defaultValue `Math.random`
    */
   readonly random?: () => number;
@@ -96,11 +93,11 @@ export interface IdempotentFetchOptions {
 export type CallSettings = Readonly<Required<Omit<IdempotentFetchOptions, 'fetch' | 'key'>>> &
   Pick<IdempotentFetchOptions, 'fetch'> & {
     readonly key: string;
-    /** The key as its header's value. */
+    /** The key as a header value. */
     readonly keyField: string;
   };
 
-/** What holds where the caller says nothing. */
+/** The defaults of the options. */
 export const CLIENT_DEFAULTS = {
   maxTries: 10,
   deadlineMs: 60_000,
@@ -117,7 +114,7 @@ export const CLIENT_DEFAULTS = {
 const NAMES = new Set([...Object.keys(CLIENT_DEFAULTS), 'key', 'fetch', 'random']);
 const DURATION = `milliseconds from 1 to ${String(LONGEST_TIMER_MS)}`;
 
-/** @throws TypeError that names the option which cannot work. */
+/** @throws TypeError naming the invalid option. */
 export function callSettings(options: IdempotentFetchOptions): CallSettings {
   checkNames(options);
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
@@ -133,15 +130,15 @@ export function callSettings(options: IdempotentFetchOptions): CallSettings {
   return settings;
 }
 
-/** A misspelt name would silently leave the default in force. */
+/** A misspelt option would silently have its default. */
 function checkNames(options: object): void {
   for (const name of Object.keys(options)) {
     if (NAMES.has(name)) continue;
     const known = [...NAMES].join(', ');
     const start = name.slice(0, 4).toLowerCase();
     const meant = [...NAMES].find((each) => each.toLowerCase().startsWith(start));
-    const advice = meant === undefined ? `It knows: ${known}.` : `Did you mean "${meant}"?`;
-    throw new TypeError(`"${name}" is no option of idempotentFetch. ${advice}`);
+    const advice = meant === undefined ? `Valid options: ${known}.` : `Did you mean "${meant}"?`;
+    throw new TypeError(`"${name}" is not an option of idempotentFetch. ${advice}`);
   }
 }
 
@@ -167,21 +164,20 @@ function throwInvalid(name: string, range: string, value: unknown): never {
   throw new TypeError(`"${name}" must be ${range}, but it is ${String(value)}.`);
 }
 
-/** What {@link idempotentFetch} resolves with: the operation's answer, and how it was come by. */
+/** What {@link idempotentFetch} resolves with: the operation's response, and how it was obtained. */
 export interface IdempotentResponse {
   /**
-   * The answer, of whatever status: as with `fetch`, a 402 of the operation is an answer. It has been read
-   * to its end, so that `json()`, `text()` and the like cannot fail for the network's sake any more.
+   * The response, of whatever status: as with `fetch`, a 402 of the operation is a response. It has been read to its
+   * end, so `json()`, `text()` and the like cannot fail on the network.
    */
   readonly response: Response;
-  /** The key that the operation was sent with, in all tries. */
+  /** The operation's key, as sent in all tries. */
   readonly key: string;
   /**
-   * Whether the server repeated an outcome that it had stored, instead of running the operation for this
-   * very request. Always `false` in a browser on another origin whose server does not expose the marker's
-   * header (`Access-Control-Expose-Headers`).
+   * Whether the server replayed a stored outcome instead of running the operation for this request. Always `false` in
+   * a browser on another origin, unless the server exposes the header (`Access-Control-Expose-Headers`).
    */
   readonly replayed: boolean;
-  /** How many requests were sent until this answer came: 1 when the first one got it. */
+  /** Requests sent until this response: 1 if the first one got it. */
   readonly tries: number;
 }

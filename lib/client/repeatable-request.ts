@@ -1,11 +1,11 @@
-/** What can be sent any number of times: the body as bytes, as it was when the call began. */
+/** A body that can be sent any number of times: its bytes at the start of the call. */
 interface RepeatableBody {
   readonly body: ArrayBuffer | Blob | undefined;
-  /** What `fetch` would have derived from the body: with the boundary that the bytes of a form have. */
+  /** The type that `fetch` derives from the body, with the boundary of a form's bytes. */
   readonly contentType: string | undefined;
 }
 
-/** One request, to be sent again and again. */
+/** A request that can be sent any number of times. */
 export class RepeatableRequest {
   private constructor(
     private readonly input: string | Request,
@@ -13,10 +13,10 @@ export class RepeatableRequest {
   ) {}
 
   /**
-   * Takes in what is given before it awaits anything: what the caller changes later changes nothing.
+   * Copies its input before the first await, so later changes by the caller have no effect.
    *
    * @param field - the header with the key.
-   * @throws TypeError where `fetch` would not send the request either, or only once.
+   * @throws TypeError if `fetch` could not send the request, or only once.
    */
   static async of(
     input: string | URL | Request,
@@ -27,12 +27,12 @@ export class RepeatableRequest {
     const headers = new Headers(init.headers ?? (isRequest(input) ? input.headers : undefined));
     if (headers.has(field.name)) {
       throw new TypeError(
-        `idempotentFetch sets the header ${field.name} itself: give the key as its option "key".`,
+        `idempotentFetch sets the header ${field.name} itself: pass the key as its option "key".`,
       );
     }
     headers.set(field.name, field.value);
     const target = isRequest(input) ? input : String(input);
-    // Each try has a signal of its own; a Request made with the caller's would listen to it for ever.
+    // Each try has its own signal; a Request with the caller's signal would never stop listening to it.
     const own = { ...init, headers, signal: null };
     const { body, contentType } = await repeatableBody(input, init, bufferStream);
     if (contentType !== undefined && !headers.has('content-type')) {
@@ -42,8 +42,8 @@ export class RepeatableRequest {
   }
 
   /**
-   * Finds what is wrong with the request itself before it is sent: `fetch` rejects with a TypeError for that
-   * and for a broken network alike, and only the one is worth another try.
+   * Checks the request before it is sent. `fetch` rejects with a TypeError for an invalid request and for a network
+   * error alike, and only the latter is worth a retry.
    *
    * @throws TypeError as `fetch` would.
    */
@@ -70,11 +70,11 @@ async function repeatableBody(
       contentType: undefined,
     };
   }
-  // Not to be changed, and possibly larger than the memory.
+  // Immutable, and possibly larger than the memory.
   if (body instanceof Blob) return { body, contentType: undefined };
   if (isStream(body) && !bufferStream) {
     throw new TypeError(
-      'A stream can be sent only once, and idempotentFetch may have to repeat it: give the body as a string, bytes, Blob, FormData or URLSearchParams, or set bufferStream: true.',
+      'A stream can be sent only once, but idempotentFetch may have to retry it. Pass the body as a string, bytes, Blob, FormData or URLSearchParams, or set bufferStream: true.',
     );
   }
   const encoded = new Response(body);
@@ -82,7 +82,7 @@ async function repeatableBody(
   return { body: await encoded.arrayBuffer(), contentType };
 }
 
-/** What the Request would send. Not told by its `body`, which not every browser shows. */
+/** The body that the Request would send. Not decided by its `body`, which some browsers lack. */
 async function bodyOf(request: Request, method = request.method): Promise<ArrayBuffer | undefined> {
   if (method === 'GET' || method === 'HEAD') return undefined;
   return request.arrayBuffer();

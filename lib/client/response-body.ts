@@ -1,4 +1,4 @@
-/** Reads a clone to the end; the other branch keeps the bytes for whoever reads the response. */
+/** Reads a clone to the end; the response itself stays readable. */
 export async function readToEnd(response: Response): Promise<void> {
   const clone = response.clone();
   const reader = readerOf(clone);
@@ -9,14 +9,14 @@ export async function readToEnd(response: Response): Promise<void> {
   for (let done = false; !done;) ({ done } = await reader.read());
 }
 
-/** The text of a clone, or nothing where it is longer. */
+/** The text of a clone; '' if it is longer than `maxBytes`. */
 export async function textWithin(maxBytes: number, response: Response): Promise<string> {
   if (Number(response.headers.get('content-length')) > maxBytes) return '';
   const clone = response.clone();
   const reader = readerOf(clone);
   if (reader === undefined) {
     const text = await clone.text();
-    // No character takes less than a byte.
+    // A character has at least one byte.
     return text.length > maxBytes ? '' : text;
   }
   const decoder = new TextDecoder();
@@ -34,10 +34,7 @@ export async function textWithin(maxBytes: number, response: Response): Promise<
   }
 }
 
-/**
- * Nothing where there is no stream, or none of the web's: React Native's answers and those of polyfills have no `body`,
- * and all that can be relied on is `text()`.
- */
+/** Undefined without a web stream: responses of React Native and polyfills have only a reliable `text()`. */
 function readerOf({ body }: Response): ReadableStreamDefaultReader<Uint8Array> | undefined {
   const stream: Partial<ReadableStream<Uint8Array>> | null | undefined = body;
   return stream?.getReader?.();

@@ -1,6 +1,6 @@
 import type { ProblemDetails } from './errors.js';
 
-/** Which answers the caller wants to be retried, beyond those that always are. */
+/** Responses that are retried by option. */
 export interface RetryChoices {
   readonly retryServerErrors: boolean;
   readonly retryThrottled: boolean;
@@ -12,10 +12,10 @@ export interface ResponseSummary {
   readonly problem: ProblemDetails | undefined;
 }
 
-/** Whether the answer is the last word: a repetition with the same key would not get another one. */
+/** Whether the response is final: a retry with the same key would get no other one. */
 export function isSettled(summary: ResponseSummary, choices: RetryChoices): boolean {
   const { status, replayed, problem } = summary;
-  // A stored outcome never changes, not even a 500 that the server was told to keep.
+  // A stored outcome never changes, not even a 500 that the server keeps.
   if (replayed) return true;
   if (problem?.code === 'idempotency_in_progress') return false;
   switch (status) {
@@ -25,7 +25,7 @@ export function isSettled(summary: ResponseSummary, choices: RetryChoices): bool
     case 425:
     case 429:
       return !choices.retryThrottled;
-    // "Not implemented" and "HTTP version not supported" do not pass.
+    // "Not implemented" and "HTTP version not supported" are permanent.
     case 501:
     case 505:
       return true;
@@ -34,7 +34,7 @@ export function isSettled(summary: ResponseSummary, choices: RetryChoices): bool
   }
 }
 
-/** What the pauses between tries are drawn from. */
+/** Limits and random source of the pauses between tries. */
 export interface Backoff {
   readonly backoffBaseMs: number;
   readonly backoffCapMs: number;
@@ -42,10 +42,9 @@ export interface Backoff {
 }
 
 /**
- * Exponential backoff with full jitter: anything between nothing and the whole of the step, so that clients
- * that failed together do not come back together.
+ * Exponential backoff with full jitter, so that clients that failed together do not retry together.
  *
- * @param tries - how many were sent already, from 1.
+ * @param tries - requests already sent, from 1.
  * @returns milliseconds.
  * @see https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
  */
@@ -58,11 +57,9 @@ export function fullJitterMs(tries: number, backoff: Backoff): number {
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
 
 /**
- * How long the answer asks to wait, in milliseconds (RFC 9110 §10.2.3); `undefined` where it does not ask, or
- * not legibly.
+ * The response's `Retry-After` in milliseconds (RFC 9110 §10.2.3); `undefined` if it is absent or invalid.
  *
- * A date is compared with the server's own clock, as its `Date` tells it, where that can be read: the client's
- * may be wrong by hours.
+ * A date is compared with the server's own `Date`, if that is valid: the client's clock may be wrong by hours.
  *
  * @param now - the client's clock, in milliseconds of Unix time.
  */

@@ -14,15 +14,15 @@ import { fullJitterMs, isSettled, retryAfterMs } from './retry-policy.js';
 
 const WHY: Readonly<Record<UnfinishedCode, string>> = {
   idempotency_fetch_aborted: 'The call was aborted',
-  idempotency_fetch_deadline: 'The deadline of the call is over',
-  idempotency_fetch_tries_exhausted: 'All tries are used up',
+  idempotency_fetch_deadline: 'The call reached its deadline',
+  idempotency_fetch_tries_exhausted: 'The call used up its tries',
 };
 
-/** One call of `idempotentFetch`: its tries, and what is left of them when it ends without an answer. */
+/** One call of `idempotentFetch` with its tries, and its error if there is no response. */
 export class RetryingRequest {
   #tries = 0;
   #lastResponse: Response | undefined;
-  /** Why the last try was not the last word: a problem, or what broke; nothing where an answer's status says it. */
+  /** Why the last try was not final: a problem or an error; `undefined` if a response's status says it. */
   #lastFailure: unknown;
 
   constructor(
@@ -52,7 +52,7 @@ export class RetryingRequest {
     try {
       const preparing = RepeatableRequest.of(input, init, field, bufferStream);
       const request = await abortable(preparing, this.limits.signal);
-      // What another fetch makes of a URL is its own business.
+      // Another fetch may accept other URLs.
       if (this.settings.fetch === undefined) request.check();
       return request;
     } catch (error) {
@@ -60,16 +60,16 @@ export class RetryingRequest {
     }
   }
 
-  /** The answer, if a repetition would not change it. */
+  /** The response, if it is final. */
   #lastWord(outcome: TryOutcome): IdempotentResponse | undefined {
     if (outcome.kind === 'failed') {
-      // That the call was ended is no failure of the try.
+      // An ended call is not a failed try.
       if (this.limits.ended === undefined) this.#lastFailure = outcome.error;
       return undefined;
     }
     const { response } = outcome;
     const replayed = response.headers.get(this.settings.replayHeader) === 'true';
-    // What was stored is the operation's, also where it hands on the problem of another service.
+    // A stored response is the operation's, even if it contains another service's problem.
     const problem = replayed ? undefined : outcome.problem;
     this.#lastResponse = response;
     this.#lastFailure = problem && new IdempotencyProblemError(problem, this.#state());
@@ -96,7 +96,7 @@ export class RetryingRequest {
   }
 
   #error(code: UnfinishedCode, cause: unknown): IdempotentFetchError {
-    const message = `${WHY[code]} and the operation's answer has not come, after ${this.#tries} requests. The same request with the same key finds out what became of it.`;
+    const message = `${WHY[code]} after ${this.#tries} requests, without the operation's response. Retry the same request with the same key to get its outcome.`;
     return new IdempotentFetchError(
       message,
       code,
@@ -110,7 +110,7 @@ export class RetryingRequest {
   }
 }
 
-/** What became of one request. */
+/** The result of one request. */
 type TryOutcome =
   | {
       readonly kind: 'responded';
@@ -120,8 +120,7 @@ type TryOutcome =
   | { readonly kind: 'failed'; readonly error: unknown };
 
 /**
- * Sends one request and reads its answer to the end: an answer that breaks off half-way is a lost answer, and
- * a lost answer can be had again.
+ * Sends one request and reads its response to the end. A response that breaks off is lost, and can be had by a retry.
  *
  * @param signal - ends the try from outside.
  */
@@ -134,7 +133,7 @@ async function tryOnce(
   const abort = () => controller.abort(signal.reason);
   signal.addEventListener('abort', abort, { once: true });
   const timer = startTimer(timeoutMs, () =>
-    controller.abort(new DOMException(`No answer within ${timeoutMs} ms.`, 'TimeoutError')),
+    controller.abort(new DOMException(`No response within ${timeoutMs} ms.`, 'TimeoutError')),
   );
   try {
     return await abortable(toOutcome(send(controller.signal)), controller.signal);

@@ -159,7 +159,7 @@ describe('the timeout of one attempt', () => {
     drivenClock.advance(700);
     expect(await call).toMatchObject({
       code: 'idempotency_fetch_tries_exhausted',
-      cause: { name: 'TimeoutError', message: 'No answer within 700 ms.' },
+      cause: { name: 'TimeoutError', message: 'No response within 700 ms.' },
     });
   });
 

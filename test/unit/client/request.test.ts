@@ -124,7 +124,7 @@ describe('a stream', () => {
     server.runSteps({ status: 201 });
     const init = { method: 'POST', body: make(), duplex: 'half' } as RequestInit;
     await expect(idempotentFetch(server.url, init)).rejects.toThrow(
-      'A stream can be sent only once, and idempotentFetch may have to repeat it: give the body as a string, bytes, Blob, FormData or URLSearchParams, or set bufferStream: true.',
+      'A stream can be sent only once, but idempotentFetch may have to retry it. Pass the body as a string, bytes, Blob, FormData or URLSearchParams, or set bufferStream: true.',
     );
     expect(server.requests).toHaveLength(0);
   });
@@ -148,14 +148,14 @@ describe('an invalid call', () => {
       'http://127.0.0.1/',
       { headers: { 'idempotency-key': 'k' } },
       {},
-      /give the key as its option "key"/,
+      /pass the key as its option "key"/,
     ],
     [
       'a misspelt option',
       'http://127.0.0.1/',
       {},
       { maxTrys: 3 },
-      /"maxTrys" is no option .*maxTries/,
+      /"maxTrys" is not an option .*maxTries/,
     ],
     ['no tries', 'http://127.0.0.1/', {}, { maxTries: 0 }, /"maxTries".* from 1.* is 0/],
     ['half a try', 'http://127.0.0.1/', {}, { maxTries: 1.5 }, /"maxTries".*is 1.5/],
