@@ -15,12 +15,12 @@ import { describeRetries } from './route-text.js';
 type MarkedOperation = Operation & { [MARK]: unknown };
 
 /**
- * Documents what `@Idempotent()` adds to routes: the header with the key, the marker of a replay, and the
- * problem answers. What an application documents itself stays as it is.
+ * Documents what `@Idempotent()` adds to routes: the key's header, the replay's marker, and the problem responses.
+ * What an application documents itself takes precedence.
  *
- * @param create - makes the document at once; it is called once.
+ * @param create - creates the document synchronously; called once.
  * @returns a copy of the document with the protected operations completed.
- * @throws {@link IdempotencyOptionsError} for a route that could not be protected either.
+ * @throws {@link IdempotencyOptionsError} for a route that could not be protected.
  * @example
  * ```ts
  * const document = documentIdempotency(app, () => SwaggerModule.createDocument(app, config));
@@ -66,10 +66,10 @@ function mapValues<Item extends object>(
   return Object.fromEntries(entries.map(([name, value]) => [name, change(value, name)])) as Item;
 }
 
-/** Statuses of answers that may be replayed: 2xx and 3xx, and the ranges of them. */
+/** Statuses of responses that may be replayed: 2xx and 3xx, and their ranges. */
 const SUCCESS = /^[23](\d\d|XX)$/;
 
-/** The operation with what the layer adds to it; what is documented already wins. */
+/** Adds the library's part to the operation; what is documented already wins. */
 function completeOperation(operation: Operation, route: HttpRoute): Operation {
   const responses = { ...operation.responses };
   const headers = responseHeaders(route);

@@ -3,7 +3,7 @@ import type { OpenAPIObject } from '@nestjs/swagger';
 type OwnParameter = Exclude<Parameter, Reference>;
 type OwnResponse = Exclude<Response, Reference>;
 
-/** Adds a header's parameter; one of that name is completed where the application left something open. */
+/** Adds a header's parameter, or completes the application's own of that name. */
 export function mergeParameter(theirs: readonly Parameter[], ours: OwnParameter): Parameter[] {
   const isSame = (parameter: Parameter) =>
     !isReference(parameter) &&
@@ -30,14 +30,14 @@ function mergeSchema(
 }
 
 /**
- * Adds headers and media types to a response that the application has documented, for the layer's answers
- * come besides its own. What it says of the same header or media type stays.
+ * Adds headers and media types to a response that the application has documented, since the library's responses come
+ * in addition. What the application says of the same header or media type stays.
  */
 export function mergeResponse(ours: OwnResponse, theirs: Response | undefined): Response {
   if (theirs === undefined) return ours;
   if (isReference(theirs)) return theirs;
   const merged = { ...ours, ...theirs };
-  // Where nothing is said, Swagger writes an empty description.
+  // Swagger's default description is empty.
   if (theirs.description === '') merged.description = ours.description;
   const headers = mergeHeaders(ours.headers, theirs.headers);
   if (headers !== undefined) merged.headers = headers;
@@ -52,7 +52,7 @@ function mergeHeaders(ours: Headers | undefined, theirs: Headers | undefined): H
   return { ...Object.fromEntries(added), ...theirs };
 }
 
-// Taken out of the one type of them that all supported versions export.
+// Derived from the only one of these types that all supported versions export.
 export type PathItem = OpenAPIObject['paths'][string];
 export type Operation = NonNullable<PathItem['post']>;
 export type Components = NonNullable<OpenAPIObject['components']>;
@@ -61,7 +61,7 @@ export type Parameter = NonNullable<Operation['parameters']>[number];
 export type Response = NonNullable<Operation['responses'][string]>;
 export type Headers = NonNullable<Exclude<Response, Reference>['headers']>;
 
-/** What stands for something that is described elsewhere in the document. */
+/** A reference to another part of the document. */
 export interface Reference {
   $ref: string;
 }

@@ -22,7 +22,7 @@ import { describeKey, describeRetries } from './route-text.js';
 type ProblemClass = new (context: ProblemContext) => IdempotencyProblem;
 type OwnResponse = Exclude<Response, Reference>;
 
-/** The layer's own answers on a route, by status: those that its options allow. */
+/** The problem responses that a route's options allow, by status. */
 export function problemResponses(route: HttpRoute): Record<string, OwnResponse> {
   const byStatus = new Map<number, IdempotencyProblem[]>();
   for (const Problem of possibleProblems(route)) {
@@ -81,12 +81,13 @@ function retryAfter(problems: readonly IdempotencyProblem[]): Headers | undefine
   };
 }
 
-/** The fields that the layer adds to the operation's own answers. */
+/** The header fields that the library adds to the operation's own responses. */
 export function responseHeaders({ options, protocol }: HttpRoute): Headers {
   const headers: Headers = {};
   if (options.storeBody) {
     headers[options.replayHeader] = {
-      description: 'Only on a replay: this is the stored answer to the first request with the key.',
+      description:
+        'Only on a replay: this is the stored response to the first request with the key.',
       schema: { type: 'string', enum: ['true'] },
     };
   }
@@ -103,24 +104,24 @@ export function responseHeaders({ options, protocol }: HttpRoute): Headers {
 /** A name that an application's own models hardly have. */
 export const PROBLEM_SCHEMA_NAME = 'IdempotencyProblemDocument';
 
-/** Of {@link ProblemDocument}. Codes are not enumerated: a new one must not break a generated client. */
+/** The schema of {@link ProblemDocument}. Codes are not enumerated: a new one must not break generated clients. */
 export const PROBLEM_SCHEMA: Schema = {
   type: 'object',
-  description: 'Why the request was not run, or not run again (RFC 9457).',
+  description: 'Why the request did not run, or did not run again (RFC 9457).',
   required: ['type', 'title', 'status', 'detail', 'code', 'retryable'],
   properties: {
     type: {
       type: 'string',
       format: 'uri',
-      description: 'Names the problem, and leads to its page.',
+      description: 'Identifies the problem type and leads to its page.',
     },
     title: { type: 'string', description: 'The same for every occurrence of a type.' },
-    status: { type: 'integer', description: "The answer's status." },
+    status: { type: 'integer', description: "The response's status." },
     detail: { type: 'string', description: 'What to do.' },
     code: { type: 'string', description: 'Stable, for programs to branch on.' },
     retryable: {
       type: 'boolean',
-      description: 'Whether the same request with the same key may be answered otherwise later.',
+      description: 'Whether a retry of the same request with the same key may succeed.',
     },
   },
 };
@@ -130,7 +131,7 @@ const UUID_LENGTH = 36;
 
 type HeaderParameter = Exclude<Parameter, Reference>;
 
-/** The header with the key; `undefined` where a function of the application finds the key. */
+/** The header with the key; `undefined` if a function of the application finds the key. */
 export function keyParameter(route: HttpRoute): HeaderParameter | undefined {
   const { key, required } = route.options;
   if (typeof key === 'function') return undefined;
@@ -143,14 +144,14 @@ export function keyParameter(route: HttpRoute): HeaderParameter | undefined {
   };
 }
 
-/** Of the key as a client had best write it: bare, unless the syntax wants the quotes. */
+/** The schema of a key as a client should send it: bare, unless the syntax requires quotes. */
 function keySchema({ options }: HttpRoute): NonNullable<HeaderParameter['schema']> {
   const { keySyntax, maxKeyLength } = options;
   switch (keySyntax) {
     case 'strict':
       return {
         type: 'string',
-        // An escaped character counts as one, which `maxLength` could not say.
+        // An escaped character counts as one, which `maxLength` cannot express.
         pattern: `^"([ !#-[\\]-~]|\\\\["\\\\]){1,${maxKeyLength}}"`,
         example: `"${EXAMPLE}"`,
       };
@@ -164,7 +165,7 @@ function keySchema({ options }: HttpRoute): NonNullable<HeaderParameter['schema'
     case 'lenient':
       return { type: 'string', minLength: 1, maxLength: maxKeyLength, example: EXAMPLE };
     default:
-      // What a predicate accepts is not known here, so there is no example either.
+      // No example: what a predicate accepts is unknown.
       return { type: 'string', minLength: 1, maxLength: maxKeyLength };
   }
 }

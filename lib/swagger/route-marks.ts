@@ -5,15 +5,15 @@ import { reportsEntry } from '../nest/discovery/idempotent.metadata.js';
 import { RouteRegistry } from '../nest/registry/route-registry.js';
 import type { Handler, HttpRoute } from '../transports/http/http-route.js';
 
-/** What `@ApiExtension()` writes to a handler, and `SwaggerModule` into each of the handler's operations. */
+/** The metadata of `@ApiExtension()`, which `SwaggerModule` copies to each of the handler's operations. */
 const EXTENSIONS = 'swagger/apiExtension';
 
-/** The extension that a protected route's operations carry while their document is made. */
+/** The extension of a protected route's operations while their document is created. */
 export const MARK = 'x-nestjs-idempotency';
 
 type Prototype = Record<string, Handler>;
 
-/** A protected method of one controller, be it its own or inherited. */
+/** A protected method of one controller, its own or inherited. */
 interface ProtectedMethod {
   readonly prototype: Prototype;
   readonly name: string;
@@ -22,9 +22,8 @@ interface ProtectedMethod {
 }
 
 /**
- * Protected routes whose operations can be found in a document. Paths are not compared: prefixes,
- * versions, aliases and the modules' own paths are what Swagger makes of them, and it hands the mark
- * through to every operation of a handler.
+ * Finds the operations of protected routes in a document. Not by path, since Swagger adds prefixes, versions, aliases
+ * and module paths; but it copies the mark to every operation of a handler.
  */
 export class RouteMarks {
   private readonly methods: readonly ProtectedMethod[];
@@ -36,7 +35,7 @@ export class RouteMarks {
     this.routes = new Map(this.methods.map(({ route }) => [route.operation, route]));
   }
 
-  /** The marks are there while `action` runs, and gone after it. */
+  /** Marks the methods while `action` runs. */
   during<Result>(action: () => Result): Result {
     const unmark: (() => void)[] = [];
     try {
@@ -47,7 +46,7 @@ export class RouteMarks {
     }
   }
 
-  /** @param mark - what an operation of the document has under {@link MARK}. */
+  /** @param mark - the value of {@link MARK} in an operation of the document. */
   routeOf(mark: unknown): HttpRoute | undefined {
     return this.routes.get(mark);
   }
@@ -69,9 +68,9 @@ function* protectedMethods(app: INestApplicationContext): Generator<ProtectedMet
 }
 
 /**
- * Puts a marked copy in the method's place: controllers that inherit a method share it, but not its options.
+ * Replaces the method by a marked copy: controllers that inherit a method share it, but not its options.
  *
- * @returns what puts the method back.
+ * @returns a function that restores the method.
  */
 function putMark({ prototype, name, handler, route }: ProtectedMethod): () => void {
   const own = Object.getOwnPropertyDescriptor(prototype, name);

@@ -2,44 +2,44 @@ import { keepResponses } from '../core/operation/outcome-policy.js';
 import type { KeySyntax } from '../transports/common/idempotency-key.js';
 import type { HttpRoute } from '../transports/http/http-route.js';
 
-/** What a client has to know about the key: when it is new, how it is written, what happens without it. */
+/** What a client has to know about the key: when it is new, its format, and requests without it. */
 export function describeKey({ options }: HttpRoute): string {
   const { keySyntax, maxKeyLength, required, anonymous } = options;
   const sentences = [
     'A key that is new for every intended operation, and the same on every retry of it.',
     formatOf(keySyntax, maxKeyLength),
     required
-      ? 'A request without it is refused with 400.'
+      ? 'A request without it is rejected with 400.'
       : 'A request without it is not protected: it runs every time it is sent.',
   ];
   if (anonymous === 'ignore') {
-    sentences.push('Requests of callers who are not authenticated are not protected either.');
+    sentences.push('Requests of unauthenticated callers are not protected either.');
   }
   return sentences.join(' ');
 }
 
-/** What happens to a request that is sent again, and for how long (contract C82b). */
+/** What happens to retries and duplicates, and for how long (contract C82b). */
 export function describeRetries({ options, protocol }: HttpRoute): string {
   const { storeBody, replayHeader, fingerprint, keyScope, keep } = options;
   const { retentionMs, whenInProgress, waitTimeoutMs } = protocol;
   const period =
     typeof retentionMs === 'function'
-      ? 'For a time that depends on the first answer'
-      : `For at least ${inWords(retentionMs)} after the first answer`;
+      ? 'For a time that depends on the first response'
+      : `For at least ${inWords(retentionMs)} after the first response`;
   const sentences = [
     storeBody
-      ? `${period}, a retry gets that same answer, marked \`${replayHeader}: true\`, and nothing runs again; later the key counts as new.`
-      : `${period}, a retry is answered 409, for that answer is not stored, and nothing runs again; later the key counts as new.`,
+      ? `${period}, a retry gets the same response, marked \`${replayHeader}: true\`, and does not run again; later the key counts as new.`
+      : `${period}, a retry gets 409, because the response is not stored, and does not run again; later the key counts as new.`,
     keep === keepResponses
-      ? 'An answer that is not kept, such as a 5xx, leaves the key free: a retry runs again.'
-      : 'An answer that the API does not keep leaves the key free: a retry runs again.',
+      ? 'A response that is not kept, such as a 5xx, leaves the key free: a retry runs again.'
+      : 'A response that the API does not keep leaves the key free: a retry runs again.',
     whenInProgress === 'wait'
-      ? `A retry that comes while the first request is in progress waits for its answer, up to ${inWords(waitTimeoutMs)}, and is answered 409 then.`
-      : 'A retry that comes while the first request is in progress is answered 409.',
+      ? `A duplicate of a request in progress waits for its response, up to ${inWords(waitTimeoutMs)}, and then gets 409.`
+      : 'A duplicate of a request in progress gets 409.',
   ];
   if (fingerprint !== false) {
-    const which = keyScope === 'principal' ? ', be it to another operation,' : '';
-    sentences.push(`The same key with a different request${which} is refused with 422.`);
+    const which = keyScope === 'principal' ? ', even to another operation,' : '';
+    sentences.push(`The same key with a different request${which} is rejected with 422.`);
   }
   return sentences.join(' ');
 }
@@ -51,9 +51,9 @@ function formatOf(syntax: KeySyntax, maxLength: number): string {
     case 'uuid':
       return 'A UUID, bare or in double quotes, which is the same key.';
     default: {
-      const format = `Up to ${maxLength} printable ASCII characters, bare or in double quotes, which is the same key; with a space, a comma, a semicolon or a backslash in it, in quotes only.`;
+      const format = `Up to ${maxLength} printable ASCII characters, bare or in double quotes, which is the same key. A key with a space, comma, semicolon or backslash must be in quotes.`;
       return typeof syntax === 'function'
-        ? `${format} Keys of another form than the API expects are refused with 400.`
+        ? `${format} Keys of another form than the API expects are rejected with 400.`
         : format;
     }
   }
@@ -66,7 +66,7 @@ const UNITS: readonly (readonly [name: string, milliseconds: number])[] = [
   ['second', 1_000],
 ];
 
-/** A whole number of milliseconds in the largest unit that holds it exactly; a single day as 24 hours. */
+/** Milliseconds in the largest unit that holds them exactly; a single day as 24 hours. */
 export function inWords(milliseconds: number): string {
   const [name, length] = UNITS.find(
     ([unit, one]) => milliseconds % one === 0 && (unit !== 'day' || milliseconds > one),

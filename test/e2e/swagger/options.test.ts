@@ -132,7 +132,7 @@ describe('the document of an idempotent route', () => {
       in: 'header',
       required: true,
       description: expect.stringMatching(
-        /Up to 255 printable ASCII characters.*refused with 400\..*For at least 24 hours after the first answer.*marked `Idempotent-Replayed: true`.*5xx.*answered 409.*422/s,
+        /Up to 255 printable ASCII characters.*rejected with 400\..*For at least 24 hours after the first response.*marked `Idempotent-Replayed: true`.*5xx.*gets 409.*422/s,
       ),
       schema: {
         type: 'string',
@@ -238,21 +238,21 @@ describe('the document of an idempotent route', () => {
 
   it('describes the route instead of a header when a function returns the key', () => {
     expect(headersOf(post('function'))).toEqual([]);
-    expect(post('function').description).toMatch(/^For at least 7 days after the first answer/);
+    expect(post('function').description).toMatch(/^For at least 7 days after the first response/);
     expect(responsesOf('function')).toEqual(['201', '400', '409', '422', '503']);
   });
 
   it('says how long a duplicate waits', () => {
     expect(keyOf('waiting').description).toContain(
-      'waits for its answer, up to 90 seconds, and is answered 409 then',
+      'waits for its response, up to 90 seconds, and then gets 409',
     );
     expect(keyOf('default').description).not.toContain('waits');
   });
 
   it('says what is kept, and for how long, when options change it', () => {
-    expect(keyOf('fact').description).toContain('a retry is answered 409');
+    expect(keyOf('fact').description).toContain('a retry gets 409');
     expect(post('fact').responses[201]).not.toHaveProperty('headers');
-    expect(keyOf('by-outcome').description).toContain('a time that depends on the first answer');
+    expect(keyOf('by-outcome').description).toContain('a time that depends on the first response');
     expect(keyOf('never-twice').description).not.toContain('5xx');
   });
 
@@ -264,10 +264,10 @@ describe('the document of an idempotent route', () => {
     expect(codesOf('uncompared', 400)).not.toContain('idempotency_content_invalid');
     expect(keyOf('uncompared').description).not.toContain('422');
     expect(responsesOf('uncompared-principal')).toContain('422');
-    expect(keyOf('principal').description).toContain('be it to another operation');
+    expect(keyOf('principal').description).toContain('even to another operation');
     expect(codesOf('shared', 400)).not.toContain('idempotency_caller_unknown');
     expect(codesOf('ignoring', 400)).not.toContain('idempotency_caller_unknown');
-    expect(keyOf('ignoring').description).toContain('not authenticated are not protected');
+    expect(keyOf('ignoring').description).toContain('unauthenticated callers are not protected');
   });
 
   it('has the header for unprotected requests when a route may run without the store', () => {
