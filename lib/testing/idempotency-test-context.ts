@@ -5,7 +5,7 @@ import { recordKey, type Scope } from '../core/record/record-key.js';
 import { NoTransactionError } from '../core/util/errors.js';
 import { checkNames } from '../core/util/option-checks.js';
 
-/** What {@link createIdempotencyContext} takes: each is what the context of the same name tells the handler. */
+/** Options of {@link createIdempotencyContext}: each sets the context's property of the same name. */
 export interface IdempotencyTestContextOptions {
   /** @defaultValue `'test'` */
   readonly operation?: string;
@@ -19,44 +19,44 @@ export interface IdempotencyTestContextOptions {
   readonly isTakeover?: boolean;
   /** @defaultValue true */
   readonly isProtected?: boolean;
-  /** @defaultValue that of the attempt: 1 for the first one; 0 where `isProtected` is false */
+  /** @defaultValue that of the attempt: 1 for the first one; 0 if `isProtected` is false */
   readonly fencingToken?: number;
   /**
    * Aborts the context's signal when it is aborted.
-   * @defaultValue none: nothing but {@link IdempotencyTestContext.abort} does
+   * @defaultValue none: only {@link IdempotencyTestContext.abort} aborts
    */
   readonly signal?: AbortSignal;
-  /** @defaultValue the key that the operation would have: 43 characters of base64url, made of scope, operation, key and name */
+  /** @defaultValue the operation's own: 43 characters of base64url, made of scope, operation, key and name */
   readonly downstreamKey?: (name: string) => string;
   /**
-   * The transaction that `@IdempotencyTransaction()` would give. With it the operation is `transactional`: `onCommitted`
-   * can be called, and code inside of {@link IdempotencyTestContext.run} finds the transaction.
+   * The transaction that `@IdempotencyTransaction()` injects. With it the operation is `transactional`: `onCommitted`
+   * may be called, and code inside {@link IdempotencyTestContext.run} finds the transaction.
    * @defaultValue none
    */
   readonly transaction?: object;
 }
 
-/** A context for a unit test: what a handler is given, and what the handler has done with it. */
+/** A context for a unit test, which also shows what the handler has done with it. */
 export interface IdempotencyTestContext extends IdempotencyContext {
   /** The names that `downstreamKey` was called with, in order. */
   readonly downstreamNames: readonly string[];
-  /** What was handed to `onCommitted` and has not been called yet, in order. */
+  /** The hooks given to `onCommitted` and not called yet, in order. */
   readonly commitHooks: readonly (() => unknown)[];
   /**
    * Aborts `signal`, as if the attempt had lost its lease.
    *
-   * @param reason - what the signal's reason is to be. `'lost'` unless it is given.
+   * @param reason - the signal's reason. `'lost'` by default.
    */
   abort(reason?: LeaseLossReason): void;
   /**
    * Calls the hooks in order, as after the commit, and waits for each.
    *
-   * @throws what a hook throws; those behind it are still there.
+   * @throws the error of a hook; the hooks after it remain.
    */
   commit(): Promise<void>;
   /**
-   * Runs `operation` where `currentIdempotencyContext()` and `requireIdempotencyContext()` give this context, and
-   * `currentIdempotencyTransaction()` gives its transaction.
+   * Runs `operation` with this context for `currentIdempotencyContext()` and `requireIdempotencyContext()`, and its
+   * transaction for `currentIdempotencyTransaction()`.
    *
    * @returns what `operation` returns.
    */
@@ -77,11 +77,11 @@ const NAMES = new Set([
 ]);
 
 /**
- * The context that `@IdempotencyContext()` gives a handler, for a unit test that calls the handler itself: a first
- * attempt that is protected, unless the options say otherwise.
+ * Creates the context that `@IdempotencyContext()` injects, for a unit test that calls a handler directly. By
+ * default, a protected first attempt.
  *
  * @example `await controller.charge(payment, createIdempotencyContext({ isTakeover: true }))`
- * @throws {@link IdempotencyOptionsError} for an option that does not exist.
+ * @throws {@link IdempotencyOptionsError} for an unknown option.
  */
 export function createIdempotencyContext(
   options: IdempotencyTestContextOptions = {},
@@ -91,7 +91,7 @@ export function createIdempotencyContext(
   return testContext(identity, transaction && { handle: transaction });
 }
 
-/** @param transaction - where the operation is `transactional`; without a handle where nothing opens one. */
+/** @param transaction - of a `transactional` operation; without a handle if there is no unit of work. */
 export function testContext(
   options: Omit<IdempotencyTestContextOptions, 'transaction'>,
   transaction: { readonly handle: unknown } | undefined,
@@ -123,7 +123,7 @@ export function testContext(
     onCommitted(hook) {
       if (transaction === undefined) {
         throw new NoTransactionError(
-          `onCommitted() was called in ${operation}, which has no transaction: where the operation is "transactional", give createIdempotencyContext() its "transaction".`,
+          `onCommitted() was called in ${operation}, which has no transaction. If the operation is "transactional", pass a "transaction" to createIdempotencyContext().`,
         );
       }
       commitHooks.push(hook);

@@ -13,18 +13,18 @@ import { MemoryIdempotencyStore } from '../stores/memory/memory-idempotency-stor
 import { valueFormat } from '../transports/call/outcome-format.js';
 import { decodeResponse } from '../transports/http/response/http-response.js';
 
-/** What an operation has ended with, as it is replayed. */
+/** The outcome of an operation, as it is replayed. */
 export type IdempotencyTestOutcome =
-  /** Of a route. `body` is what JSON says where it is JSON, and a `Buffer` where it is not. */
+  /** Of a route. `body` is the parsed value if it is JSON, otherwise a `Buffer`. */
   | {
       readonly kind: 'response';
       readonly status: number;
       readonly headers: OutgoingHttpHeaders;
       readonly body: unknown;
     }
-  /** Of anything else. All that a message's or a gateway's handler has emitted, in order, as an array. */
+  /** Of anything else. Values that a message or gateway handler emitted are an array, in order. */
   | { readonly kind: 'value'; readonly value: unknown }
-  /** What was thrown, where that is kept. */
+  /** The kept error. */
   | { readonly kind: 'failure'; readonly error: unknown };
 
 /** One record of {@link IdempotencyTestRecords}. */
@@ -32,32 +32,32 @@ export interface IdempotencyTestRecord extends Pick<
   IdempotencyRecord,
   'state' | 'attempt' | 'takeovers'
 > {
-  /** The operation's name: `Class.method`, unless it has one of its own. Of several under one key, the first. */
+  /** The operation's name: `Class.method` by default. If several share one key, the first. */
   readonly operation: string;
   /** The idempotency key. */
   readonly key: string;
-  /** Whose key it is. */
+  /** The caller who owns the key. */
   readonly scope: readonly (string | number)[];
-  /** How often the operation was let run. */
+  /** How often the operation ran. */
   readonly executions: number;
-  /** How often its outcome was given instead. */
+  /** How often its outcome was replayed. */
   readonly replays: number;
   /**
-   * Once it is `completed` or `failed`. `undefined` where only the fact is kept: the outcome of an event, one that was too
-   * large, or one that is written by a codec which is not the module's.
+   * The outcome of a `completed` or `failed` record. `undefined` if the record has none: of an event, a value that
+   * was too large, or one that another codec than the module's has encoded.
    */
   readonly outcome: IdempotencyTestOutcome | undefined;
 }
 
-/** What the engine was asked for, by the key of its record. */
+/** A request to the engine, by its record key. */
 interface Known extends Pick<OperationRequest, 'operation' | 'key' | 'scope'> {
   executions: number;
   replays: number;
 }
 
 /**
- * The records of an application with `IdempotencyTestingModule.inMemory()`, to look at, and their clock. Get it from the
- * application: `app.get(IdempotencyTestRecords)`.
+ * Shows the records of an application with `IdempotencyTestingModule.inMemory()` and controls their clock. Get it
+ * from the application: `app.get(IdempotencyTestRecords)`.
  */
 export class IdempotencyTestRecords {
   private readonly known = new Map<RecordKey, Known>();
@@ -73,7 +73,7 @@ export class IdempotencyTestRecords {
     events.subscribe((event) => {
       this.count(event);
     });
-    // No event says which key it is about, and no command of the store.
+    // Neither events nor commands of the store contain the key.
     const begin = engine.begin.bind(engine);
     engine.begin = (request) => {
       this.note(request);
@@ -81,7 +81,7 @@ export class IdempotencyTestRecords {
     };
   }
 
-  /** All records that have not expired, in the order in which their keys came first. */
+  /** All records that have not expired, in the order of their keys' first requests. */
   async list(): Promise<IdempotencyTestRecord[]> {
     const records: IdempotencyTestRecord[] = [];
     for (const [recordKey, known] of this.known) {
@@ -93,7 +93,7 @@ export class IdempotencyTestRecords {
     return records;
   }
 
-  /** Forgets all records, as if no key had ever come. Of use while no operation runs. */
+  /** Deletes all records. Call it while no operation runs. */
   clear(): void {
     this.store.clear();
     this.known.clear();
@@ -101,9 +101,9 @@ export class IdempotencyTestRecords {
   }
 
   /**
-   * Moves the clock by which records expire and leases end; nothing has to wait for it. The timers of this process are
-   * not moved: the signal of a running attempt, its heartbeat, duplicates that wait, `Retry-After`. A record whose attempt
-   * this very process still runs is not taken over, however long its lease is over: see {@link abandon}.
+   * Moves the clock by which records expire and leases end. The timers of this process are not moved: the signal of a
+   * running attempt, its heartbeat, waiting duplicates, `Retry-After`. A record whose attempt this process still runs
+   * is not taken over, even after its lease: see {@link abandon}.
    *
    * @param ms - a whole number of milliseconds, 0 or more.
    * @throws {@link IdempotencyOptionsError} for anything else.
@@ -114,9 +114,9 @@ export class IdempotencyTestRecords {
   }
 
   /**
-   * Has the next request with this key find what a process leaves that died while it ran the operation: a lease that is
-   * over, and no outcome, also where the key has had one. The option `onTakeover` decides, and the request's own attempt
-   * is the second. Of no effect on a key whose operation is under way.
+   * Makes the next request with this key find an expired lease without outcome, as after a crash, even if the key has
+   * an outcome. The option `onTakeover` decides, and the request's own attempt is the second. Has no effect on a key
+   * whose operation is in progress.
    */
   abandon(key: string): void {
     this.abandonedKeys.add(key);
@@ -180,7 +180,7 @@ export class TestStore extends MemoryIdempotencyStore {
     this.clock = clock;
   }
 
-  /** Begins so long ago that the lease is just over, in the place of what has ended since. */
+  /** Begins so long ago that the lease has just ended, replacing an ended record. */
   beginInThePast(command: Begin): void {
     this.forgetEnded(command.recordKey);
     const agoMs = command.leaseMs + 1;

@@ -19,20 +19,20 @@ import { memoryStore } from '../stores/memory/memory-idempotency-store.js';
 import { IdempotencyTestRecords, TestStore } from './idempotency-test-records.js';
 import { PassThrough } from './pass-through.js';
 
-/** What `IdempotencyModule.forRoot` takes, but for its `store`. */
+/** Options of `IdempotencyModule.forRoot` without `store`. */
 export type IdempotencyTestingOptions = Omit<IdempotencyModuleOptions, 'store'> &
   IdempotencyModuleExtras;
 
-/** Stands in the place of `IdempotencyModule.forRoot(…)` in tests, with the same providers. */
+/** Replaces `IdempotencyModule.forRoot(…)` in tests, with the same providers. */
 @Module({})
 export class IdempotencyTestingModule {
   /**
-   * Protects nothing: decorators, their parameter decorators and `IdempotencyService` work, no key is needed, nothing is
-   * stored, nothing replayed. The context of every run says that it is unprotected, and has a key of its own.
+   * Turns protection off: all decorators and `IdempotencyService` work, no key is required, nothing is stored or
+   * replayed. The context of each execution is unprotected and has a random key.
    *
-   * @param options - may be those of the application. `isGlobal`, `unitOfWork`, `transactional` and `isolation` count:
-   * operations that are `transactional` run in a transaction of `unitOfWork`, without a record; where there is none,
-   * they run without a transaction, and what they hand to `onCommitted` is called when they have succeeded.
+   * @param options - may be those of the application. `isGlobal`, `unitOfWork`, `transactional` and `isolation`
+   * count: a `transactional` operation runs in a transaction of `unitOfWork`, without a record. Without `unitOfWork`
+   * it runs without a transaction, and hooks of `onCommitted` are called when it succeeds.
    */
   static passThrough(options: IdempotencyTestingOptions = {}): DynamicModule {
     const { isGlobal = true, ...settings } = options;
@@ -50,19 +50,18 @@ export class IdempotencyTestingModule {
         inject: [PassThrough],
         useFactory: (passThrough: PassThrough) => passThrough.service(),
       },
-      // What they would check, open and watch is not used.
+      // It would check options, open the store and watch signals.
       { provide: IdempotencyLifecycle, useValue: {} },
       { provide: RabbitMqServers, useValue: {} },
     ]);
   }
 
   /**
-   * Protects as the application does, with its records in memory: new ones for every application that is made, which
-   * {@link IdempotencyTestRecords} shows.
+   * Protects as the application does, with records in memory, separate for each application and shown by
+   * {@link IdempotencyTestRecords}.
    *
-   * @param options - those of the application. None of its operations may be `transactional`: there is no database that
-   * records in memory could be committed with.
-   * @throws {@link IdempotencyOptionsError} at the start, for options that cannot work.
+   * @param options - those of the application, without `transactional` operations, which need a database.
+   * @throws {@link IdempotencyOptionsError} at the start, for invalid options.
    */
   static inMemory(options: IdempotencyTestingOptions = {}): DynamicModule {
     const { isGlobal = true, ...own } = options;
@@ -94,7 +93,7 @@ export class IdempotencyTestingModule {
   }
 }
 
-/** Of two providers of one token the later one counts: the module's own come first. */
+/** The module's own providers come first, since the last one of a token counts. */
 function withProviders(
   module: DynamicModule,
   providers: NonNullable<DynamicModule['providers']>,

@@ -22,14 +22,14 @@ import type { Intercept, Transports } from '../nest/transports.js';
 import { isUnprotectedMethod, type Handler } from '../transports/http/http-route.js';
 import { testContext, type IdempotencyTestContext } from './idempotency-test-context.js';
 
-/** What of the module's options has a meaning where nothing is protected. */
+/** The options that apply without protection. */
 interface TransactionSettings extends Pick<ProtocolOptions, 'transactional' | 'isolation'> {
   readonly unitOfWork?: UnitOfWork | undefined;
 }
 
 type Identity = Pick<IdempotencyContext, 'operation' | 'scope' | 'key'>;
 
-/** Runs every operation, unprotected: each as if it were the only one of its key. */
+/** Runs every operation unprotected, as if its key were new. */
 export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMethods, 'run'> {
   constructor(
     private readonly settings: TransactionSettings = {},
@@ -38,12 +38,12 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
     events.reportTo(new LogReporter(new Logger('Idempotency')));
   }
 
-  /** In the place of {@link Transports}. */
+  /** Replaces that of {@link Transports}. */
   of(): Intercept {
     return (context, next) => this.intercept(context, next);
   }
 
-  /** In the place of {@link IdempotentMethods}. */
+  /** Replaces that of {@link IdempotentMethods}. */
   run(
     type: Type,
     entry: Handler,
@@ -53,7 +53,7 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
     return this.settle(identityOf(type, entry), this.settingsOf(type, entry), operation);
   }
 
-  /** In the place of {@link IdempotencyService}. */
+  /** Replaces {@link IdempotencyService}. */
   service(): Pick<IdempotencyService, 'run' | 'runDetailed'> {
     const runDetailed = async <Value>(
       call: IdempotentCall,
@@ -108,7 +108,7 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
     return value;
   }
 
-  /** The operation is done, whatever becomes of them. */
+  /** A hook that fails is reported; the operation has succeeded. */
   private async callHooks(context: IdempotencyTestContext): Promise<void> {
     const { operation, attempt, fencingToken } = context;
     while (context.commitHooks.length > 0) {
@@ -127,24 +127,24 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
 }
 
 /**
- * Has the methods with `@Idempotent()` of an instance that Nest has not made run unprotected, for unit tests that need no
- * module. Handlers of requests do not need it: called directly, they are plain methods.
+ * Makes the idempotent methods of an instance that Nest has not created run unprotected, for unit tests without a
+ * module. Request handlers do not need it: called directly, they are plain methods.
  *
  * @example `const invoices = unprotected(new InvoiceService(mailer));`
  * @returns the instance.
- * @throws {@link IdempotencyOptionsError} where no method of it could need it.
+ * @throws {@link IdempotencyOptionsError} if it has no such method.
  */
 export function unprotected<Instance extends object>(instance: Instance): Instance {
   const prototype = (Object.getPrototypeOf(instance) ?? {}) as object;
   if (idempotentMethods(prototype).length === 0) {
     throw new IdempotencyOptionsError(
-      `unprotected() was given an instance of ${prototype.constructor.name}, which has no method with @Idempotent() but handlers of requests: call it as it is.`,
+      `unprotected() was given an instance of ${prototype.constructor.name}, which has no idempotent methods besides request handlers. Call it as it is.`,
     );
   }
   return Object.assign(instance, { [METHOD_RUNNER]: new PassThrough() });
 }
 
-/** No key is required: each run has one of its own, as from its client. */
+/** Each execution has a random key; none is required. */
 function identityOf(type: Type, handler: Handler): Identity {
   const { operation = nameOf(type, handler) } = idempotentOptions(handler) ?? {};
   return { operation, scope: [], key: randomUUID() };

@@ -24,12 +24,12 @@ interface BrokenStore extends PlantedMistake {
 export const BROKEN_STORES: readonly BrokenStore[] = [
   broken(
     'does not compare the fence',
-    'says lost to its own token with another fence',
+    'replies lost to its own token with another fence',
     altered({ lease: (lease) => ({ ...lease, fence: 0 }) }),
   ),
   broken(
     'does not compare the owner token',
-    'lets one of a hundred concurrent attempts run',
+    'acquires for one of a hundred concurrent attempts',
     altered({
       lease: (lease) => ({ ...lease, token: 'all' as OwnerToken }),
       begin: (begin) => ({ ...begin, token: 'all' as OwnerToken }),
@@ -37,7 +37,7 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
   ),
   broken(
     'rejects an attempt whose fence is unknown',
-    'asks for the owner token alone when the fence is 0',
+    'checks only the owner token when the fence is 0',
     altered({
       lease: (lease) => (lease.fence === 0 ? { ...lease, fence: 1 } : lease),
     }),
@@ -51,29 +51,29 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
   ),
   broken(
     'does not compare fingerprints at the end',
-    'hands over no outcome of another content: lost, with the state and the fence that count',
+    'returns no outcome of another content, but lost with the valid state and fence',
     comparing((_late, began) => began),
   ),
   broken(
     'never finds fingerprints equal at the end',
-    'hands over a kept failure just so: a success does not replace it',
+    'returns a kept failure likewise, and does not replace it by a success',
     comparing(() => 'none' as Fingerprint),
   ),
   broken(
     'takes over under deny',
-    'holds a record in progress for one more millisecond before that',
+    'keeps a record in progress until the millisecond before it expires',
     altered({
       begin: (begin) => ({ ...begin, onExpiredLease: 'takeover' }),
     }),
   ),
   broken(
     'never takes over',
-    'lets the owner extend from the time that is now',
+    'extends the lease of its owner from the present time',
     altered({ begin: (begin) => ({ ...begin, onExpiredLease: 'deny' }) }),
   ),
   broken(
     'acquires after notAfter',
-    'does not acquire after notAfter, and tells the time',
+    'does not acquire after notAfter, and returns the time',
     altered({ begin: (begin) => ({ ...begin, notAfter: 0 }) }),
   ),
   broken(
@@ -85,50 +85,50 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
   ),
   broken(
     'grants a lease of a length of its own',
-    'shows the shortened lease to inspect, which writes nothing',
+    'returns the shortened lease from inspect, which writes nothing',
     altered({ begin: (begin) => ({ ...begin, leaseMs: 10_001 }) }),
   ),
   broken(
     'ignores the hard deadline',
-    'gives no lease beyond the hard deadline',
+    'sets no lease beyond the hard deadline',
     altered({ begin: (begin) => ({ ...begin, maxExecutionMs: 1e9 }) }),
   ),
   broken(
     'deletes a record in progress early',
-    'gives the lease and the retention that the command names',
+    'sets the lease and the retention of the command',
     altered({
       begin: (begin) => ({ ...begin, recordRetentionMs: begin.leaseMs }),
     }),
   ),
   broken(
     'does not store the origin of a record',
-    "shows the record that it wrote, its origin included, with the reply's own fence",
+    'writes the record with its origin and the fence of the reply',
     altered({
       begin: (begin) => ({ ...begin, origin: undefined }),
     }),
   ),
   broken(
     'does not extend the retention of a record with its lease',
-    'counts lease and retention from now',
+    'counts lease and retention from the present time',
     altered({
       extend: (extend) => ({ ...extend, recordRetentionMs: extend.leaseMs }),
     }),
   ),
   broken(
     'keeps every success as a failure',
-    'answers with the outcome after notAfter too: nothing is acquired',
+    'returns the outcome after notAfter too: nothing is acquired',
     altered({
       complete: (complete) => ({ ...complete, state: 'failed' }),
     }),
   ),
   broken(
     'restores nothing',
-    'replays what was restored, and refuses another request on it',
+    'replays a restored outcome, and rejects another request for it',
     altered({ complete: (complete) => ({ ...complete, whenGone: 'report' }) }),
   ),
   broken(
     'also restores failures',
-    'restores no failure: it could bury an effect',
+    'restores no failure, which could hide an effect',
     altered({
       complete: (complete) =>
         complete.whenGone === 'restore' ? { ...complete, state: 'completed' } : complete,
@@ -136,26 +136,26 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
   ),
   broken(
     'restores a missing record that it should only report',
-    'says gone when there is no record and it is to report, and creates none',
+    'replies gone without a record under report, and creates none',
     altered({
       complete: (complete) => ({ ...complete, whenGone: 'restore' }),
     }),
   ),
   broken(
     'keeps an outcome for a millisecond longer',
-    'prolongs nothing by saying already',
+    'prolongs nothing when it replies already',
     altered({
       complete: (complete) => ({ ...complete, retentionMs: complete.retentionMs + 1 }),
     }),
   ),
   broken(
     'keeps no tombstone',
-    'does not bring back what its owner released',
+    'does not revive what its owner released',
     altered({ release: (release) => ({ ...release, tombstoneMs: 0 }) }),
   ),
   broken(
     'decodes bodies as UTF-8',
-    'keeps a body that is no UTF-8 as it is, for replay, supersession and inspection',
+    'keeps a body that is not UTF-8 unchanged for replay, supersession and inspection',
     altered({
       complete: withOutcome(({ header, body }) => ({
         header,
@@ -165,14 +165,14 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
   ),
   broken(
     'cuts bodies at a megabyte',
-    'keeps a body of 5 MB as it is, for replay, supersession and inspection',
+    'keeps a body of 5 MB unchanged for replay, supersession and inspection',
     altered({
       complete: withOutcome(({ header, body }) => ({ header, body: body.slice(0, 2 ** 20) })),
     }),
   ),
   broken(
     'writes headers in latin1',
-    'keeps a header of quotes, spaces, backslashes and characters beyond ASCII as it is, for replay, supersession and inspection',
+    'keeps a header of quotes, spaces, backslashes and characters beyond ASCII unchanged for replay, supersession and inspection',
     altered({
       complete: withOutcome(({ header, body }) => ({
         header: Buffer.from(header, 'latin1').toString('latin1'),
@@ -182,28 +182,28 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
   ),
   broken(
     'trims headers',
-    'keeps a header of quotes, spaces, backslashes and characters beyond ASCII as it is, for replay, supersession and inspection',
+    'keeps a header of quotes, spaces, backslashes and characters beyond ASCII unchanged for replay, supersession and inspection',
     altered({
       complete: withOutcome(({ header, body }) => ({ header: header.trim(), body })),
     }),
   ),
   broken(
     'lists what was abandoned a millisecond too early',
-    'counts from the end of the lease as it was extended',
+    'counts from the end of the extended lease',
     listing({
       command: (command) => ({ ...command, overMs: Math.max(0, command.overMs - 1) }),
     }),
   ),
   broken(
     'lists only the first page',
-    'lists every one of many, page by page',
+    'lists all of many records, page by page',
     listing({
       page: ({ records }) => ({ records }),
     }),
   ),
   broken(
     'lists nothing until a clock that stepped back has caught up',
-    'keeps all else of a record whose lease it shortens',
+    'changes only the lease of a record when it shortens it',
     (now) => {
       class WaitingStore extends MemoryIdempotencyStore {
         private latest = now();
@@ -224,44 +224,44 @@ export const BROKEN_STORES: readonly BrokenStore[] = [
   ),
   broken(
     'lists no abandoned record',
-    'does not list a record that has ceased to exist',
+    'does not list an expired record',
     listing({ page: () => ({ records: [] }) }),
   ),
   broken(
     'mixes up the origins of abandoned records',
-    'lists a record in progress once its lease has been over so long',
+    'lists a record in progress once its lease has been over for that long',
     listing({
       record: (record) => ({ ...record, origin: 'bWl4ZWQtdXA' }),
     }),
   ),
   broken(
     'mixes up the fingerprints of abandoned records',
-    'lists a record in progress once its lease has been over so long',
+    'lists a record in progress once its lease has been over for that long',
     listing({
       record: (record) => ({ ...record, fingerprint: '-' as Fingerprint }),
     }),
   ),
   broken(
     'cannot be opened again after a close',
-    'answers after a close once it is opened again, time and again',
+    'works again after each close and open',
     closing(() => true, false),
   ),
   broken(
     'is closed by the first application that ends',
-    'goes on answering one application when another ends',
+    'keeps working for one application when another closes it',
     closing(() => true),
   ),
   broken(
     'is closed by an application that never opened it',
-    'goes on answering when an application ends that never opened it',
+    'keeps working when an application closes it that never opened it',
     closing((isKnown) => !isKnown),
   ),
   broken(
     'uses a clock that stands still',
-    'begins anew once a record in progress has expired, with a higher fence',
+    'acquires anew once a record in progress has expired, with a higher fence',
     () => memoryStore({ now: () => 1_000_000 }),
   ),
-  broken('measures time in seconds', 'shows a record until its last millisecond', (now) =>
+  broken('measures time in seconds', 'returns a record until its last millisecond', (now) =>
     memoryStore({ now: () => Math.floor(now() / 1000) * 1000 }),
   ),
 ];

@@ -13,7 +13,7 @@ import { release } from './cases/release.js';
 import type { StoreConformanceCase } from './kit/conformance-case.js';
 import type { StoreHarness } from './kit/store-harness.js';
 
-/** Everything that a store must do, for a runner of one's own. */
+/** All cases, for a runner of your own. */
 export const storeConformanceCases: readonly StoreConformanceCase[] = [
   ...beginAcquires,
   ...beginRepeats,
@@ -29,13 +29,13 @@ export const storeConformanceCases: readonly StoreConformanceCase[] = [
   ...open,
 ];
 
-/** What the kit asks of a test runner: Jest, Vitest, Mocha and node:test have it. */
+/** What the kit needs of a test runner; Jest, Vitest, Mocha and node:test have it. */
 export interface TestRunner {
   describe(name: string, define: () => void): unknown;
   it: RegisterTest;
   /**
-   * The runner's `it.skip`: the cases that need a steppable clock then appear in the report of a store
-   * that has none. Left out, they are not registered there.
+   * The runner's `it.skip`. With it, cases that need a steppable clock appear as skipped for a store without one;
+   * otherwise, they are not registered.
    */
   readonly skip?: RegisterTest;
 }
@@ -47,8 +47,8 @@ export interface StoreUnderTest {
   /** Called for every case. */
   create(): StoreHarness | Promise<StoreHarness>;
   /**
-   * Whether `create` hands out a clock. Without one the cases whose `needsClock` is true are left out:
-   * everything that is about durations, boundaries and takeovers then remains unproved.
+   * Whether `create` returns a clock. Without one, cases with `needsClock` are left out, and durations, boundaries
+   * and takeovers remain untested.
    *
    * @defaultValue true
    */

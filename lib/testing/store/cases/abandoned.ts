@@ -7,11 +7,11 @@ import { LEASE_MS, RECORD_RETENTION_MS, TIMEOUT_MS, type TestRecord } from '../k
 const ORIGIN = 'b3JkZXJzLWFuZC1jYWxsZXJz';
 const OVER_MS = 30_000;
 const HOUR_MS = 3_600_000;
-/** More than one page, whatever a store makes of the limit. */
+/** More than one page, whatever the store's limit. */
 const MANY = 250;
 const FEW = 20;
 
-/** Cases for stores that list abandoned records; the others pass them all. */
+/** Cases for stores that list abandoned records; other stores pass them all. */
 export const abandoned = casesOf('abandoned', (it) => {
   const timed = (
     name: string,
@@ -23,7 +23,7 @@ export const abandoned = casesOf('abandoned', (it) => {
   };
 
   timed(
-    'lists a record in progress once its lease has been over so long',
+    'lists a record in progress once its lease has been over for that long',
     async (record, clock) => {
       await record.begun({ origin: ORIGIN });
       await clock.step(LEASE_MS + OVER_MS - 1);
@@ -35,7 +35,7 @@ export const abandoned = casesOf('abandoned', (it) => {
   );
 
   timed(
-    'lists it at once, in the first millisecond without a lease, where 0 is asked for',
+    'lists it in the first millisecond without a lease when 0 is given',
     async (record, clock) => {
       await record.begun({ origin: ORIGIN });
       await clock.step(LEASE_MS - 1);
@@ -45,13 +45,13 @@ export const abandoned = casesOf('abandoned', (it) => {
     },
   );
 
-  timed('does not list a record that does not say where it comes from', async (record, clock) => {
+  timed('does not list a record without an origin', async (record, clock) => {
     await record.begun();
     await clock.step(LEASE_MS + OVER_MS);
     assert.deepEqual(await mentionsOf(record), []);
   });
 
-  timed('does not list what is finished or released', async (record, clock) => {
+  timed('does not list finished and released records', async (record, clock) => {
     const begun = async (one: TestRecord) => one.begun({ origin: ORIGIN });
     const [released, failed] = [record.neighbour(), record.neighbour()];
     await record.complete(await begun(record));
@@ -61,7 +61,7 @@ export const abandoned = casesOf('abandoned', (it) => {
     for (const one of [record, failed, released]) assert.deepEqual(await mentionsOf(one), []);
   });
 
-  timed('does not list a record that has ceased to exist', async (record, clock) => {
+  timed('does not list an expired record', async (record, clock) => {
     await record.begun({ origin: ORIGIN });
     await clock.step(RECORD_RETENTION_MS - 1);
     assert.equal((await mentionsOf(record)).length, 1);
@@ -69,7 +69,7 @@ export const abandoned = casesOf('abandoned', (it) => {
     assert.deepEqual(await mentionsOf(record), []);
   });
 
-  timed('counts from the end of the lease as it was extended', async (record, clock) => {
+  timed('counts from the end of the extended lease', async (record, clock) => {
     const attempt = await record.begun({ origin: ORIGIN });
     await clock.step(LEASE_MS - 1);
     await record.extend(attempt);
@@ -79,7 +79,7 @@ export const abandoned = casesOf('abandoned', (it) => {
     assert.equal((await mentionsOf(record)).length, 1);
   });
 
-  timed('lists a record no longer once it was taken over', async (record, clock) => {
+  timed('does not list a record that was taken over', async (record, clock) => {
     await record.begun({ origin: ORIGIN });
     await clock.step(LEASE_MS + OVER_MS);
     assert.equal((await mentionsOf(record)).length, 1);
@@ -94,7 +94,7 @@ export const abandoned = casesOf('abandoned', (it) => {
   });
 
   timed(
-    "lists a dead owner's record after the clock has stepped back, when its lease and so long have passed anew",
+    "lists a dead owner's record after a backward clock step, once its lease and that time have passed again",
     async (record, clock) => {
       await record.begun({ origin: ORIGIN });
       await clock.step(-HOUR_MS);
@@ -110,7 +110,7 @@ export const abandoned = casesOf('abandoned', (it) => {
     },
   );
 
-  timed('keeps all else of a record whose lease it shortens', async (record, clock) => {
+  timed('changes only the lease of a record when it shortens it', async (record, clock) => {
     const attempt = await record.begun({ origin: ORIGIN });
     await clock.step(-HOUR_MS);
     await record.unchangedBy(() => mentionsOf(record));
@@ -120,7 +120,7 @@ export const abandoned = casesOf('abandoned', (it) => {
     assert.equal((await record.complete(attempt)).kind, 'ok');
   });
 
-  timed('leaves alone a lease that a small step keeps within its length', async (record, clock) => {
+  timed('does not shorten a lease after a small step', async (record, clock) => {
     await record.begun({ origin: ORIGIN });
     await clock.step(6_000);
     await clock.step(-5_000);
@@ -128,7 +128,7 @@ export const abandoned = casesOf('abandoned', (it) => {
     assert.equal((await record.present()).leaseLeftMs, LEASE_MS - 1_000);
   });
 
-  timed('lists every one of many, page by page', async (record, clock) => {
+  timed('lists all of many records, page by page', async (record, clock) => {
     const records = Array.from({ length: MANY }, () => record.neighbour());
     for (const each of records) await each.begun({ origin: ORIGIN });
     await clock.step(LEASE_MS + OVER_MS);
@@ -138,7 +138,7 @@ export const abandoned = casesOf('abandoned', (it) => {
   });
 });
 
-/** All pages together; `undefined` where the store lists nothing at all. */
+/** All pages together; `undefined` if the store lists nothing. */
 async function listed(
   store: IdempotencyStore,
   overMs = OVER_MS,
@@ -154,7 +154,7 @@ async function listed(
   return records;
 }
 
-/** What the list says of one record; twice the same counts once. */
+/** The entries for one record; equal ones count once. */
 async function mentionsOf(record: TestRecord, overMs = OVER_MS): Promise<AbandonedRecord[]> {
   const all = (await listed(record.store, overMs)) ?? [];
   const [mention] = all.filter(({ recordKey }) => recordKey === record.key);

@@ -11,7 +11,7 @@ import {
 } from '../kit/test-record.js';
 
 export const beginAcquires = casesOf('begin', (it) => {
-  it('acquires a key that has no record', async (record) => {
+  it('acquires a key without a record', async (record) => {
     const reply = await record.begin(record.attempt());
     assert.equal(reply.kind, 'acquired');
     assert.ok(Number.isSafeInteger(reply.fence) && reply.fence > 0, `fence ${reply.fence}`);
@@ -20,7 +20,7 @@ export const beginAcquires = casesOf('begin', (it) => {
     assert.equal(reply.takeovers, 0);
   });
 
-  it("shows the record that it wrote, its origin included, with the reply's own fence", async (record) => {
+  it('writes the record with its origin and the fence of the reply', async (record) => {
     const origin = 'eyJvcGVyYXRpb24iOiJjaGFyZ2UifQ';
     const { fence } = await record.begun({ origin });
     const shown = await record.present();
@@ -33,19 +33,19 @@ export const beginAcquires = casesOf('begin', (it) => {
     assert.equal(shown.outcome, undefined);
   });
 
-  it('leaves the record of another key alone', async (record) => {
+  it('does not change the record of another key', async (record) => {
     const neighbour = record.neighbour();
     await neighbour.completed();
     const reply = await neighbour.unchangedBy(() => record.begin(record.attempt()));
     assert.equal(reply.kind, 'acquired');
   });
 
-  it('lets one of a hundred concurrent attempts run', async (record) => {
+  it('acquires for one of a hundred concurrent attempts', async (record) => {
     const attempts = Array.from({ length: 100 }, () => record.begin(record.attempt()));
     assert.deepEqual(tally(await Promise.all(attempts)), { acquired: 1, in_progress: 99 });
   });
 
-  it('says owned to all but one of a hundred concurrent copies, and one fence to all', async (record) => {
+  it('replies owned to all but one of a hundred concurrent copies, and the same fence to all', async (record) => {
     const attempt = record.attempt();
     const copies = Array.from({ length: 100 }, () => record.begin(attempt));
     const replies = await Promise.all(copies);
@@ -54,7 +54,7 @@ export const beginAcquires = casesOf('begin', (it) => {
     assert.equal(fences.size, 1);
   });
 
-  it('acquires again at once what another attempt released: counted, with a higher fence', async (record) => {
+  it('acquires a released record at once, counts the attempt and raises the fence', async (record) => {
     const before = await record.released();
     const reply = await record.begin(record.attempt());
     assert.equal(reply.kind, 'acquired');
@@ -63,13 +63,13 @@ export const beginAcquires = casesOf('begin', (it) => {
     assert.ok(reply.fence > before.fence, 'the fence rises over a release');
   });
 
-  it('lets one of a hundred concurrent attempts have what was released', async (record) => {
+  it('acquires a released record for one of a hundred concurrent attempts', async (record) => {
     await record.released();
     const attempts = Array.from({ length: 100 }, () => record.begin(record.attempt()));
     assert.deepEqual(tally(await Promise.all(attempts)), { acquired: 1, in_progress: 99 });
   });
 
-  it('accepts another fingerprint once the record is released, and holds on to it', async (record) => {
+  it('accepts another fingerprint once the record is released, and keeps it', async (record) => {
     await record.released();
     const fingerprint = newFingerprint();
     const reply = await record.begin(record.attempt(), { fingerprint });
@@ -78,19 +78,19 @@ export const beginAcquires = casesOf('begin', (it) => {
     assert.equal((await record.begin(record.attempt())).kind, 'mismatch');
   });
 
-  it('says stale_begin to a delayed copy of an attempt that was released', async (record) => {
+  it('replies stale_begin to a delayed copy of a released attempt', async (record) => {
     const attempt = await record.released();
     const reply = await record.unchangedBy(() => record.begin(attempt));
     assert.deepEqual(reply, { kind: 'stale_begin' });
   });
 
-  it('says stale_begin whatever the fingerprint and however late', async (record) => {
+  it('replies stale_begin with any fingerprint and after any delay', async (record) => {
     const attempt = await record.released();
     const how = { fingerprint: newFingerprint(), notAfter: 1 };
     assert.equal((await record.unchangedBy(() => record.begin(attempt, how))).kind, 'stale_begin');
   });
 
-  it('does not acquire after notAfter, and tells the time', async (record) => {
+  it('does not acquire after notAfter, and returns the time', async (record) => {
     const neighbour = record.neighbour();
     const { now } = await neighbour.begin(neighbour.attempt()).then(acquired);
     const reply = await record.begin(record.attempt(), { notAfter: now - 1 });
@@ -105,21 +105,18 @@ export const beginAcquires = casesOf('begin', (it) => {
     assert.equal(reply.kind, 'late');
   });
 
-  it.timed(
-    'acquires in the very millisecond of notAfter, and not in the next',
-    async (record, clock) => {
-      const notAfter = await clock.now();
-      const inTime = await record.begin(record.attempt(), { notAfter });
-      assert.equal(inTime.kind, 'acquired');
-      await clock.step(1);
-      const neighbour = record.neighbour();
-      const late = await neighbour.begin(neighbour.attempt(), { notAfter });
-      assert.deepEqual(late, { kind: 'late', now: notAfter + 1 });
-    },
-  );
+  it.timed('acquires in the millisecond of notAfter, not in the next', async (record, clock) => {
+    const notAfter = await clock.now();
+    const inTime = await record.begin(record.attempt(), { notAfter });
+    assert.equal(inTime.kind, 'acquired');
+    await clock.step(1);
+    const neighbour = record.neighbour();
+    const late = await neighbour.begin(neighbour.attempt(), { notAfter });
+    assert.deepEqual(late, { kind: 'late', now: notAfter + 1 });
+  });
 
   it.timed(
-    "tells its clock in milliseconds and makes the clock's microseconds the fence",
+    "returns its clock in milliseconds and uses the clock's microseconds as the fence",
     async (record, clock) => {
       const now = await clock.now();
       const reply = await record.begin(record.attempt()).then(acquired);
@@ -128,20 +125,20 @@ export const beginAcquires = casesOf('begin', (it) => {
     },
   );
 
-  it.timed('gives the lease and the retention that the command names', async (record) => {
+  it.timed('sets the lease and the retention of the command', async (record) => {
     await record.begun();
     const { leaseLeftMs, retentionLeftMs } = await record.present();
     assert.equal(leaseLeftMs, LEASE_MS);
     assert.equal(retentionLeftMs, RECORD_RETENTION_MS);
   });
 
-  it.timed('gives no lease beyond the hard deadline', async (record) => {
+  it.timed('sets no lease beyond the hard deadline', async (record) => {
     await record.begun({ leaseMs: 2 * MAX_EXECUTION_MS });
     assert.equal((await record.present()).leaseLeftMs, MAX_EXECUTION_MS);
   });
 
   it.timed(
-    'begins anew once a record in progress has expired, with a higher fence',
+    'acquires anew once a record in progress has expired, with a higher fence',
     async (record, clock) => {
       const first = await record.begun();
       await clock.step(RECORD_RETENTION_MS);
@@ -153,7 +150,7 @@ export const beginAcquires = casesOf('begin', (it) => {
   );
 
   it.timed(
-    'holds a record in progress for one more millisecond before that',
+    'keeps a record in progress until the millisecond before it expires',
     async (record, clock) => {
       await record.begun();
       await clock.step(RECORD_RETENTION_MS - 1);
@@ -163,7 +160,7 @@ export const beginAcquires = casesOf('begin', (it) => {
   );
 
   it.timed(
-    'begins anew, even for another request, exactly when the outcome expires',
+    'acquires anew, even for another request, exactly when the outcome expires',
     async (record, clock) => {
       const first = await record.completed();
       await clock.step(RETENTION_MS - 1);
@@ -177,7 +174,7 @@ export const beginAcquires = casesOf('begin', (it) => {
     },
   );
 
-  it.timed('knows a released attempt until its tombstone expires', async (record, clock) => {
+  it.timed('recognises a released attempt until its tombstone expires', async (record, clock) => {
     const attempt = await record.released();
     await clock.step(TOMBSTONE_MS - 1);
     assert.equal((await record.begin(attempt)).kind, 'stale_begin');

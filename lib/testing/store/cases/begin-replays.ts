@@ -12,7 +12,7 @@ import {
 } from '../kit/test-record.js';
 
 export const beginRepeats = casesOf('begin', (it) => {
-  it('says owned to the copy of a command whose reply was lost, with the same fence', async (record) => {
+  it('replies owned, with the same fence, to the copy of a command whose reply was lost', async (record) => {
     const attempt = await record.begun();
     const reply = await record.begin(attempt);
     assert.equal(reply.kind, 'owned');
@@ -21,13 +21,13 @@ export const beginRepeats = casesOf('begin', (it) => {
     assert.equal(reply.takeovers, 0);
   });
 
-  it('says owned after notAfter too, and under deny: nothing is acquired', async (record) => {
+  it('replies owned after notAfter too, and under deny: nothing is acquired', async (record) => {
     const attempt = await record.begun();
     const reply = await record.begin(attempt, { notAfter: 1, onExpiredLease: 'deny' });
     assert.equal(reply.kind, 'owned');
   });
 
-  it.timed('renews lease and retention of its owner', async (record, clock) => {
+  it.timed('renews lease and retention for its owner', async (record, clock) => {
     const attempt = await record.begun();
     await clock.step(7_000);
     const reply = await record.begin(attempt, { leaseMs: 5_000 });
@@ -38,14 +38,17 @@ export const beginRepeats = casesOf('begin', (it) => {
     assert.equal(retentionLeftMs, RECORD_RETENTION_MS);
   });
 
-  it.timed('says owned although the lease is over, when nobody took it', async (record, clock) => {
-    const attempt = await record.begun();
-    await clock.step(LEASE_MS + 1);
-    assert.equal((await record.begin(attempt)).kind, 'owned');
-    assert.equal((await record.present()).leaseLeftMs, LEASE_MS);
-  });
+  it.timed(
+    'replies owned after the lease has ended, if there was no takeover',
+    async (record, clock) => {
+      const attempt = await record.begun();
+      await clock.step(LEASE_MS + 1);
+      assert.equal((await record.begin(attempt)).kind, 'owned');
+      assert.equal((await record.present()).leaseLeftMs, LEASE_MS);
+    },
+  );
 
-  it.timed('moves the hard deadline for no repetition', async (record, clock) => {
+  it.timed('does not move the hard deadline when begin is repeated', async (record, clock) => {
     const attempt = await record.begun();
     await clock.step(MAX_EXECUTION_MS - 1_000);
     assert.equal((await record.begin(attempt)).kind, 'owned');
@@ -55,21 +58,21 @@ export const beginRepeats = casesOf('begin', (it) => {
     assert.equal((await record.present()).leaseLeftMs, -1_000);
   });
 
-  it('says mismatch to another request while the first runs', async (record) => {
+  it('replies mismatch to another request while the first runs', async (record) => {
     await record.begun();
     const how = { fingerprint: newFingerprint(), notAfter: 1 };
     const reply = await record.unchangedBy(() => record.begin(record.attempt(), how));
     assert.deepEqual(reply, { kind: 'mismatch' });
   });
 
-  it('says mismatch to its own owner when the fingerprint differs', async (record) => {
+  it('replies mismatch to its own owner when the fingerprint differs', async (record) => {
     const attempt = await record.begun();
     const fingerprint = newFingerprint();
     const reply = await record.unchangedBy(() => record.begin(attempt, { fingerprint }));
     assert.equal(reply.kind, 'mismatch');
   });
 
-  it('says mismatch for a finished record, to its owner and to others', async (record) => {
+  it('replies mismatch for a finished record, to its owner and to others', async (record) => {
     const owner = await record.completed();
     for (const attempt of [owner, record.attempt()]) {
       const fingerprint = newFingerprint();
@@ -78,28 +81,31 @@ export const beginRepeats = casesOf('begin', (it) => {
     }
   });
 
-  it('says in_progress while another attempt runs', async (record) => {
+  it('replies in_progress while another attempt runs', async (record) => {
     await record.begun();
     const reply = await record.unchangedBy(() => record.begin(record.attempt()));
     assert.equal(reply.kind, 'in_progress');
     assert.ok(reply.leaseLeftMs > 0 && reply.leaseLeftMs <= LEASE_MS, `${reply.leaseLeftMs} ms`);
   });
 
-  it('says in_progress after notAfter too, and under deny: nothing is acquired', async (record) => {
+  it('replies in_progress after notAfter too, and under deny: nothing is acquired', async (record) => {
     await record.begun();
     const how = { notAfter: 1, onExpiredLease: 'deny' } as const;
     const reply = await record.unchangedBy(() => record.begin(record.attempt(), how));
     assert.equal(reply.kind, 'in_progress');
   });
 
-  it.timed('tells exactly how long the lease of the other attempt lasts', async (record, clock) => {
-    await record.begun();
-    await clock.step(3_000);
-    const reply = await record.unchangedBy(() => record.begin(record.attempt()));
-    assert.deepEqual(reply, { kind: 'in_progress', leaseLeftMs: LEASE_MS - 3_000 });
-  });
+  it.timed(
+    'returns exactly how long the lease of the other attempt lasts',
+    async (record, clock) => {
+      await record.begun();
+      await clock.step(3_000);
+      const reply = await record.unchangedBy(() => record.begin(record.attempt()));
+      assert.deepEqual(reply, { kind: 'in_progress', leaseLeftMs: LEASE_MS - 3_000 });
+    },
+  );
 
-  it('answers with the outcome of a success, to its owner and to others', async (record) => {
+  it('returns the outcome of a success, to its owner and to others', async (record) => {
     const owner = await record.completed();
     for (const attempt of [owner, record.attempt()]) {
       const reply = await record.unchangedBy(() => record.begin(attempt));
@@ -108,21 +114,21 @@ export const beginRepeats = casesOf('begin', (it) => {
     }
   });
 
-  it('answers with the outcome of a failure that is kept', async (record) => {
+  it('returns the outcome of a kept failure', async (record) => {
     await record.completed({ state: 'failed', outcome: FAILURE });
     const reply = await record.unchangedBy(() => record.begin(record.attempt()));
     assert.equal(reply.kind, 'failed');
     assertOutcome(reply.outcome, FAILURE);
   });
 
-  it('answers with the outcome after notAfter too: nothing is acquired', async (record) => {
+  it('returns the outcome after notAfter too: nothing is acquired', async (record) => {
     await record.completed();
     const reply = await record.unchangedBy(() => record.begin(record.attempt(), { notAfter: 1 }));
     assert.equal(reply.kind, 'completed');
   });
 
   it.timed(
-    'prolongs no outcome by answering with it, and tells how long it is kept',
+    'returns how long an outcome is kept, and does not prolong it',
     async (record, clock) => {
       await record.completed();
       for (const passed of [1_000, 2_000, 3_000]) {

@@ -10,7 +10,7 @@ import {
 
 export const beginTakesOver = casesOf('begin', (it) => {
   it.timed(
-    'takes over exactly when the lease ends, and not a millisecond before',
+    'takes over exactly when the lease ends, not a millisecond earlier',
     async (record, clock) => {
       const first = await record.begun();
       await clock.step(LEASE_MS - 1);
@@ -26,7 +26,7 @@ export const beginTakesOver = casesOf('begin', (it) => {
     },
   );
 
-  it.timed('lets one of a hundred concurrent attempts take over', async (record, clock) => {
+  it.timed('takes over for one of a hundred concurrent attempts', async (record, clock) => {
     await record.begun();
     await clock.step(LEASE_MS);
     const attempts = Array.from({ length: 100 }, () => record.begin(record.attempt()));
@@ -34,7 +34,7 @@ export const beginTakesOver = casesOf('begin', (it) => {
   });
 
   it.timed(
-    'gives the new attempt a lease, a hard deadline and an origin of its own',
+    'gives the new attempt its own lease, hard deadline and origin',
     async (record, clock) => {
       await record.begun({ origin: 'first' });
       await clock.step(LEASE_MS);
@@ -49,7 +49,7 @@ export const beginTakesOver = casesOf('begin', (it) => {
     },
   );
 
-  it.timed('counts takeovers apart from attempts, over a release too', async (record, clock) => {
+  it.timed('counts takeovers apart from attempts, across a release too', async (record, clock) => {
     await record.begun();
     await clock.step(LEASE_MS);
     await record.release(await record.begun());
@@ -65,7 +65,7 @@ export const beginTakesOver = casesOf('begin', (it) => {
   });
 
   it.timed(
-    'says owned, with its own counters, to a copy of the begin that took over',
+    'replies owned, with its own counters, to a copy of the begin that took over',
     async (record, clock) => {
       await record.begun();
       await clock.step(LEASE_MS);
@@ -78,7 +78,7 @@ export const beginTakesOver = casesOf('begin', (it) => {
     },
   );
 
-  it.timed('keeps the first owner out once another took over', async (record, clock) => {
+  it.timed('rejects the first owner after a takeover', async (record, clock) => {
     const first = await record.begun();
     await clock.step(LEASE_MS);
     const second = await record.begun();
@@ -92,7 +92,7 @@ export const beginTakesOver = casesOf('begin', (it) => {
   });
 
   it.timed(
-    'says abandoned under deny from the end of the lease on, and how long ago that was',
+    'replies abandoned under deny from the end of the lease on, and how long ago it ended',
     async (record, clock) => {
       const { fence } = await record.begun();
       await clock.step(LEASE_MS);
@@ -105,19 +105,22 @@ export const beginTakesOver = casesOf('begin', (it) => {
     },
   );
 
-  it.timed('lets the late owner complete what was abandoned', async (record, clock) => {
-    const owner = await record.begun();
-    await clock.step(LEASE_MS);
-    assert.equal(
-      (await record.begin(record.attempt(), { onExpiredLease: 'deny' })).kind,
-      'abandoned',
-    );
-    assert.equal((await record.complete(owner)).kind, 'ok_late');
-    assert.equal((await record.begin(record.attempt())).kind, 'completed');
-  });
+  it.timed(
+    'accepts the late completion of an abandoned record by its owner',
+    async (record, clock) => {
+      const owner = await record.begun();
+      await clock.step(LEASE_MS);
+      assert.equal(
+        (await record.begin(record.attempt(), { onExpiredLease: 'deny' })).kind,
+        'abandoned',
+      );
+      assert.equal((await record.complete(owner)).kind, 'ok_late');
+      assert.equal((await record.begin(record.attempt())).kind, 'completed');
+    },
+  );
 
   it.timed(
-    'says mismatch instead of taking over, and instead of abandoned',
+    'replies mismatch instead of taking over, and instead of abandoned',
     async (record, clock) => {
       await record.begun();
       await clock.step(LEASE_MS);

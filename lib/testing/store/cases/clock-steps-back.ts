@@ -7,7 +7,7 @@ const HOUR_MS = 3_600_000;
 /** The server's clock is set back, by an operator or by a failover to another server. */
 export const clockStepsBack = casesOf('begin', (it) => {
   it.timed(
-    'shortens a lease that lies further ahead than its own length, and writes that down',
+    'shortens a lease that ends further ahead than its own length, and stores that',
     async (record, clock) => {
       await record.begun();
       await clock.step(-HOUR_MS);
@@ -21,7 +21,7 @@ export const clockStepsBack = casesOf('begin', (it) => {
   );
 
   it.timed(
-    "shortens it to the owner's own length, not to that of the one who asks",
+    "shortens it to the owner's lease length, not to that of the command",
     async (record, clock) => {
       await record.begun({ leaseMs: 4_000 });
       await clock.step(-HOUR_MS);
@@ -30,26 +30,26 @@ export const clockStepsBack = casesOf('begin', (it) => {
     },
   );
 
+  it.timed('does not shorten a lease within its own length', async (record, clock) => {
+    await record.begun();
+    await clock.step(6_000);
+    await clock.step(-5_000);
+    const reply = await record.unchangedBy(() => record.begin(record.attempt()));
+    assert.deepEqual(reply, { kind: 'in_progress', leaseLeftMs: LEASE_MS - 1_000 });
+  });
+
   it.timed(
-    'leaves a lease alone that a small step keeps within its length',
+    'returns the shortened lease from inspect, which writes nothing',
     async (record, clock) => {
       await record.begun();
-      await clock.step(6_000);
-      await clock.step(-5_000);
-      const reply = await record.unchangedBy(() => record.begin(record.attempt()));
-      assert.deepEqual(reply, { kind: 'in_progress', leaseLeftMs: LEASE_MS - 1_000 });
+      await clock.step(-HOUR_MS);
+      assert.equal((await record.present()).leaseLeftMs, LEASE_MS);
+      await clock.step(LEASE_MS);
+      assert.equal((await record.present()).leaseLeftMs, LEASE_MS);
     },
   );
 
-  it.timed('shows the shortened lease to inspect, which writes nothing', async (record, clock) => {
-    await record.begun();
-    await clock.step(-HOUR_MS);
-    assert.equal((await record.present()).leaseLeftMs, LEASE_MS);
-    await clock.step(LEASE_MS);
-    assert.equal((await record.present()).leaseLeftMs, LEASE_MS);
-  });
-
-  it.timed('lets the owner extend from the time that is now', async (record, clock) => {
+  it.timed('extends the lease of its owner from the present time', async (record, clock) => {
     const attempt = await record.begun();
     await clock.step(-HOUR_MS);
     assert.equal((await record.extend(attempt)).kind, 'ok');
@@ -59,22 +59,19 @@ export const clockStepsBack = casesOf('begin', (it) => {
     assert.equal((await record.begin(record.attempt())).kind, 'takeover');
   });
 
-  it.timed(
-    'raises the fence by one where the clock has fallen behind it',
-    async (record, clock) => {
-      const first = await record.begun();
-      await record.release(first);
-      await clock.step(-HOUR_MS);
-      const second = await record.begun();
-      assert.equal(second.fence, first.fence + 1);
-      await clock.step(LEASE_MS);
-      const third = await record.begun();
-      assert.equal(third.fence, second.fence + 1);
-    },
-  );
+  it.timed('raises the fence by one if the clock is behind it', async (record, clock) => {
+    const first = await record.begun();
+    await record.release(first);
+    await clock.step(-HOUR_MS);
+    const second = await record.begun();
+    assert.equal(second.fence, first.fence + 1);
+    await clock.step(LEASE_MS);
+    const third = await record.begun();
+    assert.equal(third.fence, second.fence + 1);
+  });
 
   it.timed(
-    'keeps a record for as long as it says, counted by the clock that is now',
+    'keeps a record for its retention, counted by the present clock',
     async (record, clock) => {
       await record.begun();
       await clock.step(-HOUR_MS);

@@ -12,7 +12,7 @@ import {
 
 /** The record was released, lost or expired before its outcome came. */
 export const completeAfterTheRecord = casesOf('complete', (it) => {
-  it('accepts the late success of another attempt than the one that released', async (record) => {
+  it('accepts the late success of an attempt that did not release the record', async (record) => {
     const released = await record.released();
     const late = { ...record.attempt(), fence: released.fence - 1 };
     const fingerprint = newFingerprint();
@@ -29,20 +29,20 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
     assert.equal((await record.complete(released)).kind, 'lost');
   });
 
-  it("takes the caller's fence then, where it is the higher one", async (record) => {
+  it("keeps the caller's fence then, if it is higher", async (record) => {
     const released = await record.released();
     const late = { ...record.attempt(), fence: released.fence + 7 };
     assert.equal((await record.complete(late)).kind, 'ok_late');
     assert.equal((await record.present()).fence, released.fence + 7);
   });
 
-  it('takes the fence of the record then, where the caller knows none', async (record) => {
+  it('keeps the fence of the record then, if the caller knows none', async (record) => {
     const released = await record.released();
     assert.equal((await record.complete(record.attempt())).kind, 'ok_late');
     assert.equal((await record.present()).fence, released.fence);
   });
 
-  it('refuses the late failure of another attempt: it could bury an effect', async (record) => {
+  it('rejects the late failure of another attempt, which could hide an effect', async (record) => {
     const { fence } = await record.released();
     const late = record.attempt();
     const how = { state: 'failed', outcome: FAILURE, whenGone: 'restore' } as const;
@@ -50,7 +50,7 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
     assert.deepEqual(reply, { kind: 'lost', state: 'released', fence });
   });
 
-  it('refuses any outcome of the attempt that released', async (record) => {
+  it('rejects any outcome of the attempt that released the record', async (record) => {
     const attempt = await record.released();
     const lost = { kind: 'lost', state: 'released', fence: attempt.fence } as const;
     for (const fence of [attempt.fence, 0]) {
@@ -62,12 +62,12 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
     }
   });
 
-  it('says gone when there is no record and it is to report, and creates none', async (record) => {
+  it('replies gone without a record under report, and creates none', async (record) => {
     assert.deepEqual(await record.complete(record.attempt()), { kind: 'gone' });
     assert.equal(await record.inspect(), undefined);
   });
 
-  it("writes the outcome back when there is no record and it is to restore, with the caller's fence", async (record) => {
+  it("stores the outcome without a record under restore, with the caller's fence", async (record) => {
     const attempt = { ...record.attempt(), fence: 4_711 };
     const reply = await record.complete(attempt, { whenGone: 'restore' });
     assert.deepEqual(reply, { kind: 'restored' });
@@ -80,14 +80,14 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
     assertOutcome(shown.outcome, SUCCESS);
   });
 
-  it('replays what was restored, and refuses another request on it', async (record) => {
+  it('replays a restored outcome, and rejects another request for it', async (record) => {
     await record.complete(record.attempt(), { whenGone: 'restore' });
     assert.equal((await record.begin(record.attempt())).kind, 'completed');
     const fingerprint = newFingerprint();
     assert.equal((await record.begin(record.attempt(), { fingerprint })).kind, 'mismatch');
   });
 
-  it('restores no failure: it could bury an effect', async (record) => {
+  it('restores no failure, which could hide an effect', async (record) => {
     const how = { state: 'failed', outcome: FAILURE, whenGone: 'restore' } as const;
     for (const fence of [0, 4_711]) {
       const attempt = { ...record.attempt(), fence };
@@ -96,7 +96,7 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
     }
   });
 
-  it('restores once: already to its owner, superseded to another', async (record) => {
+  it('restores once: already to its owner, superseded to others', async (record) => {
     const attempt = record.attempt();
     const how = { whenGone: 'restore' } as const;
     assert.equal((await record.complete(attempt, how)).kind, 'restored');
@@ -108,7 +108,7 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
   });
 
   it.timed(
-    "gives a restored outcome the clock's microseconds where the caller knows no fence",
+    "uses the clock's microseconds as the fence of a restored outcome if the caller knows none",
     async (record, clock) => {
       const now = await clock.now();
       await record.complete(record.attempt(), { whenGone: 'restore' });
@@ -126,7 +126,7 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
   });
 
   it.timed(
-    'restores over an expired outcome, with a fence no lower than its own',
+    'replaces an expired outcome under restore, with a fence at least as high',
     async (record, clock) => {
       await record.completed();
       await clock.step(RETENTION_MS);
@@ -139,22 +139,29 @@ export const completeAfterTheRecord = casesOf('complete', (it) => {
     },
   );
 
-  it.timed('restores no failure over an expired record either', async (record, clock) => {
-    const how = { state: 'failed', outcome: FAILURE, whenGone: 'restore' } as const;
-    const [inProgress, released] = [record.neighbour(), record.neighbour()];
-    const expired = [await record.completed(), await inProgress.begun(), await released.released()];
-    await clock.step(RECORD_RETENTION_MS);
-    for (const lease of expired) {
-      for (const fence of [0, lease.fence]) {
-        assert.deepEqual(await record.complete({ ...lease, fence }, how), { kind: 'gone' });
+  it.timed(
+    'does not replace an expired record by a failure under restore',
+    async (record, clock) => {
+      const how = { state: 'failed', outcome: FAILURE, whenGone: 'restore' } as const;
+      const [inProgress, released] = [record.neighbour(), record.neighbour()];
+      const expired = [
+        await record.completed(),
+        await inProgress.begun(),
+        await released.released(),
+      ];
+      await clock.step(RECORD_RETENTION_MS);
+      for (const lease of expired) {
+        for (const fence of [0, lease.fence]) {
+          assert.deepEqual(await record.complete({ ...lease, fence }, how), { kind: 'gone' });
+        }
       }
-    }
-    for (const one of [record, inProgress, released]) {
-      assert.equal(await one.inspect(), undefined);
-    }
-  });
+      for (const one of [record, inProgress, released]) {
+        assert.equal(await one.inspect(), undefined);
+      }
+    },
+  );
 
-  it.timed('gives the attempt after a restored outcome a higher fence', async (record, clock) => {
+  it.timed('raises the fence for the attempt after a restored outcome', async (record, clock) => {
     const restored = { ...record.attempt(), fence: (await clock.now()) * 1000 };
     await record.complete(restored, { whenGone: 'restore' });
     await clock.step(RETENTION_MS);

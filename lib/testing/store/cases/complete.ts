@@ -12,7 +12,7 @@ import {
 } from '../kit/test-record.js';
 
 export const complete = casesOf('complete', (it) => {
-  it('stores the outcome of a success, with fence and counters as they were', async (record) => {
+  it('stores the outcome of a success, and keeps fence and counters', async (record) => {
     const attempt = await record.begun({ origin: 'here' });
     assert.deepEqual(await record.complete(attempt), { kind: 'ok' });
     const shown = await record.present();
@@ -44,13 +44,13 @@ export const complete = casesOf('complete', (it) => {
     assert.equal((await record.begin(record.attempt(), { fingerprint })).kind, 'mismatch');
   });
 
-  it('asks for the owner token alone when the fence is 0', async (record) => {
+  it('checks only the owner token when the fence is 0', async (record) => {
     const attempt = await record.begun();
     assert.equal((await record.complete({ ...attempt, fence: 0 })).kind, 'ok');
     assert.equal((await record.present()).fence, attempt.fence);
   });
 
-  it('says lost, with the fence that counts, to its own token with another fence', async (record) => {
+  it('replies lost, with the valid fence, to its own token with another fence', async (record) => {
     const attempt = await record.begun();
     for (const fence of [attempt.fence - 1, attempt.fence + 1]) {
       const reply = await record.unchangedBy(() => record.complete({ ...attempt, fence }));
@@ -58,7 +58,7 @@ export const complete = casesOf('complete', (it) => {
     }
   });
 
-  it('says lost to another token while the owner runs, restore or not', async (record) => {
+  it('replies lost to another token while the owner runs, under restore too', async (record) => {
     const { fence } = await record.begun();
     for (const whenGone of ['restore', 'report'] as const) {
       const other = { ...record.attempt(), fence };
@@ -67,7 +67,7 @@ export const complete = casesOf('complete', (it) => {
     }
   });
 
-  it('says already to a copy of the command, whatever its fence', async (record) => {
+  it('replies already to a copy of the command with any fence', async (record) => {
     const attempt = await record.completed();
     for (const fence of [attempt.fence, attempt.fence + 1, 0]) {
       const reply = await record.unchangedBy(() => record.complete({ ...attempt, fence }));
@@ -75,19 +75,19 @@ export const complete = casesOf('complete', (it) => {
     }
   });
 
-  it('never changes an outcome that is stored, not even for its owner', async (record) => {
+  it('never changes a stored outcome, not even for its owner', async (record) => {
     const attempt = await record.completed();
     const how = { state: 'failed', outcome: FAILURE, retentionMs: 1, whenGone: 'restore' } as const;
     assert.equal((await record.unchangedBy(() => record.complete(attempt, how))).kind, 'already');
   });
 
-  it('says already to a copy of a failure that is kept', async (record) => {
+  it('replies already to a copy of a kept failure', async (record) => {
     const how = { state: 'failed', outcome: FAILURE } as const;
     const attempt = await record.completed(how);
     assert.equal((await record.unchangedBy(() => record.complete(attempt, how))).kind, 'already');
   });
 
-  it('hands the outcome that counts to whom it was not', async (record) => {
+  it('returns the stored outcome to an attempt that was superseded', async (record) => {
     await record.completed();
     const how = { outcome: OTHER_SUCCESS, whenGone: 'restore' } as const;
     const reply = await record.unchangedBy(() => record.complete(record.attempt(), how));
@@ -96,7 +96,7 @@ export const complete = casesOf('complete', (it) => {
     assertOutcome(reply.outcome, SUCCESS);
   });
 
-  it('hands over a kept failure just so: a success does not replace it', async (record) => {
+  it('returns a kept failure likewise, and does not replace it by a success', async (record) => {
     await record.completed({ state: 'failed', outcome: FAILURE });
     const reply = await record.unchangedBy(() => record.complete(record.attempt()));
     assert.equal(reply.kind, 'superseded');
@@ -104,7 +104,7 @@ export const complete = casesOf('complete', (it) => {
     assertOutcome(reply.outcome, FAILURE);
   });
 
-  it('hands over no outcome of another content: lost, with the state and the fence that count', async (record) => {
+  it('returns no outcome of another content, but lost with the valid state and fence', async (record) => {
     for (const state of ['completed', 'failed'] as const) {
       const one = record.neighbour();
       const { fence } = await one.completed({ state });
@@ -115,13 +115,13 @@ export const complete = casesOf('complete', (it) => {
     }
   });
 
-  it('says already to its own copy, whatever the content', async (record) => {
+  it('replies already to its own copy with any content', async (record) => {
     const attempt = await record.completed();
     const how = { fingerprint: newFingerprint() };
     assert.equal((await record.unchangedBy(() => record.complete(attempt, how))).kind, 'already');
   });
 
-  it('stores one of fifty concurrent outcomes and hands it to the others', async (record) => {
+  it('stores one of fifty concurrent outcomes and returns it to the others', async (record) => {
     const attempts = Array.from({ length: 50 }, () => record.attempt());
     const replies = await Promise.all(
       attempts.map((attempt) => record.complete(attempt, { whenGone: 'restore' })),
@@ -141,7 +141,7 @@ export const complete = casesOf('complete', (it) => {
     assert.equal(await record.inspect(), undefined);
   });
 
-  it.timed('prolongs nothing by saying already', async (record, clock) => {
+  it.timed('prolongs nothing when it replies already', async (record, clock) => {
     const attempt = await record.completed();
     await clock.step(1_000);
     assert.equal((await record.complete(attempt)).kind, 'already');
@@ -149,7 +149,7 @@ export const complete = casesOf('complete', (it) => {
   });
 
   it.timed(
-    'says ok_late from the very end of the lease on, when nobody took it',
+    'replies ok_late from the end of the lease on, if there was no takeover',
     async (record, clock) => {
       const neighbour = record.neighbour();
       const inTime = await neighbour.begun();
@@ -163,7 +163,7 @@ export const complete = casesOf('complete', (it) => {
   );
 
   it.timed(
-    'says ok_late past the hard deadline too: the effect did happen',
+    'replies ok_late past the hard deadline too, since the effect has happened',
     async (record, clock) => {
       const attempt = await record.begun();
       await clock.step(MAX_EXECUTION_MS + 1);
@@ -172,7 +172,7 @@ export const complete = casesOf('complete', (it) => {
   );
 
   it.timed(
-    'keeps the counters of a takeover, and hands its outcome to the first owner',
+    'keeps the counters of a takeover, and returns its outcome to the first owner',
     async (record, clock) => {
       const first = await record.begun();
       await clock.step(LEASE_MS);
@@ -187,7 +187,7 @@ export const complete = casesOf('complete', (it) => {
   );
 
   it.timed(
-    'hands no outcome to an attempt whose key was let go since, and begun with another content',
+    'returns no outcome to an attempt whose key was released and acquired for another content',
     async (record, clock) => {
       const first = await record.begun();
       await clock.step(LEASE_MS);

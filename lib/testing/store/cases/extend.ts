@@ -9,7 +9,7 @@ import {
 } from '../kit/test-record.js';
 
 export const extend = casesOf('extend', (it) => {
-  it('prolongs the lease of its owner, and changes nothing else', async (record) => {
+  it('extends the lease of its owner, and changes nothing else', async (record) => {
     const attempt = await record.begun({ origin: 'here' });
     const before = await record.present();
     assert.deepEqual(await record.extend(attempt), { kind: 'ok' });
@@ -20,12 +20,12 @@ export const extend = casesOf('extend', (it) => {
     );
   });
 
-  it('asks for the owner token alone when the fence is 0', async (record) => {
+  it('checks only the owner token when the fence is 0', async (record) => {
     const attempt = await record.begun();
     assert.equal((await record.extend({ ...attempt, fence: 0 })).kind, 'ok');
   });
 
-  it('says lost to its own token with another fence', async (record) => {
+  it('replies lost to its own token with another fence', async (record) => {
     const attempt = await record.begun();
     for (const fence of [attempt.fence - 1, attempt.fence + 1]) {
       const reply = await record.unchangedBy(() => record.extend({ ...attempt, fence }));
@@ -33,14 +33,14 @@ export const extend = casesOf('extend', (it) => {
     }
   });
 
-  it('says lost to another token, whatever its fence', async (record) => {
+  it('replies lost to another token with any fence', async (record) => {
     const { fence } = await record.begun();
     for (const other of [record.attempt(), { ...record.attempt(), fence }]) {
       assert.equal((await record.unchangedBy(() => record.extend(other))).kind, 'lost');
     }
   });
 
-  it('says lost to another token when the record is finished or released', async (record) => {
+  it('replies lost to another token when the record is finished or released', async (record) => {
     await record.completed();
     assert.equal((await record.unchangedBy(() => record.extend(record.attempt()))).kind, 'lost');
     const neighbour = record.neighbour();
@@ -49,12 +49,12 @@ export const extend = casesOf('extend', (it) => {
     assert.equal((await neighbour.unchangedBy(() => neighbour.extend(late))).kind, 'lost');
   });
 
-  it('says gone when there is no record, and creates none', async (record) => {
+  it('replies gone without a record, and creates none', async (record) => {
     assert.equal((await record.extend(record.attempt())).kind, 'gone');
     assert.equal(await record.inspect(), undefined);
   });
 
-  it('leaves an outcome of its own alone: a late heartbeat shortens no retention', async (record) => {
+  it('does not change its own outcome: a late heartbeat shortens no retention', async (record) => {
     const attempt = await record.completed();
     for (const fence of [attempt.fence, attempt.fence + 1, 0]) {
       const reply = await record.unchangedBy(() => record.extend({ ...attempt, fence }));
@@ -62,19 +62,19 @@ export const extend = casesOf('extend', (it) => {
     }
   });
 
-  it('says not_in_progress for a failure of its own that is kept', async (record) => {
+  it('replies not_in_progress for a kept failure of its own', async (record) => {
     const attempt = await record.completed({ state: 'failed', outcome: FAILURE });
     const reply = await record.unchangedBy(() => record.extend(attempt));
     assert.equal(reply.kind, 'not_in_progress');
   });
 
-  it('does not bring back what its owner released', async (record) => {
+  it('does not revive what its owner released', async (record) => {
     const attempt = await record.released();
     const reply = await record.unchangedBy(() => record.extend(attempt));
     assert.equal(reply.kind, 'not_in_progress');
   });
 
-  it.timed('counts lease and retention from now', async (record, clock) => {
+  it.timed('counts lease and retention from the present time', async (record, clock) => {
     const attempt = await record.begun();
     await clock.step(7_000);
     assert.equal((await record.extend(attempt, { leaseMs: 5_000 })).kind, 'ok');
@@ -84,7 +84,7 @@ export const extend = casesOf('extend', (it) => {
   });
 
   it.timed(
-    'says revived from the very end of the lease on, when nobody took it',
+    'replies revived from the end of the lease on, if there was no takeover',
     async (record, clock) => {
       const attempt = await record.begun();
       await clock.step(LEASE_MS - 1);
@@ -95,7 +95,7 @@ export const extend = casesOf('extend', (it) => {
     },
   );
 
-  it.timed('never reaches beyond the hard deadline', async (record, clock) => {
+  it.timed('never extends beyond the hard deadline', async (record, clock) => {
     const attempt = await record.begun();
     await clock.step(MAX_EXECUTION_MS - 1);
     assert.equal((await record.extend(attempt)).kind, 'revived');
@@ -103,7 +103,7 @@ export const extend = casesOf('extend', (it) => {
   });
 
   it.timed(
-    'says max_execution exactly at the hard deadline, and lets another take over',
+    'replies max_execution exactly at the hard deadline, and allows a takeover',
     async (record, clock) => {
       const attempt = await record.begun();
       await clock.step(MAX_EXECUTION_MS);
@@ -113,25 +113,22 @@ export const extend = casesOf('extend', (it) => {
     },
   );
 
-  it.timed('says lost, not max_execution, to another attempt', async (record, clock) => {
+  it.timed('replies lost, not max_execution, to another attempt', async (record, clock) => {
     const attempt = await record.begun();
     await clock.step(MAX_EXECUTION_MS);
     assert.equal((await record.extend(record.attempt())).kind, 'lost');
     assert.equal((await record.extend({ ...attempt, fence: attempt.fence + 1 })).kind, 'lost');
   });
 
-  it.timed(
-    'keeps a record in progress alive for as long as it is extended',
-    async (record, clock) => {
-      const attempt = await record.begun({ recordRetentionMs: 30_000 });
-      await clock.step(29_999);
-      assert.equal((await record.extend(attempt, { recordRetentionMs: 30_000 })).kind, 'revived');
-      await clock.step(29_999);
-      assert.equal((await record.extend(attempt, { recordRetentionMs: 30_000 })).kind, 'revived');
-    },
-  );
+  it.timed('keeps a record in progress as long as it is extended', async (record, clock) => {
+    const attempt = await record.begun({ recordRetentionMs: 30_000 });
+    await clock.step(29_999);
+    assert.equal((await record.extend(attempt, { recordRetentionMs: 30_000 })).kind, 'revived');
+    await clock.step(29_999);
+    assert.equal((await record.extend(attempt, { recordRetentionMs: 30_000 })).kind, 'revived');
+  });
 
-  it.timed('says gone exactly when the record expires', async (record, clock) => {
+  it.timed('replies gone exactly when the record expires', async (record, clock) => {
     const running = await record.begun({ recordRetentionMs: 5_000 });
     await clock.step(5_000);
     assert.equal((await record.extend(running)).kind, 'gone');

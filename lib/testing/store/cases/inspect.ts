@@ -3,16 +3,16 @@ import { casesOf } from '../kit/conformance-case.js';
 import { LEASE_MS, RECORD_RETENTION_MS } from '../kit/test-record.js';
 
 export const inspect = casesOf('inspect', (it) => {
-  it('shows nothing where there is no record', async (record) => {
+  it('returns nothing without a record', async (record) => {
     assert.equal(await record.inspect(), undefined);
   });
 
-  it('shows no origin where begin carried none', async (record) => {
+  it('returns no origin if begin had none', async (record) => {
     await record.begun();
     assert.equal((await record.present()).origin, undefined);
   });
 
-  it('changes nothing, in whatever state the record is', async (record) => {
+  it('changes nothing in any state of the record', async (record) => {
     await record.begun();
     await record.unchangedBy(() => record.inspect());
     const finished = record.neighbour();
@@ -23,13 +23,13 @@ export const inspect = casesOf('inspect', (it) => {
     await released.unchangedBy(() => released.inspect());
   });
 
-  it.timed('shows a lease that is over as a negative duration', async (record, clock) => {
+  it.timed('returns an ended lease as a negative duration', async (record, clock) => {
     await record.begun();
     await clock.step(LEASE_MS + 250);
     assert.equal((await record.present()).leaseLeftMs, -250);
   });
 
-  it.timed('shows a record until its last millisecond', async (record, clock) => {
+  it.timed('returns a record until its last millisecond', async (record, clock) => {
     await record.begun();
     await clock.step(RECORD_RETENTION_MS - 1);
     assert.equal((await record.present()).retentionLeftMs, 1);

@@ -4,7 +4,7 @@ import { casesOf } from '../kit/conformance-case.js';
 import type { TestRecord } from '../kit/test-record.js';
 
 export const open = casesOf('open', (it) => {
-  it('answers after a close once it is opened again, time and again', async (record) => {
+  it('works again after each close and open', async (record) => {
     for (let round = 0; round < 3; round += 1) {
       const application = observer();
       await record.store.open(application);
@@ -13,7 +13,7 @@ export const open = casesOf('open', (it) => {
     }
   });
 
-  it('goes on answering one application when another ends', async (record) => {
+  it('keeps working for one application when another closes it', async (record) => {
     const { store } = record;
     const [one, other] = [observer(), observer()];
     await store.open(one);
@@ -25,7 +25,7 @@ export const open = casesOf('open', (it) => {
     await store.close(other);
   });
 
-  it('goes on answering when an application ends that never opened it', async (record) => {
+  it('keeps working when an application closes it that never opened it', async (record) => {
     const [one, other] = [observer(), observer()];
     await record.store.open(one);
     await record.store.close(other);

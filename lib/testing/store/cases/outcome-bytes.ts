@@ -9,34 +9,34 @@ const EVERY_BYTE = Uint8Array.from({ length: 256 }, (_, value) => value);
 
 export const outcomeBytes = casesOf('outcome', (it) => {
   const kept = (what: string, expected: Outcome) => {
-    it(`keeps ${what} as it is, for replay, supersession and inspection`, async (record) => {
+    it(`keeps ${what} unchanged for replay, supersession and inspection`, async (record) => {
       await record.completed({ outcome: expected });
       await assertKept(record, expected);
     });
   };
 
-  kept('a body of no bytes', outcome(HEADER, ''));
+  kept('an empty body', outcome(HEADER, ''));
   kept('a body of every byte value', outcome(HEADER, EVERY_BYTE));
-  kept('a body that is no UTF-8', outcome(HEADER, Uint8Array.of(0xff, 0xfe, 0xc3, 0x28, 0x80)));
-  kept('a body that begins and ends with line ends', outcome(HEADER, '\n\r\n\0body\r\n\n'));
+  kept('a body that is not UTF-8', outcome(HEADER, Uint8Array.of(0xff, 0xfe, 0xc3, 0x28, 0x80)));
+  kept('a body that begins and ends with line breaks', outcome(HEADER, '\n\r\n\0body\r\n\n'));
   kept('a body that looks like a record', outcome(HEADER, '1 c 1 2 3 4 token fingerprint\n{}\n'));
   kept('a body of 5 MB', outcome(HEADER, randomBytes(5_000_000)));
-  kept('a header of no characters', outcome('', 'body'));
-  kept('neither header nor body', outcome('', ''));
+  kept('an empty header', outcome('', 'body'));
+  kept('an empty header and body', outcome('', ''));
   kept(
     'a header of quotes, spaces, backslashes and characters beyond ASCII',
     outcome('{"x-name": "\\"Zoë\\" Ωmega — 東京 😀\\u0000 %s $1 "} ', 'body'),
   );
   kept('a header of 16 KB', outcome('{"link":"'.padEnd(16_000, 'x'), 'body'));
 
-  it('keeps a part of a larger buffer as that part', async (record) => {
+  it('keeps only the part of a larger buffer', async (record) => {
     const large = new Uint8Array(Buffer.from('before|the body|after'));
     const body = large.subarray(7, 15);
     await record.completed({ outcome: { header: HEADER, body } });
     await assertKept(record, outcome(HEADER, 'the body'));
   });
 
-  it('keeps a Buffer as well as a Uint8Array', async (record) => {
+  it('keeps a Buffer like a Uint8Array', async (record) => {
     await record.completed({ outcome: { header: HEADER, body: Buffer.from('the body') } });
     await assertKept(record, outcome(HEADER, 'the body'));
   });
@@ -51,14 +51,14 @@ export const outcomeBytes = casesOf('outcome', (it) => {
     await assertKept(released, expected);
   });
 
-  it('keeps what was given, whatever the caller does with its buffer afterwards', async (record) => {
+  it('keeps the bytes when the caller changes its buffer afterwards', async (record) => {
     const body = new Uint8Array(Buffer.from('the body'));
     await record.completed({ outcome: { header: HEADER, body } });
     body.fill(0);
     await assertKept(record, outcome(HEADER, 'the body'));
   });
 
-  it('keeps what was given, whatever a caller does with the bytes that it got', async (record) => {
+  it('keeps the bytes when a caller changes those that it received', async (record) => {
     const expected = outcome(HEADER, 'the body');
     await record.completed({ outcome: expected });
     const replay = await record.begin(record.attempt());

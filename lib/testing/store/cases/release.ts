@@ -17,13 +17,13 @@ export const release = casesOf('release', (it) => {
     assert.equal(shown.outcome, undefined);
   });
 
-  it('asks for the owner token alone when the fence is 0', async (record) => {
+  it('checks only the owner token when the fence is 0', async (record) => {
     const attempt = await record.begun();
     assert.equal((await record.release({ ...attempt, fence: 0 })).kind, 'ok');
     assert.equal((await record.present()).fence, attempt.fence);
   });
 
-  it('says lost to its own token with another fence', async (record) => {
+  it('replies lost to its own token with another fence', async (record) => {
     const attempt = await record.begun();
     for (const fence of [attempt.fence - 1, attempt.fence + 1]) {
       const reply = await record.unchangedBy(() => record.release({ ...attempt, fence }));
@@ -31,14 +31,14 @@ export const release = casesOf('release', (it) => {
     }
   });
 
-  it('says lost to another token, whatever its fence: the owner runs on', async (record) => {
+  it('replies lost to another token with any fence, and the owner continues', async (record) => {
     const { fence } = await record.begun();
     for (const other of [record.attempt(), { ...record.attempt(), fence }]) {
       assert.equal((await record.unchangedBy(() => record.release(other))).kind, 'lost');
     }
   });
 
-  it('says already to a copy of the command, whatever its fence', async (record) => {
+  it('replies already to a copy of the command with any fence', async (record) => {
     const attempt = await record.released();
     for (const fence of [attempt.fence, attempt.fence + 1, 0]) {
       const reply = await record.unchangedBy(() => record.release({ ...attempt, fence }));
@@ -46,7 +46,7 @@ export const release = casesOf('release', (it) => {
     }
   });
 
-  it('says lost to another token when the record is released', async (record) => {
+  it('replies lost to another token when the record is released', async (record) => {
     await record.released();
     assert.equal((await record.unchangedBy(() => record.release(record.attempt()))).kind, 'lost');
   });
@@ -60,18 +60,18 @@ export const release = casesOf('release', (it) => {
     assert.equal((await record.unchangedBy(() => record.release(record.attempt()))).kind, 'lost');
   });
 
-  it('never deletes a failure that is kept', async (record) => {
+  it('never deletes a kept failure', async (record) => {
     const attempt = await record.completed({ state: 'failed', outcome: FAILURE });
     const reply = await record.unchangedBy(() => record.release(attempt));
     assert.equal(reply.kind, 'not_in_progress');
   });
 
-  it('says gone when there is no record, and creates none', async (record) => {
+  it('replies gone without a record, and creates none', async (record) => {
     assert.equal((await record.release(record.attempt())).kind, 'gone');
     assert.equal(await record.inspect(), undefined);
   });
 
-  it('delivered twice around a new attempt, does not touch that attempt', async (record) => {
+  it('does not change a new attempt when it is delivered twice', async (record) => {
     const first = await record.released();
     await record.begun();
     assert.equal((await record.unchangedBy(() => record.release(first))).kind, 'lost');
@@ -80,7 +80,7 @@ export const release = casesOf('release', (it) => {
   });
 
   it.timed(
-    'lets go of a lease that is over, and past the hard deadline, when nobody took it',
+    'releases after the lease and the hard deadline, if there was no takeover',
     async (record, clock) => {
       const attempt = await record.begun();
       await clock.step(LEASE_MS);
@@ -91,19 +91,16 @@ export const release = casesOf('release', (it) => {
     },
   );
 
-  it.timed(
-    'keeps the tombstone for as long as it is told, and not a millisecond longer',
-    async (record, clock) => {
-      const attempt = await record.released();
-      assert.equal((await record.present()).retentionLeftMs, TOMBSTONE_MS);
-      await clock.step(TOMBSTONE_MS - 1);
-      assert.equal((await record.release(attempt)).kind, 'already');
-      await clock.step(1);
-      assert.equal((await record.release(attempt)).kind, 'gone');
-    },
-  );
+  it.timed('keeps the tombstone exactly as long as requested', async (record, clock) => {
+    const attempt = await record.released();
+    assert.equal((await record.present()).retentionLeftMs, TOMBSTONE_MS);
+    await clock.step(TOMBSTONE_MS - 1);
+    assert.equal((await record.release(attempt)).kind, 'already');
+    await clock.step(1);
+    assert.equal((await record.release(attempt)).kind, 'gone');
+  });
 
-  it.timed('prolongs nothing by saying already', async (record, clock) => {
+  it.timed('prolongs nothing when it replies already', async (record, clock) => {
     const attempt = await record.released();
     await clock.step(1_000);
     assert.equal((await record.release(attempt)).kind, 'already');

@@ -1,17 +1,17 @@
 import type { SteppableClock, StoreHarness } from './store-harness.js';
 import { TestRecord } from './test-record.js';
 
-/** One sentence about the behaviour of a store, and the proof of it. */
+/** One statement about the behaviour of a store, and its proof. */
 export interface StoreConformanceCase {
   readonly operation: StoreOperation;
   readonly name: string;
-  /** Whether the case drives the store's clock, and so cannot run without a {@link SteppableClock}. */
+  /** Whether the case drives the store's clock and needs a {@link SteppableClock}. */
   readonly needsClock: boolean;
-  /** @throws `AssertionError` of node:assert when the store does not conform. */
+  /** @throws `AssertionError` of node:assert if the store does not conform. */
   run(harness: StoreHarness): Promise<void>;
 }
 
-/** What a case is about: an operation of the store, the bytes that it keeps, or its opening and closing. */
+/** The subject of a case: an operation of the store, the stored bytes, or opening and closing. */
 export type StoreOperation =
   'begin' | 'extend' | 'complete' | 'release' | 'inspect' | 'abandoned' | 'outcome' | 'open';
 
@@ -19,7 +19,7 @@ type Proof = (record: TestRecord) => Promise<void>;
 type TimedProof = (record: TestRecord, clock: SteppableClock) => Promise<void>;
 
 export interface CaseWriter {
-  /** A case that holds at whatever pace the store's clock runs. */
+  /** A case that holds whatever the speed of the store's clock. */
   (name: string, proof: Proof): void;
   /** A case that drives the store's clock. */
   timed(name: string, proof: TimedProof): void;

@@ -21,14 +21,14 @@ export const MAX_EXECUTION_MS = 60_000;
 export const RETENTION_MS = 3_600_000;
 export const RECORD_RETENTION_MS = RETENTION_MS + MAX_EXECUTION_MS;
 export const TOMBSTONE_MS = 1_800_000;
-/** Far above what a healthy store needs: that a store keeps to its time is not the kit's subject. */
+/** Far above what a healthy store needs: the kit does not test timeouts. */
 export const TIMEOUT_MS = 30_000;
 
 export const SUCCESS = outcome('{"status":201}', 'charged');
 export const OTHER_SUCCESS = outcome('{"status":200}', 'charged by another');
 export const FAILURE = outcome('{"status":402}', 'card declined');
 
-/** Drives one record of the store under test; what a case does not name has the defaults above. */
+/** Drives one record of the store under test, with the defaults above. */
 export class TestRecord {
   readonly key = randomBytes(32).toString('base64url') as RecordKey;
   readonly fingerprint = newFingerprint();
@@ -50,11 +50,11 @@ export class TestRecord {
     return { recordKey: this.key, token: newOwnerToken(), fence: 0 };
   }
 
-  /** An attempt that has begun; the fence is the one that the store gave it. */
+  /** An attempt that has begun, with the fence from the store. */
   async begun(how: Partial<Begin> = {}): Promise<Lease> {
     const attempt = this.attempt();
     const reply = await this.begin(attempt, how);
-    assert.ok('now' in reply && 'fence' in reply, `begin answered ${reply.kind}`);
+    assert.ok('now' in reply && 'fence' in reply, `begin replied ${reply.kind}`);
     return { ...attempt, fence: reply.fence };
   }
 
@@ -65,7 +65,7 @@ export class TestRecord {
     return attempt;
   }
 
-  /** An attempt that let go. */
+  /** An attempt that has released its record. */
   async released(): Promise<Lease> {
     const attempt = await this.begun();
     assert.equal((await this.release(attempt)).kind, 'ok');
@@ -116,14 +116,14 @@ export class TestRecord {
     return this.store.inspect(this.key, { timeoutMs: TIMEOUT_MS });
   }
 
-  /** The record; there must be one. */
+  /** The record, which must exist. */
   async present(): Promise<IdempotencyRecord> {
     const record = await this.inspect();
     assert.ok(record, 'there is no record');
     return record;
   }
 
-  /** Asserts that `step` leaves the record exactly as it is, and hands on what the store replied. */
+  /** Asserts that `step` does not change the record, and returns the store's reply. */
   async unchangedBy<Reply>(step: () => Promise<Reply>): Promise<Reply> {
     const before = this.comparable(await this.inspect());
     const reply = await step();
@@ -131,7 +131,7 @@ export class TestRecord {
     return reply;
   }
 
-  /** Durations shrink by themselves where the clock runs. */
+  /** Without durations if the clock runs, since they shrink. */
   private comparable(record: IdempotencyRecord | undefined): unknown {
     if (record === undefined) return undefined;
     const { outcome: kept, retentionLeftMs, leaseLeftMs, ...rest } = record;
@@ -144,7 +144,7 @@ export function outcome(header: string, body: string | Uint8Array): Outcome {
   return { header, body: new Uint8Array(Buffer.from(body)) };
 }
 
-/** Compares header and bytes, whichever subclass of Uint8Array holds them. */
+/** Compares header and bytes, whatever subclass of Uint8Array holds them. */
 export function assertOutcome(actual: Outcome | undefined, expected: Outcome): void {
   assert.ok(actual, 'there is no outcome');
   assert.equal(actual.header, expected.header);
@@ -156,7 +156,7 @@ export function newFingerprint(): Fingerprint {
   return randomBytes(32).toString('base64url') as Fingerprint;
 }
 
-/** How many replies there are of each kind. */
+/** The number of replies of each kind. */
 export function tally(replies: readonly { kind: string }[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const { kind } of replies) counts[kind] = (counts[kind] ?? 0) + 1;
