@@ -1,5 +1,4 @@
-// The protocol's engine and its lease keeper are not exported: what a user may rely on is the port, the
-// events and the options; the engine behind them changes freely.
+// The engine and its lease keeper are internal. The public API is the port, the events and the options.
 export { IdempotencyModule } from './nest/idempotency.module.js';
 export { Idempotent } from './nest/idempotent.decorator.js';
 export type {

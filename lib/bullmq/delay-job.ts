@@ -1,10 +1,10 @@
 import { DelayedError, UnrecoverableError } from 'bullmq';
 import type { OperationRejectedError } from '../core/util/errors.js';
 
-/** However short "retryAfterMs" is: a job does not go round faster than five times a second. */
+/** Minimum delay in milliseconds, whatever "retryAfterMs": a job is retried five times a second at the most. */
 const LEAST_DELAY_MS = 200;
 
-/** What is needed of a job of BullMQ. */
+/** The members of a BullMQ job that {@link delayJob} needs. */
 export interface DelayableJob {
   /** The worker's lock on the job. */
   readonly token?: string | undefined;
@@ -12,18 +12,17 @@ export interface DelayableJob {
 }
 
 /**
- * What a processor does with a job that cannot be run now, without a loss and without an attempt of it: for the option
- * `onRejected` of `@Idempotent()`, or to be called where `IdempotencyService.run()` has thrown.
+ * Delays or fails a job whose operation was rejected, without losing it or using up an attempt. For the option
+ * `onRejected` of `@Idempotent()`, or to call when `IdempotencyService.run()` has thrown.
  *
- * - A rejection that may end otherwise later (in progress elsewhere, store unavailable, shutting down, a conflict of
- *   transactions) moves the job to the delayed ones, for `retryAfterMs`, 200 ms at the least. It counts as no attempt,
- *   neither to `attempts` nor to `backoff`.
- * - Any other (the key of another payload, outcome unknown, value not kept, no key) fails the job for good, whatever
- *   `attempts` says: no repetition can help. Its `failedReason` ends with the error's code.
+ * - A temporary rejection (in progress elsewhere, store unavailable, shutting down, transaction conflict) delays the
+ *   job by `retryAfterMs`, 200 ms at the least. It counts neither to `attempts` nor to `backoff`.
+ * - Any other (key reused, outcome unknown, value not kept, no key) fails the job for good, whatever `attempts`: no
+ *   retry can help. Its `failedReason` ends with the error's code.
  *
- * @param token - the processor's second argument; the job's own if it is left out.
- * @throws `DelayedError` or `UnrecoverableError` of BullMQ, always; what `moveToDelayed` throws where the worker has lost
- * its lock.
+ * @param token - the processor's second argument; the job's own by default.
+ * @throws always: `DelayedError` or `UnrecoverableError` of BullMQ, or the error of `moveToDelayed` if the worker has
+ * lost its lock.
  * @example
  * ```ts
  * @Idempotent({ operation: 'orders.handle', key: ({ data }: Job<Order>) => data.id, onRejected: delayJob })

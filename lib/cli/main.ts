@@ -39,7 +39,7 @@ function outputOf(args: string[]): string {
   if (values.help) return USAGE;
   const [command, ...more] = positionals;
   if (command !== 'migrations' || more.length > 0) {
-    throw new UsageError(`There is no command "${positionals.join(' ')}".`);
+    throw new UsageError(`Unknown command "${positionals.join(' ')}".`);
   }
   const from = Number(values.from);
   if (!MIGRATIONS.some(({ id }) => id === from)) {
@@ -48,7 +48,7 @@ function outputOf(args: string[]): string {
   return migrationScript(new TableName({ schema: values.schema, table: values.table }), from);
 }
 
-/** What the caller can mend, in one line; a mistake of this program with all there is. */
+/** One line for an error in the arguments, the stack for a bug. */
 function messageOf(error: unknown): string {
   const isUsage = error instanceof UsageError || isIdempotencyError(error) || isParseError(error);
   return isUsage ? error.message : String(error instanceof Error ? error.stack : error);

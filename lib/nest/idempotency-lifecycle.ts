@@ -18,13 +18,13 @@ import { checkRegistrations } from './discovery/module-registrations.js';
 import { LogReporter } from './log-reporter.js';
 import { RouteRegistry } from './registry/route-registry.js';
 
-/** Starts and ends the layer with the application. */
+/** Starts and stops the library with the application. */
 @Injectable()
 export class IdempotencyLifecycle
   implements OnModuleInit, BeforeApplicationShutdown, OnApplicationShutdown
 {
   private readonly logger = new Logger('Idempotency');
-  /** The application's own, by which the store tells it from others that have it open, too. */
+  /** Identifies this application to a store that several share. */
   private readonly observer: StoreObserver = {
     replyMismatched: (error) => {
       this.events.emit({ type: 'reply_mismatched', error });
@@ -43,7 +43,7 @@ export class IdempotencyLifecycle
     private readonly modules: ModulesContainer,
   ) {
     events.reportTo(new LogReporter(this.logger));
-    // As early as there is an adapter: the hook has to stand before those of the application.
+    // As soon as there is an adapter: the hook has to precede those of the application.
     host.init$.subscribe(() => {
       this.hookIntoFastify();
     });
@@ -60,7 +60,7 @@ export class IdempotencyLifecycle
     const running = await this.engine.drain();
     if (running > 0) {
       this.logger.warn(
-        `${String(running)} operations were still running when "shutdownTimeoutMs" was over: their keys come free with their leases.`,
+        `${String(running)} operations were still running after "shutdownTimeoutMs". Their keys stay blocked until their leases expire.`,
       );
     }
   }
@@ -70,26 +70,26 @@ export class IdempotencyLifecycle
   }
 
   private hookIntoFastify(): void {
-    // None in an application without HTTP.
+    // Undefined in an application without HTTP.
     const adapter = this.host.httpAdapter as HttpAdapterHost['httpAdapter'] | undefined;
     if (adapter?.getType() === 'fastify') addRecordingHook(adapter.getInstance<FastifyInstance>());
   }
 }
 
-/** By which an application is asked to stop: by an orchestrator, and at a terminal. */
+/** Signals that ask an application to stop: from an orchestrator and from a terminal. */
 const SIGNALS = ['SIGTERM', 'SIGINT'];
 
 /**
- * Warns of an application that a signal ends without its being closed. Once it listens: Nest does not tell whether its
- * hooks are enabled, but then they listen for signals, as handlers of the application's own do.
+ * Warns if a signal would end the application without closing it. Nest does not say whether its shutdown hooks are
+ * enabled, but they listen for signals, as the application's own handlers do. Checked once the application listens.
  */
 function warnWithoutShutdownHooks(host: HttpAdapterHost, logger: LoggerService): void {
   host.listen$.subscribe(() => {
-    // Code that awaits `app.listen()` may enable them first.
+    // Code that awaits `app.listen()` may still enable them.
     setImmediate(() => {
       if (SIGNALS.some((signal) => process.listenerCount(signal) > 0)) return;
       logger.warn(
-        'Nothing listens for SIGTERM or SIGINT: either ends the process with its operations under way, whose keys are blocked until their leases run out. Call app.enableShutdownHooks() before app.listen(), or app.close() in a signal handler of your own.',
+        'No handler for SIGTERM or SIGINT: either ends the process during its operations, whose keys stay blocked until their leases expire. Call app.enableShutdownHooks() before app.listen(), or app.close() in a signal handler of your own.',
       );
     });
   });

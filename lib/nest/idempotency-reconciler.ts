@@ -33,10 +33,7 @@ import type { RouteRegistry } from './registry/route-registry.js';
 
 /** How {@link IdempotencyReconciler} recovers calls; the protocol's options default to the module's. */
 export interface RecoverableCall extends ProtocolOptions, ValueOptions {
-  /**
-   * Looks into the business data, by the key and the scope that its context names: it serves every call of the
-   * operation.
-   */
+  /** Looks up the business data, by the key and scope of its context. It serves every call of the operation. */
   readonly onTakeover: Recover;
   /** As in {@link IdempotentCall.keep}. */
   readonly keep?: OutcomePolicy;
@@ -44,18 +41,18 @@ export interface RecoverableCall extends ProtocolOptions, ValueOptions {
 
 const CALL_NAMES = new Set([...Object.keys(PROTOCOL_DEFAULTS), 'keep', 'codec']);
 
-/** Reserved: no operation is called so. */
+/** The reserved name of the reconciler's lock. */
 const WORK = 'nestjs-idempotency/reconcile';
 
-/** The start does not wait longer than this for a store that is not there. */
+/** The longest time, in milliseconds, that the start waits for an unreachable store. */
 const START_CHECK_TIMEOUT_MS = 2_000;
 
 /**
- * The half of recovery that no request drives: finds records whose owner died and whose client never came back,
- * asks the operation's `onTakeover` what became of them, and completes or releases them. Routes take part by their
+ * Recovers abandoned records without a request. It finds records whose owner died and whose client never retried,
+ * asks the operation's `onTakeover` for their outcome, and completes or releases them. Routes take part by that
  * option, plain calls once they are registered.
  *
- * Rounds come by themselves with the module option `reconcile`; without it, whenever {@link reconcile} is called.
+ * With the module option `reconcile` it runs periodically; otherwise, call {@link reconcile}.
  */
 export class IdempotencyReconciler
   implements OnApplicationBootstrap, OnModuleDestroy, BeforeApplicationShutdown
@@ -93,14 +90,14 @@ export class IdempotencyReconciler
   }
 
   /**
-   * Makes known how abandoned calls of an operation are recovered: `IdempotencyService.run()` tells of that only
-   * while it is called, and its function may have been made for that one call.
+   * Registers how abandoned calls of an operation are recovered. `IdempotencyService.run()` says so only for the call
+   * in progress.
    *
-   * @throws {@link IdempotencyOptionsError} for options that cannot work, and for an operation that is known already.
+   * @throws {@link IdempotencyOptionsError} for invalid options, and for an operation that is registered already.
    */
   register(operation: string, call: RecoverableCall): void {
     if (typeof operation !== 'string' || operation === '') {
-      throwOptionError('operation', 'a text that is not empty', typeof operation);
+      throwOptionError('operation', 'a non-empty string', typeof operation);
     }
     checkNames('IdempotencyReconciler.register()', call, CALL_NAMES, OPERATION_REMEDIES);
     const { onTakeover, keep = keepSuccesses, ...own } = call;
@@ -112,7 +109,7 @@ export class IdempotencyReconciler
     });
     if (this.calls.has(operation) || this.routes.isNamed(operation)) {
       throw new IdempotencyOptionsError(
-        `How "${operation}" is recovered is known already: register it once, and a route not at all.`,
+        `IdempotencyReconciler.register(): "${operation}" is registered already, or is a route or method with @Idempotent(). Register an operation once; routes and methods need no registration.`,
       );
     }
     const options = Object.freeze({ ...protocol, onTakeover });
@@ -122,12 +119,12 @@ export class IdempotencyReconciler
   }
 
   /**
-   * Goes through the abandoned records once, a batch at the most. Where a round is under way in this process, that
-   * one is waited for; where another process is at it, nothing is done.
+   * Processes the abandoned records once, one batch at the most. If this process is already doing so, waits for that;
+   * if another process is, does nothing.
    *
-   * @throws {@link StoreUnavailableError}, {@link StoreOutcomeUnknownError} or {@link StoreConfigurationError} when the
-   * store does not answer; it is told by `store_unavailable`, too.
-   * @throws {@link IdempotencyOptionsError} where the store cannot list records.
+   * @throws {@link StoreUnavailableError}, {@link StoreOutcomeUnknownError} or {@link StoreConfigurationError} when
+   * the store fails; the event `store_unavailable` reports it, too.
+   * @throws {@link IdempotencyOptionsError} if the store cannot list records.
    */
   reconcile(): Promise<ReconcileReport> {
     this.round ??= this.runRound().finally(() => {
@@ -136,20 +133,20 @@ export class IdempotencyReconciler
     return this.round;
   }
 
-  /** For Nest. Begins to come by itself, where that is wished. */
+  /** Called by Nest. Starts the periodic runs, with the option `reconcile`. */
   async onApplicationBootstrap(): Promise<void> {
     if (this.schedule === undefined) return;
     await this.checkStore(this.schedule);
     this.arm(this.schedule);
   }
 
-  /** For Nest. The application's own connections may be the next to go: nothing more is begun. */
+  /** Called by Nest. Starts nothing more: the application's own connections may close next. */
   onModuleDestroy(): void {
     this.isStopping = true;
     clearTimeout(this.timer);
   }
 
-  /** For Nest. Waits for the record under way, as the shutdown does for requests. */
+  /** Called by Nest. Waits for the record in progress, as the shutdown does for requests. */
   async beforeApplicationShutdown(): Promise<void> {
     await isDoneWithin(this.shutdownTimeoutMs, this.round);
   }
@@ -171,7 +168,7 @@ export class IdempotencyReconciler
     }
   }
 
-  /** A store that can never list records stops the start; one that cannot be reached does not. */
+  /** A store that cannot list records stops the start; an unreachable one does not. */
   private async checkStore({ afterMs: overMs }: ResolvedReconcileOptions): Promise<void> {
     const asked = this.engine.store.abandoned({
       overMs,
@@ -184,14 +181,14 @@ export class IdempotencyReconciler
     });
     if (page === undefined) {
       throw new IdempotencyOptionsError(
-        'The option "reconcile" needs a "store" that lists abandoned records, and the given one does not: it has no abandoned().',
+        'The option "reconcile" needs a "store" that lists abandoned records; the given store has no abandoned(). Use the store for Redis, PostgreSQL or memory, or remove "reconcile".',
       );
     }
   }
 
   private arm(schedule: ResolvedReconcileOptions): void {
     this.timer = setTimeout(() => {
-      // What went wrong was told by an event.
+      // An event has reported the failure.
       const rearm = () => {
         if (!this.isStopping) this.arm(schedule);
       };

@@ -2,10 +2,10 @@ import { createParamDecorator } from '@nestjs/common';
 import { requireIdempotencyTransaction } from '../core/operation/execution-scope.js';
 
 /**
- * Gives a handler the transaction of its `transactional` operation, as the unit of work gives it: a client of pg, an
- * `EntityManager`, a Prisma client. Services below ask {@link requireIdempotencyTransaction}.
+ * Injects the transaction of a `transactional` operation, as its unit of work provides it: a client of pg, an
+ * `EntityManager`, a Prisma client. Services call {@link requireIdempotencyTransaction}.
  *
  * @example `transfer(@Body() order: TransferDto, @IdempotencyTransaction() manager: EntityManager)`
- * @throws {@link NoTransactionError} on a request that has none.
+ * @throws {@link NoTransactionError} on a request without a transaction.
  */
 export const IdempotencyTransaction = createParamDecorator(() => requireIdempotencyTransaction());

@@ -16,33 +16,33 @@ import { moduleMissing } from './discovery/module-registrations.js';
 import type { RouteRegistry } from './registry/route-registry.js';
 import { Transports } from './transports.js';
 
-/** Hands a request to its transport; bound by `@Idempotent()` to the handlers that it stands on, and to no others. */
+/** Passes a request to its transport. `@Idempotent()` binds it to its handlers. */
 @Injectable()
 export class IdempotencyInterceptor implements NestInterceptor, OnModuleInit {
   constructor(
-    // Optional, because what Nest says of a missing one names what no user has heard of.
+    // Optional, because Nest's own message for a missing one names an internal class.
     @Optional() @Inject(Transports) private readonly transports: Transports | undefined,
     private readonly module: ModuleRef,
     private readonly modules: ModulesContainer,
   ) {}
 
-  /** Of the IdempotencyModule that is nearest to the module which it is bound in. */
+  /** Of the IdempotencyModule nearest to the interceptor's module. */
   get routes(): RouteRegistry | undefined {
     return this.transports?.routes;
   }
 
-  /** @throws {@link IdempotencyOptionsError} where the module that it is bound in does not see IdempotencyModule. */
+  /** @throws {@link IdempotencyOptionsError} if the interceptor's module does not see IdempotencyModule. */
   onModuleInit(): void {
     this.known();
   }
 
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    // No handler of a request that is known here: it runs once by itself, whoever calls it.
+    // Not a handler of a known transport: the method protects itself in every call.
     if (entryOfMethod(context.getHandler()) !== undefined) return next.handle();
     const intercept = this.known().of(context.getType());
     if (intercept === undefined) {
       throw new IdempotencyOptionsError(
-        `@Idempotent() on ${context.getClass().name}.${context.getHandler().name} met a request of type "${context.getType()}", which it does not know. Use IdempotencyService.run() there.`,
+        `@Idempotent() on ${context.getClass().name}.${context.getHandler().name} does not support requests of type "${context.getType()}". Use IdempotencyService.run() there.`,
       );
     }
     return intercept(context, next);

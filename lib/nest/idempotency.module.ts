@@ -29,25 +29,23 @@ import { RouteRegistry } from './registry/route-registry.js';
 import { storeInUse } from './store-in-use.js';
 import { Transports } from './transports.js';
 
-/** Stands in where a factory returned no options: the start names what is missing. */
+/** For a factory that returned no options: the start then reports what is missing. */
 const NO_OPTIONS = {} as IdempotencyModuleOptions;
 
 /**
- * Makes operations safe to repeat: import it once, with `forRoot` or `forRootAsync`, and put
- * `@Idempotent()` on the routes that must not run twice. Global unless `isGlobal` is false: then it serves the modules
- * that import it, and others may import one with options of their own. Two that are global, or two in one module, stop the
- * start.
+ * Makes operations safe to retry. Import it once, with `forRoot` or `forRootAsync`, and put `@Idempotent()` on the
+ * routes that must not run twice. It is global unless `isGlobal` is false; then it serves the modules that import it,
+ * and others may import one with options of their own. Two global ones, or two in one module, stop the start.
  *
- * {@link IdempotencyStore} is the store in use, with the breaker around it. In tests
- * `.overrideProvider(IdempotencyStore)` puts another in its place, as it is, without a breaker; the one of the
- * options is then never opened.
+ * The provider {@link IdempotencyStore} is the store in use, with its breaker. In tests,
+ * `.overrideProvider(IdempotencyStore)` replaces it, without a breaker; the store of the options is never opened.
  *
- * @throws {@link IdempotencyOptionsError} at the start, for options that cannot work.
+ * @throws {@link IdempotencyOptionsError} at the start, for invalid options.
  */
 @Module({
   imports: [DiscoveryModule],
   providers: [
-    // In the place of those that forRoot() brings, where the class is imported without it.
+    // Replaces the providers of forRoot() where the class is imported without it.
     { provide: IDEMPOTENCY_MODULE_OPTIONS, useValue: undefined },
     IdempotencyLifecycle,
     IdempotencyService,
@@ -128,14 +126,14 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
   ],
 })
 export class IdempotencyModule extends ConfigurableModuleClass {
-  /** Takes the options as they are; {@link forRootAsync} has them made. */
+  /** Takes the options as they are; {@link forRootAsync} takes a factory. */
   static override forRoot(options: typeof OPTIONS_TYPE): DynamicModule {
-    // Without any the start says what is missing.
+    // Without options the start reports what is missing.
     return super.forRoot({ ...NO_OPTIONS, ...options });
   }
 }
 
-/** Providers of the whole application, wherever they are. */
+/** Application-wide providers, from whichever module. */
 function servicesOf(modules: ModuleRef): Services {
   return {
     get: (token) => modules.get(token as InjectionToken, { strict: false }),

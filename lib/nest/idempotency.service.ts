@@ -19,31 +19,31 @@ import {
 } from './options/idempotency-options.js';
 import { OPTIONS_IN_USE } from './options/idempotency.module-definition.js';
 
-/** What {@link IdempotencyService.run} is told about a call; the protocol's options default to the module's. */
+/** Describes a call for {@link IdempotencyService.run}; the protocol's options default to the module's. */
 export interface IdempotentCall extends ProtocolOptions, ValueOptions {
-  /** The operation's stable name, distinct from those of all other operations. */
+  /** The operation's stable name, unique among all operations. */
   readonly operation: string;
-  /** The idempotency key: one per intended operation, the same on every repetition of it. */
+  /** The idempotency key: one per intended operation, the same on every retry. */
   readonly key: string;
-  /** Whose key it is: one part or several, the most general first. */
+  /** The caller who owns the key: one part or several, the most general first. */
   readonly scope: ScopePart | readonly ScopePart[];
   /**
-   * What the operation is about, as JSON: another payload under the same key is refused. A promise, a `Map` or an instance
-   * of a class without members of its own is an {@link IdempotencyOptionsError}: it would compare nothing.
+   * The operation's content, as JSON: another payload under the same key is rejected. A promise, a `Map` or an
+   * instance of a class without own members throws {@link IdempotencyOptionsError}, since it would compare nothing.
    * @defaultValue nothing is compared, as with `undefined`
    */
   readonly payload?: unknown;
   /**
    * Which outcomes are kept.
-   * @defaultValue what the operation returns is kept, what it throws is not
+   * @defaultValue values are kept, errors are not
    */
   readonly keep?: OutcomePolicy;
 }
 
-/** The end of a call that has a value. */
+/** The value of a call, and whether it was replayed. */
 export interface CallOutcome<Value> {
   readonly value: Value;
-  /** Whether the value comes from the record of an earlier run: the operation did not run this time. */
+  /** Whether the value comes from the record of an earlier execution: the operation did not run this time. */
   readonly replayed: boolean;
 }
 
@@ -58,16 +58,15 @@ export class IdempotencyService {
   ) {}
 
   /**
-   * Runs `operation` once per key, and gives every repetition what the first run returned. The value is
-   * stored by the option `codec`, JSON by default; the first caller, too, gets it as it was stored, so that no
-   * repetition differs.
+   * Runs `operation` once per key and returns its stored value to every retry. The option `codec` stores the value,
+   * by default as JSON; the first caller, too, gets the stored form, so that all get the same.
    *
-   * @throws {@link OperationRejectedError} when it was not run and there is no outcome: in progress, used
-   * for another payload, outcome unknown, store unavailable, shutting down.
-   * @throws {@link ValueNotStorableError} when it was run and the codec has no form for its value.
-   * @throws {@link FailureReplayedError} when `keep` had kept the failure of the first run.
+   * @throws {@link OperationRejectedError} if it did not run and has no outcome: in progress, used for another
+   * payload, outcome unknown, store unavailable, shutting down.
+   * @throws {@link ValueNotStorableError} if it ran and the codec cannot encode its value.
+   * @throws {@link FailureReplayedError} if `keep` kept the failure of the first execution.
    * @throws {@link ContentNotComparableError} for a payload that JSON cannot express.
-   * @throws {@link IdempotencyOptionsError} for a call that is not well-formed.
+   * @throws {@link IdempotencyOptionsError} for invalid arguments.
    */
   async run<Value>(
     call: IdempotentCall,
@@ -78,7 +77,7 @@ export class IdempotencyService {
   }
 
   /**
-   * As {@link run}, and tells whether the value is a repetition's.
+   * As {@link run}; also returns whether the value was replayed.
    *
    * @throws as {@link run}.
    */
@@ -98,7 +97,7 @@ export class IdempotencyService {
 
   private resolved(call: IdempotentCall): Call {
     const { operation, key, scope, payload, keep = keepSuccesses, ...own } = call;
-    // A promise is refused in either place: nobody will wait for it.
+    // A promise is rejected in either place; nothing awaits it.
     const parts: readonly unknown[] = Array.isArray(scope) ? scope : [scope];
     for (const given of [key, ...parts]) forget(given);
     checkText('operation', operation);
@@ -107,7 +106,7 @@ export class IdempotencyService {
     if (parts.length === 0 || !parts.every(isScopePart)) {
       throwOptionError(
         'scope',
-        'one part or several, each a text that is not empty or a safe integer',
+        'one part or several, each a non-empty string or a safe integer',
         typeof scope,
       );
     }
@@ -127,8 +126,8 @@ export class IdempotencyService {
   }
 }
 
-/** Not the value itself: a key or a caller does not belong into a message. */
+/** Checks without showing the value: a key or a caller does not belong in a message. */
 function checkText(option: string, value: unknown): void {
   if (typeof value !== 'string' || value === '')
-    throwOptionError(option, 'a text that is not empty', typeof value);
+    throwOptionError(option, 'a non-empty string', typeof value);
 }

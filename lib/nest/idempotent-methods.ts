@@ -15,13 +15,12 @@ import { checkInstance } from './discovery/wrapped-handlers.js';
 import type { MethodRoute } from './registry/method-route.js';
 import { RouteRegistry } from './registry/route-registry.js';
 
-const KEY_REMEDY =
-  'The function given as the option "key" has to answer with a text that is not empty.';
+const KEY_REMEDY = 'The function given as the option "key" must return a non-empty string.';
 
 const SCOPE_REMEDY =
-  'The function given as the option "scope" has to answer with all parts, such as the tenant.';
+  'The function given as the option "scope" must return all parts, such as the tenant.';
 
-/** Runs the methods that `@Idempotent()` stands on and that handle no requests. Nest gives it to their instances. */
+/** Runs the idempotent methods that are not handlers. Nest injects it into their instances. */
 @Injectable()
 export class IdempotentMethods {
   constructor(
@@ -31,7 +30,7 @@ export class IdempotentMethods {
 
   /**
    * @param type - the class of the instance.
-   * @param entry - the method as `@Idempotent()` left it.
+   * @param entry - the function that `@Idempotent()` made of the method.
    * @param operation - the method itself, with its arguments.
    */
   async run(
@@ -72,7 +71,7 @@ function callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationR
   };
 }
 
-/** Whose key it is; `undefined` where a part of it is missing. */
+/** The caller who owns the key; `undefined` if a part of it is missing. */
 function scopeOf({ operation, scope }: MethodRoute, args: readonly unknown[]): Scope | undefined {
   const result =
     scope === undefined ? [] : (atOnce('scope', scope(...args), operation) as ScopeResult);
@@ -80,7 +79,7 @@ function scopeOf({ operation, scope }: MethodRoute, args: readonly unknown[]): S
   return isNobodys ? [] : toScope(result, operation);
 }
 
-/** What is compared of a call; without the option `payload` nothing is. */
+/** The content to compare; nothing without the option `payload`. */
 function payloadOf(
   { operation, payload }: MethodRoute,
   args: readonly unknown[],
@@ -89,11 +88,11 @@ function payloadOf(
 }
 
 /**
- * Has Nest give {@link IdempotentMethods} to the instances of a class, those of derived classes included. Not as a
- * condition: a class whose interceptors a test has overridden may do without.
+ * Makes Nest inject {@link IdempotentMethods} into the instances of a class and of its derived classes; optionally,
+ * since a test may have overridden the interceptors of a class.
  *
- * Each instance is looked at then: those that Nest makes for one request are at no other time within reach before it
- * calls them, and only here is a proxy in front of an instance seen.
+ * The setter also checks each instance. That is the only time at which request-scoped instances, and proxies in front
+ * of an instance, can be seen before their methods are called.
  */
 export function injectMethodRunner(prototype: object): void {
   if (Object.hasOwn(prototype, METHOD_RUNNER)) return;
@@ -111,10 +110,10 @@ export function injectMethodRunner(prototype: object): void {
 }
 
 /**
- * Runs a method once per key. Never throws: what is wrong comes as a rejection, as from every asynchronous method.
+ * Runs a method once per key. It never throws, but rejects, as every asynchronous method does.
  *
  * @param instance - whose method was called.
- * @param entry - the method as `@Idempotent()` left it.
+ * @param entry - the function that `@Idempotent()` made of the method.
  * @param operation - the method itself, with its arguments.
  */
 export async function runMethodOnce(
@@ -130,15 +129,15 @@ export async function runMethodOnce(
   return calls.run((instance as object).constructor as Type, entry, args, operation);
 }
 
-/** Where nothing leads to a store, and what to do there. */
+/** The error for an instance without a store, and its remedy. */
 function unreachable(instance: unknown, entry: Handler): IdempotencyOptionsError {
   if (typeof instance !== 'object' || instance === null) {
     return new IdempotencyOptionsError(
-      `${entry.name}() has @Idempotent() and was called without its instance, through which it reaches its store: call it on the instance, or bind it first.`,
+      `${entry.name}() is idempotent but was called without its instance, and so without a store. Call it on the instance, or bind it first.`,
     );
   }
   const { name } = instance.constructor;
   return new IdempotencyOptionsError(
-    `${name}.${entry.name}() has @Idempotent(), and this instance of ${name} has no way to a store: it was made by new, useFactory or useValue and not by Nest, or called in its constructor, or its module does not see IdempotencyModule. In the application: have Nest make it from its class, and import IdempotencyModule; or use IdempotencyService.run(). In a unit test: make it by Test.createTestingModule({ imports: [IdempotencyTestingModule.passThrough()], providers: [${name}] }), or call unprotected(new ${name}(…)); both come from nestjs-idempotency/testing.`,
+    `${name}.${entry.name}() is idempotent but its instance was not created by Nest (or it was called in the constructor). Provide ${name} as a class and import IdempotencyModule, or use IdempotencyService.run(). In a unit test, create it by Test.createTestingModule({ imports: [IdempotencyTestingModule.passThrough()], providers: [${name}] }), or call unprotected(new ${name}(…)), both from nestjs-idempotency/testing.`,
   );
 }

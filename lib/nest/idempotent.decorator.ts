@@ -14,9 +14,9 @@ import type { IdempotentMethodDecorator, IdempotentMethodOptions } from './optio
 import type { IdempotencyOptions } from './options/idempotency-options.js';
 
 /**
- * Makes a handler run once per idempotency key and answer every repetition with the first outcome: a route to the byte, a
- * message handler with the same values. On a class it protects all its handlers; a method's options win over its class',
- * those over the module's.
+ * Makes a handler run once per idempotency key and replay its first outcome to every retry: a route byte for byte, a
+ * message handler with equal values. On a class, it protects all handlers. A method's options override its class',
+ * and those the module's.
  *
  * @example
  * ```ts
@@ -27,11 +27,11 @@ import type { IdempotencyOptions } from './options/idempotency-options.js';
  */
 export function Idempotent(options?: IdempotencyOptions): MethodDecorator & ClassDecorator;
 /**
- * Makes a method that handles no requests run once per key, which its arguments tell, and gives every repetition what the
- * first call returned: a service's, a job's processor, a scheduled task. As {@link IdempotencyService.run}, and throws
- * what that throws.
+ * Makes a method that is not a handler run once per key and return its first value to every retry: a service's
+ * method, a job's processor, a scheduled task. The option `key` makes the key from its arguments. Throws as
+ * {@link IdempotencyService.run} does.
  *
- * Nest has to make the instance, in a module that sees `IdempotencyModule`.
+ * Nest has to create the instance, in a module that sees `IdempotencyModule`.
  *
  * @example
  * ```ts
@@ -57,25 +57,25 @@ function protectMethod(
 ): void {
   if (typeof descriptor?.value !== 'function') {
     throw new IdempotencyOptionsError(
-      `@Idempotent() stands on ${String(name)}, which is no method. Put it on a route's method or on a controller.`,
+      `@Idempotent() was applied to ${String(name)}, which is not a method. Put it on a route's method or on a controller.`,
     );
   }
   if (typeof prototype === 'function') {
     throw new IdempotencyOptionsError(
-      `@Idempotent() stands on ${String(name)}, which is static: it belongs to no application. Put it on a method of instances.`,
+      `@Idempotent() was applied to ${String(name)}, which is static and has no instance. Put it on an instance method.`,
     );
   }
   const method = reportingEntry(descriptor.value as Method, prototype, name);
   descriptor.value = method;
   setIdempotentOptions(method, options);
   UseInterceptors(IdempotencyInterceptor)(prototype, name, descriptor);
-  // What the method is shows when all decorators are applied.
+  // Whether the method is a handler is known once all decorators are applied.
   injectMethodRunner(prototype);
 }
 
 /**
- * Protects every route by itself, those aside that have a decorator of their own. The interceptor then
- * stands inside the method's other interceptors, which the answer has to pass before it is recorded.
+ * Protects every route that has no decorator of its own. The interceptor then runs inside the method's other
+ * interceptors, which the response passes before it is recorded.
  */
 function protectClass(controller: new () => unknown, options: IdempotencyOptions): void {
   setIdempotentOptions(controller, options);
@@ -92,8 +92,8 @@ function protectClass(controller: new () => unknown, options: IdempotencyOptions
 }
 
 /**
- * Tells the running operation when the method itself is reached, and when it settles: pipes and inner
- * interceptors fail like it (contract C88), give up before it (C60c) or repeat it, inside one stream.
+ * Reports to the execution scope when the method itself is entered and when it settles. Pipes and inner interceptors
+ * fail in the same stream (contract C88), give up earlier (C60c) or call the method again.
  */
 function reportingEntry(method: Method, prototype: object, name: string | symbol): Method {
   const reporting: Method = function (...args) {
@@ -101,7 +101,7 @@ function reportingEntry(method: Method, prototype: object, name: string | symbol
     const operation = operationOf(reporting);
     checkCalled(this, name, reporting);
     if (operation === undefined) {
-      // Called by other code than its own pipeline, a handler is a plain method.
+      // Called from outside its own pipeline, a handler is a plain method.
       return isDeclared(reporting, prototype, name)
         ? run()
         : runMethodOnce(this, reporting, args, run);
@@ -112,13 +112,13 @@ function reportingEntry(method: Method, prototype: object, name: string | symbol
       enter(operation, () => (found === 'run' ? run() : found.value)),
     );
   };
-  // By the property: what other decorators have put around the method may have another name, or none.
+  // By the property: a wrapper of another decorator may have another name, or none.
   disguise(reporting, method, typeof name === 'string' ? name : method.name);
   markReportingEntry(reporting, prototype, name);
   return reporting;
 }
 
-/** Whether the method is declared as a handler, there or where another decorator has put something around it. */
+/** Whether the method, or the wrapper in its place, is declared as a handler. */
 function isDeclared(entry: Method, prototype: object, name: string | symbol): boolean {
   const declared = (prototype as Record<string | symbol, Method>)[name];
   return isHandler(entry) || (declared !== undefined && isHandler(declared));

@@ -2,7 +2,7 @@ import type { LoggerService } from '@nestjs/common';
 import type { IdempotencyEvent, IdempotencyEventReporter } from '../core/record/events.js';
 import { warnBy } from '../core/util/maybe-async.js';
 
-/** Logs what nobody else reports: critical events, and subscribers that fail. */
+/** Logs critical events and failing subscribers, which nothing else reports. */
 export class LogReporter implements IdempotencyEventReporter {
   private readonly outage: ThrottledWarning;
   private readonly opening: ThrottledWarning;
@@ -30,12 +30,12 @@ export class LogReporter implements IdempotencyEventReporter {
       type === 'commit_hook_failed' ||
       type === 'recovery_failed'
     ) {
-      // A database's message may hold what was written; its code tells enough.
+      // A database's message may contain data; its code is safe.
       const code = codeOf(event.error);
       const why = code === undefined ? '' : ` (${code})`;
       this.logger.warn(`${type} in ${event.operation}, record ${event.recordKey}${why}`);
     } else if (event.operation !== undefined) {
-      // The record key, a digest, ties lines together without naming anybody.
+      // The record key is a digest: it links lines without identifying a caller.
       this.logger.warn(`${type} in ${event.operation}, record ${event.recordKey}`);
     }
   }
@@ -52,7 +52,7 @@ function codeOf(error: unknown): string | undefined {
   return error instanceof Error ? error.name : undefined;
 }
 
-/** A warning that comes in floods during an outage: one line in this time, and how many it stands for. */
+/** Milliseconds between two lines of a warning that floods during an outage; a line says how many it stands for. */
 const PAUSE_MS = 10_000;
 
 class ThrottledWarning {

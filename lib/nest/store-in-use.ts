@@ -10,10 +10,9 @@ import {
 } from './options/idempotency-options.js';
 
 /**
- * The store that the options name, with what they put around it: what stands for {@link IdempotencyStore} unless a test
- * has put another one in its place, which then is used as it is.
+ * The store of the options, with its breaker. A test may override it, as {@link IdempotencyStore}.
  *
- * @throws {@link IdempotencyOptionsError} naming option, range and value, or what is not installed.
+ * @throws {@link IdempotencyOptionsError} naming option, range and value, or the package that is not installed.
  */
 export async function storeInUse(
   options: IdempotencyModuleOptions,

@@ -7,10 +7,10 @@ import { SocketTransport } from '../transports/websocket/socket-transport.js';
 import type { RouteTable } from './discovery/route-table.js';
 import { RouteRegistry } from './registry/route-registry.js';
 
-/** Takes a request from Nest's pipeline, and gives what the handler or its record answers. */
+/** Takes a request from Nest's pipeline and returns the response of its handler or its record. */
 export type Intercept = (context: ExecutionContext, next: CallHandler) => Observable<unknown>;
 
-/** The ways in, by the types of Nest's execution contexts. */
+/** The transports, by the types of Nest's execution contexts. */
 @Injectable()
 export class Transports {
   private readonly byType: ReadonlyMap<string, Intercept>;

@@ -2,13 +2,13 @@ import type { DiscoveryService } from '@nestjs/core';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { idempotentMethods } from './handler-kinds.js';
 
-/** Where an instance finds what runs its protected methods: its own application's, of the module that its class is in. */
+/** The property by which an instance finds its {@link IdempotentMethods}, those of its class' module. */
 export const METHOD_RUNNER = Symbol('nestjs-idempotency:calls');
 
 /**
- * Nest injects nothing into what a factory makes, and into what is given to it.
+ * Nest injects nothing into instances from `useFactory` and `useValue`.
  *
- * @throws {@link IdempotencyOptionsError} for an instance whose protected methods could not be called.
+ * @throws {@link IdempotencyOptionsError} for an instance whose idempotent methods would have no store.
  */
 export function checkInstances(providers: ReturnType<DiscoveryService['getProviders']>): void {
   for (const provider of providers) {
@@ -18,26 +18,26 @@ export function checkInstances(providers: ReturnType<DiscoveryService['getProvid
     const prototype: unknown = Object.getPrototypeOf(instance);
     const entries = typeof prototype === 'object' && prototype ? idempotentMethods(prototype) : [];
     const entry = entries.find(({ name }) => !isDoubled(instance, name));
-    // In this order: a Proxy of the application is asked as little as possible.
+    // In this order, to touch a Proxy of the application as little as possible.
     if (entry === undefined || hasMethodRunner(instance)) continue;
     throw new IdempotencyOptionsError(
-      `${instance.constructor.name}.${entry.name} has @Idempotent(), and its instance comes from useFactory or useValue, where nothing leads it to its store: have Nest make it, by useClass or as a class among the providers, or use IdempotencyService.run() in it.`,
+      `${instance.constructor.name}.${entry.name} has @Idempotent(), but its instance comes from useFactory or useValue and has no store. List the class itself among the providers, or use useClass, or call IdempotencyService.run() in the method.`,
     );
   }
 }
 
-/** Whether a test has put a mock in a method's place: it needs no store. */
+/** Whether a test has replaced the method with a mock, which needs no store. */
 function isDoubled(instance: object, name: string): boolean {
   const own: unknown = Object.getOwnPropertyDescriptor(instance, name)?.value;
   return typeof own === 'function' && isTestDouble(own);
 }
 
-/** Whether Nest has made it: a class has the property, too, through which its instances are given it. */
+/** Whether Nest has injected the runner. The prototype has the property, too, as `undefined`. */
 export function hasMethodRunner(instance: { readonly [METHOD_RUNNER]?: unknown }): boolean {
   return instance[METHOD_RUNNER] !== undefined;
 }
 
-/** Whether a method is a mock of Jest, Vitest or Node, or one of Sinon's. */
+/** Whether a method is a mock of Jest, Vitest, Node or Sinon. */
 export function isTestDouble(method: object): boolean {
   return 'mock' in method || 'isSinonProxy' in method;
 }

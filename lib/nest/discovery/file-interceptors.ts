@@ -5,9 +5,8 @@ import { isIdempotencyInterceptor } from './idempotent.metadata.js';
 import { interceptorsOf } from './serializers.js';
 
 /**
- * Whether an interceptor of Nest's that parses a form (`FileInterceptor` and its like) is bound to the
- * method inside of the layer, where the form's content cannot be compared any more. No other can have
- * parsed it before: a form is read once.
+ * Whether a form-parsing interceptor of Nest (`FileInterceptor` and its like) is bound to the method inside
+ * IdempotencyInterceptor, which then cannot compare the form's content.
  */
 export function parsesFormsInside(handler: Handler): boolean {
   const interceptors = interceptorsOf(handler);
@@ -15,7 +14,7 @@ export function parsesFormsInside(handler: Handler): boolean {
   return ownIndex >= 0 && interceptors.slice(ownIndex + 1).some(parsesForms);
 }
 
-/** Whether one is bound outside of the layer, to the method or to its class: it has seen every request that the layer sees. */
+/** Whether one is bound outside IdempotencyInterceptor, to the method or its class, and parses requests first. */
 export function parsesFormsOutside(controller: Type, handler: Handler): boolean {
   const interceptors = interceptorsOf(handler);
   const outside = interceptors.slice(
@@ -25,7 +24,7 @@ export function parsesFormsOutside(controller: Type, handler: Handler): boolean 
   return [...interceptorsOf(controller), ...outside].some(parsesForms);
 }
 
-/** What those interceptors ask for, and nothing else does: they are classes made on the spot, without a name. */
+/** The injection token of these interceptors, which are anonymous classes. Only they inject it. */
 const MULTER_OPTIONS = 'MULTER_MODULE_OPTIONS';
 
 function parsesForms(interceptor: object): boolean {

@@ -14,13 +14,10 @@ const PATTERN = 'microservices:pattern';
 const TRANSPORT = 'microservices:transport';
 const RESOLVER_TYPE = 'graphql:resolver_type';
 
-/** The ways in that a method can be declared for. */
+/** The transports that a method can be declared for. */
 export type HandlerKind = 'http' | 'message' | 'socket' | 'graphql';
 
-/**
- * Under what the packages of Nest note that a method is a handler. Their own constants cannot be imported: but for
- * HTTP's they come with packages that need not be there.
- */
+/** The metadata by which Nest declares handlers. Its constants, except HTTP's, are in optional packages. */
 const DECLARATIONS: readonly (readonly [kind: HandlerKind, metadata: string])[] = [
   ['http', METHOD_METADATA],
   ['message', PATTERN],
@@ -33,28 +30,27 @@ const DECLARATIONS: readonly (readonly [kind: HandlerKind, metadata: string])[] 
 const HANDLER_TYPE = 'microservices:handler_type';
 const EVENT_HANDLER = 2;
 
-/** For which ways in a method is declared: none, mostly one, seldom several. */
+/** The transports that a method is declared for: usually one at the most. */
 export function kindsOf(handler: Handler): HandlerKind[] {
   return DECLARATIONS.filter(([, metadata]) => Reflect.hasMetadata(metadata, handler)).map(
     ([kind]) => kind,
   );
 }
 
-/** Whether a method is declared for any of them. */
 export function isHandler(method: Handler): boolean {
   return DECLARATIONS.some(([, metadata]) => Reflect.hasMetadata(metadata, method));
 }
 
-/** Whether a method is a mutation of GraphQL, and not a query, a subscription or a field of another type. */
+/** Whether a method is a mutation of GraphQL, not a query, subscription or field of another type. */
 export function isMutation(resolver: object, handler: Handler): boolean {
   const declared: unknown = Reflect.getMetadata(RESOLVER_TYPE, handler);
-  // `@Resolver('Mutation')` makes one of every field that it resolves.
+  // `@Resolver('Mutation')` makes every field that it resolves a mutation.
   return (declared ?? Reflect.getMetadata(RESOLVER_TYPE, resolver)) === 'Mutation';
 }
 
 /**
- * Whether the decorator on a class is meant for this method, too: of GraphQL's fields, for mutations alone, and not for
- * streams of events, which are read by GET. The requests of other safe methods pass it by.
+ * Whether the decorator on a class applies to this method. Of GraphQL's fields it applies to mutations only; to
+ * streams of events read by GET it does not apply. The interceptor ignores requests of other safe methods.
  */
 export function isMeantByClass(host: object, handler: Handler): boolean {
   if (kindsOf(handler).includes('graphql')) return isMutation(host, handler);
@@ -73,7 +69,7 @@ export function listensTo(handler: Handler, transport: unknown): boolean {
   return own === undefined || own === transport;
 }
 
-/** What a message handler listens to, in a form in which equal patterns are equal. */
+/** The patterns of a message handler. Equal patterns give equal strings. */
 export function patternsOf(handler: Handler): string[] {
   const patterns = Reflect.getMetadata(PATTERN, handler) as readonly unknown[];
   return patterns.map((pattern) =>
@@ -81,7 +77,7 @@ export function patternsOf(handler: Handler): string[] {
   );
 }
 
-/** Names of the methods that are handlers of any kind, those of base classes included. */
+/** Names of the methods that are handlers of any kind, inherited ones included. */
 export function handlerNames(prototype: object): string[] {
   const methods = prototype as Readonly<Record<string, Handler>>;
   const names = new MetadataScanner().getAllMethodNames(prototype);
@@ -91,14 +87,14 @@ export function handlerNames(prototype: object): string[] {
   });
 }
 
-/** Names of a controller's methods that are routes, those of base classes included. */
+/** Names of a controller's methods that are routes, inherited ones included. */
 export function routeNames(prototype: object): string[] {
   const methods = prototype as Readonly<Record<string, object>>;
   const names = new MetadataScanner().getAllMethodNames(prototype);
   return names.filter((name) => Reflect.hasMetadata(METHOD_METADATA, methods[name] ?? {}));
 }
 
-/** What a handler of a controller answers, `POST /payments` or `POST /payments (version 2)`, as its decorators tell: none where it is no route. */
+/** The requests that a route serves, such as `POST /payments` or `POST /payments (version 2)`; else none. */
 export function requestsOf(controller: Type, handler: Handler): string[] {
   const method = Reflect.getMetadata(METHOD_METADATA, handler) as RequestMethod | undefined;
   if (method === undefined) return [];
@@ -120,7 +116,7 @@ function pathsOf(target: object): string[] {
   return [(Reflect.getMetadata(PATH_METADATA, target) ?? '') as string | string[]].flat();
 }
 
-/** Makes `substitute` look like `method`: what its decorators say, its length, and whether it is asynchronous. */
+/** Makes `substitute` look like `method`: same metadata, name, length, and asynchronous or not. */
 export function disguise(substitute: Handler, method: Handler, name = method.name): void {
   for (const key of Reflect.getOwnMetadataKeys(method) as unknown[]) {
     Reflect.defineMetadata(key, Reflect.getOwnMetadata(key, method), substitute);
@@ -129,13 +125,13 @@ export function disguise(substitute: Handler, method: Handler, name = method.nam
     name: { value: name, configurable: true },
     length: { value: method.length, configurable: true },
   });
-  // By this do decorators tell what returns a promise (`constructor.name` is then "AsyncFunction").
+  // Decorators recognise an asynchronous function by its prototype (`constructor.name` is then "AsyncFunction").
   Object.setPrototypeOf(substitute, Object.getPrototypeOf(method) as object);
 }
 
 /**
- * The methods of a class that `@Idempotent()` stands on and that are no handlers, as it left them; those of base classes
- * included. Other decorators may have put something around them.
+ * The idempotent methods of a class that are not handlers, inherited ones included: the functions that
+ * `@Idempotent()` made, without what other decorators have wrapped around them.
  */
 export function idempotentMethods(prototype: object): Handler[] {
   const methods = prototype as Readonly<Record<string, Handler>>;
@@ -143,7 +139,7 @@ export function idempotentMethods(prototype: object): Handler[] {
   return names.flatMap((name) => entryOfMethod(methods[name]) ?? []);
 }
 
-/** The method as `@Idempotent()` left it; `undefined` for handlers, and where it does not stand. */
+/** The function that `@Idempotent()` made of a method; `undefined` for handlers and methods without the decorator. */
 export function entryOfMethod(method: Handler | undefined): Handler | undefined {
   return method === undefined || isHandler(method) ? undefined : entryOf(method);
 }

@@ -11,10 +11,10 @@ import { entryOf } from './idempotent.metadata.js';
 
 export type Method = (this: unknown, ...args: unknown[]) => unknown;
 
-/** The operation that a call of a method, or of what other decorators have put around it, is part of. */
+/** The execution scope that a call of a method, or of its wrapper, belongs to. */
 export function operationOf(entry: Handler): ExecutionScope | undefined {
   const operation = executionScope.getStore();
-  // By what is noted, not by identity: Nest may have been given a wrapper.
+  // By metadata, not by identity: Nest may call a wrapper.
   const isOwn = operation instanceof ExecutionScope && entryOf(operation.handler) === entry;
   return isOwn ? operation : undefined;
 }
@@ -22,7 +22,7 @@ export function operationOf(entry: Handler): ExecutionScope | undefined {
 /** Runs the operation's method and reports how it ends. */
 export function enter(operation: ExecutionScope, run: () => unknown): unknown {
   operation.enter();
-  // What calls the method from inside of itself calls a plain method.
+  // A nested call of the method, from inside itself, is a plain call.
   const { context, transaction } = operation;
   return reported(operation, () =>
     executionScope.run<unknown>({ context, transaction } satisfies OperationContext, run),
@@ -30,8 +30,8 @@ export function enter(operation: ExecutionScope, run: () => unknown): unknown {
 }
 
 /**
- * Puts a report around what other decorators have put around a method. It is part of the operation: a transaction
- * commits after the method has returned, and a decorator that retries calls it again after it has thrown.
+ * Makes the wrapper that other decorators have put around a method report, too. It is part of the operation: a
+ * transaction commits after the method has returned, and a retrying decorator calls it again after an error.
  */
 export function reportedWrapper(wrapper: Handler, entry: Handler): Method {
   const reporting: Method = function (...args) {
@@ -63,8 +63,8 @@ function reported(report: Report, run: () => unknown): unknown {
 }
 
 /**
- * What HTTP makes of an Observable, its last value, is awaited here: Nest drops an Observable when the
- * client leaves, and its outcome with it. Where all that it emits counts, whoever called listens to its end.
+ * Over HTTP an Observable's last value is awaited here, because Nest drops the Observable, and so its outcome, when
+ * the client disconnects. Where all emitted values count, the subscriber listens to the end.
  */
 function leaving(report: Report, result: unknown): unknown {
   if (isObservable(result)) {
@@ -77,7 +77,7 @@ function leaving(report: Report, result: unknown): unknown {
         error: () => {
           report.leave('threw');
         },
-        // Whoever gives up on an Observable stops it.
+        // The subscriber gave up.
         unsubscribe: () => {
           report.leave('threw');
         },

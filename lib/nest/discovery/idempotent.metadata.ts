@@ -5,7 +5,7 @@ import type { IdempotencyOptions } from '../options/idempotency-options.js';
 const OPTIONS = 'nestjs-idempotency:options';
 const OTHER_OPTIONS = 'nestjs-idempotency:other-options';
 
-/** Notes what `@Idempotent()` was given on a controller or a method. */
+/** Stores the options of `@Idempotent()` on a controller or a method. */
 export function setIdempotentOptions(target: object, options: IdempotencyOptions): void {
   const before = Reflect.getOwnMetadata(OPTIONS, target) as IdempotencyOptions | undefined;
   if (before !== undefined && !isDeepStrictEqual(before, options)) {
@@ -14,12 +14,12 @@ export function setIdempotentOptions(target: object, options: IdempotencyOptions
   Reflect.defineMetadata(OPTIONS, options, target);
 }
 
-/** What `@Idempotent()` was given, or `undefined` where it does not stand. */
+/** The options of `@Idempotent()`; `undefined` where the decorator is absent. */
 export function idempotentOptions(target: object): IdempotencyOptions | undefined {
   return Reflect.getMetadata(OPTIONS, target) as IdempotencyOptions | undefined;
 }
 
-/** Whether `@Idempotent()` stands there more than once, with different options: the last applied, the upper one, counts. */
+/** Whether `@Idempotent()` was applied twice with different options. The upper one, which is applied last, counts. */
 export function hasOtherOptions(target: object): boolean {
   return Reflect.hasOwnMetadata(OTHER_OPTIONS, target);
 }
@@ -29,7 +29,7 @@ const ENTRIES = 'nestjs-idempotency:entries';
 
 type Entries = Map<string | symbol, Handler>;
 
-/** Notes that a method says when it is reached: on itself, for what hands on its metadata, and on its class. */
+/** Marks a method as reporting, on itself, for decorators that copy metadata, and on its class. */
 export function markReportingEntry(
   method: Handler,
   prototype: object,
@@ -40,29 +40,29 @@ export function markReportingEntry(
   Reflect.defineMetadata(ENTRIES, entries.set(name, method), prototype);
 }
 
-/** Whether a method says when it is reached; one that `@Idempotent()` has not seen does not. */
+/** Whether a method reports when it is entered, as `@Idempotent()` makes it. */
 export function reportsEntry(method: object): boolean {
   return Reflect.hasMetadata(REPORTS_ENTRY, method);
 }
 
-/** What says when a method is reached: the method itself, or what other decorators have put something around. */
+/** The reporting function of a method: the method itself, or the one inside its wrappers. */
 export function entryOf(method: object | undefined): Handler | undefined {
   return method && (Reflect.getMetadata(REPORTS_ENTRY, method) as Handler | undefined);
 }
 
-/** The methods of a class, and of no other, that `@Idempotent()` stands on, as it left them. */
+/** The idempotent methods that a class itself declares, as `@Idempotent()` made them. */
 export function entriesOf(prototype: object): ReadonlyMap<string | symbol, Handler> {
   return (Reflect.getOwnMetadata(ENTRIES, prototype) ?? new Map()) as Entries;
 }
 
 const IDEMPOTENCY_INTERCEPTOR = 'nestjs-idempotency:layer';
 
-/** Notes that an interceptor is the layer itself. */
+/** Marks an interceptor as IdempotencyInterceptor. */
 export function markIdempotencyInterceptor(interceptor: object): void {
   Reflect.defineMetadata(IDEMPOTENCY_INTERCEPTOR, true, interceptor);
 }
 
-/** Whether an interceptor, as it is bound to a route, is IdempotencyInterceptor: the class, or an instance. */
+/** Whether a bound interceptor, class or instance, is IdempotencyInterceptor. */
 export function isIdempotencyInterceptor(interceptor: object): boolean {
   const type: unknown = typeof interceptor === 'function' ? interceptor : interceptor.constructor;
   return typeof type === 'function' && Reflect.hasMetadata(IDEMPOTENCY_INTERCEPTOR, type);

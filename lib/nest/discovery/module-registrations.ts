@@ -8,13 +8,13 @@ type Import = Type | DynamicModule | ForwardReference | Promise<DynamicModule>;
 type NestModule = ModulesContainer extends Map<string, infer Value> ? Value : never;
 
 const REMEDY =
-  'Call forRoot() or forRootAsync() once, in the root module. Options of one operation belong into @Idempotent(); where parts of the application need different stores, give each of the two `isGlobal: false` and import it where it belongs.';
+  'Call forRoot() or forRootAsync() once, in the root module. Pass the options of one operation to @Idempotent(). If parts of the application need different stores, set `isGlobal: false` on each module and import it where it is needed.';
 
 /**
- * Whether every module knows whose options count for it.
+ * Checks that each module sees one IdempotencyModule only.
  *
  * @param provider - a provider of IdempotencyModule alone.
- * @throws {@link IdempotencyOptionsError} where more than one is global, or one module imports more than one.
+ * @throws {@link IdempotencyOptionsError} if two are global, or one module imports two.
  */
 export function checkRegistrations(modules: ModulesContainer, provider: Type): void {
   const all = [...modules.values()];
@@ -25,7 +25,7 @@ export function checkRegistrations(modules: ModulesContainer, provider: Type): v
     const names = [...new Set(importers)];
     const places = names.length > 0 ? `, by ${names.join(' and ')}` : '';
     throw new IdempotencyOptionsError(
-      `IdempotencyModule is set up ${String(globals.length)} times for the whole application${places}: each has options and a store of its own, and one of them would count. ${REMEDY}`,
+      `IdempotencyModule is registered globally ${String(globals.length)} times${places}, each time with its own options and store; only one of them would be used. ${REMEDY}`,
     );
   }
   const torn = all.find(
@@ -33,12 +33,12 @@ export function checkRegistrations(modules: ModulesContainer, provider: Type): v
   );
   if (torn !== undefined) {
     throw new IdempotencyOptionsError(
-      `${torn.metatype.name} imports IdempotencyModule more than once, each with options and a store of its own, and one of them would count. ${REMEDY}`,
+      `${torn.metatype.name} imports IdempotencyModule more than once, each time with its own options and store; only one of them would be used. ${REMEDY}`,
     );
   }
 }
 
-/** The names of the modules that import it, as far as it stands in their decorators. */
+/** The names of the modules that import it, as their decorators say. */
 function importersOf(imported: unknown, all: readonly NestModule[]): string[] {
   return all.flatMap(({ metatype }) => {
     const imports = (Reflect.getMetadata('imports', metatype) ?? []) as readonly Import[];
@@ -66,7 +66,7 @@ function isDynamic(entry: unknown): entry is DynamicModule {
 type Module = ModulesContainer extends Map<string, infer Value> ? Value : never;
 
 /**
- * What to say where a module with `@Idempotent()` in it does not see IdempotencyModule.
+ * The error for a module that has `@Idempotent()` in it and does not see IdempotencyModule.
  *
  * @param ref - of the module that does not see it.
  * @param provided - by every IdempotencyModule.
@@ -83,17 +83,17 @@ export function moduleMissing(
   const isElsewhere = all.some(({ providers }) => providers.has(provided));
   let where = 'import IdempotencyModule.forRoot({ … }) in the root module';
   if (isElsewhere) {
-    where = `it is imported with isGlobal: false, where ${name} does not see it. Import it in ${name}, too, or leave "isGlobal" out`;
+    where = `it is imported with isGlobal: false, where ${name} does not see it. Import it in ${name}, too, or remove "isGlobal"`;
   } else if (all.some((module) => isOfAnotherCopy(module, provided))) {
     where =
-      'the one that is imported comes from another copy of nestjs-idempotency, whose classes are others. Have one copy installed: npm ls nestjs-idempotency (pnpm why, yarn why) tells who brings the second, which happens where versions differ, or the peer dependencies of two packages of a workspace';
+      'the imported one comes from another copy of nestjs-idempotency, whose classes differ. Install one copy only: npm ls nestjs-idempotency (pnpm why, yarn why) shows where the second comes from, usually from different versions, or from peer dependencies of two packages of a workspace';
   }
   return new IdempotencyOptionsError(
-    `@Idempotent()${method === undefined ? '' : ` on ${method}`} (module ${name}) has no IdempotencyModule: ${where}. In a test, import IdempotencyTestingModule.passThrough() from nestjs-idempotency/testing instead, to have it do nothing.`,
+    `@Idempotent()${method === undefined ? '' : ` on ${method}`} (module ${name}) has no IdempotencyModule: ${where}. In a test, import IdempotencyTestingModule.passThrough() from nestjs-idempotency/testing instead, which turns it off.`,
   );
 }
 
-/** By the classes' names: nothing else is the same. */
+/** By the names of the classes, which is all that two copies share. */
 function isOfAnotherCopy({ metatype, providers }: Module, provided: Type): boolean {
   if (!metatype.name.startsWith('Idempotency')) return false;
   return [...providers.keys()].some(

@@ -9,9 +9,9 @@ export class RouteTable<Route> {
   constructor(private readonly resolve: (controller: Type, handler: Handler) => Route) {}
 
   /**
-   * The route of a handler, whatever others have put around it, also after the start; of one that came with a lazy-loaded module it is resolved now.
+   * The route of a handler, wrapped or not. A handler of a lazy-loaded module is resolved at its first request.
    *
-   * @throws {@link IdempotencyOptionsError} where it cannot be protected.
+   * @throws {@link IdempotencyOptionsError} if it cannot be protected.
    */
   of(controller: Type, handler: Handler): Route {
     const known = this.routes.get(controller)?.get(entryOf(handler) ?? handler);

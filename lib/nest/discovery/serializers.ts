@@ -5,19 +5,18 @@ import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import type { Handler } from '../../transports/http/http-route.js';
 import { isIdempotencyInterceptor } from './idempotent.metadata.js';
 
-/** The interceptor of Nest's that heeds `@Exclude()`, known by name: its package may be there twice. */
+/** Nest's interceptor for `@Exclude()`, recognised by name: its package may be installed twice. */
 const SERIALIZER = 'ClassSerializerInterceptor';
 
 /**
- * Knows where values are serialized by their class. What a handler of messages or of a gateway returns is stored as
- * plain data, and comes back so: a serializer outside of the layer would see no class any more, and tell what
- * `@Exclude()` is to hide.
+ * Finds serializers that come too late. The values of message and gateway handlers are stored as plain data: a
+ * serializer outside IdempotencyInterceptor no longer sees their class, and would leak what `@Exclude()` hides.
  */
 @Injectable()
 export class Serializers {
   constructor(private readonly application: ApplicationConfig) {}
 
-  /** @throws {@link IdempotencyOptionsError} where a handler's values are serialized outside of the layer only. */
+  /** @throws {@link IdempotencyOptionsError} if values are serialized outside IdempotencyInterceptor only. */
   checkInside(controller: Type, handler: Handler): void {
     const own = interceptorsOf(handler);
     const ownIndex = own.findIndex(isIdempotencyInterceptor);
@@ -29,11 +28,11 @@ export class Serializers {
     ];
     if (!outside.some(isSerializer)) return;
     throw new IdempotencyOptionsError(
-      `${controller.name}.${handler.name} returns its value into a ${SERIALIZER} by way of its record, where it is plain data: what @Exclude() hides would be told. Put @UseInterceptors(${SERIALIZER}) on the method, above @Idempotent(), for decorators apply from the bottom.`,
+      `${controller.name}.${handler.name} returns its value to a ${SERIALIZER} through its record, as plain data: fields with @Exclude() would be exposed. Put @UseInterceptors(${SERIALIZER}) on the method, above @Idempotent(); decorators apply from the bottom up.`,
     );
   }
 
-  /** They count, though Nest may give a microservice a configuration of its own: it does not tell whether it has. */
+  /** Global interceptors count: whether a microservice has a configuration of its own cannot be determined. */
   private ofApplication(): object[] {
     const requestScoped = this.application.getGlobalRequestInterceptors();
     return [
@@ -54,12 +53,12 @@ function isSerializer(interceptor: object): boolean {
   return false;
 }
 
-/** The interceptors that are bound to a method or to a class by decorators, the outer ones first. */
+/** The interceptors that decorators bind to a method or to a class, the outer ones first. */
 export function interceptorsOf(target: Handler): object[] {
   return (Reflect.getMetadata(INTERCEPTORS_METADATA, target) ?? []) as object[];
 }
 
-/** The methods of a class, inherited ones included, that have an interceptor of this kind bound to themselves. */
+/** The methods of a class, inherited ones included, that have such an interceptor bound to themselves. */
 export function methodsBoundTo(
   prototype: object,
   isMeant: (bound: object) => boolean,

@@ -12,20 +12,20 @@ import {
 } from './idempotent.metadata.js';
 import { interceptorsOf } from './serializers.js';
 
-/** A handler as `@Idempotent()` left it, and where it stands now. */
+/** A handler as `@Idempotent()` made it, and as it is now. */
 interface DeclaredHandler {
   readonly holder: object;
   readonly name: string | symbol;
   readonly entry: Handler;
-  /** What stands there; `undefined` where it is no method any more. */
+  /** The present method; `undefined` if it is not a method any more. */
   readonly method: Handler | undefined;
 }
 
 const reporting = new WeakSet<Handler>();
 
 /**
- * Has what other decorators have put around the handlers of a class report its end. Called before Nest asks the class
- * for its handlers: nothing can be put around a method by a decorator of its own after those that stand above it.
+ * Makes the wrappers around the handlers of a class report their end. Called before Nest scans the class, when all
+ * decorators of its methods have been applied.
  */
 export function reportWrappers(prototype: object): void {
   for (const { holder, name, entry, method } of declaredHandlers(prototype)) {
@@ -38,22 +38,22 @@ export function reportWrappers(prototype: object): void {
 }
 
 /**
- * @throws {@link IdempotencyOptionsError} for a handler that something else has taken the place of, without its metadata:
- * Nest would call it, and would not know that it is protected.
+ * @throws {@link IdempotencyOptionsError} for a handler that a decorator has replaced without copying its metadata:
+ * Nest would run it unprotected.
  */
 export function checkReached(type: Type, prototype: object): void {
   for (const { entry, method } of declaredHandlers(prototype)) {
     if (isReached(method)) continue;
     throw new IdempotencyOptionsError(
-      `@Idempotent() on ${type.name}.${entry.name} has no effect: a decorator above it has replaced the method and has not copied its metadata, so that Nest would run it unprotected, or not find it. Put @Idempotent() above that decorator, for decorators apply from the bottom; or let the decorator copy the metadata (Reflect.getMetadataKeys, Reflect.defineMetadata).`,
+      `@Idempotent() on ${type.name}.${entry.name} has no effect: a decorator above it replaced the method without copying its metadata, so Nest would run it unprotected, or not find it. Put @Idempotent() above that decorator (decorators apply from the bottom up), or make the decorator copy the metadata (Reflect.getMetadataKeys, Reflect.defineMetadata).`,
     );
   }
 }
 
 /**
  * @param instance - whose methods Nest calls.
- * @throws {@link IdempotencyOptionsError} for a handler that the instance answers with something else than its class'
- * method: Nest would call it, unprotected, or as no part of the operation.
+ * @throws {@link IdempotencyOptionsError} for a handler that the instance replaces: Nest would call the replacement,
+ * unprotected or outside of the operation.
  */
 export function checkInstance(instance: unknown, prototype: unknown): void {
   if (!isObject(instance) || !isObject(prototype)) return;
@@ -63,7 +63,7 @@ export function checkInstance(instance: unknown, prototype: unknown): void {
 }
 
 /**
- * As {@link checkInstance}, of the one handler that is called, where nothing could look at the instance before: on a
+ * As {@link checkInstance}, for the one handler that is called, where the instance could not be checked earlier: on a
  * class that a protected method was copied to.
  */
 export function checkCalled(instance: unknown, name: string | symbol, entry: Handler): void {
@@ -71,7 +71,7 @@ export function checkCalled(instance: unknown, name: string | symbol, entry: Han
   const prototype: unknown = Object.getPrototypeOf(instance);
   if (!isObject(prototype)) return;
   const method = prototype[name] as Handler | undefined;
-  // Else it is called by what overrides it.
+  // Otherwise an override calls it.
   if (entryOf(method) === entry) checkResult(instance, prototype, name, entry, method);
 }
 
@@ -87,11 +87,11 @@ function checkResult(
   if (result === method || (typeof result === 'function' && isTestDouble(result))) return;
   const type = prototype.constructor as Type;
   throw new IdempotencyOptionsError(
-    `@Idempotent() on ${type.name}.${entry.name} cannot protect it: the instance answers "${entry.name}" with something else than its class' method (this.${entry.name} = this.${entry.name}.bind(this), a getter, or a Proxy that the constructor returns), and Nest would run that. Remove it; what is to stand around the method belongs on the method, as a decorator, and not on the instance.`,
+    `@Idempotent() on ${type.name}.${entry.name} cannot protect it: the instance replaces "${entry.name}" of its class (this.${entry.name} = this.${entry.name}.bind(this), a getter, or a Proxy that the constructor returns), and Nest would run the replacement. Remove it; wrap the method with a decorator instead.`,
   );
 }
 
-/** What Nest would call: a getter or a trap may answer. One that throws does not answer the method either. */
+/** What Nest would call, which may come from a getter or a trap. If one throws, it is not the method either. */
 function resultOf(instance: Properties, name: string | symbol): unknown {
   try {
     return instance[name];
@@ -100,7 +100,7 @@ function resultOf(instance: Properties, name: string | symbol): unknown {
   }
 }
 
-/** The handlers among a class' decorated methods, inherited ones included, those aside that a derived class overrides. */
+/** The idempotent handlers of a class, inherited ones included, except those that a derived class overrides. */
 function* declaredHandlers(prototype: object): Generator<DeclaredHandler> {
   const known = new Set<string | symbol>(['constructor']);
   for (
@@ -116,7 +116,7 @@ function* declaredHandlers(prototype: object): Generator<DeclaredHandler> {
       // By the method where it was decorated elsewhere: mixins copy methods from another class.
       const entry = entriesOf(holder).get(name) ?? entryOf(method);
       if (entry === undefined) continue;
-      // A method that handles no requests protects itself, whatever is around it.
+      // A method that is not a handler protects itself, whatever wraps it.
       const isDeclared = isHandler(entry) || (method !== undefined && isHandler(method));
       if (isDeclared) yield { holder, name, entry, method };
     }
@@ -129,14 +129,14 @@ function isObject(value: unknown): value is Properties {
   return typeof value === 'object' && value !== null;
 }
 
-/** Nest takes a handler from the instance for HTTP and for messages, and from the class elsewhere. */
+/** Nest takes a handler from the instance for HTTP and messages, and from the class otherwise. */
 function isCalledOnInstance(method: Handler | undefined): boolean {
   return (
     method !== undefined && kindsOf(method).some((kind) => kind === 'http' || kind === 'message')
   );
 }
 
-/** Whether Nest finds what `@Idempotent()` has noted on a method, or a test has taken its place. */
+/** Whether Nest finds the metadata of `@Idempotent()` on a method, or a test double replaces it. */
 function isReached(method: Handler | undefined): boolean {
   if (method === undefined) return false;
   return (

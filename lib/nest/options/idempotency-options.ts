@@ -45,30 +45,30 @@ export interface IdempotencyOptions
 /** Options of {@link IdempotencyModule.forRoot}. */
 export interface IdempotencyModuleOptions
   extends Omit<IdempotencyOptions, 'operation'>, EngineOptions {
-  /** Where the records are: `redisStore(…)`, `memoryStore()`, or a store of your own. */
+  /** Where records are stored: `redisStore(…)`, `postgresStore(…)`, `memoryStore()`, or a store of your own. */
   readonly store: IdempotencyStore;
   /**
-   * A circuit breaker around the store, by opossum, which has to be installed: while the store does not
-   * answer, requests are refused at once (503, or run unprotected with `onStoreUnavailable: 'execute'`)
-   * instead of after `commandTimeoutMs` each. `true` for its defaults. One circuit for each process.
+   * A circuit breaker around the store, by opossum, which has to be installed. While the store does not reply,
+   * requests are rejected at once (503, or run unprotected with `onStoreUnavailable: 'execute'`) instead of after
+   * `commandTimeoutMs` each. `true` for its defaults. One circuit per process.
    * @defaultValue false
    */
   readonly breaker?: boolean | BreakerOptions;
   /**
-   * Has the {@link IdempotencyReconciler} come by itself: keys whose owner died and whose client never comes back are
-   * recovered by the operation's `onTakeover` function. One process at a time. `true` for its defaults. Needs a store
-   * that lists abandoned records, as Redis', PostgreSQL's and the one in memory do.
+   * Runs the {@link IdempotencyReconciler} periodically, in one process at a time: the operation's `onTakeover`
+   * function recovers keys whose owner died and whose client never retries. `true` for its defaults. Needs a store
+   * that lists abandoned records, as those for Redis, PostgreSQL and memory do.
    * @defaultValue false
    */
   readonly reconcile?: boolean | ReconcileOptions;
   /**
-   * Opens the transactions of operations that are `transactional`: `pgUnitOfWork(pool)`, `typeOrmUnitOfWork(dataSource)`,
-   * … or one of your own. On the database that the store's records are in.
+   * Opens the transactions of `transactional` operations: `pgUnitOfWork(pool)`, `typeOrmUnitOfWork(dataSource)`, … or
+   * one of your own. Its database has to be that of the store.
    */
   readonly unitOfWork?: UnitOfWork;
 }
 
-/** What `useClass` and `useExisting` of {@link IdempotencyModule.forRootAsync} want. */
+/** For `useClass` and `useExisting` of {@link IdempotencyModule.forRootAsync}. */
 export interface IdempotencyOptionsFactory {
   createIdempotencyOptions(): Promise<IdempotencyModuleOptions> | IdempotencyModuleOptions;
 }
@@ -97,11 +97,11 @@ const MODULE_NAMES = new Set([
 MODULE_NAMES.delete('operation');
 
 const NO_STORE =
-  'IdempotencyModule has no "store", in which the records are kept: give one to IdempotencyModule.forRoot({ store: … }), or return it from the factory of forRootAsync(). memoryStore() of nestjs-idempotency/memory is for development and tests; redisStore({ url }) of nestjs-idempotency/redis and postgresStore({ url }) of nestjs-idempotency/postgres are for production. Where a module imports the class itself, without forRoot(), leave that import out: forRoot() in the root module serves every module.';
+  'IdempotencyModule has no "store". Pass one to IdempotencyModule.forRoot({ store: … }), or return it from the factory of forRootAsync(): redisStore({ url }) of nestjs-idempotency/redis or postgresStore({ url }) of nestjs-idempotency/postgres in production, memoryStore() of nestjs-idempotency/memory for development and tests. If a module imports the class without forRoot(), remove that import: forRoot() in the root module serves every module.';
 
 const meant = (option: string) => `Did you mean "${option}"?`;
 
-/** What users of other packages would write. */
+/** Names that similar packages use. */
 const SYNONYMS = [
   ...['ttl', 'ttlMs', 'cacheTTL', 'expiration', 'expiresIn'].map((name) => [name, 'retentionMs']),
   ...['lock', 'lockTtl', 'lockTimeout'].map((name) => [name, 'leaseMs']),
@@ -119,24 +119,26 @@ const OF_STORE = [
   'push',
 ].map(
   (name) =>
-    [name, 'The store has options of its own: redisStore({ … }), postgresStore({ … }).'] as const,
+    [name, 'It is an option of the store: redisStore({ … }), postgresStore({ … }).'] as const,
 );
 
 const MODULE_REMEDIES: ReadonlyMap<string, string> = new Map([
   ...SYNONYMS,
   ...OF_STORE,
   ...['storage', 'adapter', 'redis'].map((name) => [name, meant('store')] as const),
-  ['operation', 'Each operation has a name of its own: @Idempotent({ operation: … }).'],
-  ['isGlobal', 'Give it beside "useFactory", and not in what that returns.'],
+  ['operation', 'Name each operation itself: @Idempotent({ operation: … }).'],
+  ['isGlobal', 'Set it beside "useFactory", not in the options that it returns.'],
 ]);
 
-/** What is to be done with names that `@Idempotent()` does not know, and `IdempotencyService.run()` neither. */
+/** Remedies for names that neither `@Idempotent()` nor `IdempotencyService.run()` knows. */
 export const OPERATION_REMEDIES: ReadonlyMap<string, string> = new Map([
   ...SYNONYMS,
   ...OF_STORE,
   ...[...MODULE_NAMES]
     .filter((name) => !OPERATION_NAMES.has(name))
-    .map((name) => [name, 'It is one of the module: IdempotencyModule.forRoot({ … }).'] as const),
+    .map(
+      (name) => [name, 'It is an option of the module: IdempotencyModule.forRoot({ … }).'] as const,
+    ),
 ]);
 
 /** @throws {@link IdempotencyOptionsError} naming option, range and value. */
@@ -144,7 +146,7 @@ export function resolveEngineOptions(options: IdempotencyModuleOptions): Require
   return within('IdempotencyModule', 'IdempotencyModule.forRoot()', () => engineOptions(options));
 }
 
-/** What a stand-in for a store lacks, of what every store is asked for. */
+/** The methods that a stand-in for a store lacks. */
 function missingMethods(store: Partial<IdempotencyStore> | null): string[] {
   const names = ['open', 'begin', 'extend', 'complete', 'release', 'close'] as const;
   return names.filter((name) => typeof store?.[name] !== 'function').map((name) => `${name}()`);
@@ -155,7 +157,7 @@ function engineOptions(options: IdempotencyModuleOptions): Required<EngineOption
   if ((options.store as unknown) === undefined) throw new IdempotencyOptionsError(NO_STORE);
   const missing = missingMethods(options.store);
   if (missing.length > 0) {
-    // Its type only: it may be a URL with a password.
+    // Only its type: it may be a URL with a password.
     throwOptionError(
       'store',
       `an IdempotencyStore, such as redisStore({ url }) or memoryStore(), with ${missing.join(', ')}`,
@@ -168,7 +170,7 @@ function engineOptions(options: IdempotencyModuleOptions): Required<EngineOption
   }
   resolveBreakerOptions(options.breaker);
   resolveReconcileOptions(options.reconcile);
-  // Also where no route is protected yet: calls and lazy-loaded modules have these defaults, too.
+  // Also where no route is protected yet: calls and lazy-loaded modules use these defaults.
   resolveOptions(options);
   const resolved = { ...ENGINE_DEFAULTS, ...given(options, ENGINE_NAMES) };
   checkEngineOptions(resolved);
@@ -176,7 +178,7 @@ function engineOptions(options: IdempotencyModuleOptions): Required<EngineOption
 }
 
 /**
- * Merges defaults, the module's options and the operation's own, the later ones first.
+ * Merges defaults, the module's options and the operation's own, of which the later ones win.
  *
  * @param levels - from the general to the particular: module, class, method.
  * @throws {@link IdempotencyOptionsError} naming option, range and value.
@@ -217,8 +219,7 @@ export function resolveOptions(
 }
 
 /**
- * The options of a handler that takes and gives values. Which outcomes it keeps is its own matter: the module's policy
- * is made for statuses, which a value has none of.
+ * The options of a handler of values. It does not inherit the module's `keep`, which selects by status.
  *
  * @param levels - from the general to the particular: class, method.
  * @throws {@link IdempotencyOptionsError} naming option, range and value.
@@ -233,10 +234,10 @@ export function resolveValueOptions(
 }
 
 /**
- * The options of a message handler: as {@link resolveValueOptions}. A message waits for the one that is at it unless
- * something else is wished, for nobody sits in front of it; and the broker keeps an event whose outcome could not be stored.
+ * The options of a message handler: as {@link resolveValueOptions}. By default a duplicate waits, since no user waits
+ * for it; and the broker keeps an event whose outcome could not be stored.
  *
- * @param isEvent - nobody hears its answer.
+ * @param isEvent - its return value is not sent.
  * @throws {@link IdempotencyOptionsError} naming option, range and value.
  */
 export function resolveMessageOptions(
@@ -268,7 +269,7 @@ export function resolveSocketOptions(
   return resolveValueOptions(onWire(module, levels), ...levels);
 }
 
-/** What goes out as JSON anyway loses nothing by being kept so: a Date is a text on the wire, too. */
+/** Values that are sent as JSON lose nothing when stored as JSON: a Date is a string on the wire, too. */
 function onWire(
   module: IdempotencyModuleOptions,
   levels: readonly IdempotencyOptions[],
@@ -279,7 +280,7 @@ function onWire(
 const WIRE_CODEC = jsonCodec({ dates: 'text' });
 
 /**
- * The options of a mutation: as {@link resolveValueOptions}, and how its key's header field is read.
+ * The options of a mutation: as {@link resolveValueOptions}, and how the header of its key is parsed.
  *
  * @throws {@link IdempotencyOptionsError} naming option, range and value.
  */
@@ -298,29 +299,29 @@ function lastGiven<Name extends keyof IdempotencyOptions>(
   return [...levels].reverse().find((level) => level[name] !== undefined)?.[name];
 }
 
-/** Whether there is all that a transactional operation needs, and nothing that contradicts it. */
+/** Checks that a transactional operation has all it needs, and no contradicting option. */
 function checkTransactional(
   { store, unitOfWork }: IdempotencyModuleOptions,
   protocol: ResolvedProtocolOptions,
 ): void {
   if (unitOfWork === undefined) {
     throw new IdempotencyOptionsError(
-      'The option "transactional" needs the module option "unitOfWork", which opens the transactions: pgUnitOfWork(pool) of nestjs-idempotency/pg, or the one for your ORM.',
+      'The option "transactional" needs the module option "unitOfWork", which opens the transactions: set it to pgUnitOfWork(pool) of nestjs-idempotency/pg, or to the one for your ORM.',
     );
   }
   if (store.transactional === undefined) {
     throw new IdempotencyOptionsError(
-      'The option "transactional" needs a "store" in the database of its transactions, such as postgresStore({ url }): the given one cannot take part in them.',
+      'The option "transactional" needs a "store" in the database of its transactions, such as postgresStore({ url }); the given store cannot take part in them.',
     );
   }
   if (protocol.onStoreUnavailable === 'execute') {
     throw new IdempotencyOptionsError(
-      `The option "transactional" contradicts "onStoreUnavailable": 'execute': without the store there is no transaction either. Set "onStoreUnavailable" to 'reject' there.`,
+      `The option "transactional" contradicts "onStoreUnavailable": 'execute': without the store there is no transaction. Set "onStoreUnavailable" to 'reject' there.`,
     );
   }
 }
 
-/** The named options that have a value: `undefined` means the default, also in a spread configuration. */
+/** The named options that have a value; `undefined` means the default. */
 function given(options: object, names: readonly string[]): object {
   return Object.fromEntries(
     Object.entries(options).filter(([name, value]) => value !== undefined && names.includes(name)),

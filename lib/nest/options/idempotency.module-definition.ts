@@ -24,5 +24,5 @@ export const {
   }))
   .build();
 
-/** Token of the module's options with the store in use, which a test may have put in the place of the given one. */
+/** Token of the options with the store in use, which a test may have replaced. */
 export const OPTIONS_IN_USE = Symbol('IdempotencyOptionsInUse');

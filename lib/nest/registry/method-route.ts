@@ -13,11 +13,11 @@ import {
   type IdempotencyOptions,
 } from '../options/idempotency-options.js';
 
-/** Everything about a protected method that does not change from call to call. */
+/** The properties of an idempotent method that all its calls share. */
 export interface MethodRoute {
   /** The operation's stable name. */
   readonly operation: string;
-  /** As they were given: they may answer with anything. */
+  /** As given: it may return anything. */
   readonly key: (...args: readonly unknown[]) => unknown;
   readonly scope: ((...args: readonly unknown[]) => unknown) | undefined;
   readonly payload: ((...args: readonly unknown[]) => unknown) | undefined;
@@ -33,7 +33,7 @@ const NAMES = new Set([...METHOD_OPTION_NAMES, 'onRejected']);
 
 /**
  * @param method - `Class.method`.
- * @param ofClass - the options that `@Idempotent()` was given on the class, for all that is in it.
+ * @param ofClass - the options of `@Idempotent()` on the class.
  * @throws {@link IdempotencyOptionsError} naming option, range and value.
  */
 export function methodRoute(
@@ -44,18 +44,13 @@ export function methodRoute(
 ): MethodRoute {
   if (typeof options.key !== 'function') {
     throw new IdempotencyOptionsError(
-      `${method} has @Idempotent() and is the handler of no request, so that nothing but its arguments can tell the idempotency key: set the option "key" to a function of them, such as key: (order) => order.id. If it is to be a handler, its own decorator is missing: @Post(), @EventPattern() or the like.`,
+      `${method} has @Idempotent() but is not a request handler, so its key must come from its arguments. Set the option "key" to a function of them, such as key: (order) => order.id. If it should be a handler, add its decorator: @Post(), @EventPattern() or the like.`,
     );
   }
-  checkNames(
-    '@Idempotent() on a method that handles no requests',
-    options,
-    NAMES,
-    OPERATION_REMEDIES,
-  );
+  checkNames('@Idempotent() on a method that is not a handler', options, NAMES, OPERATION_REMEDIES);
   const { operation = method, key, scope, payload, onRejected, keep, ...own } = options;
   if (typeof operation !== 'string' || operation === '') {
-    throwOptionError('operation', 'a text that is not empty', operation);
+    throwOptionError('operation', 'a non-empty string', operation);
   }
   for (const [name, value] of Object.entries({ scope, payload, onRejected, keep })) {
     if (value !== undefined) checkFunction(name, value);
@@ -74,7 +69,7 @@ export function methodRoute(
   });
 }
 
-/** How records of a method are recovered without a call of it; `undefined` where it has no function for it. */
+/** How records of a method are recovered without a call; `undefined` if it has no function for it. */
 export function recoverableMethod(route: MethodRoute): RecoverableOperation | undefined {
   const { onTakeover } = route.protocol;
   if (typeof onTakeover !== 'function') return undefined;

@@ -11,14 +11,14 @@ import type {
 import { isEventHandler, kindsOf, listensTo, patternsOf } from '../discovery/handler-kinds.js';
 import { isProtected, nameOf, RouteRegistry } from './route-registry.js';
 
-/** What a microservice's server of Nest says of itself; only RabbitMQ's has `noAck`. */
+/** The public members of a microservice's server in Nest; only RabbitMQ's has `noAck`. */
 interface MicroserviceServer {
   readonly transportId?: unknown;
   readonly noAck?: unknown;
   listen: (callback: (error?: unknown, ...details: unknown[]) => void) => unknown;
-  /** RabbitMQ's: takes a message from its channel. */
+  /** Of RabbitMQ: receives a message from its channel. */
   handleMessage?: (message: RabbitMqMessage | null, channel: RabbitMqChannel) => unknown;
-  /** Hands a message to the handlers of an event. */
+  /** Passes a message to the handlers of an event. */
   handleEvent?: (pattern: string, packet: unknown, context: MessageHolder) => unknown;
 }
 
@@ -27,12 +27,12 @@ interface MessageHolder {
   getMessage(): RabbitMqMessage;
 }
 
-/** `Transport.RMQ` of `@nestjs/microservices`, which need not be there. */
+/** `Transport.RMQ` of `@nestjs/microservices`, which need not be installed. */
 const RABBITMQ = 5;
 
 /**
- * Sees to it that no message is taken before it is certain that its handler can be protected. Nest starts the
- * microservices of a hybrid application before any provider hears of the start: hence a look when one begins to listen.
+ * Checks handlers before the first message. In a hybrid application Nest starts the microservices before its
+ * lifecycle hooks, hence the check when a server begins to listen.
  */
 @Injectable()
 export class RabbitMqServers {
@@ -43,7 +43,7 @@ export class RabbitMqServers {
     private readonly scanner: MetadataScanner,
   ) {
     containers.getRpcTargetRegistry<MicroserviceServer>().subscribe((server) => {
-      // A custom strategy may be anything.
+      // A custom strategy may lack it.
       if (typeof server.listen !== 'function') return;
       const listen = server.listen.bind(server);
       server.listen = (callback) => {
@@ -62,7 +62,7 @@ export class RabbitMqServers {
   /**
    * Whether a server of RabbitMQ has messages for protected handlers.
    *
-   * @throws {@link IdempotencyOptionsError} where the broker would be told wrongly what became of a message.
+   * @throws {@link IdempotencyOptionsError} if messages would be acknowledged wrongly.
    */
   private protects({ transportId, noAck }: MicroserviceServer): boolean {
     if (transportId !== RABBITMQ) return false;
@@ -88,15 +88,15 @@ export class RabbitMqServers {
 }
 
 /**
- * Has the layer hear from the first message on what the application says to the broker, guards and outer interceptors
- * included; and which messages Nest takes for events, which no context tells.
+ * Intercepts acks from the first message on, those of guards and outer interceptors included; and notes which
+ * messages are events for Nest, which no context says.
  */
 function interceptAcks(server: MicroserviceServer): void {
   const handleMessage = server.handleMessage?.bind(server);
   const handleEvent = server.handleEvent?.bind(server);
   if (handleMessage === undefined || handleEvent === undefined) return;
   server.handleMessage = (message, channel) => {
-    // `null` tells that the consumer was cancelled.
+    // `null` means that the consumer was cancelled.
     if (message !== null) AckInterceptor.of(channel);
     return handleMessage(message, channel);
   };
@@ -112,9 +112,9 @@ interface MessageHandler {
 }
 
 const NO_ACK =
-  'A microservice on RabbitMQ has "noAck": true, which is Nest\'s default: the broker forgets a message when it is sent, so that one whose consumer dies, or cannot reach its store, is lost. Set "noAck" to false in its options: @Idempotent() acknowledges each message once its outcome is stored.';
+  'A microservice on RabbitMQ has "noAck": true, Nest\'s default: the broker forgets a message once it is sent, and loses it if its consumer dies or cannot reach the store. Set "noAck" to false in its options: @Idempotent() acknowledges each message once its outcome is stored.';
 
-/** Nest calls all handlers of an event for one delivery, and a delivery is acknowledged once. */
+/** Nest calls all handlers of an event for one delivery, which can be acknowledged once. */
 function checkAcknowledgedOnce(handlers: readonly MessageHandler[]): void {
   const known = new Map<string, MessageHandler>();
   for (const one of handlers.filter(({ handler }) => isEventHandler(handler))) {
@@ -126,7 +126,7 @@ function checkAcknowledgedOnce(handlers: readonly MessageHandler[]): void {
       if (!pair.some(({ controller, handler }) => isProtected(controller, handler))) continue;
       const [first, second] = pair.map(({ controller, handler }) => nameOf(controller, handler));
       throw new IdempotencyOptionsError(
-        `${String(first)} and ${String(second)} handle the same event from RabbitMQ, one of them with @Idempotent(): they share one delivery, which can be acknowledged once only, whatever becomes of the other. Give each its own queue, in an application of its own, or call both from one handler.`,
+        `${String(first)} and ${String(second)} handle the same event from RabbitMQ, one of them with @Idempotent(). They share one delivery, which can be acknowledged only once. Give each its own queue in an application of its own, or call both from one handler.`,
       );
     }
   }

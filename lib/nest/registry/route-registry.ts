@@ -56,7 +56,7 @@ import {
 import { OPTIONS_IN_USE } from '../options/idempotency.module-definition.js';
 import { methodRoute, recoverableMethod, type MethodRoute } from './method-route.js';
 
-/** What Nest's `mixin()` calls a class. */
+/** The form of a class name made by Nest's `mixin()`. */
 const RANDOM_NAME = /^[0-9a-f]{21}$/;
 
 interface Place {
@@ -64,7 +64,7 @@ interface Place {
   readonly handler: Handler;
 }
 
-/** An operation as it is known by its name. */
+/** An operation by its name. */
 interface NamedOperation extends Place {
   readonly recoverable: RecoverableOperation | undefined;
 }
@@ -76,7 +76,7 @@ export class RouteRegistry {
   readonly messages = this.table((host, handler) => this.messageRoute(host, handler));
   readonly sockets = this.table((host, handler) => this.socketRoute(host, handler));
   readonly graphql = this.table((host, handler) => this.graphqlRoute(host, handler));
-  /** Methods that handle no requests, as `@Idempotent()` left them. */
+  /** Idempotent methods that are not handlers, as `@Idempotent()` made them. */
   readonly calls = this.table((host, handler) => this.methodRoute(host, handler));
   private readonly logger = new Logger('Idempotency');
   private readonly operations = new Map<string, NamedOperation>();
@@ -97,10 +97,10 @@ export class RouteRegistry {
   }
 
   /**
-   * Resolves all handlers and methods, so that a bad one stops the start and not a request.
+   * Resolves all handlers and methods, so that an invalid one stops the start.
    *
-   * @throws {@link IdempotencyOptionsError} for options that cannot work, handlers that cannot be
-   * protected, classes with nothing to protect, instances that cannot be reached, and operations of the same name.
+   * @throws {@link IdempotencyOptionsError} for invalid options, handlers that cannot be protected, classes with
+   * nothing to protect, instances that cannot be reached, and operations of the same name.
    */
   resolveAll(): void {
     this.checkGlobalInterceptors();
@@ -125,12 +125,12 @@ export class RouteRegistry {
     this.warnOfNoEffect();
   }
 
-  /** Whether a handler has this name, as far as it has been resolved. */
+  /** Whether a resolved handler has this name. */
   isNamed(operation: string): boolean {
     return this.operations.has(operation);
   }
 
-  /** How records of an operation are recovered without a request, where it has been resolved and has a function for it. */
+  /** How records of an operation are recovered without a request, if it is resolved and has a function for it. */
   recoverable(operation: string): RecoverableOperation | undefined {
     return this.operations.get(operation)?.recoverable;
   }
@@ -150,19 +150,19 @@ export class RouteRegistry {
     for (const { metatype, instance, host } of hosts) {
       if (typeof metatype !== 'function') continue;
       const type = metatype as Type;
-      // None where it is a factory's function.
+      // Undefined for a factory's function.
       const prototype = type.prototype as Record<string, Handler> | undefined;
       if (prototype !== undefined) yield { type, prototype, instance, isOwn: this.isFor(host) };
     }
   }
 
-  /** Whether it is this registry that a module's handlers are looked up in: another IdempotencyModule may be nearer to it. */
+  /** Whether handlers of a module are looked up in this registry: another IdempotencyModule may be nearer. */
   private isFor(host: HostModule): boolean {
     const levels = [...(host?.injectables ?? [])].filter(
       ([token]) => typeof token === 'function' && isIdempotencyInterceptor(token),
     );
     return levels.every(([, { instance }]) => {
-      // None where a test has put something else in the interceptor's place.
+      // Undefined where a test has replaced the interceptor.
       const { routes } = (instance ?? {}) as { readonly routes?: RouteRegistry };
       return routes === undefined || routes === this;
     });
@@ -177,7 +177,7 @@ export class RouteRegistry {
     });
   }
 
-  /** The module that a class stands in, for a message. */
+  /** The module of a class, for a message. */
   private moduleOf(type: Type): string {
     const hosts = [...this.discovery.getControllers(), ...this.discovery.getProviders()];
     const name = hosts.find(({ metatype }) => metatype === type)?.host?.name;
@@ -188,7 +188,7 @@ export class RouteRegistry {
     const { http, protocol } = resolveOptions(this.options, ...optionLevelsOf(controller, handler));
     const isMulterBound = parsesFormsOutside(controller, handler);
     const route = httpRoute(controller, handler, http, protocol, isMulterBound);
-    // Requests that are never protected have no records, whose names could meet.
+    // Requests that are never protected have no records, so their names cannot collide.
     if (isSafeRoute(handler)) return route;
     if (http.enabled !== false) this.checkContent(route, handler);
     this.reserveName(route.operation, controller, handler, recoverableRoute(route));
@@ -200,7 +200,7 @@ export class RouteRegistry {
     const levels = optionLevelsOf(controller, handler);
     const options = resolveMessageOptions(this.options, isEvent, ...levels);
     const route = messageRoute(nameOf(controller, handler), isEvent, options);
-    // Of an event nobody hears what its handler returned.
+    // The return value of an event's handler is not sent.
     if (!isEvent) this.serializers.checkInside(controller, handler);
     this.reserveName(route.operation, controller, handler, recoverableMessage(route));
     return route;
@@ -231,7 +231,7 @@ export class RouteRegistry {
     return route;
   }
 
-  /** @throws {@link IdempotencyOptionsError} where the interceptor is bound to every handler there is. */
+  /** @throws {@link IdempotencyOptionsError} if the interceptor is bound to all handlers. */
   private checkGlobalInterceptors(): void {
     const { application } = this;
     const ofRequests = application.getGlobalRequestInterceptors();
@@ -248,7 +248,7 @@ export class RouteRegistry {
     const isCompared = fingerprint !== false && typeof fingerprint !== 'function';
     if (isCompared && parsesFormsInside(handler)) {
       throw new IdempotencyOptionsError(
-        `The form of ${operation} is parsed inside of the layer, where its content cannot be compared any more: put its file interceptor (@UseInterceptors(FileInterceptor(…)) or the like) below @Idempotent(), for decorators apply from the bottom, or give a function as the option "fingerprint".`,
+        `The form of ${operation} is parsed inside IdempotencyInterceptor, which then cannot compare its content. Put the file interceptor (@UseInterceptors(FileInterceptor(…)) or the like) below @Idempotent() (decorators apply from the bottom up), or set the option "fingerprint" to a function.`,
       );
     }
   }
@@ -261,19 +261,19 @@ export class RouteRegistry {
   ): void {
     if (operation === nameOf(controller, handler) && RANDOM_NAME.test(controller.name)) {
       throw new IdempotencyOptionsError(
-        `@Idempotent() stands on a method "${handler.name}" of a class that mixin() of Nest has given a random name, which is another one in every process: no repetition would find its record. Give it a name of its own, @Idempotent({ operation: '…' }), with what tells the mixed-in classes apart; or make the class without mixin().`,
+        `@Idempotent() is on a method "${handler.name}" of a class that mixin() of Nest has given a random name, different in every process: no retry would find its record. Name the operation, @Idempotent({ operation: '…' }), differently for each mixed-in class; or create the class without mixin().`,
       );
     }
     const other = this.operations.get(operation);
     if (other !== undefined && (other.controller !== controller || other.handler !== handler)) {
       throw new IdempotencyOptionsError(
-        `Two operations are named "${operation}": ${this.placeOf(other)} and ${this.placeOf({ controller, handler })}. One would replay the other's outcomes: give each its own name by @Idempotent({ operation: '…' }) on the method, or each class its own.`,
+        `Two operations are named "${operation}": ${this.placeOf(other)} and ${this.placeOf({ controller, handler })}. One would replay the other's outcomes. Name them differently by @Idempotent({ operation: '…' }) on the method, or rename a class.`,
       );
     }
     this.operations.set(operation, { controller, handler, recoverable });
   }
 
-  /** Of what another IdempotencyModule serves, whose store may be the same. Nothing else of it is looked at here. */
+  /** Reserves the name of an operation that another IdempotencyModule serves, whose store may be the same. */
   private reserveOtherName(type: Type, handler: Handler): void {
     if (kindsOf(handler).includes('http') && isSafeRoute(handler)) return;
     const given = idempotentOptions(handler)?.operation ?? idempotentOptions(type)?.operation;
@@ -288,7 +288,7 @@ export class RouteRegistry {
     return `${nameOf(controller, handler)} (${where.join(', ')})`;
   }
 
-  /** Tells of what is no mistake that stops a start, and has no effect. */
+  /** Warns of decorators without effect that need not stop the start. */
   private warnOfNoEffect(): void {
     // A class may be in several modules.
     const warned = new Set<Handler>();
@@ -298,7 +298,7 @@ export class RouteRegistry {
       if (kinds.some((kind) => kind !== 'http') || !isSafeRoute(handler)) continue;
       warned.add(handler);
       this.logger.warn(
-        `@Idempotent() on ${this.placeOf({ controller, handler })} has no effect: requests of a safe method are never protected, for they change nothing. Remove it there, or take POST for a request that has an effect.`,
+        `@Idempotent() on ${this.placeOf({ controller, handler })} has no effect: requests of a safe method change nothing and are never protected. Remove it, or use POST for a request that has an effect.`,
       );
     }
     for (const { type, prototype, isOwn } of this.classes()) {
@@ -308,19 +308,19 @@ export class RouteRegistry {
         warned.add(target);
         const place = target === type ? type.name : nameOf(type, target);
         this.logger.warn(
-          `@Idempotent() stands on ${place} more than once, with different options: those of the upper one count, and the others are ignored. Leave one of them.`,
+          `@Idempotent() is on ${place} more than once, with different options: the upper one counts, the others are ignored. Keep one of them.`,
         );
       }
     }
   }
 }
 
-/** A class that Nest makes instances of. */
+/** A class that Nest creates instances of. */
 interface HostClass {
   readonly type: Type;
   readonly prototype: Readonly<Record<string, Handler>>;
   readonly instance: unknown;
-  /** Whether the options of the registry's own module count for it. */
+  /** Whether the options of the registry's own module apply to it. */
   readonly isOwn: boolean;
 }
 
@@ -333,13 +333,13 @@ interface ProtectedHandler {
   readonly isOwn: boolean;
 }
 
-/** Whether `@Idempotent()` stands on it, or on its class. */
+/** Whether it, or its class, has `@Idempotent()`. */
 export function isProtected(controller: Type, handler: Handler): boolean {
   if (idempotentOptions(handler) !== undefined) return true;
   return idempotentOptions(controller) !== undefined && isMeantByClass(controller, handler);
 }
 
-/** @throws {@link IdempotencyOptionsError} where the interceptor is bound, and not by `@Idempotent()`. */
+/** @throws {@link IdempotencyOptionsError} if the interceptor is bound without `@Idempotent()`. */
 function checkBound(type: Type, prototype: Readonly<Record<string, Handler>>): void {
   if (interceptorsOf(type).some(isIdempotencyInterceptor)) throw boundAlone(type.name);
   for (const [, method] of methodsBoundTo(prototype, isIdempotencyInterceptor)) {
@@ -349,15 +349,15 @@ function checkBound(type: Type, prototype: Readonly<Record<string, Handler>>): v
 
 function boundAlone(place: string): IdempotencyOptionsError {
   return new IdempotencyOptionsError(
-    `IdempotencyInterceptor is bound to ${place} by itself (@UseInterceptors(), useGlobalInterceptors() or APP_INTERCEPTOR), and protects nothing so. Remove it there, and put @Idempotent() on each handler that is to run once, or on its class: it binds the interceptor itself.`,
+    `IdempotencyInterceptor is bound to ${place} by itself (@UseInterceptors(), useGlobalInterceptors() or APP_INTERCEPTOR) and protects nothing. Remove it there, and put @Idempotent() on each handler that must run once, or on its class: it binds the interceptor itself.`,
   );
 }
 
-/** @throws {@link IdempotencyOptionsError} for a class that looks protected, and is not. */
+/** @throws {@link IdempotencyOptionsError} for a class with the decorator and without handlers. */
 function checkSomethingToProtect(type: Type, prototype: object): void {
   if (idempotentOptions(type) === undefined || handlerNames(prototype).length > 0) return;
   throw new IdempotencyOptionsError(
-    `@Idempotent() stands on ${type.name}, where it protects the handlers of requests, and there are none: put it on the methods that are to run once, each with the option "key", a function of the method's arguments.`,
+    `@Idempotent() on ${type.name} protects request handlers, and the class has none. Put it on the methods that must run once, each with the option "key", a function of the method's arguments.`,
   );
 }
 
@@ -375,6 +375,6 @@ function optionLevelsOf(controller: Type, handler: Handler): IdempotencyOptions[
 
 /** `Class.method`. */
 export function nameOf(controller: Type, handler: Handler): string {
-  // Others may have put something around it that has another name.
+  // A wrapper may have another name.
   return `${controller.name}.${(entryOf(handler) ?? handler).name}`;
 }

@@ -220,7 +220,7 @@ describe('@Idempotent() on a class', () => {
       }
     }
     const message = await startError({ providers: [Payments] });
-    expect(message).toContain('stands on Payments');
+    expect(message).toContain('@Idempotent() on Payments protects request handlers');
     expect(message).toContain('"key"');
   });
 

@@ -76,9 +76,9 @@ const forms = (ofClass: ClassDecorator[], ...ofMethod: MethodDecorator[]) =>
 describe('C47 a form that is parsed inside of the interceptor', () => {
   it.each(platforms)('stops the start on %s with a remedy', async (platform) => {
     const message = await complaint(forms([], parsing, Idempotent()), { platform });
-    expect(message).toMatch(/form of Forms\.upload is parsed inside of the layer/);
+    expect(message).toMatch(/form of Forms\.upload is parsed inside IdempotencyInterceptor/);
     expect(message).toMatch(/below @Idempotent\(\)/);
-    expect(message).toMatch(/function as the option "fingerprint"/);
+    expect(message).toMatch(/option "fingerprint" to a function/);
   });
 
   it.each([

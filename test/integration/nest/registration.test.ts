@@ -231,7 +231,7 @@ describe('IdempotencyModule more than once', () => {
     class PaymentsModule {}
     @Module({ imports: [once(), PaymentsModule] })
     class ShopModule {}
-    const message = /2 times for the whole application, by ShopModule and PaymentsModule/;
+    const message = /globally 2 times, by ShopModule and PaymentsModule/;
     await expect(start(ShopModule)).rejects.toThrow(message);
   });
 
@@ -320,7 +320,7 @@ describe('The class itself, without forRoot()', () => {
   it('is reported as such, also beside a global module', async () => {
     @Module({ imports: [IdempotencyModule] })
     class PaymentsModule {}
-    const message = 'Where a module imports the class itself';
+    const message = 'If a module imports the class without forRoot()';
     await expect(start(PaymentsModule)).rejects.toThrow(message);
     const global = IdempotencyModule.forRoot({ store: memoryStore() });
     await expect(start(global, PaymentsModule)).rejects.toThrow(message);
@@ -344,7 +344,7 @@ describe('Another copy of the package', () => {
     @Module({ imports: [IdempotencyModule], controllers: [Payments] })
     class PaymentsModule {}
     await expect(start(PaymentsModule)).rejects.toThrow(
-      'Payments.pay (module PaymentsModule) has no IdempotencyModule: the one that is imported comes from another copy',
+      'Payments.pay (module PaymentsModule) has no IdempotencyModule: the imported one comes from another copy',
     );
   });
 });

@@ -115,7 +115,7 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
   it('without IdempotencyModule, and names where to import it', async () => {
     const message = await rejection(() => start(type(idempotent()), of, undefined));
     expect(message).toBe(
-      '@Idempotent() on Orders.create (module OrdersModule) has no IdempotencyModule: import IdempotencyModule.forRoot({ … }) in the root module. In a test, import IdempotencyTestingModule.passThrough() from nestjs-idempotency/testing instead, to have it do nothing.',
+      '@Idempotent() on Orders.create (module OrdersModule) has no IdempotencyModule: import IdempotencyModule.forRoot({ … }) in the root module. In a test, import IdempotencyTestingModule.passThrough() from nestjs-idempotency/testing instead, which turns it off.',
     );
   });
 
@@ -143,7 +143,9 @@ describe.each(Object.entries(places))('a protected %s stops the start', (name, {
       start(type(idempotent({ maxWaiters: 1 })), of, forRoot()),
     );
     expect(message).toContain('Orders.create (module OrdersModule)');
-    expect(message).toMatch(/It is one of the module: IdempotencyModule\.forRoot\(\{ … \}\)\.$/);
+    expect(message).toMatch(
+      /It is an option of the module: IdempotencyModule\.forRoot\(\{ … \}\)\.$/,
+    );
   });
 
   it('with a value out of range', async () => {
@@ -266,7 +268,7 @@ describe('an unknown option', () => {
   it('of idempotentFetch is rejected with a suggestion', async () => {
     const options = as({ deadline: 1 });
     await expect(idempotentFetch('http://127.0.0.1:1', {}, options)).rejects.toThrow(
-      '"deadline" is no option of idempotentFetch. Did you mean "deadlineMs"?',
+      '"deadline" is not an option of idempotentFetch. Did you mean "deadlineMs"?',
     );
   });
 
@@ -281,7 +283,7 @@ describe('an unknown option', () => {
 
     it.each([
       [{ leaseMS: 1 }, 'Did you mean "leaseMs"?'],
-      [{ maxWaiters: 1 }, 'It is one of the module'],
+      [{ maxWaiters: 1 }, 'It is an option of the module'],
       [{ leaseMs: 1 }, 'IdempotencyService.run() of "invoice.send": The option "leaseMs" must'],
       [{ keep: 1 }, 'IdempotencyService.run() of "invoice.send": The option "keep" must'],
     ])('of IdempotencyService.run(), %j', async (options, remedy) => {
