@@ -21,8 +21,8 @@ const folders = {
   'stores/redis/connection': 'core/{util,store}',
   'stores/redis/scripts': 'core/{util,record,store} stores/redis/connection',
   'stores/redis': 'core/{util,record,store} stores/redis/{connection,scripts}',
-  'stores/postgres/sql': 'core/util',
-  'stores/postgres/connection': 'core/{util,transaction} stores/postgres/sql',
+  'stores/postgres/sql': 'core/{util,transaction}',
+  'stores/postgres/connection': 'core/util stores/postgres/sql',
   'stores/postgres/schema': 'core/util stores/postgres/{sql,connection}',
   'stores/postgres/statements':
     'core/{util,record,transaction,store} stores/postgres/{sql,connection}',
@@ -30,7 +30,7 @@ const folders = {
   'stores/postgres':
     'core/{util,record,store} stores/postgres/{sql,connection,schema,statements,cleanup}',
 
-  'transactions/shared': 'core/{util,transaction}',
+  'transactions/shared': 'core/{util,transaction} stores/postgres/sql/sql-reply.ts',
   'transactions/{drizzle,knex,kysely,pg,prisma,typeorm}':
     'core/{util,transaction} transactions/shared',
 
@@ -55,7 +55,7 @@ const folders = {
     'core/{util,operation,recovery} transports/{http,call,message,message/source,message/deliveries,graphql,websocket} nest/{options,discovery}',
   nest: 'core/{util,record,store,operation,engine,recovery} wrappers/breaker transports/{common,http,http/response,call,message,graphql,websocket} nest/{options,discovery,registry}',
   'index.ts':
-    'core/{util,record,transaction,store,operation,recovery} codecs/json wrappers/breaker transports/{common,http,call,message,message/keys} nest nest/options',
+    'core/{util,record,transaction,store,operation,recovery} codecs/json wrappers/breaker transactions/shared/postgres-unit-of-work.ts transports/{common,http,call,message,message/keys} nest nest/options',
 
   bullmq: 'core/util',
   // It prints what is shipped: no connection, no driver.

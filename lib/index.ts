@@ -33,6 +33,7 @@ export {
   type TransactionOptions,
   type TransactionValue,
 } from './core/transaction/unit-of-work.js';
+export { PostgresUnitOfWork } from './transactions/shared/postgres-unit-of-work.js';
 export type { TransactionalRecords } from './core/store/transactional-records.js';
 export {
   IdempotencyEvents,

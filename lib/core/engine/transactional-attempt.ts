@@ -11,13 +11,8 @@ import type { Lease } from '../record/record.js';
 import type { Acquisition, ReleaseReply } from '../store/idempotency-store.js';
 import type { TransactionalRecords } from '../store/transactional-records.js';
 import { DeferredTransaction, type TransactionEnd } from '../transaction/deferred-transaction.js';
-import { hasSqlState, type OpenTransaction, type UnitOfWork } from '../transaction/unit-of-work.js';
-import {
-  asError,
-  type IdempotencyErrorCode,
-  NoTransactionError,
-  StoreUnavailableError,
-} from '../util/errors.js';
+import type { OpenTransaction, UnitOfWork } from '../transaction/unit-of-work.js';
+import { asError, NoTransactionError, StoreUnavailableError } from '../util/errors.js';
 import { forget } from '../util/maybe-async.js';
 import { isDoneWithin, jitteredPause, monotonicNow } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
@@ -32,11 +27,6 @@ const OPENING_PART = 2 / 3;
 
 /** How long after the hard deadline the server ends a transaction that this process has not ended. */
 const SERVER_MARGIN_MS = 1_000;
-
-/** Searched for in the errors of drivers and ORMs. */
-const MISMATCHED: ReadonlySet<IdempotencyErrorCode> = new Set([
-  'idempotency_store_reply_mismatched',
-]);
 
 /** Pause between two checks of whether a transaction has ended at the server. */
 const RETRY_PAUSE_MS = 250;
@@ -260,7 +250,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
 
   /** Emitted here, as the store does not observe the application's connection. */
   private reportMismatch(error: unknown): void {
-    if (!hasSqlState(error, MISMATCHED)) return;
+    if (!isReportedTrue(() => this.transactions.unitOfWork.isReplyMismatch(error))) return;
     this.host.events.emit({ type: 'reply_mismatched', error: asError(error) });
   }
 

@@ -36,7 +36,8 @@ export interface OpenTransaction<Handle = unknown> {
  * The port to the library that opens the application's transactions: pg or an ORM. For `transactional` operations, the
  * records must be in the same database.
  *
- * A custom adapter implements one method. `Handle` is what handlers get by `@IdempotencyTransaction()`.
+ * A custom adapter for PostgreSQL extends `PostgresUnitOfWork` and implements one method. `Handle` is what handlers get
+ * by `@IdempotencyTransaction()`.
  */
 export abstract class UnitOfWork<Handle = unknown> {
   /**
@@ -52,39 +53,17 @@ export abstract class UnitOfWork<Handle = unknown> {
   ): Promise<Result>;
 
   /**
-   * Whether a transaction failed because of a concurrent one and may succeed on a retry: serialization failure (SQLSTATE
-   * 40001) or deadlock (40P01), also within an error of the library.
+   * Whether a transaction failed because of a concurrent one and may succeed on a retry: serialization failure or
+   * deadlock, also within an error of the library.
    */
-  isConflict(error: unknown): boolean {
-    return hasSqlState(error, CONFLICTS);
-  }
+  abstract isConflict(error: unknown): boolean;
 
   /** Whether a transaction failed because the server ended it or its connection. */
-  isInterruption(error: unknown): boolean {
-    return hasSqlState(error, INTERRUPTIONS);
-  }
-}
+  abstract isInterruption(error: unknown): boolean;
 
-/** Connection errors and terminations; transaction and idle-in-transaction timeouts. */
-const INTERRUPTIONS: ReadonlySet<string> = new Set([
-  ...['08000', '08001', '08003', '08004', '08006', '08007', '57P01', '57P02', '57P03', '57P05'],
-  ...['25P03', '25P04'],
-]);
-
-const CONFLICTS: ReadonlySet<string> = new Set(['40001', '40P01']);
-
-/** Fields in which drivers and libraries keep the SQLSTATE. */
-const CODES = ['code', 'originalCode'] as const;
-/** Fields in which libraries keep the driver's error. Prisma nests it in `meta`. */
-const INSIDE = ['cause', 'driverError', 'originalError', 'meta', 'driverAdapterError'] as const;
-const DEEPEST = 5;
-
-/** Whether `error`, or an error within it, has one of these SQLSTATEs or codes. */
-export function hasSqlState(error: unknown, states: ReadonlySet<unknown>, depth = 0): boolean {
-  if (typeof error !== 'object' || error === null || depth > DEEPEST) return false;
-  const fields = error as Readonly<Record<string, unknown>>;
-  return (
-    CODES.some((name) => states.has(fields[name])) ||
-    INSIDE.some((name) => hasSqlState(fields[name], states, depth + 1))
-  );
+  /**
+   * Whether a transaction failed because its connection sent the reply of another statement: a
+   * `StoreReplyMismatchedError`, also within an error of the library.
+   */
+  abstract isReplyMismatch(error: unknown): boolean;
 }

@@ -1,14 +1,17 @@
 import type { Pool, PoolClient } from 'pg';
-import {
+import type {
+  OpenTransaction,
+  TransactionOptions,
   UnitOfWork,
-  type OpenTransaction,
-  type TransactionOptions,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { CheckedOutClient } from '../shared/checked-out-client.js';
 import { isPgPool } from '../shared/pg-pool.js';
+import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 
-class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends UnitOfWork<DrizzleTransaction<Db>> {
+class DrizzleUnitOfWork<Db extends DrizzleDatabase> extends PostgresUnitOfWork<
+  DrizzleTransaction<Db>
+> {
   constructor(
     private readonly pool: Pool,
     private readonly database: (client: PoolClient) => Db,

@@ -1,15 +1,16 @@
 import type { Knex } from 'knex';
-import {
+import type {
+  OpenTransaction,
+  TransactionOptions,
+  TransactionValue,
   UnitOfWork,
-  type OpenTransaction,
-  type TransactionOptions,
-  type TransactionValue,
 } from '../../core/transaction/unit-of-work.js';
 import { asBuffer } from '../../core/util/as-buffer.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { runGuarded } from '../shared/guarded-handle.js';
+import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 
-class KnexUnitOfWork extends UnitOfWork<Knex.Transaction> {
+class KnexUnitOfWork extends PostgresUnitOfWork<Knex.Transaction> {
   constructor(private readonly knex: Knex) {
     super();
     if (!isKnex(knex)) {

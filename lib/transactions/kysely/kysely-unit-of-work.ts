@@ -1,13 +1,14 @@
 import { CompiledQuery, type Kysely, type Transaction } from 'kysely';
-import {
-  type OpenTransaction,
-  type TransactionOptions,
+import type {
+  OpenTransaction,
+  TransactionOptions,
   UnitOfWork,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { runGuarded } from '../shared/guarded-handle.js';
+import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 
-class KyselyUnitOfWork<Database> extends UnitOfWork<Transaction<Database>> {
+class KyselyUnitOfWork<Database> extends PostgresUnitOfWork<Transaction<Database>> {
   constructor(private readonly db: Kysely<Database>) {
     super();
     if (!isKysely(db)) {

@@ -1,13 +1,14 @@
-import {
-  type OpenTransaction,
-  type TransactionOptions,
+import type {
+  OpenTransaction,
+  TransactionOptions,
   UnitOfWork,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { CheckedOutClient } from '../shared/checked-out-client.js';
 import { isPgPool, type PgPool, type PgTransaction } from '../shared/pg-pool.js';
+import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 
-class PgUnitOfWork<Pool extends PgPool> extends UnitOfWork<PgTransaction<Pool>> {
+class PgUnitOfWork<Pool extends PgPool> extends PostgresUnitOfWork<PgTransaction<Pool>> {
   constructor(private readonly pool: Pool) {
     super();
     if (!isPgPool(pool)) {

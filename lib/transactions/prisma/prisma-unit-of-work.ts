@@ -1,12 +1,12 @@
-import {
-  hasSqlState,
+import type {
+  IsolationLevel,
+  OpenTransaction,
+  TransactionOptions,
   UnitOfWork,
-  type IsolationLevel,
-  type OpenTransaction,
-  type TransactionOptions,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { throwIfAborted } from '../shared/guarded-handle.js';
+import { hasSqlState, PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 
 const LEVELS: Readonly<Record<IsolationLevel, PrismaIsolationLevel>> = {
   'read committed': 'ReadCommitted',
@@ -17,7 +17,9 @@ const LEVELS: Readonly<Record<IsolationLevel, PrismaIsolationLevel>> = {
 /** Prisma's code for a conflict in a model's query. */
 const CONFLICT: ReadonlySet<string> = new Set(['P2034']);
 
-class PrismaUnitOfWork<Transaction extends PrismaTransaction> extends UnitOfWork<Transaction> {
+class PrismaUnitOfWork<
+  Transaction extends PrismaTransaction,
+> extends PostgresUnitOfWork<Transaction> {
   constructor(private readonly client: TransactionalPrismaClient<Transaction>) {
     super();
     if (!isPrismaClient(client)) {

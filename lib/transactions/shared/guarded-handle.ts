@@ -1,5 +1,6 @@
-import { ASK_FOR_NONCE, askInside } from '../../core/transaction/sql-reply.js';
-import { hasSqlState, type OpenTransaction } from '../../core/transaction/unit-of-work.js';
+import type { OpenTransaction } from '../../core/transaction/unit-of-work.js';
+import { ASK_FOR_NONCE, askInside } from '../../stores/postgres/sql/sql-reply.js';
+import { hasSqlState } from './postgres-unit-of-work.js';
 
 /**
  * Wraps the handle of a transaction in one that throws once `isOver` returns true. The original could still write, on a

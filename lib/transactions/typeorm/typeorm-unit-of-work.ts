@@ -1,14 +1,15 @@
-import {
+import type {
+  IsolationLevel,
+  OpenTransaction,
+  TransactionOptions,
+  TransactionValue,
   UnitOfWork,
-  type IsolationLevel,
-  type OpenTransaction,
-  type TransactionOptions,
-  type TransactionValue,
 } from '../../core/transaction/unit-of-work.js';
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { beginWithin, runGuarded } from '../shared/guarded-handle.js';
+import { PostgresUnitOfWork } from '../shared/postgres-unit-of-work.js';
 
-class TypeOrmUnitOfWork<Manager extends object> extends UnitOfWork<Manager> {
+class TypeOrmUnitOfWork<Manager extends object> extends PostgresUnitOfWork<Manager> {
   constructor(private readonly dataSource: TypeOrmDataSource<Manager>) {
     super();
     if (!isTypeOrmDataSource(dataSource)) {

@@ -7,7 +7,7 @@ import {
   IdempotencyService,
   IdempotencyStore,
   Idempotent,
-  UnitOfWork,
+  PostgresUnitOfWork,
   type IdempotentCall,
   type OpenTransaction,
   type TransactionOptions,
@@ -251,7 +251,7 @@ describe('the records', () => {
   });
 
   it('take part in no transaction, which the start reports', async () => {
-    class NoDatabase extends UnitOfWork {
+    class NoDatabase extends PostgresUnitOfWork {
       run<Result>(
         _: TransactionOptions,
         work: (transaction: OpenTransaction) => Promise<Result>,

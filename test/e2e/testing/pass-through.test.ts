@@ -10,8 +10,8 @@ import {
   IdempotencyStore,
   IdempotencyTransaction,
   Idempotent,
+  PostgresUnitOfWork,
   requireIdempotencyContext,
-  UnitOfWork,
   type IdempotencyEvent,
   type OpenTransaction,
   type TransactionOptions,
@@ -85,7 +85,7 @@ describe('IdempotencyTestingModule.passThrough()', () => {
 
 describe('transactional operations that pass through', () => {
   /** Records the statements that a database would execute. */
-  class Database extends UnitOfWork<{ readonly write: (row: string) => void }> {
+  class Database extends PostgresUnitOfWork<{ readonly write: (row: string) => void }> {
     readonly log: string[] = [];
 
     async run<Result>(

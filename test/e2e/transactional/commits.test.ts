@@ -1,12 +1,13 @@
 import { afterEach, describe, expect, it } from '@jest/globals';
 import {
   IdempotencyEvents,
+  PostgresUnitOfWork,
   StoreReplyMismatchedError,
-  UnitOfWork,
   type IdempotencyEvent,
   type IdempotencyModuleOptions,
   type OpenTransaction,
   type TransactionOptions,
+  type UnitOfWork,
 } from 'nestjs-idempotency';
 import { pgUnitOfWork } from 'nestjs-idempotency/pg';
 import { until } from '../../integration/redis/support/until.js';
@@ -25,7 +26,7 @@ import {
 const bank = useBank();
 
 /** Fails or delays a commit, once or repeatedly. */
-class FaultyUnitOfWork extends UnitOfWork<Transaction> {
+class FaultyUnitOfWork extends PostgresUnitOfWork<Transaction> {
   /** Runs instead of COMMIT. */
   beforeCommit: () => unknown = () => undefined;
   /** Runs instead of the reply to COMMIT. */
@@ -109,6 +110,23 @@ describe('A commit of a transactional operation', () => {
     const scenario = app.scenario();
     expectProblem(await scenario.post('/transfers'), 'store-unavailable');
     expect(reported()).toEqual(['acquired', 'reply_mismatched', 'rolled_back', 'released']);
+    unitOfWork.beforeCommit = () => undefined;
+    expect((await scenario.post('/transfers')).status).toBe(201);
+    expect(await bank.committed(scenario)).toEqual([2]);
+  });
+
+  it('that fails frees the key where the unit of work cannot say why', async () => {
+    const unitOfWork = new FaultyUnitOfWork();
+    unitOfWork.isReplyMismatch = () => {
+      throw new Error('planned');
+    };
+    await start(unitOfWork);
+    unitOfWork.beforeCommit = () => {
+      throw new Error('Connection terminated unexpectedly');
+    };
+    const scenario = app.scenario();
+    expectProblem(await scenario.post('/transfers'), 'store-unavailable');
+    expect(reported()).toEqual(['acquired', 'rolled_back', 'released']);
     unitOfWork.beforeCommit = () => undefined;
     expect((await scenario.post('/transfers')).status).toBe(201);
     expect(await bank.committed(scenario)).toEqual([2]);

@@ -1,18 +1,18 @@
 import { beforeAll, describe, expect, it } from '@jest/globals';
 import type { Pool, PoolClient } from 'pg';
-import { migrate } from 'nestjs-idempotency/postgres';
 import {
-  UnitOfWork,
+  PostgresUnitOfWork,
   type OpenTransaction,
   type TransactionOptions,
-} from '../../support/internals/core/transaction.js';
+} from 'nestjs-idempotency';
+import { migrate } from 'nestjs-idempotency/postgres';
 import { postgresServers } from '../../support/postgres-servers.js';
 import { usePostgres } from '../../support/use-postgres.js';
 import { ownStore, userPool } from './support/fixture.js';
 import { TransactionalAttempt } from './support/transactional-attempt.js';
 
 /** A custom adapter that does not block transaction statements. */
-class OpenHearted extends UnitOfWork<PoolClient> {
+class OpenHearted extends PostgresUnitOfWork<PoolClient> {
   constructor(private readonly pool: Pool) {
     super();
   }

@@ -79,7 +79,9 @@ describe.each(adapterNames)('When replies get out of step in a transaction, %s',
     // The others query a nonce before it. Drizzle wraps the error.
     relay.shiftAt(reportsCommands ? 'COMMIT' : 'SELECT $1::text AS reply');
     const error = name === 'drizzle' ? { cause: MISMATCHED } : MISMATCHED;
-    expect(await attempt.commit(held, lease)).toMatchObject({ kind: 'failed', error });
+    const end = await attempt.commit(held, lease);
+    expect(end).toMatchObject({ kind: 'failed', error });
+    expect(end.kind === 'failed' && opened.unitOfWork.isReplyMismatch(end.error)).toBe(true);
     await opened.unitOfWork.run({ isolation: undefined, timeoutMs: 10_000 }, async ({ handle }) =>
       opened.insert(handle, 'next'),
     );

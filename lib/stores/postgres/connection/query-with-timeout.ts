@@ -1,6 +1,6 @@
-import { ASK_FOR_NONCE, replyWords } from '../../../core/transaction/sql-reply.js';
 import { asError, StoreReplyMismatchedError } from '../../../core/util/errors.js';
 import { newNonce } from '../../../core/util/nonce.js';
+import { ASK_FOR_NONCE, replyWords } from '../sql/sql-reply.js';
 import {
   isServerError,
   leavesConnectionUsable,

@@ -30,4 +30,12 @@ export class ObservedUnitOfWork<Handle> extends UnitOfWork<Handle> {
   override isConflict(error: unknown): boolean {
     return this.real.isConflict(error);
   }
+
+  override isInterruption(error: unknown): boolean {
+    return this.real.isInterruption(error);
+  }
+
+  override isReplyMismatch(error: unknown): boolean {
+    return this.real.isReplyMismatch(error);
+  }
 }

@@ -1,7 +1,7 @@
-import { asBuffer } from '../util/as-buffer.js';
-import { StoreReplyMismatchedError } from '../util/errors.js';
-import { newNonce } from '../util/nonce.js';
-import type { OpenTransaction, TransactionValue } from './unit-of-work.js';
+import type { OpenTransaction, TransactionValue } from '../../../core/transaction/unit-of-work.js';
+import { asBuffer } from '../../../core/util/as-buffer.js';
+import { StoreReplyMismatchedError } from '../../../core/util/errors.js';
+import { newNonce } from '../../../core/util/nonce.js';
 
 /** A statement that selects only its nonce. */
 export const ASK_FOR_NONCE = 'SELECT $1::text AS reply';

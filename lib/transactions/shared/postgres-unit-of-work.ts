@@ -1,0 +1,49 @@
+import { UnitOfWork } from '../../core/transaction/unit-of-work.js';
+import type { IdempotencyErrorCode } from '../../core/util/errors.js';
+
+/**
+ * A unit of work on PostgreSQL. It finds the SQLSTATE of an error, also within an error of the library. A custom adapter
+ * implements `run`.
+ */
+export abstract class PostgresUnitOfWork<Handle = unknown> extends UnitOfWork<Handle> {
+  /** Serialization failure (SQLSTATE 40001) or deadlock (40P01). */
+  isConflict(error: unknown): boolean {
+    return hasSqlState(error, CONFLICTS);
+  }
+
+  isInterruption(error: unknown): boolean {
+    return hasSqlState(error, INTERRUPTIONS);
+  }
+
+  isReplyMismatch(error: unknown): boolean {
+    return hasSqlState(error, MISMATCHED);
+  }
+}
+
+/** Connection errors and terminations; transaction and idle-in-transaction timeouts. */
+const INTERRUPTIONS: ReadonlySet<string> = new Set([
+  ...['08000', '08001', '08003', '08004', '08006', '08007', '57P01', '57P02', '57P03', '57P05'],
+  ...['25P03', '25P04'],
+]);
+
+const CONFLICTS: ReadonlySet<string> = new Set(['40001', '40P01']);
+
+const MISMATCHED: ReadonlySet<IdempotencyErrorCode> = new Set([
+  'idempotency_store_reply_mismatched',
+]);
+
+/** Fields in which drivers and libraries keep the SQLSTATE. */
+const CODES = ['code', 'originalCode'] as const;
+/** Fields in which libraries keep the driver's error. Prisma nests it in `meta`. */
+const INSIDE = ['cause', 'driverError', 'originalError', 'meta', 'driverAdapterError'] as const;
+const DEEPEST = 5;
+
+/** Whether `error`, or an error within it, has one of these SQLSTATEs or codes. */
+export function hasSqlState(error: unknown, states: ReadonlySet<unknown>, depth = 0): boolean {
+  if (typeof error !== 'object' || error === null || depth > DEEPEST) return false;
+  const fields = error as Readonly<Record<string, unknown>>;
+  return (
+    CODES.some((name) => states.has(fields[name])) ||
+    INSIDE.some((name) => hasSqlState(fields[name], states, depth + 1))
+  );
+}
