@@ -61,7 +61,7 @@ describe('what is expected of transactions', () => {
       brokenConnections: true,
     });
     expect(expectationsOf({ ...plan, transactional: false }, chosen)).toMatchObject({
-      extraExecutions: 'told to either',
+      extraExecutions: 'reported to either',
       differentSuccesses: true,
       outages: true,
     });
@@ -94,10 +94,10 @@ describe('what several faults excuse', () => {
   });
 
   it.each([
-    ['told to the second', 'told to the second', 'told to the second'],
-    ['told to the second', 'never', 'told to the second'],
-    ['never', 'told to both', 'told to both'],
-    ['told to the second', 'told to both', 'told to either'],
+    ['reported to the second', 'reported to the second', 'reported to the second'],
+    ['reported to the second', 'never', 'reported to the second'],
+    ['never', 'reported to both', 'reported to both'],
+    ['reported to the second', 'reported to both', 'reported to either'],
   ] as const)('of executions, %s and %s, is: %s', (one, other, both) => {
     const { extraExecutions } = excused({ extraExecutions: one }, { extraExecutions: other });
     expect(extraExecutions).toBe(both);

@@ -36,7 +36,7 @@ describe('chaos, a small dose of it', () => {
 
     expect(trouble['kill -9']).toBeGreaterThanOrEqual(2);
     // Without the limit on how long a key is blocked: it depends on how busy this machine is.
-    const excused = { extraExecutions: 'told to the second', brokenConnections: true } as const;
+    const excused = { extraExecutions: 'reported to the second', brokenConnections: true } as const;
     expect(judge(evidence, { ...NOTHING_EXCUSED, ...excused }).objections).toEqual([]);
     expect(judge(evidence, NOTHING_EXCUSED).objections).not.toEqual([]);
   }, 120_000);

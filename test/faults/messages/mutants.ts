@@ -50,7 +50,7 @@ export const MUTANTS: readonly MutantCase[] = [
     changes: [change(CHANNEL, "verdict === 'requeue'", 'false')],
     suite,
     args: ['--when-in-progress', 'reject'],
-    objection: 'thrown away by its consumer',
+    objection: 'discarded by its consumer',
   },
   {
     mistake: 'requeues a copy of a message in progress at once',
@@ -64,7 +64,7 @@ export const MUTANTS: readonly MutantCase[] = [
     suite,
     args: ['--when-in-progress', 'reject', '--messages', '10', '--effect-ms', '300'],
     // On a busy machine the loop is slow, but still visible.
-    objection: /handed back more than 5 times in a second|redeliveries, and/,
+    objection: /requeued more than 5 times in a second|redeliveries, and/,
   },
   {
     mistake: 'requeues a copy of a message in progress instead of waiting',

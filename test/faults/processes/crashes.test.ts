@@ -69,12 +69,12 @@ describeWithClock('a worker that dies by kill -9', () => {
   it('leaves nothing that was not reported to the successor', () => {
     const { objections, figures } = lab.judge({
       ...NOTHING_EXCUSED,
-      extraExecutions: 'told to the second',
+      extraExecutions: 'reported to the second',
       brokenConnections: true,
     });
     expect(objections).toEqual([]);
     const extra = isTestAll ? 2 : 1;
-    expect(figures).toMatchObject({ extraExecutions: extra, returnedToSecond: extra });
+    expect(figures).toMatchObject({ extraExecutions: extra, reportedToSecond: extra });
   });
 
   if (!isTestAll) return;

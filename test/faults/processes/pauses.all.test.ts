@@ -80,13 +80,13 @@ describe('a paused worker', () => {
     it('has reported each repeated execution to both owners', () => {
       const { objections, figures } = lab.judge({
         ...NOTHING_EXCUSED,
-        extraExecutions: 'told to both',
+        extraExecutions: 'reported to both',
       });
       expect(objections).toEqual([]);
       expect(figures).toMatchObject({
         extraExecutions: 1,
-        returnedToSecond: 1,
-        returnedToFirst: 1,
+        reportedToSecond: 1,
+        reportedToFirst: 1,
       });
     });
   });

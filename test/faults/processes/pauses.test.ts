@@ -52,9 +52,9 @@ describe('a worker paused for longer than its lease, by SIGSTOP,', () => {
   it('has reported the repeated execution to both owners', () => {
     const { objections, figures } = lab.judge({
       ...NOTHING_EXCUSED,
-      extraExecutions: 'told to both',
+      extraExecutions: 'reported to both',
     });
     expect(objections).toEqual([]);
-    expect(figures).toMatchObject({ extraExecutions: 1, returnedToSecond: 1, returnedToFirst: 1 });
+    expect(figures).toMatchObject({ extraExecutions: 1, reportedToSecond: 1, reportedToFirst: 1 });
   });
 });

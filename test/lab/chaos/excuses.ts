@@ -40,5 +40,5 @@ function eitherWay(
   other: Expectations['extraExecutions'],
 ): Expectations['extraExecutions'] {
   if (one === 'never' || one === other) return other;
-  return other === 'never' ? one : 'told to either';
+  return other === 'never' ? one : 'reported to either';
 }

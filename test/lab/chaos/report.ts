@@ -19,7 +19,7 @@ export function rowsOf(result: RunResult): Row[] {
       unreported: extraExecutions,
       serverErrorsAfterSuccess: requests,
     }),
-    ...Object.entries(responses).map(([name, count]): Figure => [`answer ${name}`, count]),
+    ...Object.entries(responses).map(([name, count]): Figure => [`response ${name}`, count]),
     ['objections of the oracle', objections.length],
   ];
   return rows.map(([what, count]) => ({ what, count }));

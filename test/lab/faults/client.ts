@@ -13,7 +13,7 @@ export const CALLER = 'lab';
 /** Longer than any answer may take; without a limit, one that never comes would hold up the run for good. */
 const RESPONSE_LIMIT_MS = 60_000;
 
-/** More impatient than `Retry-After` asks for: what is left open shall be found. */
+/** Shorter than `Retry-After` asks for, to find keys that are still open. */
 const RETRY_PAUSE_MS = 40;
 
 export interface SendOptions {

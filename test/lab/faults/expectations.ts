@@ -4,11 +4,12 @@ export interface Expectations {
    * How often an operation may have run again.
    *
    * - `never`: no lease was outlived, no process died.
-   * - `told to the second`: the owner was dead; its successor knows that it takes over.
-   * - `told to both`: the owner is alive, and was also notified of its loss.
-   * - `told to either`: any of these; the promise of a store that loses records.
+   * - `reported to the second`: the owner was dead; its successor knows that it takes over.
+   * - `reported to both`: the owner is alive, and was also notified of its loss.
+   * - `reported to either`: any of these; the promise of a store that loses records.
    */
-  readonly extraExecutions: 'never' | 'told to the second' | 'told to both' | 'told to either';
+  readonly extraExecutions:
+    'never' | 'reported to the second' | 'reported to both' | 'reported to either';
   /** Clients of one key may have seen different successes. */
   readonly differentSuccesses: boolean;
   /** The store may have lost outcomes that a client had seen: that cannot be detected. */

@@ -9,9 +9,9 @@ export interface ExtraExecution {
   readonly effect: Effect;
   readonly before: Effect;
   /** Its own attempt knew that it takes over, or that it runs unprotected. */
-  readonly returnedToSecond: boolean;
+  readonly reportedToSecond: boolean;
   /** The attempt before learned that it lost its lease, its record or its place, or had none. */
-  readonly returnedToFirst: boolean;
+  readonly reportedToFirst: boolean;
   /** A client had a success of the key before it ran: the store had lost a finished record. */
   readonly afterSuccess: boolean;
 }
@@ -46,10 +46,10 @@ export function extraExecutions({ ledger, events, clients }: Evidence): ExtraExe
       return {
         effect,
         before,
-        returnedToSecond:
+        reportedToSecond:
           isSuccessor &&
           ((effect.isTakeover && was('takeover', effect)) || was('unprotected', effect)),
-        returnedToFirst: isSuccessor && RETURNED_TO_FIRST.some((type) => was(type, before)),
+        reportedToFirst: isSuccessor && RETURNED_TO_FIRST.some((type) => was(type, before)),
         afterSuccess:
           isSuccessor && seen.some(({ firstAt }) => firstAt < effect.at && firstAt >= before.at),
       };

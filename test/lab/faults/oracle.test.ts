@@ -78,7 +78,7 @@ describe('the oracle', () => {
     reported('takeover', 2);
     reported('superseded', 1);
     expect(objections()).toEqual([expect.stringContaining('executed again')]);
-    expect(objections({ extraExecutions: 'told to both' })).toEqual([]);
+    expect(objections({ extraExecutions: 'reported to both' })).toEqual([]);
   });
 
   it('objects to an unreported second execution', () => {
@@ -86,9 +86,9 @@ describe('the oracle', () => {
     effect(2, { isTakeover: true });
     for (const extraExecutions of [
       'never',
-      'told to the second',
-      'told to both',
-      'told to either',
+      'reported to the second',
+      'reported to both',
+      'reported to either',
     ] as const) {
       expect(objections({ extraExecutions })).toEqual([expect.stringContaining('not reported')]);
     }
@@ -98,22 +98,22 @@ describe('the oracle', () => {
     effect(1);
     effect(2, { isTakeover: false });
     reported('takeover', 2);
-    expect(objections({ extraExecutions: 'told to the second' })).toHaveLength(1);
+    expect(objections({ extraExecutions: 'reported to the second' })).toHaveLength(1);
   });
 
   it('objects to a takeover that was reported only for another attempt', () => {
     effect(1);
     effect(3, { isTakeover: true });
     reported('takeover', 2);
-    expect(objections({ extraExecutions: 'told to the second' })).toHaveLength(1);
+    expect(objections({ extraExecutions: 'reported to the second' })).toHaveLength(1);
   });
 
   it('objects to a living owner that never learned of its loss', () => {
     effect(1);
     effect(2, { isTakeover: true });
     reported('takeover', 2);
-    expect(objections({ extraExecutions: 'told to both' })).toHaveLength(1);
-    expect(objections({ extraExecutions: 'told to the second' })).toEqual([]);
+    expect(objections({ extraExecutions: 'reported to both' })).toHaveLength(1);
+    expect(objections({ extraExecutions: 'reported to the second' })).toEqual([]);
   });
 
   it('is not content with what was reported of another attempt, or of another key', () => {
@@ -129,7 +129,7 @@ describe('the oracle', () => {
       worker: 'worker-2',
       at: 0,
     });
-    expect(objections({ extraExecutions: 'told to either' })).toHaveLength(1);
+    expect(objections({ extraExecutions: 'reported to either' })).toHaveLength(1);
   });
 
   it('objects to one attempt that ran its operation twice, whatever was reported', () => {
@@ -137,24 +137,24 @@ describe('the oracle', () => {
     effect(1, { isTakeover: true, execution: 'the same once more' });
     reported('takeover', 1);
     reported('lease_lost', 1);
-    expect(objections({ extraExecutions: 'told to either' })).toHaveLength(1);
+    expect(objections({ extraExecutions: 'reported to either' })).toHaveLength(1);
   });
 
   it('distinguishes a lost outcome, which cannot be detected, from an execution that must be reported', () => {
     effect(1);
     responded(1);
     effect(2);
-    const { figures } = verdict({ extraExecutions: 'told to either' });
+    const { figures } = verdict({ extraExecutions: 'reported to either' });
     expect(figures).toMatchObject({ lostOutcomes: 1, unreported: 0 });
-    expect(objections({ extraExecutions: 'told to either' })).toHaveLength(1);
-    expect(objections({ extraExecutions: 'told to either', lostOutcomes: true })).toEqual([]);
+    expect(objections({ extraExecutions: 'reported to either' })).toHaveLength(1);
+    expect(objections({ extraExecutions: 'reported to either', lostOutcomes: true })).toEqual([]);
   });
 
   it('does not take a success that was seen after the second execution for a lost outcome', () => {
     effect(1);
     effect(2);
     responded(2);
-    const { figures } = verdict({ extraExecutions: 'told to either', lostOutcomes: true });
+    const { figures } = verdict({ extraExecutions: 'reported to either', lostOutcomes: true });
     expect(figures).toMatchObject({ lostOutcomes: 0, unreported: 1 });
   });
 
@@ -167,7 +167,7 @@ describe('the oracle', () => {
     reported('takeover', 2);
     responded(1);
     responded(1, { ...second, replayed: true });
-    const allowed = { extraExecutions: 'told to either' } as const;
+    const allowed = { extraExecutions: 'reported to either' } as const;
     expect(objections(allowed)).toEqual([expect.stringContaining('different successes')]);
     expect(objections({ ...allowed, differentSuccesses: true })).toEqual([]);
   });

@@ -13,8 +13,8 @@ export interface Figures {
   readonly executions: number;
   readonly keysExecutedTwice: number;
   readonly extraExecutions: number;
-  readonly returnedToSecond: number;
-  readonly returnedToFirst: number;
+  readonly reportedToSecond: number;
+  readonly reportedToFirst: number;
   /** Unreported extra executions, except those after a lost outcome. */
   readonly unreported: number;
   /** Extra executions after a client had the key's success: the store had lost its record. */
@@ -87,8 +87,8 @@ export function judge(evidence: Evidence, allowed: Expectations): Verdict {
       executions: ledger.length,
       keysExecutedTwice: new Set(keysOf(extras)).size,
       extraExecutions: extras.length,
-      returnedToSecond: extras.filter(({ returnedToSecond }) => returnedToSecond).length,
-      returnedToFirst: extras.filter(({ returnedToFirst }) => returnedToFirst).length,
+      reportedToSecond: extras.filter(({ reportedToSecond }) => reportedToSecond).length,
+      reportedToFirst: extras.filter(({ reportedToFirst }) => reportedToFirst).length,
       unreported: silent.length,
       lostOutcomes: lostOutcomes.length,
       keysWithDifferentSuccesses: different.length,
@@ -107,17 +107,17 @@ export function judge(evidence: Evidence, allowed: Expectations): Verdict {
 }
 
 function isReported(
-  { returnedToFirst, returnedToSecond }: ExtraExecution,
+  { reportedToFirst, reportedToSecond }: ExtraExecution,
   { extraExecutions: wanted }: Expectations,
 ): boolean {
   switch (wanted) {
-    case 'told to the second':
-      return returnedToSecond;
-    case 'told to both':
-      return returnedToFirst && returnedToSecond;
+    case 'reported to the second':
+      return reportedToSecond;
+    case 'reported to both':
+      return reportedToFirst && reportedToSecond;
     case 'never':
-    case 'told to either':
-      return returnedToFirst || returnedToSecond;
+    case 'reported to either':
+      return reportedToFirst || reportedToSecond;
   }
 }
 

@@ -39,7 +39,7 @@ export class FailoverScene {
   /** Promises broken so far; each repeated execution has to be reported. */
   objections(): readonly string[] {
     const events = this.workers.flatMap((worker) => worker.events);
-    return this.ledger.objections(events, { extraExecutions: 'told to either' });
+    return this.ledger.objections(events, { extraExecutions: 'reported to either' });
   }
 
   async stop(): Promise<void> {

@@ -68,7 +68,7 @@ export class Ledger {
       { ledger, clients, events: reported, stuck: [], deaths: new Map() },
       {
         ...NOTHING_EXCUSED,
-        extraExecutions: 'told to either',
+        extraExecutions: 'reported to either',
         otherResponses: [...NOTHING_EXCUSED.otherResponses, ...UNAVAILABLE, ...REJECTIONS],
         ...excused,
       },

@@ -71,7 +71,7 @@ export async function interleave(
   );
 }
 
-/** Each round another order: everyone comes first and last as often as the others, and after each of them. */
+/** Each round another order: each comes first and last as often as the others, and after each of them. */
 export function orderOf(count: number, round: number): number[] {
   const first = round >> 1;
   const order = Array.from({ length: count }, (_, i) => (i + first) % count);

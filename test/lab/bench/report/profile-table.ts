@@ -15,7 +15,7 @@ const OTHERS = 'all else';
 
 /** The groups of code; packages that one of them depends on count as the others. */
 const GROUPS: readonly (readonly [RegExp, string])[] = [
-  [/^((dist|lib)(\/|$)|@node-idempotency\/|bench$)/, 'the layer’s own code'],
+  [/^((dist|lib)(\/|$)|@node-idempotency\/|bench$)/, 'the library’s own code'],
   [/^safe-stable-stringify$/, 'canonical JSON'],
   [/^AsyncLocalStorage$/, 'AsyncLocalStorage, in JavaScript'],
   [/^\(garbage collector\)$/, 'garbage collection'],

@@ -13,7 +13,7 @@ export const failovers = (crashes: number): Fault => ({
   topologies: ['sentinel', 'cluster'],
   defaults: { leaseMs: 5_000, effectMs: 20, keysAtOnce: 32 },
   excuses: () => ({
-    extraExecutions: 'told to either',
+    extraExecutions: 'reported to either',
     lostOutcomes: true,
     // Those of a key whose outcome was lost.
     differentSuccesses: true,

@@ -12,7 +12,7 @@ const CRASHES = 1 / 4;
 export const kill: Fault = {
   defaults: { leaseMs: 2_000, effectMs: 40, keysAtOnce: 16 },
   excuses: ({ leaseMs }) => ({
-    extraExecutions: 'told to the second',
+    extraExecutions: 'reported to the second',
     brokenConnections: true,
     maxBlockedMs: leaseMs + 1_000,
   }),

@@ -17,7 +17,7 @@ export const partition: Fault = {
     commandTimeoutMs: 500,
   },
   excuses: ({ onSaveFailure }) => ({
-    extraExecutions: 'told to either',
+    extraExecutions: 'reported to either',
     differentSuccesses: onSaveFailure === 'respond',
     outages: true,
     otherResponses: UNAVAILABLE,

@@ -10,7 +10,7 @@ import { repeatedly } from './repeatedly.js';
 export const pause: Fault = {
   defaults: { leaseMs: 600, effectMs: 300, keysAtOnce: 300 },
   excuses: () => ({
-    extraExecutions: 'told to both',
+    extraExecutions: 'reported to both',
     // Who is paused in the middle of begin has no lease left to run with.
     otherResponses: ['503 idempotency_store_unavailable'],
   }),

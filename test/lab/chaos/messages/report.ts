@@ -16,7 +16,7 @@ export function rowsOf(result: MessageRunResult): Row[] {
       withoutADeath: messages,
       lost: messages,
       acknowledgedTooEarly: deliveries,
-      thrownAway: deliveries,
+      discarded: deliveries,
     }),
     [
       'redeliveries for each unacknowledged message',

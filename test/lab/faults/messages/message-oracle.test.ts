@@ -165,10 +165,10 @@ describe('the oracle of messages', () => {
     expect(objections()).toEqual([]);
   });
 
-  it('objects to a message that its consumer threw away', () => {
+  it('objects to a message that its consumer discarded', () => {
     handled(1);
     delivery(2, { copy: '2', end: 'discarded' });
-    expect(objections()).toEqual([expect.stringContaining('thrown away')]);
+    expect(objections()).toEqual([expect.stringContaining('discarded')]);
   });
 
   it('objects to more than 1.5 redeliveries for each message that was under way at a close', () => {
@@ -199,7 +199,7 @@ describe('the oracle of messages', () => {
     });
   });
 
-  it('objects to a message that is handed back more than five times in a second', () => {
+  it('objects to a message that is requeued more than five times in a second', () => {
     handled(1);
     close(3, { returned: 100 });
     evidence.deaths.set(consumerOf(3), 3_000);
@@ -217,7 +217,7 @@ describe('the oracle of messages', () => {
     const reasons: [string, Partial<WireClose>][] = [
       ['by its consumer', { by: 'consumer', reason: '200 Goodbye' }],
       ['by the broker, which was provoked', { by: 'broker', reason: FORGED_TAG_REJECTION }],
-      ['by nobody', { by: 'none' }],
+      ['without a reason', { by: 'none' }],
     ];
 
     it.each(reasons)('%s, objects to one more than was asked for', (_, how) => {
@@ -230,7 +230,10 @@ describe('the oracle of messages', () => {
     });
 
     it.each<[string, Partial<WireClose>]>([
-      ['the broker for a message told of twice', { by: 'broker', reason: '406 unknown tag 3' }],
+      [
+        'the broker for a message acknowledged twice',
+        { by: 'broker', reason: '406 unknown tag 3' },
+      ],
       ['a consumer that lost its thread', { by: 'consumer', reason: '541 INTERNAL_ERROR' }],
     ])('by %s, objects even where a close was asked for', (_, how) => {
       handled(1);

@@ -2,7 +2,7 @@ import { ClientLog } from '../client-log.js';
 import { extraExecutions } from '../extra-executions.js';
 import { Objections } from '../objections.js';
 import { early } from './early-acknowledgements.js';
-import { requeuesPerSecond } from './hand-backs.js';
+import { requeuesPerSecond } from './requeues.js';
 import type { MessageEvidence } from './message-evidence.js';
 import { redeliveriesIn, type Redeliveries } from './redeliveries.js';
 import { unexpectedCloses } from './unexpected-closes.js';
@@ -12,7 +12,7 @@ export interface MessageFigures extends Redeliveries {
   readonly messages: number;
   readonly published: number;
   readonly deliveries: number;
-  /** How many messages consumers gave back by themselves. */
+  /** How many messages consumers requeued by themselves. */
   readonly requeued: number;
   readonly mostRequeuesOfAMessageInASecond: number;
   readonly effects: number;
@@ -25,7 +25,7 @@ export interface MessageFigures extends Redeliveries {
   readonly withoutADeath: number;
   readonly lost: number;
   readonly acknowledgedTooEarly: number;
-  readonly thrownAway: number;
+  readonly discarded: number;
   readonly leftInTheQueue: number;
   readonly deadLettered: number;
 }
@@ -41,7 +41,7 @@ export interface MessageAction {
 /** How often the broker may send messages again, for each that was under way on a channel when it ended. */
 export const REDELIVERIES_PER_CLOSED = 1.5;
 
-/** How often a message may be handed back within a second. */
+/** How often a message may be requeued within a second. */
 export const REQUEUES_PER_SECOND = 5;
 
 /** Judges a run by its ledger, by what went over the wire, and by what the broker has left. */
@@ -50,13 +50,13 @@ export function judgeMessages(evidence: MessageEvidence): MessageAction {
   const handled = new Set(ledger.map(({ key }) => key));
   const lost = [...published.keys()].filter((key) => !handled.has(key));
   const extras = extraExecutions({ ledger, events, clients: new ClientLog(), stuck: [], deaths });
-  const unreported = extras.filter(({ returnedToSecond }) => !returnedToSecond);
+  const unreported = extras.filter(({ reportedToSecond }) => !reportedToSecond);
   const dead = new Set([...deaths.keys(), ...stoodStill]);
   for (const event of events) if (event.type === 'lab:crash') dead.add(event.worker);
   const withoutADeath = extras.filter(({ before }) => !dead.has(before.worker));
   const tooEarly = early(wire.deliveries, events);
   const ended = (end: string) => wire.deliveries.filter((delivery) => delivery.end === end);
-  const thrownAway = ended('discarded');
+  const discarded = ended('discarded');
   const requeued = ended('requeued');
   const { most, hot } = requeuesPerSecond(requeued, REQUEUES_PER_SECOND);
   const again = redeliveriesIn(wire.deliveries, wire.closes);
@@ -72,10 +72,10 @@ export function judgeMessages(evidence: MessageEvidence): MessageAction {
     tooEarly.map(({ key }) => key),
   );
   objections.to(
-    'thrown away by its consumer',
-    thrownAway.map(({ key }) => key),
+    'discarded by its consumer',
+    discarded.map(({ key }) => key),
   );
-  objections.to(`handed back more than ${REQUEUES_PER_SECOND} times in a second`, hot);
+  objections.to(`requeued more than ${REQUEUES_PER_SECOND} times in a second`, hot);
   const { redeliveries, unacknowledgedAtCloses } = again;
   if (redeliveries > REDELIVERIES_PER_CLOSED * unacknowledgedAtCloses) {
     objections.say(
@@ -106,7 +106,7 @@ export function judgeMessages(evidence: MessageEvidence): MessageAction {
       withoutADeath: withoutADeath.length,
       lost: lost.length,
       acknowledgedTooEarly: tooEarly.length,
-      thrownAway: thrownAway.length,
+      discarded: discarded.length,
       leftInTheQueue,
       deadLettered,
     },

@@ -19,7 +19,7 @@ export interface WireDelivery {
 /** The end of a channel that something had been delivered on. */
 export interface WireClose {
   readonly consumer: string;
-  /** Who ended it; `nobody`: its connection broke. */
+  /** Who ended it; `none`: its connection broke. */
   readonly by: 'consumer' | 'broker' | 'none';
   /** Absent without a stated reason. */
   readonly reason?: string;

@@ -2,7 +2,7 @@ import type { WireDelivery } from './wire/wire-log.js';
 
 const SECOND_MS = 1_000;
 
-/** How often a message was handed back within one second, at the most, and the keys of those with more than `limit` times. */
+/** How often a message was requeued within one second, at the most, and the keys of those with more than `limit` times. */
 export function requeuesPerSecond(
   requeued: readonly WireDelivery[],
   limit: number,
