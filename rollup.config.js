@@ -76,7 +76,7 @@ export default [
       format: 'cjs',
       exports: 'named',
       interop: 'auto',
-      // Jest has no import() without an option of its own; nor has whoever transforms the package with it.
+      // Jest supports import() only with an option, and so do projects whose Jest transforms the package.
       dynamicImportInCjs: false,
       plugins: [declarations, commonJs],
     },

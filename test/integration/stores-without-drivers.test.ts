@@ -13,7 +13,7 @@ const compiled = useServer(
 async function printed(store: 'redis' | 'postgres', script: string): Promise<unknown> {
   const library = JSON.stringify(compiled.pathOf(`stores/${store}/index`));
   const text = `const library = await import(${library});
-    const told = ({ code, message }) => ({ code, message });
+    const codeAndMessage = ({ code, message }) => ({ code, message });
     console.log(JSON.stringify(await (async () => { ${script} })()));`;
   const { stdout } = await promisify(execFile)(process.execPath, [
     '--input-type=module',
@@ -25,7 +25,7 @@ async function printed(store: 'redis' | 'postgres', script: string): Promise<unk
 
 describe('Where the driver is not installed', () => {
   it('redisStore with a url stops the start, and names what to install', async () => {
-    const script = `return library.redisStore({ url: 'redis://127.0.0.1:1' }).open().catch(told);`;
+    const script = `return library.redisStore({ url: 'redis://127.0.0.1:1' }).open().catch(codeAndMessage);`;
     expect(await printed('redis', script)).toEqual({
       code: 'idempotency_options_invalid',
       message:
@@ -36,7 +36,7 @@ describe('Where the driver is not installed', () => {
   it.each(['open', 'migrate'])(
     'postgresStore with a url names what to install at %s()',
     async (method) => {
-      const script = `return library.postgresStore({ url: 'postgres://127.0.0.1:1/db' }).${method}().catch(told);`;
+      const script = `return library.postgresStore({ url: 'postgres://127.0.0.1:1/db' }).${method}().catch(codeAndMessage);`;
       expect(await printed('postgres', script)).toEqual({
         code: 'idempotency_options_invalid',
         message:
@@ -50,7 +50,7 @@ describe('Where the driver is not installed', () => {
       const client = { totalCount: 0, connect: (use) => use(new Error('down')) };
       const listenUrl = 'postgres://127.0.0.1:1/db';
       return [
-        await library.postgresStore({ client, listenUrl }).open().catch(told),
+        await library.postgresStore({ client, listenUrl }).open().catch(codeAndMessage),
         (await library.postgresStore({ client }).open()).map(({ code }) => code),
       ];`;
     const [listening, without] = (await printed('postgres', script)) as [object, unknown];

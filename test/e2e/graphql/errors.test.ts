@@ -105,7 +105,7 @@ class FailingResolver {
   @Idempotent()
   async callsTheService(@InScenario() scenario: Scenario, @Args('amount') amount: string) {
     return this.service.run(
-      { operation: 'receipts', key: scenario.key, scope: 'everybody', payload: amount },
+      { operation: 'receipts', key: scenario.key, scope: 'all-callers', payload: amount },
       async () => ({ execution: await scenario.run() }),
     );
   }

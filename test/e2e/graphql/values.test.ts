@@ -84,7 +84,7 @@ class Account {
   constructor(readonly execution: number) {}
 }
 
-let looks = 0;
+let reads = 0;
 
 @Resolver(() => Order)
 class OrdersResolver {
@@ -148,9 +148,9 @@ class OrdersResolver {
   }
 
   @ResolveField(() => Int)
-  looks(): number {
-    looks += 1;
-    return looks;
+  reads(): number {
+    reads += 1;
+    return reads;
   }
 
   @ResolveField(() => String)
@@ -180,10 +180,10 @@ describe.each(['memory', 'redis'] as const)('the value of a mutation, kept in %s
 
   it('passes through the field resolvers at each retry', async () => {
     const scenario = app.scenario();
-    const first = await askFor(scenario, 'order', '{ execution looks }');
-    const second = await askFor(scenario, 'order', '{ execution looks }');
-    const firstRead = first.data.field.looks as number;
-    expect(second.data.field).toEqual({ execution: 1, looks: firstRead + 1 });
+    const first = await askFor(scenario, 'order', '{ execution reads }');
+    const second = await askFor(scenario, 'order', '{ execution reads }');
+    const firstRead = first.data.field.reads as number;
+    expect(second.data.field).toEqual({ execution: 1, reads: firstRead + 1 });
   });
 
   it('has Date instances again with a codec that keeps them', async () => {

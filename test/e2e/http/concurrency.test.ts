@@ -87,7 +87,7 @@ class ConcurrencyController {
     );
   }
 
-  @Post('impatient-observable')
+  @Post('timed-out-observable')
   @Idempotent()
   timedOutObservable(@InScenario() scenario: Scenario) {
     return defer(() => this.create(scenario));
@@ -215,7 +215,7 @@ describe.each(combinations)('concurrency on $platform with $store', ({ platform,
   // For timeouts on the route: settlement.test.ts, outside-answers.test.ts and decorators/packages.test.ts.
   describe.each([
     ['a promise', '/things'],
-    ['an Observable', '/impatient-observable'],
+    ['an Observable', '/timed-out-observable'],
   ])('a global timeout interceptor around %s', (_, path) => {
     it.each([503, 408])(
       'C60c responds with %d, the key stays locked, and a success is not repeated',

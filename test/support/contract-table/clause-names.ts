@@ -23,8 +23,8 @@ export function clauseNames(source: string): [clause: string, name: string][] {
   const texts = source.matchAll(/(['"`])(C\d{2}[a-z]?) ((?:(?!\1)[^\\]|\\.)+)\1/g);
   return Array.from(texts, ([, , clause, name]) => {
     // The server's name is not part of the clause.
-    const owed = name!.replace(/, on \$name$/, '');
-    return [clause!, owed.replaceAll(/\\(.)/g, '$1')];
+    const clauseText = name!.replace(/, on \$name$/, '');
+    return [clause!, clauseText.replaceAll(/\\(.)/g, '$1')];
   });
 }
 

@@ -23,7 +23,7 @@ export class Account {
   id: string;
 
   @Exclude()
-  password = 'hidden-from-everybody';
+  password = 'hidden-password';
 
   constructor(execution: number) {
     this.id = `account-${execution}`;

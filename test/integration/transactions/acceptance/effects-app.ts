@@ -54,7 +54,7 @@ export async function startEffectsApp(
       IdempotencyModule.forRoot({
         store: postgresStore({ url }),
         unitOfWork: opened.unitOfWork,
-        scope: () => 'everybody',
+        scope: () => 'all-callers',
         leaseMs: LEASE_MS,
         // A machine that is busy with other tests must not look like a server that is down.
         commandTimeoutMs: 10_000,
