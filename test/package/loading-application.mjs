@@ -34,8 +34,8 @@ async function payTwice(module) {
   const headers = { 'idempotency-key': '"one-purchase"' };
   const pay = async () => fetch(`${await app.getUrl()}/payments`, { method: 'POST', headers });
   await pay();
-  const answer = await pay();
-  return answer.headers.get('idempotent-replayed');
+  const response = await pay();
+  return response.headers.get('idempotent-replayed');
 }
 
 const session = new Session();

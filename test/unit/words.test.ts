@@ -5,135 +5,87 @@ import { projectRoot } from '../support/project-root.js';
 import { isPrivate, privateNamesIn } from '../support/words/declared-names.js';
 import { phrasesIn } from '../support/words/plain-words.js';
 
-/** Folders whose sentences, and whose names, are still to be rewritten. Neither list may name one that is done. */
-const SENTENCES_TO_DO: readonly string[] = [
-  '.dependency-cruiser.cjs',
-  'CHANGELOG.md',
-  'CONTRIBUTING.md',
-  'README.md',
-  'SECURITY.md',
-  'docs',
-  'docs/problems',
-  'eslint.config.js',
-  'lib',
-  'lib/bullmq',
-  'lib/cache',
-  'lib/cli',
-  'lib/client',
-  'lib/codecs',
-  'lib/core',
-  'lib/nest',
-  'lib/resilience',
-  'lib/stores',
-  'lib/swagger',
-  'lib/testing',
-  'lib/transactions',
-  'lib/transports',
-  'lua',
-  'rollup.config.js',
-  'sample-app',
-  'sample-app/src',
-  'sql',
-  'test/conformance',
-  'test/contract',
-  'test/e2e',
-  'test/faults',
-  'test/integration',
-  'test/lab',
-  'test/package',
-  'test/soak',
-  'test/support',
-  'test/unit',
-];
-const NAMES_TO_DO: readonly string[] = [
-  'lib',
-  'lib/cache',
-  'lib/cli',
-  'lib/client',
-  'lib/codecs',
-  'lib/core',
-  'lib/nest',
-  'lib/resilience',
-  'lib/stores',
-  'lib/swagger',
-  'lib/testing',
-  'lib/transactions',
-  'lib/transports',
-  'sample-app/src',
-  'sql',
-  'test/contract',
-  'test/e2e',
-  'test/faults',
-  'test/integration',
-  'test/lab',
-  'test/package',
-  'test/soak',
-  'test/support',
-  'test/unit',
-];
-
-/** The lists themselves, and the page that explains them. */
+/** The lists of phrases and words, and the page that explains them. */
 const OF_THE_LINT = /^test\/(?:unit\/words\.test|support\/words\/)|^docs\/glossary\.md$/;
-const PROSE = /\.(?:ts|mts|mjs|js|cjs|lua|sql|md|html|http)$/;
-const NOT_OURS = /(?:^|\/)(?:node_modules|dist|build|\.tmp-[^/]*)\/|generated\.ts$/;
+const NOT_OURS =
+  /(?:^|\/)(?:node_modules|dist|build|\.tmp-[^/]*)\/|generated\.ts$|^package-lock\.json$/;
 
-const files = ['lib', 'lua', 'sql', 'sample-app', 'test', 'docs', 'eslint-rules', '']
-  .flatMap((folder) =>
-    readdirSync(join(projectRoot, folder), { recursive: folder !== '', encoding: 'utf8' }).map(
-      (name) => join(folder, name).split(sep).join('/'),
+/** `''`: the files beside them. */
+const FOLDERS = ['lib', 'lua', 'sql', 'sample-app', 'test', 'docs', 'eslint-rules', ''];
+const PAGES = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', 'SECURITY.md'];
+
+/** For each kind of file, a comment or sentence with a phrase that runs over the end of a line. */
+const PLANTED = {
+  ts: 'let x;\n// It ends of its\n// own accord.',
+  mts: 'let x;\n// It ends of its\n// own accord.',
+  mjs: 'let x;\n// It ends of its\n// own accord.',
+  js: 'let x;\n// It ends of its\n// own accord.',
+  cjs: 'let x;\n// It ends of its\n// own accord.',
+  c: 'let x;\n// It ends of its\n// own accord.',
+  pml: 'let x;\n// It ends of its\n// own accord.',
+  prisma: 'let x;\n// It ends of its\n// own accord.',
+  css: '/*\n * It ends of its own\n * accord. */',
+  lua: '-- When idle.\n-- It ends of its\n-- own accord.',
+  sql: '-- When idle.\n-- It ends of its\n-- own accord.',
+  http: '# C01\n# It ends of its\n# own accord.',
+  md: '# When idle\n> It ends of\n> its own accord.',
+  html: '<p>\nIt ends of its\n own accord.</p>',
+  json: '{\n"description": "It ends of its own accord"}',
+};
+
+const PROSE = new RegExp(`\\.(?:${Object.keys(PLANTED).join('|')})$`);
+
+const files = FOLDERS.flatMap((folder) =>
+  readdirSync(join(projectRoot, folder), { recursive: folder !== '', encoding: 'utf8' }).map(
+    (name) => join(folder, name).split(sep).join('/'),
+  ),
+).filter((file) => PROSE.test(file) && !NOT_OURS.test(file) && !OF_THE_LINT.test(file));
+
+/** What a file has of {@link PHRASES} and of private names, each with its place. */
+function findingsIn(file: string, text: string): string[] {
+  return [
+    ...phrasesIn(text).map(
+      ({ line, words, instead }) => `${file}:${line}: "${words}" → ${instead}`,
     ),
-  )
-  .filter((file) => PROSE.test(file) && !NOT_OURS.test(file) && !OF_THE_LINT.test(file));
-
-/** A file's folder, as the lists name it: two levels deep at the most. */
-function folderOf(file: string): string {
-  return file.split('/').slice(0, -1).slice(0, 2).join('/') || file;
+    ...(isPrivate(file.split('/').at(-1)!) ? [`${file} (its name)`] : []),
+    ...(/\.[cm]?[jt]s$/.test(file)
+      ? privateNamesIn(file, text).map((name) => `${file}: ${name}`)
+      : []),
+  ];
 }
 
-function byFolder(findingsOf: (file: string, text: string) => readonly string[]) {
-  const found = new Map<string, string[]>();
-  for (const file of files) {
-    const findings = findingsOf(file, readFileSync(join(projectRoot, file), 'utf8'));
-    if (findings.length > 0) {
-      const folder = folderOf(file);
-      found.set(folder, [
-        ...(found.get(folder) ?? []),
-        ...findings.map((text) => `${file}${text}`),
-      ]);
-    }
-  }
-  return found;
-}
-
-const sentences = byFolder((_, text) =>
-  phrasesIn(text).map(({ line, words, instead }) => `:${line}: "${words}" → ${instead}`),
-);
-const names = byFolder((file, text) => [
-  ...(isPrivate(file.split('/').at(-1)!) ? [' (the name of the file)'] : []),
-  ...(file.endsWith('.ts') ? privateNamesIn(file, text).map((name) => `: ${name}`) : []),
-]);
-
-describe.each([
-  ['sentences', sentences, SENTENCES_TO_DO],
-  ['names', names, NAMES_TO_DO],
-] as const)('The words of %s', (_, found, toDo) => {
-  it('are plain', () => {
-    const open = [...found]
-      .filter(([folder]) => !toDo.includes(folder))
-      .flatMap(([, list]) => list);
-    expect(open).toEqual([]);
-  });
-
-  it('are still to be rewritten where the list says so', () => {
-    expect(toDo.filter((folder) => !found.has(folder))).toEqual([]);
-  });
+it('The words of sentences and names are plain', () => {
+  const findings = files.flatMap((file) =>
+    findingsIn(file, readFileSync(join(projectRoot, file), 'utf8')),
+  );
+  expect(findings).toEqual([]);
 });
 
 describe('The lint', () => {
-  it('reads every kind of file', () => {
+  it('reads every kind of file, in every folder', () => {
     const kinds = new Set(files.map((file) => file.replace(/^.*\./, '')));
-    expect([...kinds]).toEqual(expect.arrayContaining(['ts', 'md', 'lua', 'sql', 'mjs']));
-    expect(files).toEqual(expect.arrayContaining(['README.md', 'CHANGELOG.md', 'lib/index.ts']));
+    const folders = new Set(files.map((file) => (file.includes('/') ? file.split('/')[0] : '')));
+    expect([...kinds].sort()).toEqual(Object.keys(PLANTED).sort());
+    expect([...folders].sort()).toEqual([...FOLDERS].sort());
+    expect(files).toEqual(expect.arrayContaining(PAGES));
+  });
+
+  it.each(Object.entries(PLANTED))('finds a phrase in a file of .%s', (kind, comment) => {
+    expect(findingsIn(`planted.${kind}`, comment)).toEqual([
+      expect.stringContaining(`planted.${kind}:2: "of its own accord"`),
+    ]);
+  });
+
+  it.each(['ts', 'mts', 'mjs', 'js', 'cjs'])('finds a private name in a file of .%s', (kind) => {
+    expect(findingsIn(`planted.${kind}`, 'export class Turn {}')).toEqual([
+      `planted.${kind}: Turn`,
+    ]);
+  });
+
+  it('finds a private name of a file', () => {
+    expect(findingsIn('lib/core/waiting-turn.ts', '')).toEqual([
+      'lib/core/waiting-turn.ts (its name)',
+    ]);
   });
 
   it.each([

@@ -122,7 +122,7 @@ bool content[TOKENS];
 byte grants = 0;                  /* the server's clock, in grants: a grant's fence is its number */
 byte effects = 0, lastEffect = 0; /* how many; the highest fence of one */
 byte written = 0;                 /* the highest fence that the business data has seen */
-byte told[CONTENTS];              /* the attempt whose success a client of that content got */
+byte got[CONTENTS];               /* the attempt whose success a client of that content got */
 byte first = 0;                   /* the first outcome that was ever stored */
 bool lost = 0, reported = 0;
 byte ended = 0;
@@ -291,8 +291,8 @@ inline release(t, f, rc) {
 inline tell(mine, theirs) {
   assert(content[theirs] == content[mine]);
   if
-  :: told[content[mine]] == 0 -> told[content[mine]] = theirs
-  :: else -> assert(told[content[mine]] == theirs || lost)
+  :: got[content[mine]] == 0 -> got[content[mine]] = theirs
+  :: else -> assert(got[content[mine]] == theirs || lost)
   fi
 }
 inline tellFailure(mine, theirs) { assert(content[theirs] == content[mine]) }

@@ -37,7 +37,7 @@ export interface Finding {
 /** Where a text uses one of {@link PHRASES}. Code in Markdown counts: an example has comments, too. */
 export function phrasesIn(text: string): Finding[] {
   // A phrase may run over the end of a line, and of a comment's line.
-  const flat = text.replace(/\n[\t ]*(?:\*(?!\/)|\/\/|--|>)?[\t ]?/g, (end) =>
+  const flat = text.replace(/\n[\t ]*(?:\*(?!\/)|\/\/|--|>|#+)?[\t ]?/g, (end) =>
     end.replace(/[^\n]/g, ' '),
   );
   return PHRASES.flatMap(({ pattern, instead }) =>
