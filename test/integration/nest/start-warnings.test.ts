@@ -83,7 +83,7 @@ describe('a warning at the start', () => {
     });
     expect(await said(type)).toEqual([
       expect.stringMatching(/^warn: .*Things\.find \(GET \/things\/:id, in Module0\).*no effect/),
-      expect.stringMatching(/^warn: .*Things\.look \(HEAD \/things, in Module0\).*no effect/),
+      expect.stringMatching(/^warn: .*Things\.lookUp \(HEAD \/things, in Module0\).*no effect/),
     ]);
   });
 
