@@ -6,7 +6,7 @@ const meanings = {
   conflict: 'The first request is still in progress. Nothing else ran.',
   mismatch: 'This key belongs to another order. Nothing ran.',
   failed: 'The operation failed, nothing is stored: retry with the same key.',
-  refused: 'Rejected before anything ran.',
+  rejected: 'Rejected before anything ran.',
   lost: 'No response. Retry with the same key.',
 };
 
@@ -35,7 +35,7 @@ async function pay(action, { send = sendOnce, extra = 0 } = {}) {
   const amount = Number(order.get('amount')) + extra;
   const customer = order.get('customer');
   const user = customer.toLowerCase();
-  const show = addAnswer(`${action}: ${(amount / 100).toFixed(2)} EUR, ${customer}`);
+  const show = addResponse(`${action}: ${(amount / 100).toFixed(2)} EUR, ${customer}`);
   const init = {
     method: 'POST',
     headers: { authorization: `Bearer ${user}-demo-token`, 'content-type': 'application/json' },
@@ -69,7 +69,7 @@ async function verdictOn(response) {
   const { code } = await response.json();
   if (code === 'idempotency_in_progress') return 'conflict';
   if (code === 'idempotency_key_reused') return 'mismatch';
-  if (code?.startsWith('idempotency_')) return 'refused';
+  if (code?.startsWith('idempotency_')) return 'rejected';
   return response.status < 500 ? 'first' : 'failed';
 }
 
@@ -85,7 +85,7 @@ function readLedger() {
 }
 
 /** Adds a line for a pending request; returns a function that shows the response. */
-function addAnswer(title) {
+function addResponse(title) {
   const item = find('template').content.firstElementChild.cloneNode(true);
   item.querySelector('span').textContent = title;
   find('ol').prepend(item);
