@@ -249,7 +249,7 @@ describe('the oracle', () => {
       });
     });
 
-    it('does not count a refusal that may have been for the sake of its successor', () => {
+    it('does not count a rejection that its successor may have caused', () => {
       began(1, 0);
       deaths.set('worker-1', 1_000);
       rejectedAt(2_595);
