@@ -4,7 +4,6 @@ import type { IdempotencyStore } from '../store/idempotency-store.js';
 import type { DeadlineTimer } from '../util/deadlines.js';
 import type { ShutdownState } from './outcome-writer.js';
 
-/** What an attempt needs of the engine. */
 export interface AttemptServices {
   readonly store: IdempotencyStore;
   readonly events: IdempotencyEvents;

@@ -2,11 +2,8 @@ import type { Attempt } from '../operation/attempt.js';
 import type { RejectionReason } from '../record/events.js';
 import type { FinishedState, Outcome } from '../record/record.js';
 
-/** What to do with a request. */
 export type Decision =
-  /** Run the operation, then end the attempt. */
   | { readonly kind: 'run'; readonly attempt: Attempt }
-  /** Respond with the stored outcome. */
   | { readonly kind: 'replay'; readonly state: FinishedState; readonly outcome: Outcome }
   | { readonly kind: 'reject'; readonly reason: RejectionReason };
 

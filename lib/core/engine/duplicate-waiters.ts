@@ -6,14 +6,11 @@ import { asError, hasCode, isRejection } from '../util/errors.js';
 import { jittered, monotonicNow } from '../util/time.js';
 import { isInProgress, rejectDecision, type Decision } from './decision.js';
 
-/** What the wait queues need of the engine. */
 interface WaitServices {
   readonly store: IdempotencyStore;
   /** Sends begin once. Rejects if the store gives no reply. */
   beginOnce(request: OperationRequest, token: OwnerToken): Promise<Decision>;
-  /** Reports that the store is unavailable. */
   reportUnavailable(request: OperationRequest, error: Error): Decision;
-  /** Releases a record that a begin without a reply may have acquired. */
   releaseUnowned(request: OperationRequest, token: OwnerToken): void;
 }
 
@@ -23,7 +20,6 @@ interface Waiter {
   /** Monotonic. */
   readonly giveUpAt: number;
   readonly resolve: (decision: Decision) => void;
-  /** Called when the client disconnects. */
   readonly leave: () => void;
   /** Its own begin got no reply: it may have acquired the record. */
   isUnsure: boolean;
@@ -37,8 +33,7 @@ const POLL_PAUSE_MAX_MS = 250;
 const SAFETY_NET_PAUSE_MS = 500;
 
 /**
- * The duplicates of one request that wait, in one process, for the attempt in progress. The first one polls for all. If
- * it acquires the record, it leaves the queue to run, and the next one polls.
+ * The duplicates of one request that wait in this process. The first one polls for all; when it runs, the next does.
  */
 class WaitQueue {
   private readonly waiters = new Set<Waiter>();
@@ -47,7 +42,6 @@ class WaitQueue {
   private isWatched = false;
   private hasFailed = false;
   private asking: Waiter | undefined;
-  /** Monotonic time of the next poll. */
   private sleepsUntil = -Infinity;
 
   /** @param onEmpty - called when the last waiter has left. None may join afterwards. */
@@ -70,7 +64,6 @@ class WaitQueue {
     });
   }
 
-  /** Polls the record now. */
   wake(): void {
     this.wakeSignal.notify();
   }
@@ -135,7 +128,6 @@ class WaitQueue {
     let decision = rejectDecision('in_progress');
     this.asking = first;
     try {
-      // Acquires the record if the attempt in progress has released it or died.
       decision = await this.host.beginOnce(first.request, first.token);
     } catch (error) {
       // As far as known, the other attempt is still in progress: poll again, and never run concurrently.
@@ -144,7 +136,6 @@ class WaitQueue {
         // The record is free, but the store rejects the write: waiting does not help.
         decision = this.host.reportUnavailable(first.request, asError(error));
       } else {
-        // Reported once per outage.
         if (!this.hasFailed) this.host.reportUnavailable(first.request, asError(error));
         this.hasFailed = true;
       }
@@ -198,7 +189,6 @@ export class DuplicateWaiters {
     private readonly maxWaiters: number,
   ) {}
 
-  /** @returns the first request's outcome, an attempt for this request, or a rejection. */
   async wait(request: OperationRequest, token: OwnerToken): Promise<Decision> {
     const { operation, recordKey, options } = request;
     const timeoutMs = Math.min(options.waitTimeoutMs, request.waitAtMostMs ?? Infinity);
@@ -213,7 +203,6 @@ export class DuplicateWaiters {
     return decision;
   }
 
-  /** Makes all queues poll at once. */
   wake(): void {
     for (const queue of this.queues.values()) queue.wake();
   }
@@ -239,7 +228,6 @@ class WakeSignal {
     this.resume?.();
   }
 
-  /** Resolves at the next signal, or after `ms` milliseconds. */
   async wait(ms: number): Promise<void> {
     if (!this.isSet && ms > 0) {
       await new Promise<void>((resolve) => {

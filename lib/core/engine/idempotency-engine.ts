@@ -27,15 +27,12 @@ import { LocalAttempts, type LocalAttempt } from './local-attempts.js';
 import { TransactionalAttempt, type Transactions } from './transactional-attempt.js';
 import { UnprotectedAttempt } from './unprotected-attempt.js';
 
-/** How often a shutdown checks whether the last attempt has ended. */
 const DRAIN_PAUSE_MS = 20;
 
 /**
- * Decides for each request whether its operation runs. One engine serves all transports of a process; only it calls the
- * store.
+ * Decides for each request whether its operation runs. One per process, for all transports; only it calls the store.
  */
 export class IdempotencyEngine implements AttemptServices {
-  /** Set once the shutdown no longer waits. */
   readonly shutdownState = { expired: false };
   readonly deadlines = new DeadlineTimer();
   private readonly clock = new ServerClock();
@@ -78,7 +75,6 @@ export class IdempotencyEngine implements AttemptServices {
   /**
    * Rejects new requests. Resolves when all attempts have ended and all outcomes are stored, or after
    * `shutdownTimeoutMs`.
-   *
    * @returns how many attempts are still running. Their keys become free with their leases.
    */
   async drain(): Promise<number> {
@@ -283,7 +279,6 @@ export class IdempotencyEngine implements AttemptServices {
     this.events.emit({ type, operation, recordKey, attempt: number, fencingToken });
   }
 
-  /** Emits the events of requests that do not run. */
   private emitDecision({ operation, recordKey }: OperationRequest, decision: Decision): Decision {
     if (decision.kind === 'replay') {
       this.events.emit({ type: 'replayed', operation, recordKey, state: decision.state });

@@ -8,7 +8,6 @@ import { monotonicNow } from '../util/time.js';
 
 interface LeaseObserver {
   leaseLost(reason: LeaseLossReason): void;
-  /** Half of `maxExecutionMs` has passed. */
   slow(elapsedMs: number): void;
 }
 
@@ -25,9 +24,8 @@ const RETRY_PART = 1 / 12;
 const UNCONFIRMED_PART = 2 / 3;
 
 /**
- * Extends an attempt's lease while its operation runs (protocol, rules 1 and 2): by a heartbeat at each third of the
- * lease, one at a time, none after the hard deadline. The lease is measured by the monotonic clock, from **before** the
- * command that acquired it was sent.
+ * Extends an attempt's lease by a heartbeat at each third of it, one at a time, none after the hard deadline (protocol,
+ * rules 1 and 2). The lease is measured by the monotonic clock, from **before** the acquiring command was sent.
  */
 export class LeaseKeeper implements DeadlineListener {
   /** @internal */
@@ -66,16 +64,12 @@ export class LeaseKeeper implements DeadlineListener {
     return this.abortion.signal;
   }
 
-  /** Monotonic time of the hard deadline. */
   get hardDeadlineAt(): number {
     return this.deadlineAt;
   }
 
   /**
-   * Starts the heartbeat.
-   *
-   * @returns whether the operation may start. After a begin whose reply took most of the lease, this is a promise: the
-   * lease must be extended first (protocol, rule 1).
+   * @returns whether the operation may start; a promise if begin took most of the lease, which must then be extended.
    */
   start(): boolean | Promise<boolean> {
     if (monotonicNow() - this.startedAt >= this.options.leaseMs * UNCONFIRMED_PART) {
@@ -195,7 +189,6 @@ export class LeaseKeeper implements DeadlineListener {
       case 'lost':
       case 'gone':
       case 'max_execution':
-        // A reply after the attempt is settled is ignored.
         if (!this.stopped) this.lose(kind);
         this.stop();
         return;
@@ -229,31 +222,26 @@ export class ExecutionWatch {
   private loss: LeaseLossReason | undefined;
   private abortion: AbortController | undefined;
 
-  /** @param startedAt - monotonic, before begin was sent for the first time. */
   constructor(
     private readonly startedAt: number,
     private readonly maxExecutionMs: number,
     private readonly observer: LeaseObserver,
   ) {}
 
-  /** Aborted with a {@link LeaseLossReason} once the attempt can no longer succeed. */
   get signal(): AbortSignal {
     this.abortion ??= new AbortController();
     if (this.loss !== undefined) this.abortion.abort(this.loss);
     return this.abortion.signal;
   }
 
-  /** Milliseconds to the hard deadline. */
   get leftMs(): number {
     return this.startedAt + this.maxExecutionMs - monotonicNow();
   }
 
-  /** Whether the attempt can no longer succeed. */
   get isLost(): boolean {
     return this.loss !== undefined;
   }
 
-  /** Starts, or continues after {@link stop}. */
   start(): void {
     if (this.isKnownToBeSlow) {
       this.waitForDeadline();
@@ -270,7 +258,6 @@ export class ExecutionWatch {
     clearTimeout(this.timer);
   }
 
-  /** Only the first reason counts. */
   lose(reason: LeaseLossReason): void {
     this.stop();
     if (this.loss !== undefined) return;

@@ -150,10 +150,7 @@ export class LeasedAttempt implements Attempt {
     return OWN;
   }
 
-  /**
-   * Another attempt has the record: this attempt's caller gets its outcome, unless the key has since been reused for other
-   * content.
-   */
+  /** Another attempt has the record: its outcome is the response, unless the key was reused for other content. */
   private async afterLoss(
     lost: Extract<CompleteReply, { kind: 'lost' }>,
     final: FinalOutcome,

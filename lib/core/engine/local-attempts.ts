@@ -10,7 +10,6 @@ export interface LocalAttempt {
   readonly deadlineAt: number;
   /** Monotonic. Its own lease cannot expire earlier. */
   readonly leaseOverAt: number;
-  /** The operation has ended, and its outcome is being stored. */
   isSettling: boolean;
 }
 
@@ -34,19 +33,14 @@ export class LocalAttempts {
     if (known?.size === 0) this.byKey.delete(own.recordKey);
   }
 
-  /**
-   * Whether an attempt of the key is in progress.
-   *
-   * @param hasRecovery - whether a takeover looks up what was done. It may then take over an operation that has ended.
-   */
+  /** Whether an attempt of the key is in progress. With `hasRecovery`, one whose operation has ended does not count. */
   has(recordKey: RecordKey, hasRecovery: boolean): boolean {
     return this.some(recordKey, hasRecovery, () => true);
   }
 
   /**
-   * Whether an attempt in progress holds, or may hold, the record with this fencing token, whose lease has expired. A
-   * begin sent a moment ago cannot hold it. Otherwise overlapping begins could defer to one another, and a dead process'
-   * record would never be taken over.
+   * Whether an attempt in progress may hold the record with this fencing token, whose lease has expired. A begin sent a
+   * moment ago does not count: else overlapping begins could defer to one another, and a dead process' record stay.
    */
   mayHold(recordKey: RecordKey, hasRecovery: boolean, fence: number): boolean {
     const now = monotonicNow();

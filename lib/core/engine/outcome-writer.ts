@@ -5,7 +5,6 @@ import type { Lease } from '../record/record.js';
 import type { CompleteReply, IdempotencyStore, ReleaseReply } from '../store/idempotency-store.js';
 import { jitteredPause, monotonicNow } from '../util/time.js';
 
-/** Whether the time for draining at shutdown is over. */
 export interface ShutdownState {
   /** Set once the shutdown no longer waits. Records that are not settled by then are left to their leases. */
   readonly expired: boolean;
@@ -17,8 +16,7 @@ const PAUSE_MAX_MS = 1_000;
 const PAUSE_WHILE_HELD_MAX_MS = 250;
 
 /**
- * Sends an attempt's last command until the store replies, at least once. The operation has had its effect, so every
- * error is retried.
+ * Sends an attempt's last command, at least once, until the store replies: after the effect, every error is retried.
  */
 export class OutcomeWriter {
   constructor(
@@ -47,8 +45,7 @@ export class OutcomeWriter {
   }
 
   /**
-   * Sends `complete` until the other attempt no longer holds the record. The reply is that attempt's outcome, or, if it
-   * released the record, that this attempt's success is stored.
+   * Sends `complete` until no attempt holds the record: gets its outcome or, if it was released, stores this success.
    */
   async completeOnceFree(
     final: FinalOutcome,
@@ -63,7 +60,6 @@ export class OutcomeWriter {
     }
   }
 
-  /** @returns the reply, or `undefined` when there was none until `giveUpAt` (monotonic). */
   release(giveUpAt: number): Promise<ReleaseReply | undefined> {
     const { options } = this.request;
     const tombstoneMs = unfinishedRetentionMs(options);

@@ -31,7 +31,6 @@ const SERVER_MARGIN_MS = 1_000;
 /** Pause between two checks of whether a transaction has ended at the server. */
 const RETRY_PAUSE_MS = 250;
 
-/** What transactional attempts need besides their store. */
 export interface Transactions {
   readonly unitOfWork: UnitOfWork;
   readonly records: TransactionalRecords;
@@ -39,10 +38,9 @@ export interface Transactions {
 
 /**
  * An attempt whose outcome is committed together with its operation's writes. The transaction's lock on the record
- * serves as the lease. It needs no heartbeat, and ends with the transaction, also if the process dies.
- *
- * A commit without a reply may have happened. Once the lock is released, the attempt sends its release, which affects
- * only a record in progress: if the record is finished, the transaction was committed.
+ * serves as the lease: it needs no heartbeat, and ends with the transaction or the process. A commit without a reply
+ * may have happened. Once the lock is released, the attempt sends its release: if the record is finished, it was
+ * committed.
  */
 export class TransactionalAttempt implements Attempt, AttemptTransaction {
   readonly number: number;
@@ -268,9 +266,7 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
   }
 
   /**
-   * Rolls back. Closes the connection of a hanging transaction, if possible.
-   *
-   * @returns whether the transaction has ended.
+   * Rolls back, closing the connection of a hanging transaction if possible. Returns whether the transaction has ended.
    */
   private async rollBack(): Promise<boolean> {
     this.watch.stop();
@@ -323,7 +319,6 @@ export class TransactionalAttempt implements Attempt, AttemptTransaction {
     }
   }
 
-  /** @param reply - the reply to the release after the transaction's end. */
   private conclude(
     { kind }: ReleaseReply,
     final: FinalOutcome,

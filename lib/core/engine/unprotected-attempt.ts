@@ -9,10 +9,7 @@ import { monotonicNow } from '../util/time.js';
 import type { AttemptServices } from './attempt-services.js';
 import { OutcomeWriter } from './outcome-writer.js';
 
-/**
- * An attempt without a lease, for `onStoreUnavailable: 'execute'`. After the response it tries to store its outcome for
- * the length of a lease, so that a retry after a short outage gets it.
- */
+/** Runs without a lease (`onStoreUnavailable: 'execute'`), then tries for a lease's length to save the outcome. */
 export class UnprotectedAttempt implements Attempt, DeadlineListener {
   readonly number = 1;
   readonly isTakeover = false;
@@ -81,7 +78,6 @@ export class UnprotectedAttempt implements Attempt, DeadlineListener {
     return Promise.resolve();
   }
 
-  /** Never called: an unprotected attempt is not a takeover. */
   recovered(): void {
     throw new TypeError('An unprotected attempt has nothing to recover.');
   }

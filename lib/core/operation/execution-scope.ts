@@ -11,16 +11,13 @@ import type { IdempotencyContext } from './idempotency-context.js';
 import type { OperationRequest } from './operation-request.js';
 import type { Recovery } from './recovery.js';
 
-/** What code that runs in an operation can read. */
 export interface OperationContext {
   readonly context: IdempotencyContext;
-  /** Of a `transactional` operation. */
   readonly transaction?: Pick<AttemptTransaction, 'handle'> | undefined;
 }
 
 /**
- * The async context of one execution of an operation. An interceptor that retries enters the operation more than once.
- * The operation continues after an interceptor's timeout, even if that interceptor's stream has ended.
+ * The async context of one execution. It may be entered repeatedly, and outlive an interceptor's timeout and stream.
  */
 export class ExecutionScope implements OperationContext {
   private active = 0;
@@ -78,9 +75,7 @@ export class ExecutionScope implements OperationContext {
   }
 
   /**
-   * Looks up first whether the operation was done. Meanwhile it is active, but not entered.
-   *
-   * @param goOn - enters the operation with what was found.
+   * Looks up whether the operation was done, meanwhile active but not entered. `goOn` enters it with what was found.
    */
   async lookUp<Found, Result>(
     find: () => Promise<Found>,
@@ -113,7 +108,6 @@ export class ExecutionScope implements OperationContext {
     this.ended(how === 'returned');
   }
 
-  /** Calls `listener` when nothing of the operation is running, at once if that is so now. */
   whenIdle(listener: () => void): void {
     if (this.active === 0) listener();
     else this.idleListeners.push(listener);
@@ -139,7 +133,6 @@ export function currentIdempotencyContext(): IdempotencyContext | undefined {
 
 /**
  * Returns the context of the current idempotent operation.
- *
  * @throws {@link NoIdempotencyContextError} outside of one.
  */
 export function requireIdempotencyContext(): IdempotencyContext {
@@ -152,10 +145,7 @@ export function requireIdempotencyContext(): IdempotencyContext {
   return context;
 }
 
-/**
- * Returns the transaction of the current `transactional` operation, as its unit of work provides it (a client of pg, an
- * `EntityManager`, …), or `undefined` outside of one.
- */
+/** Returns the transaction of the current `transactional` operation (a client of pg, an `EntityManager`, …), if any. */
 // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller knows its unit of work
 export function currentIdempotencyTransaction<Handle = unknown>(): Handle | undefined {
   return executionScope.getStore()?.transaction?.handle as Handle | undefined;
@@ -163,7 +153,6 @@ export function currentIdempotencyTransaction<Handle = unknown>(): Handle | unde
 
 /**
  * Returns the transaction of the current `transactional` operation.
- *
  * @throws {@link NoTransactionError} outside of one.
  */
 // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller knows its unit of work
@@ -208,12 +197,7 @@ export function contextOf(
 /** Makes these digests differ from all others that include a record key. */
 const PURPOSE = 'nestjs-idempotency/downstream';
 
-/**
- * Derives the key that an operation passes to a service: 43 base64url characters, SHA-256 of the record key and the
- * name. All attempts of one record get the same key. The client's key cannot be read from it.
- *
- * @throws {@link IdempotencyOptionsError} unless the name is a non-empty string.
- */
+/** See {@link IdempotencyContext.downstreamKey}. SHA-256 of the record key and the name, as 43 base64url characters. */
 export function downstreamKey(operation: string, recordKey: RecordKey, name: string): string {
   if (typeof name !== 'string' || name === '') {
     throw new IdempotencyOptionsError(

@@ -10,16 +10,12 @@ export interface IdempotencyContext {
   readonly key: string;
   /** 1 for the first attempt of this key. */
   readonly attempt: number;
-  /**
-   * The outcome of an earlier attempt of this key is unknown. It may have had its effect: check before running again,
-   * for example at the payment provider.
-   */
+  /** An earlier attempt's outcome is unknown: check before running again, for example at the payment provider. */
   readonly isTakeover: boolean;
   /** False if the attempt runs without a record, as `onStoreUnavailable: 'execute'` allows. */
   readonly isProtected: boolean;
   /**
-   * A number below 2^53 that only grows per record key, for fencing the operation's own writes
-   * (`UPDATE … WHERE fence < $1`). 0 in an unprotected attempt.
+   * Only grows per record key, below 2^53; 0 if unprotected. To fence the operation's writes (`… WHERE fence < $1`).
    */
   readonly fencingToken: number;
   /**
@@ -30,9 +26,8 @@ export interface IdempotencyContext {
   readonly signal: AbortSignal;
   /**
    * Derives an idempotency key for a service that the operation calls, so that the service acts once for all attempts.
-   * It depends only on this key and `name`: it is the same in every attempt, protected or not, and in `onTakeover`. 43
-   * base64url characters, from which the client's key cannot be read.
-   *
+   * It is the same in every attempt of this key, protected or not, and in `onTakeover`. 43 base64url characters, from
+   * which the client's key cannot be read.
    * @param name - the service and the call, such as `'stripe/charge'`. Another name gives another key.
    * @throws {@link IdempotencyOptionsError} for an empty name.
    */
@@ -41,7 +36,6 @@ export interface IdempotencyContext {
    * Calls `hook` after the transaction of a `transactional` operation is committed, and never if it is not. The shutdown
    * waits for the hook, the response does not. The hook is lost if the process dies before it: what must not be lost
    * belongs in the transaction (an outbox).
-   *
    * @throws {@link NoTransactionError} if the operation is not `transactional`.
    */
   onCommitted(hook: () => unknown): void;

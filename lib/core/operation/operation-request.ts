@@ -6,10 +6,8 @@ import type { ResolvedProtocolOptions } from './options.js';
 export interface OperationRequest {
   readonly recordKey: RecordKey;
   readonly fingerprint: Fingerprint;
-  /** The operation's stable name. */
   readonly operation: string;
   readonly scope: Scope;
-  /** The idempotency key as the client chose it. */
   readonly key: string;
   readonly options: ResolvedProtocolOptions;
   /** The caller's own limit in milliseconds. It can only shorten `waitTimeoutMs`. */
@@ -18,13 +16,9 @@ export interface OperationRequest {
   readonly clientSignal?: AbortSignal | undefined;
 }
 
-/** The parts of a record key. */
 type Origin = Pick<OperationRequest, 'operation' | 'scope' | 'key'>;
 
-/**
- * Encodes the origin that the record of a recoverable operation contains: base64url of the JSON
- * `[operation, scope, key]`.
- */
+/** Encodes the origin that a recoverable operation's record contains: base64url of JSON `[operation, scope, key]`. */
 export function originOf({ operation, scope, key }: Origin): string {
   return Buffer.from(JSON.stringify([operation, scope, key])).toString('base64url');
 }

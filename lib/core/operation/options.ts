@@ -15,15 +15,13 @@ export interface OutcomeSummary {
 /** How an operation is protected, on every transport. All durations are in milliseconds. */
 export interface ProtocolOptions {
   /**
-   * Length of the lease, an attempt's time-limited right to run. It is extended after each third of its length while the
-   * operation runs. It therefore limits how long a key is blocked after a crash, not how long the operation may take.
-   * 100 to 3 600 000.
+   * Length of the lease, an attempt's time-limited right to run. It is extended after each third while the operation
+   * runs: it limits how long a crash blocks a key, not how long the operation may take. 100 to 3 600 000.
    * @defaultValue 10_000
    */
   readonly leaseMs?: number;
   /**
-   * The hard deadline of an attempt, at which a hung operation loses its key. After half of it the event `slow_attempt`
-   * is emitted. `leaseMs` to 86 400 000.
+   * The hard deadline: a hung operation loses its key (event `slow_attempt` after half). `leaseMs` to 86 400 000.
    * @defaultValue 300_000
    */
   readonly maxExecutionMs?: number;
@@ -35,8 +33,7 @@ export interface ProtocolOptions {
    */
   readonly retentionMs?: number | ((outcome: OutcomeSummary & { state: FinishedState }) => number);
   /**
-   * What a duplicate of an operation in progress gets: with `'reject'`, a 409 with Retry-After at once; with `'wait'`,
-   * the first request's outcome as soon as it is stored (contract C50, C55).
+   * What a duplicate gets: `'reject'`, a 409 at once; `'wait'`, the first outcome once stored (contract C50, C55).
    * @defaultValue 'reject'
    */
   readonly whenInProgress?: 'reject' | 'wait';
@@ -52,11 +49,10 @@ export interface ProtocolOptions {
    */
   readonly retryAfterMs?: number;
   /**
-   * What to do after an attempt's lease has expired, when it is unknown whether the attempt had its effect. `'run'` runs
-   * the operation again, with `isTakeover` in its context. `'reject'` responds with 409 outcome unknown, for operations
-   * that must never run twice. A {@link Recover} function looks up the business data and returns `'run'`, or
-   * `{ value }` with what the operation would have returned. With a function, a record in progress contains the
-   * operation, scope and key in readable form.
+   * What to do after an attempt's lease has expired, when it is unknown whether it had its effect: `'run'` the
+   * operation again, with `isTakeover` in its context; `'reject'` with 409 outcome unknown, for operations that must
+   * never run twice. A {@link Recover} function looks up the business data and returns `'run'`, or `{ value }` with
+   * what the operation would have returned; its records in progress contain operation, scope and key in readable form.
    * @defaultValue 'run'
    */
   readonly onTakeover?: 'run' | 'reject' | Recover;
@@ -73,9 +69,8 @@ export interface ProtocolOptions {
    */
   readonly commandTimeoutMs?: number;
   /**
-   * What to respond if the operation is done, but its outcome is not stored within `saveTimeoutMs`: `'respond'` with the
-   * real outcome, as a client with a response does not retry, or `'error'`, a 503. Saving continues in the background
-   * (contract C87a).
+   * If the operation is done, but its outcome is not stored within `saveTimeoutMs`: `'respond'` with it, as a client
+   * with a response does not retry, or `'error'`, a 503. Saving continues in the background (contract C87a).
    * @defaultValue 'respond'
    */
   readonly onSaveFailure?: 'respond' | 'error';
@@ -92,8 +87,7 @@ export interface ProtocolOptions {
    */
   readonly transactional?: boolean;
   /**
-   * The isolation level of the transaction: `'read committed'`, `'repeatable read'`, `'serializable'`, or `'default'`,
-   * the database's default.
+   * The isolation level of the transaction; `'default'` is the database's default.
    * @defaultValue 'default'
    */
   readonly isolation?: IsolationLevel | 'default';
@@ -106,7 +100,6 @@ export interface ProtocolOptions {
   readonly conflictRetries?: number;
 }
 
-/** {@link ProtocolOptions} with all defaults. */
 export type ResolvedProtocolOptions = Required<ProtocolOptions>;
 
 /** Options of the process, not of an operation. */
@@ -125,7 +118,6 @@ export interface EngineOptions {
 
 const DAY_MS = 86_400_000;
 
-/** The defaults of {@link ProtocolOptions}. */
 export const PROTOCOL_DEFAULTS: ResolvedProtocolOptions = Object.freeze({
   leaseMs: 10_000,
   maxExecutionMs: 300_000,
@@ -143,7 +135,6 @@ export const PROTOCOL_DEFAULTS: ResolvedProtocolOptions = Object.freeze({
   conflictRetries: 0,
 });
 
-/** The defaults of {@link EngineOptions}. */
 export const ENGINE_DEFAULTS: Required<EngineOptions> = Object.freeze({
   maxWaiters: 1_000,
   shutdownTimeoutMs: 10_000,
@@ -176,7 +167,6 @@ export function checkProtocolOptions(options: ResolvedProtocolOptions): void {
   checkInteger('conflictRetries', options.conflictRetries, 0, 10);
 }
 
-/** @throws {@link IdempotencyOptionsError} naming option, range and value. */
 export function checkEngineOptions(options: Required<EngineOptions>): void {
   checkInteger('maxWaiters', options.maxWaiters, 0, 1_000_000);
   checkInteger('shutdownTimeoutMs', options.shutdownTimeoutMs, 0, 3_600_000);
@@ -196,10 +186,7 @@ export function inProgressRetentionMs(options: ResolvedProtocolOptions): number 
   return unfinishedRetentionMs(options) + options.maxExecutionMs;
 }
 
-/**
- * How long the outcome of `summary` is kept. The operation has had its effect, so the outcome must be kept: if the
- * function throws or returns an invalid value, the default applies.
- */
+/** The operation has had its effect: if the function throws or returns an invalid value, the default applies. */
 export function finishedRetentionMs(
   { retentionMs }: ResolvedProtocolOptions,
   summary: OutcomeSummary & { state: FinishedState },

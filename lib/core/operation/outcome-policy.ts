@@ -21,10 +21,7 @@ export function keepSuccesses(summary: OutcomeSummary): boolean {
   return !('error' in summary);
 }
 
-/**
- * Calls a policy, or the default if it throws or does not return a boolean. The operation has had its effect by then,
- * and an attempt that is not ended would keep its key until the hard deadline.
- */
+/** Calls a policy, or the default if it fails: after the effect, an attempt that is not ended would keep its key. */
 export function asksToKeep(
   policy: OutcomePolicy,
   byDefault: OutcomePolicy,

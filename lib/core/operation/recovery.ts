@@ -8,17 +8,15 @@ export type Recovery<Value = unknown> = 'run' | { readonly value: Value };
 /** The class or another injection token of a provider. */
 export type ServiceToken<Service> = (abstract new (...args: never[]) => Service) | string | symbol;
 
-/** The application's providers. */
 export interface Services {
   /** @throws if the token has no provider, or a request-scoped one. */
   get<Service = unknown>(token: ServiceToken<Service>): Service;
 }
 
 /**
- * Looks up in the business data what an earlier attempt of the same key has done, whose outcome is unknown. Called
- * instead of the operation. Its errors go to the caller and are never kept, not even by the outcome policy: the next
- * attempt looks up again. The reconciler, which has no caller, emits `recovery_failed`.
- *
+ * Looks up in the business data what an earlier attempt, whose outcome is unknown, has done. Called instead of the
+ * operation. Its errors go to the caller and are never kept, whatever the outcome policy: the next attempt looks up
+ * again. The reconciler, which has no caller, emits `recovery_failed`.
  * @param services - the application's providers, such as a repository or the client of a payment provider.
  */
 export type Recover = (

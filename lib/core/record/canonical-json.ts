@@ -6,29 +6,21 @@ import { forget } from '../util/maybe-async.js';
 /** Maximum nesting of a compared value (contract C35). */
 export const MAX_CONTENT_DEPTH = 1000;
 
-/**
- * The content has no canonical form: it contains a number that is not finite, a `Map` or another object that JSON
- * writes as `{}`, or is nested deeper than {@link MAX_CONTENT_DEPTH}.
- */
+/** A number is not finite, JSON writes an object (a `Map`) as `{}`, or the depth exceeds {@link MAX_CONTENT_DEPTH}. */
 export class ContentNotComparableError extends IdempotencyError {
   override readonly name = 'ContentNotComparableError';
   readonly code = 'idempotency_content_invalid';
 }
 
-/**
- * Levels that safe-stable-stringify writes. Like `JSON.stringify`, it compares each container with all its ancestors: a
- * million containers below a thousand others took a quarter of a second. {@link DeepJson} writes deeper values.
- */
+/** safe-stable-stringify compares containers with all ancestors: a million below a thousand took a quarter second. */
 const SHALLOW_DEPTH = 32;
 
 // `strict` throws for a number that is not finite. JSON would write null, which is a different content.
 const stringify = configure({ strict: true, maximumDepth: SHALLOW_DEPTH });
 
 /**
- * Serializes a JSON value so that the texts are equal if and only if the values are: sorted members, no whitespace, one
- * form per number (binary64) and per character (after RFC 8785). Returns an empty string for `undefined`.
- *
- * @throws {@link ContentNotComparableError}
+ * Serializes a JSON value. Texts are equal if and only if values are: sorted members, no whitespace, one form per
+ * number (binary64) and character (after RFC 8785). Empty for `undefined`. Throws {@link ContentNotComparableError}.
  */
 export function canonicalJson(value: unknown): string {
   const text = attempt(value) ?? '';
@@ -43,10 +35,7 @@ export function checkDepth(value: unknown): void {
 }
 
 /**
- * Whether JSON writes an object as `{}` whatever it holds: a `Map`, a promise, an `Error`, an instance of a class
- * without own members, such as one with private fields.
- *
- * @param value - after its `toJSON`.
+ * Whether JSON writes `value`, after its `toJSON`, as `{}` whatever it holds: a `Map`, a promise, only private fields.
  */
 export function isOpaque(value: object): boolean {
   if (Array.isArray(value) || types.isTypedArray(value)) return false;
@@ -61,10 +50,8 @@ export interface Container {
 }
 
 /**
- * All containers that JSON would write of a value, up to {@link MAX_CONTENT_DEPTH}. Allows cycles. Handles the
- * rejections of promises, which are not awaited.
- *
- * @throws {@link ContentNotComparableError} where a `toJSON` throws.
+ * All containers that JSON would write of a value, up to {@link MAX_CONTENT_DEPTH}. Allows cycles. Handles rejections
+ * of promises, without awaiting them. Throws {@link ContentNotComparableError} where a `toJSON` throws.
  */
 export function containersIn(value: unknown): readonly Container[] {
   const containers: Container[] = [];
@@ -95,10 +82,8 @@ export function containersIn(value: unknown): readonly Container[] {
 const MAX_HOLES = 10_000;
 
 /**
- * Multer makes an array as long as the index in a field's name (`rows[4000000000]`), and a serializer would write every
- * hole. Members beyond an array's greatest index are not written at all.
- *
- * @throws {@link ContentNotComparableError}
+ * Multer makes an array as long as the index in a field's name (`rows[4000000000]`), and a serializer writes every
+ * hole, but no member beyond the greatest index. Throws {@link ContentNotComparableError}.
  */
 export function checkHoles(containers: Iterable<Container>): void {
   let holes = 0;
@@ -212,7 +197,6 @@ function jsonOf(name: string, value: object): unknown {
   try {
     return value.toJSON(name);
   } catch (error) {
-    // Thrown by the toJSON, which knows the reason.
     throw error instanceof ContentNotComparableError ? error : inexpressible(error);
   }
 }

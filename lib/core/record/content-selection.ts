@@ -57,10 +57,7 @@ function rebuild(
   return rebuilt;
 }
 
-/**
- * Whether its members are all of the value. Two different instances of `Date`, `Map` or a class with private fields
- * would be rebuilt as the same empty object.
- */
+/** Whether its members are all of it: two different instances of `Map` would be rebuilt as the same empty object. */
 function hasMembers(value: Record<string, unknown>): boolean {
   return (
     Object.prototype.toString.call(value) === '[object Object]' &&

@@ -14,7 +14,6 @@ export interface AttemptSubject extends EventBase {
   readonly fencingToken: number;
 }
 
-/** Why a request was neither executed nor replayed. */
 export type RejectionReason =
   'mismatch' | 'in_progress' | 'outcome_unknown' | 'store_unavailable' | 'shutting_down';
 
@@ -43,13 +42,9 @@ export type BreakerEvent =
   | (StoreEventBase & { readonly type: 'breaker_opened'; readonly error: Error })
   /** The store is being probed. Begins are still rejected. */
   | (StoreEventBase & { readonly type: 'breaker_half_open' })
-  /** The store has replied. */
   | (StoreEventBase & { readonly type: 'breaker_closed' });
 
-/**
- * A connection of the store returned the reply of another command. The library discarded it and closed the connection.
- * Requests in progress on it get a 503; `error` says what to check.
- */
+/** A connection got another command's reply and was closed. Its requests get a 503; `error` says what to check. */
 export type ReplyMismatchedEvent = StoreEventBase & {
   readonly type: 'reply_mismatched';
   readonly error: Error;
@@ -65,7 +60,6 @@ export type IdempotencyEvent =
   /** The reconciler called `onTakeover`, which threw `error` or timed out. */
   | (AttemptSubject & { readonly type: 'recovery_failed'; readonly error: unknown })
   | (EventBase & { readonly type: 'replayed'; readonly state: FinishedState })
-  /** A duplicate waited for the attempt in progress. */
   | (EventBase & { readonly type: 'waited'; readonly waitedMs: number })
   | (EventBase & { readonly type: 'rejected'; readonly reason: RejectionReason })
   | (AttemptSubject & {
@@ -98,8 +92,7 @@ export type IdempotencyEvent =
   /** The outcome is not stored: the store did not confirm it in time, or it is a failure whose record is gone. */
   | (AttemptSubject & { readonly type: 'save_failed' })
   /**
-   * The operation succeeded, but its transaction could not be committed and was rolled back. `error` is the database's,
-   * or undefined if it gave no reply.
+   * The operation succeeded, but its transaction was rolled back. `error` is the database's, undefined without a reply.
    */
   | (AttemptSubject & { readonly type: 'rolled_back'; readonly error: unknown })
   /** The same because of a concurrent transaction. A retry may succeed. */
@@ -112,7 +105,6 @@ export type IdempotencyEvent =
   | ReplyMismatchedEvent
   | BreakerEvent;
 
-/** The names of all events. */
 export type IdempotencyEventType = IdempotencyEvent['type'];
 
 /** Events that need attention. They are logged unless a subscriber has `replacesLog`. */
@@ -189,12 +181,11 @@ export class IdempotencyEvents {
     }
   }
 
-  /** A failing logger must not fail a request. */
   private report(call: (reporter: IdempotencyEventReporter) => void): void {
     try {
       call(this.reporter);
     } catch {
-      // The logger itself failed.
+      // A failing logger must not fail a request.
     }
   }
 }

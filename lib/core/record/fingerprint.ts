@@ -2,10 +2,7 @@ import { createHash, hash } from 'node:crypto';
 import type { Fingerprint } from './record.js';
 import { tagged } from './record-key.js';
 
-/**
- * 22 base64url characters: 128 of SHA-256's 256 bits. A collision takes 2^64 tries and defeats only the mismatch check
- * of the attacker's own key. Saves 21 bytes per record.
- */
+/** 128 bits, saving 21 bytes: a collision takes 2^64 tries and defeats only the check of the attacker's own key. */
 const FINGERPRINT_LENGTH = 22;
 
 /** The fingerprint of content that is not compared: all requests with the key are equal. */

@@ -1,24 +1,17 @@
-/**
- * Serializes what the operation of a call or message returns, and deserializes it for every retry. The first caller,
- * too, gets the deserialized value.
- */
+/** Serializes what a call or message returns. Every caller, including the first, gets the deserialized value. */
 export interface OutcomeCodec {
   /**
-   * Stored with every outcome, to recognise one that another codec has written. Short and stable. `json` and
-   * `messagepack` are reserved for the codecs of this package.
+   * Stored with every outcome, to recognise another codec's. Short and stable; `json` and `messagepack` are reserved.
    */
   readonly name: string;
   /**
-   * Serializes a value. Not called for a value that is bytes or `undefined`.
-   *
-   * @throws any error for a value that cannot be expressed without loss. The caller sees the message of a
-   * {@link ValueNotStorableError}; of any other error, only that it was thrown.
+   * Serializes a value that is neither bytes nor `undefined`.
+   * @throws any error for a value that cannot be expressed without loss. The caller sees its message only if it is a
+   * {@link ValueNotStorableError}.
    */
   encode(value: unknown): Uint8Array;
   /**
-   * Deserializes what {@link encode} has written, in this process or another one.
-   *
-   * @param bytes - may be shared with concurrent readers: the value must not refer to them.
+   * Deserializes what {@link encode} wrote. The value must not refer to the bytes: concurrent readers may share them.
    */
   decode(bytes: Uint8Array): unknown;
 }

@@ -8,12 +8,10 @@ export type ScopePart = string | number;
 /** Whom the key belongs to: its parts, the most general first (tenant, then user). Empty: shared by all callers. */
 export type Scope = readonly ScopePart[];
 
-/** Whether `value` can be a part of a scope. */
 export function isScopePart(value: unknown): value is ScopePart {
   return typeof value === 'string' ? value !== '' : Number.isSafeInteger(value);
 }
 
-/** The parts of a record key. */
 export interface RecordIdentity {
   readonly scope: Scope;
   /** Omitted if a key is unique across all operations of its scope. */
@@ -22,10 +20,8 @@ export interface RecordIdentity {
 }
 
 /**
- * Derives the record key. Each part is prefixed with its type and length, so that different scopes, operations and keys
- * yield different digests (contract C17, C24). None of them can be read from the digest.
- *
- * @throws {@link IdempotencyOptionsError} if a part of the scope is not a {@link ScopePart}.
+ * Derives the record key. Each part is prefixed with its type and length, so that different parts yield different
+ * digests (contract C17, C24). None can be read from it. Throws {@link IdempotencyOptionsError} for an invalid scope.
  */
 export function recordKey({ scope, operation, key }: RecordIdentity): RecordKey {
   if (!scope.every(isScopePart)) {
@@ -44,8 +40,7 @@ function encode(part: ScopePart): string {
 }
 
 /**
- * Prefixes a text with its type and length, so that concatenated texts stay unambiguous. Lone surrogates are escaped as
- * JSON: UTF-8 would write all of them as the same replacement character.
+ * Prefixes type and length: concatenations stay unambiguous. JSON escapes lone surrogates, which UTF-8 would conflate.
  */
 export function tagged(text: string): string {
   return text.isWellFormed() ? prefixed('s', text) : prefixed('j', JSON.stringify(text));
@@ -65,7 +60,6 @@ const TOKEN_BYTES = 16;
 const pool = Buffer.alloc(TOKEN_BYTES * 256);
 let used = pool.length;
 
-/** Returns a new owner token of 128 random bits. */
 export function newOwnerToken(): OwnerToken {
   if (used === pool.length) {
     randomFillSync(pool);

@@ -1,7 +1,5 @@
 /**
- * The stored state of one record key. A record has one of three shapes.
- *
- * Times are in milliseconds of the **store's** clock. `record-transitions.ts` defines the transitions.
+ * The stored state of one record key. Times are in milliseconds of the **store's** clock. See `record-transitions.ts`.
  */
 export type StoredRecord = InProgressRecord | FinishedRecord | ReleasedRecord;
 
@@ -15,14 +13,12 @@ interface RecordBase {
   readonly attempt: number;
   /** How many of them took over an expired lease. */
   readonly takeovers: number;
-  /** When the record expires. */
   readonly expiresAt: number;
 }
 
 /** An attempt holds the lease, or held it until it expired. */
 export interface InProgressRecord extends RecordBase {
   readonly state: 'in_progress';
-  /** When the lease expires unless it is extended. */
   readonly leaseUntil: number;
   /** Length of the lease. A lease that ends further ahead shows that the clock stepped back. */
   readonly leaseMs: number;
@@ -46,7 +42,6 @@ export interface ReleasedRecord extends RecordBase {
 /** `completed`: a success. `failed`: a kept failure. Both are replayed. */
 export type FinishedState = 'completed' | 'failed';
 
-/** All states of a live record. */
 export type RecordState = StoredRecord['state'];
 
 /** What the operation produced, as stored. All transports share this form; stores never parse it. */
@@ -70,7 +65,6 @@ export type Fingerprint = string & { readonly __fingerprint: unique symbol };
 export interface Lease {
   readonly recordKey: RecordKey;
   readonly token: OwnerToken;
-  /** The fencing token, or {@link UNKNOWN_FENCE} if begin got no reply. */
   readonly fence: number;
 }
 

@@ -31,7 +31,6 @@ type Counts = Record<Exclude<keyof ReconcileReport, 'coverage'>, number>;
 /** Pause between two pages, to limit the load of scanning a large keyspace. */
 const PAGE_PAUSE_MS = 10;
 
-/** The report of a process that did not run the round. */
 export function skippedRound(): ReconcileReport {
   return { ...noCounts(), coverage: 'already_running' };
 }
@@ -45,7 +44,6 @@ export class Reconciliation {
   /** Where the last round ended, so that records it could not recover do not block later ones. */
   private cursor: string | undefined;
 
-  /** @param operationOf - returns a recoverable operation by its name. */
   constructor(
     private readonly engine: IdempotencyEngine,
     private readonly services: Services,
@@ -55,8 +53,7 @@ export class Reconciliation {
   ) {}
 
   /**
-   * @param isOver - called before each record and page.
-   * @throws {@link IdempotencyOptionsError} if the store cannot list abandoned records.
+   * Calls `isOver` before each record and page. Throws {@link IdempotencyOptionsError} if the store cannot list them.
    */
   async round(isOver: () => boolean): Promise<ReconcileReport> {
     const counts = noCounts();
@@ -110,8 +107,7 @@ export interface ReconcileOptions {
    */
   readonly intervalMs?: number;
   /**
-   * How many records a round processes, approximately: it completes a started page of Redis' SCAN. The next round
-   * continues where this one ended. 1 to 10 000.
+   * About how many records a round processes: Redis completes a page of SCAN. The next round continues. 1 to 10 000.
    * @defaultValue 100
    */
   readonly batchSize?: number;
@@ -123,10 +119,8 @@ export interface ReconcileOptions {
   readonly afterMs?: number;
 }
 
-/** {@link ReconcileOptions} with all defaults. */
 export type ResolvedReconcileOptions = Required<ReconcileOptions>;
 
-/** The defaults of {@link ReconcileOptions}. */
 export const RECONCILE_DEFAULTS: ResolvedReconcileOptions = Object.freeze({
   intervalMs: 60_000,
   batchSize: 100,
@@ -135,10 +129,7 @@ export const RECONCILE_DEFAULTS: ResolvedReconcileOptions = Object.freeze({
 
 const DAY_MS = 86_400_000;
 
-/**
- * @returns `undefined` if the reconciler does not run by itself.
- * @throws {@link IdempotencyOptionsError} naming option, range and value.
- */
+/** Returns `undefined` if it is off. Throws {@link IdempotencyOptionsError} naming option, range and value. */
 export function resolveReconcileOptions(
   reconcile: boolean | ReconcileOptions | undefined,
 ): ResolvedReconcileOptions | undefined {

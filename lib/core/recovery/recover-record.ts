@@ -8,7 +8,6 @@ import type { Outcome } from '../record/record.js';
 
 /** What is needed to recover records of an operation without a request. */
 export interface RecoverableOperation {
-  /** The operation's options, with a function as `onTakeover`. */
   readonly options: ResolvedProtocolOptions & { readonly onTakeover: Recover };
   /** Encodes `value` for storage; `undefined` if the operation's policy does not keep it. */
   outcomeOf(value: unknown): Outcome | undefined;
@@ -16,23 +15,10 @@ export interface RecoverableOperation {
 
 export type AbandonedRequest = Omit<OperationRequest, 'options'>;
 
-/** The result of recovering an abandoned record. */
-export type RecoveryResult =
-  /** The result of the earlier attempt was found and stored. */
-  | 'completed'
-  /** Nothing was done: the operation can run again at once. */
-  | 'released'
-  /** Another attempt has taken it over or finished it in the meantime. */
-  | 'overtaken'
-  /** The recovery failed, or its result was not stored in time. */
-  | 'failed'
-  /** The store is unavailable, or the process is shutting down. */
-  | 'interrupted';
+/** See {@link ReconcileReport}. `interrupted`: the store is unavailable, or the process is shutting down. */
+export type RecoveryResult = 'completed' | 'released' | 'overtaken' | 'failed' | 'interrupted';
 
-/**
- * Takes over an abandoned record as a request would, which fences off its earlier owner. Then calls the operation's
- * `onTakeover`, and completes or releases the record.
- */
+/** Takes over an abandoned record as a request would, fencing off its owner. Then calls `onTakeover` and settles it. */
 export async function recoverRecord(
   engine: IdempotencyEngine,
   services: Services,

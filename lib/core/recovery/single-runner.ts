@@ -7,27 +7,21 @@ import { recordKey } from '../record/record-key.js';
 import type { IdempotencyStore } from '../store/idempotency-store.js';
 import { StoreUnavailableError } from '../util/errors.js';
 
-/** After this time a run is asked to stop. */
 const MAX_RUN_MS = 3_600_000;
 /** A tombstone is only needed for late commands of the previous runner. */
 const TOMBSTONE_MS = 60_000;
 
 /**
- * Runs a piece of work in one process at a time, with any store, by the lease of a record of its own. An advisory lock
- * would need a dedicated connection, which a pooler in transaction mode does not provide, and Redis has none.
- *
- * A process that is paused for longer than its lease does not notice that another one runs. The work must therefore
- * be correct if two processes run it; the lease only avoids duplicate effort.
+ * Runs work in one process at a time, with any store, by the lease of a record of its own. An advisory lock would need
+ * a dedicated connection, which a pooler in transaction mode does not provide, and Redis has none. A process paused for
+ * longer than its lease does not notice that another one runs: the work must be correct if two run it.
  */
 export class SingleRunner {
   private readonly request: OperationRequest;
   private readonly engine: IdempotencyEngine;
   private lastError: Error | undefined;
 
-  /**
-   * @param work - its name, reserved: no operation may have it.
-   * @param options - for the lease and timeouts.
-   */
+  /** @param work - its name, reserved: no operation may have it. */
   constructor(store: IdempotencyStore, work: string, options: ResolvedProtocolOptions) {
     // Lock events are internal: subscribers see those of operations.
     const events = new IdempotencyEvents();
@@ -54,17 +48,13 @@ export class SingleRunner {
     };
   }
 
-  /** The subject of events about the work as a whole. */
   get subject(): Pick<OperationRequest, 'operation' | 'recordKey'> {
     return this.request;
   }
 
   /**
-   * Runs `work` unless another process is running it.
-   *
-   * @param work - must stop when the signal is aborted: another process may be running it by then.
-   * @returns `undefined` if another process is running it.
-   * @throws the store's error if it gave no reply, and any error of `work`.
+   * Runs `work`, or returns `undefined` if another process does. Throws the store's error if it gave no reply. `work`
+   * must stop when the signal is aborted: another process may be running it by then.
    */
   async runExclusively<Result>(
     work: (signal: AbortSignal) => Promise<Result>,

@@ -10,28 +10,24 @@ import type {
 import type { TransactionalRecords } from './transactional-records.js';
 
 /**
- * The port between the protocol and a database, and the injection token of the store in use.
- *
- * Each method is one atomic step on one record, by the store's own clock. It resolves with a reply, discriminated by
- * `kind`. It rejects if the store gave no reply:
+ * The port between the protocol and a database, and the injection token of the store in use. Each method is one atomic
+ * step on one record, by the store's own clock. It rejects if the store gave no reply:
  *
  * - {@link StoreUnavailableError}: the step did not happen.
  * - {@link StoreOutcomeUnknownError}: it may have happened, or may still happen.
- * - {@link StoreReplyMismatchedError}: the same, because the connection returned the reply of another command.
+ * - {@link StoreReplyMismatchedError}: the same; the connection returned the reply of another command.
  * - {@link StoreConfigurationError}: it cannot happen until the configuration is fixed.
  *
- * Until its `timeoutMs` is over, a store resends a command with the same arguments: every step is idempotent for its
+ * A store resends a command with the same arguments until its `timeoutMs` is over: every step is idempotent for its
  * owner. Test a custom store with the conformance kit in `nestjs-idempotency/testing/store`.
  */
 export abstract class IdempotencyStore {
   /**
-   * Called when an application starts, before its first command. Each open is followed by one {@link close} with the same
-   * observer, unless it rejects; it must then undo what it did. Several applications of one process may share a store, so
+   * Called when an application starts, before its first command. Each open is followed by one {@link close} with the
+   * same observer, unless it rejects; it must then undo what it did. Applications of one process may share a store, so
    * openings can overlap. A closed store can be opened again.
-   *
    * @param observer - notified, until it closes, of events that no command's reply reports.
-   * @returns warnings about the server's configuration; empty if there are none. An unreachable server is a warning, not
-   * an error: it may be back before the first request.
+   * @returns warnings about the server, also if it is unreachable: it may be back before the first request.
    * @throws {@link StoreConfigurationError} if the store can never work with its configuration.
    */
   open(_observer?: StoreObserver): Promise<readonly StoreWarning[]> {
@@ -56,10 +52,7 @@ export abstract class IdempotencyStore {
   /**
    * Notifies waiting duplicates that the record may have been finished or released (`notify` in {@link Complete} and
    * {@link Release}). Best effort: a notification may be lost or spurious, so callers must also poll the record.
-   *
-   * @param onEnd - called for each notification until watching is stopped.
-   * @returns a function that stops watching, once watching has begun; `undefined`, the default, if the store does not
-   * support it.
+   * @returns a function that stops watching, once it has begun; `undefined`, the default, without support.
    */
   watch(
     _recordKey: RecordKey,
@@ -70,43 +63,31 @@ export abstract class IdempotencyStore {
   }
 
   /**
-   * Lists abandoned records for the reconciler, a page at a time: records in progress that have an origin and whose lease
-   * expired a while ago. A caller must take a record over before it acts on it. Records locked by a transaction are
-   * omitted.
-   *
-   * A record that exists from the first page to the last is listed at least once. The order is undefined. A lease that
-   * ends further ahead than its own length, because the store's clock stepped back, is shortened to that length.
-   *
-   * @returns `undefined`, the default, if the store does not support it.
+   * Lists abandoned records for the reconciler: in progress, with an origin and a lease that expired a while ago, not
+   * locked by a transaction. A caller must take a record over before it acts on it. A record that exists from the first
+   * page to the last is listed at least once, in any order. A lease that ends further ahead than its own length,
+   * because the clock stepped back, is shortened to it.
+   * @returns a page; `undefined`, the default, if the store does not support it.
    */
   abandoned(_command: Abandoned): Promise<AbandonedPage | undefined> {
     return Promise.resolve(undefined);
   }
 
-  /**
-   * The store's part in transactions of the application, for `transactional` operations; `undefined`, the default, if it
-   * does not support them.
-   */
+  /** The store's part in `transactional` operations; `undefined`, the default, if it does not support them. */
   get transactional(): TransactionalRecords | undefined {
     return undefined;
   }
 
   /**
-   * Called when an application ends. The last close releases what the store opened itself, and nothing else. Earlier
-   * ones leave the store open for the other applications.
-   *
-   * @param observer - the one passed to {@link open}. An observer that never opened the store, because its application
-   * did not start, closes nothing.
+   * Called when an application ends. The last close releases what the store opened itself, and nothing else. An
+   * observer that never opened the store, because its application did not start, closes nothing.
    */
   abstract close(observer?: StoreObserver): Promise<void>;
 }
 
 /** Is notified of events that no command's reply reports. */
 export interface StoreObserver {
-  /**
-   * A connection was closed because it returned the reply of another command, even if no command waits for that reply or
-   * fails.
-   */
+  /** A connection returned another command's reply and was closed, even if no command waits for that reply or fails. */
   replyMismatched(error: Error): void;
 
   /** A warning for the operator, for example that a connection was lost. */
@@ -141,8 +122,7 @@ export interface Begin extends TimedCommand {
   /** On another attempt's expired lease: take over, or reply `abandoned`. */
   readonly onExpiredLease: 'takeover' | 'deny';
   /**
-   * The record's operation, scope and key, for operations that the reconciler can recover: opaque text without white
-   * space, returned by inspect while the record is in progress.
+   * Operation, scope and key, for the reconciler. Opaque, without white space; inspect returns it while in progress.
    */
   readonly origin?: string | undefined;
 }
@@ -164,8 +144,7 @@ export interface Complete extends TimedCommand {
    */
   readonly fingerprint: Fingerprint;
   /**
-   * If the record is gone: restore it with the outcome of a success, or only report it. A failure is never restored: it
-   * could hide the effect of another attempt.
+   * If the record is gone, restore it with a success, or only report. A restored failure could hide another's effect.
    */
   readonly whenGone: 'restore' | 'report';
   /**
@@ -176,7 +155,6 @@ export interface Complete extends TimedCommand {
 }
 
 export interface Release extends TimedCommand {
-  /** Milliseconds that the tombstone is kept. */
   readonly tombstoneMs: number;
   /** As in {@link Complete.notify}. */
   readonly notify?: boolean | undefined;
@@ -201,7 +179,6 @@ export interface AbandonedPage {
   readonly cursor?: string;
 }
 
-/** What is needed to take over an abandoned record. */
 export interface AbandonedRecord {
   readonly recordKey: RecordKey;
   readonly fingerprint: Fingerprint;
@@ -212,7 +189,6 @@ export interface AbandonedRecord {
 /** `timeoutMs` applies to the start of watching. */
 export type Watch = TimedCommand;
 
-/** Stops watching. */
 export type StopWatching = () => void;
 
 /** The counters of an attempt that may run. */
@@ -220,13 +196,11 @@ export interface Acquisition {
   readonly fence: number;
   /** The store's clock in milliseconds. */
   readonly now: number;
-  /** 1 for the first attempt. */
   readonly attempt: number;
   readonly takeovers: number;
 }
 
 export type BeginReply =
-  /** The attempt may run. */
   | ({ readonly kind: 'acquired' } & Acquisition)
   /** An earlier copy of this command acquired the record. */
   | ({ readonly kind: 'owned' } & Acquisition)
@@ -286,7 +260,6 @@ export interface IdempotencyRecord {
   readonly attempt: number;
   readonly takeovers: number;
   readonly fingerprint: Fingerprint;
-  /** Milliseconds until the record expires. */
   readonly retentionLeftMs: number;
   /** Milliseconds, negative once the lease has expired. Only while in progress. */
   readonly leaseLeftMs?: number;

@@ -8,10 +8,7 @@ export class Openings implements StoreObserver {
     this.observers.push(observer);
   }
 
-  /**
-   * @param observer - the observer that closes. If omitted, removes any opening: a wrapper of the store may not pass it.
-   * @returns whether no opening is left.
-   */
+  /** Returns whether no opening is left. Without an observer, removes any: a wrapper of the store may not pass it. */
   remove(observer: StoreObserver | undefined): boolean {
     const found = this.observers.indexOf(observer);
     const index = found < 0 && observer === undefined ? this.observers.length - 1 : found;

@@ -19,10 +19,8 @@ import type {
 } from './idempotency-store.js';
 
 /**
- * The state machine of one record, pure: (record, command, now) → (record, reply).
- *
- * This is the reference. The memory store runs it; Lua and SQL reimplement it, and a randomized differential test
- * compares them with it. `nowUs` is the store's clock in microseconds.
+ * The state machine of one record, pure; `nowUs` is the store's clock in microseconds. This is the reference: the
+ * memory store runs it; Lua and SQL reimplement it, and a randomized differential test compares them with it.
  */
 export interface Transition<Reply> {
   readonly reply: Reply;

@@ -9,7 +9,6 @@ export interface TransactionalRecords {
   /**
    * Locks the record until the transaction ends, as its first statement. Sets the server's timeout of the transaction
    * to `maxExecutionMs`.
-   *
    * @returns false if the attempt no longer has the record.
    */
   lock(
@@ -18,11 +17,7 @@ export interface TransactionalRecords {
     command: { readonly maxExecutionMs: number },
   ): Promise<boolean>;
 
-  /**
-   * Stores the outcome in the transaction.
-   *
-   * @returns false if it was not stored. The transaction must then not be committed.
-   */
+  /** Stores the outcome in the transaction. If it returns false, the transaction must not be committed. */
   complete(
     transaction: OpenTransaction,
     lease: Lease,
@@ -34,11 +29,7 @@ export interface TransactionalRecords {
     },
   ): Promise<boolean>;
 
-  /**
-   * Waits until the transaction that locks the record has ended, without queueing for the lock.
-   *
-   * @throws the errors of the store's methods, also if it has not ended within `timeoutMs`.
-   */
+  /** Waits until the locking transaction has ended, without queueing for its lock. Throws, also on timeout. */
   ended(lease: Lease, command: { readonly timeoutMs: number }): Promise<void>;
 
   /** Notifies watchers of the record after the commit. Best effort, not awaited. */

@@ -1,6 +1,5 @@
 import type { OpenTransaction, TransactionOptions, UnitOfWork } from './unit-of-work.js';
 
-/** How a transaction ended. */
 export type TransactionEnd =
   | { readonly kind: 'committed' }
   /** With `isCommitSent`, it may have been committed nevertheless. */
@@ -8,7 +7,6 @@ export type TransactionEnd =
 
 type Decision = 'roll back' | ((transaction: OpenTransaction) => Promise<void>);
 
-/** Thrown in a unit of work to roll back its transaction. */
 class RolledBackError extends Error {
   override readonly name = 'RolledBackError';
 }
@@ -28,10 +26,8 @@ export class DeferredTransaction {
   }
 
   /**
-   * Opens a transaction and calls `prepare` with it.
-   *
-   * @param withinMs - the timeout, including the wait for a connection.
-   * @throws what `prepare` or the unit of work throws, or an error on timeout. The transaction is then rolled back.
+   * Opens a transaction and calls `prepare` with it. `withinMs` includes the wait for a connection. Throws what
+   * `prepare` or the unit of work throws, or an error on timeout; the transaction is then rolled back.
    */
   static open(
     unitOfWork: UnitOfWork,
@@ -82,11 +78,7 @@ export class DeferredTransaction {
     });
   }
 
-  /**
-   * Commits, unless the end is already decided.
-   *
-   * @param last - writes before the commit. If it throws, the transaction is rolled back.
-   */
+  /** Commits after `last`, unless the end is already decided. If `last` throws, the transaction is rolled back. */
   commit(last: (transaction: OpenTransaction) => Promise<void>): Promise<TransactionEnd> {
     this.end(last);
     return this.ended;

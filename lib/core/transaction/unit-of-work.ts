@@ -4,7 +4,6 @@ export type IsolationLevel = 'read committed' | 'repeatable read' | 'serializabl
 /** A value for `$1`, `$2`, … in a statement. */
 export type TransactionValue = string | number | boolean | Uint8Array | null;
 
-/** Options for opening a transaction. */
 export interface TransactionOptions {
   /** `undefined`: the database's default. */
   readonly isolation: IsolationLevel | undefined;
@@ -17,12 +16,7 @@ export interface OpenTransaction<Handle = unknown> {
   /** What the application's code uses: a client of pg, an `EntityManager`, a Prisma client. */
   readonly handle: Handle;
 
-  /**
-   * Runs one statement in the transaction.
-   *
-   * @param text - with `$1`, `$2`, … for the values.
-   * @returns the rows that the statement selects or returns.
-   */
+  /** Runs one statement, with `$1`, `$2`, … for the values. Returns the rows that it selects or returns. */
   query(text: string, values: readonly TransactionValue[]): Promise<readonly object[]>;
 
   /** Aborted when the connection is lost, if the library reports it. */
@@ -43,7 +37,6 @@ export abstract class UnitOfWork<Handle = unknown> {
   /**
    * Opens a transaction and calls `work` with it, once. Commits, then resolves with the result of `work`. If `work`
    * rejects, rolls back, then throws the same error.
-   *
    * @throws the library's error if it cannot open or commit. After a failed commit the adapter need not determine
    * whether the transaction was committed: the record shows it.
    */

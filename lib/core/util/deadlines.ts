@@ -15,10 +15,7 @@ const PAUSE_PER_LISTENER_MS = 0.001;
 /** Node's longest timeout. It treats a longer one as 1 ms. */
 const LONGEST_WAIT_MS = 2 ** 31 - 1;
 
-/**
- * Many deadlines on one Node timer. A request schedules five, and usually cancels all of them. One timer each would
- * cost more than the command it watches, above all with AsyncLocalStorage. Does not keep the process alive.
- */
+/** Many deadlines on one unreferenced timer. A request sets five; one timer each would cost more than its command. */
 export class DeadlineTimer {
   private readonly listeners = new Set<DeadlineListener>();
   /** Keeps the timer from retaining the context of a request. */

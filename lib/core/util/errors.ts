@@ -39,17 +39,14 @@ export function isIdempotencyError(error: unknown): error is IdempotencyError {
   );
 }
 
-/** Whether `error` comes from this library, or from another copy of it, and has this code. */
 export function hasCode(error: unknown, code: IdempotencyErrorCode): boolean {
   return isIdempotencyError(error) && error.code === code;
 }
 
-/** Whether the store replied and rejected the command: see {@link StoreErrorOptions.isRejection}. */
 export function isRejection(error: unknown): boolean {
   return isIdempotencyError(error) && 'isRejection' in error && error.isRejection === true;
 }
 
-/** Returns `thrown`, wrapped in an `Error` unless it is one. */
 export function asError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error('The store failed.', { cause: thrown });
 }
@@ -60,11 +57,9 @@ export class IdempotencyOptionsError extends IdempotencyError {
   readonly code = 'idempotency_options_invalid';
 }
 
-/** What a store can add to an error besides its cause. */
 export interface StoreErrorOptions extends ErrorOptions {
   /**
-   * Whether the store replied and rejected the command, for example because it is out of memory. The circuit breaker
-   * does not count such a failure: the store is reachable.
+   * Whether the store replied and rejected the command, such as out of memory. The circuit breaker does not count it.
    * @defaultValue false
    */
   readonly isRejection?: boolean;
@@ -96,15 +91,11 @@ export class StoreOutcomeUnknownError extends IdempotencyError {
   }
 }
 
-/**
- * A connection returned the reply of another command. The library discarded it and closed the connection. The command
- * may have been executed.
- */
+/** A connection returned another command's reply and was closed. The command may have been executed. */
 export class StoreReplyMismatchedError extends IdempotencyError {
   override readonly name = 'StoreReplyMismatchedError';
   readonly code = 'idempotency_store_reply_mismatched';
 
-  /** @param store - the store's name, as an operator knows it. */
   constructor(store: string) {
     super(
       `${store} sent the reply of another command. The reply was discarded and the connection closed. Check what lost or duplicated a reply: a proxy between the application and the store, or an outdated client library.`,
@@ -160,7 +151,6 @@ export class FailureReplayedError extends IdempotencyError {
   override readonly name = 'FailureReplayedError';
   readonly code = 'idempotency_failure_replayed';
 
-  /** @param failure - name and message of the error that the operation threw. */
   constructor(readonly failure: { readonly name: string; readonly message: string }) {
     super('The operation failed. This is a replay of its stored failure; see "failure".');
   }

@@ -1,4 +1,3 @@
-/** Listeners by name. */
 export class Watchers<Name> {
   private readonly listeners = new Map<Name, Set<() => void>>();
 

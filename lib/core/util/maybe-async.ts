@@ -4,10 +4,7 @@ import { IdempotencyOptionsError } from './errors.js';
 /** A value, or a thenable of it: also promises of other realms and lazy query builders. */
 export type Awaitable<Value> = Value | PromiseLike<Value>;
 
-/**
- * Calls `goOn` with the value, at once unless it is a promise. An `await` of a value that is nearly always there would
- * cost two promises, and a pass through the microtask queue.
- */
+/** Calls `goOn`, at once unless the value is a promise. An `await` would cost two promises and a microtask pass. */
 export function whenReady<Value, Result>(
   value: Awaitable<Value>,
   goOn: (value: Value) => Result,
@@ -21,13 +18,7 @@ export function isThenable<Value>(value: Awaitable<Value>): value is PromiseLike
   return typeof (value as Partial<PromiseLike<Value>> | null | undefined)?.then === 'function';
 }
 
-/**
- * Returns the result of an option's function, which must be synchronous.
- *
- * @param option - its name.
- * @param operation - the operation that has the option, where known.
- * @throws {@link IdempotencyOptionsError} for a promise.
- */
+/** Returns the result of an option's function. Throws {@link IdempotencyOptionsError} if it is a promise. */
 export function atOnce<Result>(option: string, result: Result, operation?: string): Result {
   if (!isThenable(result)) return result;
   forget(result);
@@ -59,11 +50,7 @@ export function ignoreResult(option: string, result: unknown): void {
   );
 }
 
-/**
- * Discards a result. If it is a promise, handles its rejection, which would otherwise end the process.
- *
- * @param failed - called with the rejection.
- */
+/** Discards a result. `failed` gets a promise's rejection, which would otherwise end the process. */
 export function forget(result: unknown, failed: (error: unknown) => void = ignore): void {
   // Only promises: calling `then` on another thenable could run a lazy query.
   if (types.isPromise(result)) result.catch(failed);

@@ -2,12 +2,9 @@ import { types } from 'node:util';
 import { IdempotencyOptionsError } from './errors.js';
 
 /**
- * The error to throw when an optional peer cannot be loaded. Load the peer by `import('its name')` within a `try`:
- * bundlers include it if it is installed, and ignore it otherwise.
- *
- * @param error - the rejection of the import.
+ * The error to throw if an optional peer cannot be loaded: an {@link IdempotencyOptionsError} if it is not installed,
+ * otherwise `error`. Load it by `import('its name')` within a `try`, as bundlers then ignore a missing one.
  * @param needs - what needs the peer, and why: the beginning of a sentence.
- * @returns an {@link IdempotencyOptionsError} if the peer is not installed, otherwise `error`.
  */
 export function missingPeer(error: unknown, name: string, needs: string): unknown {
   if (!types.isNativeError(error) || !('code' in error)) return error;

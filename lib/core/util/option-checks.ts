@@ -1,7 +1,5 @@
 import { IdempotencyOptionsError } from './errors.js';
 
-/** Checks of option values. Each message names the option, its range and the value. */
-
 export function checkInteger(option: string, value: unknown, min: number, max: number): void {
   if (!Number.isSafeInteger(value) || (value as number) < min || (value as number) > max) {
     throwOptionError(option, `an integer from ${String(min)} to ${String(max)}`, value);
@@ -31,12 +29,7 @@ export function checkFunction(option: string, value: unknown): void {
   if (typeof value !== 'function') throwOptionError(option, 'a function', value);
 }
 
-/**
- * Rejects unknown option names: with a misspelt one, the default would silently apply.
- *
- * @param what - what the options belong to, as a user calls it.
- * @param remedies - for names known from elsewhere: a sentence that says what to do.
- */
+/** Rejects unknown names: for a misspelt one, the default would silently apply. `remedies` are sentences by name. */
 export function checkNames(
   what: string,
   options: unknown,
@@ -67,12 +60,7 @@ function suggestion(name: string, known: ReadonlySet<string>): string {
   return `Did you mean ${others}${last}?`;
 }
 
-/**
- * Prefixes an options error with the place of the options, unless its message names it already.
- *
- * @param owner - what such a message names: a method, an operation.
- * @param place - where the options were set, as a user calls it.
- */
+/** Prefixes an options error with `place`, where the options were set, unless its message names `owner` already. */
 export function within<Result>(owner: string, place: string, check: () => Result): Result {
   try {
     return check();
@@ -85,7 +73,6 @@ export function within<Result>(owner: string, place: string, check: () => Result
   }
 }
 
-/** @throws {@link IdempotencyOptionsError} always. */
 export function throwOptionError(option: string, expected: string, value: unknown): never {
   throw new IdempotencyOptionsError(
     `The option "${option}" must be ${expected}, but it is ${describe(value)}.`,
@@ -100,10 +87,8 @@ function describe(value: unknown): string {
 }
 
 /**
- * Resolves an option that is off by default, and where `true` means the default settings. Does not check the values.
- *
- * @returns `undefined` if it is off.
- * @throws {@link IdempotencyOptionsError} unless it is a boolean or an object of known names.
+ * Resolves an option that is off by default, and where `true` means `defaults`. Does not check the values. Throws
+ * {@link IdempotencyOptionsError} unless it is a boolean or an object of known names.
  */
 export function switchedSettings<Settings extends object>(
   option: string,

@@ -1,4 +1,3 @@
-/** The monotonic clock, in milliseconds. */
 export function monotonicNow(): number {
   return performance.now();
 }
@@ -8,7 +7,6 @@ export function jittered(ms: number): number {
   return ms * (0.5 + Math.random() / 2);
 }
 
-/** Resolves after `ms` milliseconds, {@link jittered}. */
 export function jitteredPause(ms: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, jittered(ms));
@@ -27,10 +25,7 @@ export function isDoneWithin(ms: number, work: Promise<unknown> | undefined): Pr
   });
 }
 
-/**
- * Estimates the store's clock: its offset from this process' monotonic clock, updated from every reply with a time
- * (protocol, rule 0). No wall clock of this process is used.
- */
+/** Estimates the store's clock from its replies by the monotonic clock, not a wall clock (protocol, rule 0). */
 export class ServerClock {
   private offset: number | undefined;
 
