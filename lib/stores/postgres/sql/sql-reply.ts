@@ -3,15 +3,12 @@ import { asBuffer } from '../../../core/util/as-buffer.js';
 import { StoreReplyMismatchedError } from '../../../core/util/errors.js';
 import { newNonce } from '../../../core/util/nonce.js';
 
-/** A statement that selects only its nonce. */
 export const ASK_FOR_NONCE = 'SELECT $1::text AS reply';
 
 /**
- * Parses the reply to a statement whose last value was its nonce: one row with one column, whose first word is the
- * nonce. One column, because a reply describes each of its columns. The column's name is ignored, as the application may
- * rename it; the value may be bytes if the application's parser or driver does not decode text.
- *
- * @returns the other words; `undefined` if it is the reply to another statement.
+ * Returns the words after the nonce in a reply: one row with one column, because a reply describes each of its columns.
+ * The column's name is ignored, as the application may rename it. The value may be bytes if the application's parser or
+ * driver does not decode text. `undefined` if it is the reply to another statement.
  */
 export function replyWords(rows: readonly object[], nonce: string): readonly string[] | undefined {
   const columns: unknown[] = rows.length === 1 ? Object.values(rows[0] ?? {}) : [];
@@ -23,11 +20,8 @@ export function replyWords(rows: readonly object[], nonce: string): readonly str
 }
 
 /**
- * Runs a statement of the library in a transaction.
- *
- * @param values - without the nonce, which is appended.
- * @returns what {@link replyWords} returns.
- * @throws {@link StoreReplyMismatchedError} for the reply of another statement. The connection is closed.
+ * Runs a statement of the library, with the nonce appended to `values`. Returns what {@link replyWords} returns. For
+ * the reply of another statement, closes the connection and throws {@link StoreReplyMismatchedError}.
  */
 export async function askInside(
   transaction: Pick<OpenTransaction, 'query' | 'cut'>,
