@@ -21,11 +21,8 @@ const BUILT_IN = new Set([
 ]);
 
 /**
- * Calls a function that was given as an option of an operation.
- *
- * Rethrows exceptions that describe a response, such as Nest's `UnauthorizedException`, and errors of the application's
- * own classes, which its exception filters may handle.
- *
+ * Calls a function given as an option. Rethrows exceptions that describe a response, such as Nest's
+ * `UnauthorizedException`, and the application's own errors, which its exception filters may handle.
  * @throws {@link IdempotencyOptionsError} if the function throws a built-in error, or a value that is not an error.
  */
 export function askOption<Result>(option: string, operation: string, ask: () => Result): Result {

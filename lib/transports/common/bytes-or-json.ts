@@ -10,20 +10,14 @@ import {
 import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { isThenable } from '../../core/util/maybe-async.js';
 
-/**
- * Content in the form that is compared: bytes unchanged, other values as canonical JSON.
- *
- * @throws {@link ContentNotComparableError} for values that JSON cannot express.
- */
+/** Bytes unchanged, others as canonical JSON. @throws {@link ContentNotComparableError} if JSON cannot express them. */
 export function bytesOrJson(value: unknown): string | Uint8Array {
   return value instanceof Uint8Array ? value : canonicalJson(value);
 }
 
 /**
- * {@link bytesOrJson} for the result of a user's function. An `undefined` member counts as absent, an `undefined` item
- * as `null`.
- *
- * @param option - the option that the function was given as.
+ * {@link bytesOrJson} for the result of a user's function, given as `option`. An `undefined` member counts as absent,
+ * an `undefined` item as `null`.
  * @throws {@link IdempotencyOptionsError} for `undefined`, and for values that are equal whatever they contain.
  * @throws {@link ContentNotComparableError} if all members of an object are `undefined`, because a client may have left
  * them out, and for other values that JSON cannot express.

@@ -24,12 +24,9 @@ const BARE_ITEMS = [
 ];
 
 /**
- * Parses the key's field: a structured-field String (RFC 9651) or, unless `strict`, also bare text. `"k"` and `k` are
- * the same key (contract C01–C17).
- *
- * @param value - one field line, without surrounding whitespace.
- * @param maxLength - maximum characters of the decoded key.
- * @returns the key, never truncated or guessed, or `false` if the field is malformed.
+ * Parses one line of the key's field, without surrounding whitespace: a structured-field String (RFC 9651) or, unless
+ * `strict`, also bare text. `"k"` and `k` are the same key (contract C01–C17).
+ * @returns the decoded key, never truncated or guessed, or `false` if the field is malformed.
  */
 export function parseKey(value: string, syntax: KeySyntax, maxLength: number): ParsedKey {
   const isItem = value.startsWith('"') || syntax === 'strict';
@@ -44,12 +41,7 @@ export function isOfSyntax(key: string, syntax: KeySyntax): boolean {
   return typeof syntax !== 'function' || atOnce('keySyntax', syntax(key));
 }
 
-/**
- * Reads the key from the lines of its header field.
- *
- * @param lines - from {@link fieldLines}.
- * @returns the key, `false` if the field is malformed or present twice, `undefined` if it is absent.
- */
+/** @returns the key in {@link fieldLines}; `false` if malformed or present twice, `undefined` if absent. */
 export function keyInLines(
   lines: readonly string[],
   syntax: KeySyntax,
@@ -117,10 +109,8 @@ function isUtf8(displayString: string): boolean {
 }
 
 /**
- * All received lines of one header field. Node joins repeated lines in `headers`, which would make one key of two
- * (contract C07). `rawHeaders` also exists on HTTP/2.
- *
- * @param name - in lower case.
+ * All received lines of one header field, `name` in lower case. Node joins repeated lines in `headers`, which would
+ * make one key of two (contract C07). `rawHeaders` also exists on HTTP/2.
  */
 export function fieldLines(rawHeaders: readonly string[], name: string): string[] {
   const lines: string[] = [];

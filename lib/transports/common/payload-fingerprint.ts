@@ -15,10 +15,9 @@ export type PayloadFingerprint = (
 ) => Fingerprint;
 
 /**
- * Chooses once per handler how its payloads are compared. Payloads have no raw bytes and no common header fields, so
- * `'bytes'` means `'canonical'`, and `headers` applies to HTTP only.
- *
- * The returned function throws {@link ContentNotComparableError} for content without a canonical form.
+ * Chooses once per handler how its payloads are compared. They have no raw bytes and no common header fields, so
+ * `'bytes'` means `'canonical'`, and `headers` applies to HTTP only. The returned function throws
+ * {@link ContentNotComparableError} for content without a canonical form.
  */
 export function payloadFingerprint(
   operation: string,
@@ -44,7 +43,6 @@ export function payloadFingerprint(
   };
 }
 
-/** Represents a payload as the content of a request. */
 export function payloadContent(path: string, body: unknown): RequestContent {
   return {
     method: '',

@@ -32,18 +32,17 @@ export interface FingerprintSelection {
 
 /**
  * How a retry is distinguished from another request with the same key.
- *
  * - `'canonical'`: compares method, path, parameters of the route's host, query (the order of different names does not
  *   count), media type and body: JSON and forms by value, files by name, media type and digest, other bodies by bytes.
  * - `'bytes'`: the same with the body's raw bytes; requires Nest's `rawBody: true`. A multipart body is compared by its
- *   parts, because a client chooses a new boundary for each attempt.
+ *   parts, because its boundary changes.
  * - `false`: compares nothing. Every request with the key gets the outcome.
  * - a {@link FingerprintSelection}.
- * - a function that returns a JSON value, text or bytes. Only the result is compared, not path or host. An
- *   `undefined` member counts as absent, an `undefined` item as `null`. An object whose members are all `undefined` is
- *   a {@link ContentNotComparableError} (HTTP: 400), because a client may have left them out. `undefined`, a promise, a
- *   `Map`, a `Set`, and an instance of a class without own members (its fields are private, or it has none) are an
- *   {@link IdempotencyOptionsError} (HTTP: 500): return `null` or plain data, or give the class a `toJSON`.
+ * - a function that returns a JSON value, text or bytes. Only the result is compared, not path or host. An `undefined`
+ *   member counts as absent, an `undefined` item as `null`. An object whose members are all `undefined` is a
+ *   {@link ContentNotComparableError} (HTTP: 400): a client may have left them out. `undefined`, a promise, a `Map`, a
+ *   `Set`, and an instance of a class without own members are an {@link IdempotencyOptionsError} (HTTP: 500): return
+ *   plain data or `null`, or give the class a `toJSON`.
  */
 export type FingerprintOption =
   | 'canonical'
@@ -54,14 +53,10 @@ export type FingerprintOption =
 
 /** How requests are protected, on every transport. */
 export interface RequestOptions {
-  /**
-   * Whether this request is protected. A function can decide for each request.
-   * @defaultValue true
-   */
+  /** Whether this request is protected; a function decides for each request. @defaultValue true */
   readonly enabled?: boolean | ((context: ExecutionContext) => boolean);
   /**
-   * Whom the key belongs to: one part or several (tenant, user). The same key in another scope is another key
-   * (contract C22–C31a).
+   * Whom the key belongs to: one part or several (tenant, user). Each scope has its own keys (contract C22–C31a).
    * @defaultValue `request.user.id ?? request.user.sub`, a string or safe integer
    */
   readonly scope?: (context: ExecutionContext) => ScopeResult | Promise<ScopeResult>;
@@ -72,31 +67,20 @@ export interface RequestOptions {
    */
   readonly anonymous?: 'reject' | 'ignore' | 'shared';
   /**
-   * The operation's stable name, by which its records are found. Set it before you rename the class or method, or use a
-   * bundler that shortens names.
+   * The stable name of its records. Set it before you rename the class or method, or if a bundler shortens names.
    * @defaultValue `Class.method`
    */
   readonly operation?: string;
   /**
-   * Whether a key is unique for one operation or for all operations of the principal. With `'principal'`, another
-   * operation under the same key is a mismatch (contract C41).
+   * Whether a key is unique for one operation or for all of the principal, where another is a mismatch (contract C41).
    * @defaultValue 'operation'
    */
   readonly keyScope?: 'operation' | 'principal';
-  /**
-   * Where the key comes from: a header's name, or a function that returns the key, or `undefined` if there is none.
-   * @defaultValue 'Idempotency-Key'
-   */
+  /** The key's header, or a function that returns the key, if there is one. @defaultValue 'Idempotency-Key' */
   readonly key?: string | ((context: ExecutionContext) => string | undefined);
-  /**
-   * Whether a request without a key is rejected with 400, or runs unprotected (contract C18, C19).
-   * @defaultValue true
-   */
+  /** Whether a request without a key is rejected with 400, or runs unprotected (C18, C19). @defaultValue true */
   readonly required?: boolean;
-  /**
-   * Maximum characters of a decoded key. Longer keys are rejected, never truncated. 1 to 1 024.
-   * @defaultValue 255
-   */
+  /** Maximum characters of a decoded key, 1 to 1 024. Longer keys are rejected, never truncated. @defaultValue 255 */
   readonly maxKeyLength?: number;
   /** @defaultValue 'canonical' */
   readonly fingerprint?: FingerprintOption;
@@ -105,16 +89,9 @@ export interface RequestOptions {
    * @defaultValue 2xx, 3xx, and 4xx but 401, 403, 408, 412, 425 and 429
    */
   readonly keep?: OutcomePolicy;
-  /**
-   * `false` stores only that the operation is done. A retry gets 409 "response not kept" (contract C87d).
-   * @defaultValue true
-   */
+  /** `false` stores only that the operation is done: a retry gets 409 "response not kept" (C87d). @defaultValue true */
   readonly storeBody?: boolean;
-  /**
-   * Maximum bytes of a stored body. A larger one is sent, and stored as "response not kept" (contract C70a). 0 to
-   * 67 108 864.
-   * @defaultValue 1_048_576
-   */
+  /** Maximum bytes of a stored body, 0 to 67 108 864; a larger one is sent, not kept (C70a). @defaultValue 1_048_576 */
   readonly maxStoredBytes?: number;
 }
 
@@ -122,7 +99,6 @@ export interface RequestOptions {
 export type ResolvedRequestOptions = Required<Omit<RequestOptions, 'scope' | 'operation'>> &
   Pick<RequestOptions, 'scope' | 'operation'>;
 
-/** The defaults of {@link RequestOptions}. */
 export const REQUEST_DEFAULTS: ResolvedRequestOptions = Object.freeze({
   enabled: true,
   anonymous: 'reject',
@@ -197,11 +173,7 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '';
 }
 
-/**
- * Whether a request is protected.
- *
- * @throws {@link IdempotencyOptionsError} if the function given as the option throws or does not return a boolean.
- */
+/** @throws {@link IdempotencyOptionsError} if the function given as the option throws or does not return a boolean. */
 export function isEnabled(
   context: ExecutionContext,
   operation: string,

@@ -11,9 +11,8 @@ export function principalOf(user: unknown): ScopeResult {
 }
 
 /**
- * The scope for the result of a scope function, or `undefined` if the caller is unknown: then no record is read or
- * written (contract C22–C31a). A missing part makes the scope unknown, because two callers could share the rest.
- *
+ * The scope for the result of a scope function; `undefined` if the caller is unknown (contract C22–C31a), also if a
+ * part is missing, because two callers could share the rest.
  * @throws {@link IdempotencyOptionsError} if a part is a promise.
  */
 export function toScope(result: ScopeResult, operation: string): Scope | undefined {
@@ -27,11 +26,7 @@ export function toScope(result: ScopeResult, operation: string): Scope | undefin
   return parts.length > 0 && parts.every(isScopePart) ? parts : undefined;
 }
 
-/**
- * The scope of an unknown caller, by the option `anonymous`; `undefined` if the operation runs unprotected.
- *
- * @param reject - throws.
- */
+/** The scope of an unknown caller; `undefined` if the operation runs unprotected. @param reject - throws. */
 export function anonymousScope(
   anonymous: ResolvedRequestOptions['anonymous'],
   reject: () => never,

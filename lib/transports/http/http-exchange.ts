@@ -17,13 +17,8 @@ export interface HttpExchange {
   removeHeader(name: string): void;
   /** Sets those of these fields that are missing when this body object is sent. */
   setHeadersOf(body: unknown, fields: Readonly<Record<string, string>>): void;
-  /** Restores status and header fields from before the handler ran. */
   restoreHead(status: number, headers: OutgoingHttpHeaders): void;
-  /**
-   * Buffers the response until `sink` has decided on it.
-   *
-   * @returns a function that returns whether part of the response has been written.
-   */
+  /** Buffers the response until `sink` has decided on it. @returns a function: whether part of it has been written. */
   record(sink: ResponseSink): () => boolean;
   /** Ends a response for which no handler runs. */
   end(): void;
@@ -31,7 +26,6 @@ export interface HttpExchange {
   endInsteadOfRendering(): void;
 }
 
-/** @param request - of Express or Fastify, from Nest's context. */
 export function httpExchange(request: unknown, response: unknown): HttpExchange {
   return isFastify(response)
     ? new FastifyExchange(request as PlatformRequest & { raw: IncomingMessage }, response)

@@ -24,15 +24,11 @@ import {
 } from './response/http-response.js';
 import type { ResponseSink, Replacement } from './response/response-sink.js';
 
-/** How the handler's stream ended, as the interceptor sees it. */
 type StreamEnd =
   | { readonly kind: 'completed'; readonly status: number; readonly isKept: boolean }
   | { readonly kind: 'failed'; readonly error: unknown };
 
-/**
- * How long to wait for a response after the client has disconnected and the handler has ended: outer interceptors may
- * still be making one.
- */
+/** The wait for a response after the client has left and the handler ended: outer interceptors may still make one. */
 const NO_RESPONSE_GRACE_MS = 1_000;
 
 /** The same for a native handler that has written nothing so far: it may respond from a callback. */
@@ -69,7 +65,6 @@ export class HttpExecution implements ResponseSink {
   private isAbandoned = false;
   /** A response that is not the handler's has begun. */
   private hasBypassed = false;
-  /** Set when the client disconnects. */
   private graceMs: number | undefined;
   private isSourceBroken = false;
   private conflicts = 0;
@@ -95,11 +90,7 @@ export class HttpExecution implements ResponseSink {
     return this.latestStream > 0;
   }
 
-  /**
-   * The handler's stream starts, or restarts because an outer interceptor retries.
-   *
-   * @returns the number of the stream. Events of an older one are ignored.
-   */
+  /** A stream starts, again if an outer interceptor retries. @returns its number: events of older ones are ignored. */
   streamStarted(): number {
     this.streamEnd = undefined;
     this.isAbandoned = false;
@@ -107,7 +98,6 @@ export class HttpExecution implements ResponseSink {
     return this.latestStream;
   }
 
-  /** The handler's stream completed; `status` is the current one. */
   streamCompleted(stream: number, status: number): void {
     const { operation } = this;
     const isBehind = operation.isActive && !operation.hasReturned;
@@ -136,11 +126,7 @@ export class HttpExecution implements ResponseSink {
     this.isSourceBroken = true;
   }
 
-  /**
-   * The connection was closed.
-   *
-   * @param hasBegun - part of the response was written, or the handler was never called.
-   */
+  /** The connection closed. @param hasBegun - part of the response was written, or the handler was never called. */
   clientDisconnected(hasBegun: boolean): void {
     const mayStillRespond = this.route.isNative && !hasBegun;
     this.graceMs = mayStillRespond ? NO_NATIVE_RESPONSE_GRACE_MS : NO_RESPONSE_GRACE_MS;
@@ -269,13 +255,11 @@ export class HttpExecution implements ResponseSink {
     return isKept ? state : undefined;
   }
 
-  /** Whether the transaction lost its connection. */
   private isInterrupted(error: unknown): boolean {
     if (error instanceof HttpException) return false;
     return this.attempt.transaction?.isInterruption(error) ?? false;
   }
 
-  /** Whether the handler's writes are rolled back with a failure. */
   get isTransactional(): boolean {
     return this.attempt.transaction !== undefined;
   }

@@ -18,21 +18,14 @@ export interface HttpOptions extends RequestOptions {
    * @defaultValue 'lenient'
    */
   readonly keySyntax?: KeySyntax;
-  /**
-   * The header that marks a replay, with the value `true`.
-   * @defaultValue 'Idempotent-Replayed'
-   */
+  /** The header that marks a replay, with the value `true`. @defaultValue 'Idempotent-Replayed' */
   readonly replayHeader?: string;
   /**
-   * Names of the handler's headers that are replayed. Fields of a single exchange (`Date`, `Set-Cookie`,
-   * `X-Request-Id` …, contract C64–C67) never are.
+   * Names of the handler's headers to replay, never those of a single exchange (`Set-Cookie` …, contract C64–C67).
    * @defaultValue all headers that the handler added
    */
   readonly replayHeaders?: readonly string[];
-  /**
-   * Base URI of the problem documents' `type`, without a trailing slash, such as the API's own documentation.
-   * @defaultValue the documentation of this package
-   */
+  /** Base URI of the problem documents' `type`, without a trailing slash. @defaultValue this package's documentation */
   readonly problemTypeBase?: string;
 }
 
@@ -70,9 +63,8 @@ export function checkHttpOptions(options: ResolvedHttpOptions): void {
 export const STATUS_HEADER = 'Idempotency-Status';
 
 /**
- * The header fields that the library adds to responses, by their default names. A page of another origin can read them
+ * The header fields that the library adds to responses, by their default names. Pages of another origin can read them
  * only if CORS exposes them. If you set `replayHeader`, expose that name too.
- *
  * @example `app.enableCors({ exposedHeaders: [...EXPOSED_HEADERS] })`
  */
 export const EXPOSED_HEADERS: readonly string[] = Object.freeze([

@@ -24,7 +24,6 @@ export type Handler = Function;
 
 /** The properties of a protected route that are the same for all requests. */
 export interface HttpRoute {
-  /** The operation's stable name. */
   readonly operation: string;
   readonly options: ResolvedHttpOptions;
   readonly protocol: ResolvedProtocolOptions;
@@ -45,8 +44,6 @@ export interface HttpRoute {
 const RESPONSE_PARAMETERS = /^[12]:/;
 
 /**
- * Reads a route's metadata.
- *
  * @param isMulterBound - one of Nest's interceptors that call multer runs before this library's.
  * @throws {@link IdempotencyOptionsError} for a route that cannot be protected.
  */
@@ -138,10 +135,8 @@ export function isUnprotectedMethod(method: string): boolean {
 }
 
 /**
- * How records of a route are recovered without a request; `undefined` unless `onTakeover` is a function.
- *
- * Stores only that the operation is done. Without a request, serializers, interceptors and filters cannot run, and a
- * response made without them could expose what they hide.
+ * How a route's records are recovered without a request: only as done, because a response made without serializers and
+ * filters could expose what they hide. `undefined` unless `onTakeover` is a function.
  */
 export function recoverableRoute({ protocol }: HttpRoute): RecoverableOperation | undefined {
   const { onTakeover } = protocol;

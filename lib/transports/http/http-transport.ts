@@ -48,7 +48,6 @@ type RequestPlan =
 /** The plan of one request, decided once for all subscriptions. */
 interface PendingRequest {
   readonly plan: Promise<RequestPlan>;
-  /** Subscribers that wait for the plan. */
   waiting: number;
 }
 
@@ -62,10 +61,8 @@ export class HttpTransport {
   ) {}
 
   /**
-   * Runs the handler, or responds in its place. Starts when the stream is subscribed to. If an outer interceptor
-   * subscribes again (`retry`), the first plan stays in force.
-   *
-   * The stream fails with an {@link IdempotencyProblem} if the request is rejected.
+   * Runs the handler, or responds in its place, when the stream is subscribed to. If an outer interceptor subscribes
+   * again (`retry`), the first plan stays in force. Rejections fail with an {@link IdempotencyProblem}.
    */
   intercept(context: ExecutionContext, next: CallHandler, route: HttpRoute): Observable<unknown> {
     const http = context.switchToHttp();

@@ -11,12 +11,10 @@ export const PROBLEM_TYPE_BASE =
 export interface ProblemDocument {
   /** Absolute, stable URI of the documentation. */
   readonly type: string;
-  /** The same for all problems of a type. */
   readonly title: string;
   readonly status: number;
   /** What to do. Never contains stored data. */
   readonly detail: string;
-  /** Stable code for programs. */
   readonly code: IdempotencyErrorCode;
   /** Whether a later retry with the same key may get another response. */
   readonly retryable: boolean;
@@ -38,7 +36,6 @@ interface ProblemKind {
   readonly retryable: boolean;
 }
 
-/** What a route adds to its problems. */
 export interface ProblemContext {
   readonly typeBase: string;
   readonly retryAfterMs: number;
@@ -187,10 +184,7 @@ export class ResponseNotKeptProblem extends IdempotencyProblem {
   }
 }
 
-/**
- * 409: the first request's process died, and `onTakeover: 'reject'` forbids running the operation again. Or this
- * request's attempt outlived its lease, and its key has since been used for other content.
- */
+/** 409: the first process died (`onTakeover: 'reject'`), or other content took the key after this attempt's lease. */
 export class OutcomeUnknownProblem extends IdempotencyProblem {
   override readonly name = 'OutcomeUnknownProblem';
   constructor(context: ProblemContext) {
@@ -282,10 +276,7 @@ export class StoreUnavailableProblem extends IdempotencyProblem {
   }
 }
 
-/**
- * 503: the operation's transaction conflicted with another one (serialization failure or deadlock), and was rolled
- * back.
- */
+/** 503: the operation's transaction was rolled back after a serialization failure or deadlock with another one. */
 export class TransactionConflictProblem extends IdempotencyProblem {
   override readonly name = 'TransactionConflictProblem';
   constructor(context: ProblemContext) {
@@ -303,11 +294,7 @@ export class TransactionConflictProblem extends IdempotencyProblem {
   }
 }
 
-/**
- * Throws a problem for the exception filters.
- *
- * @throws {@link IdempotencyProblem} always.
- */
+/** @throws {@link IdempotencyProblem} always, for the exception filters. */
 export function throwProblem(exchange: HttpExchange, problem: IdempotencyProblem): never {
   setProblemHeaders(exchange, problem);
   throw problem;

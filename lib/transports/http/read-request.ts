@@ -23,7 +23,6 @@ import {
 /**
  * Reads the operation request, or `undefined` if the options let the request run unprotected. Checks in this order: key
  * missing, key malformed, caller unknown, content not comparable.
- *
  * @throws {@link IdempotencyProblem} if a check fails.
  */
 export function readRequest(
@@ -158,7 +157,6 @@ function warnOnce(operation: string, { message }: Error): void {
   logger.warn(line);
 }
 
-/** The caller's scope, or `undefined` if the caller is unknown. */
 function requestScope(
   context: ExecutionContext,
   request: PlatformRequest,
@@ -181,11 +179,8 @@ const WAIT = /^\s*wait\s*=\s*(?:(\d+)|"(\d+)")\s*(?:;|$)/i;
 const IS_WAIT = /^\s*wait\s*(?:[=;]|$)/i;
 
 /**
- * How long the client is willing to wait, from `Prefer: wait=N` (RFC 7240 §4.3), N in seconds. Only the first `wait`
- * counts; a malformed one is ignored (§2).
- *
- * @param lines - of the field `Prefer`.
- * @returns milliseconds, or `undefined` without a preference.
+ * Milliseconds that the client is willing to wait, from `Prefer: wait=N` (RFC 7240 §4.3), N in seconds; `undefined`
+ * without a preference. Only the first `wait` counts; a malformed one is ignored (§2).
  */
 export function preferredWaitMs(lines: readonly string[]): number | undefined {
   if (lines.length === 0) return undefined;

@@ -44,10 +44,7 @@ export function isReplayable(name: string): boolean {
 /** Which of the handler's replayable fields are stored: all, or those that the user selected. */
 export type ReplayHeaders = 'all' | ReadonlySet<string>;
 
-/**
- * The fields that the handler and its pipeline added: those that differ from before the handler ran, and the route's
- * `@Header` fields, which Nest sets before any interceptor runs.
- */
+/** The fields that changed since before the handler ran, and the route's `@Header` fields, which Nest sets earlier. */
 export function addedHeaders(
   before: OutgoingHttpHeaders,
   after: OutgoingHttpHeaders,

@@ -14,7 +14,6 @@ interface AttachedPart {
 /**
  * The form that @fastify/multipart has attached to the body; `undefined` without one. With `attachFieldsToBody:
  * 'keyValues'`, files have neither name nor media type.
- *
  * @throws {@link ContentNotComparableError} for a file whose bytes are missing.
  */
 export function fastifyForm(request: ParsedRequest): Form | undefined {

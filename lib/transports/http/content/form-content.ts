@@ -21,11 +21,8 @@ interface ComparedFile {
 /**
  * The compared content of a multipart request: its fields, and its files by name, media type and digest, independent of
  * the boundary (contract C47). Files are read, never copied.
- *
  * @param select - selects the members that count; called for the fields and for the files.
- * @param isMulterBound - one of Nest's interceptors that call multer has processed the request.
- * @throws {@link ContentNotComparableError} if the form was not parsed before the interceptor, or the bytes of a file
- * cannot be read.
+ * @throws {@link ContentNotComparableError} if the form was not parsed before, or a file's bytes cannot be read.
  */
 export async function formContent(
   request: ParsedRequest,

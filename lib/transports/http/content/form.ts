@@ -1,8 +1,6 @@
-/** The parts of a form's file that can count. */
+/** The parts of a form's file that can count; `undefined` if the parser does not keep them. */
 export interface FormFile {
-  /** `undefined` if the parser does not keep it. */
   readonly filename: string | undefined;
-  /** `undefined` if the parser does not keep it. */
   readonly mediaType: string | undefined;
   /** The bytes, or the path of a file that contains them. */
   readonly content: Uint8Array | string;

@@ -14,10 +14,8 @@ interface MulterFile {
 
 /**
  * The form that multer, or one of its ports to Fastify, has parsed; `undefined` without one.
- *
  * @param isBound - one of Nest's interceptors that call multer has processed the request.
- * @throws {@link ContentNotComparableError} for a file whose bytes are neither in memory nor on disk, and for files of
- * another parser.
+ * @throws {@link ContentNotComparableError} for another parser's files, and bytes neither in memory nor on disk.
  */
 export function multerForm(
   { body, file, files }: ParsedRequest,

@@ -44,7 +44,6 @@ function originForm(target: string): string {
   return path.length < target.length && !path.startsWith('/') ? `/${path}` : path;
 }
 
-/** Whether the body is a multipart form, which is compared without its boundary. */
 export function isForm({ mediaType, body, hasUnreadBody }: RequestContent): boolean {
   return mediaType.startsWith('multipart/') && (body !== undefined || hasUnreadBody);
 }

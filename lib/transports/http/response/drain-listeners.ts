@@ -4,10 +4,8 @@ type Listener = () => void;
 type On = (this: ServerResponse, event: string, listener: Listener) => ServerResponse;
 
 /**
- * The listeners for `drain`, and the callbacks, of a `write` that was not passed on.
- *
- * Also remembers `drain` listeners that middleware with its own `on` (compression) redirects to its own stream, where
- * events of the response do not reach them.
+ * The `drain` listeners and callbacks of a `write` that was not passed on; also listeners that middleware with its own
+ * `on` (compression) redirects to its own stream, where events of the response do not reach them.
  */
 export class DrainListeners {
   /** Whether a `write` has returned `false`. */
@@ -31,7 +29,6 @@ export class DrainListeners {
     this.isWatching = isWatching;
   }
 
-  /** Adds a callback that waits until {@link emit}. */
   add(callback: Listener | undefined): void {
     this.isAwaited = true;
     if (callback !== undefined) this.callbacks.push(callback);

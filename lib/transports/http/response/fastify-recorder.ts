@@ -27,10 +27,7 @@ const RECORDER = Symbol('nestjs-idempotency.fastify-recorder');
 
 type RecordedReply = FastifyReply & { [RECORDER]?: FastifyRecorder | undefined };
 
-/**
- * Passes each payload to its recorder before any other `onSend` hook, in particular compression. Call it before plugins
- * are loaded, so that its hook is the first.
- */
+/** Passes payloads to their recorders before other `onSend` hooks (compression). Call it before plugins are loaded. */
 export function addRecordingHook(instance: FastifyInstance): void {
   instance.addHook('onSend', (_request, reply: RecordedReply, payload, done) => {
     const recorder = reply[RECORDER];
@@ -39,7 +36,6 @@ export function addRecordingHook(instance: FastifyInstance): void {
   });
 }
 
-/** What to send after the decision. */
 interface Decided {
   readonly status: number;
   readonly headers: OutgoingHttpHeaders;
@@ -216,7 +212,6 @@ function rejoined(chunks: readonly Uint8Array[], rest: Readable): Readable {
   return whole;
 }
 
-/** No payload, strings, bytes, Node and web streams, and web responses. */
 function isSendable(payload: unknown): boolean {
   if (payload === undefined || payload === null || typeof payload === 'string') return true;
   return payload instanceof Uint8Array || payload instanceof Response || isStream(payload);

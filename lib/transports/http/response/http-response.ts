@@ -11,10 +11,7 @@ export interface RecordedResponse {
 /** The version of the outcome's header. */
 const FORMAT = 1;
 
-/**
- * Has no status and header fields if the response was not kept. An array is short, and differs from the outcomes of
- * calls, which are objects.
- */
+/** Without status and fields if the response was not kept. An array is short, and differs from a call's outcome. */
 type HttpOutcomeHeader =
   | readonly [format: typeof FORMAT]
   | readonly [format: typeof FORMAT, status: number, headers: OutgoingHttpHeaders];

@@ -28,10 +28,7 @@ import {
  */
 type Phase = 'recording' | 'complete' | 'overflowing' | 'open' | 'discarding';
 
-/**
- * Buffers what serializers, filters, `@Res()` and pipes write to a raw response. After the decision, sends it or another
- * response.
- */
+/** Buffers what serializers, filters, `@Res()` and pipes write to a raw response, then sends it or another one. */
 export class RawRecorder implements ResponseRecorder {
   private patch: ResponsePatch;
   private phase: Phase = 'recording';
@@ -58,7 +55,6 @@ export class RawRecorder implements ResponseRecorder {
     this.ended = true;
   }
 
-  /** Restores the response's original methods and drops the buffer. */
   uninstall(): void {
     if (this.phase === 'open') return;
     this.phase = 'open';

@@ -6,7 +6,6 @@ export type HeaderFields =
 
 export type Chunk = Uint8Array | string;
 
-/** Receives the calls of a patched response. */
 export interface ResponseRecorder {
   readonly isHeadersSent: boolean;
   readonly isEnded: boolean;
@@ -41,10 +40,7 @@ const NAMES = [
 
 type PatchedMethods = Pick<ServerResponse, (typeof NAMES)[number]>;
 
-/**
- * Replaces methods of one response, including those of middleware. The methods find their recorder on the response, so
- * they are not created for each request.
- */
+/** Patches one response, also middleware's methods. They find their recorder on it: none is created per request. */
 export class ResponsePatch {
   /** The methods that middleware had set on the response; the others are inherited. */
   private readonly replaced: PropertyDescriptorMap = {};
@@ -71,15 +67,11 @@ export class ResponsePatch {
     }
   }
 
-  /** Whether calls go to the recorder. */
   get isActive(): boolean {
     return !this.isRemoved;
   }
 
-  /**
-   * Restores the original methods. Methods that other code has set since then stay, and reach the original ones through
-   * the patch.
-   */
+  /** Restores the methods. Those that other code has set since then stay, and reach the originals through the patch. */
   remove(): void {
     const { response } = this;
     this.isRemoved = true;
@@ -103,9 +95,8 @@ export class ResponsePatch {
 const DELETED = Symbol('nestjs-idempotency.deleted');
 
 /**
- * Express changes a response's prototype, so V8 copies its hidden class with each added property. The deletion of a
- * property other than the last drops the hidden class, and the next ten additions cost a third. Removing the patch drops
- * it anyway.
+ * Express changes a response's prototype, so V8 copies its hidden class with each added property. Deleting a property
+ * other than the last drops the class (as removing the patch does anyway): the next ten additions cost a third.
  */
 function dropLayout(response: ServerResponse): void {
   Object.assign(response, { [DELETED]: true, [PATCH]: undefined });
@@ -202,10 +193,7 @@ function sorted([chunk, encoding, callback]: WriteArguments) {
   return { chunk: bytes, encoding, callback };
 }
 
-/**
- * Whether a header field is set. Ignored after the response is complete: if this threw, Express would destroy the
- * connection before the response is sent.
- */
+/** Whether a field may be set. After completion it is ignored: a throw would make Express destroy the connection. */
 function takesHeaders(response: PatchedResponse, verb: string): boolean {
   const { recorder, isActive } = response[PATCH];
   if (!isActive) return true;
@@ -238,7 +226,6 @@ export function checkStatusLine(status: number, reason: string | undefined): voi
 /** Tabs, spaces, printable ASCII and obs-text (RFC 9112 §4). */
 const REASON = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** Node's error for header fields that are set too late. */
 export function headersSentError(verb: string): Error {
   return Object.assign(new Error(`Cannot ${verb} headers after they are sent to the client`), {
     code: 'ERR_HTTP_HEADERS_SENT',

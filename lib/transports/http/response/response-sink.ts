@@ -14,7 +14,6 @@ export interface ResponseSink {
   readonly maxBufferedBytes: number;
   /** Whether a response that starts now is a bypass: not from the handler, and sent unbuffered. */
   isBypass(): boolean;
-  /** A bypass has started. */
   onBypass(): void;
   /** The response is complete, with all header fields. Resolves when it may be sent. */
   onComplete(response: RecordedResponse): Promise<Replacement>;
