@@ -21,7 +21,6 @@ interface CallOutcomeHeader {
   readonly codec?: string;
 }
 
-/** The content of an outcome. */
 export type DecodedOutcome =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'emissions'; readonly values: readonly unknown[] }
@@ -75,12 +74,7 @@ export function encodeThrown(value: unknown, codec: OutcomeCodec): Outcome | Val
   }
 }
 
-/**
- * Decodes an outcome.
- *
- * @param codec - reads the outcomes that it wrote; JSON is always readable.
- * @throws {@link OperationRejectedError} when no value was stored, or it cannot be read.
- */
+/** @throws {@link OperationRejectedError} when no value was stored, or `codec` cannot read it; it always reads JSON. */
 export function decodeOutcome({ header, body }: Outcome, codec: OutcomeCodec): DecodedOutcome {
   const { call, kind, codec: writer } = parsed(header);
   if (call !== FORMAT) throw unreadable('was not stored');
@@ -179,10 +173,7 @@ const KINDS: readonly EncodedValue['kind'][] = ['undefined', 'value', 'bytes'];
 /** The kind in one byte, and the length in four, big-endian. */
 const HEAD_BYTES = 5;
 
-/**
- * Encodes values as frames in one body. Kinds and lengths are in the body, not in the outcome's header: headers stay
- * short, and `maxStoredBytes` counts everything that grows with the number of values.
- */
+/** Encodes values as frames with kinds and lengths: headers stay short, and `maxStoredBytes` counts all of it. */
 function encodeFrames(parts: readonly EncodedValue[]): Buffer {
   return Buffer.concat(parts.flatMap((part) => [headOf(part), part.bytes]));
 }

@@ -25,10 +25,7 @@ export function recoverableCall(
   };
 }
 
-/**
- * How a handler's records are recovered without a request: a found value is stored as the handler's result. `undefined`
- * where the option `onTakeover` is not a function.
- */
+/** Recovers a handler's records: stores a found value as its result. `undefined` unless `onTakeover` is a function. */
 export function recoverableHandler(
   { protocol, options, maxStoredBytes }: ValueRoute,
   format: OutcomeFormat,

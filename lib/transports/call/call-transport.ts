@@ -95,11 +95,7 @@ export class CallTransport {
   }
 }
 
-/**
- * The value of a result.
- *
- * @throws {@link OperationRejectedError} when the call did not run and there is no outcome; else the operation's error.
- */
+/** @throws {@link OperationRejectedError} when there is no outcome, or else the operation's error. */
 export function valueOf(result: CallResult): unknown {
   if (result.kind === 'value') return result.value;
   throw result.error;

@@ -7,7 +7,6 @@ import type { OutcomeFormat } from './outcome-format.js';
 
 /** One call of an operation that takes and returns values. */
 export interface Call {
-  /** The operation's stable name. */
   readonly operation: string;
   /** The operation within which the key is unique; `undefined`: all operations of the scope. */
   readonly keyOperation: string | undefined;
@@ -24,14 +23,10 @@ export interface Call {
   readonly waitAtMostMs?: number | undefined;
   /** Aborted when the caller no longer waits for the outcome. */
   readonly clientSignal?: AbortSignal | undefined;
-  /**
-   * The operation's method, where it reports its own entry: a failure before it (of a pipe, say) releases the key,
-   * whatever the policy.
-   */
+  /** The operation's method, where it reports its own entry: any earlier failure (of a pipe, say) releases the key. */
   readonly handler?: object;
 }
 
-/** How a call ended. */
 export type CallResult =
   | { readonly kind: 'value'; readonly value: unknown; readonly isReplayed: boolean }
   | {

@@ -20,7 +20,6 @@ export interface ThrownValues {
   errorOf(value: unknown): unknown;
 }
 
-/** A decoded outcome, as a caller gets it. */
 export type StoredResult =
   | { readonly kind: 'value'; readonly value: unknown }
   | { readonly kind: 'failure'; readonly error: unknown };
@@ -37,7 +36,6 @@ export interface OutcomeFormat {
   decode(outcome: Outcome): StoredResult;
 }
 
-/** Stores one value. */
 export function valueFormat(codec: OutcomeCodec, thrown?: ThrownValues): OutcomeFormat {
   return {
     encode: (value) => encodeValue(value, codec),

@@ -108,7 +108,6 @@ export function rejectedResult(
   return { kind: 'rejected', error };
 }
 
-/** @param remedy - what to do, a sentence. */
 export function keyMissing(operation: string, remedy: string): OperationRejectedError {
   return new OperationRejectedError(
     `${operation} requires an idempotency key. ${remedy}`,

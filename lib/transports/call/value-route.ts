@@ -12,7 +12,6 @@ import { callerUnknown, keyInvalid, keyMissing } from './rejection-errors.js';
 
 /** The settings of a protected handler, the same for all its calls. */
 export interface ValueRoute {
-  /** The operation's stable name. */
   readonly operation: string;
   /** `Class.method`, for messages. */
   readonly handler: string;
@@ -20,18 +19,15 @@ export interface ValueRoute {
   readonly protocol: ResolvedProtocolOptions;
   readonly codec: OutcomeCodec;
   readonly fingerprint: PayloadFingerprint;
-  /** A larger value is not stored; `'none'`: no value is. */
   readonly maxStoredBytes: Call['maxStoredBytes'];
 }
 
-/** A handler's resolved options. */
 export interface ValueRouteOptions {
   readonly request: ResolvedRequestOptions;
   readonly protocol: ResolvedProtocolOptions;
   readonly codec: OutcomeCodec;
 }
 
-/** @param handler - `Class.method`. */
 export function valueRoute(
   handler: string,
   { request, protocol, codec }: ValueRouteOptions,
@@ -48,12 +44,7 @@ export function valueRoute(
   };
 }
 
-/**
- * Checks the key of a call. `undefined` where there is none and none is required.
- *
- * @param remedy - what to do about a missing key, a sentence.
- * @throws {@link OperationRejectedError} for a missing or invalid key.
- */
+/** The checked key of a call, if any. @throws {@link OperationRejectedError} for a missing or invalid key. */
 export function checkedKey(
   chosen: unknown,
   { operation, options: { maxKeyLength, required } }: ValueRoute,
@@ -71,9 +62,7 @@ export function checkedKey(
 
 /**
  * The scope of a key, or `undefined` where the handler runs unprotected for unknown callers.
- *
  * @param userOf - returns the authenticated user; called where there is no option `scope`.
- * @param remedy - what to do where unknown callers are rejected, a sentence.
  * @throws {@link OperationRejectedError} for an unknown caller, where these are rejected.
  */
 export async function callerScope(

@@ -57,10 +57,7 @@ interface KeptError {
   readonly extensions: Extensions;
 }
 
-/**
- * Stores the errors that a resolver throws for its client, so that a retry gets the same. Of any other error only the
- * failure is replayed: an application may hide its message from clients.
- */
+/** Stores a resolver's errors for clients. Others replay only the failure: an application may hide their messages. */
 export const KEPT_ERRORS: ThrownValues = {
   valueOf(error) {
     const value = keptException(error) ?? keptError(error);

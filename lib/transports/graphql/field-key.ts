@@ -8,11 +8,7 @@ import { fieldLines, isOfSyntax, keyInLines, type ParsedKey } from '../common/id
 import type { FieldRequest, GraphqlField } from './graphql-field.js';
 import type { GraphqlRoute } from './graphql-route.js';
 
-/**
- * The key of a mutation field, or `undefined` where it has none and none is required.
- *
- * @throws {@link OperationRejectedError} for a missing or invalid key.
- */
+/** The key of a mutation field, if any. @throws {@link OperationRejectedError} for a missing or invalid key. */
 export function fieldKey(
   context: ExecutionContext,
   field: GraphqlField,
@@ -62,10 +58,8 @@ function remedyFor({ options }: GraphqlRoute): string {
 }
 
 /**
- * The key of a field from its request's header. All fields of a document share the header, so the field's response name
- * (its alias, if any) is part of its key.
- *
- * @returns `undefined` without the header, `false` for an invalid key.
+ * The key of a field from its request's header; `false` if it is invalid. All fields of a document share the header, so
+ * the field's response name (its alias, if any) is part of its key.
  */
 export function headerKey(
   { request, info }: GraphqlField,
@@ -93,12 +87,10 @@ type Arguments = GraphqlField['args'];
 /** The argument that is the key, or the member of the argument `input`. */
 const KEY = 'idempotencyKey';
 
-/** The key among a field's arguments, unchecked; `undefined` where there is none. */
 function argumentKey(args: Arguments): unknown {
   return args[KEY] ?? inputOf(args)?.[KEY] ?? undefined;
 }
 
-/** A field's arguments without the key. */
 export function withoutKey(args: Arguments): Arguments {
   const { [KEY]: _, ...content } = args;
   const input = inputOf(args);

@@ -19,9 +19,7 @@ const CALLER_REMEDY =
   'Let a guard set a user with an "id" or a "sub" on the request in GraphQL\'s context; or set the option "scope"; or allow such callers with the option "anonymous".';
 
 /**
- * The call of a mutation field, or `undefined` where its options let it run unprotected. Checks in HTTP's order: key
- * missing, key invalid, caller unknown, content not comparable.
- *
+ * The call of a mutation field, or `undefined` where its options let it run unprotected. Checks in HTTP's order.
  * @throws {@link OperationRejectedError}, {@link ContentNotComparableError} where a check fails.
  */
 export async function graphqlCall(

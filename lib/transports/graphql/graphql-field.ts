@@ -7,7 +7,6 @@ export interface GraphqlField {
   readonly info: FieldInfo;
   /** The HTTP request, where GraphQL's context has it; a WebSocket message has none. */
   readonly request: FieldRequest | undefined;
-  /** The authenticated user. */
   readonly user: unknown;
 }
 

@@ -12,15 +12,11 @@ export interface GraphqlRoute extends ValueRoute {
   readonly keySyntax: KeySyntax;
 }
 
-/** A mutation's resolved options. */
 export interface GraphqlRouteOptions extends ValueRouteOptions {
   readonly keySyntax: KeySyntax;
 }
 
-/**
- * @param handler - `Class.method`.
- * @throws {@link IdempotencyOptionsError} for a method that is not a mutation.
- */
+/** @throws {@link IdempotencyOptionsError} for a method that is not a mutation. */
 export function graphqlRoute(
   handler: string,
   isMutation: boolean,

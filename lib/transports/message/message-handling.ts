@@ -23,9 +23,7 @@ import { patternOf } from './source/rpc-context.js';
 /** With `keyScope: 'principal'`, a key is unique over all operations of its consumer. */
 const ALL_OF_A_CONSUMER = 'nestjs-idempotency/messages';
 
-/**
- * The shortest delay of a requeue, before jitter: the broker redelivers at once, and five times a second are enough.
- */
+/** Before jitter: the broker redelivers a requeued message at once, and five times a second are enough. */
 const MIN_REQUEUE_DELAY_MS = 400;
 
 /** The handling of one message, until its end is known. */
@@ -109,7 +107,6 @@ export class MessageHandling {
     }
   }
 
-  /** Runs the handler, and returns all values that it emitted. */
   private async run(): Promise<unknown[]> {
     const { delivery } = this;
     const emissions = defer((): Observable<unknown> => this.next.handle());
@@ -124,10 +121,7 @@ export class MessageHandling {
     return values;
   }
 
-  /**
-   * When the key is lost, only the application's own acknowledgement may end the message: a requeued one would run beside
-   * this handler.
-   */
+  /** When the key is lost, only the application's ack may end the message: a requeued one would run beside it. */
   private async runWithin(signal: AbortSignal): Promise<unknown[]> {
     const { delivery } = this;
     const acknowledgeIfRequested = () => {
@@ -207,7 +201,6 @@ export function failureActionOf(
   }
 }
 
-/** How the handling of one message ended. */
 export type MessageEnd =
   | {
       readonly kind: 'emitted';

@@ -19,11 +19,7 @@ export interface MessageOptions {
    */
   readonly onFailure?:
     FailureAction | ((error: unknown, context: ExecutionContext) => FailureAction);
-  /**
-   * How long a redelivered event that fails again is kept before it is requeued, so that it does not loop at full
-   * speed. 0 to 600 000.
-   * @defaultValue 1_000
-   */
+  /** The delay before an event that fails again is requeued, against a tight loop. 0 to 600 000. @defaultValue 1_000 */
   readonly redeliveryDelayMs?: number;
   /**
    * How long an event is kept unacknowledged while its store is unavailable or another consumer handles it
@@ -38,7 +34,6 @@ export interface MessageOptions {
 export type ResolvedMessageOptions = Required<Omit<MessageOptions, 'consumer'>> &
   Pick<MessageOptions, 'consumer'>;
 
-/** The defaults of {@link MessageOptions}. */
 export const MESSAGE_DEFAULTS: ResolvedMessageOptions = Object.freeze({
   onFailure: 'requeue',
   redeliveryDelayMs: 1_000,

@@ -16,11 +16,7 @@ const KEY_REMEDY =
 const SCOPE_REMEDY =
   'The function given as the option "scope" must return all parts, such as the tenant, or [] for none.';
 
-/**
- * The message's key, or `undefined` where it has none and none is required.
- *
- * @throws {@link OperationRejectedError} for a missing or invalid key.
- */
+/** The message's key, if any. @throws {@link OperationRejectedError} for a missing or invalid key. */
 export function messageKey(context: ExecutionContext, route: MessageRoute): string | undefined {
   const { operation, options } = route;
   const { key } = options;
@@ -31,11 +27,7 @@ export function messageKey(context: ExecutionContext, route: MessageRoute): stri
   return checkedKey(chosen, route, KEY_REMEDY);
 }
 
-/**
- * The scope of the key: the consumer, and the tenant where the option `scope` returns one.
- *
- * @throws {@link OperationRejectedError} where a part is missing.
- */
+/** The consumer, and the tenant of the option `scope`. @throws {@link OperationRejectedError} if one is missing. */
 export async function messageScope(
   context: ExecutionContext,
   { consumer, operation, options }: MessageRoute,

@@ -7,17 +7,13 @@ import type { ResolvedMessageOptions } from './message-options.js';
 
 /** The settings of a protected message handler, the same for all its messages. */
 export interface MessageRoute extends ValueRoute {
-  /** Part of every key's scope. */
   readonly consumer: string;
   readonly message: ResolvedMessageOptions;
   /** Declared by `@EventPattern`: no client waits for a reply. */
   readonly isEventHandler: boolean;
 }
 
-/**
- * @param handler - `Class.method`.
- * @throws {@link IdempotencyOptionsError} without the option `consumer`.
- */
+/** @throws {@link IdempotencyOptionsError} without the option `consumer`. */
 export function messageRoute(
   handler: string,
   isEventHandler: boolean,
@@ -33,10 +29,7 @@ export function messageRoute(
   return Object.freeze({ ...route, consumer, message: options.message, isEventHandler });
 }
 
-/**
- * How a message handler's records are recovered without a message; `undefined` where the option `onTakeover` is not a
- * function. A found value is stored as the handler's result; of an event handler, only that it completed.
- */
+/** As {@link recoverableHandler}; but of an event handler, only that it completed is stored. */
 export function recoverableMessage(route: MessageRoute): RecoverableOperation | undefined {
   const { codec, isEventHandler, options } = route;
   if (!isEventHandler) return recoverableHandler(route, emissionsFormat(codec));

@@ -4,11 +4,7 @@ import type { Delivery } from './deliveries/delivery.js';
 /** The time between two heartbeats during a pause. */
 const KEEP_ALIVE_MS = 1_000;
 
-/**
- * Keeps a message unacknowledged for about `ms` milliseconds.
- *
- * @returns `false` if the broker has revoked it.
- */
+/** Keeps a message unacknowledged for about `ms` milliseconds. @returns `false` if the broker has revoked it. */
 export async function pauseDelivery(delivery: Delivery, ms: number): Promise<boolean> {
   const { revoked } = delivery;
   const until = monotonicNow() + jittered(ms);

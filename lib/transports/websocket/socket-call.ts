@@ -18,9 +18,7 @@ const CALLER_REMEDY =
   'Let a guard or a middleware set client.user, client.data.user or client.request.user, with an "id" or a "sub"; or set the option "scope"; or allow such callers with the option "anonymous".';
 
 /**
- * The call of a message, or `undefined` where the handler's options let it run unprotected. Checks in HTTP's order: key
- * missing, key invalid, caller unknown, content not comparable.
- *
+ * The call of a message, or `undefined` where the handler's options let it run unprotected. Checks in HTTP's order.
  * @param disconnect - aborted when the client disconnects.
  * @throws {@link OperationRejectedError}, {@link ContentNotComparableError} where a check fails.
  */

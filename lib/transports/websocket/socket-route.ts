@@ -6,7 +6,6 @@ import { recoverableHandler } from '../call/call-recovery.js';
 import { emissionsFormat } from '../call/outcome-format.js';
 import { valueRoute, type ValueRoute, type ValueRouteOptions } from '../call/value-route.js';
 
-/** What is used of a gateway's method. */
 interface GatewayMethod {
   readonly name: string;
   readonly length: number;
@@ -19,8 +18,6 @@ const ACK_PARAMETER = '13:';
 const ACK_POSITION = 2;
 
 /**
- * The settings of a gateway's handler.
- *
  * @param isKeyNamed - the option `key` is a string, for this handler or its gateway.
  * @throws {@link IdempotencyOptionsError} for a handler that cannot be protected.
  */

@@ -8,11 +8,10 @@ export interface Listener {
 }
 
 /**
- * Intercepts acks for messages in progress. The application's own acks of these (in a handler, interceptor, guard or
- * exception filter) are noted and not sent: a crash between an ack and the stored outcome would lose the message, and on
- * a second ack the broker closes the channel and requeues all messages in progress.
- *
- * Replaces the channel's own methods, because the application may already have the channel.
+ * Intercepts the application's acks of messages in progress (in a handler, interceptor, guard or exception filter):
+ * they are noted and not sent. A crash between an ack and the stored outcome would lose the message, and on a second
+ * ack the broker closes the channel and requeues all messages in progress. Replaces the channel's own methods, because
+ * the application may already have the channel.
  */
 export class AckInterceptor {
   private static readonly known = new WeakMap<RabbitMqChannel, AckInterceptor>();

@@ -1,11 +1,5 @@
-/** How the broker settles a message. */
-export type AckAction =
-  /** It is acknowledged. */
-  | 'accept'
-  /** It is requeued, and redelivered. */
-  | 'requeue'
-  /** It is dead-lettered, or discarded without a dead-letter exchange. */
-  | 'dead-letter';
+/** How the broker settles a message; `'dead-letter'` discards it without a dead-letter exchange. */
+export type AckAction = 'accept' | 'requeue' | 'dead-letter';
 
 /** One delivery of a message by its broker. */
 export interface Delivery {

@@ -51,7 +51,6 @@ const rabbitMqDeliveries = new WeakMap<object, RabbitMqDelivery>();
 
 /**
  * The delivery of a handler's message: one object for all calls, as an interceptor may retry the handler.
- *
  * @param isEventHandler - by its decorator, where the message itself does not say it.
  */
 export function deliveryOf(source: RpcSource, isEventHandler: boolean): Delivery {

@@ -26,9 +26,7 @@ function messageIdOf(source: RpcSource): string | undefined {
   }
 }
 
-/**
- * A function for the option `key` that finds the key of a message. `undefined` means that the message has none.
- */
+/** Finds a message's key, for the option `key`; `undefined` means that it has none. */
 export type MessageKey = (context: ExecutionContext) => string | undefined;
 
 /**
@@ -48,11 +46,9 @@ function kafkaOffsetOf(source: RpcSource): string | undefined {
 }
 
 /**
- * Uses a header of the message as the key (RabbitMQ, Kafka, NATS), a user property (MQTT 5) or a member of the metadata
- * of Nest 12's packets (Redis, TCP). A value that is neither a string nor an integer is rejected; so is a repeated header,
- * except on Kafka, where Nest joins its values with commas.
- *
- * @param name - case-insensitive.
+ * Uses a header of the message as the key, case-insensitive (RabbitMQ, Kafka, NATS), a user property (MQTT 5) or a
+ * member of the metadata of Nest 12's packets (Redis, TCP). A value that is neither a string nor an integer is
+ * rejected; so is a repeated header, except on Kafka, where Nest joins its values with commas.
  * @throws {@link IdempotencyOptionsError} when the name is empty or not a string.
  */
 export function messageHeader(name: string): MessageKey {
@@ -66,10 +62,8 @@ export function messageHeader(name: string): MessageKey {
 const DEFAULT_HEADER = 'idempotency-key';
 
 /**
- * Reads the key where the option `key` is not a function: from the header of that name. With the default name, a message
- * without this header has its own id as the key (see {@link messageId}).
- *
- * @param headerName - case-insensitive.
+ * Reads the key where the option `key` is not a function: from the header of that name, case-insensitive. With the
+ * default name, a message without this header has its own id as the key (see {@link messageId}).
  */
 export function defaultMessageKey(headerName: string): MessageKey {
   const isDefault = headerName.toLowerCase() === DEFAULT_HEADER;
@@ -82,9 +76,8 @@ export function defaultMessageKey(headerName: string): MessageKey {
 /**
  * Reads a key: a string, or an integer, which is the same key as its digits. `undefined` and `null` mean that there is
  * none.
- *
  * @param where - what the value is, for an error's message.
- * @throws {@link OperationRejectedError} (`idempotency_key_invalid`) for anything else. Without an error, the message
+ * @throws {@link OperationRejectedError} (`idempotency_key_invalid`) for anything else: without an error, the message
  * would be handled unprotected where a key is not required.
  */
 export function keyText(value: unknown, where: string): string | undefined {
@@ -109,10 +102,8 @@ export function unreadableKey(where: string): OperationRejectedError {
 }
 
 /**
- * The key in a message's header, or in what its transport has instead: user properties of MQTT 5, and on Redis and TCP
- * the metadata of Nest 12's packets.
- *
- * @param name - case-insensitive.
+ * The key in a message's header, case-insensitive, or in what its transport has instead: user properties of MQTT 5, and
+ * on Redis and TCP the metadata of Nest 12's packets.
  * @throws {@link OperationRejectedError} for a header that is repeated or not a key.
  */
 export function headerOf(source: RpcSource, name: string): string | undefined {

@@ -14,15 +14,9 @@ import { keyText, unreadableKey, type MessageKey } from './message-id.js';
 
 /** The members of a payload that make its key, by dotted paths (`order.id`), which go through arrays. */
 export interface PayloadSelection {
-  /**
-   * Only these members, with all that is nested in them.
-   * @defaultValue all
-   */
+  /** Only these members, with all that is nested in them. @defaultValue all */
   readonly include?: readonly string[];
-  /**
-   * Without these: what a redelivery or a retry changes (a timestamp, a trace id).
-   * @defaultValue none
-   */
+  /** Without these: what a redelivery or a retry changes (a timestamp, a trace id). @defaultValue none */
   readonly exclude?: readonly string[];
 }
 
@@ -31,16 +25,12 @@ const NAMES: ReadonlySet<string> = new Set(['include', 'exclude']);
 /**
  * Derives the key from the payload: a digest of its canonical JSON, or of the selected members. Two payloads have the
  * same key exactly if these members are equal. The order of members does not count. The order of an array's items does,
- * and so does whether a member is absent or `null`, a string or a number, an array or its item. A payload of bytes or
- * text counts as a whole, and has no members to include. An equal payload under another pattern (event, topic, subject)
- * has another key.
- *
- * There is no key where nothing distinguishes one payload from another: the selected members are absent, or hold only
- * `null`, empty strings, empty arrays and empty objects.
- *
+ * and so does whether a member is absent or `null`, a string or a number, an array or its item. Bytes or text count as
+ * a whole, and have no members to include. An equal payload under another pattern (event, topic, subject) has another
+ * key. There is no key where the selected members are absent, or hold only `null`, empty strings, empty arrays and
+ * empty objects.
  * The returned function throws {@link ContentNotComparableError} where a selected member holds what JSON cannot express
  * without loss (a date, bytes, a `Map`), or the payload is nested more than 1,000 levels deep.
- *
  * @throws {@link IdempotencyOptionsError} for an unknown option or an invalid path.
  */
 export function payloadKey(selection: PayloadSelection = {}): MessageKey {
@@ -77,11 +67,7 @@ function checkedPaths(option: string, paths: unknown): readonly string[] | undef
   return paths.map((path: unknown) => pathNames(option, path).join('.'));
 }
 
-/**
- * The names along a dotted path.
- *
- * @throws {@link IdempotencyOptionsError} when it is not a string, or a name in it is empty.
- */
+/** The names along a dotted path. @throws {@link IdempotencyOptionsError} for another type, or an empty name in it. */
 function pathNames(option: string, path: unknown): string[] {
   const names = typeof path === 'string' ? path.split('.') : [];
   if (names.length === 0 || names.includes('')) {
@@ -107,10 +93,8 @@ function payloadOf(context: ExecutionContext): unknown {
 }
 
 /**
- * Uses a field of the payload as the key: of a message, of a GraphQL field's arguments, or of a request's body. It must
- * be a string or an integer, and not inside an array. Where it is absent or `null`, there is no key.
- *
- * @param path - dotted: `order.id`.
+ * Uses a field of the payload as the key, by a dotted path (`order.id`): of a message, of a GraphQL field's arguments,
+ * or of a request's body. It must be a string or an integer, and not inside an array. Absent or `null` means no key.
  * @throws {@link IdempotencyOptionsError} when it is not a dotted path.
  */
 export function payloadField(path: string): MessageKey {
@@ -134,7 +118,6 @@ function isObject(value: unknown): value is Record<string, unknown> {
 /**
  * Rejects what JSON would write as another value, so that two payloads would be equal: a date as its string, a `Map` as
  * an empty object, `undefined` in an array as `null`. A member that is `undefined` counts as absent.
- *
  * @param value - nested no deeper than the stack allows: see {@link checkDepth}.
  * @throws {@link ContentNotComparableError}
  */
@@ -148,11 +131,7 @@ function checkIsJson(value: unknown): void {
   }
 }
 
-/**
- * The same for the value itself, without its members.
- *
- * @throws {@link ContentNotComparableError}
- */
+/** {@link checkIsJson} for the value itself, without its members. */
 function checkIsPlain(value: unknown): void {
   if (Array.isArray(value) || isPlainObject(value) || isLiteral(value)) return;
   throw new ContentNotComparableError(
@@ -160,11 +139,7 @@ function checkIsPlain(value: unknown): void {
   );
 }
 
-/**
- * Whether the value holds something distinctive: a non-empty string, a number or a boolean.
- *
- * @param value - see {@link checkIsJson}.
- */
+/** Whether the value holds something distinctive: a non-empty string, a number or a boolean. */
 function saysSomething(value: unknown): boolean {
   if (typeof value === 'object' && value !== null) return Object.values(value).some(saysSomething);
   return value !== undefined && value !== null && value !== '';

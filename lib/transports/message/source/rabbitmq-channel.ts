@@ -15,7 +15,6 @@ export interface RabbitMqChannel extends EndingChannel {
   nackAll(requeue?: boolean): void;
 }
 
-/** What is used of amqplib's channel to notice its end. */
 interface EndingChannel {
   once(event: 'close', listener: () => void): unknown;
 }

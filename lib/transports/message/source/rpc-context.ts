@@ -28,7 +28,6 @@ export type RpcSource =
   /** gRPC, a custom transport, or not a message. */
   | { readonly transport: 'other' };
 
-/** What is used of amqplib's message. */
 export interface IdentifiedRabbitMqMessage extends RabbitMqMessage {
   readonly properties: RabbitMqMessage['properties'] & {
     readonly messageId?: unknown;
