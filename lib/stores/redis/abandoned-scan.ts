@@ -16,7 +16,6 @@ import { sendUntilDeadline } from './scripts/send-until-deadline.js';
 /** Approximate number of keys per SCAN: a few microseconds of server time each, and as much again to evaluate it. */
 const KEYS_PER_PAGE = 100;
 
-/** The position of a scan: the cursor of SCAN, and the server that it belongs to. */
 interface Position {
   readonly node: ScannedNode;
   readonly cursor: string;
@@ -28,10 +27,7 @@ interface ScannedNode {
   readonly client: KeyScanner & OrderedClient;
 }
 
-/**
- * Lists abandoned records. Each page is one SCAN; a script evaluates each key on its server, by the server's clock. On
- * a cluster, scans the primaries one by one, ordered by name.
- */
+/** Lists abandoned records: one SCAN a page; a script evaluates each key. On a cluster, primary by primary, by name. */
 export class AbandonedScan {
   /** What precedes the record key in a key, as the server stores it. */
   private readonly prefix: string;
@@ -102,7 +98,6 @@ export class AbandonedScan {
     return this.nodes().find((node) => node.name > name)?.name;
   }
 
-  /** Ordered by name. */
   private nodes(): readonly ScannedNode[] {
     const { client } = this;
     if (client.isCluster !== true) return [{ name: '', client }];
@@ -122,7 +117,6 @@ function isPage(reply: unknown): reply is [cursor: string, keys: string[]] {
   return Array.isArray(reply) && typeof reply[0] === 'string' && Array.isArray(reply[1]);
 }
 
-/** Escapes the special characters of a SCAN pattern. */
 function escaped(text: string): string {
   return text.replace(/[\\*?[\]^-]/g, '\\$&');
 }

@@ -39,36 +39,20 @@ export interface RedisIdempotencyStoreOptions {
   /** The connection. The store does not close it. */
   readonly client: RedisClient;
 
-  /**
-   * First part of every key, see {@link RedisStoreOptions.keyPrefix}.
-   *
-   * @defaultValue `'idem'`
-   */
+  /** First part of every key, see {@link RedisStoreOptions.keyPrefix}. @defaultValue `'idem'` */
   readonly keyPrefix?: string | undefined;
 
-  /**
-   * Whether Redis notifies waiting duplicates, see {@link RedisStoreOptions.push}.
-   *
-   * @defaultValue true
-   */
+  /** Whether Redis notifies waiting duplicates, see {@link RedisStoreOptions.push}. @defaultValue true */
   readonly push?: boolean | undefined;
 
-  /**
-   * How many replicas must confirm a begin and a completion, see {@link RedisStoreOptions.waitReplicas}.
-   *
-   * @defaultValue off
-   */
+  /** See {@link RedisStoreOptions.waitReplicas}. @defaultValue off */
   readonly waitReplicas?: WaitReplicas | undefined;
 
   /** @internal */
   readonly scripts?: LuaScripts;
 }
 
-/**
- * Without a client: opens a connection each time the store is opened.
- *
- * @internal
- */
+/** Without a client: opens a connection each time the store is opened. @internal */
 export interface OwnConnectionStoreOptions extends Omit<RedisIdempotencyStoreOptions, 'client'> {
   readonly client?: undefined;
   readonly connect: (warned: (warning: StoreWarning) => boolean) => Promise<OwnConnection>;
@@ -77,11 +61,7 @@ export interface OwnConnectionStoreOptions extends Omit<RedisIdempotencyStoreOpt
 /** Version of the key's format. The record contains the version of its own format. */
 const KEY_VERSION = '1';
 
-/**
- * Stores each record in one Redis key. Each step is one script, in one round trip.
- *
- * Created by {@link redisStore}; use the class to construct it yourself.
- */
+/** Stores each record in one Redis key; each step is one script, in one round trip. Created by {@link redisStore}. */
 export class RedisIdempotencyStore extends IdempotencyStore {
   private readonly settings: SessionSettings;
   private readonly openings = new Openings();

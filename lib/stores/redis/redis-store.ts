@@ -8,7 +8,6 @@ import { RedisIdempotencyStore } from './redis-idempotency-store.js';
 
 /**
  * Stores records in Redis ≥ 6.2 or Valkey: one server, Sentinel or Cluster.
- *
  * @example
  * ```ts
  * IdempotencyModule.forRoot({ store: redisStore({ url: 'redis://localhost:6379' }) })

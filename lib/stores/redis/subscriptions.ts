@@ -3,10 +3,7 @@ import { Watchers } from '../../core/util/listeners.js';
 import { isDoneWithin } from '../../core/util/time.js';
 import type { BinaryRedisClient } from './connection/client-types.js';
 
-/**
- * The channels that this process subscribes to, over one connection: one subscription per record, however many
- * duplicates wait for it. The connection opens with the first one.
- */
+/** One connection, opened for the first waiting duplicate; one subscription per record, however many wait for it. */
 export class Subscriptions {
   private readonly watchers = new Watchers<string>();
   private readonly subscribed = new Map<string, Promise<unknown>>();
@@ -62,7 +59,6 @@ interface Subscriber {
   disconnect(): void;
 }
 
-/** The command by which a script notifies waiting duplicates. */
 export type PublishCommand = 'PUBLISH' | 'SPUBLISH';
 
 /** On a cluster, a message stays in the shard of its record (Redis ≥ 7). */

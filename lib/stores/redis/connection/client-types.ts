@@ -1,9 +1,6 @@
 export type ScriptArgument = string | Buffer;
 
-/**
- * The variants that return replies as bytes. Every ioredis client has them, but ioredis does not declare them. The
- * declared `callBuffer` loses the command's name under auto-pipelining.
- */
+/** Variants that reply bytes, which ioredis does not declare. Its `callBuffer` loses the name under auto-pipelining. */
 export interface ScriptClient {
   evalshaBuffer(sha1: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
   evalBuffer(script: string, numkeys: number, ...args: ScriptArgument[]): Promise<unknown>;
@@ -11,7 +8,6 @@ export interface ScriptClient {
   readonly stream?: ConnectionStream;
 }
 
-/** A client whose replies are checked to arrive in the order of its commands. */
 export interface OrderedClient extends Pick<ScriptClient, 'evalBuffer'> {
   readonly status: string;
   readonly isCluster?: boolean;
@@ -56,16 +52,13 @@ interface NodeAddress {
   readonly port: number;
 }
 
-/** The connection of a cluster to one of its servers. */
 export type ClusterNode = BinaryRedisClient & EndingClient;
 
-/** What scanning the keys of one server requires. */
 export interface KeyScanner {
   scan(cursor: string, ...args: string[]): Promise<[cursor: string, keys: string[]]>;
   readonly options?: { readonly host?: string; readonly port?: number };
 }
 
-/** A connection that only subscribes. */
 export interface SubscriberClient {
   on(event: string, listener: (channel: string) => void): unknown;
   subscribe(channel: string): Promise<unknown>;
@@ -78,7 +71,6 @@ export interface SubscriberClient {
 /** A connection on which WAIT follows each script. */
 export type ReplicatedClient = BinaryRedisClient & EndingClient;
 
-/** What disconnecting and reconnecting require. */
 export interface EndingClient extends Pick<RedisClient, 'on'> {
   connect(): Promise<unknown>;
   disconnect(reconnect?: boolean): void;
@@ -97,7 +89,6 @@ export interface ConnectionStream extends CorkableStream {
   readonly _handle?: { readonly writeQueueSize?: number } | null;
 }
 
-/** What opening and closing a connection require besides. */
 export interface OwnRedisClient extends BinaryRedisClient {
   disconnect(reconnect?: boolean): void;
   once(event: string, listener: () => void): unknown;

@@ -10,18 +10,14 @@ type ConnectionError = Error & {
   readonly command?: { readonly name: string; readonly args: readonly unknown[] };
 };
 
-/** Why a command cannot be sent. */
 export interface UnavailableReason {
   readonly reason: 'not_connected' | 'closed';
-  /** The last error of the connection, if any. */
   readonly error: Error | undefined;
 }
 
 /**
- * Observes whether a client is connected.
- *
- * Without a connection, ioredis would put a command into its offline queue and execute it later, when no caller waits
- * for it: such a command is not sent. The last error distinguishes a server that is down from a wrong password.
+ * Observes whether a client is connected. Without a connection no command is sent: ioredis would execute it later, when
+ * no caller waits for it. The last error distinguishes a server that is down from a wrong password.
  */
 export class ConnectionState {
   /** Deadlines of commands without a reply. */

@@ -49,7 +49,6 @@ export class NotSentError extends Error {
   }
 }
 
-/** See {@link WaitReplicas}. */
 export class TooFewReplicasError extends Error {
   override readonly name = 'TooFewReplicasError';
 
@@ -60,7 +59,6 @@ export class TooFewReplicasError extends Error {
   }
 }
 
-/** The server rejected the database of the connection. */
 export class WrongDatabaseError extends Error {
   override readonly name = 'WrongDatabaseError';
 
@@ -98,7 +96,6 @@ function classifyPlain(message: string): SendFailure {
   return STAYS.test(message) ? 'misconfigured' : 'unknown';
 }
 
-/** An error that the server replied. */
 type ErrorReply = Error & { readonly name: 'ReplyError' };
 
 /** Whether the server replied this error. Compared by name: the class belongs to ioredis. */
@@ -114,7 +111,6 @@ export function replyCode(message: string): string {
   return inScript?.[1] ?? message.split(' ', 1)[0] ?? '';
 }
 
-/** Whether another server of the cluster has the key. */
 export function isRedirection(error: unknown): error is ErrorReply {
   const code = isErrorReply(error) ? replyCode(error.message) : '';
   return code === 'MOVED' || code === 'ASK';

@@ -135,9 +135,8 @@ async function closeConnection(client: OwnRedisClient): Promise<void> {
 const PAUSE_MS = 100;
 
 /**
- * Connects again after ioredis has given a connection up. ioredis does so when a Sentinel announces a failover
- * (`failoverDetector`) while it is connecting. Without this, every operation would be rejected until the process
- * restarts.
+ * Connects again after ioredis has given up, as it does when a Sentinel announces a failover (`failoverDetector`) while
+ * it is connecting. Without this, every operation would be rejected until the process restarts.
  */
 export class ReconnectOnEnd {
   private isOver = false;

@@ -8,20 +8,15 @@ export type RedisStoreOptions = UserClientOptions | OwnConnectionOptions;
 interface CommonOptions {
   /**
    * First part of every key: a record is stored under `{keyPrefix}:1:{digest}`. Applications that share a Redis but not
-   * their records need different prefixes.
-   *
-   * 1 to 64 printable ASCII characters, without spaces and braces.
-   *
+   * their records need different prefixes. 1 to 64 printable ASCII characters, without spaces and braces.
    * @defaultValue `'idem'`
    */
   readonly keyPrefix?: string | undefined;
 
   /**
-   * Whether Redis notifies waiting duplicates (`whenInProgress: 'wait'`) when the operation ends, by Pub/Sub on a
-   * channel named like the record (on a cluster by sharded Pub/Sub, Redis ≥ 7). Takes one more connection per process,
-   * opened when the first duplicate waits. Without it, or if the server rejects it, duplicates poll, at least four
-   * times a second.
-   *
+   * Whether Redis notifies waiting duplicates (`whenInProgress: 'wait'`) when the operation ends, by Pub/Sub (on a
+   * cluster sharded, Redis ≥ 7) on a channel named like the record. Takes one more connection per process, opened when
+   * the first duplicate waits. Without it, or if the server rejects it, duplicates poll at least four times a second.
    * @defaultValue true
    */
   readonly push?: boolean | undefined;
@@ -29,11 +24,8 @@ interface CommonOptions {
   /**
    * Waits at the begin and at the completion of an attempt until replicas confirm it, so that a failover to one of them
    * loses neither. If too few confirm in time, a begin responds with 503 and releases its key; a completion follows
-   * `onSaveFailure`. Takes one more connection per process, and adds the replication delay to each of the two steps.
-   *
-   * This narrows what asynchronous replication can lose, but does not close the gap: Redis may promote a replica that
-   * did not confirm.
-   *
+   * `onSaveFailure`. Takes one more connection per process, and adds the replication delay to both steps. A gap
+   * remains: Redis may promote a replica that did not confirm.
    * @defaultValue off
    */
   readonly waitReplicas?: WaitReplicas | undefined;
@@ -50,14 +42,11 @@ export interface WaitReplicas {
 export interface UserClientOptions extends CommonOptions {
   /**
    * A `Redis` (one server, or Sentinel) or a `Cluster` of ioredis 5 or 6.
-   *
-   * Set `enableAutoPipelining: true` on it: that saves the server a third of its work under load. Listen to its `error`
-   * event: the store can then distinguish a rejected password from a server that is down.
-   *
-   * Do not begin a transaction on it with `multi({ pipeline: false })`: it would include the store's commands.
-   *
-   * Close it in `onApplicationShutdown`, not in `onModuleDestroy`: Nest calls the latter before the library waits for
-   * running operations, whose outcomes could then not be stored.
+   * - Set `enableAutoPipelining: true` on it: that saves the server a third of its work under load.
+   * - Listen to its `error` event: the store can then distinguish a rejected password from a server that is down.
+   * - Do not begin a transaction on it with `multi({ pipeline: false })`: it would include the store's commands.
+   * - Close it in `onApplicationShutdown`, not in `onModuleDestroy`: Nest calls the latter before the library waits for
+   *   running operations, whose outcomes could then not be stored.
    */
   readonly client: RedisClient;
   readonly url?: undefined;
@@ -77,7 +66,6 @@ export interface OwnConnectionOptions extends CommonOptions {
 
   /**
    * ioredis options, such as Sentinels, instead of `url` or in addition to it. They override the store's defaults:
-   *
    * - `connectionName: 'nestjs-idempotency'`, which CLIENT LIST shows.
    * - `enableOfflineQueue: false`, `maxRetriesPerRequest: 0`: the store itself sends again until the command's
    *   deadline, and no command is executed after its caller has given up.
@@ -95,7 +83,6 @@ export interface OwnConnectionOptions extends CommonOptions {
 
   /**
    * Called once per outage, with the error of the connection. Commands report their own errors.
-   *
    * @defaultValue a warning in Nest's log, code `redis_connection_failed`; outside of Nest a process warning, code
    * `IDEMPOTENCY_REDIS_CONNECTION`
    */
@@ -134,7 +121,6 @@ const REMEDIES = new Map(
   ]),
 );
 
-/** @throws {@link IdempotencyOptionsError} naming the option, what it may be and what it is. */
 export function checkRedisStoreOptions(options: Readonly<Record<string, unknown>>): void {
   within('redisStore', 'redisStore', () => {
     check(options);

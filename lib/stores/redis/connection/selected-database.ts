@@ -6,10 +6,7 @@ import type { StallDetector } from './stall-detector.js';
 /** How soon to ask again after a rejection: the user may have been granted the database meanwhile. */
 const ASK_AGAIN_MS = 1_000;
 
-/**
- * Verifies the database of a connection. ioredis continues in database 0 when the server rejects the configured one, at
- * the start and after each reconnect.
- */
+/** Verifies the database: ioredis continues in database 0 when the server rejects another, also after a reconnect. */
 export class SelectedDatabase {
   private verified: object | undefined;
   private asked: object | undefined;
@@ -39,7 +36,6 @@ export class SelectedDatabase {
     return false;
   }
 
-  /** Why the server rejects the database. */
   get error(): Error | undefined {
     return this.rejection;
   }

@@ -5,11 +5,10 @@ import type { ConnectionStream, EndingClient } from './client-types.js';
 const CHECKS_PER_LIMIT = 4;
 
 /**
- * Replaces a connection that has pending replies and moves no bytes: the peer is gone without closing it.
- *
- * The `socketTimeout` of ioredis cannot distinguish this from a process that was paused itself: after a blocked event
- * loop or a SIGSTOP, its timer fires before received replies are read, and closes a healthy connection. It also never
- * fires while commands are being sent: writing proves nothing, only bytes accepted or received do.
+ * Replaces a connection that has pending replies and moves no bytes: the peer is gone without closing it. The
+ * `socketTimeout` of ioredis cannot distinguish this from a pause of this process: after a blocked event loop or a
+ * SIGSTOP, its timer fires before received replies are read. Nor does it fire while commands are sent: only bytes
+ * accepted or received are progress.
  */
 export class StallDetector implements DeadlineListener {
   /** @internal */

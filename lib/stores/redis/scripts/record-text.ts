@@ -25,10 +25,7 @@ export function headerLine(header: string): string {
   return header;
 }
 
-/**
- * Up to this many bytes, an ASCII body is sent as text. For a command with bytes in it, ioredis copies the command, and
- * all that is sent with it; longer text costs more than both copies.
- */
+/** Bytes. For a command with bytes in it, ioredis copies all that is sent; longer text costs more than that. */
 const LONGEST_TEXT = 1_024;
 
 /** The body as an argument of ioredis. The bytes on the wire are the same: ASCII takes one byte a character. */

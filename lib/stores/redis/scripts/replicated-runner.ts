@@ -45,10 +45,8 @@ const WITHOUT_WRITE = new Set([
 ]);
 
 /**
- * Runs scripts, and waits until enough replicas have their writes.
- *
- * WAIT covers only the writes of its own connection, and blocks it: so this runner has its own. Script and WAIT are
- * sent together, and commands that arrive meanwhile share the next WAIT.
+ * Runs scripts, and waits until enough replicas have their writes. WAIT covers only its own connection, and blocks it:
+ * so this runner has its own. Script and WAIT are sent together; commands that arrive meanwhile share the next WAIT.
  */
 export class ReplicatedRunner {
   private readonly connection: ConnectionState;
@@ -56,10 +54,7 @@ export class ReplicatedRunner {
   private readonly links: ScriptLinks;
   private readonly lines = new WeakMap<ScriptLink, ReplicatedLine>();
 
-  /**
-   * @param client - used by this runner only. It must not resend after a reconnect: a WAIT without its script would
-   * confirm nothing.
-   */
+  /** @param client - must not resend after a reconnect: a WAIT without its script would confirm nothing. */
   constructor(
     private readonly client: ReplicatedClient,
     readonly required: WaitReplicas,
@@ -258,7 +253,6 @@ function isCount(reply: unknown): boolean {
   return typeof reply === 'number' || (typeof reply === 'string' && /^\d+$/.test(reply));
 }
 
-/** A WAIT resent without its script would confirm a write that never happened. */
 const NEVER_AGAIN = {
   autoResendUnfulfilledCommands: false,
   maxRetriesPerRequest: 0,

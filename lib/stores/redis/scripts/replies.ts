@@ -14,18 +14,12 @@ import type {
 import { StoreConfigurationError } from '../../../core/util/errors.js';
 import { NO_ORIGIN } from './record-text.js';
 
-/**
- * Fields of a script's reply: the nonce of its command, then the kind, then its data. Text arrives as bytes, as do
- * numbers that the script has as text. Other numbers arrive as numbers, or as strings if the client is set so.
- */
+/** Nonce, kind, data. Text, and numbers that the script has as text, are bytes; other numbers may be strings. */
 export type ScriptReply = readonly ReplyField[];
 
 type ReplyField = Buffer | string | number;
 
-/**
- * Whether the reply belongs to the command with this nonce. Check it before anything else: the position of a reply does
- * not prove that it belongs to a command.
- */
+/** Check this before anything else: the position of a reply does not prove that it belongs to a command. */
 export function isReplyTo(nonce: string, reply: unknown): reply is ScriptReply {
   if (!Array.isArray(reply)) return false;
   const said: unknown = reply[0];
@@ -68,7 +62,7 @@ function fieldAt(reply: ScriptReply, index: number): ReplyField {
   return field;
 }
 
-/** The replies of lua/begin.lua. */
+/** The replies of lua/begin.lua; below, those of its neighbours. */
 export function parseBeginReply(reply: ScriptReply): BeginReply {
   const kind = kindOf(reply);
   switch (kind) {
@@ -105,7 +99,6 @@ export function parseBeginReply(reply: ScriptReply): BeginReply {
   }
 }
 
-/** The replies of lua/extend.lua. */
 export function parseExtendReply(reply: ScriptReply): ExtendReply {
   const kind = kindOf(reply);
   switch (kind) {
@@ -121,7 +114,6 @@ export function parseExtendReply(reply: ScriptReply): ExtendReply {
   }
 }
 
-/** The replies of lua/complete.lua. */
 export function parseCompleteReply(reply: ScriptReply): CompleteReply {
   const kind = kindOf(reply);
   switch (kind) {
@@ -140,7 +132,6 @@ export function parseCompleteReply(reply: ScriptReply): CompleteReply {
   }
 }
 
-/** The replies of lua/release.lua. */
 export function parseReleaseReply(reply: ScriptReply): ReleaseReply {
   const kind = kindOf(reply);
   switch (kind) {
@@ -155,7 +146,6 @@ export function parseReleaseReply(reply: ScriptReply): ReleaseReply {
   }
 }
 
-/** The replies of lua/inspect.lua. */
 export function parseInspectReply(reply: ScriptReply): IdempotencyRecord | undefined {
   const state = kindOf(reply);
   switch (state) {

@@ -31,7 +31,6 @@ interface Doubt {
  */
 export class ReplyOrder {
   private doubt: Doubt | undefined;
-  /** Connections whose probe is pending. */
   private readonly probed = new WeakSet();
 
   constructor(
@@ -39,7 +38,6 @@ export class ReplyOrder {
     private readonly onMismatch: MismatchListener,
   ) {}
 
-  /** A reply belongs to its command. */
   confirmed(): void {
     if (this.doubt !== undefined) this.resolve(this.doubt.stream === this.client.stream);
   }

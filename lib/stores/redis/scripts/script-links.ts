@@ -5,7 +5,6 @@ import { CorkedWrites } from '../connection/own-connection.js';
 import { StallDetector } from '../connection/stall-detector.js';
 import { ReplyOrder, type MismatchListener } from './reply-order.js';
 
-/** A connection to one server, for scripts. */
 export interface ScriptLink {
   readonly client: ScriptClient;
   /** Prefix that the client does not add to keys itself. */
@@ -30,11 +29,9 @@ export interface ScriptLinks {
 const REFRESH_PAUSE_MS = 100;
 
 /**
- * The connections of a cluster, each used directly.
- *
- * While a slot's node is missing, the `Cluster` of ioredis routes each command of a pipeline by itself, also under
- * auto-pipelining. Then replies are expected of commands that were never sent, and every later reply of that connection
- * goes to the wrong command.
+ * The connections of a cluster, each used directly. While a slot's node is missing, the `Cluster` of ioredis routes
+ * each command of a pipeline by itself: replies are then expected of commands that were never sent, and every later
+ * reply of that connection goes to the wrong command.
  */
 export class ClusterLinks implements ScriptLinks {
   private readonly routed: ScriptLink;

@@ -8,7 +8,6 @@ import type { ReplyOrder } from './reply-order.js';
 import type { ScriptLink, ScriptLinks } from './script-links.js';
 import { sendUntilDeadline, type Transmission } from './send-until-deadline.js';
 
-/** Creates a result from a script's reply. */
 export type ReplyReader<Result> = (reply: ScriptReply) => Result;
 
 /** Creates the arguments of a script, except the nonce. Its errors reject the promise of the command. */

@@ -42,13 +42,10 @@ export interface Sending {
 }
 
 /**
- * Sends a command until a reply arrives or `timeoutMs` has passed.
- *
- * One attempt may take all of the time: another one would queue behind it on the same connection. The next attempt
- * follows when the connection, or the server, has rejected the previous one.
- *
+ * Sends a command until a reply arrives or `timeoutMs` has passed. One attempt may take all of the time: another would
+ * queue behind it on the same connection. The next follows when the connection, or the server, has rejected the
+ * previous one.
  * @param prepare - creates what is sent; its errors reject the promise.
- * @param read - creates the result from the reply.
  * @throws {@link StoreUnavailableError} no attempt was executed.
  * @throws {@link StoreOutcomeUnknownError} an attempt may have been executed, or may still be.
  * @throws {@link StoreReplyMismatchedError} another command's reply arrived; the outcome of this one is unknown.
