@@ -16,7 +16,6 @@ const SERVER_SETTINGS = { statement_timeout: 10_000, lock_timeout: 5_000 };
 
 const END_TIMEOUT_MS = 1_000;
 
-/** The address of the server, and the credentials. */
 export type ServerAddress = Pick<OwnPoolOptions, 'url' | 'connection'>;
 
 /** The pool that the store opens with the first command, and again after it was ended. */
@@ -88,13 +87,11 @@ function settingsOf({ url, connection }: ServerAddress): object {
   return { ...(url !== undefined && { connectionString: url }), ...connection };
 }
 
-/** A pool that the store opened. */
 interface OwnPool extends PostgresPool {
   on(event: 'error', listener: (error: Error) => void): unknown;
   end(): Promise<void>;
 }
 
-/** A connection outside of any pool. */
 export interface OwnClient {
   connect(): Promise<unknown>;
   query(query: PostgresQuery): Promise<PostgresResult>;

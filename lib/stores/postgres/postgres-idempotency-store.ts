@@ -47,35 +47,19 @@ export interface PostgresIdempotencyStoreOptions extends TableOptions, DeletionO
   /** The pool. The store does not end it. See {@link UserPoolOptions.client}. */
   readonly client: PostgresPool;
 
-  /**
-   * Whether statements are prepared, see {@link PostgresStoreOptions.preparedStatements}.
-   *
-   * @defaultValue true
-   */
+  /** Whether statements are prepared, see {@link PostgresStoreOptions.preparedStatements}. @defaultValue true */
   readonly preparedStatements?: boolean | undefined;
 
-  /**
-   * Creates a connection for LISTEN, not connected yet. Without it, waiting duplicates only poll.
-   *
-   * @internal
-   */
+  /** Creates a connection for LISTEN, not connected yet. Without it, waiting duplicates only poll. @internal */
   readonly makeListener?: (() => Promise<OwnClient>) | undefined;
 
-  /**
-   * Loads the driver, for connections that the store opens.
-   *
-   * @internal
-   */
+  /** Loads the driver, for connections that the store opens. @internal */
   readonly loadDriver?: (() => Promise<unknown>) | undefined;
 
   /** @internal */
   readonly statements?: SqlStatements;
 
-  /**
-   * Ends the pool, if the store opened it.
-   *
-   * @internal
-   */
+  /** Ends the pool, if the store opened it. @internal */
   readonly closePool?: () => Promise<void>;
 }
 
@@ -83,13 +67,9 @@ export interface PostgresIdempotencyStoreOptions extends TableOptions, DeletionO
 const CHANGED: ReadonlySet<CompleteReply['kind']> = new Set(['ok', 'ok_late', 'restored']);
 
 /**
- * Stores each record in one row of a table.
- *
- * Each change is one conditional statement, evaluated by the server's clock and the current row. If it changes nothing,
- * the store reads the record and lets `record-transitions.ts` decide. If another command has changed the record in
- * between so that there is something to do, the command starts over.
- *
- * Created by {@link postgresStore}; use the class to construct it yourself.
+ * Stores each record in one row of a table. Created by {@link postgresStore}. Each change is one conditional statement,
+ * evaluated by the server's clock and the current row. If it changes nothing, the store reads the record and lets
+ * `record-transitions.ts` decide; if there is something to do by then, the command starts over.
  */
 export class PostgresIdempotencyStore extends IdempotencyStore {
   private readonly pool: PostgresPool;
@@ -148,7 +128,6 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   /**
    * Creates the table, or migrates it to this version. Run it before the application starts, or at its start. Any
    * number of processes may run it at once.
-   *
    * @returns the numbers of the migrations that it ran.
    * @throws {@link StoreConfigurationError} when the user lacks a privilege.
    * @throws {@link StoreUnavailableError} when the server cannot be reached.
@@ -159,9 +138,8 @@ export class PostgresIdempotencyStore extends IdempotencyStore {
   }
 
   /**
-   * Deletes expired records in small batches. The store does so by itself unless
-   * {@link DeletionOptions.deleteExpired} is `false`. Returns early while another process is deleting.
-   *
+   * Deletes expired records in small batches. The store does so by itself unless {@link DeletionOptions.deleteExpired}
+   * is `false`. Returns early while another process is deleting.
    * @throws {@link StoreUnavailableError} or {@link StoreOutcomeUnknownError} when the server does not reply; earlier
    * batches stay deleted.
    */

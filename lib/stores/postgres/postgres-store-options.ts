@@ -11,7 +11,6 @@ interface CommonOptions extends TableOptions, DeletionOptions {
   /**
    * Whether statements are prepared, once per connection, which saves the server a third of its work. Set it to `false`
    * behind a pooler that switches connections between transactions (PgBouncer in transaction mode before version 1.21).
-   *
    * @defaultValue true
    */
   readonly preparedStatements?: boolean | undefined;
@@ -20,7 +19,6 @@ interface CommonOptions extends TableOptions, DeletionOptions {
    * Whether the server notifies waiting duplicates (`whenInProgress: 'wait'`) when the operation ends, by LISTEN and
    * NOTIFY. Takes one more connection per process, opened when the first duplicate waits. Without it, or without an
    * address for it, duplicates poll, at least four times a second.
-   *
    * @defaultValue true
    */
   readonly push?: boolean | undefined;
@@ -28,7 +26,6 @@ interface CommonOptions extends TableOptions, DeletionOptions {
   /**
    * `postgres://…` of the server itself, for the connection that listens. Required if `client` is a pool of the
    * application, or if the server is behind a pooler in transaction mode, which does not support LISTEN. Requires pg.
-   *
    * @defaultValue `url` and `connection`, unless `preparedStatements` is `false`
    */
   readonly listenUrl?: string | undefined;
@@ -38,13 +35,12 @@ interface CommonOptions extends TableOptions, DeletionOptions {
 export interface UserPoolOptions extends CommonOptions {
   /**
    * A `Pool` of pg 8. Each statement checks out a connection for as long as it takes.
-   *
-   * Handlers that wait for each other's connections can leave none for the store: give the store its own pool (pass
-   * `url` instead of `client`) unless this one is larger than what handlers hold at once. Set `connectionTimeoutMillis`
-   * on it, and listen to its `error` event, without which pg ends the process when an idle connection fails.
-   *
-   * End it in `onApplicationShutdown`, not in `onModuleDestroy`: Nest calls the latter before the library waits for
-   * running operations, whose outcomes could then not be stored.
+   * - Handlers that wait for each other's connections can leave none for the store: give the store its own pool (pass
+   *   `url` instead of `client`) unless this one is larger than what handlers hold at once.
+   * - Set `connectionTimeoutMillis` on it, and listen to its `error` event, without which pg ends the process when an
+   *   idle connection fails.
+   * - End it in `onApplicationShutdown`, not in `onModuleDestroy`: Nest calls the latter before the library waits for
+   *   running operations, whose outcomes could then not be stored.
    */
   readonly client: PostgresPool;
   readonly url?: undefined;
@@ -60,7 +56,6 @@ export interface OwnPoolOptions extends CommonOptions {
 
   /**
    * Settings of pg's `Pool`, instead of `url` or in addition to it. They override the store's defaults:
-   *
    * - `max: 4` connections: a statement takes about a millisecond, and holds its connection no longer.
    * - `application_name: 'nestjs-idempotency'`, which `pg_stat_activity` shows.
    * - `connectionTimeoutMillis: 2000`, `idleTimeoutMillis: 60000`, `keepAlive: true`, `allowExitOnIdle: true`.
@@ -105,7 +100,6 @@ const REMEDIES = new Map([
   ['pool', 'Did you mean "client"?'],
 ]);
 
-/** @throws {@link IdempotencyOptionsError} naming the option, what it may be and what it is. */
 export function checkPostgresStoreOptions(options: Readonly<Record<string, unknown>>): void {
   within('postgresStore', 'postgresStore', () => {
     check(options);

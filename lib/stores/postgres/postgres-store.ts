@@ -5,7 +5,6 @@ import { checkPostgresStoreOptions, type PostgresStoreOptions } from './postgres
 /**
  * Stores records in a table of PostgreSQL ≥ 13. Create the table by running its migrations: `await store.migrate()`, or
  * with a migration tool and the output of `npx nestjs-idempotency migrations`.
- *
  * @example
  * ```ts
  * IdempotencyModule.forRoot({ store: postgresStore({ url: 'postgres://localhost/shop' }) })
@@ -42,9 +41,7 @@ function addressForListening(options: PostgresStoreOptions): ServerAddress | und
 }
 
 /**
- * Creates the table of the records, or migrates it to this version, for a script that runs before the application
- * starts. Any number of processes may run it at once. See {@link PostgresIdempotencyStore.migrate}.
- *
+ * {@link PostgresIdempotencyStore.migrate}, for a script that runs before the application starts.
  * @example
  * ```ts
  * await migrate({ url: process.env.DATABASE_URL });

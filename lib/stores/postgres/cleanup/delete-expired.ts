@@ -14,16 +14,11 @@ import type { StatementRunner } from '../statements/statement-runner.js';
 export interface DeletionPace {
   /**
    * Maximum number of records per statement. With large outcomes it deletes fewer: at most 4 MiB, or a single record.
-   *
    * @defaultValue 500
    */
   readonly batchSize?: number | undefined;
 
-  /**
-   * Milliseconds between two batches, which leave the server time for other work.
-   *
-   * @defaultValue 20
-   */
+  /** Milliseconds between two batches, which leave the server time for other work. @defaultValue 20 */
   readonly pauseMs?: number | undefined;
 }
 
@@ -45,7 +40,6 @@ export interface DeletionReport {
   readonly tookMs: number;
 }
 
-/** A round, and where the next one begins. */
 export interface DeletionRound {
   readonly report: DeletionReport;
   /** Seconds of the server's clock: records that expired earlier are done. */
@@ -57,7 +51,6 @@ const BATCH_TIMEOUT_MS = 10_000;
 /** The server takes 2 to 6 ms per MiB. */
 const BATCH_BYTES = 4 * 1024 * 1024;
 
-/** @throws {@link IdempotencyOptionsError} when an option is invalid. */
 function checkDeletionPace({ batchSize, pauseMs }: DeletionPace, prefix = ''): void {
   if (batchSize !== undefined) checkInteger(`${prefix}batchSize`, batchSize, 1, 100_000);
   if (pauseMs !== undefined) checkInteger(`${prefix}pauseMs`, pauseMs, 0, 60_000);
@@ -65,7 +58,6 @@ function checkDeletionPace({ batchSize, pauseMs }: DeletionPace, prefix = ''): v
 
 /**
  * Deletes until no expired record is left, or another process is deleting.
- *
  * @param from - seconds of the server's clock: skips records that expired earlier. 0 for all.
  */
 export async function deleteExpired(
@@ -120,25 +112,18 @@ function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
 export interface DeletionOptions {
   /**
    * How often, and how fast, the store deletes expired records, from `open()` to `close()`, which Nest calls. Every
-   * process may do so: while one deletes, the others skip their round.
-   *
-   * `false` to delete them by other means: {@link PostgresIdempotencyStore.deleteExpired}, or `pg_cron`.
-   *
+   * process may do so: while one deletes, the others skip their round. `false` to delete them by other means:
+   * {@link PostgresIdempotencyStore.deleteExpired}, or `pg_cron`.
    * @defaultValue every minute, 500 records at a time, 20 ms apart
    */
   readonly deleteExpired?: DeletionInterval | false | undefined;
 
-  /**
-   * Called after each round in which this process deleted, for metrics.
-   *
-   * @defaultValue none
-   */
+  /** Called after each round in which this process deleted, for metrics. @defaultValue none */
   readonly onDeleted?: ((report: DeletionReport) => void) | undefined;
 
   /**
    * Called when a round fails, but not again before one has succeeded. Requests do not depend on it: expired records
    * count as absent, and the next round deletes them.
-   *
    * @defaultValue a warning in Nest's log, code `postgres_deletion_failed`; outside of Nest a process warning, code
    * `IDEMPOTENCY_POSTGRES_DELETION`
    */
@@ -147,11 +132,8 @@ export interface DeletionOptions {
 
 export interface DeletionInterval extends DeletionPace {
   /**
-   * Milliseconds from one round to the next, shortened at random by up to half. What expires in between is deleted in
-   * one go, and waits for vacuum: with hundreds of new keys a second, choose some seconds.
-   *
-   * 100 to 86 400 000.
-   *
+   * Milliseconds from one round to the next, 100 to 86 400 000, shortened at random by up to half. What expires in
+   * between is deleted in one go, and waits for vacuum: with hundreds of new keys a second, choose some seconds.
    * @defaultValue 60000
    */
   readonly intervalMs?: number | undefined;
@@ -159,7 +141,6 @@ export interface DeletionInterval extends DeletionPace {
 
 const INTERVAL_NAMES = new Set(['intervalMs', 'batchSize', 'pauseMs']);
 
-/** @throws {@link IdempotencyOptionsError} naming the option, what it may be and what it is. */
 export function checkDeletionOptions(options: DeletionOptions): void {
   const { deleteExpired, onDeleted, onDeletionError } = options;
   if (onDeleted !== undefined) checkFunction('onDeleted', onDeleted);

@@ -14,22 +14,17 @@ import type {
 export type DeleteFrom = (from: number, options: DeleteExpired) => Promise<DeletionRound>;
 
 const DEFAULT_INTERVAL_MS = 60_000;
-/**
- * A round begins where the last one ended, so it misses rows that were locked then. Now and then a round starts from
- * the oldest record.
- */
+/** A round begins where the last one ended, and misses rows locked then. Now and then one starts from the oldest. */
 const RESCAN_PAUSE_MS = 3_600_000;
 /** A batch that takes longer gets no reply from the server. */
 const STOP_TIMEOUT_MS = 1_000;
 
-/** Deletes expired records periodically. */
 export class DeletionSchedule {
   private readonly stopping = new AbortController();
   private readonly intervalMs: number;
   private timer: NodeJS.Timeout | undefined;
   private round: Promise<void> | undefined;
   private isFailing = false;
-  /** Where the last round ended. */
   private reached = 0;
   private rescannedAt = -Infinity;
 

@@ -7,7 +7,6 @@ const LONGEST_PAUSE_MS = 25;
 export class Deadline {
   /** Whether the command may have been executed, or may still be. */
   mayHaveRun = false;
-  /** Why the last attempt failed. */
   lastReason: string | undefined;
   private readonly endsAt: number;
   private rounds = 0;
@@ -27,7 +26,6 @@ export class Deadline {
     if (this.rounds > 1) await jitteredPause(Math.min(2 ** this.rounds, LONGEST_PAUSE_MS));
   }
 
-  /** The error of the command, because of `reason`. */
   failure(reason: string): StoreOutcomeUnknownError | StoreUnavailableError {
     return this.mayHaveRun
       ? new StoreOutcomeUnknownError(`PostgreSQL may have executed the command: ${reason}`)

@@ -1,8 +1,7 @@
 /**
- * What the store requires of a pool: any `Pool` of pg 8. Structural, so that compiling does not require pg.
- *
- * A single `Client` is not enough: after a timeout, its late reply would arrive at the next command, and a transaction
- * of the application would include what the store writes.
+ * What the store requires of a pool: any `Pool` of pg 8. Structural, so that compiling does not require pg. A single
+ * `Client` is not enough: after a timeout, its late reply would arrive at the next command, and a transaction of the
+ * application would include what the store writes.
  */
 export interface PostgresPool {
   /** Distinguishes a pool from a client. */
@@ -28,7 +27,6 @@ export interface PostgresConnection {
 
 export interface PostgresQuery {
   readonly text: string;
-  /** Name of the prepared statement. */
   readonly name?: string;
   /** How columns are parsed, regardless of the application's settings: as text, or as bytes if the pool is binary. */
   readonly types?: { getTypeParser(): (sent: unknown) => unknown };

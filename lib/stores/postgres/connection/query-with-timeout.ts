@@ -20,11 +20,9 @@ const AS_SENT = { getTypeParser: () => (sent: unknown) => sent };
 
 /**
  * Sends one statement over a connection checked out for it alone, and waits `ms` milliseconds for the reply. Then it
- * destroys a connection with a pending reply, because the next statement would queue behind this one.
- *
- * Each reply must carry the nonce of its statement; its position proves nothing. An error carries none: it counts after
- * the connection has replied to a query for a nonce. A connection out of step is destroyed.
- *
+ * destroys a connection with a pending reply, because the next statement would queue behind this one. Each reply must
+ * carry the nonce of its statement; its position proves nothing. An error carries none: it counts after the connection
+ * has replied to a query for a nonce. A connection out of step is destroyed.
  * @param values - without the nonce, which comes last.
  * @returns the words of the reply, without the nonce.
  * @throws {@link NoConnectionError} nothing was sent.
@@ -114,18 +112,13 @@ interface CheckedOutConnection {
   readonly release: (isUsable: boolean) => void;
 }
 
-/**
- * Checks out a connection. Handles its errors meanwhile, which would end the process; statements report them, too.
- *
- * @throws {@link NoConnectionError} the pool has none.
- */
+/** Handles errors of the connection meanwhile, which would end the process. @throws {@link NoConnectionError} */
 export function checkOut(pool: PostgresPool): Promise<CheckedOutConnection> {
   return new Promise((resolve, reject) => {
     checkOutFor(pool, resolve, reject);
   });
 }
 
-/** As {@link checkOut}, but with callbacks. */
 function checkOutFor(
   pool: PostgresPool,
   use: (checkedOut: CheckedOutConnection) => void,

@@ -1,7 +1,6 @@
 import { MIGRATION_TEXTS } from '../sql/sql-texts.generated.js';
 import { quote, type TableName } from '../sql/table-name.js';
 
-/** One change of the table's structure. */
 export interface Migration {
   /** From 1. */
   readonly id: number;
@@ -22,7 +21,6 @@ export function migrationSql({ id, name, file }: Migration, table: TableName): s
   return `${table.inSql(MIGRATION_TEXTS[file]).trim()}\n\n${note}\n`;
 }
 
-/** Creates the table of migrations that were run, if it does not exist. */
 export function historySql(table: TableName): string {
   return `CREATE TABLE IF NOT EXISTS ${table.quotedHistory} (
   id integer PRIMARY KEY,
@@ -37,11 +35,7 @@ export function schemaSql({ schema }: TableName): string {
   return `CREATE SCHEMA IF NOT EXISTS ${quote(schema)};\n`;
 }
 
-/**
- * The migrations as a script for a migration tool, to be run in one transaction.
- *
- * @param from - number of the first migration.
- */
+/** The migrations from number `from` on, for a migration tool to run in one transaction. */
 export function migrationScript(table: TableName, from: number): string {
   const parts = MIGRATIONS.filter(({ id }) => id >= from).map(
     (migration) =>

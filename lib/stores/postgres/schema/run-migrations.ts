@@ -17,7 +17,6 @@ import { historySql, MIGRATIONS, migrationSql, schemaSql } from './migrations.js
  * Runs the missing migrations, each in its own transaction. An advisory lock admits one process at a time; the others
  * wait, and find nothing to do. Without nonces: no request depends on what is read here, the start checks read it
  * again, and the next statement on the connection is verified.
- *
  * @returns the numbers of the migrations that it ran.
  */
 export async function runMigrations(

@@ -3,17 +3,12 @@ import { IdempotencyOptionsError } from '../../../core/util/errors.js';
 
 /** The table of the records. */
 export interface TableOptions {
-  /**
-   * The schema of the table.
-   *
-   * @defaultValue `'public'`
-   */
+  /** The schema of the table. @defaultValue `'public'` */
   readonly schema?: string | undefined;
 
   /**
    * The table of the records. Its history is in `{table}_migrations`. Applications that share a schema but not their
    * records need different tables. At most 50 bytes.
-   *
    * @defaultValue `'idempotency_records'`
    */
   readonly table?: string | undefined;
@@ -44,7 +39,6 @@ export class TableName {
     return `${quote(this.schema)}.${quote(this.table)}`;
   }
 
-  /** The qualified name of the table of migrations, quoted. */
   get quotedHistory(): string {
     return `${quote(this.schema)}.${quote(this.table + MIGRATIONS_SUFFIX)}`;
   }
@@ -68,7 +62,6 @@ export class TableName {
     return text.replace(NAME_IN_SQL, () => this.quoted);
   }
 
-  /** The command that prints the migrations. */
   get migrationsCommand(): string {
     return `npx nestjs-idempotency migrations --schema ${shellWord(this.schema)} --table ${shellWord(this.table)}`;
   }

@@ -86,7 +86,6 @@ export function recordKeyBytes(recordKey: RecordKey): Buffer {
   return bytes;
 }
 
-/** The origin as a word of a reply. */
 export function originWord(origin: string | undefined): string | null {
   if (origin === undefined) return null;
   if (!/^\S+$/.test(origin)) {
@@ -95,7 +94,6 @@ export function originWord(origin: string | undefined): string | null {
   return origin;
 }
 
-/** Identifies an attempt's record. */
 export function leaseValues({ recordKey, token, fence }: Lease): [Buffer, string, number] {
   return [recordKeyBytes(recordKey), token, fence];
 }

@@ -22,7 +22,6 @@ import {
 } from './record-row.js';
 import type { SqlValue, StatementRunner } from './statement-runner.js';
 
-/** How a record was acquired. */
 export interface RowAcquisition extends Acquisition {
   readonly how: 'expired' | 'released' | 'abandoned';
 }

@@ -10,10 +10,7 @@ import type { RecordTable } from './record-table.js';
 type Command<Method extends keyof TransactionalRecords> =
   Parameters<TransactionalRecords[Method]> extends [...unknown[], infer Last] ? Last : never;
 
-/**
- * Other locks last one statement, such as the probe of a begin. A longer one is that of an attempt that has taken over,
- * and other requests have a better use for the connection.
- */
+/** Other locks last one statement. A longer one is that of a takeover, and other requests need the connection. */
 const LOCK_WAIT_MS = 200;
 
 /** Statements in the application's transactions, over its connections. */

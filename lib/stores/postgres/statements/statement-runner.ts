@@ -32,10 +32,8 @@ export class StatementRunner {
   ) {}
 
   /**
-   * Sends a statement until a reply arrives or the deadline of its command has passed.
-   *
-   * One attempt may take all of the time. The next one follows only after a rejection or a lost connection.
-   *
+   * Sends a statement until a reply arrives or the deadline of its command has passed. One attempt may take all of the
+   * time. The next one follows only after a rejection or a lost connection.
    * @param values - without the nonce, which is new for each attempt.
    * @returns the words of the reply after the nonce, see the files in `sql/`.
    * @throws {@link StoreUnavailableError} no attempt was executed.
