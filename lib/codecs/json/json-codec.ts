@@ -19,11 +19,8 @@ const NAMES: ReadonlySet<string> = new Set<keyof JsonCodecOptions>(['dates']);
 /**
  * Stores values as JSON. Rejects what JSON would lose, with an error that names the place: BigInt, Date, Map, Set,
  * binary data, undefined items, non-finite numbers, functions, symbols, circular references, and objects with state
- * outside of their properties (an Error, a RegExp, a Promise).
- *
- * Omits properties that are undefined, writes -0 as 0 and instances as plain objects, and replaces an object that has
- * `toJSON` by its result.
- *
+ * outside of their properties (an Error, a RegExp, a Promise). Omits properties that are undefined, writes -0 as 0 and
+ * instances as plain objects, and replaces an object that has `toJSON` by its result.
  * @throws {@link IdempotencyOptionsError} for unknown options.
  */
 export function jsonCodec(options: JsonCodecOptions = {}): OutcomeCodec {
@@ -54,7 +51,6 @@ export function jsonCodec(options: JsonCodecOptions = {}): OutcomeCodec {
 /** The default, which every process can read. */
 export const JSON_CODEC = jsonCodec();
 
-/** How Dates are stored: rejected, or as ISO 8601 strings. */
 type JsonDates = 'refuse' | 'text';
 
 const LIMITS: FormatLimits = { format: 'JSON', maxDepth: 1000 };

@@ -2,10 +2,7 @@ import { Packr, Unpackr, type Options } from 'msgpackr';
 import type { OutcomeCodec } from '../../core/record/outcome-codec.js';
 import { mayBeTagged, MessagePackEncoder, decodeTagged } from './messagepack-encoder.js';
 
-/**
- * Each outcome is read by itself, perhaps by another process. This rules out msgpackr's records: their writer remembers
- * names, and a property called `__keys__` breaks what it writes next.
- */
+/** Without records: outcomes are read one by one, but their writer remembers names, and `__keys__` breaks them. */
 const OPTIONS: Options = {
   useRecords: false,
   mapsAsObjects: true,
@@ -23,11 +20,9 @@ const OPTIONS: Options = {
  * Stores values as MessagePack, by msgpackr. In addition to JSON it keeps Date, Map, Set, BigInt of any size, Buffer,
  * Uint8Array, undefined, NaN, the infinities and -0. Rejects functions, symbols, circular references, other binary
  * data, and objects with state outside of their properties (an Error, a RegExp, a Promise), with an error that names
- * the place.
- *
- * Instances become plain objects, or the built-in class that they extend: a subclass of Map becomes a Map. An object
- * that has `toJSON` is replaced by its result. An object that occurs twice is decoded as two equal ones; holes of
- * arrays become undefined.
+ * the place. Instances become plain objects, or the built-in class that they extend: a subclass of Map becomes a Map.
+ * An object that has `toJSON` is replaced by its result. An object that occurs twice is decoded as two equal ones;
+ * holes of arrays become undefined.
  */
 export function messagePackCodec(): OutcomeCodec {
   const packr = new Packr({ ...OPTIONS });

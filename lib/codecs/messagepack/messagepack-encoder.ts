@@ -7,7 +7,6 @@ const LIMITS: FormatLimits = { format: 'MessagePack', maxDepth: 500 };
 
 const BYTE_ORDER_MARK = '\ufeff';
 
-/** Converts a value to one that survives msgpackr. */
 export class MessagePackEncoder extends ValueEncoder {
   constructor() {
     super(LIMITS);
@@ -85,10 +84,7 @@ function isPlainText(text: string): boolean {
   return text.isWellFormed() && !text.startsWith(BYTE_ORDER_MARK);
 }
 
-/**
- * A value without a MessagePack type is stored as an array that begins with 0xc1, a byte that no other value has.
- * Extensions of msgpackr would be global to its copy, and so affect the application.
- */
+/** Values without a MessagePack type: arrays with a leading 0xc1. Extensions would be global to msgpackr. */
 export type Tag = 'map' | 'set' | 'object' | 'text' | 'zero';
 
 export function tagged(tag: Tag, content: Iterable<unknown>): readonly unknown[] {

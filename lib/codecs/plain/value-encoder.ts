@@ -2,7 +2,6 @@ import { ValueNotStorableError } from '../../core/util/errors.js';
 
 export type Members = Record<string, unknown>;
 
-/** The name of a format in messages, and its maximum depth. */
 export interface FormatLimits {
   readonly format: string;
   /** Nested containers: more could overflow the stack of the process that writes or reads them. */
@@ -13,9 +12,7 @@ export const PLAIN_DATA = 'Return plain data instead.';
 
 /**
  * Converts a value to one that a format writes without loss, or throws an error that names what is lost, and where.
- *
- * Returns the value itself if it needs no conversion, and copies only what changes. Instances count as their own
- * properties, an object that has `toJSON` as its result.
+ * Copies only what changes. Instances count as their own properties, an object that has `toJSON` as its result.
  */
 export abstract class ValueEncoder {
   private readonly path: PathStep[] = [];

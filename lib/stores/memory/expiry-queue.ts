@@ -4,10 +4,7 @@ interface Entry<Key> {
   index: number;
 }
 
-/**
- * Keys by expiry: a binary heap that knows the position of each key, so that a renewed record moves instead of leaving
- * its old entry behind.
- */
+/** Keys by expiry: a binary heap that knows each key's position: a renewed record leaves no old entry behind. */
 export class ExpiryQueue<Key> {
   private readonly heap: Entry<Key>[] = [];
   private readonly entries = new Map<Key, Entry<Key>>();

@@ -36,10 +36,8 @@ const SCANNED_AT_ONCE = 10_000;
 const SWEPT_PER_COMMAND = 16;
 
 /**
- * Keeps records in this process: for development, for tests, and for services that are a single process and may lose
- * all records when it ends.
- *
- * Every command is synchronous, so its `timeoutMs` never passes. Later commands delete expired records.
+ * Keeps records in this process: for development, tests, and single-process services that may lose all records when
+ * they end. Every command is synchronous, so its `timeoutMs` never passes; later commands delete expired records.
  */
 export class MemoryIdempotencyStore extends IdempotencyStore {
   private readonly options: ResolvedMemoryStoreOptions;
@@ -146,8 +144,7 @@ export class MemoryIdempotencyStore extends IdempotencyStore {
   }
 
   /**
-   * When the last application closes the store, it deletes every record. Until it is opened again, commands fail with
-   * `StoreUnavailableError`.
+   * The last close deletes every record. Until the store is opened again, commands fail with `StoreUnavailableError`.
    */
   close(observer?: StoreObserver): Promise<void> {
     if (!this.openings.remove(observer)) return Promise.resolve();

@@ -5,15 +5,10 @@ export interface MemoryStoreOptions {
    * Maximum number of records. At the maximum, `begin` of a key without a record is rejected with
    * `StoreUnavailableError`: to drop a live record would let its operation run again. The outcome of an operation that
    * has run is always stored.
-   *
    * @defaultValue 100 000, about 50 MB plus the outcomes' bodies
    */
   readonly maxRecords?: number | undefined;
-  /**
-   * The store's clock: milliseconds since the epoch.
-   *
-   * @defaultValue `Date.now`
-   */
+  /** The store's clock: milliseconds since the epoch. @defaultValue `Date.now` */
   readonly now?: (() => number) | undefined;
 }
 
@@ -24,7 +19,6 @@ export interface ResolvedMemoryStoreOptions {
 
 const OPTION_NAMES = new Set(['maxRecords', 'now']);
 
-/** @throws `IdempotencyOptionsError` when an option is out of its range. */
 export function resolveMemoryStoreOptions(options: MemoryStoreOptions): ResolvedMemoryStoreOptions {
   checkNames('memoryStore', options, OPTION_NAMES);
   const { maxRecords = 100_000, now = Date.now } = options;

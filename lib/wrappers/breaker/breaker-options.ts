@@ -2,15 +2,9 @@ import { checkInteger, switchedSettings } from '../../core/util/option-checks.js
 
 /** When the circuit breaker around the store opens, and when it probes the store. */
 export interface BreakerOptions {
-  /**
-   * The circuit opens when more than this percentage of the store's commands failed within `windowMs`. 1 to 99.
-   * @defaultValue 50
-   */
+  /** Opens when more than this percentage of commands failed within `windowMs`. 1 to 99. @defaultValue 50 */
   readonly errorThresholdPercentage?: number;
-  /**
-   * Minimum number of commands within `windowMs` before the circuit can open. 1 to 1 000 000.
-   * @defaultValue 10
-   */
+  /** Minimum number of commands within `windowMs` before the circuit can open. 1 to 1 000 000. @defaultValue 10 */
   readonly volumeThreshold?: number;
   /**
    * How far back commands count, in milliseconds, 100 to 3 600 000. With a shorter window, failures outnumber earlier
@@ -18,17 +12,12 @@ export interface BreakerOptions {
    * @defaultValue 2_000
    */
   readonly windowMs?: number;
-  /**
-   * Milliseconds that an open circuit waits before it probes the store, and after each failed probe. 10 to 3 600 000.
-   * @defaultValue 1_000
-   */
+  /** Milliseconds from opening, or a failed probe, to the next probe. 10 to 3 600 000. @defaultValue 1_000 */
   readonly probeIntervalMs?: number;
 }
 
-/** {@link BreakerOptions} with every default filled in. */
 export type ResolvedBreakerOptions = Required<BreakerOptions>;
 
-/** The defaults of {@link BreakerOptions}. */
 export const BREAKER_DEFAULTS: ResolvedBreakerOptions = Object.freeze({
   errorThresholdPercentage: 50,
   volumeThreshold: 10,
@@ -36,10 +25,7 @@ export const BREAKER_DEFAULTS: ResolvedBreakerOptions = Object.freeze({
   probeIntervalMs: 1_000,
 });
 
-/**
- * @returns `undefined` without a breaker.
- * @throws {@link IdempotencyOptionsError} with the option, its range and its value.
- */
+/** @returns `undefined` without a breaker. */
 export function resolveBreakerOptions(
   breaker: boolean | BreakerOptions | undefined,
 ): ResolvedBreakerOptions | undefined {

@@ -40,12 +40,11 @@ export interface BreakerStoreOptions extends ResolvedBreakerOptions {
 }
 
 /**
- * A circuit breaker around a store. While the store does not reply, operations are rejected at once instead of after
- * `commandTimeoutMs` each. It rejects {@link begin}, {@link inspect} and {@link abandoned} only. The other commands
- * belong to operations that are running or have had their effect, and are always sent.
- *
- * A probe reads a record; it is never the begin of a request, which would wait for the probe, and whose key would stay
- * blocked if the reply were lost.
+ * A circuit breaker around a store. While the store does not reply, operations are rejected at once with
+ * {@link StoreUnavailableError}, not after `commandTimeoutMs` each. It rejects {@link begin}, {@link inspect} and
+ * {@link abandoned} only: the other commands belong to operations that are running or have had their effect. A probe
+ * reads a record. It is never the begin of a request, which would wait for the probe, and whose key would stay blocked
+ * if the reply were lost.
  */
 export class BreakerStore extends IdempotencyStore {
   private readonly openings = new Openings();
@@ -85,7 +84,6 @@ export class BreakerStore extends IdempotencyStore {
     return warnings;
   }
 
-  /** @throws {@link StoreUnavailableError} at once while the circuit is open. */
   override async begin(command: Begin): Promise<BeginReply> {
     this.rejectWhileOpen();
     return this.circuit.count(() => this.store.begin(command));
@@ -103,7 +101,6 @@ export class BreakerStore extends IdempotencyStore {
     return this.circuit.count(() => this.store.release(lease, command));
   }
 
-  /** @throws {@link StoreUnavailableError} at once while the circuit is open. */
   override async inspect(
     recordKey: RecordKey,
     command: Inspect,
@@ -121,11 +118,7 @@ export class BreakerStore extends IdempotencyStore {
     return this.store.watch(recordKey, onEnd, command);
   }
 
-  /**
-   * Not counted: a page takes longer than a command on one record, and no request waits for it.
-   *
-   * @throws {@link StoreUnavailableError} at once while the circuit is open.
-   */
+  /** Not counted: a page takes longer than a command on one record, and no request waits for it. */
   override async abandoned(command: Abandoned): Promise<AbandonedPage | undefined> {
     this.rejectWhileOpen();
     return this.store.abandoned(command);

@@ -3,7 +3,6 @@ import { asError, hasCode, isRejection } from '../../core/util/errors.js';
 import { missingPeer } from '../../core/util/missing-peer.js';
 import type { ResolvedBreakerOptions } from './breaker-options.js';
 
-/** Notified of every change of the circuit's state. */
 export interface CircuitObserver {
   /** @param cause - the failure that opened it. */
   opened(cause: unknown): void;
@@ -15,10 +14,8 @@ export interface CircuitObserver {
 const BUCKETS = 10;
 
 /**
- * A circuit of opossum, which counts commands when they end. If it ran the commands itself, it would count pending ones
- * as successes, and a command sent before an outage could close a half-open circuit when it ends.
- *
- * Its timers do not keep the process alive.
+ * A circuit of opossum, which counts commands when they end. If it ran them, it would count pending ones as successes,
+ * and one sent before an outage could close a half-open circuit. Its timers do not keep the process alive.
  */
 export class Circuit {
   private readonly breaker: OpossumBreaker;
@@ -90,7 +87,6 @@ export class Circuit {
     return reply;
   }
 
-  /** Stops counting and probing. */
   close(): void {
     clearInterval(this.forgetting);
     this.isRejecting = false;
