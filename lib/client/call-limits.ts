@@ -1,4 +1,3 @@
-/** What ended a call early. */
 export type CallEnd = 'aborted' | 'deadline';
 
 /** Ends a call by its caller's signal or its deadline. */
@@ -19,12 +18,10 @@ export class CallLimits {
     else callerSignal?.addEventListener('abort', this.#abort, { once: true });
   }
 
-  /** Aborted when the call has to end. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** What ended the call; `undefined` while it may continue. */
   get ended(): CallEnd | undefined {
     return this.#ended;
   }
@@ -36,7 +33,6 @@ export class CallLimits {
     const over = new Promise<void>((resolve) => {
       timer = startTimer(ms, resolve);
     });
-    // Rejects only if the call has ended.
     await abortable(over, this.signal).catch(() => undefined);
     timer?.stop();
   }

@@ -45,11 +45,9 @@ export interface UnfinishedCall {
 }
 
 /**
- * The call ended without the operation's response. **It is unknown whether the operation ran**, unless {@link tries}
- * is 0. To find out without running it twice, send the request again with `{ key: error.key }` within the server's
- * retention.
- *
- * `console.log(error)` shows neither key nor response: keys do not belong in logs.
+ * The call ended without the operation's response. **It is unknown whether the operation ran**, unless {@link tries} is
+ * 0: to find out, send the request again with `{ key: error.key }` within the server's retention. `console.log(error)`
+ * shows neither key nor response: keys do not belong in logs.
  */
 export class IdempotentFetchError extends Error {
   override readonly name: string = 'IdempotentFetchError';
@@ -94,14 +92,10 @@ export interface ProblemDetails {
   readonly detail: string;
 }
 
-/**
- * The server responded with a problem instead of the operation's response: a final one ({@link retryable} is
- * `false`), or a temporary one in all `maxTries` tries.
- */
+/** The server responded with a problem: a final one (`retryable` is `false`), or a temporary one in all tries. */
 export class IdempotencyProblemError extends IdempotentFetchError {
   override readonly name = 'IdempotencyProblemError';
   override readonly retryable: boolean;
-  /** The response's HTTP status. */
   readonly status: number;
   /** URI of the problem's type, which leads to its documentation. */
   readonly type: string;
@@ -123,10 +117,7 @@ export class IdempotencyProblemError extends IdempotentFetchError {
 /** A problem document has a few hundred bytes; a longer body, in bytes, is the operation's own and is not parsed. */
 const MAX_BYTES = 65_536;
 
-/**
- * The problem document of `nestjs-idempotency` in a response, recognised by its `code` under any JSON type, since
- * servers, proxies and exception filters set types of their own. Other documents belong to the operation's response.
- */
+/** The library's problem document in a response, by its `code`: servers and proxies set types of their own. */
 export async function problemIn(response: Response): Promise<ProblemDetails | undefined> {
   if (response.status < 400 || !isJson(response.headers.get('content-type') ?? '')) {
     return undefined;

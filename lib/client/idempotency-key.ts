@@ -12,11 +12,7 @@ export function newIdempotencyKey(): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 
-/**
- * The key as a header value: a structured-field String (RFC 9651 §4.1.6).
- *
- * @throws TypeError for a key that is not printable ASCII.
- */
+/** The key as a structured-field String (RFC 9651 §4.1.6). @throws TypeError for a key that is not printable ASCII. */
 export function idempotencyKeyField(key: string): string {
   if (typeof key !== 'string' || !PRINTABLE_ASCII.test(key)) {
     throw new TypeError('The idempotency key must be a string of printable ASCII characters.');

@@ -9,7 +9,6 @@ import { isRequest } from './repeatable-request.js';
  *
  * Retried are lost responses (network errors, truncated bodies, tries over `tryTimeoutMs`), 409
  * `idempotency_in_progress`, 408, 503 and, by option, other 5xx, 425 and 429. All others are final, as is every replay.
- *
  * @param init - as for `fetch`. Its signal ends the call, during a request or a pause.
  * @returns the operation's final response, of whatever status.
  * @throws {@link IdempotencyProblemError} if the server responded with a problem instead.

@@ -4,29 +4,24 @@ import { idempotencyKeyField, newIdempotencyKey } from './idempotency-key.js';
 /** Options of one operation, besides those of `fetch`. */
 export interface IdempotentFetchOptions {
   /**
-   * The operation's key: the same on every retry, different for every other operation. To continue an earlier call,
-   * pass its key. Printable ASCII; the server's limit is 255 characters by default.
+   * The operation's key: the same on every retry, different for every other operation. Printable ASCII, at most 255
+   * characters by default of the server. To continue an earlier call, pass its key.
    * @defaultValue a new random UUID
    */
   readonly key?: string | undefined;
 
-  /**
-   * The maximum number of requests per call, the first one included.
-   * @defaultValue 10
-   */
+  /** The maximum number of requests per call, the first one included. @defaultValue 10 */
   readonly maxTries?: number;
 
   /**
-   * Milliseconds for the whole call, with all tries and pauses; `Infinity` for no limit. Ends the call at once if the
-   * next pause would exceed it.
+   * Milliseconds for the whole call with its pauses, or `Infinity`. Ends it at once if the next pause would exceed it.
    * @defaultValue 60000
    */
   readonly deadlineMs?: number;
 
   /**
-   * Milliseconds for one try, until its response is read to the end; `Infinity` for no limit. A longer try counts as
-   * lost; the next one finds the operation in progress or done. Set it above the server's `waitTimeoutMs` if
-   * duplicates wait there (`whenInProgress: 'wait'`).
+   * Milliseconds for one try, until its response is read to the end, or `Infinity`. A longer try counts as lost. Set it
+   * above the server's `waitTimeoutMs` if duplicates wait there (`whenInProgress: 'wait'`).
    * @defaultValue 20000
    */
   readonly tryTimeoutMs?: number;
@@ -38,54 +33,32 @@ export interface IdempotentFetchOptions {
    */
   readonly backoffBaseMs?: number;
 
-  /**
-   * Limit of the random pauses, in milliseconds. `Retry-After` is limited by {@link deadlineMs} only.
-   * @defaultValue 10000
-   */
+  /** Limit of the random pauses, in milliseconds; that of `Retry-After` is {@link deadlineMs}. @defaultValue 10000 */
   readonly backoffCapMs?: number;
 
   /**
-   * Whether 5xx responses other than 503 are retried (501 and 505 never are). On by default, because the server runs
-   * a failed operation again by default, and a 502 or 504 of a gateway says nothing about the operation. A 5xx that
-   * the server has stored is a replay, which is final.
+   * Whether 5xx responses other than 503 are retried (501 and 505 never are): the server runs a failed operation again
+   * by default, and a gateway's 502 or 504 says nothing about it. Replays are final, those of a 5xx included.
    * @defaultValue true
    */
   readonly retryServerErrors?: boolean;
 
-  /**
-   * Whether 425 "too early" and 429 "too many requests" are retried.
-   * @defaultValue true
-   */
+  /** Whether 425 "too early" and 429 "too many requests" are retried. @defaultValue true */
   readonly retryThrottled?: boolean;
 
-  /**
-   * Whether a stream as body is read into memory first. Otherwise it is rejected: it could be sent only once.
-   * @defaultValue false
-   */
+  /** Whether a stream as body is read into memory first. Otherwise it is rejected. @defaultValue false */
   readonly bufferStream?: boolean;
 
-  /**
-   * Name of the header with the key: the server's option `key`.
-   * @defaultValue 'Idempotency-Key'
-   */
+  /** Name of the header with the key: the server's option `key`. @defaultValue 'Idempotency-Key' */
   readonly keyHeader?: string;
 
-  /**
-   * Name of the header that marks a replay: the server's option `replayHeader`.
-   * @defaultValue 'Idempotent-Replayed'
-   */
+  /** Name of the header that marks a replay: the server's `replayHeader`. @defaultValue 'Idempotent-Replayed' */
   readonly replayHeader?: string;
 
-  /**
-   * The function that sends the requests, with the signature of `fetch`.
-   * @defaultValue the global `fetch`
-   */
+  /** Sends the requests, with the signature of `fetch`. @defaultValue the global `fetch` */
   readonly fetch?: (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
 
-  /**
-   * The random source of the pauses: returns a number from 0 to below 1.
-   * @defaultValue `Math.random`
-   */
+  /** The random source of the pauses: returns a number from 0 to below 1. @defaultValue `Math.random` */
   readonly random?: () => number;
 }
 
@@ -93,11 +66,9 @@ export interface IdempotentFetchOptions {
 export type CallSettings = Readonly<Required<Omit<IdempotentFetchOptions, 'fetch' | 'key'>>> &
   Pick<IdempotentFetchOptions, 'fetch'> & {
     readonly key: string;
-    /** The key as a header value. */
     readonly keyField: string;
   };
 
-/** The defaults of the options. */
 export const CLIENT_DEFAULTS = {
   maxTries: 10,
   deadlineMs: 60_000,
@@ -166,16 +137,13 @@ function throwInvalid(name: string, range: string, value: unknown): never {
 
 /** What {@link idempotentFetch} resolves with: the operation's response, and how it was obtained. */
 export interface IdempotentResponse {
-  /**
-   * The response, of whatever status: as with `fetch`, a 402 of the operation is a response. It has been read to its
-   * end, so `json()`, `text()` and the like cannot fail on the network.
-   */
+  /** The response, of whatever status. Its body is in memory, so `json()` cannot fail on the network. */
   readonly response: Response;
   /** The operation's key, as sent in all tries. */
   readonly key: string;
   /**
-   * Whether the server replayed a stored outcome instead of running the operation for this request. Always `false` in
-   * a browser on another origin, unless the server exposes the header (`Access-Control-Expose-Headers`).
+   * Whether the server replayed a stored outcome. Always `false` in a browser on another origin, unless the server
+   * exposes the header (`Access-Control-Expose-Headers`).
    */
   readonly replayed: boolean;
   /** Requests sent until this response: 1 if the first one got it. */

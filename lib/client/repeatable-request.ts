@@ -5,7 +5,6 @@ interface RepeatableBody {
   readonly contentType: string | undefined;
 }
 
-/** A request that can be sent any number of times. */
 export class RepeatableRequest {
   private constructor(
     private readonly input: string | Request,
@@ -14,8 +13,6 @@ export class RepeatableRequest {
 
   /**
    * Copies its input before the first await, so later changes by the caller have no effect.
-   *
-   * @param field - the header with the key.
    * @throws TypeError if `fetch` could not send the request, or only once.
    */
   static async of(
@@ -41,12 +38,7 @@ export class RepeatableRequest {
     return new RepeatableRequest(target, { ...own, body: body ?? null });
   }
 
-  /**
-   * Checks the request before it is sent. `fetch` rejects with a TypeError for an invalid request and for a network
-   * error alike, and only the latter is worth a retry.
-   *
-   * @throws TypeError as `fetch` would.
-   */
+  /** Throws `fetch`'s TypeError for an invalid request. In `fetch` it looks like a network error, which is retried. */
   check(): void {
     new Request(this.input, this.init);
   }

@@ -1,6 +1,5 @@
 import type { ProblemDetails } from './errors.js';
 
-/** Responses that are retried by option. */
 export interface RetryChoices {
   readonly retryServerErrors: boolean;
   readonly retryThrottled: boolean;
@@ -34,7 +33,6 @@ export function isSettled(summary: ResponseSummary, choices: RetryChoices): bool
   }
 }
 
-/** Limits and random source of the pauses between tries. */
 export interface Backoff {
   readonly backoffBaseMs: number;
   readonly backoffCapMs: number;
@@ -43,9 +41,7 @@ export interface Backoff {
 
 /**
  * Exponential backoff with full jitter, so that clients that failed together do not retry together.
- *
  * @param tries - requests already sent, from 1.
- * @returns milliseconds.
  * @see https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
  */
 export function fullJitterMs(tries: number, backoff: Backoff): number {
@@ -57,11 +53,8 @@ export function fullJitterMs(tries: number, backoff: Backoff): number {
 const HTTP_DATE = /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)/;
 
 /**
- * The response's `Retry-After` in milliseconds (RFC 9110 §10.2.3); `undefined` if it is absent or invalid.
- *
- * A date is compared with the server's own `Date`, if that is valid: the client's clock may be wrong by hours.
- *
- * @param now - the client's clock, in milliseconds of Unix time.
+ * `Retry-After` in milliseconds (RFC 9110 §10.2.3); `undefined` if it is absent or invalid. A date is compared with the
+ * server's own `Date`, if that is valid: the client's clock may be wrong by hours.
  */
 export function retryAfterMs(headers: Headers, now = Date.now()): number | undefined {
   const value = headers.get('retry-after');

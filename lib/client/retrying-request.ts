@@ -18,7 +18,6 @@ const WHY: Readonly<Record<UnfinishedCode, string>> = {
   idempotency_fetch_tries_exhausted: 'The call used up its tries',
 };
 
-/** One call of `idempotentFetch` with its tries, and its error if there is no response. */
 export class RetryingRequest {
   #tries = 0;
   #lastResponse: Response | undefined;
@@ -60,7 +59,6 @@ export class RetryingRequest {
     }
   }
 
-  /** The response, if it is final. */
   #lastWord(outcome: TryOutcome): IdempotentResponse | undefined {
     if (outcome.kind === 'failed') {
       // An ended call is not a failed try.
@@ -110,7 +108,6 @@ export class RetryingRequest {
   }
 }
 
-/** The result of one request. */
 type TryOutcome =
   | {
       readonly kind: 'responded';
@@ -119,11 +116,7 @@ type TryOutcome =
     }
   | { readonly kind: 'failed'; readonly error: unknown };
 
-/**
- * Sends one request and reads its response to the end. A response that breaks off is lost, and can be had by a retry.
- *
- * @param signal - ends the try from outside.
- */
+/** Sends one request and reads its response to the end: one that breaks off is lost, and can be had by a retry. */
 async function tryOnce(
   send: (signal: AbortSignal) => Promise<Response>,
   signal: AbortSignal,
