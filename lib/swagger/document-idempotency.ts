@@ -15,9 +15,8 @@ import { describeRetries } from './route-text.js';
 type MarkedOperation = Operation & { [MARK]: unknown };
 
 /**
- * Documents what `@Idempotent()` adds to routes: the key's header, the replay's marker, and the problem responses.
- * What an application documents itself takes precedence.
- *
+ * Documents what `@Idempotent()` adds to routes: the key's header, the replay's marker, and the problem responses. What
+ * an application documents itself takes precedence.
  * @param create - creates the document synchronously; called once.
  * @returns a copy of the document with the protected operations completed.
  * @throws {@link IdempotencyOptionsError} for a route that could not be protected.
@@ -69,7 +68,6 @@ function mapValues<Item extends object>(
 /** Statuses of responses that may be replayed: 2xx and 3xx, and their ranges. */
 const SUCCESS = /^[23](\d\d|XX)$/;
 
-/** Adds the library's part to the operation; what is documented already wins. */
 function completeOperation(operation: Operation, route: HttpRoute): Operation {
   const responses = { ...operation.responses };
   const headers = responseHeaders(route);

@@ -29,10 +29,7 @@ function mergeSchema(
   return theirs !== undefined && isReference(theirs) ? theirs : { ...ours, ...theirs };
 }
 
-/**
- * Adds headers and media types to a response that the application has documented, since the library's responses come
- * in addition. What the application says of the same header or media type stays.
- */
+/** Adds headers and media types to a documented response. What the application says of the same ones stays. */
 export function mergeResponse(ours: OwnResponse, theirs: Response | undefined): Response {
   if (theirs === undefined) return ours;
   if (isReference(theirs)) return theirs;
@@ -61,7 +58,6 @@ export type Parameter = NonNullable<Operation['parameters']>[number];
 export type Response = NonNullable<Operation['responses'][string]>;
 export type Headers = NonNullable<Exclude<Response, Reference>['headers']>;
 
-/** A reference to another part of the document. */
 export interface Reference {
   $ref: string;
 }

@@ -13,7 +13,6 @@ export const MARK = 'x-nestjs-idempotency';
 
 type Prototype = Record<string, Handler>;
 
-/** A protected method of one controller, its own or inherited. */
 interface ProtectedMethod {
   readonly prototype: Prototype;
   readonly name: string;
@@ -21,10 +20,7 @@ interface ProtectedMethod {
   readonly route: HttpRoute;
 }
 
-/**
- * Finds the operations of protected routes in a document. Not by path, since Swagger adds prefixes, versions, aliases
- * and module paths; but it copies the mark to every operation of a handler.
- */
+/** Finds the operations of protected routes by marks, which Swagger copies; paths have prefixes and versions. */
 export class RouteMarks {
   private readonly methods: readonly ProtectedMethod[];
   private readonly routes: ReadonlyMap<unknown, HttpRoute>;
@@ -35,7 +31,6 @@ export class RouteMarks {
     this.routes = new Map(this.methods.map(({ route }) => [route.operation, route]));
   }
 
-  /** Marks the methods while `action` runs. */
   during<Result>(action: () => Result): Result {
     const unmark: (() => void)[] = [];
     try {
@@ -46,7 +41,6 @@ export class RouteMarks {
     }
   }
 
-  /** @param mark - the value of {@link MARK} in an operation of the document. */
   routeOf(mark: unknown): HttpRoute | undefined {
     return this.routes.get(mark);
   }
@@ -67,11 +61,7 @@ function* protectedMethods(app: INestApplicationContext): Generator<ProtectedMet
   }
 }
 
-/**
- * Replaces the method by a marked copy: controllers that inherit a method share it, but not its options.
- *
- * @returns a function that restores the method.
- */
+/** Replaces the method by a marked copy, since controllers may inherit it; returns a function that restores it. */
 function putMark({ prototype, name, handler, route }: ProtectedMethod): () => void {
   const own = Object.getOwnPropertyDescriptor(prototype, name);
   const copy = markedCopy(handler, route.operation);
