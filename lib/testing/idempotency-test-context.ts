@@ -21,18 +21,11 @@ export interface IdempotencyTestContextOptions {
   readonly isProtected?: boolean;
   /** @defaultValue that of the attempt: 1 for the first one; 0 if `isProtected` is false */
   readonly fencingToken?: number;
-  /**
-   * Aborts the context's signal when it is aborted.
-   * @defaultValue none: only {@link IdempotencyTestContext.abort} aborts
-   */
+  /** Aborts the context's signal when it is aborted. @defaultValue none */
   readonly signal?: AbortSignal;
   /** @defaultValue the operation's own: 43 characters of base64url, made of scope, operation, key and name */
   readonly downstreamKey?: (name: string) => string;
-  /**
-   * The transaction that `@IdempotencyTransaction()` injects. With it the operation is `transactional`: `onCommitted`
-   * may be called, and code inside {@link IdempotencyTestContext.run} finds the transaction.
-   * @defaultValue none
-   */
+  /** The transaction that `@IdempotencyTransaction()` injects: the operation is `transactional`. @defaultValue none */
   readonly transaction?: object;
 }
 
@@ -42,24 +35,11 @@ export interface IdempotencyTestContext extends IdempotencyContext {
   readonly downstreamNames: readonly string[];
   /** The hooks given to `onCommitted` and not called yet, in order. */
   readonly commitHooks: readonly (() => unknown)[];
-  /**
-   * Aborts `signal`, as if the attempt had lost its lease.
-   *
-   * @param reason - the signal's reason. `'lost'` by default.
-   */
+  /** Aborts `signal` with a reason, `'lost'` by default, as if the attempt had lost its lease. */
   abort(reason?: LeaseLossReason): void;
-  /**
-   * Calls the hooks in order, as after the commit, and waits for each.
-   *
-   * @throws the error of a hook; the hooks after it remain.
-   */
+  /** Calls the hooks in order, as after the commit, and awaits each. @throws a hook's error; those after it remain. */
   commit(): Promise<void>;
-  /**
-   * Runs `operation` with this context for `currentIdempotencyContext()` and `requireIdempotencyContext()`, and its
-   * transaction for `currentIdempotencyTransaction()`.
-   *
-   * @returns what `operation` returns.
-   */
+  /** Runs `operation` with this context, and its transaction, for `currentIdempotencyContext()` and its like. */
   run<Result>(operation: () => Result): Result;
 }
 
@@ -77,9 +57,7 @@ const NAMES = new Set([
 ]);
 
 /**
- * Creates the context that `@IdempotencyContext()` injects, for a unit test that calls a handler directly. By
- * default, a protected first attempt.
- *
+ * Creates the context that `@IdempotencyContext()` injects, for a unit test: a protected first attempt by default.
  * @example `await controller.charge(payment, createIdempotencyContext({ isTakeover: true }))`
  * @throws {@link IdempotencyOptionsError} for an unknown option.
  */

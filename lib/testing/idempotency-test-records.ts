@@ -43,8 +43,8 @@ export interface IdempotencyTestRecord extends Pick<
   /** How often its outcome was replayed. */
   readonly replays: number;
   /**
-   * The outcome of a `completed` or `failed` record. `undefined` if the record has none: of an event, a value that
-   * was too large, or one that another codec than the module's has encoded.
+   * The outcome of a `completed` or `failed` record. `undefined` if it has none: of an event, a value that was too
+   * large, or one that another codec than the module's has encoded.
    */
   readonly outcome: IdempotencyTestOutcome | undefined;
 }
@@ -56,8 +56,8 @@ interface Known extends Pick<OperationRequest, 'operation' | 'key' | 'scope'> {
 }
 
 /**
- * Shows the records of an application with `IdempotencyTestingModule.inMemory()` and controls their clock. Get it
- * from the application: `app.get(IdempotencyTestRecords)`.
+ * Shows the records of an application with `IdempotencyTestingModule.inMemory()` and controls their clock. Get it from
+ * the application: `app.get(IdempotencyTestRecords)`.
  */
 export class IdempotencyTestRecords {
   private readonly known = new Map<RecordKey, Known>();
@@ -101,10 +101,9 @@ export class IdempotencyTestRecords {
   }
 
   /**
-   * Moves the clock by which records expire and leases end. The timers of this process are not moved: the signal of a
-   * running attempt, its heartbeat, waiting duplicates, `Retry-After`. A record whose attempt this process still runs
-   * is not taken over, even after its lease: see {@link abandon}.
-   *
+   * Moves the clock by which records expire and leases end, but no timer: the signal of a running attempt, its
+   * heartbeat, waiting duplicates, `Retry-After`. A record whose attempt this process still runs is not taken over,
+   * even after its lease: see {@link abandon}.
    * @param ms - a whole number of milliseconds, 0 or more.
    * @throws {@link IdempotencyOptionsError} for anything else.
    */
@@ -115,8 +114,7 @@ export class IdempotencyTestRecords {
 
   /**
    * Makes the next request with this key find an expired lease without outcome, as after a crash, even if the key has
-   * an outcome. The option `onTakeover` decides, and the request's own attempt is the second. Has no effect on a key
-   * whose operation is in progress.
+   * an outcome: `onTakeover` decides, and the request's attempt is the second. Has no effect while the operation runs.
    */
   abandon(key: string): void {
     this.abandonedKeys.add(key);

@@ -29,10 +29,9 @@ export class IdempotencyTestingModule {
   /**
    * Turns protection off: all decorators and `IdempotencyService` work, no key is required, nothing is stored or
    * replayed. The context of each execution is unprotected and has a random key.
-   *
-   * @param options - may be those of the application. `isGlobal`, `unitOfWork`, `transactional` and `isolation`
-   * count: a `transactional` operation runs in a transaction of `unitOfWork`, without a record. Without `unitOfWork`
-   * it runs without a transaction, and hooks of `onCommitted` are called when it succeeds.
+   * @param options - may be those of the application. `isGlobal`, `unitOfWork`, `transactional` and `isolation` count:
+   *   a `transactional` operation runs in a transaction of `unitOfWork`, without a record. Without `unitOfWork` it runs
+   *   without a transaction, and hooks of `onCommitted` are called when it succeeds.
    */
   static passThrough(options: IdempotencyTestingOptions = {}): DynamicModule {
     const { isGlobal = true, ...settings } = options;
@@ -59,7 +58,6 @@ export class IdempotencyTestingModule {
   /**
    * Protects as the application does, with records in memory, separate for each application and shown by
    * {@link IdempotencyTestRecords}.
-   *
    * @param options - those of the application, without `transactional` operations, which need a database.
    * @throws {@link IdempotencyOptionsError} at the start, for invalid options.
    */

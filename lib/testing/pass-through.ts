@@ -22,7 +22,6 @@ import type { Intercept, Transports } from '../nest/transports.js';
 import { isUnprotectedMethod, type Handler } from '../transports/http/http-route.js';
 import { testContext, type IdempotencyTestContext } from './idempotency-test-context.js';
 
-/** The options that apply without protection. */
 interface TransactionSettings extends Pick<ProtocolOptions, 'transactional' | 'isolation'> {
   readonly unitOfWork?: UnitOfWork | undefined;
 }
@@ -53,7 +52,6 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
     return this.settle(identityOf(type, entry), this.settingsOf(type, entry), operation);
   }
 
-  /** Replaces {@link IdempotencyService}. */
   service(): Pick<IdempotencyService, 'run' | 'runDetailed'> {
     const runDetailed = async <Value>(
       call: IdempotentCall,
@@ -129,9 +127,7 @@ export class PassThrough implements Pick<Transports, 'of'>, Pick<IdempotentMetho
 /**
  * Makes the idempotent methods of an instance that Nest has not created run unprotected, for unit tests without a
  * module. Request handlers do not need it: called directly, they are plain methods.
- *
  * @example `const invoices = unprotected(new InvoiceService(mailer));`
- * @returns the instance.
  * @throws {@link IdempotencyOptionsError} if it has no such method.
  */
 export function unprotected<Instance extends object>(instance: Instance): Instance {

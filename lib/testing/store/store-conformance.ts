@@ -33,10 +33,7 @@ export const storeConformanceCases: readonly StoreConformanceCase[] = [
 export interface TestRunner {
   describe(name: string, define: () => void): unknown;
   it: RegisterTest;
-  /**
-   * The runner's `it.skip`. With it, cases that need a steppable clock appear as skipped for a store without one;
-   * otherwise, they are not registered.
-   */
+  /** The runner's `it.skip`, for cases that need a clock the store lacks; without it, they are absent. */
   readonly skip?: RegisterTest;
 }
 
@@ -46,12 +43,7 @@ export interface StoreUnderTest {
   readonly name: string;
   /** Called for every case. */
   create(): StoreHarness | Promise<StoreHarness>;
-  /**
-   * Whether `create` returns a clock. Without one, cases with `needsClock` are left out, and durations, boundaries
-   * and takeovers remain untested.
-   *
-   * @defaultValue true
-   */
+  /** Whether `create` returns a clock; durations and takeovers are not tested without one. @defaultValue true */
   readonly hasSteppableClock?: boolean;
 }
 

@@ -25,7 +25,6 @@ export interface CaseWriter {
   timed(name: string, proof: TimedProof): void;
 }
 
-/** Collects the cases of one operation. */
 export function casesOf(
   operation: StoreOperation,
   write: (it: CaseWriter) => void,

@@ -1,10 +1,9 @@
 import type { IdempotencyStore } from '../../../core/store/idempotency-store.js';
 
 /**
- * The clock of the store under test, driven by the kit. It stands still between two steps.
- *
- * A store reads the time in its server: for the kit, let it read a value that the test can set (Redis: scripts whose
- * `TIME` is replaced when they are loaded; SQL: a table or a setting instead of `clock_timestamp()`).
+ * The clock of the store under test, driven by the kit. It stands still between two steps. A store reads the time in
+ * its server: for the kit, let it read a value that the test can set (Redis: scripts whose `TIME` is replaced when they
+ * are loaded; SQL: a table or a setting instead of `clock_timestamp()`).
  */
 export interface SteppableClock {
   /** Milliseconds since the epoch. */

@@ -40,7 +40,6 @@ export class TestRecord {
     this.hasSteppableClock = harness.clock !== undefined;
   }
 
-  /** Another record in the same store. */
   neighbour(): TestRecord {
     return new TestRecord(this.harness);
   }
@@ -65,7 +64,6 @@ export class TestRecord {
     return attempt;
   }
 
-  /** An attempt that has released its record. */
   async released(): Promise<Lease> {
     const attempt = await this.begun();
     assert.equal((await this.release(attempt)).kind, 'ok');
@@ -116,7 +114,6 @@ export class TestRecord {
     return this.store.inspect(this.key, { timeoutMs: TIMEOUT_MS });
   }
 
-  /** The record, which must exist. */
   async present(): Promise<IdempotencyRecord> {
     const record = await this.inspect();
     assert.ok(record, 'there is no record');
@@ -156,7 +153,6 @@ export function newFingerprint(): Fingerprint {
   return randomBytes(32).toString('base64url') as Fingerprint;
 }
 
-/** The number of replies of each kind. */
 export function tally(replies: readonly { kind: string }[]): Record<string, number> {
   const counts: Record<string, number> = {};
   for (const { kind } of replies) counts[kind] = (counts[kind] ?? 0) + 1;
