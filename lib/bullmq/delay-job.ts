@@ -14,15 +14,13 @@ export interface DelayableJob {
 /**
  * Delays or fails a job whose operation was rejected, without losing it or using up an attempt. For the option
  * `onRejected` of `@Idempotent()`, or to call when `IdempotencyService.run()` has thrown.
- *
  * - A temporary rejection (in progress elsewhere, store unavailable, shutting down, transaction conflict) delays the
  *   job by `retryAfterMs`, 200 ms at the least. It counts neither to `attempts` nor to `backoff`.
- * - Any other (key reused, outcome unknown, value not kept, no key) fails the job for good, whatever `attempts`: no
- *   retry can help. Its `failedReason` ends with the error's code.
- *
+ * - Any other (key reused, outcome unknown, value not kept, no key) fails the job for good, whatever `attempts`. Its
+ *   `failedReason` ends with the error's code.
  * @param token - the processor's second argument; the job's own by default.
- * @throws always: `DelayedError` or `UnrecoverableError` of BullMQ, or the error of `moveToDelayed` if the worker has
- * lost its lock.
+ * @throws always: `DelayedError` or `UnrecoverableError` of BullMQ, or the error of `moveToDelayed` if the lock is
+ *   lost.
  * @example
  * ```ts
  * @Idempotent({ operation: 'orders.handle', key: ({ data }: Job<Order>) => data.id, onRejected: delayJob })

@@ -5,7 +5,6 @@ import type { IdempotencyContext as OperationContext } from '../core/operation/i
 /**
  * Injects the context of the handler's own attempt: key, scope, attempt, isTakeover, fencingToken, signal. On a route
  * where the key is optional, call `currentIdempotencyContext()` instead.
- *
  * @example `charge(@IdempotencyContext() { isTakeover, signal }: IdempotencyContext)`
  * @throws {@link NoIdempotencyContextError} on a request that is not protected.
  */

@@ -18,7 +18,6 @@ import { checkRegistrations } from './discovery/module-registrations.js';
 import { LogReporter } from './log-reporter.js';
 import { RouteRegistry } from './registry/route-registry.js';
 
-/** Starts and stops the library with the application. */
 @Injectable()
 export class IdempotencyLifecycle
   implements OnModuleInit, BeforeApplicationShutdown, OnApplicationShutdown
@@ -76,13 +75,9 @@ export class IdempotencyLifecycle
   }
 }
 
-/** Signals that ask an application to stop: from an orchestrator and from a terminal. */
 const SIGNALS = ['SIGTERM', 'SIGINT'];
 
-/**
- * Warns if a signal would end the application without closing it. Nest does not say whether its shutdown hooks are
- * enabled, but they listen for signals, as the application's own handlers do. Checked once the application listens.
- */
+/** Warns if a signal would not close the application. Nest's shutdown hooks show only as listeners of signals. */
 function warnWithoutShutdownHooks(host: HttpAdapterHost, logger: LoggerService): void {
   host.listen$.subscribe(() => {
     // Code that awaits `app.listen()` may still enable them.

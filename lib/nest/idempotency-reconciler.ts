@@ -48,9 +48,8 @@ const WORK = 'nestjs-idempotency/reconcile';
 const START_CHECK_TIMEOUT_MS = 2_000;
 
 /**
- * Recovers abandoned records without a request. It finds records whose owner died and whose client never retried,
- * asks the operation's `onTakeover` for their outcome, and completes or releases them. Routes take part by that
- * option, plain calls once they are registered.
+ * Recovers abandoned records, whose owner died and whose client never retried: asks the operation's `onTakeover` for
+ * their outcome, and completes or releases them. Routes take part by that option, plain calls once registered.
  *
  * With the module option `reconcile` it runs periodically; otherwise, call {@link reconcile}.
  */
@@ -66,10 +65,7 @@ export class IdempotencyReconciler
   private timer: NodeJS.Timeout | undefined;
   private isStopping = false;
 
-  /**
-   * @internal
-   * @throws {@link IdempotencyOptionsError} naming option, range and value.
-   */
+  /** @internal */
   constructor(
     private readonly engine: IdempotencyEngine,
     private readonly routes: RouteRegistry,
@@ -90,9 +86,7 @@ export class IdempotencyReconciler
   }
 
   /**
-   * Registers how abandoned calls of an operation are recovered. `IdempotencyService.run()` says so only for the call
-   * in progress.
-   *
+   * Registers how abandoned calls of an operation are recovered. `run()` says so only for the call in progress.
    * @throws {@link IdempotencyOptionsError} for invalid options, and for an operation that is registered already.
    */
   register(operation: string, call: RecoverableCall): void {
@@ -119,11 +113,10 @@ export class IdempotencyReconciler
   }
 
   /**
-   * Processes the abandoned records once, one batch at the most. If this process is already doing so, waits for that;
-   * if another process is, does nothing.
-   *
-   * @throws {@link StoreUnavailableError}, {@link StoreOutcomeUnknownError} or {@link StoreConfigurationError} when
-   * the store fails; the event `store_unavailable` reports it, too.
+   * Processes the abandoned records once, one batch at the most. Waits if this process is already doing so; does
+   * nothing if another is.
+   * @throws {@link StoreUnavailableError}, {@link StoreOutcomeUnknownError} or {@link StoreConfigurationError} when the
+   *   store fails; the event `store_unavailable` reports it, too.
    * @throws {@link IdempotencyOptionsError} if the store cannot list records.
    */
   reconcile(): Promise<ReconcileReport> {
@@ -188,7 +181,6 @@ export class IdempotencyReconciler
 
   private arm(schedule: ResolvedReconcileOptions): void {
     this.timer = setTimeout(() => {
-      // An event has reported the failure.
       const rearm = () => {
         if (!this.isStopping) this.arm(schedule);
       };

@@ -39,7 +39,6 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
  *
  * The provider {@link IdempotencyStore} is the store in use, with its breaker. In tests,
  * `.overrideProvider(IdempotencyStore)` replaces it, without a breaker; the store of the options is never opened.
- *
  * @throws {@link IdempotencyOptionsError} at the start, for invalid options.
  */
 @Module({
@@ -128,7 +127,6 @@ const NO_OPTIONS = {} as IdempotencyModuleOptions;
 export class IdempotencyModule extends ConfigurableModuleClass {
   /** Takes the options as they are; {@link forRootAsync} takes a factory. */
   static override forRoot(options: typeof OPTIONS_TYPE): DynamicModule {
-    // Without options the start reports what is missing.
     return super.forRoot({ ...NO_OPTIONS, ...options });
   }
 }

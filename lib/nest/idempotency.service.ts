@@ -28,22 +28,19 @@ export interface IdempotentCall extends ProtocolOptions, ValueOptions {
   /** The caller who owns the key: one part or several, the most general first. */
   readonly scope: ScopePart | readonly ScopePart[];
   /**
-   * The operation's content, as JSON: another payload under the same key is rejected. A promise, a `Map` or an
-   * instance of a class without own members throws {@link IdempotencyOptionsError}, since it would compare nothing.
+   * The operation's content, as JSON: another payload under the same key is rejected. A promise, a `Map` or an instance
+   * of a class without own members throws {@link IdempotencyOptionsError}, since it would compare nothing.
    * @defaultValue nothing is compared, as with `undefined`
    */
   readonly payload?: unknown;
-  /**
-   * Which outcomes are kept.
-   * @defaultValue values are kept, errors are not
-   */
+  /** Which outcomes are kept. @defaultValue values are kept, errors are not */
   readonly keep?: OutcomePolicy;
 }
 
 /** The value of a call, and whether it was replayed. */
 export interface CallOutcome<Value> {
   readonly value: Value;
-  /** Whether the value comes from the record of an earlier execution: the operation did not run this time. */
+  /** Whether the value comes from the record of an earlier execution. */
   readonly replayed: boolean;
 }
 
@@ -58,11 +55,10 @@ export class IdempotencyService {
   ) {}
 
   /**
-   * Runs `operation` once per key and returns its stored value to every retry. The option `codec` stores the value,
-   * by default as JSON; the first caller, too, gets the stored form, so that all get the same.
-   *
-   * @throws {@link OperationRejectedError} if it did not run and has no outcome: in progress, used for another
-   * payload, outcome unknown, store unavailable, shutting down.
+   * Runs `operation` once per key and returns its stored value to every retry. The option `codec` stores the value, by
+   * default as JSON; the first caller, too, gets the stored form, so that all get the same.
+   * @throws {@link OperationRejectedError} if it did not run and has no outcome: in progress, used for another payload,
+   *   outcome unknown, store unavailable, shutting down.
    * @throws {@link ValueNotStorableError} if it ran and the codec cannot encode its value.
    * @throws {@link FailureReplayedError} if `keep` kept the failure of the first execution.
    * @throws {@link ContentNotComparableError} for a payload that JSON cannot express.
@@ -76,11 +72,7 @@ export class IdempotencyService {
     return value;
   }
 
-  /**
-   * As {@link run}; also returns whether the value was replayed.
-   *
-   * @throws as {@link run}.
-   */
+  /** As {@link run}; also returns whether the value was replayed. @throws as {@link run}. */
   async runDetailed<Value>(
     call: IdempotentCall,
     operation: (context: IdempotencyContext) => Promise<Value> | Value,

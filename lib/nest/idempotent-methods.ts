@@ -28,11 +28,7 @@ export class IdempotentMethods {
     private readonly routes: RouteRegistry,
   ) {}
 
-  /**
-   * @param type - the class of the instance.
-   * @param entry - the function that `@Idempotent()` made of the method.
-   * @param operation - the method itself, with its arguments.
-   */
+  /** @param entry - the function that `@Idempotent()` made of the method. */
   async run(
     type: Type,
     entry: Handler,
@@ -71,7 +67,6 @@ function callOf(route: MethodRoute, args: readonly unknown[]): Call | OperationR
   };
 }
 
-/** The caller who owns the key; `undefined` if a part of it is missing. */
 function scopeOf({ operation, scope }: MethodRoute, args: readonly unknown[]): Scope | undefined {
   const result =
     scope === undefined ? [] : (atOnce('scope', scope(...args), operation) as ScopeResult);
@@ -88,11 +83,9 @@ function payloadOf(
 }
 
 /**
- * Makes Nest inject {@link IdempotentMethods} into the instances of a class and of its derived classes; optionally,
- * since a test may have overridden the interceptors of a class.
- *
- * The setter also checks each instance. That is the only time at which request-scoped instances, and proxies in front
- * of an instance, can be seen before their methods are called.
+ * Makes Nest inject {@link IdempotentMethods} into the instances of a class and of its derived classes; optionally, since
+ * a test may have overridden the interceptors of a class. The setter also checks each instance: request-scoped ones,
+ * and proxies in front of one, cannot be seen earlier.
  */
 export function injectMethodRunner(prototype: object): void {
   if (Object.hasOwn(prototype, METHOD_RUNNER)) return;
@@ -109,13 +102,7 @@ export function injectMethodRunner(prototype: object): void {
   Optional()(prototype, METHOD_RUNNER);
 }
 
-/**
- * Runs a method once per key. It never throws, but rejects, as every asynchronous method does.
- *
- * @param instance - whose method was called.
- * @param entry - the function that `@Idempotent()` made of the method.
- * @param operation - the method itself, with its arguments.
- */
+/** Runs a method once per key. It never throws, but rejects, as every asynchronous method does. */
 export async function runMethodOnce(
   instance: unknown,
   entry: Handler,
@@ -129,7 +116,6 @@ export async function runMethodOnce(
   return calls.run((instance as object).constructor as Type, entry, args, operation);
 }
 
-/** The error for an instance without a store, and its remedy. */
 function unreachable(instance: unknown, entry: Handler): IdempotencyOptionsError {
   if (typeof instance !== 'object' || instance === null) {
     return new IdempotencyOptionsError(

@@ -15,9 +15,8 @@ import type { IdempotencyOptions } from './options/idempotency-options.js';
 
 /**
  * Makes a handler run once per idempotency key and replay its first outcome to every retry: a route byte for byte, a
- * message handler with equal values. On a class, it protects all handlers. A method's options override its class',
- * and those the module's.
- *
+ * message handler with equal values. On a class, it protects all handlers. A method's options override its class', and
+ * those the module's.
  * @example
  * ```ts
  * @Idempotent()
@@ -27,12 +26,9 @@ import type { IdempotencyOptions } from './options/idempotency-options.js';
  */
 export function Idempotent(options?: IdempotencyOptions): MethodDecorator & ClassDecorator;
 /**
- * Makes a method that is not a handler run once per key and return its first value to every retry: a service's
- * method, a job's processor, a scheduled task. The option `key` makes the key from its arguments. Throws as
- * {@link IdempotencyService.run} does.
- *
- * Nest has to create the instance, in a module that sees `IdempotencyModule`.
- *
+ * Makes a method that is not a handler run once per key and return its first value to every retry: a service's method,
+ * a job's processor, a scheduled task. Nest has to create the instance, in a module that sees `IdempotencyModule`.
+ * Throws as {@link IdempotencyService.run} does.
  * @example
  * ```ts
  * @Idempotent({ operation: 'invoice.send', key: (invoice: Invoice) => invoice.id })
@@ -73,10 +69,7 @@ function protectMethod(
   injectMethodRunner(prototype);
 }
 
-/**
- * Protects every route that has no decorator of its own. The interceptor then runs inside the method's other
- * interceptors, which the response passes before it is recorded.
- */
+/** Protects every route without a decorator of its own; the interceptor then runs inside the method's other ones. */
 function protectClass(controller: new () => unknown, options: IdempotencyOptions): void {
   setIdempotentOptions(controller, options);
   const prototype = controller.prototype as Record<string, unknown>;
@@ -92,8 +85,8 @@ function protectClass(controller: new () => unknown, options: IdempotencyOptions
 }
 
 /**
- * Reports to the execution scope when the method itself is entered and when it settles. Pipes and inner interceptors
- * fail in the same stream (contract C88), give up earlier (C60c) or call the method again.
+ * Reports when the method itself is entered and when it settles. Pipes and inner interceptors fail in the same stream
+ * (contract C88), give up earlier (C60c) or call the method again.
  */
 function reportingEntry(method: Method, prototype: object, name: string | symbol): Method {
   const reporting: Method = function (...args) {

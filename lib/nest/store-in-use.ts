@@ -11,7 +11,6 @@ import {
 
 /**
  * The store of the options, with its breaker. A test may override it, as {@link IdempotencyStore}.
- *
  * @throws {@link IdempotencyOptionsError} naming option, range and value, or the package that is not installed.
  */
 export async function storeInUse(

@@ -5,11 +5,7 @@ import { idempotentMethods } from './handler-kinds.js';
 /** The property by which an instance finds its {@link IdempotentMethods}, those of its class' module. */
 export const METHOD_RUNNER = Symbol('nestjs-idempotency:calls');
 
-/**
- * Nest injects nothing into instances from `useFactory` and `useValue`.
- *
- * @throws {@link IdempotencyOptionsError} for an instance whose idempotent methods would have no store.
- */
+/** @throws {@link IdempotencyOptionsError} for methods of `useFactory` or `useValue`: Nest injects no store. */
 export function checkInstances(providers: ReturnType<DiscoveryService['getProviders']>): void {
   for (const provider of providers) {
     const isMadeFromClass = typeof provider.metatype === 'function' && !provider.inject;
@@ -37,7 +33,6 @@ export function hasMethodRunner(instance: { readonly [METHOD_RUNNER]?: unknown }
   return instance[METHOD_RUNNER] !== undefined;
 }
 
-/** Whether a method is a mock of Jest, Vitest, Node or Sinon. */
 export function isTestDouble(method: object): boolean {
   return 'mock' in method || 'isSinonProxy' in method;
 }

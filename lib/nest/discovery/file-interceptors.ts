@@ -4,10 +4,7 @@ import type { Handler } from '../../transports/http/http-route.js';
 import { isIdempotencyInterceptor } from './idempotent.metadata.js';
 import { interceptorsOf } from './serializers.js';
 
-/**
- * Whether a form-parsing interceptor of Nest (`FileInterceptor` and its like) is bound to the method inside
- * IdempotencyInterceptor, which then cannot compare the form's content.
- */
+/** Whether Nest's `FileInterceptor` or the like parses a form inside IdempotencyInterceptor: too late to compare it. */
 export function parsesFormsInside(handler: Handler): boolean {
   const interceptors = interceptorsOf(handler);
   const ownIndex = interceptors.findIndex(isIdempotencyInterceptor);

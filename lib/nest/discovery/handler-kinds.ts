@@ -14,7 +14,6 @@ const PATTERN = 'microservices:pattern';
 const TRANSPORT = 'microservices:transport';
 const RESOLVER_TYPE = 'graphql:resolver_type';
 
-/** The transports that a method can be declared for. */
 export type HandlerKind = 'http' | 'message' | 'socket' | 'graphql';
 
 /** The metadata by which Nest declares handlers. Its constants, except HTTP's, are in optional packages. */
@@ -48,10 +47,7 @@ export function isMutation(resolver: object, handler: Handler): boolean {
   return (declared ?? Reflect.getMetadata(RESOLVER_TYPE, resolver)) === 'Mutation';
 }
 
-/**
- * Whether the decorator on a class applies to this method. Of GraphQL's fields it applies to mutations only; to
- * streams of events read by GET it does not apply. The interceptor ignores requests of other safe methods.
- */
+/** Whether a class' decorator applies to this method: of GraphQL's fields to mutations only, and to no SSE stream. */
 export function isMeantByClass(host: object, handler: Handler): boolean {
   if (kindsOf(handler).includes('graphql')) return isMutation(host, handler);
   const isStream = Reflect.hasMetadata(SSE_METADATA, handler);
@@ -77,7 +73,6 @@ export function patternsOf(handler: Handler): string[] {
   );
 }
 
-/** Names of the methods that are handlers of any kind, inherited ones included. */
 export function handlerNames(prototype: object): string[] {
   const methods = prototype as Readonly<Record<string, Handler>>;
   const names = new MetadataScanner().getAllMethodNames(prototype);
@@ -87,7 +82,6 @@ export function handlerNames(prototype: object): string[] {
   });
 }
 
-/** Names of a controller's methods that are routes, inherited ones included. */
 export function routeNames(prototype: object): string[] {
   const methods = prototype as Readonly<Record<string, object>>;
   const names = new MetadataScanner().getAllMethodNames(prototype);
@@ -129,10 +123,7 @@ export function disguise(substitute: Handler, method: Handler, name = method.nam
   Object.setPrototypeOf(substitute, Object.getPrototypeOf(method) as object);
 }
 
-/**
- * The idempotent methods of a class that are not handlers, inherited ones included: the functions that
- * `@Idempotent()` made, without what other decorators have wrapped around them.
- */
+/** The idempotent methods of a class that are not handlers, inherited ones included, without foreign wrappers. */
 export function idempotentMethods(prototype: object): Handler[] {
   const methods = prototype as Readonly<Record<string, Handler>>;
   const names = new MetadataScanner().getAllMethodNames(prototype);

@@ -29,10 +29,7 @@ export function enter(operation: ExecutionScope, run: () => unknown): unknown {
   );
 }
 
-/**
- * Makes the wrapper that other decorators have put around a method report, too. It is part of the operation: a
- * transaction commits after the method has returned, and a retrying decorator calls it again after an error.
- */
+/** Makes a wrapper report, too: it may commit, or call a failed method again, after the method itself has settled. */
 export function reportedWrapper(wrapper: Handler, entry: Handler): Method {
   const reporting: Method = function (...args) {
     const run = () => Reflect.apply(wrapper, this, args) as unknown;
@@ -62,10 +59,7 @@ function reported(report: Report, run: () => unknown): unknown {
   }
 }
 
-/**
- * Over HTTP an Observable's last value is awaited here, because Nest drops the Observable, and so its outcome, when
- * the client disconnects. Where all emitted values count, the subscriber listens to the end.
- */
+/** Over HTTP an Observable's last value is awaited here: Nest drops the Observable when the client disconnects. */
 function leaving(report: Report, result: unknown): unknown {
   if (isObservable(result)) {
     if (report.emissions === 'last') return leaving(report, lastValueFrom(result));
@@ -77,7 +71,6 @@ function leaving(report: Report, result: unknown): unknown {
         error: () => {
           report.leave('threw');
         },
-        // The subscriber gave up.
         unsubscribe: () => {
           report.leave('threw');
         },

@@ -5,7 +5,6 @@ import type { IdempotencyOptions } from '../options/idempotency-options.js';
 const OPTIONS = 'nestjs-idempotency:options';
 const OTHER_OPTIONS = 'nestjs-idempotency:other-options';
 
-/** Stores the options of `@Idempotent()` on a controller or a method. */
 export function setIdempotentOptions(target: object, options: IdempotencyOptions): void {
   const before = Reflect.getOwnMetadata(OPTIONS, target) as IdempotencyOptions | undefined;
   if (before !== undefined && !isDeepStrictEqual(before, options)) {
@@ -57,12 +56,10 @@ export function entriesOf(prototype: object): ReadonlyMap<string | symbol, Handl
 
 const IDEMPOTENCY_INTERCEPTOR = 'nestjs-idempotency:layer';
 
-/** Marks an interceptor as IdempotencyInterceptor. */
 export function markIdempotencyInterceptor(interceptor: object): void {
   Reflect.defineMetadata(IDEMPOTENCY_INTERCEPTOR, true, interceptor);
 }
 
-/** Whether a bound interceptor, class or instance, is IdempotencyInterceptor. */
 export function isIdempotencyInterceptor(interceptor: object): boolean {
   const type: unknown = typeof interceptor === 'function' ? interceptor : interceptor.constructor;
   return typeof type === 'function' && Reflect.hasMetadata(IDEMPOTENCY_INTERCEPTOR, type);

@@ -11,8 +11,6 @@ const REMEDY =
   'Call forRoot() or forRootAsync() once, in the root module. Pass the options of one operation to @Idempotent(). If parts of the application need different stores, set `isGlobal: false` on each module and import it where it is needed.';
 
 /**
- * Checks that each module sees one IdempotencyModule only.
- *
  * @param provider - a provider of IdempotencyModule alone.
  * @throws {@link IdempotencyOptionsError} if two are global, or one module imports two.
  */
@@ -65,12 +63,7 @@ function isDynamic(entry: unknown): entry is DynamicModule {
 
 type Module = ModulesContainer extends Map<string, infer Value> ? Value : never;
 
-/**
- * The error for a module that has `@Idempotent()` in it and does not see IdempotencyModule.
- *
- * @param ref - of the module that does not see it.
- * @param provided - by every IdempotencyModule.
- */
+/** The error for a module with `@Idempotent()` that does not see IdempotencyModule. */
 export function moduleMissing(
   modules: ModulesContainer,
   ref: ModuleRef,

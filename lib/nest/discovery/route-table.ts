@@ -10,7 +10,6 @@ export class RouteTable<Route> {
 
   /**
    * The route of a handler, wrapped or not. A handler of a lazy-loaded module is resolved at its first request.
-   *
    * @throws {@link IdempotencyOptionsError} if it cannot be protected.
    */
   of(controller: Type, handler: Handler): Route {

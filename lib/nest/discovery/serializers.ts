@@ -8,10 +8,7 @@ import { isIdempotencyInterceptor } from './idempotent.metadata.js';
 /** Nest's interceptor for `@Exclude()`, recognised by name: its package may be installed twice. */
 const SERIALIZER = 'ClassSerializerInterceptor';
 
-/**
- * Finds serializers that come too late. The values of message and gateway handlers are stored as plain data: a
- * serializer outside IdempotencyInterceptor no longer sees their class, and would leak what `@Exclude()` hides.
- */
+/** Finds serializers outside IdempotencyInterceptor: stored values are plain data, where `@Exclude()` hides nothing. */
 @Injectable()
 export class Serializers {
   constructor(private readonly application: ApplicationConfig) {}

@@ -12,7 +12,6 @@ import {
 } from './idempotent.metadata.js';
 import { interceptorsOf } from './serializers.js';
 
-/** A handler as `@Idempotent()` made it, and as it is now. */
 interface DeclaredHandler {
   readonly holder: object;
   readonly name: string | symbol;
@@ -23,10 +22,7 @@ interface DeclaredHandler {
 
 const reporting = new WeakSet<Handler>();
 
-/**
- * Makes the wrappers around the handlers of a class report their end. Called before Nest scans the class, when all
- * decorators of its methods have been applied.
- */
+/** Makes the wrappers around the handlers of a class report. Called before Nest scans it, after all its decorators. */
 export function reportWrappers(prototype: object): void {
   for (const { holder, name, entry, method } of declaredHandlers(prototype)) {
     const isWrapper = method !== undefined && method !== entry && entryOf(method) === entry;
@@ -37,10 +33,7 @@ export function reportWrappers(prototype: object): void {
   }
 }
 
-/**
- * @throws {@link IdempotencyOptionsError} for a handler that a decorator has replaced without copying its metadata:
- * Nest would run it unprotected.
- */
+/** @throws {@link IdempotencyOptionsError} for a handler replaced without its metadata: it would run unprotected. */
 export function checkReached(type: Type, prototype: object): void {
   for (const { entry, method } of declaredHandlers(prototype)) {
     if (isReached(method)) continue;
@@ -50,11 +43,7 @@ export function checkReached(type: Type, prototype: object): void {
   }
 }
 
-/**
- * @param instance - whose methods Nest calls.
- * @throws {@link IdempotencyOptionsError} for a handler that the instance replaces: Nest would call the replacement,
- * unprotected or outside of the operation.
- */
+/** @throws {@link IdempotencyOptionsError} for a handler that the instance replaces: it would run unprotected. */
 export function checkInstance(instance: unknown, prototype: unknown): void {
   if (!isObject(instance) || !isObject(prototype)) return;
   for (const { name, entry, method } of declaredHandlers(prototype)) {
@@ -62,10 +51,7 @@ export function checkInstance(instance: unknown, prototype: unknown): void {
   }
 }
 
-/**
- * As {@link checkInstance}, for the one handler that is called, where the instance could not be checked earlier: on a
- * class that a protected method was copied to.
- */
+/** As {@link checkInstance}, for the called handler only: of a class that a protected method was copied to. */
 export function checkCalled(instance: unknown, name: string | symbol, entry: Handler): void {
   if (!isObject(instance) || METHOD_RUNNER in instance) return;
   const prototype: unknown = Object.getPrototypeOf(instance);

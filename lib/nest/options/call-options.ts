@@ -5,44 +5,36 @@ import type { OperationRejectedError } from '../../core/util/errors.js';
 import type { ValueOptions } from '../../transports/call/value-route.js';
 
 /**
- * Options of `@Idempotent()` on a method that is not a handler: of a service, a job's processor, a scheduled task.
- * The protocol's options and `codec` default to those of its class, then to the module's.
- *
+ * Options of `@Idempotent()` on a method that is not a handler. Those of the protocol and `codec` default to those of
+ * its class, then to the module's.
  * @typeParam Args - the parameters that `key` declares: all of the method's, or the first ones.
  * @typeParam Fallback - what `onRejected` returns instead of the method's value.
  */
 export interface IdempotentMethodOptions<Args extends readonly unknown[], Fallback = unknown>
   extends ProtocolOptions, ValueOptions {
-  /**
-   * The operation's stable name, unique among all operations. Set it before you rename class or method, because
-   * records are found by it.
-   * @defaultValue `Class.method`
-   */
+  /** Unique and stable name: records are found by it. Set it before a rename. @defaultValue `Class.method` */
   readonly operation?: string;
   /** The idempotency key of a call, from its arguments: one per intended operation, the same on every retry. */
   readonly key: (...args: Args) => string;
   /**
-   * The caller who owns the key, from the arguments: one part or several, the most general first (tenant, then user).
+   * The caller who owns the key: one part or several, the most general first (tenant, then user).
    * @defaultValue none: a key is unique over all calls of the operation
    */
   readonly scope?: (...args: Args) => ScopePart | readonly ScopePart[];
   /**
    * The operation's content, as JSON: another payload under the same key is rejected. `undefined`, a promise, a `Map`
    * or an instance of a class without own members throws {@link IdempotencyOptionsError}, since it would compare
-   * nothing. Return `null`, plain data, or give the class a `toJSON`. An object whose members are all `undefined`
+   * nothing: return `null`, plain data, or give the class a `toJSON`. An object whose members are all `undefined`
    * throws {@link ContentNotComparableError}.
    * @defaultValue nothing is compared: every caller with the key gets the outcome
    */
   readonly payload?: (...args: Args) => unknown;
-  /**
-   * Which outcomes are kept.
-   * @defaultValue values are kept, errors are not
-   */
+  /** Which outcomes are kept. @defaultValue values are kept, errors are not */
   readonly keep?: OutcomePolicy;
   /**
-   * Called if the method did not run and has no outcome (in progress, used for another payload, outcome unknown,
-   * store unavailable, shutting down, no key). Its value or error replaces the {@link OperationRejectedError}.
-   * `delayJob` of nestjs-idempotency/bullmq is such a function.
+   * Called if the method did not run and has no outcome (in progress, used for another payload, outcome unknown, store
+   * unavailable, shutting down, no key). Its value or error replaces the {@link OperationRejectedError}. One such
+   * function is `delayJob` of nestjs-idempotency/bullmq.
    * @defaultValue the error is thrown
    */
   readonly onRejected?: (
@@ -74,7 +66,6 @@ type FallbackFor<Value, Fallback> = [Fallback] extends [Value]
   ? unknown
   : { readonly onRejected: { readonly mustGive: Value } };
 
-/** The options of a call outside of a transport. */
 export const METHOD_OPTION_NAMES: readonly string[] = [
   ...Object.keys(PROTOCOL_DEFAULTS),
   'operation',

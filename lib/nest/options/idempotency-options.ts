@@ -48,16 +48,15 @@ export interface IdempotencyModuleOptions
   /** Where records are stored: `redisStore(…)`, `postgresStore(…)`, `memoryStore()`, or a store of your own. */
   readonly store: IdempotencyStore;
   /**
-   * A circuit breaker around the store, by opossum, which has to be installed. While the store does not reply,
-   * requests are rejected at once (503, or run unprotected with `onStoreUnavailable: 'execute'`) instead of after
-   * `commandTimeoutMs` each. `true` for its defaults. One circuit per process.
+   * A circuit breaker around the store, by opossum, which has to be installed; one circuit per process. While the store
+   * does not reply, requests are rejected at once (503, or run unprotected with `onStoreUnavailable: 'execute'`)
+   * instead of after `commandTimeoutMs` each. `true` for its defaults.
    * @defaultValue false
    */
   readonly breaker?: boolean | BreakerOptions;
   /**
-   * Runs the {@link IdempotencyReconciler} periodically, in one process at a time: the operation's `onTakeover`
-   * function recovers keys whose owner died and whose client never retries. `true` for its defaults. Needs a store
-   * that lists abandoned records, as those for Redis, PostgreSQL and memory do.
+   * Runs the {@link IdempotencyReconciler} periodically, in one process at a time: `onTakeover` recovers keys whose
+   * owner died and whose client never retries. `true` for its defaults. Needs a store that lists abandoned records.
    * @defaultValue false
    */
   readonly reconcile?: boolean | ReconcileOptions;
@@ -179,8 +178,6 @@ function engineOptions(options: IdempotencyModuleOptions): Required<EngineOption
 
 /**
  * Merges defaults, the module's options and the operation's own, of which the later ones win.
- *
- * @param levels - from the general to the particular: module, class, method.
  * @throws {@link IdempotencyOptionsError} naming option, range and value.
  */
 export function resolveOptions(
@@ -218,12 +215,7 @@ export function resolveOptions(
   });
 }
 
-/**
- * The options of a handler of values. It does not inherit the module's `keep`, which selects by status.
- *
- * @param levels - from the general to the particular: class, method.
- * @throws {@link IdempotencyOptionsError} naming option, range and value.
- */
+/** As {@link resolveOptions}, for a handler of values: without the module's `keep`, which selects by status. */
 export function resolveValueOptions(
   module: IdempotencyModuleOptions,
   ...levels: readonly IdempotencyOptions[]
@@ -234,11 +226,8 @@ export function resolveValueOptions(
 }
 
 /**
- * The options of a message handler: as {@link resolveValueOptions}. By default a duplicate waits, since no user waits
- * for it; and the broker keeps an event whose outcome could not be stored.
- *
- * @param isEvent - its return value is not sent.
- * @throws {@link IdempotencyOptionsError} naming option, range and value.
+ * As {@link resolveValueOptions}, for messages. A duplicate waits by default, since no user waits for it; and the
+ * broker keeps an event whose outcome could not be stored.
  */
 export function resolveMessageOptions(
   module: IdempotencyModuleOptions,
@@ -257,11 +246,7 @@ export function resolveMessageOptions(
   return { ...resolveValueOptions(withWait, ...levels), message };
 }
 
-/**
- * The options of a gateway's handler: as {@link resolveValueOptions}.
- *
- * @throws {@link IdempotencyOptionsError} naming option, range and value.
- */
+/** As {@link resolveValueOptions}, for a gateway's handler. */
 export function resolveSocketOptions(
   module: IdempotencyModuleOptions,
   ...levels: readonly IdempotencyOptions[]
@@ -279,11 +264,7 @@ function onWire(
 
 const WIRE_CODEC = jsonCodec({ dates: 'text' });
 
-/**
- * The options of a mutation: as {@link resolveValueOptions}, and how the header of its key is parsed.
- *
- * @throws {@link IdempotencyOptionsError} naming option, range and value.
- */
+/** As {@link resolveValueOptions}, for a mutation, and how the header of its key is parsed. */
 export function resolveGraphqlOptions(
   module: IdempotencyModuleOptions,
   ...levels: readonly IdempotencyOptions[]
@@ -299,7 +280,6 @@ function lastGiven<Name extends keyof IdempotencyOptions>(
   return [...levels].reverse().find((level) => level[name] !== undefined)?.[name];
 }
 
-/** Checks that a transactional operation has all it needs, and no contradicting option. */
 function checkTransactional(
   { store, unitOfWork }: IdempotencyModuleOptions,
   protocol: ResolvedProtocolOptions,
@@ -321,7 +301,6 @@ function checkTransactional(
   }
 }
 
-/** The named options that have a value; `undefined` means the default. */
 function given(options: object, names: readonly string[]): object {
   return Object.fromEntries(
     Object.entries(options).filter(([name, value]) => value !== undefined && names.includes(name)),

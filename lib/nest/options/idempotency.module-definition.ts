@@ -1,12 +1,8 @@
 import { ConfigurableModuleBuilder } from '@nestjs/common';
 import type { IdempotencyModuleOptions } from './idempotency-options.js';
 
-/** What the module takes besides its options. */
 export interface IdempotencyModuleExtras {
-  /**
-   * Whether every module of the application sees the providers without importing this one.
-   * @defaultValue true
-   */
+  /** Whether every module sees the providers without importing this one. @defaultValue true */
   isGlobal?: boolean;
 }
 

@@ -15,7 +15,6 @@ import {
 
 /** The properties of an idempotent method that all its calls share. */
 export interface MethodRoute {
-  /** The operation's stable name. */
   readonly operation: string;
   /** As given: it may return anything. */
   readonly key: (...args: readonly unknown[]) => unknown;
@@ -31,11 +30,7 @@ export interface MethodRoute {
 
 const NAMES = new Set([...METHOD_OPTION_NAMES, 'onRejected']);
 
-/**
- * @param method - `Class.method`.
- * @param ofClass - the options of `@Idempotent()` on the class.
- * @throws {@link IdempotencyOptionsError} naming option, range and value.
- */
+/** @throws {@link IdempotencyOptionsError} naming option, range and value. */
 export function methodRoute(
   method: string,
   module: IdempotencyModuleOptions,

@@ -22,7 +22,6 @@ interface MicroserviceServer {
   handleEvent?: (pattern: string, packet: unknown, context: MessageHolder) => unknown;
 }
 
-/** Nest's context of a RabbitMQ message. */
 interface MessageHolder {
   getMessage(): RabbitMqMessage;
 }
@@ -30,10 +29,7 @@ interface MessageHolder {
 /** `Transport.RMQ` of `@nestjs/microservices`, which need not be installed. */
 const RABBITMQ = 5;
 
-/**
- * Checks handlers before the first message. In a hybrid application Nest starts the microservices before its
- * lifecycle hooks, hence the check when a server begins to listen.
- */
+/** Checks handlers when a server begins to listen: in a hybrid application, before Nest's lifecycle hooks. */
 @Injectable()
 export class RabbitMqServers {
   constructor(
@@ -61,7 +57,6 @@ export class RabbitMqServers {
 
   /**
    * Whether a server of RabbitMQ has messages for protected handlers.
-   *
    * @throws {@link IdempotencyOptionsError} if messages would be acknowledged wrongly.
    */
   private protects({ transportId, noAck }: MicroserviceServer): boolean {
@@ -87,10 +82,7 @@ export class RabbitMqServers {
   }
 }
 
-/**
- * Intercepts acks from the first message on, those of guards and outer interceptors included; and notes which
- * messages are events for Nest, which no context says.
- */
+/** Intercepts acks from the first message on, also those of guards, and notes which messages are events for Nest. */
 function interceptAcks(server: MicroserviceServer): void {
   const handleMessage = server.handleMessage?.bind(server);
   const handleEvent = server.handleEvent?.bind(server);

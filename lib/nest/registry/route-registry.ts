@@ -64,7 +64,6 @@ interface Place {
   readonly handler: Handler;
 }
 
-/** An operation by its name. */
 interface NamedOperation extends Place {
   readonly recoverable: RecoverableOperation | undefined;
 }
@@ -98,9 +97,8 @@ export class RouteRegistry {
 
   /**
    * Resolves all handlers and methods, so that an invalid one stops the start.
-   *
    * @throws {@link IdempotencyOptionsError} for invalid options, handlers that cannot be protected, classes with
-   * nothing to protect, instances that cannot be reached, and operations of the same name.
+   *   nothing to protect, instances that cannot be reached, and operations of the same name.
    */
   resolveAll(): void {
     this.checkGlobalInterceptors();
@@ -125,7 +123,6 @@ export class RouteRegistry {
     this.warnOfNoEffect();
   }
 
-  /** Whether a resolved handler has this name. */
   isNamed(operation: string): boolean {
     return this.operations.has(operation);
   }
@@ -177,7 +174,6 @@ export class RouteRegistry {
     });
   }
 
-  /** The module of a class, for a message. */
   private moduleOf(type: Type): string {
     const hosts = [...this.discovery.getControllers(), ...this.discovery.getProviders()];
     const name = hosts.find(({ metatype }) => metatype === type)?.host?.name;
@@ -315,7 +311,6 @@ export class RouteRegistry {
   }
 }
 
-/** A class that Nest creates instances of. */
 interface HostClass {
   readonly type: Type;
   readonly prototype: Readonly<Record<string, Handler>>;
@@ -373,7 +368,6 @@ function optionLevelsOf(controller: Type, handler: Handler): IdempotencyOptions[
   return levels.filter((ownIndex) => ownIndex !== undefined);
 }
 
-/** `Class.method`. */
 export function nameOf(controller: Type, handler: Handler): string {
   // A wrapper may have another name.
   return `${controller.name}.${(entryOf(handler) ?? handler).name}`;

@@ -171,7 +171,7 @@ describe('the options', () => {
 
   it('have the same defaults in their doc comments', async () => {
     const source = await readFile(join(projectRoot, 'lib/client/options.ts'), 'utf8');
-    const typed = [...source.matchAll(/@defaultValue (.+)\n +\*\/\n +readonly (\w+)\?/g)];
+    const typed = [...source.matchAll(/@defaultValue (.+?)\s+\*\/\n +readonly (\w+)\?/g)];
     const plain = (reported = '') => reported.replaceAll('`', '');
     expect(typed.map(([, reported, name]) => [name, plain(reported)])).toEqual(
       defaults.map(([name, reported]) => [name, plain(reported)]),
