@@ -1,4 +1,4 @@
-import { isDeepStrictEqual } from 'node:util';
+import { inspect, isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { jsonCodec, ValueNotStorableError, type OutcomeCodec } from 'nestjs-idempotency';
@@ -128,6 +128,8 @@ describe('a codec reads what it has written:', () => {
     });
     fc.assert(
       fc.property(anything, (value) => {
+        // Two invalid dates are not equal in a Map: messagepack-codec.test.ts has them.
+        fc.pre(!inspect(value, { depth: null }).includes('Invalid Date'));
         if (!writes(codec, value)) return;
         const expected = codec === json ? asJson(value) : value;
         expect(kept(codec, value)).toEqual(expected);
