@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
 import { projectRoot } from '../support/project-root.js';
-import { isPrivate, privateNamesIn } from '../support/words/declared-names.js';
+import { isPrivate, privateNamesIn, privateWordsIn } from '../support/words/declared-names.js';
 import { phrasesIn } from '../support/words/plain-words.js';
 
 /** The lists of phrases and words, and the page that explains them. */
@@ -51,6 +51,7 @@ function findingsIn(file: string, text: string): string[] {
     ...(/\.[cm]?[jt]s$/.test(file)
       ? privateNamesIn(file, text).map((name) => `${file}: ${name}`)
       : []),
+    ...(/\.(?:lua|sql)$/.test(file) ? privateWordsIn(text).map((name) => `${file}: ${name}`) : []),
   ];
 }
 
@@ -80,6 +81,13 @@ describe('The lint', () => {
     expect(findingsIn(`planted.${kind}`, 'export class Turn {}')).toEqual([
       `planted.${kind}: Turn`,
     ]);
+  });
+
+  it.each([
+    ['sql', '-- A turn.\nWITH turn AS (SELECT 1) SELECT 2'],
+    ['lua', '--[[\nA turn.\n]]\nlocal turn = 1'],
+  ])('finds a private name in a file of .%s', (kind, text) => {
+    expect(findingsIn(`planted.${kind}`, text)).toEqual([`planted.${kind}: turn`]);
   });
 
   it('finds a private name of a file', () => {

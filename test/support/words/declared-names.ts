@@ -29,6 +29,12 @@ export function privateNamesIn(path: string, text: string): string[] {
   return found;
 }
 
+/** Names in a Lua or SQL file: every word that is no comment. */
+export function privateWordsIn(text: string): string[] {
+  const words = text.replace(/--\[\[[^]*?\]\]|--.*/g, '').match(/\w+/g) ?? [];
+  return words.filter(isPrivate);
+}
+
 /** Whether one of the words of a name, or of a file's name, is one of these. */
 export function isPrivate(name: string): boolean {
   if (ALLOWED.test(name)) return false;

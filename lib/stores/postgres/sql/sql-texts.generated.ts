@@ -137,14 +137,14 @@ SELECT coalesce((SELECT reply FROM stored), $9::text) AS reply
 )
 SELECT coalesce((SELECT reply FROM locked), $2::text) AS reply
 `,
-  'delete-expired': `WITH turn AS MATERIALIZED (
+  'delete-expired': `WITH deletion_lock AS MATERIALIZED (
   SELECT pg_try_advisory_xact_lock($2::bigint) AS mine
 ),
 expired AS (
   SELECT record_key, expires_at, coalesce(pg_column_size(outcome_body), 0) AS bytes
   FROM idempotency_records
   WHERE (expires_at, record_key) >= (to_timestamp($3::double precision), ''::bytea)
-    AND expires_at <= statement_timestamp() AND (SELECT mine FROM turn)
+    AND expires_at <= statement_timestamp() AND (SELECT mine FROM deletion_lock)
   ORDER BY expires_at
   LIMIT $1::integer
   FOR UPDATE SKIP LOCKED
@@ -168,7 +168,7 @@ SELECT concat_ws(
   (SELECT count(*) FROM expired) < $1::integer AND (SELECT count(*) FROM expired) = (SELECT count(*) FROM batch),
   (SELECT extract(epoch FROM max(expires_at)) FROM batch)
 ) AS reply
-FROM turn
+FROM deletion_lock
 `,
   'extend': `WITH extended AS (
   UPDATE idempotency_records
