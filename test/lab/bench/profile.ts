@@ -16,7 +16,7 @@ import { startLoad } from './parts/http.js';
 import { frameworkVersions } from './measuring/versions.js';
 import { sharesByPlace, sideBySide, type ProfileColumn } from './report/profile-table.js';
 import { selfTimes } from './report/self-times.js';
-import type { StoreRound } from './protocol.js';
+import { ROUND, type StoreRound } from './protocol.js';
 
 const USAGE = `npm run lab -- bench profile TASK [--platform express|fastify] [--contender NAME] [--seconds N] [--library DIR] [--report NAME]
 
@@ -164,9 +164,9 @@ async function ofStore(resources: Resources, library: string, one: string): Prom
     inFlight: 32,
     ms,
   };
-  await worker.call('round', { ...round, ms: WARM_UP_MS });
-  const plain = await worker.call<Record<string, number>>('round', { ...round, ms: PLAIN_MS });
+  await worker.call(ROUND, { ...round, ms: WARM_UP_MS });
+  const plain = await worker.call<Record<string, number>>(ROUND, { ...round, ms: PLAIN_MS });
   await worker.call('startProfile');
-  await worker.call('round', round);
+  await worker.call(ROUND, round);
   return { profile: await worker.call('stopProfile'), cpuUs: plain.cpuUs ?? NaN };
 }

@@ -23,7 +23,10 @@ export type StoreEntrant =
   | { readonly kind: 'raw' }
   | { readonly kind: 'scripts' };
 
-/** What its `turn` takes; the value has `count`, `perSecond` and `cpuUs`. */
+/** The name of a round between processes: `bench check` drives the workers of older commits, which know only this one. */
+export const ROUND = 'turn';
+
+/** What a round takes; its value has `count`, `perSecond` and `cpuUs`. */
 export interface StoreRound {
   readonly task: 'pair' | 'replay';
   readonly via: Via;

@@ -9,7 +9,7 @@ import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';
 import { frameworkVersions } from '../measuring/versions.js';
 import { fill } from '../store/fill.js';
-import type { StoreRound } from '../protocol.js';
+import { ROUND, type StoreRound } from '../protocol.js';
 import { startLoad } from './http.js';
 import type { Findings, Part, PartContext, Profile } from './part.js';
 
@@ -83,7 +83,7 @@ async function byRecords(
     const { url, client, cpu } = await startServer(resources);
     // The original of the copies.
     const round = { ...roundAt(url, 'pair', 200), ms: 60_000, atMost: 1 };
-    await worker.call('round', round);
+    await worker.call(ROUND, round);
     const [, [key = '']] = await client.scan(0, 'COUNT', 1_000);
     await fill(client, key, amount);
     await worker.call('deleteLatest', url);
@@ -162,6 +162,6 @@ function roundAt(url: string, task: StoreRound['task'], bytes: number): Omit<Sto
 
 async function round(worker: Child, order: StoreRound, cpu: RedisCpu): Promise<Sample> {
   const before = await cpu.microseconds();
-  const { count = NaN, ...sample } = await worker.call<Record<string, number>>('round', order);
+  const { count = NaN, ...sample } = await worker.call<Record<string, number>>(ROUND, order);
   return { ...sample, redisUs: ((await cpu.microseconds()) - before) / count };
 }

@@ -7,7 +7,7 @@ import { RedisCpu } from '../measuring/redis-cpu.js';
 import { withResources, type Resources } from '../measuring/resources.js';
 import type { Via } from '../store/tasks.js';
 import { startWorker, type WorkerOptions } from '../measuring/worker.js';
-import type { StoreEntrant, StoreRound } from '../protocol.js';
+import { ROUND, type StoreEntrant, type StoreRound } from '../protocol.js';
 import type { Findings, Part, PartContext, Profile } from './part.js';
 
 /** One way to reach Redis, and whose CPU it is to count. */
@@ -93,7 +93,7 @@ function entrantOf(
       };
       await cpu.flush();
       const before = await cpu.microseconds();
-      const { count = NaN, ...sample } = await child.call<Record<string, number>>('round', round);
+      const { count = NaN, ...sample } = await child.call<Record<string, number>>(ROUND, round);
       return { ...sample, redisUs: ((await cpu.microseconds()) - before) / count };
     },
   };

@@ -2,7 +2,7 @@ import { Redis } from 'ioredis';
 import { closedLoop } from '../measuring/closed-loop.js';
 import { serve } from '../../../support/child.js';
 import type { Sample } from '../measuring/interleave.js';
-import type { StoreEntrant, StoreRound } from '../protocol.js';
+import { ROUND, type StoreEntrant, type StoreRound } from '../protocol.js';
 import { KEY_PREFIX, rawTasks, scriptTasks, storeTasks, type Tasks, type Via } from './tasks.js';
 
 /** How many keys are replayed in rotation. */
@@ -16,7 +16,7 @@ const base = process.pid.toString(36).padStart(8, '0') + Date.now().toString(36)
 let keys = 0;
 let deleted = 0;
 
-serve({ round, deleteLatest, close });
+serve({ [ROUND]: round, deleteLatest, close });
 
 async function round({
   task,
