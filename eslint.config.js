@@ -122,6 +122,8 @@ export default defineConfig(
       '@typescript-eslint/no-unsafe-call': 'off',
       '@typescript-eslint/no-unsafe-member-access': 'off',
       '@typescript-eslint/no-unsafe-return': 'off',
+      // Private members by their name in brackets keep their types.
+      '@typescript-eslint/dot-notation': ['error', { allowPrivateClassPropertyAccess: true }],
       // A missing element fails the test at the next step anyway.
       '@typescript-eslint/no-non-null-assertion': 'off',
       // Handlers under test are async because handlers are.

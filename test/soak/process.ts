@@ -13,17 +13,6 @@ import type { SoakSetup } from './setup.js';
 import { faultyStore } from './faulty-store.js';
 import { openWay } from './ways/open-way.js';
 
-/** Private fields of the engine. */
-interface EngineBooks {
-  readonly running: ReadonlySet<unknown>;
-  readonly underWay: number;
-  readonly duplicateWaiters: {
-    readonly lines: ReadonlyMap<unknown, unknown>;
-    readonly waiters: number;
-  };
-  readonly deadlines: { readonly deadlines: ReadonlySet<unknown> };
-}
-
 const setup = JSON.parse(process.env.SOAK_SETUP ?? '') as SoakSetup;
 // As the store opens its own, whose listeners only it could count.
 const client = new Redis(setup.redisUrl, { enableAutoPipelining: true });
@@ -40,7 +29,8 @@ way.nest.get(IdempotencyEvents, { strict: false }).subscribe(
   { replacesLog: true },
 );
 
-const engine = way.nest.get<unknown, EngineBooks>(IdempotencyEngine, { strict: false });
+// Its private fields are read with their types.
+const engine = way.nest.get(IdempotencyEngine, { strict: false });
 
 const leaveBehind = () => {
   for (const leak of setup.leaks ?? []) LEAKS[leak]();
@@ -62,11 +52,11 @@ serve({
         ...way.emitters(),
       }),
       () => ({
-        'attempts of the engine': engine.running.size,
-        'begins under way': engine.underWay,
-        'waiting lines': engine.duplicateWaiters.lines.size,
-        'places in waiting lines': engine.duplicateWaiters.waiters,
-        deadlines: engine.deadlines.deadlines.size,
+        'attempts of the engine': engine['running'].size,
+        'begins under way': engine['inProgress'],
+        'waiting lines': engine['duplicateWaiters']['queues'].size,
+        'places in waiting lines': engine['duplicateWaiters']['waiters'],
+        deadlines: engine.deadlines['listeners'].size,
         'listeners of abort signals': countSignalListeners(),
       }),
     );
