@@ -42,7 +42,7 @@ describe('the tarball', () => {
     const texts = readdirSync(dist, { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.js'))
       .map((file) => readFileSync(join(dist, file), 'utf8'));
-    const explained = texts.filter((text) => text.includes('Makes operations safe to repeat'));
+    const explained = texts.filter((text) => text.includes('Makes operations safe to retry'));
     expect(explained).toHaveLength(1);
   });
 });

@@ -14,20 +14,20 @@ const CHANNEL = 'transports/message/deliveries/ack-interceptor.ts';
 
 const BEGINNING = 'const isProtected = isEnabled(';
 const SETTLED = 'if (code === undefined) return this.endOf(result);';
-const ACKNOWLEDGE = "if (verdict === 'accept') this.own.ack(message);";
+const ACKNOWLEDGE = "if (action === 'accept') this.own.ack(message);";
 
 /** Mistakes of consumers, each of them made in the library. */
 export const MUTANTS: readonly MutantCase[] = [
   {
     mistake: 'acknowledges a message before it has an outcome',
-    changes: [change(HANDLING, BEGINNING, `this.delivery.tell('accept'); ${BEGINNING}`)],
+    changes: [change(HANDLING, BEGINNING, `this.delivery.acknowledge('accept'); ${BEGINNING}`)],
     suite,
     args: [],
     objection: 'acknowledged without a stored outcome',
   },
   {
     mistake: 'acknowledges a message before it has an outcome, and dies',
-    changes: [change(HANDLING, BEGINNING, `this.delivery.tell('accept'); ${BEGINNING}`)],
+    changes: [change(HANDLING, BEGINNING, `this.delivery.acknowledge('accept'); ${BEGINNING}`)],
     suite,
     args: ['--deliveries', '40', '--kills', '2', '--points', 'in_handler'],
     objection: 'a message without an effect',
@@ -47,7 +47,7 @@ export const MUTANTS: readonly MutantCase[] = [
   },
   {
     mistake: 'discards a copy of a message in progress',
-    changes: [change(CHANNEL, "verdict === 'requeue'", 'false')],
+    changes: [change(CHANNEL, "action === 'requeue'", 'false')],
     suite,
     args: ['--when-in-progress', 'reject'],
     objection: 'discarded by its consumer',
@@ -57,7 +57,7 @@ export const MUTANTS: readonly MutantCase[] = [
     changes: [
       change(
         HANDLING,
-        'const isOurs = await hold(delivery, pauseMs);',
+        'const isOurs = await pauseDelivery(delivery, pauseMs);',
         'const isOurs = pauseMs > 0;',
       ),
     ],
