@@ -135,15 +135,21 @@ for (const [file, imported] of [...Object.values(others), sound].flatMap(Object.
 const principles: readonly (readonly [folders: RegExp, mayImport: RegExp])[] = [
   [/^client$/, /^$/],
   [/^core\//, /^core\//],
-  [/^wrappers\//, /^core\//],
-  [/^codecs\//, /^(core\/|codecs\/plain$)/],
-  [/^stores\/memory/, /^core\//],
-  [/^stores\/redis/, /^(core|stores\/redis)\//],
-  [/^stores\/postgres/, /^(core|stores\/postgres)\//],
-  [/^transactions\//, /^(core\/|transactions\/shared$|stores\/postgres\/sql\/sql-reply)/],
-  // The engine is the only caller of the store.
-  [/^transports\/(common|http)/, /^(core\/(?!store)|transports\/(common|http\/\w+)$)/],
-  [/^transports\//, /^(core\/(?!store)|codecs\/json$|transports\/(?!http))/],
+  [/^wrappers\//, /^core\/(util|record|store)$/],
+  [/^codecs\//, /^(core\/(util|record)$|codecs\/plain$)/],
+  // A store knows the port, not the engine.
+  [/^stores\/memory$/, /^core\/(util|record|store)$/],
+  [/^stores\/redis/, /^(core\/(util|record|store)$|stores\/redis\/)/],
+  [/^stores\/postgres/, /^(core\/(util|record|transaction|store)$|stores\/postgres\/)/],
+  [
+    /^transactions\//,
+    /^(core\/(util|transaction)$|transactions\/shared$|stores\/postgres\/sql\/sql-reply)/,
+  ],
+  // The engine is the only caller of the store, and no transport knows another one: values stand on calls.
+  [/^transports\/(common$|http)/, /^(core\/(?!store)|transports\/(common|http\/\w+)$)/],
+  [/^transports\/call$/, /^(core\/(?!store)|codecs\/json$|transports\/common$)/],
+  [/^transports\/message/, /^(core\/(?!store)|transports\/(common|call|message\/\w+)$)/],
+  [/^transports\/(graphql|websocket)$/, /^(core\/(?!store)|transports\/(common|call)$)/],
   // The user passes a store and a unit of work: the module loads none. Custom ones extend PostgresUnitOfWork.
   [/^nest/, /^(core|transports|nest|wrappers|codecs\/json$)/],
   [/^index/, /^(core|transports|nest|wrappers|codecs\/json$|transactions\/shared\/postgres-unit)/],
@@ -209,6 +215,14 @@ describe('the matrix of folders', () => {
     expect(mayImport).toBeDefined();
     expect(matrix.rows.get(folder)!.filter((name) => !mayImport!.test(name))).toEqual([]);
   });
+
+  it.each(['client', 'stores/memory', 'codecs/plain', 'codecs/json', 'cli', 'testing/store'])(
+    'lets lib/%s need no package',
+    (folder) => {
+      const users = matrix.packages.flatMap((one) => one.users);
+      expect(users.filter((user) => `${user}/`.startsWith(`${folder}/`))).toEqual([]);
+    },
+  );
 
   it('names packages that an application has, and needs no optional one for the main entry', () => {
     const loaded = new Set(['index.ts']);
