@@ -146,15 +146,20 @@ export function resolveEngineOptions(options: IdempotencyModuleOptions): Require
 }
 
 /** The methods that a stand-in for a store lacks. */
-function missingMethods(store: Partial<IdempotencyStore> | null): string[] {
-  const names = ['open', 'begin', 'extend', 'complete', 'release', 'close'] as const;
-  return names.filter((name) => typeof store?.[name] !== 'function').map((name) => `${name}()`);
+const STORE_METHODS = ['open', 'begin', 'extend', 'complete', 'release', 'close'] as const;
+const UNIT_OF_WORK_METHODS = ['run', 'isConflict', 'isInterruption', 'isReplyMismatch'] as const;
+
+function missingMethods<Name extends string>(
+  part: Readonly<Partial<Record<Name, unknown>>> | null,
+  names: readonly Name[],
+): string[] {
+  return names.filter((name) => typeof part?.[name] !== 'function').map((name) => `${name}()`);
 }
 
 function engineOptions(options: IdempotencyModuleOptions): Required<EngineOptions> {
   checkNames('IdempotencyModule.forRoot()', options, MODULE_NAMES, MODULE_REMEDIES);
   if ((options.store as unknown) === undefined) throw new IdempotencyOptionsError(NO_STORE);
-  const missing = missingMethods(options.store);
+  const missing = missingMethods(options.store, STORE_METHODS);
   if (missing.length > 0) {
     // Only its type: it may be a URL with a password.
     throwOptionError(
@@ -164,8 +169,13 @@ function engineOptions(options: IdempotencyModuleOptions): Required<EngineOption
     );
   }
   const { unitOfWork } = options;
-  if (unitOfWork !== undefined && typeof unitOfWork.run !== 'function') {
-    throwOptionError('unitOfWork', 'a UnitOfWork, such as pgUnitOfWork(pool)', typeof unitOfWork);
+  const lacking = unitOfWork === undefined ? [] : missingMethods(unitOfWork, UNIT_OF_WORK_METHODS);
+  if (lacking.length > 0) {
+    throwOptionError(
+      'unitOfWork',
+      `a UnitOfWork, such as pgUnitOfWork(pool), with ${lacking.join(', ')}`,
+      typeof unitOfWork,
+    );
   }
   resolveBreakerOptions(options.breaker);
   resolveReconcileOptions(options.reconcile);

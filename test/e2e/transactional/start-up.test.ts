@@ -49,6 +49,13 @@ describe('The application does not start with a transactional route', () => {
     );
   });
 
+  it('with a unit of work that implements "run" only', async () => {
+    const unitOfWork = { run: () => Promise.reject(new Error('planned')) } as unknown as UnitOfWork;
+    await expect(starting({ unitOfWork })).rejects.toThrow(
+      'pgUnitOfWork(pool), with isConflict(), isInterruption(), isReplyMismatch()',
+    );
+  });
+
   it('on a store that cannot take part in a transaction', async () => {
     await expect(starting({ store: memoryStore() })).rejects.toThrow(
       'The option "transactional" needs a "store" in the database of its transactions',
