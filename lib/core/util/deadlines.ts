@@ -19,7 +19,7 @@ const LONGEST_WAIT_MS = 2 ** 31 - 1;
 export class DeadlineTimer {
   private readonly listeners = new Set<DeadlineListener>();
   /** Keeps the timer from retaining the context of a request. */
-  private readonly context = new AsyncResource('IdempotencyAlarmClock');
+  private readonly context = new AsyncResource('IdempotencyDeadlines');
   private timer: NodeJS.Timeout | undefined;
   private wakesAt = Infinity;
   private wokeAt = -Infinity;

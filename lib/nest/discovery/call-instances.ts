@@ -3,7 +3,7 @@ import { IdempotencyOptionsError } from '../../core/util/errors.js';
 import { idempotentMethods } from './handler-kinds.js';
 
 /** The property by which an instance finds its {@link IdempotentMethods}, those of its class' module. */
-export const METHOD_RUNNER = Symbol('nestjs-idempotency:calls');
+export const METHOD_RUNNER = Symbol('nestjs-idempotency:method-runner');
 
 /** @throws {@link IdempotencyOptionsError} for methods of `useFactory` or `useValue`: Nest injects no store. */
 export function checkInstances(providers: ReturnType<DiscoveryService['getProviders']>): void {

@@ -54,7 +54,7 @@ export function entriesOf(prototype: object): ReadonlyMap<string | symbol, Handl
   return (Reflect.getOwnMetadata(ENTRIES, prototype) ?? new Map()) as Entries;
 }
 
-const IDEMPOTENCY_INTERCEPTOR = 'nestjs-idempotency:layer';
+const IDEMPOTENCY_INTERCEPTOR = 'nestjs-idempotency:interceptor';
 
 export function markIdempotencyInterceptor(interceptor: object): void {
   Reflect.defineMetadata(IDEMPOTENCY_INTERCEPTOR, true, interceptor);

@@ -24,7 +24,7 @@ export interface ResponseRecorder {
   ): void;
 }
 
-const PATCH = Symbol('nestjs-idempotency.shadow');
+const PATCH = Symbol('nestjs-idempotency:response-patch');
 
 type PatchedResponse = ServerResponse & { [PATCH]: ResponsePatch };
 
