@@ -92,10 +92,14 @@ export interface ProblemDetails {
   readonly detail: string;
 }
 
-/** The server responded with a problem: a final one (`retryable` is `false`), or a temporary one in all tries. */
+/**
+ * The server responded with a problem of `nestjs-idempotency` instead of the operation's response: a final one
+ * ({@link retryable} is `false`), or a temporary one in all {@link IdempotentFetchOptions.maxTries} tries.
+ */
 export class IdempotencyProblemError extends IdempotentFetchError {
   override readonly name = 'IdempotencyProblemError';
   override readonly retryable: boolean;
+  /** The response's HTTP status. */
   readonly status: number;
   /** URI of the problem's type, which leads to its documentation. */
   readonly type: string;

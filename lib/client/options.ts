@@ -137,7 +137,10 @@ function throwInvalid(name: string, range: string, value: unknown): never {
 
 /** What {@link idempotentFetch} resolves with: the operation's response, and how it was obtained. */
 export interface IdempotentResponse {
-  /** The response, of whatever status. Its body is in memory, so `json()` cannot fail on the network. */
+  /**
+   * The response, of whatever status: a 402 of the operation is a response, not an error. Its body is in memory, so
+   * `json()`, `text()` and the like cannot fail on the network.
+   */
   readonly response: Response;
   /** The operation's key, as sent in all tries. */
   readonly key: string;

@@ -25,7 +25,11 @@ export interface IdempotencyTestContextOptions {
   readonly signal?: AbortSignal;
   /** @defaultValue the operation's own: 43 characters of base64url, made of scope, operation, key and name */
   readonly downstreamKey?: (name: string) => string;
-  /** The transaction that `@IdempotencyTransaction()` injects: the operation is `transactional`. @defaultValue none */
+  /**
+   * The transaction that `@IdempotencyTransaction()` injects: the operation is `transactional`, and `onCommitted` can be
+   * called.
+   * @defaultValue none
+   */
   readonly transaction?: object;
 }
 

@@ -26,10 +26,15 @@ export type Settlement =
   /** Rolled back because of a conflict with a concurrent transaction. A retry may succeed. */
   | { readonly kind: 'conflict' };
 
+/** The transaction that an attempt runs in. */
 export interface AttemptTransaction {
+  /** What the unit of work gives to the operation: a client of pg, an `EntityManager`, … */
   readonly handle: unknown;
+  /** See {@link UnitOfWork.isConflict}. */
   isConflict(error: unknown): boolean;
+  /** Whether the operation failed because the server ended its transaction or connection. */
   isInterruption(error: unknown): boolean;
+  /** Emits the event `conflicted`. */
   conflicted(): void;
   /**
    * Rolls back, then opens a new transaction after `pauseMs`, jittered. Returns whether the operation can run again.

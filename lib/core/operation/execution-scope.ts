@@ -145,7 +145,10 @@ export function requireIdempotencyContext(): IdempotencyContext {
   return context;
 }
 
-/** Returns the transaction of the current `transactional` operation (a client of pg, an `EntityManager`, …), if any. */
+/**
+ * Returns the transaction of the current `transactional` operation (a client of pg, an `EntityManager`, …); `undefined`
+ * outside of one.
+ */
 // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- the caller knows its unit of work
 export function currentIdempotencyTransaction<Handle = unknown>(): Handle | undefined {
   return executionScope.getStore()?.transaction?.handle as Handle | undefined;

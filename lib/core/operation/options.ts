@@ -33,7 +33,8 @@ export interface ProtocolOptions {
    */
   readonly retentionMs?: number | ((outcome: OutcomeSummary & { state: FinishedState }) => number);
   /**
-   * What a duplicate gets: `'reject'`, a 409 at once; `'wait'`, the first outcome once stored (contract C50, C55).
+   * What a duplicate of an operation in progress gets: `'reject'`, a 409 with Retry-After at once; `'wait'`, the first
+   * outcome once stored (contract C50, C55).
    * @defaultValue 'reject'
    */
   readonly whenInProgress?: 'reject' | 'wait';
@@ -87,7 +88,8 @@ export interface ProtocolOptions {
    */
   readonly transactional?: boolean;
   /**
-   * The isolation level of the transaction; `'default'` is the database's default.
+   * The isolation level of the transaction: `'read committed'`, `'repeatable read'`, `'serializable'`, or `'default'`,
+   * the database's default.
    * @defaultValue 'default'
    */
   readonly isolation?: IsolationLevel | 'default';

@@ -14,6 +14,7 @@ export interface AttemptSubject extends EventBase {
   readonly fencingToken: number;
 }
 
+/** Why a request was rejected: it was not executed and got no stored outcome. */
 export type RejectionReason =
   'mismatch' | 'in_progress' | 'outcome_unknown' | 'store_unavailable' | 'shutting_down';
 
@@ -105,6 +106,7 @@ export type IdempotencyEvent =
   | ReplyMismatchedEvent
   | BreakerEvent;
 
+/** The names of all events. */
 export type IdempotencyEventType = IdempotencyEvent['type'];
 
 /** Events that need attention. They are logged unless a subscriber has `replacesLog`. */

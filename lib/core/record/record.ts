@@ -65,6 +65,7 @@ export type Fingerprint = string & { readonly __fingerprint: unique symbol };
 export interface Lease {
   readonly recordKey: RecordKey;
   readonly token: OwnerToken;
+  /** The fencing token; {@link UNKNOWN_FENCE} if the reply of begin never came. */
   readonly fence: number;
 }
 

@@ -11,7 +11,8 @@ import type { TransactionalRecords } from './transactional-records.js';
 
 /**
  * The port between the protocol and a database, and the injection token of the store in use. Each method is one atomic
- * step on one record, by the store's own clock. It rejects if the store gave no reply:
+ * step on one record, by the store's own clock. Replies are values, discriminated by `kind`. It rejects if the store
+ * gave no reply:
  *
  * - {@link StoreUnavailableError}: the step did not happen.
  * - {@link StoreOutcomeUnknownError}: it may have happened, or may still happen.
@@ -23,11 +24,12 @@ import type { TransactionalRecords } from './transactional-records.js';
  */
 export abstract class IdempotencyStore {
   /**
-   * Called when an application starts, before its first command. Each open is followed by one {@link close} with the
-   * same observer, unless it rejects; it must then undo what it did. Applications of one process may share a store, so
+   * Called when an application starts, before its first command. Each successful open is followed by one
+   * {@link close} with the same observer. If open rejects, it must first undo what it did. Applications of one process may share a store, so
    * openings can overlap. A closed store can be opened again.
    * @param observer - notified, until it closes, of events that no command's reply reports.
-   * @returns warnings about the server, also if it is unreachable: it may be back before the first request.
+   * @returns warnings about the server; empty when all is well. An unreachable server is a warning, since it may be
+   * back before the first request.
    * @throws {@link StoreConfigurationError} if the store can never work with its configuration.
    */
   open(_observer?: StoreObserver): Promise<readonly StoreWarning[]> {
@@ -52,7 +54,8 @@ export abstract class IdempotencyStore {
   /**
    * Notifies waiting duplicates that the record may have been finished or released (`notify` in {@link Complete} and
    * {@link Release}). Best effort: a notification may be lost or spurious, so callers must also poll the record.
-   * @returns a function that stops watching, once it has begun; `undefined`, the default, without support.
+   * @param onEnd - may be called repeatedly until watching is stopped.
+   * @returns once watching has started, a function that stops it; `undefined`, the default, if unsupported.
    */
   watch(
     _recordKey: RecordKey,
@@ -81,6 +84,7 @@ export abstract class IdempotencyStore {
   /**
    * Called when an application ends. The last close releases what the store opened itself, and nothing else. An
    * observer that never opened the store, because its application did not start, closes nothing.
+   * @param observer - the one that {@link open} was called with.
    */
   abstract close(observer?: StoreObserver): Promise<void>;
 }
@@ -155,6 +159,7 @@ export interface Complete extends TimedCommand {
 }
 
 export interface Release extends TimedCommand {
+  /** Milliseconds that the tombstone of the released record is kept. */
   readonly tombstoneMs: number;
   /** As in {@link Complete.notify}. */
   readonly notify?: boolean | undefined;
@@ -179,6 +184,7 @@ export interface AbandonedPage {
   readonly cursor?: string;
 }
 
+/** A record in progress whose lease expired: what a caller needs to take it over. */
 export interface AbandonedRecord {
   readonly recordKey: RecordKey;
   readonly fingerprint: Fingerprint;
@@ -189,6 +195,7 @@ export interface AbandonedRecord {
 /** `timeoutMs` applies to the start of watching. */
 export type Watch = TimedCommand;
 
+/** Stops watching. */
 export type StopWatching = () => void;
 
 /** The counters of an attempt that may run. */
@@ -196,6 +203,7 @@ export interface Acquisition {
   readonly fence: number;
   /** The store's clock in milliseconds. */
   readonly now: number;
+  /** 1 for the first attempt of the record. */
   readonly attempt: number;
   readonly takeovers: number;
 }
@@ -260,6 +268,7 @@ export interface IdempotencyRecord {
   readonly attempt: number;
   readonly takeovers: number;
   readonly fingerprint: Fingerprint;
+  /** Milliseconds until the record expires. */
   readonly retentionLeftMs: number;
   /** Milliseconds, negative once the lease has expired. Only while in progress. */
   readonly leaseLeftMs?: number;

@@ -91,7 +91,10 @@ export class StoreOutcomeUnknownError extends IdempotencyError {
   }
 }
 
-/** A connection returned another command's reply and was closed. The command may have been executed. */
+/**
+ * A connection returned another command's reply and was closed. The reply was not read, and the next connection is in
+ * step. The command may have been executed.
+ */
 export class StoreReplyMismatchedError extends IdempotencyError {
   override readonly name = 'StoreReplyMismatchedError';
   readonly code = 'idempotency_store_reply_mismatched';

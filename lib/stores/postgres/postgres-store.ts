@@ -41,7 +41,8 @@ function addressForListening(options: PostgresStoreOptions): ServerAddress | und
 }
 
 /**
- * {@link PostgresIdempotencyStore.migrate}, for a script that runs before the application starts.
+ * Creates or updates the table, in a script that runs before the application starts, as
+ * {@link PostgresIdempotencyStore.migrate} does. Any number of processes may run it at once.
  * @example
  * ```ts
  * await migrate({ url: process.env.DATABASE_URL });

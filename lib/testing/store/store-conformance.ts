@@ -43,7 +43,11 @@ export interface StoreUnderTest {
   readonly name: string;
   /** Called for every case. */
   create(): StoreHarness | Promise<StoreHarness>;
-  /** Whether `create` returns a clock; durations and takeovers are not tested without one. @defaultValue true */
+  /**
+   * Whether `create` returns a clock. Without one, the cases with `needsClock` are skipped: durations and takeovers are
+   * not tested.
+   * @defaultValue true
+   */
   readonly hasSteppableClock?: boolean;
 }
 

@@ -41,8 +41,8 @@ export interface FingerprintSelection {
  * - a function that returns a JSON value, text or bytes. Only the result is compared, not path or host. An `undefined`
  *   member counts as absent, an `undefined` item as `null`. An object whose members are all `undefined` is a
  *   {@link ContentNotComparableError} (HTTP: 400): a client may have left them out. `undefined`, a promise, a `Map`, a
- *   `Set`, and an instance of a class without own members are an {@link IdempotencyOptionsError} (HTTP: 500): return
- *   plain data or `null`, or give the class a `toJSON`.
+ *   `Set`, and an instance of a class without own members (its fields are private, or it has none) are an
+ *   {@link IdempotencyOptionsError} (HTTP: 500): return plain data or `null`, or give the class a `toJSON`.
  */
 export type FingerprintOption =
   | 'canonical'
@@ -91,7 +91,11 @@ export interface RequestOptions {
   readonly keep?: OutcomePolicy;
   /** `false` stores only that the operation is done: a retry gets 409 "response not kept" (C87d). @defaultValue true */
   readonly storeBody?: boolean;
-  /** Maximum bytes of a stored body, 0 to 67 108 864; a larger one is sent, not kept (C70a). @defaultValue 1_048_576 */
+  /**
+   * Maximum bytes of a stored body. A larger one is sent; only that the operation is done is stored, and a retry gets
+   * 409 "response not kept" (contract C70a). 0 to 67 108 864.
+   * @defaultValue 1_048_576
+   */
   readonly maxStoredBytes?: number;
 }
 

@@ -11,10 +11,12 @@ export const PROBLEM_TYPE_BASE =
 export interface ProblemDocument {
   /** Absolute, stable URI of the documentation. */
   readonly type: string;
+  /** The same for every problem of a type. */
   readonly title: string;
   readonly status: number;
   /** What to do. Never contains stored data. */
   readonly detail: string;
+  /** Stable, for programs to branch on. */
   readonly code: IdempotencyErrorCode;
   /** Whether a later retry with the same key may get another response. */
   readonly retryable: boolean;
@@ -59,6 +61,7 @@ export abstract class IdempotencyProblem extends HttpException {
     this.retryAfterSeconds = retryable ? Math.max(1, Math.ceil(retryAfterMs / 1000)) : undefined;
   }
 
+  /** The header fields of the problem document, with `Retry-After` if a retry can help. */
   get headers(): Readonly<Record<string, string>> {
     return this.retryAfterSeconds === undefined
       ? DOCUMENT_FIELDS
