@@ -15,7 +15,7 @@ import { fullJitterMs, isSettled, retryAfterMs } from './retry-policy.js';
 const WHY: Readonly<Record<UnfinishedCode, string>> = {
   idempotency_fetch_aborted: 'The call was aborted',
   idempotency_fetch_deadline: 'The call reached its deadline',
-  idempotency_fetch_tries_exhausted: 'The call used up its tries',
+  idempotency_fetch_tries_exhausted: 'All tries failed',
 };
 
 export class RetryingRequest {

@@ -83,7 +83,7 @@ export class JsonEncoder extends ValueEncoder {
   protected override hole(): never {
     return this.throwNotStorable(
       'an undefined item of an array',
-      `${BY_MESSAGEPACK}; JSON can hold null instead.`,
+      `${BY_MESSAGEPACK}; or use null instead.`,
     );
   }
 
@@ -102,7 +102,7 @@ export class JsonEncoder extends ValueEncoder {
     if ((types.isMap(value) || types.isSet(value)) && !('toJSON' in value)) {
       return this.throwNotStorable(
         types.isMap(value) ? 'a Map' : 'a Set',
-        `${BY_MESSAGEPACK}; JSON can hold an array of its contents.`,
+        `${BY_MESSAGEPACK}; or convert it to an array.`,
       );
     }
     return undefined;

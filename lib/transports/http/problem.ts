@@ -143,7 +143,7 @@ export class KeyReusedProblem extends IdempotencyProblem {
         status: 422,
         code: 'idempotency_key_reused',
         title: 'Idempotency-Key was used for a different request',
-        detail: 'Send a new operation with a new key, and a retry with the content it had before.',
+        detail: 'Use a new key for a new operation; retry with unchanged content.',
         retryable: false,
       },
       context,
@@ -161,7 +161,7 @@ export class InProgressProblem extends IdempotencyProblem {
         status: 409,
         code: 'idempotency_in_progress',
         title: 'A request with this Idempotency-Key is in progress',
-        detail: 'Repeat the same request with the same key later.',
+        detail: 'Retry the same request with the same key later.',
         retryable: true,
       },
       context,
@@ -187,7 +187,10 @@ export class ResponseNotKeptProblem extends IdempotencyProblem {
   }
 }
 
-/** 409: the first process died (`onTakeover: 'reject'`), or other content took the key after this attempt's lease. */
+/**
+ * 409: an earlier attempt's outcome is unknown (its process died, and `onTakeover` is `'reject'`), or this attempt lost
+ * its lease and the key was used for other content.
+ */
 export class OutcomeUnknownProblem extends IdempotencyProblem {
   override readonly name = 'OutcomeUnknownProblem';
   constructor(context: ProblemContext) {
@@ -197,8 +200,7 @@ export class OutcomeUnknownProblem extends IdempotencyProblem {
         status: 409,
         code: 'idempotency_outcome_unknown',
         title: 'The outcome of the first request is unknown',
-        detail:
-          'Find out by other means whether it had its effect before sending it with a new key.',
+        detail: 'Check whether the operation took effect before you send it with a new key.',
         retryable: false,
       },
       context,
@@ -235,7 +237,7 @@ export class MisconfiguredProblem extends IdempotencyProblem {
         status: 500,
         code: 'idempotency_options_invalid',
         title: 'The operation is misconfigured',
-        detail: 'Nothing was executed. Repeat the same request with the same key later.',
+        detail: 'Nothing was executed. Retry the same request with the same key later.',
         retryable: true,
       },
       context,
@@ -253,7 +255,7 @@ export class ShuttingDownProblem extends IdempotencyProblem {
         status: 503,
         code: 'idempotency_shutting_down',
         title: 'The service is shutting down',
-        detail: 'Repeat the same request with the same key later.',
+        detail: 'Retry the same request with the same key later.',
         retryable: true,
       },
       context,
@@ -271,7 +273,7 @@ export class StoreUnavailableProblem extends IdempotencyProblem {
         status: 503,
         code: 'idempotency_store_unavailable',
         title: 'Idempotency store is unavailable',
-        detail: 'Repeat the same request with the same key later.',
+        detail: 'Retry the same request with the same key later.',
         retryable: true,
       },
       context,
@@ -289,7 +291,7 @@ export class TransactionConflictProblem extends IdempotencyProblem {
         status: 503,
         code: 'idempotency_transaction_conflict',
         title: 'The transaction met a conflict',
-        detail: 'Nothing was changed. Repeat the same request with the same key later.',
+        detail: 'Nothing was changed. Retry the same request with the same key later.',
         retryable: true,
       },
       context,
