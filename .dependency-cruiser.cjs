@@ -74,19 +74,14 @@ module.exports = {
     ),
     forbid(
       'lib-stands-alone',
-      'It knows neither its tests, nor its sample, nor itself by the name of its package.',
+      'lib must not import tests, the sample app or its own package by name.',
       { path: '^lib/' },
       { pathNot: ['^lib/', '^node_modules/'], dependencyTypesNot: ['core'] },
     ),
-    forbid(
-      'no-circle',
-      'Two files that need each other are one thing in two places.',
-      {},
-      { circular: true },
-    ),
+    forbid('no-circle', 'Files must not import each other in a circle.', {}, { circular: true }),
     forbid(
       'nothing-unresolvable',
-      'An import that cannot be found cannot be judged either.',
+      'Every import must resolve, or the other rules cannot check it.',
       {},
       // The package's own name leads to dist, which is there after a build only; the benchmark's peers to packages of its own.
       {

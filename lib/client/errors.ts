@@ -1,6 +1,6 @@
 import { textWithin } from './response-body.js';
 
-/** Why a call ended without the operation's response, if no problem document says so. */
+/** Why a call failed without a problem document. */
 export type UnfinishedCode =
   /** The signal in `init.signal` was aborted; `cause` is its reason. */
   | 'idempotency_fetch_aborted'
@@ -25,7 +25,7 @@ export const PROBLEM_RETRYABLE = {
   idempotency_store_unavailable: true,
 } as const;
 
-/** For a document without `retryable`. An unknown code counts as retryable, so that its key is not given up. */
+/** For a document without `retryable`. Unknown codes count as retryable, so that the client keeps the key. */
 function isRetryable(code: IdempotencyProblemCode): boolean {
   const known: Readonly<Record<string, boolean>> = PROBLEM_RETRYABLE;
   return known[code] ?? true;

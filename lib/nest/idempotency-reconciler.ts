@@ -86,7 +86,8 @@ export class IdempotencyReconciler
   }
 
   /**
-   * Registers how abandoned calls of an operation are recovered. `run()` says so only for the call in progress.
+   * Registers how abandoned calls of an operation are recovered. `run()` knows its `onTakeover` only during the
+   * call.
    * @throws {@link IdempotencyOptionsError} for invalid options, and for an operation that is registered already.
    */
   register(operation: string, call: RecoverableCall): void {

@@ -69,7 +69,10 @@ function protectMethod(
   injectMethodRunner(prototype);
 }
 
-/** Protects every route without a decorator of its own; the interceptor then runs inside the method's other ones. */
+/**
+ * Protects every route of the class that has no `@Idempotent()`. The interceptor then runs inside method-level
+ * interceptors.
+ */
 function protectClass(controller: new () => unknown, options: IdempotencyOptions): void {
   setIdempotentOptions(controller, options);
   const prototype = controller.prototype as Record<string, unknown>;

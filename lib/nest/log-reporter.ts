@@ -52,7 +52,7 @@ function codeOf(error: unknown): string | undefined {
   return error instanceof Error ? error.name : undefined;
 }
 
-/** Milliseconds between two lines of a warning that floods during an outage; a line says how many it stands for. */
+/** Minimum milliseconds between two lines of a warning; each line counts the suppressed ones. */
 const PAUSE_MS = 10_000;
 
 class ThrottledWarning {

@@ -29,7 +29,10 @@ function mergeSchema(
   return theirs !== undefined && isReference(theirs) ? theirs : { ...ours, ...theirs };
 }
 
-/** Adds headers and media types to a documented response. What the application says of the same ones stays. */
+/**
+ * Adds headers and media types to a documented response. Existing documentation of the same header or media type takes
+ * precedence.
+ */
 export function mergeResponse(ours: OwnResponse, theirs: Response | undefined): Response {
   if (theirs === undefined) return ours;
   if (isReference(theirs)) return theirs;

@@ -86,7 +86,7 @@ export function moduleMissing(
   );
 }
 
-/** By the names of the classes, which is all that two copies share. */
+/** Compares class names: two copies have different classes of the same name. */
 function isOfAnotherCopy({ metatype, providers }: Module, provided: Type): boolean {
   if (!metatype.name.startsWith('Idempotency')) return false;
   return [...providers.keys()].some(

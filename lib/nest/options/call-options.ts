@@ -12,7 +12,10 @@ import type { ValueOptions } from '../../transports/call/value-route.js';
  */
 export interface IdempotentMethodOptions<Args extends readonly unknown[], Fallback = unknown>
   extends ProtocolOptions, ValueOptions {
-  /** Unique and stable name: records are found by it. Set it before a rename. @defaultValue `Class.method` */
+  /**
+   * Unique, stable name; records are stored under it. Set it before you rename the class or method.
+   * @defaultValue `Class.method`
+   */
   readonly operation?: string;
   /** The idempotency key of a call, from its arguments: one per intended operation, the same on every retry. */
   readonly key: (...args: Args) => string;

@@ -72,7 +72,8 @@ export interface RequestOptions {
    */
   readonly operation?: string;
   /**
-   * Whether a key is unique for one operation or for all of the principal, where another is a mismatch (contract C41).
+   * Scope of a key's uniqueness: one operation, or all operations of the principal; then the key of one operation is
+   * rejected (422) for another (contract C41).
    * @defaultValue 'operation'
    */
   readonly keyScope?: 'operation' | 'principal';

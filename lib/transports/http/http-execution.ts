@@ -40,7 +40,7 @@ const CONFLICT_PAUSE_MS = 10;
 /**
  * One attempt on HTTP, from the handler's start to the last byte. The handler's stream shows whether the operation
  * succeeded, the wire shows what the client received, and both decide what is stored (protocol, rule 3; contract, "The
- * answer and its record"):
+ * response and its record"):
  *
  * | the response begins | and the handler | the record |
  * |---|---|---|

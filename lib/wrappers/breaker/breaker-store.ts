@@ -109,7 +109,7 @@ export class BreakerStore extends IdempotencyStore {
     return this.circuit.count(() => this.store.inspect(recordKey, command));
   }
 
-  /** Not counted: best effort, which says little about the store. */
+  /** Not counted: best effort, not a sign of the store's state. */
   override watch(
     recordKey: RecordKey,
     onEnd: () => void,

@@ -390,8 +390,8 @@ WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000)
 -- For deleting what has expired.
 CREATE INDEX ON idempotency_records (expires_at);
 `,
-  '002-abandoned': `-- For finding what was left behind. It holds records in progress only, and of those the few that can be recovered. It spoils no
--- update that needed no new index entries (HOT): but for clamp.sql, each of them moves expires_at, which is in an index, too.
+  '002-abandoned': `-- Index for the reconciler: in-progress records that can be recovered. It prevents no HOT update, since every statement but
+-- clamp.sql changes the indexed expires_at anyway.
 -- Writes wait while it is built, which reads each row once.
 CREATE INDEX ON idempotency_records (lease_until) WHERE state = 'in_progress' AND origin IS NOT NULL;
 `,

@@ -75,7 +75,7 @@ export class StatementRunner {
     await jitteredPause(pauseMs);
   }
 
-  /** A timeout says less than the error before it. */
+  /** The error before a timeout is more specific. */
   private reasonOf(error: unknown, deadline: Deadline): string {
     const isTimeUp = error instanceof NoConnectionError && error.cause === undefined;
     if (isTimeUp && deadline.lastReason !== undefined) return deadline.lastReason;
