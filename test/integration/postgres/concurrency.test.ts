@@ -92,7 +92,7 @@ describe('A record whose lease is over', () => {
 });
 
 describe('A released record', () => {
-  it('makes a begin wait while a transaction holds its row', async () => {
+  it('makes a begin wait while a transaction holds its row, and begins then', async () => {
     const store = ownStore(url);
     const begin = beginCommand({ timeoutMs: TIMEOUT_MS });
     const reply = await store.begin(begin);
@@ -103,10 +103,14 @@ describe('A released record', () => {
       Buffer.from(begin.recordKey, 'base64url'),
     ]);
     const again = { ...begin, token: newToken() };
-    // On a busy machine the client's timeout may pass before the server reports its own.
-    await expect(store.begin({ ...again, timeoutMs: 200 })).rejects.toMatchObject({
-      code: expect.stringMatching(/^idempotency_store_(unavailable|outcome_unknown)$/),
-    });
+    // On a busy machine the reply to the cancellation may be late, and the outcome unknown: not five times.
+    const codes: unknown[] = [];
+    const isUnavailable = () => codes.at(-1) === 'idempotency_store_unavailable';
+    while (codes.length < 5 && !isUnavailable()) {
+      const begun = store.begin({ ...again, timeoutMs: 200 });
+      codes.push(await begun.catch((error: { code?: unknown }) => error.code));
+    }
+    expect(isUnavailable()).toBe(true);
     const waiting = store.begin(again);
     await holder.query('ROLLBACK');
     holder.release();
