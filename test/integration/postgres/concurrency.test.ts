@@ -108,7 +108,7 @@ describe('A released record', () => {
     const isUnavailable = () => codes.at(-1) === 'idempotency_store_unavailable';
     while (codes.length < 5 && !isUnavailable()) {
       const begun = store.begin({ ...again, timeoutMs: 200 });
-      codes.push(await begun.catch((error: { code?: unknown }) => error.code));
+      codes.push(await begun.catch((error: unknown) => (error as { code?: unknown }).code));
     }
     expect(isUnavailable()).toBe(true);
     const waiting = store.begin(again);
